@@ -1,1 +1,6 @@
-//! Placeholder while the workspace is laid out.
+//! The accelerd daemon as a library: configuration, services, layers, telemetry, lifecycle.
+
+pub mod collections;
+pub mod embedder;
+pub mod error;
+pub mod grpc;

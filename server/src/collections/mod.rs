@@ -1,0 +1,1 @@
+//! Named collections: ids and payloads over a resident corpus, kept on disk when durable.

@@ -1,0 +1,51 @@
+//! Why a call failed, before it becomes a gRPC status in `grpc/status.rs`.
+
+use accelerd_engine::SubmitError;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// A field of the request is wrong.
+    #[error("{field}: {reason}")]
+    Invalid {
+        /// Path of the field, as in `queries.shape`.
+        field: String,
+        /// What was expected and what was got.
+        reason: String,
+    },
+    /// A named thing is not there.
+    #[error("{kind} {name:?} does not exist")]
+    NotFound {
+        /// `collection`, `model`, `point` or `snapshot`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A name is taken.
+    #[error("{kind} {name:?} exists already")]
+    AlreadyExists {
+        /// `collection`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Stored bytes are damaged.
+    #[error("{0}")]
+    DataLoss(String),
+    /// A resource that is not the queue is used up: memory for collections, disk.
+    #[error("{0}")]
+    Exhausted(String),
+    /// Something this daemon depends on does not answer: an object store, a device.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The engine refused or failed it.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+impl ApiError {
+    /// A wrong field.
+    pub fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Invalid { field: field.into(), reason: reason.into() }
+    }
+}
