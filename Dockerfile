@@ -1,0 +1,59 @@
+# syntax=docker/dockerfile:1.9
+# Two images from one binary:
+#   docker build --target cpu  -t accelerd:0.1.0-cpu .
+#   docker build --target cuda -t accelerd:0.1.0 .
+# Driver libraries are injected by the container runtime; nothing here needs a GPU or the CUDA toolkit.
+
+ARG RUST_IMAGE=rust:1.95-bookworm
+ARG CPU_IMAGE=debian:bookworm-slim
+ARG CUDA_IMAGE=nvidia/cuda:13.0.2-base-ubuntu24.04
+
+FROM ${RUST_IMAGE} AS build
+WORKDIR /src
+COPY . .
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target \
+    cargo build --locked --release --package accelerd --package accelctl \
+    && install -D target/release/accelerd target/release/accelctl --target-directory /out
+
+FROM ${CPU_IMAGE} AS cpu
+LABEL org.opencontainers.image.title="accelerd" \
+      org.opencontainers.image.description="GPU acceleration for code over gRPC" \
+      org.opencontainers.image.licenses="MIT"
+COPY --from=build /out/ /usr/local/bin/
+RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd
+ENV ACCELERD__SERVER__LISTEN=0.0.0.0:7433 \
+    ACCELERD__ADMIN__LISTEN=0.0.0.0:7434 \
+    ACCELERD__HEALTH__LISTEN=0.0.0.0:7435 \
+    ACCELERD__STORE__DATA_DIR=/var/lib/accelerd
+USER 65532:65532
+VOLUME /var/lib/accelerd
+EXPOSE 7433 7434 7435
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["accelerd", "health"]
+ENTRYPOINT ["accelerd"]
+CMD ["serve"]
+
+FROM ${CUDA_IMAGE} AS cuda
+LABEL org.opencontainers.image.title="accelerd" \
+      org.opencontainers.image.description="GPU acceleration for code over gRPC" \
+      org.opencontainers.image.licenses="MIT"
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    ACCELERD__SERVER__LISTEN=0.0.0.0:7433 \
+    ACCELERD__ADMIN__LISTEN=0.0.0.0:7434 \
+    ACCELERD__HEALTH__LISTEN=0.0.0.0:7435 \
+    ACCELERD__STORE__DATA_DIR=/var/lib/accelerd \
+    ACCELERD__CUDA__KERNEL_CACHE=/var/cache/accelerd/kernels
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends cuda-nvrtc-13-0 libcublas-13-0 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out/ /usr/local/bin/
+# An image that starts without compiling: NVRTC needs no GPU.
+RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd /var/cache/accelerd/kernels \
+    && accelerd kernels build --arch sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120 --cache /var/cache/accelerd/kernels
+USER 65532:65532
+VOLUME /var/lib/accelerd
+EXPOSE 7433 7434 7435
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["accelerd", "health"]
+ENTRYPOINT ["accelerd"]
+CMD ["serve"]

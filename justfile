@@ -1,0 +1,48 @@
+# The project's habits. `bash tests/run RECIPE` runs one with every tool in place.
+
+# Everything that continuous integration checks.
+ci: check kernels test loom deploy
+
+# Form: formatting, lints, spelling, documentation.
+check:
+    cargo fmt --all --check
+    taplo format --check
+    typos
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+# All Rust tests: units, properties, parity, services over sockets, durability, the import arrows.
+test:
+    cargo test --workspace --locked
+
+# The same with a GPU; a missing device fails.
+test-gpu:
+    ACCELERD_REQUIRE_CUDA=1 cargo test --workspace --locked
+
+# Compiles every kernel for every architecture and checks its launcher's arguments; needs no GPU.
+kernels:
+    cargo test --package accelerd-kernels --locked --test kernels_compile
+
+# Model-checks the queue between callers and workers.
+loom:
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --package accelerd-engine --locked --lib loom
+
+# Protocol, chart, images and scripts.
+deploy:
+    python3 -m pytest --quiet tests/deploy
+
+# Starts the daemon, indexes Python's standard library and searches it.
+quickstart:
+    bash deploy/quickstart
+
+# Rewrites the image of the protocol that `deploy` compares with; only at a release.
+proto-release:
+    cd proto && buf build --output accelerd.binpb
+
+# Builds what a CUDA machine without Rust needs into dist/.
+dist:
+    bash tests/dist
+
+# Parity, faults and benchmarks on this machine, from dist/.
+prove:
+    bash dist/prove

@@ -1,0 +1,7 @@
+"""Says the outcome in one line of the form `N passed, N failed, N skipped`."""
+
+
+def pytest_terminal_summary(terminalreporter):
+    count = {kind: len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error", "skipped")}
+    failed = count["failed"] + count["error"]
+    terminalreporter.write_line(f"{count['passed']} passed, {failed} failed, {count['skipped']} skipped")

@@ -1,0 +1,89 @@
+"""The Helm chart lints, renders and is valid Kubernetes for every values file it ships."""
+
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from helm_python.chart import Chart, lint
+from helm_python.errors import HelmError
+
+CHART = Path(__file__).parents[2] / "helm" / "accelerd"
+VALUES = {
+    "gpu": {},
+    "cpu": yaml.safe_load((CHART / "values-cpu.yaml").read_text()),
+    "shared-gpu": yaml.safe_load((CHART / "ci" / "shared-gpu-values.yaml").read_text()),
+}
+OLDEST, NEWEST = "1.27", "1.37"
+
+
+def render(values):
+    chart = Chart.load(CHART)
+    files = chart.render(chart.merge_values(values), name="test", namespace="default")
+    documents = [yaml.safe_load(text) for path, text in files.items() if path.endswith(".yaml")]
+    return {document["kind"]: document for document in documents if document}
+
+
+@pytest.fixture(params=VALUES, name="manifests")
+def rendered(request):
+    return render(VALUES[request.param])
+
+
+def container(manifests):
+    return manifests["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_the_chart_lints_without_warnings(values):
+    report = lint(CHART, values, strict=True)
+    assert report["errors"] in (None, []), report
+    assert all(message["severity"] <= 1 for message in report["messages"] or []), report
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_every_manifest_is_valid_kubernetes(manifests, version):
+    assert {"Deployment", "Service", "ConfigMap", "ServiceAccount"} <= manifests.keys()
+    for manifest in manifests.values():
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_probes_use_grpc_on_the_health_port(manifests):
+    ports = {port["name"]: port["containerPort"] for port in container(manifests)["ports"]}
+    for probe, service in {"startupProbe": "readiness", "livenessProbe": "liveness", "readinessProbe": "readiness"}.items():
+        assert container(manifests)[probe]["grpc"] == {"port": ports["health"], "service": service}
+
+
+def test_a_gpu_is_asked_for_by_name_and_count():
+    assert container(render(VALUES["gpu"]))["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert container(render(VALUES["shared-gpu"]))["resources"]["limits"]["nvidia.com/gpu.shared"] == 1
+
+
+def test_without_a_gpu_none_is_asked_for_and_the_cpu_image_is_used():
+    manifests = render(VALUES["cpu"])
+    assert not any("nvidia" in name for name in container(manifests)["resources"]["limits"])
+    assert container(manifests)["image"].endswith("-cpu")
+    assert "tolerations" not in manifests["Deployment"]["spec"]["template"]["spec"]
+
+
+def test_the_pod_is_restarted_when_the_configuration_changes():
+    def checksum(values):
+        return render(values)["Deployment"]["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum({}) != checksum({"config": {"telemetry": {"level": "debug"}}})
+
+
+def test_the_grace_period_is_longer_than_the_drain(manifests):
+    spec = manifests["Deployment"]["spec"]["template"]["spec"]
+    assert spec["terminationGracePeriodSeconds"] > 30 + 5
+
+
+def test_the_container_has_no_privileges(manifests):
+    context = container(manifests)["securityContext"]
+    assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
+    assert context["capabilities"]["drop"] == ["ALL"]
+
+
+def test_values_that_do_not_fit_the_schema_are_refused():
+    with pytest.raises(HelmError):
+        chart = Chart.load(CHART)
+        chart.validate_schema(chart.merge_values({"gpu": {"count": -1}}))

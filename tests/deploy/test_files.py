@@ -1,0 +1,57 @@
+"""The Dockerfile, the compose file, the scrape configuration and the scripts are sound."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+TOOLS = Path(sys.executable).parent
+
+
+def run(tool, *arguments):
+    done = subprocess.run([TOOLS / tool, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def tracked(pattern):
+    return subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_dockerfile_passes_hadolint():
+    run("hadolint", "Dockerfile")
+
+
+def test_the_dockerfile_has_a_cpu_and_a_cuda_image_that_run_unprivileged():
+    text = (ROOT / "Dockerfile").read_text()
+    stages = text.split("\nFROM ")
+    for name in ("cpu", "cuda"):
+        (stage,) = [stage for stage in stages if stage.splitlines()[0].endswith(f"AS {name}")]
+        assert "USER 65532:65532" in stage
+        assert 'HEALTHCHECK' in stage and '["accelerd", "health"]' in stage
+
+
+def test_yaml_files_are_well_formed():
+    run("yamllint", "--strict", "--config-data", "{extends: relaxed, rules: {line-length: {max: 120}}}", "deploy",
+        "helm/accelerd/values.yaml", "helm/accelerd/values-cpu.yaml", "helm/accelerd/ci")
+
+
+def test_the_scrape_configuration_names_the_services_of_the_compose_file():
+    compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+    prometheus = yaml.safe_load((ROOT / "deploy/prometheus.yaml").read_text())
+    targets = prometheus["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert {target.split(":")[0] for target in targets} == {name for name in compose["services"] if name.startswith("accelerd")}
+
+
+def test_compose_builds_the_targets_of_the_dockerfile():
+    compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+    targets = {service["build"]["target"] for service in compose["services"].values() if "build" in service}
+    assert targets == {"cpu", "cuda"}
+
+
+def test_shell_scripts_pass_shellcheck():
+    scripts = [name for name in tracked("*") if (ROOT / name).is_file() and (ROOT / name).open("rb").read(15) == b"#!/usr/bin/env "]
+    shell = [name for name in scripts if "bash" in (ROOT / name).open(errors="replace").readline()]
+    assert shell, "there are shell scripts"
+    run("shellcheck", *shell)
