@@ -1,0 +1,145 @@
+//! The rules that the compiler does not check: who may import whom, where `unsafe` and `cudarc` may stand, how long a
+//! file may be.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Past this a file is probably two things.
+const MAX_LINES: usize = 600;
+
+/// What each crate must never depend on.
+const FORBIDDEN: [(&str, &[&str]); 7] = [
+    (
+        "accelerd-kernels",
+        &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],
+    ),
+    ("accelerd-models", &["tokio", "tonic", "prost", "tracing", "cudarc", "accelerd-engine", "accelerd-proto"]),
+    ("accelerd-engine", &["tonic", "prost", "config", "cudarc", "accelerd-proto", "accelerd-store", "accelerd"]),
+    ("accelerd-store", &["tonic", "prost", "cudarc", "accelerd-kernels", "accelerd-engine", "accelerd-proto"]),
+    ("accelerd", &["cudarc", "accelerd-client"]),
+    ("accelerd-client", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd"]),
+    ("accelctl", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate stands in the workspace").to_owned()
+}
+
+/// Declared dependencies of each workspace crate, development ones left out.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .expect("cargo metadata reads this workspace");
+    metadata
+        .packages
+        .into_iter()
+        .map(|package| {
+            let names = package.dependencies.into_iter().filter(|d| d.kind != DependencyKind::Development);
+            (package.name.to_string(), names.map(|d| d.name).collect())
+        })
+        .collect()
+}
+
+/// Every Rust file of the workspace, by path from the root.
+fn rust_files() -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
+            let path = entry.expect("an entry of the workspace can be read").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && name != "dist" && !name.starts_with('.') && name != "node_modules" {
+                walk(&path, files);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    let mut files = vec![];
+    walk(&root(), &mut files);
+    files
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path).expect("a source file is UTF-8");
+            (path.strip_prefix(root()).expect("the walk starts at the root").to_owned(), text)
+        })
+        .collect()
+}
+
+/// The code of a file: comments and string literals hold words too.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.split("//").next().unwrap_or_default()))
+        .filter(|(_, line)| !line.contains('"'))
+}
+
+#[test]
+fn no_crate_imports_what_its_boundary_forbids() {
+    let dependencies = dependencies();
+    let mut wrong = vec![];
+    for (name, forbidden) in FORBIDDEN {
+        let declared = dependencies.get(name).unwrap_or_else(|| panic!("{name} is a member of the workspace"));
+        wrong.extend(forbidden.iter().filter(|f| declared.contains(**f)).map(|f| format!("{name} -> {f}")));
+    }
+    assert!(wrong.is_empty(), "forbidden arrows: {wrong:?}");
+}
+
+#[test]
+fn the_design_card_packages_are_all_in_use() {
+    let all: BTreeSet<_> = dependencies().into_values().flatten().collect();
+    for package in
+        ["tonic", "prost", "tokio", "cudarc", "tower", "tracing", "opentelemetry", "serde", "config", "tokio-stream"]
+    {
+        assert!(all.contains(package), "{package} is not a dependency of any crate");
+    }
+}
+
+#[test]
+fn cudarc_is_named_only_in_the_device_layer() {
+    let allowed = Path::new("kernels/src/cuda");
+    let mut wrong = vec![];
+    for (path, text) in rust_files().iter().filter(|(path, _)| !path.starts_with(allowed)) {
+        wrong.extend(
+            code_lines(text)
+                .filter(|(_, line)| line.contains("cudarc::"))
+                .map(|(at, _)| format!("{}:{at}", path.display())),
+        );
+    }
+    assert!(wrong.is_empty(), "cudarc outside {}: {wrong:?}", allowed.display());
+}
+
+#[test]
+fn unsafe_stands_only_in_kernels() {
+    let mut wrong = vec![];
+    for (path, text) in rust_files().iter().filter(|(path, _)| !path.starts_with("kernels")) {
+        let uses = code_lines(text).filter(|(_, line)| line.contains("unsafe {") || line.contains("unsafe fn"));
+        wrong.extend(uses.map(|(at, _)| format!("{}:{at}", path.display())));
+    }
+    assert!(wrong.is_empty(), "unsafe outside kernels: {wrong:?}");
+}
+
+#[test]
+fn no_source_file_is_two_things() {
+    let long: Vec<_> = rust_files()
+        .iter()
+        .map(|(path, text)| (path.display().to_string(), text.lines().count()))
+        .filter(|(_, lines)| *lines > MAX_LINES)
+        .collect();
+    assert!(long.is_empty(), "files past {MAX_LINES} lines: {long:?}");
+}
+
+#[test]
+fn every_source_file_opens_with_what_it_is_for() {
+    let silent: Vec<_> = rust_files()
+        .iter()
+        .filter(|(_, text)| !text.starts_with("//! "))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert!(silent.is_empty(), "files without an opening sentence: {silent:?}");
+}
