@@ -1,2 +1,43 @@
-//! Placeholder.
-fn main() {}
+//! Every operation on every backend against its f64 oracle. Lists `op::case::backend`; without a GPU the CUDA cases
+//! show as ignored, and with `ACCELERD_REQUIRE_CUDA=1` a missing GPU fails.
+
+use accelerd_kernels::Backend;
+use accelerd_tests::{device, open};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+mod cluster;
+mod embed;
+mod similarity;
+
+/// One input with its oracle and tolerance, to be run on any backend.
+struct Case {
+    name: String,
+    check: Box<dyn Fn(&mut Backend) -> Result<(), String> + Send + Sync>,
+}
+
+impl Case {
+    fn new(
+        name: impl Into<String>,
+        check: impl Fn(&mut Backend) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), check: Box::new(check) }
+    }
+}
+
+fn trials(case: Case) -> [Trial; 2] {
+    let check = std::sync::Arc::new(case.check);
+    [("cpu", false), ("cuda", true)].map(|(backend, cuda)| {
+        let check = std::sync::Arc::clone(&check);
+        let run = move || -> Result<(), Failed> {
+            let device = device(cuda).ok_or("there is no such device")?;
+            let mut backend = open(device)?;
+            Ok(check(&mut backend)?)
+        };
+        Trial::test(format!("{}::{backend}", case.name), run).with_ignored_flag(device(cuda).is_none())
+    })
+}
+
+fn main() {
+    let cases = embed::cases().into_iter().chain(similarity::cases()).chain(cluster::cases());
+    libtest_mimic::run(&Arguments::from_args(), cases.flat_map(trials).collect()).exit();
+}

@@ -1,1 +1,62 @@
-//! Placeholder while the workspace is laid out.
+//! What the test binaries share: the backends of this machine, seeded inputs, closeness.
+
+use std::{path::PathBuf, sync::OnceLock};
+
+use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpError, Settings, backend::discover};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+/// The devices of this machine, found once. `ACCELERD_CUDA_LIBRARY_PATH` names folders with NVRTC and cuBLASLt, and
+/// `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure.
+pub fn discovered() -> &'static Discovered {
+    static FOUND: OnceLock<Discovered> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let required = std::env::var("ACCELERD_REQUIRE_CUDA").is_ok_and(|v| v == "1");
+        let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
+        let settings = Settings {
+            choice: if required { Choice::Cuda } else { Choice::Auto },
+            cuda_library_paths: std::env::split_paths(&folders).filter(|p| p != &PathBuf::new()).collect(),
+            staging_bytes: 32 << 20,
+            ..Settings::default()
+        };
+        discover(&settings).unwrap_or_else(|e| panic!("{e}"))
+    })
+}
+
+/// The first device of a kind.
+pub fn device(cuda: bool) -> Option<&'static Device> {
+    discovered().devices.iter().find(|d| matches!(d.id(), DeviceId::Cuda(_)) == cuda)
+}
+
+/// Opens a backend on the calling thread.
+pub fn open(device: &Device) -> Result<Backend, String> {
+    device.open().map_err(|e| e.to_string())
+}
+
+/// Runs requests as one batch.
+pub fn run_batch<O: Op>(requests: &[O::Request], on: &mut Backend) -> Result<Vec<O::Response>, OpError> {
+    O::run(&requests.iter().collect::<Vec<_>>(), on)
+}
+
+/// A seeded source of test data.
+pub fn random(seed: u64) -> StdRng {
+    StdRng::seed_from_u64(seed)
+}
+
+/// About normal numbers, one in two hundred of them forty times as large, so that errors show.
+pub fn with_outliers(random: &mut StdRng, count: usize) -> Vec<f32> {
+    (0..count)
+        .map(|_| {
+            let sum: f32 = (0..4).map(|_| random.random_range(-0.866_f32..0.866)).sum();
+            if random.random_ratio(1, 200) { sum * 40.0 } else { sum }
+        })
+        .collect()
+}
+
+/// Whether two numbers differ by at most `units` in the last place of an f32.
+pub fn within_ulps(a: f32, b: f32, units: u32) -> bool {
+    let ordered = |x: f32| {
+        let bits = i64::from(x.to_bits() & 0x7fff_ffff);
+        if x.is_sign_negative() { -bits } else { bits }
+    };
+    !a.is_nan() && !b.is_nan() && (ordered(a) - ordered(b)).unsigned_abs() <= u64::from(units)
+}

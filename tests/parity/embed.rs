@@ -1,0 +1,81 @@
+//! Pooling by table against f64 sums.
+
+use std::sync::Arc;
+
+use accelerd_kernels::ops::embed::{Embed, EmbedRequest, Table, oracle};
+use accelerd_tests::{random, run_batch};
+use rand::Rng;
+
+use super::Case;
+
+const VOCABULARY: u32 = 1000;
+
+/// Texts a request; each number is the length of a text.
+const LENGTHS: [&[usize]; 6] = [&[1], &[0, 1, 31], &[32, 33, 0, 0, 1025], &[7; 33], &[256; 5], &[4000]];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = vec![Case::new("embed::batch_of_n_equals_n_batches_of_one", batch_invariance)];
+    for dim in [1, 31, 64, 256, 257] {
+        for normalize in [false, true] {
+            cases.push(Case::new(format!("embed::dim_{dim}_normalize_{normalize}"), move |backend| {
+                let requests = requests(&table(dim), dim, normalize, 5);
+                let answers = run_batch::<Embed>(&requests, backend).map_err(|e| e.to_string())?;
+                requests.iter().zip(&answers).try_for_each(|(request, answer)| compare(request, answer))
+            }));
+        }
+    }
+    cases
+}
+
+fn table(dim: usize) -> Arc<Table> {
+    let mut random = random(dim as u64);
+    let rows = VOCABULARY as usize;
+    Arc::new(Table {
+        id: 1000 + dim as u64,
+        dim,
+        values: (0..rows * dim).map(|_| random.random_range(-127..=127)).collect(),
+        scales: (0..rows).map(|row| if row % 97 == 0 { 3.0 } else { random.random_range(0.001..0.02) }).collect(),
+    })
+}
+
+fn requests(table: &Arc<Table>, dimensions: usize, normalize: bool, seed: u64) -> Vec<EmbedRequest> {
+    let mut random = random(seed);
+    let request = |lengths: &&[usize]| {
+        let mut offsets = vec![0];
+        let mut ids = vec![];
+        for length in *lengths {
+            ids.extend((0..*length).map(|_| random.random_range(0..VOCABULARY)));
+            offsets.push(u32::try_from(ids.len()).expect("test texts are short"));
+        }
+        EmbedRequest { table: Arc::clone(table), ids, offsets, dimensions, normalize }
+    };
+    LENGTHS.iter().map(request).collect()
+}
+
+fn compare(request: &EmbedRequest, answer: &[f32]) -> Result<(), String> {
+    let expected = oracle::embed(request);
+    if expected.len() != answer.len() {
+        return Err(format!("{} numbers expected, got {}", expected.len(), answer.len()));
+    }
+    for (text, (want, got)) in expected.chunks(request.dimensions).zip(answer.chunks(request.dimensions)).enumerate() {
+        let bound = oracle::error_bound(request, text);
+        for (at, (w, g)) in want.iter().zip(got).enumerate() {
+            if (w - f64::from(*g)).abs().partial_cmp(&bound).is_none_or(std::cmp::Ordering::is_gt) {
+                return Err(format!("text {text}, column {at}: expected {w}, got {g}, bound {bound}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn batch_invariance(backend: &mut accelerd_kernels::Backend) -> Result<(), String> {
+    let requests = requests(&table(256), 128, true, 9);
+    let together = run_batch::<Embed>(&requests, backend).map_err(|e| e.to_string())?;
+    for (at, (request, answer)) in requests.into_iter().zip(together).enumerate() {
+        let alone = run_batch::<Embed>(&[request], backend).map_err(|e| e.to_string())?;
+        if alone[0].iter().map(|x| x.to_bits()).ne(answer.iter().map(|x| x.to_bits())) {
+            return Err(format!("request {at} depends on its neighbours"));
+        }
+    }
+    Ok(())
+}
