@@ -23,8 +23,8 @@ LABEL org.opencontainers.image.title="accelerd" \
 COPY --from=build /out/ /usr/local/bin/
 RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd
 ENV ACCELERD__SERVER__LISTEN=0.0.0.0:7433 \
-    ACCELERD__ADMIN__LISTEN=0.0.0.0:7434 \
-    ACCELERD__HEALTH__LISTEN=0.0.0.0:7435 \
+    ACCELERD__SERVER__ADMIN_LISTEN=0.0.0.0:7434 \
+    ACCELERD__SERVER__HEALTH_LISTEN=0.0.0.0:7435 \
     ACCELERD__STORE__DATA_DIR=/var/lib/accelerd
 USER 65532:65532
 VOLUME /var/lib/accelerd
@@ -39,8 +39,8 @@ LABEL org.opencontainers.image.title="accelerd" \
       org.opencontainers.image.licenses="MIT"
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     ACCELERD__SERVER__LISTEN=0.0.0.0:7433 \
-    ACCELERD__ADMIN__LISTEN=0.0.0.0:7434 \
-    ACCELERD__HEALTH__LISTEN=0.0.0.0:7435 \
+    ACCELERD__SERVER__ADMIN_LISTEN=0.0.0.0:7434 \
+    ACCELERD__SERVER__HEALTH_LISTEN=0.0.0.0:7435 \
     ACCELERD__STORE__DATA_DIR=/var/lib/accelerd \
     ACCELERD__CUDA__KERNEL_CACHE=/var/cache/accelerd/kernels
 # hadolint ignore=DL3008

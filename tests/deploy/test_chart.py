@@ -69,7 +69,7 @@ def test_the_pod_is_restarted_when_the_configuration_changes():
     def checksum(values):
         return render(values)["Deployment"]["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
 
-    assert checksum({}) != checksum({"config": {"telemetry": {"level": "debug"}}})
+    assert checksum({}) != checksum({"config": {"telemetry": {"log_level": "debug"}}})
 
 
 def test_the_grace_period_is_longer_than_the_drain(manifests):
