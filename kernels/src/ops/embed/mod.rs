@@ -1,8 +1,18 @@
 //! Embedding by table: token ids to the pooled rows of an int8 table.
+//!
+//! The contract of both backends, bit for bit before normalisation: with `s` the scale and `v` the values of a row,
+//! `sum = sum + s * v` over the tokens in order, from +0, in f32 with the product rounded before it is added (no fused
+//! multiply-add), then `sum / n` for `n` tokens. A text without tokens is a zero vector. Normalising multiplies by the
+//! reciprocal length, taken in f64, and leaves a zero vector alone. [`oracle`] states the error bound.
 
 use std::sync::Arc;
 
 use crate::{Backend, Op, OpError, Size};
+
+mod cpu;
+pub(crate) mod cuda;
+pub mod oracle;
+mod simd;
 
 /// An int8 embedding table with one scale a row, shared by every device.
 #[derive(Debug)]
@@ -32,6 +42,48 @@ pub struct EmbedRequest {
     pub normalize: bool,
 }
 
+impl EmbedRequest {
+    /// How many texts it has.
+    pub fn texts(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Says what is wrong with it. Both backends index memory on the strength of this, so [`Embed`] always asks.
+    pub fn check(&self) -> Result<(), OpError> {
+        self.check_table()?;
+        self.check_offsets()?;
+        let rows = self.table.scales.len();
+        let highest = self.ids.iter().fold(0, |highest, &id| id.max(highest));
+        if !self.ids.is_empty() && highest as usize >= rows {
+            return Err(OpError::Invalid(format!("token id {highest} is not below the vocabulary size {rows}")));
+        }
+        Ok(())
+    }
+
+    fn check_table(&self) -> Result<(), OpError> {
+        let Table { dim, values, scales, .. } = &*self.table;
+        if values.len() as u128 != *dim as u128 * scales.len() as u128 {
+            let got = values.len();
+            return Err(OpError::Invalid(format!("table of [{}, {dim}] has {got} values", scales.len())));
+        }
+        if self.dimensions == 0 || self.dimensions > *dim {
+            return Err(OpError::Invalid(format!("dimensions are 1 to {dim}, got {}", self.dimensions)));
+        }
+        Ok(())
+    }
+
+    fn check_offsets(&self) -> Result<(), OpError> {
+        let ends = self.offsets.first().copied().zip(self.offsets.last().copied());
+        if ends.is_none_or(|(first, last)| first != 0 || last as usize != self.ids.len()) {
+            return Err(OpError::Invalid(format!("offsets go from 0 to {}, got {ends:?}", self.ids.len())));
+        }
+        if let Some(at) = self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+            return Err(OpError::Invalid(format!("offset {} is below offset {at}", at + 1)));
+        }
+        Ok(())
+    }
+}
+
 /// Embedding by table.
 #[derive(Debug)]
 pub struct Embed;
@@ -48,11 +100,15 @@ impl Op for Embed {
     }
 
     fn size(request: &EmbedRequest) -> Size {
-        let texts = (request.offsets.len() as u64).saturating_sub(1);
+        let texts = request.texts() as u64;
         Size { items: texts.max(1), bytes: 4 * (request.ids.len() as u64 + texts * (request.dimensions as u64 + 1)) }
     }
 
-    fn run(_batch: &[&EmbedRequest], _on: &mut Backend) -> Result<Vec<Vec<f32>>, OpError> {
-        unimplemented!()
+    fn run(batch: &[&EmbedRequest], on: &mut Backend) -> Result<Vec<Vec<f32>>, OpError> {
+        batch.iter().try_for_each(|request| request.check())?;
+        match on {
+            Backend::Cpu(worker) => Ok(cpu::run(batch, worker)),
+            Backend::Cuda(worker) => cuda::run(batch, worker),
+        }
     }
 }

@@ -1,0 +1,98 @@
+//! Pools on the CPU: texts are spread over the pool's threads, and each text is one pass of [`super::simd`].
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{EmbedRequest, simd};
+use crate::cpu::Worker;
+
+/// Tokens below which waking the pool's threads costs more than they save (about 0.1 ms of one core).
+const SPREAD_TOKENS: usize = 8192;
+
+/// Tokens that one step of a thread takes at least, so that a thousand short texts are not a thousand steps.
+const STEP_TOKENS: usize = 2048;
+
+/// Pools every text of every request of a checked batch.
+pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Vec<Vec<f32>> {
+    let tokens: usize = batch.iter().map(|request| request.ids.len() + request.texts()).sum();
+    if tokens < SPREAD_TOKENS {
+        return batch.iter().map(|request| embed(request)).collect();
+    }
+    worker.pool().install(|| batch.par_iter().map(|request| embed_spread(request)).collect())
+}
+
+fn embed(request: &EmbedRequest) -> Vec<f32> {
+    let mut vectors = vec![0.0; request.texts() * request.dimensions];
+    embed_texts(request, 0..request.texts(), &mut vectors);
+    vectors
+}
+
+/// Cuts the request into runs of texts, which never cut a text: a vector's bits do not depend on the cuts.
+fn embed_spread(request: &EmbedRequest) -> Vec<f32> {
+    let mut vectors = vec![0.0; request.texts() * request.dimensions];
+    let mut rest = vectors.as_mut_slice();
+    let steps: Vec<_> = steps(&request.offsets)
+        .map(|texts| {
+            let (step, after) = std::mem::take(&mut rest).split_at_mut(texts.len() * request.dimensions);
+            rest = after;
+            (texts, step)
+        })
+        .collect();
+    steps.into_par_iter().for_each(|(texts, step)| embed_texts(request, texts, step));
+    vectors
+}
+
+/// Runs of texts with at least [`STEP_TOKENS`] between them, an empty text counted as one token.
+fn steps(offsets: &[u32]) -> impl Iterator<Item = Range<usize>> + '_ {
+    let texts = offsets.len().saturating_sub(1);
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let first = next;
+        let mut tokens = 0;
+        while next < texts && tokens < STEP_TOKENS {
+            tokens += (offsets[next + 1] - offsets[next]) as usize + 1;
+            next += 1;
+        }
+        (first < next).then_some(first..next)
+    })
+}
+
+fn embed_texts(request: &EmbedRequest, texts: Range<usize>, vectors: &mut [f32]) {
+    let bounds = &request.offsets[texts.start..=texts.end];
+    for (bounds, vector) in bounds.windows(2).zip(vectors.chunks_exact_mut(request.dimensions)) {
+        let ids = &request.ids[bounds[0] as usize..bounds[1] as usize];
+        simd::sum_rows(&request.table, ids, vector);
+        divide(vector, ids.len());
+        if request.normalize {
+            normalize(vector);
+        }
+    }
+}
+
+fn divide(vector: &mut [f32], tokens: usize) {
+    if tokens > 0 {
+        vector.iter_mut().for_each(|x| *x /= tokens as f32);
+    }
+}
+
+/// Scales to unit length; a zero vector stays zero.
+#[expect(clippy::cast_possible_truncation, reason = "the rounding to f32 is meant")]
+fn normalize(vector: &mut [f32]) {
+    let length = squared_length(vector).sqrt();
+    if length > 0.0 {
+        let reciprocal = length.recip();
+        vector.iter_mut().for_each(|x| *x = (f64::from(*x) * reciprocal) as f32);
+    }
+}
+
+/// Sums in 16 lanes, so that the compiler may use vectors, and adds the lanes in order.
+fn squared_length(vector: &[f32]) -> f64 {
+    let mut lanes = [0.0; 16];
+    for chunk in vector.chunks(lanes.len()) {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane += f64::from(*x) * f64::from(*x);
+        }
+    }
+    lanes.iter().sum()
+}
