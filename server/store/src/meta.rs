@@ -1,0 +1,89 @@
+//! What is written down about a collection itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+
+/// How rows are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Cosine.
+    Cosine,
+    /// Inner product.
+    Dot,
+    /// Squared Euclidean distance.
+    SquaredL2,
+}
+
+/// Precision of the copy that a device scans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    /// binary32.
+    F32,
+    /// binary16.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// int8 with one scale a row.
+    I8,
+}
+
+/// What is written down about a collection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionMeta {
+    /// Version of this description and of the log beside it.
+    pub format: u32,
+    /// Its name.
+    pub name: String,
+    /// Dimensions of its vectors.
+    pub dim: u32,
+    /// How rows are compared.
+    pub metric: Metric,
+    /// Precision of the scanned copy.
+    pub storage: Storage,
+    /// Model that embeds texts for it; empty for none.
+    pub model: String,
+    /// Whether it has a log.
+    pub durable: bool,
+    /// When it was made, in milliseconds since 1970.
+    pub create_time_ms: u64,
+}
+
+impl CollectionMeta {
+    /// The format this version writes, and the newest it reads.
+    pub const FORMAT: u32 = 1;
+
+    /// Refuses formats that are not known, naming the file.
+    pub(crate) fn check_format(&self, file: &str) -> Result<(), StoreError> {
+        check_format(file, self.format, Self::FORMAT)
+    }
+}
+
+/// Refuses formats that are not known.
+pub(crate) fn check_format(file: &str, got: u32, known: u32) -> Result<(), StoreError> {
+    if (1..=known).contains(&got) { Ok(()) } else { Err(StoreError::Format { file: file.into(), got, known }) }
+}
+
+/// Whether a collection may have this name. Such a name is also safe as the name of a folder.
+pub fn check_name(name: &str) -> Result<(), StoreError> {
+    let starts_well = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    if starts_well && is_plain && name.len() <= 128 { Ok(()) } else { Err(StoreError::Name(name.into())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_leave_the_folder_are_refused() {
+        for name in ["", ".", "..", "../a", "a/b", ".hidden", "-a", "a b", "ä", "a\0", &"a".repeat(129)] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        for name in ["a", "7", "a.b-c_d", "A..", &"a".repeat(128)] {
+            assert!(check_name(name).is_ok(), "{name:?}");
+        }
+    }
+}

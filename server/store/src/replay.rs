@@ -1,0 +1,169 @@
+//! Reading logs back: what is whole, what a crash cut off, and what is damaged.
+
+use std::{
+    fs::File,
+    io::{BufReader, Read, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+
+use crate::{
+    Record, StoreError,
+    frame::{FILE_HEADER, FRAME_HEADER, FRAME_MAGIC, FileHeader, FrameHeader},
+};
+
+/// What file systems read back as zeros where data never arrived.
+const SECTOR: u64 = 512;
+
+/// A log file that is being read.
+pub(crate) struct LogReader {
+    path: PathBuf,
+    file: BufReader<File>,
+    len: u64,
+    pub(crate) salt: u32,
+    /// Where the next frame starts: everything before it is whole.
+    pub(crate) offset: u64,
+    /// Sequence number that the next frame must have.
+    pub(crate) next: u64,
+    is_last: bool,
+}
+
+/// What stands at the reader's place.
+pub(crate) enum Item {
+    /// A whole frame.
+    Record(u64, Record),
+    /// The end, perhaps with a torn tail behind it.
+    End,
+}
+
+impl LogReader {
+    /// Opens a log file whose name says it starts at `first`. `None` where a crash cut off the header of the last file.
+    pub(crate) fn open(path: &Path, first: u64, is_last: bool) -> Result<Option<Self>, StoreError> {
+        let io = |e| StoreError::io(path, e);
+        let file = File::open(path).map_err(io)?;
+        let len = file.metadata().map_err(io)?.len();
+        let file = BufReader::with_capacity(1 << 20, file);
+        let mut reader = Self { path: path.into(), file, len, salt: 0, offset: 0, next: first, is_last };
+        let header = reader.read(0, len.min(FILE_HEADER as u64))?;
+        match <&[u8; FILE_HEADER]>::try_from(&header[..]).ok().and_then(FileHeader::parse) {
+            Some(found) if found.first == first => {
+                (reader.offset, reader.salt) = (FILE_HEADER as u64, found.salt);
+                Ok(Some(reader))
+            }
+            Some(found) => {
+                Err(reader.corrupt(0, format!("it starts at record {}, its name says {first}", found.first)))
+            }
+            // Nothing is written behind a header before it is synced, so there was nothing to lose.
+            None if is_last && len <= FILE_HEADER as u64 && (len < FILE_HEADER as u64 || is_zero(&header)) => Ok(None),
+            None => Err(reader.corrupt(0, "the header of the file does not check")),
+        }
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self) -> Result<Item, StoreError> {
+        if self.offset == self.len {
+            return Ok(Item::End);
+        }
+        let start = self.offset;
+        let Some(header) = self.header_at(start)? else {
+            return self.broken(start, start + FRAME_HEADER as u64, "the header of a frame does not check");
+        };
+        let end = start + FRAME_HEADER as u64 + u64::from(header.len);
+        if end > self.len {
+            return self.broken(start, end, "a frame runs past the end of the file");
+        }
+        let body = self.read(start + FRAME_HEADER as u64, u64::from(header.len))?;
+        if crc32fast::hash(&body) != header.body_crc {
+            return self.broken(start, end, "the body of a frame does not match its checksum");
+        }
+        if header.sequence != self.next {
+            return Err(self.corrupt(start, format!("expected record {}, got {}", self.next, header.sequence)));
+        }
+        let record = Record::parse(header.kind, body).map_err(|reason| self.corrupt(start, reason))?;
+        (self.offset, self.next) = (end, header.sequence + 1);
+        Ok(Item::Record(header.sequence, record))
+    }
+
+    /// Decides what a frame that does not check is: the torn tail, or damage to something that had been synced.
+    fn broken(&mut self, start: u64, end: u64, reason: &str) -> Result<Item, StoreError> {
+        if !self.is_last {
+            return Err(self.corrupt(start, format!("{reason}, and a later log file exists")));
+        }
+        if let Some(later) = self.later_attests(start)? {
+            return Err(self.corrupt(start, format!("{reason}, and record {later} says that it was synced")));
+        }
+        if end > self.len || self.has_hole(start, end)? {
+            tracing::warn!(file = %self.path.display(), offset = start, bytes = self.len - start, "cutting off a torn tail");
+            return Ok(Item::End);
+        }
+        Err(self.corrupt(start, format!("{reason}, though all of it was written")))
+    }
+
+    /// The first frame behind `start` that was written after `start` had been synced.
+    fn later_attests(&mut self, start: u64) -> Result<Option<u64>, StoreError> {
+        const WINDOW: u64 = 1 << 20;
+        let mut at = start + 1;
+        while at + FRAME_HEADER as u64 <= self.len {
+            let window = self.read(at, WINDOW.min(self.len - at))?;
+            for i in (0..window.len()).filter(|i| window[*i..].starts_with(FRAME_MAGIC)) {
+                let header = self.header_at(at + i as u64)?;
+                if let Some(header) = header.filter(|header| header.durable > start && header.sequence >= self.next) {
+                    return Ok(Some(header.sequence));
+                }
+            }
+            // Windows overlap so that a magic on their border is seen.
+            at += (window.len() as u64).saturating_sub(FRAME_MAGIC.len() as u64 - 1).max(1);
+        }
+        Ok(None)
+    }
+
+    /// Whether some sector's share of `start..end` is all zeros.
+    fn has_hole(&mut self, start: u64, end: u64) -> Result<bool, StoreError> {
+        let mut at = start;
+        while at < end {
+            let next = ((at / SECTOR + 1) * SECTOR).min(end);
+            if is_zero(&self.read(at, next - at)?) {
+                return Ok(true);
+            }
+            at = next;
+        }
+        Ok(false)
+    }
+
+    fn header_at(&mut self, at: u64) -> Result<Option<FrameHeader>, StoreError> {
+        let header = self.read(at, (FRAME_HEADER as u64).min(self.len - at))?;
+        Ok(<&[u8; FRAME_HEADER]>::try_from(&header[..]).ok().and_then(|h| FrameHeader::parse(h, self.salt)))
+    }
+
+    /// Bytes that are known to be within the file, by its length.
+    fn read(&mut self, at: u64, len: u64) -> Result<Bytes, StoreError> {
+        let mut read = || {
+            let here = self.file.stream_position()?;
+            self.file.seek_relative(at.cast_signed() - here.cast_signed())?;
+            let mut bytes = vec![0; usize::try_from(len).map_err(std::io::Error::other)?];
+            self.file.read_exact(&mut bytes)?;
+            Ok(bytes.into())
+        };
+        read().map_err(|e| StoreError::io(&self.path, e))
+    }
+
+    fn corrupt(&self, offset: u64, reason: impl Into<String>) -> StoreError {
+        StoreError::Corrupt { file: self.path.clone(), offset, reason: reason.into() }
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Cuts the torn tail off a log file.
+pub(crate) fn truncate(path: &Path, len: u64) -> Result<(), StoreError> {
+    let cut = || {
+        let mut file = File::options().write(true).open(path)?;
+        file.set_len(len)?;
+        file.seek(SeekFrom::Start(len))?;
+        file.sync_all()
+    };
+    cut().map_err(|e| StoreError::io(path, e))
+}

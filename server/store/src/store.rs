@@ -1,0 +1,254 @@
+//! The folder of all collections: making, dropping, and recovery.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use crate::{
+    CheckpointWriter, CollectionMeta, Journal, Manifest, Record, StoreError, check_name,
+    checkpoint::{self, read_file},
+    disk::{list, remove, sync_dir, write_atomic},
+    frame::FILE_HEADER,
+    journal::{Place, create_log, log_path},
+    manifest::{MAX_JSON_BYTES, seal, unseal},
+    replay::{Item, LogReader, truncate},
+};
+
+const META: &str = "meta.json";
+const NEW: &str = ".new-";
+const DROP: &str = ".drop-";
+
+/// The folder of all collections. One process at a time may have it open.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    /// Makes the names of dropped folders unique.
+    drops: AtomicU64,
+    /// Locked while this lives.
+    _lock: File,
+}
+
+/// A collection found at the start.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The name of its folder.
+    pub name: String,
+    /// What is written down about it, unless that is damaged.
+    pub meta: Result<CollectionMeta, StoreError>,
+    dir: PathBuf,
+}
+
+/// A collection read back.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Open for appending.
+    pub journal: Journal,
+    /// The last record; 0 for none.
+    pub sequence: u64,
+    /// Size of the checkpoint it was read from; 0 for none.
+    pub checkpoint_bytes: u64,
+}
+
+impl Store {
+    /// Opens a folder, making it where it is not there, and finds the collections in it.
+    pub fn open(dir: &Path) -> Result<(Self, Vec<Recovered>), StoreError> {
+        let root = dir.join("collections");
+        fs::create_dir_all(&root).map_err(|e| StoreError::io(&root, e))?;
+        let lock = lock(dir)?;
+        sync_dir(dir)?;
+        let (mut found, mut leftovers) = (vec![], vec![]);
+        for name in list(&root)? {
+            if name.starts_with(NEW) || name.starts_with(DROP) {
+                leftovers.push(root.join(name));
+            } else if check_name(&name).is_ok() && root.join(&name).is_dir() {
+                let dir = root.join(&name);
+                found.push(Recovered { meta: read_meta(&dir, &name), name, dir });
+            }
+        }
+        leftovers.iter().try_for_each(|path| remove(path))?;
+        sync_dir(&root)?;
+        Ok((Self { root, drops: AtomicU64::new(0), _lock: lock }, found))
+    }
+
+    /// Makes a collection. Once this returns, it survives a crash. Blocking.
+    pub fn create(&self, meta: &CollectionMeta) -> Result<Journal, StoreError> {
+        check_name(&meta.name)?;
+        let dir = self.root.join(&meta.name);
+        if dir.exists() {
+            return Err(StoreError::Exists(meta.name.clone()));
+        }
+        let staged = self.root.join(format!("{NEW}{}", meta.name));
+        remove(&staged)?;
+        fs::create_dir(&staged).map_err(|e| StoreError::io(&staged, e))?;
+        write_atomic(&staged.join(META), &seal(meta))?;
+        let (file, salt) = create_log(&staged, 1)?;
+        fs::rename(&staged, &dir).map_err(|e| StoreError::io(&dir, e))?;
+        sync_dir(&self.root)?;
+        Journal::start(file, Place { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0 })
+    }
+
+    /// Drops a collection: it is gone for good once this returns. Blocking. Drop its journal first.
+    pub fn delete(&self, name: &str) -> Result<(), StoreError> {
+        check_name(name)?;
+        let dir = self.root.join(name);
+        let dropped = self.root.join(format!("{DROP}{}", self.drops.fetch_add(1, Ordering::Relaxed)));
+        remove(&dropped)?;
+        fs::rename(&dir, &dropped).map_err(|e| StoreError::io(&dir, e))?;
+        sync_dir(&self.root)?;
+        // The name is free and the drop durable; what cannot be removed now is removed at the next start.
+        if let Err(error) = remove(&dropped) {
+            tracing::warn!(%error, "a dropped collection could not be removed from disk");
+        }
+        Ok(())
+    }
+
+    /// Starts a checkpoint of a collection with all records up to `sequence`. Blocking.
+    pub fn checkpoint(&self, meta: &CollectionMeta, sequence: u64) -> Result<CheckpointWriter, StoreError> {
+        CheckpointWriter::create(&self.root.join(&meta.name), meta.clone(), sequence)
+    }
+
+    /// Removes what a finished checkpoint made superfluous: older checkpoints, and log files whose records are all in
+    /// it. Blocking. A crash in the middle of it loses nothing.
+    pub fn retire(&self, checkpoint: &Manifest) -> Result<(), StoreError> {
+        let dir = self.root.join(&checkpoint.collection.name);
+        checkpoint::remove_others(&dir, Some(checkpoint.version))?;
+        let logs = logs(&dir)?;
+        // Oldest first, so that a crash leaves a log without gaps.
+        for (first, next) in logs.iter().zip(logs.iter().skip(1)) {
+            if *next <= checkpoint.sequence + 1 {
+                remove(&log_path(&dir, *first))?;
+            }
+        }
+        sync_dir(&dir)
+    }
+}
+
+impl Recovered {
+    /// Gives back every record in order, a checkpoint's points first, and opens the log for appending. Blocking.
+    pub fn replay<E: From<StoreError>>(self, mut apply: impl FnMut(Record) -> Result<(), E>) -> Result<Replayed, E> {
+        let meta = self.meta?;
+        let checkpoint = checkpoint::newest(&self.dir)?;
+        check_same(&meta, checkpoint.as_ref())?;
+        // A checkpoint that a crash cut short, or one whose removal was.
+        checkpoint::remove_others(&self.dir, checkpoint.as_ref().map(|manifest| manifest.version))?;
+        for points in checkpoint.iter().flat_map(|manifest| checkpoint::chunks(&self.dir, manifest)) {
+            apply(Record::Upsert(points?))?;
+        }
+        let covered = checkpoint.as_ref().map_or(0, |manifest| manifest.sequence);
+        let place = replay_logs(&self.dir, covered, &mut apply)?;
+        let sequence = place.next - 1;
+        let path = log_path(&self.dir, place.first);
+        let mut file = File::options().write(true).open(&path).map_err(|e| StoreError::io(&path, e))?;
+        file.seek(SeekFrom::Start(place.len)).map_err(|e| StoreError::io(&path, e))?;
+        let checkpoint_bytes = checkpoint.map_or(0, |manifest| manifest.size_bytes);
+        Ok(Replayed { journal: Journal::start(file, place)?, sequence, checkpoint_bytes })
+    }
+}
+
+/// Replays the log files, leaves out what the checkpoint covers, and says where the log goes on.
+fn replay_logs<E: From<StoreError>>(
+    dir: &Path,
+    covered: u64,
+    apply: &mut impl FnMut(Record) -> Result<(), E>,
+) -> Result<Place, E> {
+    let mut logs = logs(dir)?;
+    if logs.is_empty() {
+        return Err(StoreError::damaged(dir.display().to_string(), "it has no log file").into());
+    }
+    drop_torn_header(dir, &mut logs)?;
+    let mut place: Option<Place> = None;
+    for (i, first) in logs.iter().enumerate() {
+        let path = log_path(dir, *first);
+        if let Some(place) = place.as_ref().filter(|place| place.next != *first) {
+            let reason = format!("it starts at record {first}, the file before it ends with {}", place.next - 1);
+            return Err(StoreError::Corrupt { file: path, offset: 0, reason }.into());
+        }
+        if i == 0 && *first > covered + 1 {
+            let reason = format!("records {} to {} are missing", covered + 1, first - 1);
+            return Err(StoreError::Corrupt { file: path, offset: 0, reason }.into());
+        }
+        let is_last = i + 1 == logs.len();
+        let Some(mut log) = LogReader::open(&path, *first, is_last)? else { break };
+        while let Item::Record(sequence, record) = log.next()? {
+            if sequence > covered {
+                apply(record)?;
+            }
+        }
+        if is_last {
+            truncate(&path, log.offset)?;
+        }
+        let older = place.map_or(0, |place| place.older + place.len);
+        place = Some(Place { dir: dir.into(), first: *first, next: log.next, len: log.offset, salt: log.salt, older });
+    }
+    let place = place.filter(|place| place.next > covered).map_or_else(|| fresh_log(dir, covered + 1), Ok)?;
+    Ok(place)
+}
+
+/// A log of its own where there was none, or none that goes as far as the checkpoint does.
+fn fresh_log(dir: &Path, first: u64) -> Result<Place, StoreError> {
+    let (_, salt) = create_log(dir, first)?;
+    for older in logs(dir)?.into_iter().filter(|log| *log != first) {
+        remove(&log_path(dir, older))?;
+    }
+    Ok(Place { dir: dir.into(), first, next: first, len: FILE_HEADER as u64, salt, older: 0 })
+}
+
+/// A last file without a whole header was being made when the crash came; nothing had been written behind it.
+fn drop_torn_header(dir: &Path, logs: &mut Vec<u64>) -> Result<(), StoreError> {
+    if let Some(last) = logs.last().copied()
+        && LogReader::open(&log_path(dir, last), last, true)?.is_none()
+    {
+        remove(&log_path(dir, last))?;
+        sync_dir(dir)?;
+        logs.pop();
+    }
+    Ok(())
+}
+
+/// First sequence numbers of the log files in a folder, ascending.
+fn logs(dir: &Path) -> Result<Vec<u64>, StoreError> {
+    let parse = |name: &String| name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok();
+    Ok(list(dir)?.iter().filter_map(parse).collect())
+}
+
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join("LOCK");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|e| StoreError::io(&path, e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(dir.into())),
+        Err(TryLockError::Error(e)) => Err(StoreError::io(path, e)),
+    }
+}
+
+fn read_meta(dir: &Path, name: &str) -> Result<CollectionMeta, StoreError> {
+    let path = dir.join(META);
+    let file = path.display().to_string();
+    let bytes = read_file(&path, MAX_JSON_BYTES)?;
+    let meta: CollectionMeta = unseal(&file, &bytes, |content| {
+        let format = content.get("format").and_then(serde_json::Value::as_u64);
+        crate::meta::check_format(
+            &file,
+            format.and_then(|f| f.try_into().ok()).unwrap_or(u32::MAX),
+            CollectionMeta::FORMAT,
+        )
+    })?;
+    if meta.name != name {
+        return Err(StoreError::damaged(file, format!("it describes {:?}, its folder is {name:?}", meta.name)));
+    }
+    Ok(meta)
+}
+
+fn check_same(meta: &CollectionMeta, checkpoint: Option<&Manifest>) -> Result<(), StoreError> {
+    match checkpoint {
+        Some(manifest) if manifest.collection != *meta => {
+            let name = format!("checkpoint {} of {}", manifest.version, meta.name);
+            Err(StoreError::damaged(name, "it describes another collection"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}

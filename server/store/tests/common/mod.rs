@@ -1,0 +1,106 @@
+//! Small collections, and their state as a plain map.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use accelerd_store::{CollectionMeta, Ids, Metric, Record, Replayed, Storage, Store, StoreError, Upsert};
+use bytes::Bytes;
+
+pub(crate) const DIM: u32 = 3;
+
+/// Id to vector and payload.
+pub(crate) type State = BTreeMap<u64, (Bytes, Bytes)>;
+
+pub(crate) fn meta(name: &str) -> CollectionMeta {
+    CollectionMeta {
+        format: CollectionMeta::FORMAT,
+        name: name.into(),
+        dim: DIM,
+        metric: Metric::SquaredL2,
+        storage: Storage::Bf16,
+        model: "builtin".into(),
+        durable: true,
+        create_time_ms: 1_700_000_000_000,
+    }
+}
+
+/// Points whose vectors and payloads are made from `fill`, without zeros in them.
+pub(crate) fn upsert(ids: &[u64], fill: u8) -> Upsert {
+    let fill = fill | 1;
+    Upsert {
+        ids: Ids::Numbers(ids.to_vec()),
+        dim: DIM,
+        vectors: vec![fill; ids.len() * DIM as usize * 4].into(),
+        payloads: ids.iter().map(|id| Bytes::from(vec![fill; 1 + (*id % 7) as usize])).collect(),
+    }
+}
+
+pub(crate) fn apply(state: &mut State, record: &Record) {
+    match record {
+        Record::Upsert(points) => {
+            let Ids::Numbers(ids) = &points.ids else { panic!("tests here use numbers") };
+            for (i, id) in ids.iter().enumerate() {
+                let width = DIM as usize * 4;
+                let payload = points.payloads.get(i).cloned().unwrap_or_default();
+                state.insert(*id, (points.vectors.slice(i * width..(i + 1) * width), payload));
+            }
+        }
+        Record::Delete(Ids::Numbers(ids)) => ids.iter().for_each(|id| _ = state.remove(id)),
+        Record::Delete(Ids::Uuids(_)) => panic!("tests here use numbers"),
+    }
+}
+
+/// The state of the one collection in a folder, and the journal that goes on.
+pub(crate) fn recover(dir: &Path) -> Result<(Store, State, Replayed), StoreError> {
+    let (store, mut found) = Store::open(dir)?;
+    assert_eq!(found.len(), 1, "there is one collection");
+    let mut state = State::new();
+    let replayed = found.remove(0).replay(|record| {
+        apply(&mut state, &record);
+        Ok::<_, StoreError>(())
+    })?;
+    Ok((store, state, replayed))
+}
+
+/// All points of a state as chunks of at most `points` points.
+pub(crate) fn chunks(state: &State, points: usize) -> Vec<Upsert> {
+    let all: Vec<_> = state.iter().collect();
+    all.chunks(points)
+        .map(|part| Upsert {
+            ids: Ids::Numbers(part.iter().map(|(id, _)| **id).collect()),
+            dim: DIM,
+            vectors: part.iter().flat_map(|(_, (vector, _))| vector.iter().copied()).collect::<Vec<_>>().into(),
+            payloads: part.iter().map(|(_, (_, payload))| payload.clone()).collect(),
+        })
+        .collect()
+}
+
+/// Copies a folder: what a crash at this moment would leave.
+pub(crate) fn image(from: &Path) -> tempfile::TempDir {
+    let to = tempfile::tempdir().expect("a temporary folder can be made");
+    copy(from, to.path());
+    to
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("it can be read");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs::create_dir_all(&target).expect("it can be made");
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("it can be copied");
+        }
+    }
+}
+
+/// The log files of the collection, oldest first.
+pub(crate) fn logs(dir: &Path, name: &str) -> Vec<std::path::PathBuf> {
+    let dir = dir.join("collections").join(name);
+    let files = fs::read_dir(dir).expect("it is there").map(|entry| entry.expect("it can be read").path());
+    let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    logs.sort();
+    logs
+}

@@ -1,0 +1,305 @@
+//! Crashes at every point, and damage of every kind: what was answered is there, or an error says where it was lost.
+
+mod common;
+
+use std::{
+    fs,
+    io::{Seek as _, SeekFrom, Write as _},
+    path::Path,
+};
+
+use accelerd_store::{Journal, Record, Store, StoreError};
+use common::{DIM, State, apply, chunks, image, logs, meta, recover, upsert};
+use proptest::{prelude::*, sample::Index};
+use tempfile::TempDir;
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// Upserts; `cut` of 65,536 parts of it had been written in the crash that is tried.
+    Write {
+        ids: Vec<u64>,
+        fill: u8,
+        cut: u16,
+    },
+    Delete {
+        ids: Vec<u64>,
+        cut: u16,
+    },
+    Rotate,
+    Checkpoint {
+        chunk: usize,
+    },
+    Reopen,
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let ids = proptest::collection::btree_set(0..20u64, 1..5).prop_map(|ids| ids.into_iter().collect::<Vec<_>>());
+    prop_oneof![
+        5 => (ids.clone(), any::<u8>(), any::<u16>()).prop_map(|(ids, fill, cut)| Action::Write { ids, fill, cut }),
+        2 => (ids, any::<u16>()).prop_map(|(ids, cut)| Action::Delete { ids, cut }),
+        1 => Just(Action::Rotate),
+        1 => (1..4usize).prop_map(|chunk| Action::Checkpoint { chunk }),
+        1 => Just(Action::Reopen),
+    ]
+}
+
+/// A live collection beside the plain map it must equal.
+struct World {
+    dir: TempDir,
+    open: Option<(Store, Journal)>,
+    state: State,
+    sequence: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder can be made");
+        let (store, found) = Store::open(dir.path()).expect("a fresh folder opens");
+        assert!(found.is_empty());
+        let journal = store.create(&meta("c")).expect("a collection can be made");
+        Self { dir, open: Some((store, journal)), state: State::new(), sequence: 0 }
+    }
+
+    fn store(&self) -> &Store {
+        &self.open.as_ref().expect("it is open").0
+    }
+
+    fn journal(&self) -> &Journal {
+        &self.open.as_ref().expect("it is open").1
+    }
+
+    fn run(&mut self, action: Action) {
+        match action {
+            Action::Write { ids, fill, cut } => self.write(&Record::Upsert(upsert(&ids, fill)), cut),
+            Action::Delete { ids, cut } => self.write(&Record::Delete(accelerd_store::Ids::Numbers(ids)), cut),
+            Action::Rotate => {
+                let last = wait(self.journal().rotate()).expect("the disk has room").last;
+                assert_eq!(last, self.sequence);
+            }
+            Action::Checkpoint { chunk } => self.checkpoint(chunk),
+            Action::Reopen => {
+                self.open = None;
+                let (store, state, replayed) = recover(self.dir.path()).expect("nothing is damaged");
+                assert_eq!((&state, replayed.sequence), (&self.state, self.sequence));
+                self.open = Some((store, replayed.journal));
+            }
+        }
+        expect(&image(self.dir.path()), &self.state, self.sequence);
+    }
+
+    /// Appends, and then pretends that the crash came at some byte of it.
+    fn write(&mut self, record: &Record, cut: u16) {
+        let log = logs(self.dir.path(), "c").pop().expect("there is a log");
+        let before = fs::metadata(&log).expect("it is there").len();
+        let appended = wait(self.journal().append(record)).expect("the disk has room");
+        let after = fs::metadata(&log).expect("it is there").len();
+        let crashed = image(self.dir.path());
+        let len = before + (after - before) * u64::from(cut) / (u64::from(u16::MAX) + 1);
+        set_len(&logs(crashed.path(), "c").pop().expect("there is a log"), len);
+        expect(&crashed, &self.state, self.sequence);
+        self.sequence += 1;
+        assert_eq!(appended.sequence, self.sequence);
+        apply(&mut self.state, record);
+    }
+
+    /// Writes a checkpoint, and pretends that the crash came between any two steps of it.
+    fn checkpoint(&mut self, points: usize) {
+        wait(self.journal().rotate()).expect("the disk has room");
+        self.unchanged();
+        let mut writer = self.store().checkpoint(&meta("c"), self.sequence).expect("the disk has room");
+        self.unchanged();
+        for chunk in chunks(&self.state, points) {
+            writer.push(&chunk).expect("the disk has room");
+            self.unchanged();
+        }
+        let manifest = writer.finish().expect("the disk has room");
+        self.unchanged();
+        // Retiring removes the oldest log first: any number of them may be gone.
+        let covered = logs(self.dir.path(), "c").len() - 1;
+        for gone in 0..=covered {
+            let crashed = image(self.dir.path());
+            logs(crashed.path(), "c").iter().take(gone).for_each(|log| fs::remove_file(log).expect("it is there"));
+            expect(&crashed, &self.state, self.sequence);
+        }
+        self.store().retire(&manifest).expect("it can be removed");
+        assert_eq!(logs(self.dir.path(), "c").len(), 1);
+    }
+
+    fn unchanged(&self) {
+        expect(&image(self.dir.path()), &self.state, self.sequence);
+    }
+}
+
+fn expect(crashed: &TempDir, state: &State, sequence: u64) {
+    let (_store, recovered, replayed) = recover(crashed.path()).expect("a crash damages nothing");
+    assert_eq!((&recovered, replayed.sequence), (state, sequence));
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made").block_on(future)
+}
+
+fn set_len(path: &Path, len: u64) {
+    fs::File::options().write(true).open(path).expect("it is there").set_len(len).expect("it can be cut");
+}
+
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+    let mut file = fs::File::options().write(true).open(path).expect("it is there");
+    file.seek(SeekFrom::Start(at)).expect("it can be sought");
+    file.write_all(bytes).expect("it can be written");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_answered_record_survives_a_crash_at_any_byte(actions in proptest::collection::vec(any_action(), 1..14)) {
+        let mut world = World::new();
+        for action in actions {
+            world.run(action);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_reported_and_never_swallowed(at in any::<Index>(), bit in 0..8u32) {
+        let mut world = World::new();
+        for i in 0..6 {
+            world.run(Action::Write { ids: vec![i, i + 1], fill: 0x5b, cut: 0 });
+        }
+        world.open = None;
+        let log = logs(world.dir.path(), "c").pop().expect("there is a log");
+        let bytes = fs::read(&log).expect("it is there");
+        let at = at.index(bytes.len());
+        overwrite(&log, at as u64, &[bytes[at] ^ (1 << bit)]);
+        match recover(world.dir.path()) {
+            Err(StoreError::Corrupt { file, offset, .. }) => {
+                prop_assert_eq!(file, log);
+                prop_assert!(offset <= at as u64, "{} is behind the flipped byte {}", offset, at);
+            }
+            Err(other) => prop_assert!(false, "{}", other),
+            Ok(_) => prop_assert!(false, "byte {} of {} was flipped and not noticed", at, bytes.len()),
+        }
+    }
+}
+
+/// A collection with some records in two log files, closed.
+fn closed(records: u64) -> (TempDir, Vec<std::path::PathBuf>) {
+    let mut world = World::new();
+    for i in 0..records {
+        if i == records / 2 {
+            world.run(Action::Rotate);
+        }
+        world.run(Action::Write { ids: vec![i], fill: 0x33, cut: 0 });
+    }
+    world.open = None;
+    let logs = logs(world.dir.path(), "c");
+    (world.dir, logs)
+}
+
+fn corrupt_offset(dir: &Path) -> u64 {
+    match recover(dir).map(|(_, state, _)| state) {
+        Err(StoreError::Corrupt { offset, .. }) => offset,
+        other => panic!("expected corruption, got {other:?}"),
+    }
+}
+
+#[test]
+fn an_older_log_that_was_cut_is_corrupt() {
+    let (dir, logs) = closed(6);
+    let len = fs::metadata(&logs[0]).expect("it is there").len();
+    set_len(&logs[0], len - 1);
+    assert!(corrupt_offset(dir.path()) > 0);
+}
+
+#[test]
+fn a_missing_log_is_corrupt() {
+    let (dir, logs) = closed(6);
+    fs::remove_file(&logs[0]).expect("it is there");
+    assert_eq!(corrupt_offset(dir.path()), 0);
+}
+
+#[test]
+fn a_tail_of_zeros_is_torn_and_what_stands_before_it_is_kept() {
+    let (dir, logs) = closed(6);
+    let len = fs::metadata(&logs[1]).expect("it is there").len();
+    set_len(&logs[1], len + 5000);
+    let (_, state, replayed) = recover(dir.path()).expect("zeros are a torn tail");
+    assert_eq!((state.len(), replayed.sequence), (6, 6));
+    assert_eq!(fs::metadata(&logs[1]).expect("it is there").len(), len);
+}
+
+#[test]
+fn a_last_frame_whose_middle_sector_never_arrived_is_torn() {
+    let mut world = World::new();
+    world.run(Action::Write { ids: vec![1], fill: 1, cut: 0 });
+    let log = logs(world.dir.path(), "c").pop().expect("there is a log");
+    let ids: Vec<_> = (0..200).collect();
+    let big = upsert(&ids, 0x77);
+    wait(world.journal().append(&Record::Upsert(big))).expect("the disk has room");
+    world.open = None;
+    assert!(fs::metadata(&log).expect("it is there").len() > 200 * u64::from(DIM) * 4);
+    overwrite(&log, 2048, &[0; 512]);
+    let (_, state, replayed) = recover(world.dir.path()).expect("it is torn");
+    assert_eq!((state.len(), replayed.sequence), (1, 1));
+}
+
+#[test]
+fn a_hole_in_a_frame_that_a_later_one_attests_is_corrupt() {
+    let mut world = World::new();
+    let ids: Vec<_> = (0..200).collect();
+    wait(world.journal().append(&Record::Upsert(upsert(&ids, 0x77)))).expect("the disk has room");
+    wait(world.journal().append(&Record::Upsert(upsert(&[1], 0x77)))).expect("the disk has room");
+    world.open = None;
+    let log = logs(world.dir.path(), "c").pop().expect("there is a log");
+    overwrite(&log, 2048, &[0; 512]);
+    assert_eq!(corrupt_offset(world.dir.path()), 24);
+}
+
+#[test]
+fn a_damaged_checkpoint_is_an_error_that_names_its_chunk() {
+    let mut world = World::new();
+    world.run(Action::Write { ids: vec![1, 2, 3], fill: 1, cut: 0 });
+    world.run(Action::Checkpoint { chunk: 2 });
+    world.open = None;
+    let folder = world.dir.path().join("collections/c/checkpoint-0000000001");
+    overwrite(&folder.join("chunk-00000001"), 20, b"x");
+    let error = recover(world.dir.path()).map(|_| ()).expect_err("a chunk is damaged");
+    assert!(error.to_string().contains("chunk-00000001"), "{error}");
+}
+
+#[test]
+fn damaged_descriptions_and_newer_formats_are_told_apart() {
+    let (dir, _) = closed(2);
+    let path = dir.path().join("collections/c/meta.json");
+    let good = fs::read_to_string(&path).expect("it is there");
+    fs::write(&path, good.replace("\"dim\": 3", "\"dim\": 4")).expect("it can be written");
+    assert!(matches!(recover(dir.path()), Err(StoreError::Damaged { .. })));
+    fs::write(&path, good.replace("\"format\": 1", "\"format\": 2")).expect("it can be written");
+    assert!(matches!(recover(dir.path()), Err(StoreError::Format { got: 2, known: 1, .. })));
+}
+
+#[test]
+fn a_folder_is_open_in_one_process_only() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let first = Store::open(dir.path()).expect("it is free");
+    assert!(matches!(Store::open(dir.path()), Err(StoreError::InUse(_))));
+    drop(first);
+    assert!(Store::open(dir.path()).is_ok());
+}
+
+#[test]
+fn a_dropped_collection_frees_its_name_and_half_made_ones_vanish() {
+    let world = World::new();
+    let (store, journal) = world.open.expect("it is open");
+    assert!(matches!(store.create(&meta("c")), Err(StoreError::Exists(_))));
+    drop(journal);
+    store.delete("c").expect("it can be removed");
+    drop(store.create(&meta("c")).expect("the name is free"));
+    drop(store);
+    for leftover in [".new-x", ".drop-7"] {
+        fs::create_dir(world.dir.path().join("collections").join(leftover)).expect("it can be made");
+    }
+    let (_store, found) = Store::open(world.dir.path()).expect("it opens");
+    assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["c"]);
+    assert_eq!(fs::read_dir(world.dir.path().join("collections")).expect("it is there").count(), 1);
+}
