@@ -1,51 +1,99 @@
-//! The CUDA device layer. `cudarc` is named only below this folder.
+//! The CUDA device layer: devices, workers, memory, launches and compiled kernels. `cudarc` is named only below this
+//! folder.
+//!
+//! One build runs everywhere: driver and compiler are looked for at run time, and what is missing is a reason to work
+//! without a GPU, never a panic. Kernels are CUDA C++ texts inside the binary, compiled for the device when it is
+//! opened, and cached on disk.
 
-use std::sync::Arc;
+mod arch;
+mod blas;
+mod build;
+mod cache;
+mod device;
+mod driver;
+mod launch;
+mod libraries;
+mod memory;
+pub mod modules;
+mod nvrtc;
+mod residents;
+mod staging;
+mod stats;
+mod worker;
 
-use crate::{DeviceInfo, KernelStats, OpError, PoolStats, Settings};
+use std::{collections::HashMap, sync::Arc};
 
-/// A GPU: context, memory pool and compiled modules, shared by its workers.
-#[derive(Debug)]
-pub struct Device {
-    info: DeviceInfo,
+pub use arch::{Arch, ArchError};
+pub use blas::{Compute, Element, Epilogue, Product};
+pub use build::{BuildError, Built, build_kernels};
+pub use device::Device;
+pub use launch::{Args, Grid};
+pub use memory::{Buffer, DevicePtr};
+pub use modules::{Kernel, MODULES, Module};
+pub use nvrtc::ptx;
+pub use residents::Residents;
+pub use worker::Worker;
+
+use crate::Settings;
+
+/// Finds the GPUs and makes them ready, all kernels compiled; or says in one line why there are none.
+///
+/// Ordinals that were named must all work. Where none was named, a device that cannot be used is left out as long as
+/// another one can.
+pub fn discover(settings: &Settings) -> Result<Vec<Arc<Device>>, String> {
+    driver::start()?;
+    let nvrtc = nvrtc::Nvrtc::find(&settings.cuda_library_paths)?;
+    let cache = settings.kernel_cache.as_deref().map(|folder| cache::Cache::new(folder, settings.kernel_cache_bytes));
+    let mut compiled = HashMap::new();
+    let mut open = |ordinal| {
+        let listed = device::Listed::get(ordinal)?;
+        let images = match compiled.entry(listed.arch) {
+            std::collections::hash_map::Entry::Occupied(there) => there.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(build::all(&nvrtc, listed.arch, cache.as_ref()).map_err(|e| e.to_string())?)
+            }
+        };
+        Device::open(listed, images, settings)
+    };
+    let (mut found, mut reasons) = (vec![], vec![]);
+    for ordinal in ordinals(settings)? {
+        match open(ordinal) {
+            Ok(device) => found.push(device),
+            Err(reason) => reasons.push(format!("cuda:{ordinal}: {reason}")),
+        }
+    }
+    let all_needed = !settings.cuda_ordinals.is_empty();
+    if found.is_empty() || (all_needed && !reasons.is_empty()) {
+        let driver = driver::version();
+        return Err(format!("{} (driver for CUDA {}.{})", reasons.join("; "), driver / 1000, driver % 1000 / 10));
+    }
+    Ok(found)
 }
 
-/// What a CUDA worker computes with: a stream, staging memory and library handles of its own.
-#[derive(Debug)]
-pub struct Worker {
-    device: Arc<Device>,
-}
-
-/// Finds the GPUs, or says why there are none.
-pub fn discover(_settings: &Settings) -> Result<Vec<Arc<Device>>, String> {
-    Err("not built yet".to_owned())
-}
-
-impl Device {
-    /// What is known of it.
-    pub fn info(&self) -> &DeviceInfo {
-        &self.info
+/// The ordinals to use, each once.
+fn ordinals(settings: &Settings) -> Result<Vec<u32>, String> {
+    let count = device::Listed::count()?;
+    if count == 0 {
+        return Err("the CUDA driver finds no device".to_owned());
     }
-
-    /// Its memory pool.
-    pub fn pool_stats(&self) -> PoolStats {
-        PoolStats::default()
-    }
-
-    /// The kernels that ran, by name.
-    pub fn kernel_stats(&self) -> Vec<KernelStats> {
-        vec![]
+    let mut wanted = settings.cuda_ordinals.clone();
+    wanted.sort_unstable();
+    wanted.dedup();
+    match wanted.last() {
+        None => Ok((0..count).collect()),
+        Some(last) if *last >= count => Err(format!("cuda:{last} was asked for, and there are {count} devices")),
+        Some(_) => Ok(wanted),
     }
 }
 
-impl Worker {
-    /// Opens a worker on the calling thread.
-    pub fn open(device: Arc<Device>) -> Result<Self, OpError> {
-        Ok(Self { device })
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Its device.
-    pub fn device(&self) -> &Arc<Device> {
-        &self.device
+    #[test]
+    fn discovery_answers_with_devices_or_a_reason_of_one_line() {
+        if let Err(reason) = discover(&Settings::default()) {
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
+        }
     }
 }

@@ -1,9 +1,148 @@
 //! Embedding by table on a GPU: every request of a batch in one upload, one launch and one download.
 
-use crate::cuda::{Kernel, Module, modules::COMMON};
+use std::sync::Arc;
 
-const POOL: Kernel = Kernel { name: "embed_pool_i8", params: &[8, 8, 8, 8, 8, 8, 4] };
+use super::{EmbedRequest, Table};
+use crate::{
+    OpError,
+    cuda::{Args, Buffer, Grid, Kernel, Module, Worker, modules::COMMON},
+};
 
-/// The kernel.
-pub(crate) static MODULE: Module =
-    Module { name: "embed", source: include_str!("../../../cu/embed.cu"), headers: &[COMMON], kernels: &[POOL] };
+const PARAMS: &[usize] = &[8, 8, 8, 8, 8, 8, 4];
+const POOL: Kernel = Kernel { name: "embed_pool_i8", params: PARAMS };
+const POOL_X4: Kernel = Kernel { name: "embed_pool_i8x4", params: PARAMS };
+const THREADS: u32 = 64;
+const NORMALIZE: u32 = 1;
+/// Words a text takes in the upload: where its vector starts, in two, and its description.
+const TEXT_WORDS: usize = 6;
+
+/// The kernels.
+pub(crate) static MODULE: Module = Module {
+    name: "embed",
+    source: include_str!("../../../cu/embed.cu"),
+    headers: &[COMMON],
+    kernels: &[POOL, POOL_X4],
+};
+
+/// A table on a device.
+#[derive(Debug)]
+struct Resident {
+    values: Buffer<i8>,
+    scales: Buffer<f32>,
+}
+
+impl Resident {
+    fn new(table: &Table, worker: &Worker) -> Result<Self, OpError> {
+        let resident = Self { values: worker.upload_new(&table.values)?, scales: worker.upload_new(&table.scales)? };
+        worker.synchronize()?;
+        Ok(resident)
+    }
+}
+
+/// Pools every text of every request of a checked batch, whose requests share one table.
+pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f32>>, OpError> {
+    let Some(first) = batch.first() else { return Ok(vec![]) };
+    let layout = Layout::new(batch).ok_or_else(|| OpError::Invalid("a batch of more than 2^32 tokens".to_owned()))?;
+    if layout.numbers == 0 {
+        return Ok(batch.iter().map(|_| vec![]).collect());
+    }
+    let table = &first.table;
+    let resident = worker.device().residents().get_or_make(table.id, table, || Resident::new(table, worker))?;
+    let vectors = pool(&layout, batch, table, &resident, worker)?;
+    let mut at = 0;
+    let answers = batch.iter().map(|request| {
+        let count = request.texts() * request.dimensions;
+        at += count;
+        vectors[at - count..at].to_vec()
+    });
+    Ok(answers.collect())
+}
+
+fn pool(
+    layout: &Layout,
+    batch: &[&EmbedRequest],
+    table: &Arc<Table>,
+    resident: &Resident,
+    worker: &Worker,
+) -> Result<Vec<f32>, OpError> {
+    let input = worker.alloc::<u32>(layout.words.len() + layout.tokens)?;
+    let parts = std::iter::once(&layout.words[..]).chain(batch.iter().map(|request| &request.ids[..]));
+    worker.upload_parts(parts, &input, 0)?;
+    let out = worker.alloc::<f32>(layout.numbers)?;
+    let dim = u32::try_from(table.dim).map_err(|_| OpError::Invalid(format!("a table of {} columns", table.dim)))?;
+    let mut args = Args::new()
+        .ptr(resident.values.ptr())
+        .ptr(resident.scales.ptr())
+        .ptr(input.ptr_at(layout.words.len()))
+        .ptr(input.ptr_at(2 * layout.texts as usize))
+        .ptr(input.ptr())
+        .ptr(out.ptr())
+        .u32(dim);
+    let kernel = if dim.is_multiple_of(4) { POOL_X4 } else { POOL };
+    worker.launch(&kernel, Grid::x(layout.texts), THREADS, 0, &mut args)?;
+    worker.download(&out, ..)
+}
+
+/// What a batch uploads before its ids: where each text's vector starts (u64), then a description of each text.
+struct Layout {
+    words: Vec<u32>,
+    texts: u32,
+    tokens: usize,
+    numbers: usize,
+}
+
+impl Layout {
+    /// `None` where tokens or texts are too many to be counted in 32 bits.
+    fn new(batch: &[&EmbedRequest]) -> Option<Self> {
+        let texts: usize = batch.iter().map(|request| request.texts()).sum();
+        let tokens: usize = batch.iter().map(|request| request.ids.len()).sum();
+        u32::try_from(tokens).ok()?;
+        let texts_u32 = i32::try_from(texts).ok()?.unsigned_abs();
+        let mut words = vec![0; TEXT_WORDS * texts];
+        let (starts, described) = words.split_at_mut(2 * texts);
+        let mut places = starts.chunks_exact_mut(2).zip(described.chunks_exact_mut(4));
+        let (mut token, mut number) = (0_u32, 0_u64);
+        for request in batch {
+            let flags = if request.normalize { NORMALIZE } else { 0 };
+            for ends in request.offsets.windows(2) {
+                let (start, text) = places.next()?;
+                start.copy_from_slice(bytemuck::cast_slice(&[number]));
+                text.copy_from_slice(&[
+                    token + ends[0],
+                    token + ends[1],
+                    u32::try_from(request.dimensions).ok()?,
+                    flags,
+                ]);
+                number += request.dimensions as u64;
+            }
+            token += u32::try_from(request.ids.len()).ok()?;
+        }
+        Some(Self { words, texts: texts_u32, tokens, numbers: usize::try_from(number).ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(table: &Arc<Table>, lengths: &[u32], dimensions: usize, normalize: bool) -> EmbedRequest {
+        let mut offsets = vec![0];
+        offsets.extend(lengths.iter().scan(0, |at, length| {
+            *at += length;
+            Some(*at)
+        }));
+        let ids = vec![0; lengths.iter().sum::<u32>() as usize];
+        EmbedRequest { table: Arc::clone(table), ids, offsets, dimensions, normalize }
+    }
+
+    #[test]
+    fn texts_of_several_requests_are_laid_out_one_after_the_other() {
+        let table = Arc::new(Table { id: 1, dim: 8, values: vec![0; 8], scales: vec![1.0] });
+        let (one, none, two) =
+            (request(&table, &[3, 0], 8, true), request(&table, &[], 8, true), request(&table, &[2], 5, false));
+        let layout = Layout::new(&[&one, &none, &two]).expect("small");
+        assert_eq!((layout.texts, layout.tokens, layout.numbers), (3, 5, 21));
+        assert_eq!(layout.words[..6], [0, 0, 8, 0, 16, 0], "starts");
+        assert_eq!(layout.words[6..], [0, 3, 8, 1, 3, 3, 8, 1, 3, 5, 5, 0], "texts");
+    }
+}

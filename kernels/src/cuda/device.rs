@@ -1,0 +1,305 @@
+//! A GPU: its context, memory pool and compiled kernels, shared by its workers.
+
+use std::{
+    collections::HashMap,
+    ffi::{CString, c_int},
+    fmt,
+    mem::MaybeUninit,
+    sync::{Arc, OnceLock},
+};
+
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
+use rayon::prelude::*;
+
+use super::{
+    arch::Arch, build::Compiled, driver, memory::Pool, modules::Kernel, residents::Residents, stats::Function,
+};
+use crate::{DeviceId, DeviceInfo, KernelStats, OpError, PoolStats, Settings};
+
+/// Slices below this are copied by one thread: waking others takes longer.
+const PARALLEL_COPY: usize = 2 << 20;
+/// What one thread copies at a time.
+const COPY_CHUNK: usize = 512 << 10;
+/// Threads that copy: these fill the bus.
+const COPY_THREADS: usize = 8;
+
+/// A GPU: context, memory pool and compiled modules, shared by its workers.
+pub struct Device {
+    info: DeviceInfo,
+    arch: Arch,
+    l2_bytes: u64,
+    shared_bytes: u32,
+    staging_bytes: usize,
+    context: Context,
+    pool: Arc<Pool>,
+    modules: Vec<usize>,
+    functions: HashMap<&'static str, Arc<Function>>,
+    residents: Residents,
+    copiers: OnceLock<Option<rayon::ThreadPool>>,
+    lost: OnceLock<String>,
+}
+
+/// The primary context of a device; given back when dropped.
+struct Context {
+    device: sys::CUdevice,
+    handle: usize,
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: retained once by `Context::retain`, released once.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+impl Context {
+    fn retain(device: sys::CUdevice) -> Result<Self, CUresult> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: writes one handle; `device` came from the driver.
+        ok(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device) })?;
+        Ok(Self { device, handle: handle as usize })
+    }
+
+    fn bind(&self) -> CUresult {
+        // SAFETY: the context is retained while `self` lives.
+        unsafe { sys::cuCtxSetCurrent(self.handle as sys::CUcontext) }
+    }
+}
+
+fn ok(result: CUresult) -> Result<(), CUresult> {
+    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(result) }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("info", &self.info).field("lost", &self.lost).finish_non_exhaustive()
+    }
+}
+
+/// A device as the driver lists it, before its context is made.
+#[derive(Clone, Copy)]
+pub(super) struct Listed {
+    pub(super) ordinal: u32,
+    pub(super) arch: Arch,
+    handle: sys::CUdevice,
+}
+
+impl Listed {
+    /// How many devices there are.
+    pub(super) fn count() -> Result<u32, String> {
+        let mut count = 0;
+        // SAFETY: writes one int; the driver is started.
+        ok(unsafe { sys::cuDeviceGetCount(&raw mut count) }).map_err(driver::describe)?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// Looks at one.
+    pub(super) fn get(ordinal: u32) -> Result<Self, String> {
+        let mut handle = 0;
+        let number = c_int::try_from(ordinal).map_err(|e| e.to_string())?;
+        // SAFETY: writes one handle; an ordinal out of range is answered by an error.
+        ok(unsafe { sys::cuDeviceGet(&raw mut handle, number) }).map_err(driver::describe)?;
+        let attribute = |which| attribute(handle, which).map_err(driver::describe);
+        let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        Ok(Self { ordinal, arch: Arch::new(major, minor), handle })
+    }
+
+    fn info(self) -> Result<DeviceInfo, CUresult> {
+        let mut name = [0_u8; 256];
+        // SAFETY: writes at most 256 bytes, the last of them zero.
+        ok(unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), 256, self.handle) })?;
+        let mut memory = 0;
+        // SAFETY: writes one number.
+        ok(unsafe { sys::cuDeviceTotalMem_v2(&raw mut memory, self.handle) })?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(DeviceInfo {
+            id: DeviceId::Cuda(self.ordinal),
+            product: String::from_utf8_lossy(name).into_owned(),
+            compute_capability: Some(self.arch.capability()),
+            units: attribute(self.handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            memory_bytes: memory as u64,
+        })
+    }
+}
+
+fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, CUresult> {
+    let mut value = 0;
+    // SAFETY: writes one int; `device` came from the driver.
+    ok(unsafe { sys::cuDeviceGetAttribute(&raw mut value, which, device) })?;
+    Ok(u32::try_from(value).unwrap_or(0))
+}
+
+impl Device {
+    /// Makes the context and the pool, and loads the kernels.
+    pub(super) fn open(listed: Listed, compiled: &[Compiled], settings: &Settings) -> Result<Arc<Self>, String> {
+        Self::bare(listed, settings).map_err(driver::describe)?.loaded(compiled).map(Arc::new)
+    }
+
+    fn bare(listed: Listed, settings: &Settings) -> Result<Self, CUresult> {
+        let handle = listed.handle;
+        let pools = attribute(handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
+        if pools == 0 {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
+        let context = Context::retain(handle)?;
+        ok(context.bind())?;
+        let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        Ok(Self {
+            info: listed.info()?,
+            arch: listed.arch,
+            l2_bytes: u64::from(attribute(handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+            shared_bytes: attribute(handle, shared)?,
+            staging_bytes: settings.staging_bytes,
+            pool: Arc::new(Pool::create(handle, settings.pool_limit_bytes)?),
+            context,
+            modules: vec![],
+            functions: HashMap::new(),
+            residents: Residents::default(),
+            copiers: OnceLock::new(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// Loads every module and finds its kernels; the context is current.
+    fn loaded(mut self, compiled: &[Compiled]) -> Result<Self, String> {
+        for one in compiled {
+            let name = one.module.name;
+            let failed =
+                |result| format!("kernels {name} do not load on {}: {}", self.info.id, driver::describe(result));
+            let mut module = std::ptr::null_mut();
+            // SAFETY: the image is a whole CUBIN, or PTX that ends with a zero; the driver copies what it needs.
+            ok(unsafe { sys::cuModuleLoadData(&raw mut module, one.image.as_ptr().cast()) }).map_err(failed)?;
+            self.modules.push(module as usize);
+            for kernel in one.module.kernels {
+                let symbol = CString::new(kernel.name).map_err(|e| e.to_string())?;
+                let mut function = std::ptr::null_mut();
+                // SAFETY: writes one handle, which lives as long as its module.
+                ok(unsafe { sys::cuModuleGetFunction(&raw mut function, module, symbol.as_ptr()) }).map_err(failed)?;
+                self.functions.insert(kernel.name, Function::new(kernel, function));
+            }
+        }
+        Ok(self)
+    }
+
+    /// What is known of it.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Its memory pool.
+    pub fn pool_stats(&self) -> PoolStats {
+        self.pool.stats(self.is_lost().is_none())
+    }
+
+    /// The kernels that ran, by name.
+    pub fn kernel_stats(&self) -> Vec<KernelStats> {
+        let mut stats: Vec<_> = self.functions.values().filter_map(|function| function.stats()).collect();
+        stats.sort_by_key(|one| one.name);
+        stats
+    }
+
+    /// Why nothing can run on it any more, if that is so.
+    pub fn is_lost(&self) -> Option<String> {
+        self.lost.get().cloned()
+    }
+
+    /// Things kept on it between requests, like tables.
+    pub fn residents(&self) -> &Residents {
+        &self.residents
+    }
+
+    /// Its architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// Bytes of its level 2 cache.
+    pub fn l2_bytes(&self) -> u64 {
+        self.l2_bytes
+    }
+
+    /// Shared memory a block may have at most.
+    pub fn shared_bytes(&self) -> u32 {
+        self.shared_bytes
+    }
+
+    pub(super) fn staging_bytes(&self) -> usize {
+        self.staging_bytes
+    }
+
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// A loaded kernel.
+    pub(super) fn function(&self, kernel: &Kernel) -> Result<&Arc<Function>, OpError> {
+        let unknown = || self.failed(kernel.name, "no module has this kernel");
+        self.functions.get(kernel.name).ok_or_else(unknown)
+    }
+
+    /// Makes its context the calling thread's; refused once it is lost.
+    pub(super) fn enter(&self) -> Result<(), OpError> {
+        match self.lost.get() {
+            Some(reason) => Err(OpError::DeviceLost { device: self.info.id, reason: reason.clone() }),
+            None => self.check("context", self.context.bind()),
+        }
+    }
+
+    /// Turns a driver's answer into an error of `what`.
+    pub(super) fn check(&self, what: &'static str, result: CUresult) -> Result<(), OpError> {
+        ok(result).map_err(|failed| self.error(what, failed))
+    }
+
+    /// The error of `what`; one that poisons the context takes the device out for good.
+    pub(super) fn error(&self, what: &'static str, failed: CUresult) -> OpError {
+        let reason = driver::describe(failed);
+        if driver::is_sticky(failed) {
+            let reason = self.lost.get_or_init(|| format!("{what}: {reason}")).clone();
+            return OpError::DeviceLost { device: self.info.id, reason };
+        }
+        self.failed(what, &reason)
+    }
+
+    /// A failure that the device survives.
+    pub(super) fn failed(&self, kernel: &'static str, reason: &str) -> OpError {
+        OpError::Failed { device: self.info.id, kernel, reason: reason.to_owned() }
+    }
+
+    /// Copies host memory, with several threads where that pays.
+    pub(super) fn copy_host(&self, from: &[u8], to: &mut [MaybeUninit<u8>]) {
+        let copiers = (from.len() >= PARALLEL_COPY).then(|| self.copiers.get_or_init(copiers).as_ref()).flatten();
+        match copiers {
+            None => copy(from, to),
+            Some(pool) => pool.install(|| {
+                let parts = from.par_chunks(COPY_CHUNK).zip(to.par_chunks_mut(COPY_CHUNK));
+                parts.for_each(|(from, to)| copy(from, to));
+            }),
+        }
+    }
+}
+
+fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    to.write_copy_of_slice(from);
+}
+
+/// The threads that copy; none on a machine with one core.
+fn copiers() -> Option<rayon::ThreadPool> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COPY_THREADS);
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("copy-{i}"));
+    (threads > 1).then(|| builder.build().ok()).flatten()
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.residents.clear();
+        if self.lost.get().is_none() && ok(self.context.bind()).is_ok() {
+            for module in &self.modules {
+                // SAFETY: loaded once in this context, unloaded once; no worker is left that could launch from it.
+                let _ = unsafe { sys::cuModuleUnload(*module as sys::CUmodule) };
+            }
+            let _ = self.pool.free_dropped(std::ptr::null_mut());
+            self.pool.destroy();
+        }
+    }
+}

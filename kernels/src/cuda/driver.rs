@@ -1,0 +1,161 @@
+//! The CUDA driver: whether it is there, and what its errors mean.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use cudarc::driver::sys::{self, CUresult};
+
+/// What this crate calls. A driver that lacks one of them would make `cudarc` panic, so they are looked for first.
+const NEEDED: [&str; 39] = [
+    "cuCtxSetCurrent",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
+    "cuDriverGetVersion",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventElapsedTime",
+    "cuEventQuery",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuFuncSetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuInit",
+    "cuLaunchKernel",
+    "cuMemAllocFromPoolAsync",
+    "cuMemFreeAsync",
+    "cuMemFreeHost",
+    "cuMemHostAlloc",
+    "cuMemPoolCreate",
+    "cuMemPoolDestroy",
+    "cuMemPoolGetAttribute",
+    "cuMemPoolSetAttribute",
+    "cuMemPoolTrimTo",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+];
+
+/// Finds and starts the driver, or says why it cannot be used.
+pub(super) fn start() -> Result<(), String> {
+    // SAFETY: only opens a library by name; loading libcuda runs NVIDIA's initialisers, which is what is asked for.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("the CUDA driver library (libcuda.so.1) was not found".to_owned());
+    }
+    if let Some(missing) = NEEDED.iter().find(|name| symbol(name).is_none()) {
+        return Err(format!("the CUDA driver is too old: it has no {missing}"));
+    }
+    // SAFETY: cuInit may be called at any time, from any thread, any number of times.
+    match unsafe { sys::cuInit(0) } {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        failed => Err(format!("the CUDA driver does not start: {}", describe(failed))),
+    }
+}
+
+/// Highest CUDA version the driver knows, as 13000 for 13.0.
+pub(super) fn version() -> i32 {
+    let mut version = 0;
+    // SAFETY: writes one int; needs no context.
+    let _ = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    version
+}
+
+/// Address of a driver function, if the driver has it.
+fn symbol(name: &str) -> Option<*const c_void> {
+    // SAFETY: the symbol is only looked up, not called; the library is never unloaded.
+    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).ok().map(|found| *found) }
+}
+
+/// Milliseconds between two events that have happened. The first version of this function is called, which every
+/// driver has, where `cudarc` would call the second, which only drivers from 12.8 on have.
+pub(super) fn elapsed_ms(start: sys::CUevent, stop: sys::CUevent) -> Option<f32> {
+    type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
+    let found = symbol("cuEventElapsedTime")?;
+    // SAFETY: the driver's function of this name has this signature.
+    let elapsed = unsafe { std::mem::transmute::<*const c_void, Elapsed>(found) };
+    let mut ms = 0.0;
+    // SAFETY: both events are alive and were recorded; an event that did not happen yet is answered by an error.
+    let result = unsafe { elapsed(&raw mut ms, start, stop) };
+    (result == CUresult::CUDA_SUCCESS).then_some(ms)
+}
+
+/// The driver's name and words for an error.
+pub(super) fn describe(error: CUresult) -> String {
+    let text = |get: unsafe fn(CUresult, *mut *const c_char) -> CUresult| {
+        let mut found = std::ptr::null();
+        // SAFETY: writes one pointer to a static string, or null for an unknown error.
+        let result = unsafe { get(error, &raw mut found) };
+        let known = result == CUresult::CUDA_SUCCESS && !found.is_null();
+        // SAFETY: the driver's strings are static and end with a zero.
+        known.then(|| unsafe { CStr::from_ptr(found) }.to_string_lossy().into_owned())
+    };
+    match (text(sys::cuGetErrorName), text(sys::cuGetErrorString)) {
+        (Some(name), Some(words)) => format!("{name} ({words})"),
+        (Some(name), None) => name,
+        (None, _) => format!("unknown error {}", error as u32),
+    }
+}
+
+/// Whether an error poisons the context: nothing that runs there afterwards can be trusted, nor will succeed.
+pub(super) fn is_sticky(error: CUresult) -> bool {
+    const STICKY: [CUresult; 27] = [
+        CUresult::CUDA_ERROR_NOT_INITIALIZED,
+        CUresult::CUDA_ERROR_DEINITIALIZED,
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
+        CUresult::CUDA_ERROR_NO_DEVICE,
+        CUresult::CUDA_ERROR_INVALID_DEVICE,
+        CUresult::CUDA_ERROR_INVALID_CONTEXT,
+        CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
+        CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE,
+        CUresult::CUDA_ERROR_CONTAINED,
+        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+        CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUresult::CUDA_ERROR_ASSERT,
+        CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
+        CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+        CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        CUresult::CUDA_ERROR_INVALID_PC,
+        CUresult::CUDA_ERROR_LAUNCH_FAILED,
+        CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK,
+        CUresult::CUDA_ERROR_SYSTEM_NOT_READY,
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+        CUresult::CUDA_ERROR_MPS_RPC_FAILURE,
+        CUresult::CUDA_ERROR_MPS_SERVER_NOT_READY,
+        CUresult::CUDA_ERROR_MPS_CLIENT_TERMINATED,
+        CUresult::CUDA_ERROR_EXTERNAL_DEVICE,
+        CUresult::CUDA_ERROR_UNKNOWN,
+    ];
+    STICKY.contains(&error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poisoning_errors_are_told_from_those_a_device_survives() {
+        assert!(is_sticky(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
+        assert!(is_sticky(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE));
+        for survivable in [
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+            CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+            CUresult::CUDA_ERROR_NOT_FOUND,
+        ] {
+            assert!(!is_sticky(survivable), "{survivable:?}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The kernels: which sources there are, what each holds, and what each kernel takes.
+
+/// One CUDA source with its kernels; compiled as a whole.
+#[derive(Debug)]
+pub struct Module {
+    /// Its name, unique.
+    pub name: &'static str,
+    /// The text of its `.cu` file.
+    pub source: &'static str,
+    /// What it includes: the name between the quotes, and the text.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// Its `extern "C"` kernels.
+    pub kernels: &'static [Kernel],
+}
+
+/// A kernel: its name, unique over all modules, and the sizes of its parameters in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its `extern "C"` name.
+    pub name: &'static str,
+    /// Sizes of its parameters, in order.
+    pub params: &'static [usize],
+}
+
+/// The header that every module may include.
+pub const COMMON: (&str, &str) = ("common.cuh", include_str!("../../cu/common.cuh"));
+
+/// Every module. All are compiled when a device is opened.
+pub static MODULES: &[&Module] = &[&crate::ops::embed::cuda::MODULE];

@@ -1,0 +1,176 @@
+//! NVRTC, the compiler at run time: CUDA C++ text to machine code for one architecture. It needs no GPU.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int},
+    path::PathBuf,
+};
+
+use cudarc::nvrtc::sys::{self, nvrtcResult};
+
+use super::{arch::Arch, libraries, modules::Module};
+
+/// Lines of a failed compilation's log that are told.
+const LOG_LINES: usize = 4;
+
+/// What code is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    /// Machine code for exactly this architecture.
+    Machine(Arch),
+    /// PTX, where the architecture is newer than this NVRTC: the driver compiles it on.
+    Ptx(Arch),
+}
+
+impl Target {
+    /// The value of `--gpu-architecture`.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Machine(arch) => arch.target(),
+            Self::Ptx(arch) => arch.to_string().replace("sm_", "compute_"),
+        }
+    }
+}
+
+/// NVRTC, found and ready.
+#[derive(Clone, Debug)]
+pub(super) struct Nvrtc {
+    version: (c_int, c_int),
+    archs: Vec<u32>,
+}
+
+impl Nvrtc {
+    /// Looks for the library, in `folders` first.
+    pub(super) fn find(folders: &[PathBuf]) -> Result<Self, String> {
+        libraries::preload(folders);
+        // SAFETY: only opens a library by name; loading NVRTC runs NVIDIA's initialisers, which is what is asked for.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("the CUDA compiler library (libnvrtc) was not found".to_owned());
+        }
+        let (mut major, mut minor, mut count) = (0, 0, 0);
+        // SAFETY: each call writes the numbers it is given.
+        unsafe {
+            check(sys::nvrtcVersion(&raw mut major, &raw mut minor))?;
+            check(sys::nvrtcGetNumSupportedArchs(&raw mut count))?;
+        }
+        let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
+        // SAFETY: writes as many numbers as the call before announced.
+        check(unsafe { sys::nvrtcGetSupportedArchs(archs.as_mut_ptr()) })?;
+        let archs = archs.into_iter().filter_map(|arch| u32::try_from(arch).ok()).collect();
+        Ok(Self { version: (major, minor), archs })
+    }
+
+    /// Its version, as `13.0`.
+    pub(super) fn version(&self) -> String {
+        format!("{}.{}", self.version.0, self.version.1)
+    }
+
+    /// How to compile for `arch`: for itself, or where it is unknown for the newest one before it.
+    pub(super) fn target(&self, arch: Arch) -> Result<Target, String> {
+        let known = self.archs.iter().filter(|known| **known <= arch.number()).max();
+        match known {
+            Some(known) if *known == arch.number() => Ok(Target::Machine(arch)),
+            Some(known) if self.archs.iter().all(|other| other <= known) => {
+                Ok(Target::Ptx(Arch::new(known / 10, known % 10)))
+            }
+            _ => Err(format!("NVRTC {} does not compile for {arch}", self.version())),
+        }
+    }
+
+    /// Compiles a module: machine code, or PTX that ends with a zero. An error is the compiler's log.
+    pub(super) fn compile(&self, module: &Module, target: Target) -> Result<Vec<u8>, String> {
+        let program = self.program(module, target)?;
+        match target {
+            Target::Machine(_) => program.fetch(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN),
+            Target::Ptx(_) => program.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX),
+        }
+    }
+
+    fn program(&self, module: &Module, target: Target) -> Result<Program, String> {
+        let program = Program::create(module)?;
+        let options = options(target).into_iter().map(|option| text(&option)).collect::<Result<Vec<_>, _>>()?;
+        let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        let count = c_int::try_from(options.len()).map_err(|e| e.to_string())?;
+        // SAFETY: the options are `count` strings that end with a zero and outlive the call.
+        match unsafe { sys::nvrtcCompileProgram(program.handle, count, options.as_ptr()) } {
+            nvrtcResult::NVRTC_SUCCESS => Ok(program),
+            failed => Err(format!("{}: {}", describe(failed), program.log())),
+        }
+    }
+}
+
+/// The options that shape the code; part of a cache key.
+pub(super) fn options(target: Target) -> [String; 3] {
+    [format!("--gpu-architecture={}", target.name()), "--std=c++17".to_owned(), "--fmad=true".to_owned()]
+}
+
+/// A program under compilation.
+struct Program {
+    handle: sys::nvrtcProgram,
+}
+
+impl Program {
+    fn create(module: &Module) -> Result<Self, String> {
+        let (source, name) = (text(module.source)?, text(&format!("{}.cu", module.name))?);
+        let names = module.headers.iter().map(|header| text(header.0)).collect::<Result<Vec<_>, _>>()?;
+        let texts = module.headers.iter().map(|header| text(header.1)).collect::<Result<Vec<_>, _>>()?;
+        let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).collect::<Vec<_>>();
+        let (names, texts) = (pointers(&names), pointers(&texts));
+        let count = c_int::try_from(names.len()).map_err(|e| e.to_string())?;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: all strings end with a zero and outlive the call, which copies them.
+        check(unsafe {
+            let (texts, names) = (texts.as_ptr(), names.as_ptr());
+            sys::nvrtcCreateProgram(&raw mut handle, source.as_ptr(), name.as_ptr(), count, texts, names)
+        })?;
+        Ok(Self { handle })
+    }
+
+    fn fetch(
+        &self,
+        size: unsafe fn(sys::nvrtcProgram, *mut usize) -> nvrtcResult,
+        get: unsafe fn(sys::nvrtcProgram, *mut c_char) -> nvrtcResult,
+    ) -> Result<Vec<u8>, String> {
+        let mut bytes = 0;
+        // SAFETY: writes one number.
+        check(unsafe { size(self.handle, &raw mut bytes) })?;
+        let mut image = vec![0_u8; bytes];
+        // SAFETY: writes as many bytes as the call before announced.
+        check(unsafe { get(self.handle, image.as_mut_ptr().cast()) })?;
+        Ok(image)
+    }
+
+    /// The first lines of what the compiler says, in one.
+    fn log(&self) -> String {
+        let log = self.fetch(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog).unwrap_or_default();
+        let log = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().into_owned();
+        let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.take(LOG_LINES).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once.
+        let _ = unsafe { sys::nvrtcDestroyProgram(&raw mut self.handle) };
+    }
+}
+
+fn text(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|e| e.to_string())
+}
+
+fn check(result: nvrtcResult) -> Result<(), String> {
+    if result == nvrtcResult::NVRTC_SUCCESS { Ok(()) } else { Err(describe(result)) }
+}
+
+fn describe(result: nvrtcResult) -> String {
+    format!("{result:?}")
+}
+
+/// PTX of a module, for the test that compares parameters.
+pub fn ptx(module: &Module, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
+    let nvrtc = Nvrtc::find(folders)?;
+    let image = nvrtc.program(module, Target::Machine(arch))?.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
+    let text = CStr::from_bytes_until_nul(&image).map_err(|e| e.to_string())?;
+    Ok(text.to_string_lossy().into_owned())
+}

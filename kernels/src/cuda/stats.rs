@@ -1,0 +1,167 @@
+//! Kernels as loaded on a device, with how often and how long each ran.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use cudarc::driver::sys::{self, CUresult};
+
+use super::{driver, modules::Kernel};
+use crate::KernelStats;
+
+/// The first launches of a kernel are all timed, later ones now and then.
+const FIRST: u64 = 8;
+const EVERY: u64 = 32;
+/// Timings under way at most; beyond, launches go untimed until some are read.
+const MOST_PENDING: usize = 64;
+
+/// A kernel on one device.
+pub(super) struct Function {
+    pub(super) kernel: &'static Kernel,
+    /// The driver's handle, as a number so that workers may share it.
+    handle: usize,
+    /// Dynamic shared memory it was allowed beyond the default.
+    pub(super) shared_bytes: AtomicU32,
+    calls: AtomicU64,
+    timed: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl Function {
+    pub(super) fn new(kernel: &'static Kernel, handle: sys::CUfunction) -> Arc<Self> {
+        let (calls, timed, nanos) = <(AtomicU64, AtomicU64, AtomicU64)>::default();
+        Arc::new(Self { kernel, handle: handle as usize, shared_bytes: AtomicU32::new(48 << 10), calls, timed, nanos })
+    }
+
+    pub(super) fn handle(&self) -> sys::CUfunction {
+        self.handle as sys::CUfunction
+    }
+
+    /// Counts a launch; says whether it is one to time.
+    fn count(&self) -> bool {
+        let before = self.calls.fetch_add(1, Relaxed);
+        before < FIRST || before.is_multiple_of(EVERY)
+    }
+
+    fn add(&self, nanos: u64) {
+        self.nanos.fetch_add(nanos, Relaxed);
+        self.timed.fetch_add(1, Relaxed);
+    }
+
+    /// What is known so far, if it ever ran.
+    pub(super) fn stats(&self) -> Option<KernelStats> {
+        let (calls, timed) = (self.calls.load(Relaxed), self.timed.load(Relaxed));
+        let scaled = u128::from(self.nanos.load(Relaxed)) * u128::from(calls) / u128::from(timed.max(1));
+        let nanos = u64::try_from(scaled).unwrap_or(u64::MAX);
+        (calls > 0).then_some(KernelStats { name: self.kernel.name, calls, nanos })
+    }
+}
+
+/// A worker's timings: events around some launches, read once they have happened.
+#[derive(Default)]
+pub(super) struct Timers {
+    free: Vec<(sys::CUevent, sys::CUevent)>,
+    pending: VecDeque<Timing>,
+}
+
+struct Timing {
+    function: Arc<Function>,
+    start: sys::CUevent,
+    stop: sys::CUevent,
+}
+
+impl Timers {
+    /// Launches through `launch`, and times it where it is one to time.
+    pub(super) fn around(
+        &mut self,
+        function: &Arc<Function>,
+        stream: sys::CUstream,
+        launch: impl FnOnce() -> CUresult,
+    ) -> CUresult {
+        if !function.count() {
+            return launch();
+        }
+        self.collect();
+        let Some((start, stop)) = self.pair() else { return launch() };
+        // SAFETY: the events and the stream are alive and of the current context.
+        let started = unsafe { sys::cuEventRecord(start, stream) };
+        let result = launch();
+        // SAFETY: as above.
+        let stopped = unsafe { sys::cuEventRecord(stop, stream) };
+        let all_well = [started, result, stopped].iter().all(|one| *one == CUresult::CUDA_SUCCESS);
+        match all_well {
+            true => self.pending.push_back(Timing { function: Arc::clone(function), start, stop }),
+            false => self.free.push((start, stop)),
+        }
+        result
+    }
+
+    /// Reads the timings that have happened; waits for none.
+    pub(super) fn collect(&mut self) {
+        while let Some(first) = self.pending.front() {
+            // SAFETY: the event is alive; this only asks.
+            if unsafe { sys::cuEventQuery(first.stop) } != CUresult::CUDA_SUCCESS {
+                return;
+            }
+            if let Some(ms) = driver::elapsed_ms(first.start, first.stop) {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, not negative")]
+                first.function.add((f64::from(ms) * 1e6) as u64);
+            }
+            self.free.push((first.start, first.stop));
+            self.pending.pop_front();
+        }
+    }
+
+    /// Two unused events, if the driver gives them and not too many are in use.
+    fn pair(&mut self) -> Option<(sys::CUevent, sys::CUevent)> {
+        if let Some(pair) = self.free.pop() {
+            return Some(pair);
+        }
+        let more = self.pending.len() < MOST_PENDING;
+        let start = more.then(|| event(sys::CUevent_flags::CU_EVENT_DEFAULT).ok())??;
+        let stop = event(sys::CUevent_flags::CU_EVENT_DEFAULT).ok()?;
+        Some((start, stop))
+    }
+
+    /// Gives the events back; the stream has been waited for.
+    pub(super) fn destroy(&mut self) {
+        let pending = self.pending.drain(..).map(|timing| (timing.start, timing.stop));
+        for (start, stop) in self.free.drain(..).chain(pending) {
+            // SAFETY: made by `event`, destroyed once, and nothing waits for them.
+            unsafe {
+                let _ = sys::cuEventDestroy_v2(start);
+                let _ = sys::cuEventDestroy_v2(stop);
+            }
+        }
+    }
+}
+
+/// A new event of the current context.
+pub(super) fn event(flags: sys::CUevent_flags) -> Result<sys::CUevent, CUresult> {
+    let mut event = std::ptr::null_mut();
+    // SAFETY: writes one handle.
+    match unsafe { sys::cuEventCreate(&raw mut event, flags as u32) } {
+        CUresult::CUDA_SUCCESS => Ok(event),
+        failed => Err(failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_scaled_to_all_launches() {
+        static KERNEL: Kernel = Kernel { name: "k", params: &[] };
+        let function = Function::new(&KERNEL, std::ptr::null_mut());
+        assert_eq!(function.stats(), None);
+        let timed = (0..65).filter(|_| function.count()).count();
+        assert_eq!(timed, 10, "the first eight, the 33rd and the 65th");
+        (0..timed).for_each(|_| function.add(100));
+        assert_eq!(function.stats(), Some(KernelStats { name: "k", calls: 65, nanos: 6500 }));
+    }
+}

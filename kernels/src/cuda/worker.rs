@@ -1,0 +1,348 @@
+//! What a CUDA worker computes with: a stream, pinned memory and library handles of its own.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    fmt,
+    marker::PhantomData,
+    mem::MaybeUninit,
+    ops::{Bound, RangeBounds},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use bytemuck::Pod;
+use cudarc::driver::sys::{self, CUresult};
+
+use super::{
+    blas::Blas,
+    device::Device,
+    launch::{Args, Grid},
+    memory::{Buffer, DevicePtr, Stream},
+    modules::Kernel,
+    staging::Staging,
+    stats::Timers,
+};
+use crate::OpError;
+
+/// What a CUDA worker computes with: a stream, staging memory and library handles of its own. It stays on the thread
+/// that opened it.
+///
+/// Everything it does happens in the order of its stream: a launch sees what was uploaded before, and memory dropped
+/// after a launch is freed after it. Only `download` and `synchronize` wait.
+pub struct Worker {
+    device: Arc<Device>,
+    stream: sys::CUstream,
+    shared: Arc<Stream>,
+    staging: RefCell<Staging>,
+    timers: RefCell<Timers>,
+    blas: OnceCell<Blas>,
+    stays_here: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Opens a worker on the calling thread.
+    pub fn open(device: Arc<Device>) -> Result<Self, OpError> {
+        device.enter()?;
+        let staging = Staging::new(&device, device.staging_bytes())?;
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: writes one handle. The stream does not wait for the legacy default stream.
+        let made = unsafe { sys::cuStreamCreate(&raw mut stream, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
+        device.check("stream", made)?;
+        Ok(Self {
+            shared: Stream::new(stream),
+            stream,
+            staging: RefCell::new(staging),
+            timers: RefCell::default(),
+            blas: OnceCell::new(),
+            stays_here: PhantomData,
+            device,
+        })
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Multiprocessors of the device.
+    pub fn units(&self) -> u32 {
+        self.device.info().units
+    }
+
+    /// Compute capability of the device.
+    pub fn compute_capability(&self) -> (u32, u32) {
+        self.device.arch().capability()
+    }
+
+    /// Bytes of the device's level 2 cache.
+    pub fn l2_bytes(&self) -> u64 {
+        self.device.l2_bytes()
+    }
+
+    /// Shared memory a block may ask for at most.
+    pub fn shared_bytes(&self) -> u32 {
+        self.device.shared_bytes()
+    }
+
+    pub(super) fn stream(&self) -> sys::CUstream {
+        self.stream
+    }
+
+    /// Memory for `len` elements, with whatever was there before: write all of it before anything is read.
+    pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
+        self.tidy()?;
+        if len == 0 || size_of::<T>() == 0 {
+            return Ok(Buffer::empty());
+        }
+        let pool = self.device.pool();
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let out_of_memory = || OpError::OutOfMemory { device: self.device.info().id, requested: bytes };
+        let counted = pool.count(bytes).ok_or_else(out_of_memory)?;
+        let first = pool.allocate(counted, self.stream);
+        let allocated =
+            if first == Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) { self.allocate_again(counted) } else { first };
+        match allocated {
+            Ok(raw) => {
+                pool.keep_limit();
+                Ok(Buffer::new(raw, len, counted, pool, &self.shared))
+            }
+            Err(failed) => {
+                pool.discount(counted);
+                let full = failed == CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+                Err(if full { out_of_memory() } else { self.device.error("allocation", failed) })
+            }
+        }
+    }
+
+    /// Tries once more when everything that was freed has come back.
+    fn allocate_again(&self, bytes: u64) -> Result<u64, CUresult> {
+        if self.synchronize().is_ok() {
+            self.device.pool().trim(0);
+        }
+        self.device.pool().allocate(bytes, self.stream)
+    }
+
+    /// Memory for `len` elements, all bytes zero.
+    pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
+        let buffer = self.alloc(len)?;
+        self.fill_zero(&buffer)?;
+        Ok(buffer)
+    }
+
+    /// Sets all bytes to zero.
+    pub fn fill_zero<T: Pod>(&self, buffer: &Buffer<T>) -> Result<(), OpError> {
+        self.device.enter()?;
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the buffer owns this many bytes there.
+        let result = unsafe { sys::cuMemsetD8Async(buffer.ptr().raw, 0, buffer.size_bytes(), self.stream) };
+        self.device.check("fill", result)
+    }
+
+    /// Copies `from` into the buffer, from element `at` on. When it returns, `from` may be changed.
+    pub fn upload<T: Pod>(&self, from: &[T], to: &Buffer<T>, at: usize) -> Result<(), OpError> {
+        self.upload_parts(std::iter::once(from), to, at).map(drop)
+    }
+
+    /// Copies `from` into memory of its own.
+    pub fn upload_new<T: Pod>(&self, from: &[T]) -> Result<Buffer<T>, OpError> {
+        let buffer = self.alloc(from.len())?;
+        self.upload(from, &buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// Copies several slices, one after the other, into the buffer from element `at` on: packed in pinned memory, and
+    /// in as few copies as fit it. Returns how many elements they were.
+    pub fn upload_parts<'a, T: Pod>(
+        &self,
+        parts: impl Iterator<Item = &'a [T]>,
+        to: &Buffer<T>,
+        at: usize,
+    ) -> Result<usize, OpError> {
+        self.device.enter()?;
+        let Some(room) = to.len().checked_sub(at) else {
+            let reason = format!("element {at} of a buffer of {}", to.len());
+            return Err(self.device.failed("upload", &reason));
+        };
+        let parts = parts.map(bytemuck::cast_slice);
+        let room = room * size_of::<T>();
+        let mut staging = self.staging.borrow_mut();
+        let sent = staging.upload(&self.device, self.stream, parts, to.ptr_at(at).raw, room)?;
+        Ok(sent / size_of::<T>().max(1))
+    }
+
+    /// Copies elements back, and waits for them.
+    pub fn download<T: Pod>(&self, from: &Buffer<T>, range: impl RangeBounds<usize>) -> Result<Vec<T>, OpError> {
+        let (start, end) = self.bounds(from.len(), &range)?;
+        let mut out = Vec::with_capacity(end - start);
+        self.fetch(from.ptr_at(start), &mut out.spare_capacity_mut()[..end - start])?;
+        // SAFETY: `fetch` wrote all of them, and any bytes make a `Pod`.
+        unsafe { out.set_len(end - start) };
+        Ok(out)
+    }
+
+    /// Copies elements from `at` on into a slice, and waits for them.
+    pub fn download_into<T: Pod>(&self, from: &Buffer<T>, at: usize, out: &mut [T]) -> Result<(), OpError> {
+        self.bounds(from.len(), &(at..at.saturating_add(out.len())))?;
+        // SAFETY: `MaybeUninit<T>` has the layout of `T`, and `fetch` writes only whole, copied elements.
+        let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<T>>(), out.len()) };
+        self.fetch(from.ptr_at(at), out)
+    }
+
+    fn fetch<T: Pod>(&self, from: DevicePtr<T>, out: &mut [MaybeUninit<T>]) -> Result<(), OpError> {
+        self.device.enter()?;
+        let bytes = size_of_val(out);
+        // SAFETY: bytes that may be uninitialised have no invalid state; only copied bytes are written there.
+        let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<u8>>(), bytes) };
+        self.staging.borrow_mut().download(&self.device, self.stream, from.raw, out)
+    }
+
+    fn bounds(&self, len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize), OpError> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => len,
+        };
+        let reason = || format!("elements {start}..{end} of a buffer of {len}");
+        if start <= end && end <= len { Ok((start, end)) } else { Err(self.device.failed("download", &reason())) }
+    }
+
+    /// Copies the first `n` elements of one buffer to the start of another.
+    pub fn copy<T: Pod>(&self, from: &Buffer<T>, to: &Buffer<T>, n: usize) -> Result<(), OpError> {
+        self.copy_at(from, 0, to, 0, n)
+    }
+
+    /// Copies `n` elements on the device.
+    pub fn copy_at<T: Pod>(
+        &self,
+        from: &Buffer<T>,
+        from_at: usize,
+        to: &Buffer<T>,
+        to_at: usize,
+        n: usize,
+    ) -> Result<(), OpError> {
+        self.device.enter()?;
+        self.bounds(from.len(), &(from_at..from_at.saturating_add(n)))?;
+        self.bounds(to.len(), &(to_at..to_at.saturating_add(n)))?;
+        if n == 0 {
+            return Ok(());
+        }
+        let (to, from) = (to.ptr_at(to_at).raw, from.ptr_at(from_at).raw);
+        // SAFETY: both buffers own this many bytes there.
+        let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, n * size_of::<T>(), self.stream) };
+        self.device.check("copy", result)
+    }
+
+    /// Waits until everything on the stream has happened, and takes freed memory back.
+    pub fn synchronize(&self) -> Result<(), OpError> {
+        self.device.enter()?;
+        // SAFETY: the stream is alive.
+        self.device.check("synchronize", unsafe { sys::cuStreamSynchronize(self.stream) })?;
+        self.staging.borrow_mut().release();
+        self.timers.borrow_mut().collect();
+        self.tidy()
+    }
+
+    /// Takes back memory whose buffers were dropped. For a worker that has nothing else to do.
+    pub fn tidy(&self) -> Result<(), OpError> {
+        self.device.enter()?;
+        self.device.residents().sweep();
+        self.device.check("free", self.device.pool().free_dropped(self.stream))
+    }
+
+    /// Launches a kernel on the stream. A grid without blocks does nothing. `shared_bytes` is dynamic shared memory.
+    ///
+    /// # Errors
+    /// Wrong arguments, in count or size, fail before the launch. What the kernel itself does wrong may show only in a
+    /// later call that waits.
+    pub fn launch(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        block_threads: u32,
+        shared_bytes: u32,
+        args: &mut Args,
+    ) -> Result<(), OpError> {
+        self.device.enter()?;
+        if let Some(mismatch) = args.mismatch(kernel) {
+            return Err(self.device.failed(kernel.name, &mismatch));
+        }
+        if grid.is_empty() {
+            return Ok(());
+        }
+        let function = self.device.function(kernel)?;
+        if shared_bytes > function.shared_bytes.load(Relaxed) {
+            self.allow_shared(kernel, shared_bytes)?;
+        }
+        let mut addresses = args.addresses();
+        let launch = || {
+            // SAFETY: the arguments are alive, and as many and as large as the kernel declares; that declaration is
+            // compared with the compiled code by a test. What the pointers point to is the caller's contract.
+            unsafe {
+                sys::cuLaunchKernel(
+                    function.handle(),
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block_threads,
+                    1,
+                    1,
+                    shared_bytes,
+                    self.stream,
+                    addresses.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            }
+        };
+        let result = self.timers.borrow_mut().around(function, self.stream, launch);
+        self.device.check(kernel.name, result)
+    }
+
+    /// Raises the limit of a kernel's dynamic shared memory; stays raised.
+    fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<(), OpError> {
+        let function = self.device.function(kernel)?;
+        let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let wanted = i32::try_from(bytes).map_err(|e| self.device.failed(kernel.name, &e.to_string()))?;
+        // SAFETY: the function is alive.
+        self.device.check(kernel.name, unsafe { sys::cuFuncSetAttribute(function.handle(), most, wanted) })?;
+        function.shared_bytes.fetch_max(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// The matrix library, opened when first asked for.
+    pub(super) fn blas(&self) -> Result<&Blas, OpError> {
+        if self.blas.get().is_none() {
+            let opened = Blas::open(self)?;
+            let _ = self.blas.set(opened);
+        }
+        self.blas.get().ok_or_else(|| self.device.failed("libcublasLt", "was not opened"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.blas.take();
+        if self.device.enter().is_err() {
+            self.shared.close();
+            return;
+        }
+        // SAFETY: the stream is alive. Waited for before it closes: from then on what was allocated on it is freed in
+        // the order of other streams.
+        let _ = unsafe { sys::cuStreamSynchronize(self.stream) };
+        // SAFETY: the stream is this worker's and destroyed once; nothing is freed on it any more.
+        let _ = unsafe { sys::cuStreamDestroy_v2(self.shared.close()) };
+        self.timers.get_mut().destroy();
+        self.staging.get_mut().destroy();
+    }
+}

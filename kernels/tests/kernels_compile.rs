@@ -1,0 +1,116 @@
+//! Compiles every kernel for every supported architecture and compares what it takes with what the host declares.
+//!
+//! Needs NVRTC, but no GPU: set `ACCELERD_NVRTC_PATH` to the folder of `libnvrtc.so`, or install CUDA's.
+
+use std::{collections::BTreeMap, env, path::PathBuf};
+
+use accelerd_kernels::{
+    Settings,
+    cuda::{self, Arch, MODULES},
+};
+
+/// The folder with NVRTC.
+fn folders() -> Vec<PathBuf> {
+    let path = env::var_os("ACCELERD_NVRTC_PATH").expect(
+        "ACCELERD_NVRTC_PATH must name the folder of libnvrtc: `pip install nvidia-cuda-nvrtc==13.0.*`, then \
+         site-packages/nvidia/cu13/lib",
+    );
+    vec![path.into()]
+}
+
+#[test]
+fn every_kernel_compiles_for_every_architecture_and_is_found_again() {
+    let cache = tempfile::tempdir().expect("a temporary folder");
+    let built = cuda::build_kernels(&Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(built.len(), MODULES.len() * Arch::SUPPORTED.len());
+    assert!(built.iter().all(|one| one.bytes > 0 && !one.cached), "{built:?}");
+
+    let entries = || std::fs::read_dir(cache.path()).expect("the cache").map(|file| file.expect("a file").path());
+    assert_eq!(entries().count(), built.len());
+    let damaged = entries().next().expect("an entry");
+    let mut bytes = std::fs::read(&damaged).expect("an entry");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&damaged, &bytes).expect("written");
+
+    let again = cuda::build_kernels(&Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(again.iter().filter(|one| !one.cached).count(), 1, "the damaged one is compiled anew");
+    assert_ne!(std::fs::read(&damaged).expect("an entry"), bytes);
+}
+
+#[test]
+fn kernels_take_what_the_host_declares() {
+    for module in MODULES {
+        for arch in [Arch::new(7, 5), Arch::new(9, 0)] {
+            let ptx = cuda::ptx(module, arch, &folders()).unwrap_or_else(|e| panic!("{}: {e}", module.name));
+            let compiled = parameters(&ptx);
+            let declared: BTreeMap<_, _> =
+                module.kernels.iter().map(|kernel| (kernel.name.to_owned(), kernel.params.to_vec())).collect();
+            assert_eq!(compiled, declared, "{} for {arch}", module.name);
+        }
+    }
+}
+
+#[test]
+fn names_of_modules_and_kernels_are_unique() {
+    let mut modules: Vec<_> = MODULES.iter().map(|module| module.name).collect();
+    let mut kernels: Vec<_> = MODULES.iter().flat_map(|module| module.kernels).map(|kernel| kernel.name).collect();
+    for names in [&mut modules, &mut kernels] {
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "{names:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let error = cuda::build_kernels(&[Arch::new(9, 0)], &file, &folders()).expect_err("a file is no folder");
+    assert!(matches!(error, cuda::BuildError::Cache { .. }), "{error}");
+}
+
+#[test]
+fn an_architecture_that_the_compiler_dropped_is_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let error = cuda::build_kernels(&[Arch::new(5, 0)], folder.path(), &folders()).expect_err("too old");
+    assert!(error.to_string().contains("sm_50"), "{error}");
+}
+
+#[test]
+fn discovery_without_a_device_is_a_reason_of_one_line() {
+    let settings = Settings { cuda_library_paths: folders(), ..Settings::default() };
+    if let Err(reason) = cuda::discover(&settings) {
+        assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
+    }
+}
+
+/// Parameter sizes of each entry of a PTX text.
+fn parameters(ptx: &str) -> BTreeMap<String, Vec<usize>> {
+    let entries = ptx.split(".entry ").skip(1);
+    entries
+        .map(|entry| {
+            let (name, rest) = entry.split_once('(').expect("a list of parameters");
+            let list = rest.split_once(')').expect("its end").0;
+            (name.trim().to_owned(), list.split(".param").skip(1).map(size).collect())
+        })
+        .collect()
+}
+
+/// Size of `.u64 name`, `.align 8 .b8 name[24]` or `.u64 .ptr .align 1 name`.
+fn size(parameter: &str) -> usize {
+    let words: Vec<_> = parameter.trim().trim_end_matches(',').split_whitespace().collect();
+    let of = |word: &str| match word {
+        ".b8" | ".s8" | ".u8" => Some(1),
+        ".b16" | ".s16" | ".u16" | ".f16" => Some(2),
+        ".b32" | ".s32" | ".u32" | ".f32" => Some(4),
+        ".b64" | ".s64" | ".u64" | ".f64" => Some(8),
+        _ => None,
+    };
+    let one = words.iter().find_map(|word| of(word)).unwrap_or_else(|| panic!("no type in {parameter:?}"));
+    let name = words.last().expect("a name");
+    let count = name.split_once('[').map(|(_, count)| count.trim_end_matches(']').parse().expect("a count"));
+    one * count.unwrap_or(1)
+}
