@@ -1,1 +1,60 @@
-//! Placeholder while the workspace is laid out.
+//! Typed client of accelerd: deadlines, bounded retries, streams, and numbers without needless copies.
+//!
+//! ```no_run
+//! use accelerd_client::{Client, SearchOptions};
+//!
+//! # async fn run() -> Result<(), accelerd_client::Error> {
+//! let client = Client::connect("http://127.0.0.1:7433").await?;
+//! let embeddings = client.embed(["parse a date", "open a socket"]).await?;
+//! assert_eq!(embeddings.vectors.rows(), 2);
+//!
+//! let code = client.collection("code");
+//! let found = code.search_text(["open a socket"], &SearchOptions::limit(3)).await?;
+//! for hit in &found.results[0] {
+//!     eprintln!("{:.3} {}", hit.score, hit.id);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Client`] is cheap to clone; clones share connections. Every call has a deadline that spans its retries. What is
+//! retried, and how long it waits, is in [`RetryPolicy`].
+
+mod call;
+mod cluster;
+mod codec;
+mod collection;
+mod connect;
+mod device;
+mod embed;
+mod error;
+pub mod load;
+mod matrix;
+mod payload;
+mod retry;
+mod similar;
+mod timing;
+
+/// The messages of `accelerd.v1`, for what the typed calls do not cover.
+pub use accelerd_proto::v1 as proto;
+
+pub use self::{
+    call::Client,
+    cluster::{ClusterOptions, Clusters},
+    collection::{
+        Collection, CollectionOptions, Found, Hit, Points, SearchOptions, StoredPoints, Upsert, UpsertOutcome, Upserted,
+    },
+    connect::{Builder, DEFAULT_URL},
+    device::Devices,
+    embed::{EmbedOptions, Embeddings, Tokens},
+    error::{Code, Error, Failure, FieldViolation},
+    matrix::{Element, Matrix, MatrixRef, ShapeError},
+    payload::{Filter, Id, Ids, Payload, Value},
+    proto::Metric,
+    retry::RetryPolicy,
+    similar::{Similar, SimilarOptions},
+    timing::{Stage, Timings},
+};
+
+/// What every call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

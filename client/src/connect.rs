@@ -1,0 +1,160 @@
+//! Where the daemon is, and how connections to it behave.
+
+use std::{error::Error as StdError, time::Duration};
+
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{Client, Error, Result, RetryPolicy};
+
+/// Where a daemon listens unless it is told otherwise.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:7433";
+
+/// Largest HTTP/2 frame taken from the daemon: large replies arrive in few pieces.
+const FRAME_BYTES: u32 = 1 << 20;
+/// What one stream may have in flight before it waits for the reader.
+const STREAM_WINDOW_BYTES: u32 = 64 << 20;
+/// The same for all streams of a connection.
+const CONNECTION_WINDOW_BYTES: u32 = 128 << 20;
+/// How often a connection with calls in flight is pinged.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// How long the answer to a ping may take.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a [`Client`] is made from.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    urls: Vec<String>,
+    connect_timeout: Duration,
+    pub(crate) settings: Settings,
+}
+
+/// What every call of a client goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) deadline: Duration,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) max_message_bytes: usize,
+}
+
+impl Builder {
+    /// A daemon at `http://host:port` (the scheme may be left out) or `unix:///path`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            urls: vec![url.into()],
+            connect_timeout: Duration::from_secs(5),
+            settings: Settings {
+                deadline: Duration::from_secs(60),
+                retry: RetryPolicy::default(),
+                max_message_bytes: 256 << 20,
+            },
+        }
+    }
+
+    /// One more daemon; calls go to whichever is least busy.
+    #[must_use]
+    pub fn and(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
+    /// How long a call may take, retries included. Default one minute. Streams have no deadline.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.settings.deadline = deadline;
+        self
+    }
+
+    /// What is retried.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.settings.retry = policy;
+        self
+    }
+
+    /// Largest message sent or taken. Default 256 MiB; the daemon has limits of its own.
+    #[must_use]
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_message_bytes = bytes;
+        self
+    }
+
+    /// How long connecting may take. Default five seconds.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Connects, so that a wrong address shows at once. Several daemons are connected to when first used.
+    pub async fn connect(self) -> Result<Client> {
+        let channel = match self.endpoints()?.as_slice() {
+            [one] => one
+                .connect()
+                .await
+                .map_err(|error| Error::Connect { url: self.urls[0].clone(), reason: root_cause(&error) })?,
+            many => Channel::balance_list(many.iter().cloned()),
+        };
+        Ok(Client::new(channel, self.settings))
+    }
+
+    /// Connects when first used. Must be called on a tokio runtime.
+    pub fn connect_lazy(self) -> Result<Client> {
+        let channel = match self.endpoints()?.as_slice() {
+            [one] => one.connect_lazy(),
+            many => Channel::balance_list(many.iter().cloned()),
+        };
+        Ok(Client::new(channel, self.settings))
+    }
+
+    fn endpoints(&self) -> Result<Vec<Endpoint>> {
+        self.urls.iter().map(|url| endpoint(url, self.connect_timeout)).collect()
+    }
+}
+
+fn endpoint(url: &str, connect_timeout: Duration) -> Result<Endpoint> {
+    let bad = |reason: &str| Error::Address { url: url.to_owned(), reason: reason.to_owned() };
+    let full = match url.split_once("://") {
+        Some(("http" | "unix", rest)) if !rest.is_empty() => url.to_owned(),
+        Some(("http" | "unix", _)) => return Err(bad("nothing after the scheme")),
+        Some(("https", _)) => return Err(bad("TLS is not supported; put a proxy that ends it in front")),
+        Some(_) => return Err(bad("expected http://host:port or unix:///path")),
+        None if url.is_empty() => return Err(bad("it is empty")),
+        None => format!("http://{url}"),
+    };
+    let endpoint = Endpoint::from_shared(full).map_err(|error| bad(&root_cause(&error)))?;
+    Ok(endpoint
+        .connect_timeout(connect_timeout)
+        .tcp_nodelay(true)
+        .tcp_keepalive(Some(KEEPALIVE_INTERVAL))
+        .max_frame_size(FRAME_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT))
+}
+
+/// The innermost reason, which is the one that tells something.
+fn root_cause(error: &dyn StdError) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_or_refused_with_a_reason() {
+        for good in
+            ["http://localhost:7433", "127.0.0.1:7433", "localhost:1", "unix:///run/accelerd.sock", "[::1]:7433"]
+        {
+            assert!(endpoint(good, Duration::ZERO).is_ok(), "{good}");
+        }
+        for bad in ["", "https://a:1", "ftp://a", "http://", "unix://", "a b:1"] {
+            assert!(matches!(endpoint(bad, Duration::ZERO), Err(Error::Address { .. })), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Ids, payloads and filters of collections, as plain Rust values.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{Error, proto};
+
+/// Name of a point.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Id {
+    /// A number.
+    Number(u64),
+    /// A UUID, hyphenated and lower case where the daemon sent it.
+    Uuid(String),
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(out),
+            Self::Uuid(uuid) => uuid.fmt(out),
+        }
+    }
+}
+
+impl TryFrom<Option<proto::hit::Id>> for Id {
+    type Error = Error;
+
+    fn try_from(id: Option<proto::hit::Id>) -> Result<Self, Error> {
+        match id {
+            Some(proto::hit::Id::Number(number)) => Ok(Self::Number(number)),
+            Some(proto::hit::Id::Uuid(uuid)) => Ok(Self::Uuid(uuid)),
+            None => Err(Error::Malformed("a hit without an id".into())),
+        }
+    }
+}
+
+/// Names of points, all of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// Numbers.
+    Numbers(Vec<u64>),
+    /// UUIDs.
+    Uuids(Vec<String>),
+}
+
+impl Ids {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Uuids(uuids) => uuids.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them; `None` past the last.
+    pub fn get(&self, at: usize) -> Option<Id> {
+        match self {
+            Self::Numbers(numbers) => numbers.get(at).copied().map(Id::Number),
+            Self::Uuids(uuids) => uuids.get(at).cloned().map(Id::Uuid),
+        }
+    }
+}
+
+impl From<Vec<u64>> for Ids {
+    fn from(numbers: Vec<u64>) -> Self {
+        Self::Numbers(numbers)
+    }
+}
+
+impl From<std::ops::Range<u64>> for Ids {
+    fn from(numbers: std::ops::Range<u64>) -> Self {
+        Self::Numbers(numbers.collect())
+    }
+}
+
+impl From<Vec<String>> for Ids {
+    fn from(uuids: Vec<String>) -> Self {
+        Self::Uuids(uuids)
+    }
+}
+
+impl From<Ids> for proto::PointIds {
+    fn from(ids: Ids) -> Self {
+        match ids {
+            Ids::Numbers(numbers) => Self { numbers, uuids: vec![] },
+            Ids::Uuids(uuids) => Self { numbers: vec![], uuids },
+        }
+    }
+}
+
+impl From<proto::PointIds> for Ids {
+    fn from(ids: proto::PointIds) -> Self {
+        if ids.uuids.is_empty() { Self::Numbers(ids.numbers) } else { Self::Uuids(ids.uuids) }
+    }
+}
+
+/// A fact kept with a point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// UTF-8 text.
+    Text(String),
+    /// An integer.
+    Int(i64),
+    /// A finite number.
+    Double(f64),
+    /// True or false.
+    Bool(bool),
+}
+
+impl Value {
+    /// The text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Int(_) | Self::Double(_) | Self::Bool(_) => None,
+        }
+    }
+
+    /// The integer, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(int) => Some(*int),
+            Self::Text(_) | Self::Double(_) | Self::Bool(_) => None,
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(int: i64) -> Self {
+        Self::Int(int)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(double: f64) -> Self {
+        Self::Double(double)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(bool: bool) -> Self {
+        Self::Bool(bool)
+    }
+}
+
+impl From<Value> for proto::Value {
+    fn from(value: Value) -> Self {
+        use proto::value::Kind;
+        let kind = match value {
+            Value::Text(text) => Kind::StringValue(text),
+            Value::Int(int) => Kind::IntValue(int),
+            Value::Double(double) => Kind::DoubleValue(double),
+            Value::Bool(bool) => Kind::BoolValue(bool),
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+/// Small facts kept with a point, by name.
+pub type Payload = BTreeMap<String, Value>;
+
+pub(crate) fn payload_to_wire(payload: Payload) -> proto::Payload {
+    proto::Payload { fields: payload.into_iter().map(|(name, value)| (name, value.into())).collect() }
+}
+
+/// A field whose value is of a kind made after this client is left out.
+pub(crate) fn payload_from_wire(payload: proto::Payload) -> Payload {
+    use proto::value::Kind;
+    let value = |kind| match kind {
+        Kind::StringValue(text) => Value::Text(text),
+        Kind::IntValue(int) => Value::Int(int),
+        Kind::DoubleValue(double) => Value::Double(double),
+        Kind::BoolValue(bool) => Value::Bool(bool),
+    };
+    payload.fields.into_iter().filter_map(|(name, wire)| Some((name, value(wire.kind?)))).collect()
+}
+
+/// Which points count. Every condition added must hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter(proto::Filter);
+
+impl Filter {
+    /// Every point.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only these points.
+    #[must_use]
+    pub fn ids(mut self, ids: impl Into<Ids>) -> Self {
+        self.0.ids = Some(ids.into().into());
+        self
+    }
+
+    /// Only points whose field has this value.
+    #[must_use]
+    pub fn equals(self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.must(field, proto::condition::Test::Equals(value.into().into()))
+    }
+
+    /// Only points whose field has one of these values.
+    #[must_use]
+    pub fn any_of<V: Into<Value>>(self, field: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        self.must(field, proto::condition::Test::AnyOf(value_set(values)))
+    }
+
+    /// Only points whose field has none of these values, or which do not have the field.
+    #[must_use]
+    pub fn none_of<V: Into<Value>>(mut self, field: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        let test = proto::condition::Test::AnyOf(value_set(values));
+        self.0.must_not.push(proto::Condition { field: field.into(), test: Some(test) });
+        self
+    }
+
+    /// Only points whose field is a number in this range.
+    #[must_use]
+    pub fn range(self, field: impl Into<String>, range: impl std::ops::RangeBounds<f64>) -> Self {
+        use std::ops::Bound::{Excluded, Included};
+        let mut wire = proto::Range::default();
+        match range.start_bound() {
+            Included(from) => wire.gte = Some(*from),
+            Excluded(from) => wire.gt = Some(*from),
+            std::ops::Bound::Unbounded => {}
+        }
+        match range.end_bound() {
+            Included(to) => wire.lte = Some(*to),
+            Excluded(to) => wire.lt = Some(*to),
+            std::ops::Bound::Unbounded => {}
+        }
+        self.must(field, proto::condition::Test::Range(wire))
+    }
+
+    fn must(mut self, field: impl Into<String>, test: proto::condition::Test) -> Self {
+        self.0.must.push(proto::Condition { field: field.into(), test: Some(test) });
+        self
+    }
+}
+
+fn value_set<V: Into<Value>>(values: impl IntoIterator<Item = V>) -> proto::ValueSet {
+    proto::ValueSet { values: values.into_iter().map(|value| value.into().into()).collect() }
+}
+
+impl From<Filter> for proto::Filter {
+    fn from(filter: Filter) -> Self {
+        filter.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_survive_the_wire() {
+        let payload = Payload::from([
+            ("path".to_owned(), "a.py".into()),
+            ("start_line".to_owned(), 7_i64.into()),
+            ("share".to_owned(), 0.5.into()),
+            ("test".to_owned(), true.into()),
+        ]);
+        assert_eq!(payload_from_wire(payload_to_wire(payload.clone())), payload);
+    }
+
+    #[test]
+    fn a_filter_keeps_every_condition() {
+        let filter = Filter::new().equals("language", "python").none_of("path", ["a", "b"]).range("line", 3.0..9.0);
+        let wire = proto::Filter::from(filter);
+        assert_eq!((wire.must.len(), wire.must_not.len()), (2, 1));
+        let range = proto::Range { gte: Some(3.0), lt: Some(9.0), ..Default::default() };
+        assert_eq!(wire.must[1].test, Some(proto::condition::Test::Range(range)));
+    }
+}

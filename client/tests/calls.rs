@@ -1,0 +1,206 @@
+//! The client against a daemon that fails on demand.
+
+mod fake;
+
+use std::time::Duration;
+
+use accelerd_client::{
+    Builder, Client, ClusterOptions, Code, CollectionOptions, Error, Filter, Ids, Matrix, MatrixRef, Payload, Points,
+    RetryPolicy, SearchOptions, SimilarOptions, Upsert,
+};
+use fake::{Fake, busy};
+use futures::{StreamExt, TryStreamExt, stream};
+use tonic::Status;
+use tonic_types::{ErrorDetails, StatusExt};
+
+const QUICK: RetryPolicy =
+    RetryPolicy { max_attempts: 4, first_wait: Duration::from_millis(1), max_wait: Duration::from_millis(2) };
+
+async fn connected(fake: &Fake) -> Client {
+    let url = format!("http://{}", fake.listen().await);
+    Builder::new(url).retry(QUICK).connect().await.expect("the fake listens")
+}
+
+fn text_collection() -> CollectionOptions {
+    CollectionOptions { model: "toy".into(), ..Default::default() }
+}
+
+#[tokio::test]
+async fn an_unavailable_daemon_is_asked_again_until_it_answers() {
+    let fake = Fake::default();
+    let client = connected(&fake).await;
+    fake.fail_next([Status::unavailable("draining"), busy(Some(Duration::from_millis(1)))]);
+    let embeddings = client.embed(["open a socket"]).await.expect("the third attempt succeeds");
+    assert_eq!(embeddings.vectors.rows(), 1);
+    assert_eq!(fake.state().calls, ["Embed", "Embed", "Embed"]);
+}
+
+#[tokio::test]
+async fn attempts_are_bounded_and_counted() {
+    let fake = Fake::default();
+    let client = connected(&fake).await;
+    fake.fail_next((0..9).map(|_| Status::unavailable("draining")));
+    let error = client.models().await.expect_err("every attempt fails");
+    let failure = error.failure().expect("the daemon said why");
+    assert_eq!((failure.code, failure.attempts), (Code::Unavailable, QUICK.max_attempts));
+    assert_eq!(fake.state().calls.len(), 4);
+}
+
+#[tokio::test]
+async fn exhaustion_without_a_hint_and_wrong_arguments_are_final() {
+    let fake = Fake::default();
+    let client = connected(&fake).await;
+    for status in [busy(None), Status::invalid_argument("k: expected 1 or more, got 0"), Status::internal("kernel")] {
+        let code = status.code();
+        fake.fail_next([status]);
+        assert_eq!(client.models().await.expect_err("it was refused").code(), code);
+    }
+    assert_eq!(fake.state().calls.len(), 3);
+}
+
+#[tokio::test]
+async fn making_a_collection_is_not_repeated_unless_the_daemon_says_so() {
+    let fake = Fake::default();
+    let collection = connected(&fake).await.collection("code");
+    fake.fail_next([Status::unavailable("connection lost")]);
+    assert!(collection.create(&text_collection()).await.is_err());
+    assert_eq!(fake.state().calls.len(), 1);
+    fake.fail_next([busy(Some(Duration::from_millis(1)))]);
+    assert!(collection.create(&text_collection()).await.is_ok());
+    assert_eq!(fake.state().calls.len(), 3);
+}
+
+#[tokio::test]
+async fn a_hint_past_the_deadline_is_not_waited_for() {
+    let fake = Fake::default();
+    let client = connected(&fake).await.with_deadline(Duration::from_secs(5));
+    fake.fail_next([busy(Some(Duration::from_secs(3600)))]);
+    let error = client.models().await.expect_err("it cannot succeed in time");
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
+}
+
+#[tokio::test]
+async fn a_silent_daemon_costs_no_more_than_the_deadline() {
+    let fake = Fake::default();
+    let deadline = Duration::from_millis(30);
+    let client = connected(&fake).await.with_deadline(deadline);
+    fake.state().hang = true;
+    let error = client.models().await.expect_err("nothing answers");
+    assert!(matches!(error, Error::Deadline { deadline: told, .. } if told == deadline), "{error:?}");
+}
+
+#[tokio::test]
+async fn field_violations_and_resources_reach_the_caller() {
+    let fake = Fake::default();
+    let client = connected(&fake).await;
+    let details = ErrorDetails::with_bad_request_violation("queries.shape", "expected 2 extents, got 3");
+    fake.fail_next([Status::with_error_details(tonic::Code::InvalidArgument, "bad request", details)]);
+    let error = client.models().await.expect_err("it was refused");
+    let violations = &error.failure().expect("the daemon said why").violations;
+    assert_eq!(violations[0].field, "queries.shape");
+    assert_eq!(error.to_string(), "bad request; queries.shape: expected 2 extents, got 3");
+
+    let error = client.collection("nowhere").get().await.expect_err("it does not exist");
+    let resource = error.failure().and_then(|f| f.resource.clone());
+    assert_eq!(resource, Some(("collection".to_owned(), "it".to_owned())));
+    assert!(error.is_not_found());
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_connect_error_that_names_the_address() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("a bound address"));
+    drop(listener);
+    let error = Client::connect(url.clone()).await.expect_err("nobody listens");
+    assert!(matches!(&error, Error::Connect { url: named, .. } if *named == url), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_unix_socket_and_several_daemons_work_like_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("daemon.sock");
+    Fake::default().listen_unix(&path);
+    let client = Client::connect(format!("unix://{}", path.display())).await.expect("the socket is there");
+    assert_eq!(client.embed(["a"]).await.expect("it answers").vectors.dim(), fake::DIM);
+
+    let (one, two) = (Fake::default(), Fake::default());
+    let builder = Client::builder(one.listen().await.to_string()).and(two.listen().await.to_string());
+    let client = builder.connect().await.expect("nothing is connected yet");
+    assert!(client.health("").await.expect("one of them answers"));
+}
+
+#[tokio::test]
+async fn similar_rows_come_back_best_first() {
+    let client = connected(&Fake::default()).await;
+    let corpus = Matrix::new(vec![1.0, 0.0, 0.0, 1.0, 0.6, 0.8], 2).expect("three rows");
+    let query = [0.0, 1.0];
+    let query = MatrixRef::new(&query, 2).expect("one row");
+    let similar = client.find_similar(query, &corpus, &SimilarOptions::cosine(2)).await.expect("it answers");
+    assert_eq!(similar.indices.as_slice(), [1, 2]);
+    assert_eq!(similar.scores.row(0), Some(&[1.0, 0.8][..]));
+}
+
+#[tokio::test]
+async fn a_collection_lives_from_create_to_delete() {
+    let client = connected(&Fake::default()).await;
+    let code = client.collection("code");
+    code.create(&text_collection()).await.expect("made");
+    let payload = |path: &str| Payload::from([("path".to_owned(), path.into())]);
+    let ids = Ids::from(vec!["u1".to_owned(), "u2".to_owned()]);
+    let done = code
+        .upsert_texts(ids.clone(), ["open a socket", "parse a date"], vec![payload("net.py"), payload("date.py")])
+        .await
+        .expect("written");
+    assert_eq!((done.inserted, done.updated), (2, 0));
+
+    let found = code.search_text(["socket"], &SearchOptions::limit(5)).await.expect("found");
+    assert_eq!(found.results[0][0].payload["path"], "net.py".into());
+    assert_eq!(found.timings.get("execute"), Some(Duration::from_micros(1500)));
+    let only_dates = SearchOptions::limit(5).filter(Filter::new().equals("path", "date.py"));
+    let found = code.search_text(["socket"], &only_dates).await.expect("found");
+    assert_eq!(found.results[0].len(), 1);
+
+    let points = code.get_points(ids, true).await.expect("read");
+    assert_eq!(points.payloads.len(), 2);
+    assert_eq!(points.vectors.expect("asked for").rows(), 2);
+
+    let clusters = client.cluster_collection("code", &ClusterOptions::clusters(2)).await.expect("clustered");
+    assert_eq!(clusters.assignments.as_slice(), [0, 1]);
+    assert_eq!(clusters.ids.map(|ids| ids.len()), Some(2));
+
+    assert_eq!(code.delete_points(Filter::new().equals("path", "net.py")).await.expect("deleted"), 1);
+    assert_eq!(client.collections().await.expect("listed")[0].point_count, 1);
+    code.delete().await.expect("dropped");
+    assert!(code.get().await.expect_err("it is gone").is_not_found());
+}
+
+#[tokio::test]
+async fn one_failed_step_of_a_stream_leaves_the_others_standing() {
+    let fake = Fake::default();
+    let code = connected(&fake).await.collection("code");
+    code.create(&text_collection()).await.expect("made");
+    fake.state().failing_step = Some(1);
+    let step = |n: u64| Upsert {
+        ids: vec![n].into(),
+        points: Points::Vectors(fake::tensor(&[vec![1.0; fake::DIM]])),
+        payloads: vec![],
+    };
+    let outcomes = code.upsert_stream(stream::iter(0..3).map(step)).await.expect("the stream opens");
+    let outcomes: Vec<_> = outcomes.try_collect().await.expect("every step is answered");
+    let failed: Vec<_> = outcomes.iter().filter(|o| o.result.is_err()).map(|o| o.sequence).collect();
+    assert_eq!((outcomes.len(), failed), (3, vec![1]));
+    assert_eq!(code.get().await.expect("it is there").point_count, 2);
+}
+
+#[tokio::test]
+async fn device_calls_answer() {
+    let client = connected(&Fake::default()).await;
+    assert!(client.devices().await.expect("listed").fallback_reason.contains("libcuda"));
+    assert_eq!(client.stats().await.expect("counted").lanes[0].name, "embed");
+    let samples = client.watch(Duration::from_secs(1)).await.expect("the stream opens");
+    assert_eq!(samples.try_collect::<Vec<_>>().await.expect("it ends well").len(), 2);
+    assert!(client.drain(Some(Duration::from_secs(1))).await.expect("drained").complete);
+    assert_eq!(client.export_report().await.expect("written"), "{}");
+    let tokens = client.tokenize("", ["ab", "", "c"]).await.expect("split");
+    assert_eq!(tokens.iter().map(<[u32]>::len).collect::<Vec<_>>(), [2, 0, 1]);
+}
