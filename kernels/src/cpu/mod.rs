@@ -1,13 +1,27 @@
-//! The CPU pool: rayon threads of our own, sized by the container's CPU quota.
+//! The CPU pool: rayon threads of our own, sized by the container's CPU quota, and the vector kernels that run on them.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use crate::{DeviceId, DeviceInfo, KernelStats};
+
+pub(crate) mod exact;
+mod info;
+pub(crate) mod products;
+pub(crate) mod simd;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 /// The threads that CPU work runs on.
 pub struct Pool {
     threads: rayon::ThreadPool,
     info: DeviceInfo,
+    /// Calls and nanoseconds by name. Locked once for a whole kernel over a batch, never inside one.
+    kernels: Mutex<BTreeMap<&'static str, (u64, u64)>>,
 }
 
 impl fmt::Debug for Pool {
@@ -19,6 +33,7 @@ impl fmt::Debug for Pool {
 impl Pool {
     /// Starts the pool; 0 threads takes what the container may use.
     pub fn start(threads: usize) -> Result<Arc<Self>, String> {
+        // The standard library reads the CPU quota of the control group as well as the affinity mask.
         let threads =
             if threads == 0 { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) } else { threads };
         let pool = rayon::ThreadPoolBuilder::new()
@@ -28,12 +43,12 @@ impl Pool {
             .map_err(|e| e.to_string())?;
         let info = DeviceInfo {
             id: DeviceId::Cpu,
-            product: "CPU".to_owned(),
+            product: info::product(),
             compute_capability: None,
             units: u32::try_from(threads).unwrap_or(u32::MAX),
-            memory_bytes: 0,
+            memory_bytes: info::memory_bytes(),
         };
-        Ok(Arc::new(Self { threads: pool, info }))
+        Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default() }))
     }
 
     /// What is known of it.
@@ -41,14 +56,31 @@ impl Pool {
         &self.info
     }
 
+    /// Its threads.
+    pub fn threads(&self) -> usize {
+        self.threads.current_num_threads()
+    }
+
     /// Runs `work` on the pool's threads and waits for it.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.threads.install(work)
     }
 
+    /// Runs `work` on the pool's threads and counts it as a call of the kernel `name`.
+    pub fn time<R: Send>(&self, name: &'static str, work: impl FnOnce() -> R + Send) -> R {
+        let start = Instant::now();
+        let done = self.install(work);
+        let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = kernels.entry(name).or_default();
+        *entry = (entry.0 + 1, entry.1.saturating_add(nanos));
+        done
+    }
+
     /// The kernels that ran, by name.
     pub fn kernel_stats(&self) -> Vec<KernelStats> {
-        vec![]
+        let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        kernels.iter().map(|(&name, &(calls, nanos))| KernelStats { name, calls, nanos }).collect()
     }
 }
 
@@ -67,5 +99,21 @@ impl Worker {
     /// The pool.
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_counted_by_name() {
+        let pool = Pool::start(2).expect("two threads");
+        assert_eq!(pool.threads(), 2);
+        assert_eq!(pool.time("b", || 7), 7);
+        pool.time("a", || ());
+        pool.time("b", || ());
+        let stats: Vec<_> = pool.kernel_stats().into_iter().map(|s| (s.name, s.calls)).collect();
+        assert_eq!(stats, [("a", 1), ("b", 2)]);
     }
 }

@@ -4,6 +4,11 @@ use std::sync::Arc;
 
 use crate::{Backend, DeviceId, Matrix, Op, OpError, Size, ops::similarity::Corpus};
 
+mod cpu;
+mod cuda;
+pub mod oracle;
+mod random;
+
 /// The rows to cluster.
 #[derive(Clone, Debug)]
 pub enum Rows {
@@ -59,8 +64,13 @@ impl Op for Cluster {
 
     fn key(_request: &ClusterRequest) {}
 
-    fn size(_request: &ClusterRequest) -> Size {
-        unimplemented!()
+    fn size(request: &ClusterRequest) -> Size {
+        let (rows, dim) = match &request.rows {
+            Rows::Inline(rows) => (rows.rows(), rows.cols()),
+            Rows::Corpus(corpus) => (corpus.len(), corpus.dim()),
+        };
+        let numbers = (rows as u64).saturating_add(request.clusters as u64).saturating_mul(dim as u64);
+        Size { items: (rows as u64).max(1), bytes: numbers.saturating_mul(4).saturating_add(8 * rows as u64) }
     }
 
     fn home(request: &ClusterRequest) -> Option<DeviceId> {
@@ -70,7 +80,10 @@ impl Op for Cluster {
         }
     }
 
-    fn run(_batch: &[&ClusterRequest], _on: &mut Backend) -> Result<Vec<Clusters>, OpError> {
-        unimplemented!()
+    fn run(batch: &[&ClusterRequest], on: &mut Backend) -> Result<Vec<Clusters>, OpError> {
+        match on {
+            Backend::Cpu(worker) => cpu::cluster(batch, worker),
+            Backend::Cuda(worker) => cuda::cluster(batch, worker),
+        }
     }
 }

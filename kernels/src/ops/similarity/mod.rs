@@ -1,12 +1,21 @@
 //! Exact top-k: queries against a resident corpus, or against an inline one.
+//!
+//! An answer is the ranking of all rows that count by their score, computed in f64 from the f32 originals and rounded to
+//! f32, ties to the lowest row. A scan in lower precision only selects candidates; a bound that is computed, not assumed,
+//! proves that no other row belongs into the answer, and where it cannot, the scan is repeated. Scores past the range of
+//! f32 are infinite, and tie.
 
 use std::sync::Arc;
 
 use crate::{Backend, DeviceId, Matrix, Op, OpError, Size};
 
+mod arena;
 mod corpus;
+mod cpu;
+mod cuda;
+pub mod oracle;
 
-pub use corpus::Corpus;
+pub use corpus::{Corpus, Mirror, View};
 
 /// The largest k.
 pub const MAX_K: usize = 16_384;
@@ -96,21 +105,36 @@ impl Op for Search {
     type Response = Hits;
     type Key = SearchKey;
 
-    fn key(_request: &SearchRequest) -> SearchKey {
-        unimplemented!()
+    fn key(request: &SearchRequest) -> SearchKey {
+        let k_class = u32::try_from(request.k.clamp(16, MAX_K).next_power_of_two()).unwrap_or(u32::MAX);
+        SearchKey { corpus: request.corpus.id(), home: request.corpus.home(), k_class }
     }
 
-    fn size(_request: &SearchRequest) -> Size {
-        unimplemented!()
+    fn size(request: &SearchRequest) -> Size {
+        Size { items: items(&request.queries), bytes: query_bytes(&request.queries, request.k) }
     }
 
-    fn home(_request: &SearchRequest) -> Option<DeviceId> {
-        unimplemented!()
+    fn home(request: &SearchRequest) -> Option<DeviceId> {
+        Some(request.corpus.home())
     }
 
-    fn run(_batch: &[&SearchRequest], _on: &mut Backend) -> Result<Vec<Hits>, OpError> {
-        unimplemented!()
+    fn run(batch: &[&SearchRequest], on: &mut Backend) -> Result<Vec<Hits>, OpError> {
+        match on {
+            Backend::Cpu(worker) => cpu::search(batch, worker),
+            Backend::Cuda(worker) => cuda::search(batch, worker),
+        }
     }
+}
+
+/// What a search counts as in a batch.
+fn items(queries: &Matrix) -> u64 {
+    (queries.rows() as u64).max(1)
+}
+
+/// Bytes of the queries and of their hits.
+fn query_bytes(queries: &Matrix, k: usize) -> u64 {
+    let hits = (queries.rows() as u64).saturating_mul(k as u64).saturating_mul(size_of::<Hit>() as u64);
+    hits.saturating_add(queries.bytes().len() as u64)
 }
 
 /// Inline queries against an inline corpus.
@@ -140,11 +164,15 @@ impl Op for FindSimilar {
 
     fn key(_request: &FindSimilarRequest) {}
 
-    fn size(_request: &FindSimilarRequest) -> Size {
-        unimplemented!()
+    fn size(request: &FindSimilarRequest) -> Size {
+        let bytes = query_bytes(&request.queries, request.k).saturating_add(request.corpus.bytes().len() as u64);
+        Size { items: items(&request.queries), bytes }
     }
 
-    fn run(_batch: &[&FindSimilarRequest], _on: &mut Backend) -> Result<Vec<Hits>, OpError> {
-        unimplemented!()
+    fn run(batch: &[&FindSimilarRequest], on: &mut Backend) -> Result<Vec<Hits>, OpError> {
+        match on {
+            Backend::Cpu(worker) => cpu::find_similar(batch, worker),
+            Backend::Cuda(worker) => cuda::find_similar(batch, worker),
+        }
     }
 }

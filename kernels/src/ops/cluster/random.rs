@@ -1,0 +1,43 @@
+//! The random numbers of the starts: a function of seed and place, so that every backend draws the same.
+
+/// A number in [0, 1), equal on all machines for the same arguments.
+///
+/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014) over
+/// the place, one coordinate at a time.
+pub(crate) fn uniform(seed: u64, start: u64, step: u64, trial: u64) -> f64 {
+    let bits = [start, step, trial].into_iter().fold(mix(seed), |state, place| mix(state ^ mix(place)));
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+fn mix(state: u64) -> u64 {
+    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How many candidates each step of greedy k-means++ tries.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+pub(crate) fn trials(clusters: usize) -> usize {
+    2 + (clusters.max(1) as f64).ln() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_differ_in_every_coordinate_and_fill_the_interval() {
+        let mut drawn: Vec<f64> = (0..4_u64)
+            .flat_map(|seed| {
+                (0..8).flat_map(move |start| (0..8).flat_map(move |step| (0..8).map(move |t| [seed, start, step, t])))
+            })
+            .map(|[seed, start, step, trial]| uniform(seed, start, step, trial))
+            .collect();
+        let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
+        drawn.sort_by(f64::total_cmp);
+        assert!(drawn.windows(2).all(|pair| pair[0] < pair[1]), "all are distinct");
+        assert!((0.0..0.01).contains(&drawn[0]) && (0.99..1.0).contains(&drawn[drawn.len() - 1]));
+        assert!((mean - 0.5).abs() < 0.02, "mean {mean}");
+    }
+}

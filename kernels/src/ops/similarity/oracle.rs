@@ -1,0 +1,58 @@
+//! Search in plain f64 loops: what every backend's answer must equal.
+
+use std::cmp::Ordering;
+
+use super::{Hit, Metric};
+use crate::Matrix;
+
+/// The best rows of each query among those `allowed`: scores in f64 rounded to f32, ties to the lowest row.
+pub fn search(
+    queries: &Matrix,
+    corpus: &Matrix,
+    metric: Metric,
+    k: usize,
+    threshold: Option<f32>,
+    allowed: impl Fn(u32) -> bool,
+) -> Vec<Vec<Hit>> {
+    let (queries_f32, rows) = (queries.as_f32(), corpus.as_f32());
+    let dim = corpus.cols();
+    let row = |at: usize| &rows[at * dim..][..dim];
+    let best = |query: &[f32]| {
+        let mut hits: Vec<_> = (0_u32..)
+            .take(corpus.rows())
+            .filter(|&at| allowed(at))
+            .map(|at| Hit { row: at, score: score(metric, query, row(at as usize)) })
+            .filter(|hit| threshold.is_none_or(|bar| rank(metric, hit.score, bar + 0.0) != Ordering::Greater))
+            .collect();
+        hits.sort_by(|a, b| rank(metric, a.score, b.score).then(a.row.cmp(&b.row)));
+        hits.truncate(k);
+        hits
+    };
+    (0..queries.rows()).map(|at| best(&queries_f32[at * dim..][..dim])).collect()
+}
+
+/// The score of one row, computed in f64 and rounded to f32; zero has no sign.
+#[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is asked for")]
+pub fn score(metric: Metric, query: &[f32], row: &[f32]) -> f32 {
+    let exact = match metric {
+        Metric::Dot => dot(query, row),
+        Metric::SquaredL2 => query.iter().zip(row).map(|(q, x)| (f64::from(*q) - f64::from(*x)).powi(2)).sum(),
+        Metric::Cosine => match dot(query, query) * dot(row, row) {
+            0.0 => 0.0,
+            norms => dot(query, row) / norms.sqrt(),
+        },
+    };
+    exact as f32 + 0.0
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+}
+
+/// `Less` where `a` is the better score.
+fn rank(metric: Metric, a: f32, b: f32) -> Ordering {
+    match metric {
+        Metric::Cosine | Metric::Dot => b.total_cmp(&a),
+        Metric::SquaredL2 => a.total_cmp(&b),
+    }
+}
