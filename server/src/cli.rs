@@ -1,0 +1,144 @@
+//! The command line.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use accelerd::{
+    Config,
+    config::{self, Mistakes},
+    lifecycle,
+};
+use clap::{Args, Parser, Subcommand};
+
+mod health;
+
+/// Exit code of wrong settings or arguments.
+const WRONG_SETTINGS: u8 = 2;
+
+/// GPU acceleration for code over gRPC.
+#[derive(Debug, Parser)]
+#[command(name = "accelerd", version, arg_required_else_help = false)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve (the default).
+    Serve,
+    /// Ask a daemon whether it serves; exit code 0 if so. For container health checks.
+    Health(health::Question),
+    /// Check or show the settings.
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Show the version.
+    Version,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Report every mistake in file, environment and flags; exit code 2 if there is one.
+    Check,
+    /// Print the settings in effect, as TOML.
+    Show {
+        /// Print the defaults instead, each with its comment.
+        #[arg(long)]
+        defaults: bool,
+    },
+}
+
+/// Flags that override settings.
+#[derive(Debug, Args)]
+struct Settings {
+    /// Settings file; /etc/accelerd/config.toml is read if there is none.
+    #[arg(long, global = true, env = "ACCELERD_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where gRPC is served.
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// auto, cpu or cuda.
+    #[arg(long, global = true, value_name = "KIND")]
+    backend: Option<String>,
+    /// Folder of durable collections.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    data_dir: Option<String>,
+    /// error, warn, info, debug, trace, or a filter.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// Any other setting, as in --set server.max_streams=64. May be repeated.
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+}
+
+impl Settings {
+    fn load(&self) -> Result<Config, Mistakes> {
+        let named = [
+            ("server.listen", &self.listen),
+            ("backend.kind", &self.backend),
+            ("store.data_dir", &self.data_dir),
+            ("telemetry.log_level", &self.log_level),
+        ];
+        let named = named.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+        let flags: Vec<_> = named.chain(self.set.iter().cloned()).collect();
+        config::load(self.config.as_deref(), None, &flags)
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn run() -> ExitCode {
+    let Cli { command, settings } = Cli::parse();
+    match command.unwrap_or(Command::Serve) {
+        Command::Serve => with(&settings, |config| serve(config, &settings)),
+        Command::Health(question) => with(&settings, |config| question.ask(&config)),
+        Command::Config { command: ConfigCommand::Check } => with(&settings, |_| say("the settings are valid")),
+        Command::Config { command: ConfigCommand::Show { defaults: true } } => say(config::DEFAULTS.trim_end()),
+        Command::Config { command: ConfigCommand::Show { defaults: false } } => with(&settings, |config| show(&config)),
+        Command::Version => say(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
+    }
+}
+
+fn with(settings: &Settings, command: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+    match settings.load() {
+        Ok(config) => command(config),
+        Err(mistakes) => complain(&mistakes, WRONG_SETTINGS),
+    }
+}
+
+fn serve(config: Config, settings: &Settings) -> ExitCode {
+    match lifecycle::run(config, || settings.load()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error, 1),
+    }
+}
+
+fn show(config: &Config) -> ExitCode {
+    match toml::to_string(&config.redacted()) {
+        Ok(text) => say(text.trim_end()),
+        Err(error) => complain(&error, 1),
+    }
+}
+
+fn say(text: impl fmt::Display) -> ExitCode {
+    // A reader that went away, as in `| head`, is no failure.
+    let _closed = writeln!(io::stdout(), "{text}");
+    ExitCode::SUCCESS
+}
+
+fn complain(error: &impl fmt::Display, code: u8) -> ExitCode {
+    let _closed = writeln!(io::stderr(), "accelerd: {error}");
+    ExitCode::from(code)
+}

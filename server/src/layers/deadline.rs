@@ -1,0 +1,212 @@
+//! `grpc-timeout`: the call's deadline for the engine, and `DEADLINE_EXCEEDED` for callers whose time is up.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::time::Sleep;
+use tonic::{Status, body::Body};
+use tower::{Layer, Service};
+
+use crate::grpc::status;
+
+/// When the caller stops waiting; in the extensions of a request that came with `grpc-timeout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(pub Instant);
+
+/// Longer time-outs are as good as none, and would overflow a clock.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The value of `grpc-timeout`: at most eight digits and a unit. Anything else counts as absent.
+pub fn parse(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get("grpc-timeout")?.as_bytes();
+    let (unit, digits) = value.split_last()?;
+    if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let amount = digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    let timeout = match unit {
+        b'H' => Duration::from_secs(amount * 3600),
+        b'M' => Duration::from_secs(amount * 60),
+        b'S' => Duration::from_secs(amount),
+        b'm' => Duration::from_millis(amount),
+        b'u' => Duration::from_micros(amount),
+        b'n' => Duration::from_nanos(amount),
+        _ => return None,
+    };
+    Some(timeout).filter(|timeout| *timeout < LONGEST)
+}
+
+/// Ends calls at their deadline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeadlineLayer;
+
+/// See [`DeadlineLayer`].
+#[derive(Clone, Debug)]
+pub struct DeadlineService<S>(S);
+
+impl<S> Layer<S> for DeadlineLayer {
+    type Service = DeadlineService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        DeadlineService(inner)
+    }
+}
+
+impl<S, B> Service<Request<B>> for DeadlineService<S>
+where
+    S: Service<Request<B>, Response = Response<Body>>,
+{
+    type Response = Response<DeadlineBody>;
+    type Error = S::Error;
+    type Future = DeadlineFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let timer = parse(request.headers()).map(|timeout| {
+            let at = tokio::time::Instant::now() + timeout;
+            request.extensions_mut().insert(Deadline(at.into_std()));
+            Box::pin(tokio::time::sleep_until(at))
+        });
+        DeadlineFuture { inner: self.0.call(request), timer }
+    }
+}
+
+pin_project! {
+    /// A call with a deadline.
+    #[derive(Debug)]
+    pub struct DeadlineFuture<F> {
+        #[pin]
+        inner: F,
+        timer: Option<Pin<Box<Sleep>>>,
+    }
+}
+
+impl<F, E> Future for DeadlineFuture<F>
+where
+    F: Future<Output = Result<Response<Body>, E>>,
+{
+    type Output = Result<Response<DeadlineBody>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // The answer first: one that is there at the deadline is still an answer.
+        if let Poll::Ready(answered) = this.inner.poll(cx) {
+            let timer = this.timer.take();
+            return Poll::Ready(answered.map(|response| response.map(|body| DeadlineBody { inner: body, timer })));
+        }
+        let Some(timer) = this.timer else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
+        let response = status::deadline_exceeded().into_http::<Body>();
+        Poll::Ready(Ok(response.map(|body| DeadlineBody { inner: body, timer: None })))
+    }
+}
+
+/// A response body that ends with `DEADLINE_EXCEEDED` at the deadline.
+#[derive(Debug)]
+pub struct DeadlineBody {
+    inner: Body,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl HttpBody for DeadlineBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        let Some(timer) = &mut self.timer else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
+        self.timer = None;
+        self.inner = Body::empty();
+        let mut trailers = HeaderMap::new();
+        status::deadline_exceeded().add_header(&mut trailers)?;
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, future::pending};
+
+    use http_body_util::BodyExt;
+    use tonic::Code;
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+
+    fn timeout(value: &str) -> Option<Duration> {
+        let mut headers = HeaderMap::new();
+        headers.insert("grpc-timeout", value.parse().expect("a header value"));
+        parse(&headers)
+    }
+
+    fn request(timeout: &str) -> Request<()> {
+        Request::builder().header("grpc-timeout", timeout).body(()).expect("a request")
+    }
+
+    #[test]
+    fn every_unit_is_understood() {
+        assert_eq!(timeout("2H"), Some(Duration::from_secs(7200)));
+        assert_eq!(timeout("3M"), Some(Duration::from_secs(180)));
+        assert_eq!(timeout("4S"), Some(Duration::from_secs(4)));
+        assert_eq!(timeout("5m"), Some(Duration::from_millis(5)));
+        assert_eq!(timeout("6u"), Some(Duration::from_micros(6)));
+        assert_eq!(timeout("7n"), Some(Duration::from_nanos(7)));
+    }
+
+    #[test]
+    fn malformed_and_endless_timeouts_count_as_absent() {
+        for value in ["", "S", "1", "1s", "-1S", "+1S", "1.5S", "123456789S", "99999999H", "1S "] {
+            assert_eq!(timeout(value), None, "{value:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_does_not_answer_ends_with_deadline_exceeded() {
+        let never = service_fn(|_: Request<()>| pending::<Result<Response<Body>, Infallible>>());
+        let Ok(response) = DeadlineLayer.layer(never).oneshot(request("50m")).await;
+        assert_eq!(Status::from_header_map(response.headers()).expect("a status").code(), Code::DeadlineExceeded);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_goes_on_ends_with_deadline_exceeded() {
+        let endless = service_fn(|_: Request<()>| async {
+            let frames = futures::stream::pending::<Result<Frame<Bytes>, Status>>();
+            Ok::<_, Infallible>(Response::new(Body::new(http_body_util::StreamBody::new(frames))))
+        });
+        let Ok(response) = DeadlineLayer.layer(endless).oneshot(request("50m")).await;
+        let end = response.into_body().collect().await.expect("a body");
+        let trailers = end.trailers().expect("trailers");
+        assert_eq!(Status::from_header_map(trailers).expect("a status").code(), Code::DeadlineExceeded);
+    }
+
+    #[tokio::test]
+    async fn the_deadline_is_in_the_extensions_of_the_request() {
+        let shows = service_fn(|request: Request<()>| async move {
+            assert!(request.extensions().get::<Deadline>().is_some_and(|deadline| deadline.0 > Instant::now()));
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        });
+        DeadlineLayer.layer(shows).oneshot(request("1H")).await.expect("answered");
+    }
+}

@@ -1,0 +1,304 @@
+//! A span, a latency and a code for every call, and the caller's W3C trace context as the span's parent.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use opentelemetry::propagation::{Extractor, TextMapPropagator};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use pin_project_lite::pin_project;
+use prost::Message;
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+use tracing::{Level, Span, field::Empty};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use crate::telemetry::Metrics;
+
+/// The target of request spans: logs show it from `debug` on, traces always.
+pub const TARGET: &str = "accelerd::request";
+
+/// What a path that names no method of ours is called in metrics, which must not grow with what callers send.
+const UNKNOWN: &str = "unknown";
+
+/// The label of a method by its path.
+fn method(path: &str) -> &'static str {
+    static METHODS: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
+    METHODS.get_or_init(methods).get(path).copied().unwrap_or(UNKNOWN)
+}
+
+/// Every path we serve, with its label. Leaked once, so that labels cost nothing afterwards.
+fn methods() -> HashMap<&'static str, &'static str> {
+    let sets = [accelerd_proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
+    let files = sets.into_iter().filter_map(|set| prost_types::FileDescriptorSet::decode(set).ok());
+    let mut paths = HashMap::new();
+    for file in files.flat_map(|set| set.file) {
+        for service in &file.service {
+            for method in &service.method {
+                let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                let path: &'static str = path.leak();
+                paths.insert(path, &path[1..]);
+            }
+        }
+    }
+    paths
+}
+
+/// The label of a code.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// Observes calls.
+#[derive(Clone, Debug)]
+pub struct TraceLayer(pub Arc<Metrics>);
+
+/// See [`TraceLayer`].
+#[derive(Clone, Debug)]
+pub struct TraceService<S> {
+    inner: S,
+    metrics: Arc<Metrics>,
+}
+
+impl<S> Layer<S> for TraceLayer {
+    type Service = TraceService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        TraceService { inner, metrics: Arc::clone(&self.0) }
+    }
+}
+
+impl<S, A, B> Service<Request<A>> for TraceService<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+{
+    type Response = Response<TraceBody<B>>;
+    type Error = S::Error;
+    type Future = TraceFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let call = Call::begin(Arc::clone(&self.metrics), request.uri().path(), request.headers());
+        let inner = call.span.in_scope(|| self.inner.call(request));
+        TraceFuture { inner, call: Some(call) }
+    }
+}
+
+/// A call under observation. Dropped before its code is known, it was cancelled.
+#[derive(Debug)]
+struct Call {
+    metrics: Arc<Metrics>,
+    method: &'static str,
+    start: Instant,
+    span: Span,
+    code: Code,
+}
+
+impl Call {
+    fn begin(metrics: Arc<Metrics>, path: &str, headers: &HeaderMap) -> Self {
+        let method = method(path);
+        let span = tracing::span!(target: TARGET, Level::DEBUG, "request", otel.name = method, otel.kind = "server",
+            rpc.system = "grpc", method, code = Empty);
+        if !span.is_disabled() {
+            let parent = TraceContextPropagator::new().extract(&Headers(headers));
+            // Fails only where no OpenTelemetry layer is installed, and then there is nothing to link.
+            let _no_layer = span.set_parent(parent);
+        }
+        metrics.request_begins();
+        Self { metrics, method, start: Instant::now(), span, code: Code::Cancelled }
+    }
+
+    /// Takes the code from a header or trailer, if it is there.
+    fn see(&mut self, headers: &HeaderMap) {
+        if let Some(value) = headers.get("grpc-status") {
+            self.code = Code::from_bytes(value.as_bytes());
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let (took, code) = (self.start.elapsed(), code_name(self.code));
+        self.metrics.request_ends(self.method, code, took);
+        if !self.span.is_disabled() {
+            self.span.record("code", code);
+            let latency_ms = took.as_secs_f64() * 1e3;
+            tracing::debug!(target: TARGET, parent: &self.span, method = self.method, code, latency_ms, "answered");
+        }
+    }
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).and_then(|value| value.to_str().ok())
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(http::HeaderName::as_str).collect()
+    }
+}
+
+pin_project! {
+    /// A call under observation.
+    #[derive(Debug)]
+    pub struct TraceFuture<F> {
+        #[pin]
+        inner: F,
+        call: Option<Call>,
+    }
+}
+
+impl<F, B, E> Future for TraceFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<TraceBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let entered = this.call.as_ref().map(|call| call.span.enter());
+        let answered = ready!(this.inner.poll(cx));
+        drop(entered);
+        let mut call = this.call.take();
+        Poll::Ready(answered.map(|response| {
+            if let Some(call) = &mut call {
+                call.see(response.headers());
+            }
+            response.map(|inner| TraceBody { inner, call })
+        }))
+    }
+}
+
+pin_project! {
+    /// A response body that tells the call's code when it ends.
+    #[derive(Debug)]
+    pub struct TraceBody<B> {
+        #[pin]
+        inner: B,
+        call: Option<Call>,
+    }
+}
+
+impl<B> HttpBody for TraceBody<B>
+where
+    B: HttpBody<Data = Bytes, Error = Status>,
+{
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.project();
+        let polled = ready!(this.inner.poll_frame(cx));
+        match (&polled, this.call.as_mut()) {
+            (Some(Ok(frame)), Some(call)) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    call.see(trailers);
+                    *this.call = None;
+                }
+            }
+            (Some(Err(status)), Some(call)) => call.code = status.code(),
+            (None, Some(_)) => *this.call = None,
+            (_, None) => {}
+        }
+        Poll::Ready(polled)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::BodyExt;
+    use tonic::body::Body;
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+
+    const PATH: &str = "/accelerd.v1.EmbedService/Embed";
+
+    fn metrics() -> Arc<Metrics> {
+        Arc::new(Metrics::new(None).expect("metrics without an endpoint"))
+    }
+
+    async fn call(metrics: &Arc<Metrics>, path: &str, answer: Response<Body>) {
+        let mut answer = Some(answer);
+        let handler =
+            service_fn(move |_: Request<()>| std::future::ready(Ok::<_, Infallible>(answer.take().expect("one call"))));
+        let request = Request::builder().uri(path).body(()).expect("a request");
+        let Ok(response) = TraceLayer(Arc::clone(metrics)).layer(handler).oneshot(request).await;
+        let _body = response.into_body().collect().await;
+    }
+
+    #[tokio::test]
+    async fn calls_are_counted_by_method_and_code() {
+        let metrics = metrics();
+        call(&metrics, PATH, Status::not_found("no").into_http()).await;
+        let mut trailers = HeaderMap::new();
+        Status::ok("").add_header(&mut trailers).expect("a header");
+        let frames = [Ok::<_, Status>(Frame::data(Bytes::new())), Ok(Frame::trailers(trailers))];
+        let frames = futures::stream::iter(frames);
+        call(&metrics, PATH, Response::new(Body::new(http_body_util::StreamBody::new(frames)))).await;
+        call(&metrics, "/made.up/Path", Status::unimplemented("").into_http()).await;
+        let text = metrics.text();
+        for (method, code) in [
+            ("accelerd.v1.EmbedService/Embed", "NOT_FOUND"),
+            ("accelerd.v1.EmbedService/Embed", "OK"),
+            ("unknown", "UNIMPLEMENTED"),
+        ] {
+            let line = format!("accelerd_request_duration_seconds_count{{code=\"{code}\",method=\"{method}\"}} 1");
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+        assert!(text.contains("accelerd_requests_in_flight 0"), "{text}");
+        assert!(!text.contains("made.up"));
+    }
+
+    #[tokio::test]
+    async fn a_call_dropped_without_an_answer_was_cancelled() {
+        let metrics = metrics();
+        let never = service_fn(|_: Request<()>| std::future::pending::<Result<Response<Body>, Infallible>>());
+        let request = Request::builder().uri(PATH).body(()).expect("a request");
+        drop(TraceLayer(Arc::clone(&metrics)).layer(never).oneshot(request));
+        let request = Request::builder().uri(PATH).body(()).expect("a request");
+        drop(TraceLayer(Arc::clone(&metrics)).layer(never).call(request));
+        assert!(metrics.text().contains("code=\"CANCELLED\""));
+    }
+}

@@ -1,0 +1,106 @@
+//! From start to end: serve until a signal, report `NOT_SERVING`, let balancers notice, drain, leave.
+
+use std::{io, time::Instant};
+
+use tokio::{
+    runtime::Builder,
+    signal::unix::{Signal, SignalKind, signal},
+    time::sleep,
+};
+
+use crate::{
+    config::{Config, Mistakes},
+    serve::{Daemon, Drained, StartError},
+    telemetry::{Logs, TelemetryError},
+};
+
+/// Why the daemon ended otherwise than asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Logs could not be set up.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// No runtime or signal handler could be had.
+    #[error("the runtime did not start: {0}")]
+    Runtime(#[from] io::Error),
+    /// A second signal came before the drain was complete.
+    #[error("the drain was cut short by a second signal")]
+    Forced,
+}
+
+/// The signals that end the daemon.
+struct End {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl End {
+    fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next.
+    async fn told(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT, then drains; a second signal cuts the drain short. SIGHUP reads the settings anew
+/// by `reload` and takes over what can change in a running daemon.
+pub fn run(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) -> Result<(), RunError> {
+    // Signals, health, metrics and collections' upkeep; calls have threads of their own.
+    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("control").enable_all().build()?;
+    let ended = runtime.block_on(serve(config, reload));
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) -> Result<(), RunError> {
+    let begin = Instant::now();
+    let (mut end, mut hangup) = (End::new()?, signal(SignalKind::hangup())?);
+    let logs = Logs::install(&config.telemetry)?;
+    let drain = config.drain.clone();
+    let daemon = Daemon::start(config).await?;
+    let (grpc, admin, health) = (daemon.grpc_addr, daemon.admin_addr, daemon.health_addr);
+    tracing::info!(%grpc, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
+    loop {
+        tokio::select! {
+            () = end.told() => break,
+            _ = hangup.recv() => take_over(&logs, reload()),
+        }
+    }
+    tracing::info!(endpoint_delay = ?drain.endpoint_delay, timeout = ?drain.timeout, "draining");
+    daemon.stop_being_ready();
+    let draining = async {
+        sleep(drain.endpoint_delay).await;
+        daemon.shutdown().await
+    };
+    let ended = tokio::select! {
+        Drained { complete, cut_connections } = draining => {
+            tracing::info!(complete, cut_connections, "drained");
+            Ok(())
+        }
+        () = end.told() => Err(RunError::Forced),
+    };
+    // The last spans, from a thread that may block.
+    let _panicked = tokio::task::spawn_blocking(move || logs.flush()).await;
+    ended
+}
+
+/// Takes over what can change in a running daemon: the log level.
+fn take_over(logs: &Logs, settings: Result<Config, Mistakes>) {
+    let taken = settings.map_err(|mistakes| mistakes.to_string()).and_then(|config| {
+        let level = config.telemetry.log_level;
+        logs.set_level(&level).map(|()| level).map_err(|error| error.to_string())
+    });
+    match taken {
+        Ok(log_level) => tracing::info!(log_level, "settings reloaded"),
+        Err(error) => tracing::error!(error, "settings not reloaded, the old ones stay"),
+    }
+}

@@ -1,0 +1,394 @@
+//! Listeners, and the HTTP/2 connections they take: spread over reactor threads, bounded, aged, and ended gracefully.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    hash::{BuildHasher, RandomState},
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body as HttpBody;
+use hyper::{body::Incoming, server::conn::http2};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream},
+    runtime::{Builder, Handle},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::codegen::StdError;
+use tower::Service;
+
+use crate::config::{Server, to_usize};
+
+/// Bytes that a connection opens with, by which HTTP/2 with prior knowledge is told from anything else.
+const PREFACE_LEN: usize = 24;
+
+/// Replies waiting to be sent, for each call, before the handler is held back.
+const SEND_BUFFER: usize = 4 << 20;
+
+/// How long a failing accept waits; the usual reason is that descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Threads that each serve the connections given to them, without sharing: cheaper than one runtime that moves calls
+/// between threads, since a connection's calls share its state anyway.
+#[derive(Debug)]
+pub(crate) struct Reactors {
+    reactors: Vec<Reactor>,
+    stop: CancellationToken,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Reactor {
+    handle: Handle,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Reactors {
+    /// Starts this many threads; 0 takes one for each core.
+    pub(crate) fn start(count: usize) -> io::Result<Self> {
+        let count = if count == 0 { thread::available_parallelism().map_or(1, usize::from) } else { count };
+        let stop = CancellationToken::new();
+        let (mut reactors, mut threads) = (vec![], vec![]);
+        for i in 0..count {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            reactors.push(Reactor { handle: runtime.handle().clone(), connections: Arc::default() });
+            let stopped = stop.clone();
+            let name = format!("reactor-{i}");
+            let run = move || {
+                runtime.block_on(stopped.cancelled());
+                // Blocking work that is still under way has no caller any more.
+                runtime.shutdown_background();
+            };
+            threads.push(thread::Builder::new().name(name).spawn(run)?);
+        }
+        Ok(Self { reactors, stop, threads })
+    }
+
+    /// The runtime of the caller, for listeners with little to do.
+    pub(crate) fn here() -> Self {
+        let reactor = Reactor { handle: Handle::current(), connections: Arc::default() };
+        Self { reactors: vec![reactor], stop: CancellationToken::new(), threads: vec![] }
+    }
+
+    /// The one with the fewest connections.
+    fn least(&self) -> &Reactor {
+        let least = self.reactors.iter().min_by_key(|reactor| reactor.connections.load(Relaxed));
+        least.expect("there is at least one reactor")
+    }
+
+    /// Ends the threads. Connections still served are cut.
+    pub(crate) fn stop(self) {
+        self.stop.cancel();
+        for thread in self.threads {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// Counts a connection of a reactor, and of all.
+struct Counted(Arc<AtomicUsize>, Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(one: &Arc<AtomicUsize>, all: &Arc<AtomicUsize>) -> Self {
+        one.fetch_add(1, Relaxed);
+        all.fetch_add(1, Relaxed);
+        Self(Arc::clone(one), Arc::clone(all))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+        self.1.fetch_sub(1, Relaxed);
+    }
+}
+
+/// How connections end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ends {
+    /// No new connection; those that are there get GOAWAY and finish their calls.
+    pub(crate) closing: CancellationToken,
+    /// Those that are still there are cut.
+    pub(crate) abort: CancellationToken,
+}
+
+/// What connections are served with, and how many there are.
+pub(crate) struct Front<S> {
+    service: S,
+    http2: http2::Builder<TokioExecutor>,
+    settings: Server,
+    reactors: Arc<Reactors>,
+    ends: Ends,
+    connections: Arc<Connections>,
+}
+
+/// The connections of a front.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    now: Arc<AtomicUsize>,
+    refused: AtomicU64,
+    tasks: TaskTracker,
+}
+
+impl Connections {
+    /// How many there are.
+    pub(crate) fn now(&self) -> usize {
+        self.now.load(Relaxed)
+    }
+
+    /// How many were refused since the start.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Waits until every one has ended.
+    pub(crate) async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn refuse(&self, limit: usize) {
+        let refused = self.refused.fetch_add(1, Relaxed) + 1;
+        // A flood must not flood the log.
+        if refused.is_power_of_two() {
+            tracing::warn!(refused, limit, "too many connections");
+        }
+    }
+}
+
+/// Where connections come from.
+pub(crate) trait Listener: Send + Sync + 'static {
+    /// A connection that no runtime knows yet.
+    type Raw: Send + 'static;
+    /// A connection that can be read and written.
+    type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Accepts a connection.
+    fn next(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
+
+    /// Makes it ready, on its reactor. What comes before HTTP/2, a TLS handshake for instance, belongs here.
+    fn open(raw: Self::Raw, settings: &Server) -> impl Future<Output = io::Result<Self::Io>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Raw = std::net::TcpStream;
+    type Io = TcpStream;
+
+    async fn next(&self) -> io::Result<Self::Raw> {
+        self.accept().await?.0.into_std()
+    }
+
+    async fn open(raw: Self::Raw, settings: &Server) -> io::Result<Self::Io> {
+        let stream = TcpStream::from_std(raw)?;
+        stream.set_nodelay(true)?;
+        preface(&stream, settings.handshake_timeout).await?;
+        Ok(stream)
+    }
+}
+
+impl Listener for UnixListener {
+    type Raw = std::os::unix::net::UnixStream;
+    type Io = UnixStream;
+
+    async fn next(&self) -> io::Result<Self::Raw> {
+        self.accept().await?.0.into_std()
+    }
+
+    async fn open(raw: Self::Raw, _: &Server) -> io::Result<Self::Io> {
+        UnixStream::from_std(raw)
+    }
+}
+
+/// What is asked of the service behind a front.
+pub(crate) trait Served<B>:
+    Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
+    + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<S, B> Served<B> for S where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+impl<S> Front<S> {
+    pub(crate) fn new(service: S, settings: &Server, reactors: Arc<Reactors>, ends: Ends) -> Arc<Self> {
+        Arc::new(Self {
+            service,
+            http2: http2(settings),
+            settings: settings.clone(),
+            reactors,
+            ends,
+            connections: Arc::default(),
+        })
+    }
+
+    /// Its connections.
+    pub(crate) fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+
+    /// Takes connections until closing.
+    pub(crate) async fn accept<L, B>(self: Arc<Self>, listener: L)
+    where
+        L: Listener,
+        S: Served<B>,
+        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+    {
+        while let Some(accepted) = self.ends.closing.run_until_cancelled(listener.next()).await {
+            match accepted {
+                Ok(_) if self.connections.now() >= self.settings.max_connections => {
+                    self.connections.refuse(self.settings.max_connections);
+                }
+                Ok(raw) => {
+                    let reactor = self.reactors.least();
+                    let counted = Counted::new(&reactor.connections, &self.connections.now);
+                    let front = Arc::clone(&self);
+                    let connection = async move {
+                        let _counted = counted;
+                        match L::open(raw, &front.settings).await {
+                            Ok(io) => front.serve(io).await,
+                            Err(error) => tracing::debug!(%error, "a connection was not opened"),
+                        }
+                    };
+                    self.connections.tasks.spawn_on(connection, &reactor.handle);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Serves one connection to its end.
+    async fn serve<Io, B>(&self, io: Io)
+    where
+        Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Served<B>,
+        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+    {
+        let service = TowerToHyperService::new(self.service.clone());
+        let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), service));
+        let grace = tokio::select! {
+            ended = connection.as_mut() => return log(ended),
+            () = aged(self.settings.max_connection_age) => Some(self.settings.max_connection_age_grace),
+            () = self.ends.closing.cancelled() => None,
+        };
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            ended = connection => log(ended),
+            () = for_long(grace) => tracing::debug!("a connection was cut at its age"),
+            () = self.ends.abort.cancelled() => tracing::debug!("a connection was cut at the end of the drain"),
+        }
+    }
+}
+
+fn http2(settings: &Server) -> http2::Builder<TokioExecutor> {
+    let window = |size| u32::try_from(to_usize(size)).unwrap_or(u32::MAX);
+    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    http2
+        .timer(TokioTimer::new())
+        .max_frame_size(window(settings.frame_bytes))
+        .initial_stream_window_size(window(settings.stream_window_bytes))
+        .initial_connection_window_size(window(settings.connection_window_bytes))
+        .max_concurrent_streams(settings.max_streams)
+        .max_header_list_size(window(settings.max_header_bytes))
+        .max_pending_accept_reset_streams(settings.max_pending_resets)
+        .max_send_buf_size(SEND_BUFFER)
+        .keep_alive_interval(Some(settings.keepalive_interval).filter(|interval| !interval.is_zero()))
+        .keep_alive_timeout(settings.keepalive_timeout);
+    http2
+}
+
+/// Waits for a connection's age, a tenth more or less, so that connections made at once do not end at once.
+async fn aged(age: Duration) {
+    if age.is_zero() {
+        return std::future::pending().await;
+    }
+    let random = RandomState::new().hash_one(0) % 1024;
+    sleep(age.mul_f64(0.9 + 0.2 * random as f64 / 1024.0)).await;
+}
+
+/// Waits that long; without a bound, for ever.
+async fn for_long(bound: Option<Duration>) {
+    match bound {
+        Some(bound) => sleep(bound).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the preface without taking it, so that a peer that sends nothing, or half of it, holds nothing for long.
+async fn preface(stream: &TcpStream, within: Duration) -> io::Result<()> {
+    let mut seen = [0; PREFACE_LEN];
+    let come = async {
+        loop {
+            match stream.peek(&mut seen).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                PREFACE_LEN.. => return Ok(()),
+                // A part of it is there, so that `peek` does not wait; it is rare enough to look again later.
+                _ => sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    timeout(within, come).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
+fn log(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Listens on a TCP address.
+pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restart must not wait for the last daemon's connections to leave TIME_WAIT.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(4096)
+}
+
+/// A Unix socket's file, removed when the daemon ends.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _gone_already = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on a Unix socket. A file left over from a dead daemon is replaced, a live one's is not.
+pub(crate) fn unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+        Err(_) => {}
+    }
+    Ok((UnixListener::bind(path)?, SocketFile(path.to_owned())))
+}

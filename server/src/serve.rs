@@ -1,0 +1,252 @@
+//! Puts the daemon together: devices, engine, lanes, models, services, listeners.
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use accelerd_engine::Engine;
+use accelerd_kernels::{self as kernels, DiscoverError, OpError, ops};
+use accelerd_models::Model;
+use tokio::{
+    net::{TcpListener, UnixListener},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceBuilder;
+
+use crate::{
+    admin,
+    config::Config,
+    embedder::Embedder,
+    grpc::Services,
+    health::Reporter,
+    layers::{
+        admission::{AdmissionLayer, Budget},
+        deadline::{DeadlineBody, DeadlineLayer},
+        panic::PanicLayer,
+        timing::TimingLayer,
+        trace::{TraceBody, TraceLayer},
+    },
+    listen::{self, Connections, Ends, Front, Reactors, Served, SocketFile},
+    telemetry::{Metrics, TelemetryError},
+};
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener could not be opened.
+    #[error("cannot listen on {what} ({key}): {error}")]
+    Listen {
+        /// The setting.
+        key: &'static str,
+        /// Address or path.
+        what: String,
+        /// The operating system's words.
+        error: io::Error,
+    },
+    /// No device could be had.
+    #[error(transparent)]
+    Devices(#[from] DiscoverError),
+    /// The engine did not start.
+    #[error("the engine did not start: {0}")]
+    Engine(OpError),
+    /// A thread could not be started.
+    #[error("a thread could not be started: {0}")]
+    Threads(io::Error),
+    /// Telemetry could not be set up.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+}
+
+/// What the services share.
+#[derive(Debug)]
+pub struct App {
+    /// The settings.
+    pub config: Config,
+    /// Where everything is computed.
+    pub engine: Engine,
+    /// Why no GPU is used, when none is.
+    pub fallback: Option<String>,
+    /// Texts to vectors.
+    pub embedder: Embedder,
+    /// How the daemon fares.
+    pub health: Reporter,
+    /// What it measures.
+    pub metrics: Arc<Metrics>,
+    /// Memory of request messages.
+    pub messages: Arc<Budget>,
+    /// When it started.
+    pub started: Instant,
+    /// Ends streams that would go on for ever.
+    pub(crate) closing: CancellationToken,
+}
+
+impl App {
+    /// Finds the devices, starts the engine, opens the lanes and loads the models.
+    fn start(config: Config, closing: CancellationToken) -> Result<Arc<Self>, StartError> {
+        let found = kernels::backend::discover(&config.devices())?;
+        let fallback = found.fallback;
+        let engine = Engine::start(found.devices, config.engine()).map_err(StartError::Engine)?;
+        let lanes = &config.lanes;
+        let embedder =
+            Embedder::new(vec![Model::builtin()], engine.lane::<ops::embed::Embed>(lanes.lane(&lanes.embed)));
+        let messages =
+            Budget::new(config.admission.max_message_memory.as_u64(), config.server.max_message_bytes.as_u64());
+        let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
+        let health = Reporter::new(closing.clone());
+        Ok(Arc::new(Self {
+            config,
+            engine,
+            fallback,
+            embedder,
+            health,
+            metrics,
+            messages,
+            started: Instant::now(),
+            closing,
+        }))
+    }
+}
+
+/// A running daemon. [`Daemon::shutdown`] ends it gracefully; dropping it cuts its connections.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Where gRPC is served.
+    pub grpc_addr: SocketAddr,
+    /// Where metrics, health and settings are served over HTTP.
+    pub admin_addr: SocketAddr,
+    /// Where health alone is served.
+    pub health_addr: SocketAddr,
+    app: Arc<App>,
+    main: Listeners,
+    side: Listeners,
+    reactors: Arc<Reactors>,
+    _socket_file: Option<SocketFile>,
+}
+
+/// Listeners that end together.
+#[derive(Debug)]
+struct Listeners {
+    ends: Ends,
+    connections: Arc<Connections>,
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        self.ends.closing.cancel();
+        self.ends.abort.cancel();
+    }
+}
+
+/// How a drain went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Whether every accepted call was answered in time.
+    pub complete: bool,
+    /// Connections that were cut.
+    pub cut_connections: usize,
+}
+
+impl Daemon {
+    /// Starts a daemon and returns once it serves. Port 0 takes a free one.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let grpc = bind("server.listen", config.server.listen)?;
+        let admin = bind("server.admin_listen", config.server.admin_listen)?;
+        let health = bind("server.health_listen", config.server.health_listen)?;
+        let unix = config.server.uds().map(|path| unix(path)).transpose()?;
+        let (grpc_addr, admin_addr, health_addr) = (address(&grpc), address(&admin), address(&health));
+
+        let ends = Ends::default();
+        let closing = ends.closing.clone();
+        let starting = tokio::task::spawn_blocking(move || App::start(config, closing));
+        let app = starting.await.map_err(|error| StartError::Threads(error.into()))??;
+        let settings = &app.config.server;
+        let reactors = Arc::new(Reactors::start(settings.reactor_threads).map_err(StartError::Threads)?);
+
+        let front = Front::new(stack(&app), settings, Arc::clone(&reactors), ends.clone());
+        let main = Listeners { ends, connections: Arc::clone(front.connections()) };
+        tokio::spawn(Arc::clone(&front).accept(grpc));
+        let (unix, socket_file) = unix.unzip();
+        if let Some(unix) = unix {
+            tokio::spawn(front.accept(unix));
+        }
+
+        let ends = Ends::default();
+        let front = Front::new(app.health.service(), settings, Arc::new(Reactors::here()), ends.clone());
+        let side = Listeners { ends, connections: Arc::clone(front.connections()) };
+        tokio::spawn(front.accept(health));
+        tokio::spawn(admin::serve(admin, Arc::clone(&app), side.ends.closing.clone()));
+
+        app.health.set_ready(true);
+        Ok(Self { grpc_addr, admin_addr, health_addr, app, main, side, reactors, _socket_file: socket_file })
+    }
+
+    /// What the services share.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Reports `NOT_SERVING` and goes on serving: the first step of a drain, while balancers look elsewhere.
+    pub fn stop_being_ready(&self) {
+        self.app.health.set_ready(false);
+    }
+
+    /// Takes no more connections, lets accepted calls finish within the configured bound, and ends.
+    pub async fn shutdown(self) -> Drained {
+        let bound = self.app.config.drain.timeout;
+        self.shutdown_within(bound).await
+    }
+
+    /// As [`Self::shutdown`], within a bound of its own.
+    pub async fn shutdown_within(self, bound: Duration) -> Drained {
+        self.stop_being_ready();
+        self.main.ends.closing.cancel();
+        let complete = timeout(bound, self.main.connections.ended()).await.is_ok();
+        let cut_connections = if complete { 0 } else { self.main.connections.now() };
+        self.main.ends.abort.cancel();
+        self.main.connections.ended().await;
+        let Self { app, main, side, reactors, .. } = self;
+        drop((main, side));
+        let metrics = Arc::clone(&app.metrics);
+        drop(app);
+        let last = move || {
+            metrics.flush();
+            if let Some(reactors) = Arc::into_inner(reactors) {
+                reactors.stop();
+            }
+        };
+        if tokio::task::spawn_blocking(last).await.is_err() {
+            tracing::error!("the last step of the shutdown panicked");
+        }
+        Drained { complete, cut_connections }
+    }
+}
+
+/// The layers around the services. Authentication belongs inside the deadline and outside the admission of messages:
+/// what is not allowed is not received.
+fn stack(app: &Arc<App>) -> impl Served<TraceBody<DeadlineBody>> {
+    ServiceBuilder::new()
+        .layer(TraceLayer(Arc::clone(&app.metrics)))
+        .layer(DeadlineLayer)
+        .layer(PanicLayer)
+        .layer(TimingLayer)
+        .layer(AdmissionLayer(Arc::clone(&app.messages)))
+        .service(Services::new(app))
+}
+
+fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    listen::tcp(address).map_err(|error| StartError::Listen { key, what: address.to_string(), error })
+}
+
+fn unix(path: &Path) -> Result<(UnixListener, SocketFile), StartError> {
+    let what = path.display().to_string();
+    listen::unix(path).map_err(|error| StartError::Listen { key: "server.uds_path", what, error })
+}
+
+fn address(listener: &TcpListener) -> SocketAddr {
+    listener.local_addr().expect("a bound listener has an address")
+}
