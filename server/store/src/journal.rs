@@ -50,6 +50,16 @@ pub struct Rotated {
     pub last: u64,
 }
 
+/// When an append is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fsync {
+    /// Once it is on disk: it survives a loss of power.
+    #[default]
+    Always,
+    /// Once the operating system has it: it survives the end of the process, not a loss of power.
+    Never,
+}
+
 #[derive(Debug)]
 enum Command {
     Append { kind: u8, body: Body, done: oneshot::Sender<Result<Appended, StoreError>> },
@@ -71,6 +81,8 @@ pub(crate) struct Place {
     pub(crate) salt: u32,
     /// Bytes in older files that no checkpoint covers.
     pub(crate) older: u64,
+    /// When an append is answered.
+    pub(crate) fsync: Fsync,
 }
 
 /// The path of a log file.
@@ -236,12 +248,16 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError>> Writer<D, F> {
         result
     }
 
+    fn sync(&mut self) -> io::Result<()> {
+        if self.place.fsync == Fsync::Always { self.disk.sync() } else { Ok(()) }
+    }
+
     /// Syncs the group and answers it: all of it, or nothing of it.
     fn commit(&mut self, written: io::Result<()>, waiting: Waiting) {
         if waiting.is_empty() {
             return;
         }
-        let result = written.and_then(|()| self.flush()).and_then(|()| self.disk.sync());
+        let result = written.and_then(|()| self.flush()).and_then(|()| self.sync());
         let written = std::mem::take(&mut self.written);
         self.gathered.clear();
         match result {
@@ -274,6 +290,8 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError>> Writer<D, F> {
         let last = self.place.next - 1;
         // A file without records is as good as a new one.
         if self.place.first < self.place.next {
+            // Only the last file may have a torn tail.
+            self.disk.sync().map_err(|e| StoreError::io(log_path(&self.place.dir, self.place.first), e))?;
             (self.disk, self.place.salt) = (self.open)(&self.place.dir, self.place.next)?;
             (self.place.first, self.place.len) = (self.place.next, FILE_HEADER as u64);
         }
@@ -331,7 +349,8 @@ mod tests {
     }
 
     fn journal(disk: &Memory) -> Journal {
-        let place = Place { dir: "/nowhere".into(), first: 1, next: 1, len: 0, salt: 9, older: 0 };
+        let place =
+            Place { dir: "/nowhere".into(), first: 1, next: 1, len: 0, salt: 9, older: 0, fsync: Fsync::Always };
         Journal::start_on(disk.clone(), place, |_, _| Err(StoreError::Closed)).expect("a thread can be had")
     }
 

@@ -42,7 +42,7 @@
 //!
 //! # What recovery promises
 //!
-//! An append is answered only after `fdatasync`. Recovery gives back every answered record, in order, and perhaps some
+//! An append is answered only after `fdatasync` (or, with [`Fsync::Never`], after the write). Recovery gives back every answered record, in order, and perhaps some
 //! that were written and not answered. A last group of frames that the crash cut short is a *torn tail* and is cut
 //! off. Everything else that does not check is *corruption*: an error that names file and offset, never a silent loss.
 //! A broken frame is a torn tail only in the last file, only if no later frame attests (by its durable length) that
@@ -69,12 +69,12 @@ mod store;
 
 pub use checkpoint::CheckpointWriter;
 pub use error::StoreError;
-pub use journal::{Appended, Journal, Rotated};
+pub use journal::{Appended, Fsync, Journal, Rotated};
 pub use manifest::{Chunk, Manifest};
 pub use meta::{CollectionMeta, Metric, Storage, check_name};
 pub use record::{Ids, Record, Upsert};
 pub use snapshot::{SnapshotReader, SnapshotWriter, Written};
-pub use store::{Recovered, Replayed, Store};
+pub use store::{Recovered, Replayed, Staged, Store};
 
 /// Bytes of points that a writer should put into one chunk.
 pub const CHUNK_BYTES: usize = 8 << 20;

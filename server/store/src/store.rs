@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    CheckpointWriter, CollectionMeta, Journal, Manifest, Record, StoreError, check_name,
+    CheckpointWriter, CollectionMeta, Fsync, Journal, Manifest, Record, StoreError, Upsert, check_name,
     checkpoint::{self, read_file},
     disk::{list, remove, sync_dir, write_atomic},
     frame::FILE_HEADER,
@@ -25,6 +25,7 @@ const DROP: &str = ".drop-";
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
+    fsync: Fsync,
     /// Makes the names of dropped folders unique.
     drops: AtomicU64,
     /// Locked while this lives.
@@ -39,6 +40,7 @@ pub struct Recovered {
     /// What is written down about it, unless that is damaged.
     pub meta: Result<CollectionMeta, StoreError>,
     dir: PathBuf,
+    fsync: Fsync,
 }
 
 /// A collection read back.
@@ -54,7 +56,7 @@ pub struct Replayed {
 
 impl Store {
     /// Opens a folder, making it where it is not there, and finds the collections in it.
-    pub fn open(dir: &Path) -> Result<(Self, Vec<Recovered>), StoreError> {
+    pub fn open(dir: &Path, fsync: Fsync) -> Result<(Self, Vec<Recovered>), StoreError> {
         let root = dir.join("collections");
         fs::create_dir_all(&root).map_err(|e| StoreError::io(&root, e))?;
         let lock = lock(dir)?;
@@ -65,16 +67,22 @@ impl Store {
                 leftovers.push(root.join(name));
             } else if check_name(&name).is_ok() && root.join(&name).is_dir() {
                 let dir = root.join(&name);
-                found.push(Recovered { meta: read_meta(&dir, &name), name, dir });
+                found.push(Recovered { meta: read_meta(&dir, &name), name, dir, fsync });
             }
         }
         leftovers.iter().try_for_each(|path| remove(path))?;
         sync_dir(&root)?;
-        Ok((Self { root, drops: AtomicU64::new(0), _lock: lock }, found))
+        Ok((Self { root, fsync, drops: AtomicU64::new(0), _lock: lock }, found))
     }
 
-    /// Makes a collection. Once this returns, it survives a crash. Blocking.
+    /// Makes an empty collection. Once this returns, it survives a crash. Blocking.
     pub fn create(&self, meta: &CollectionMeta) -> Result<Journal, StoreError> {
+        self.stage(meta)?.commit()
+    }
+
+    /// Starts a collection that has points from the beginning: it is there whole after the commit, or not at all.
+    /// Blocking.
+    pub fn stage(&self, meta: &CollectionMeta) -> Result<Staged, StoreError> {
         check_name(&meta.name)?;
         let dir = self.root.join(&meta.name);
         if dir.exists() {
@@ -84,10 +92,7 @@ impl Store {
         remove(&staged)?;
         fs::create_dir(&staged).map_err(|e| StoreError::io(&staged, e))?;
         write_atomic(&staged.join(META), &seal(meta))?;
-        let (file, salt) = create_log(&staged, 1)?;
-        fs::rename(&staged, &dir).map_err(|e| StoreError::io(&dir, e))?;
-        sync_dir(&self.root)?;
-        Journal::start(file, Place { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0 })
+        Ok(Staged { root: self.root.clone(), staged, dir, meta: meta.clone(), points: None, fsync: self.fsync })
     }
 
     /// Drops a collection: it is gone for good once this returns. Blocking. Drop its journal first.
@@ -126,6 +131,49 @@ impl Store {
     }
 }
 
+/// A collection that is being made, with points in it. Dropped before the commit, it leaves nothing.
+#[derive(Debug)]
+pub struct Staged {
+    root: PathBuf,
+    staged: PathBuf,
+    dir: PathBuf,
+    meta: CollectionMeta,
+    points: Option<CheckpointWriter>,
+    fsync: Fsync,
+}
+
+impl Staged {
+    /// Adds a chunk of points. Blocking.
+    pub fn push(&mut self, points: &Upsert) -> Result<(), StoreError> {
+        let writer = match &mut self.points {
+            Some(writer) => writer,
+            None => self.points.insert(CheckpointWriter::create(&self.staged, self.meta.clone(), 0)?),
+        };
+        writer.push(points)
+    }
+
+    /// Makes it count. Once this returns, it survives a crash. Blocking.
+    pub fn commit(mut self) -> Result<Journal, StoreError> {
+        if let Some(points) = self.points.take() {
+            points.finish()?;
+        }
+        let (file, salt) = create_log(&self.staged, 1)?;
+        fs::rename(&self.staged, &self.dir).map_err(|e| StoreError::io(&self.dir, e))?;
+        sync_dir(&self.root)?;
+        let (dir, fsync) = (self.dir.clone(), self.fsync);
+        Journal::start(file, Place { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0, fsync })
+    }
+}
+
+impl Drop for Staged {
+    /// After a commit the folder has its real name, and nothing is removed.
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.staged) {
+            tracing::warn!(%error, "a half-made collection could not be removed from disk");
+        }
+    }
+}
+
 impl Recovered {
     /// Gives back every record in order, a checkpoint's points first, and opens the log for appending. Blocking.
     pub fn replay<E: From<StoreError>>(self, mut apply: impl FnMut(Record) -> Result<(), E>) -> Result<Replayed, E> {
@@ -138,7 +186,7 @@ impl Recovered {
             apply(Record::Upsert(points?))?;
         }
         let covered = checkpoint.as_ref().map_or(0, |manifest| manifest.sequence);
-        let place = replay_logs(&self.dir, covered, &mut apply)?;
+        let place = Place { fsync: self.fsync, ..replay_logs(&self.dir, covered, &mut apply)? };
         let sequence = place.next - 1;
         let path = log_path(&self.dir, place.first);
         let mut file = File::options().write(true).open(&path).map_err(|e| StoreError::io(&path, e))?;
@@ -181,7 +229,15 @@ fn replay_logs<E: From<StoreError>>(
             truncate(&path, log.offset)?;
         }
         let older = place.map_or(0, |place| place.older + place.len);
-        place = Some(Place { dir: dir.into(), first: *first, next: log.next, len: log.offset, salt: log.salt, older });
+        place = Some(Place {
+            dir: dir.into(),
+            first: *first,
+            next: log.next,
+            len: log.offset,
+            salt: log.salt,
+            older,
+            fsync: Fsync::Always,
+        });
     }
     let place = place.filter(|place| place.next > covered).map_or_else(|| fresh_log(dir, covered + 1), Ok)?;
     Ok(place)
@@ -193,7 +249,7 @@ fn fresh_log(dir: &Path, first: u64) -> Result<Place, StoreError> {
     for older in logs(dir)?.into_iter().filter(|log| *log != first) {
         remove(&log_path(dir, older))?;
     }
-    Ok(Place { dir: dir.into(), first, next: first, len: FILE_HEADER as u64, salt, older: 0 })
+    Ok(Place { dir: dir.into(), first, next: first, len: FILE_HEADER as u64, salt, older: 0, fsync: Fsync::Always })
 }
 
 /// A last file without a whole header was being made when the crash came; nothing had been written behind it.

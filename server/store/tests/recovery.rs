@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use accelerd_store::{Journal, Record, Store, StoreError};
+use accelerd_store::{Fsync, Journal, Record, Store, StoreError};
 use common::{DIM, State, apply, chunks, image, logs, meta, recover, upsert};
 use proptest::{prelude::*, sample::Index};
 use tempfile::TempDir;
@@ -54,7 +54,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder can be made");
-        let (store, found) = Store::open(dir.path()).expect("a fresh folder opens");
+        let (store, found) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
         assert!(found.is_empty());
         let journal = store.create(&meta("c")).expect("a collection can be made");
         Self { dir, open: Some((store, journal)), state: State::new(), sequence: 0 }
@@ -281,10 +281,10 @@ fn damaged_descriptions_and_newer_formats_are_told_apart() {
 #[test]
 fn a_folder_is_open_in_one_process_only() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
-    let first = Store::open(dir.path()).expect("it is free");
-    assert!(matches!(Store::open(dir.path()), Err(StoreError::InUse(_))));
+    let first = Store::open(dir.path(), Fsync::Always).expect("it is free");
+    assert!(matches!(Store::open(dir.path(), Fsync::Always), Err(StoreError::InUse(_))));
     drop(first);
-    assert!(Store::open(dir.path()).is_ok());
+    assert!(Store::open(dir.path(), Fsync::Always).is_ok());
 }
 
 #[test]
@@ -299,7 +299,25 @@ fn a_dropped_collection_frees_its_name_and_half_made_ones_vanish() {
     for leftover in [".new-x", ".drop-7"] {
         fs::create_dir(world.dir.path().join("collections").join(leftover)).expect("it can be made");
     }
-    let (_store, found) = Store::open(world.dir.path()).expect("it opens");
+    let (_store, found) = Store::open(world.dir.path(), Fsync::Always).expect("it opens");
     assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["c"]);
     assert_eq!(fs::read_dir(world.dir.path().join("collections")).expect("it is there").count(), 1);
+}
+
+#[test]
+fn a_staged_collection_is_there_whole_after_its_commit_and_not_before() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let (store, _) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
+    let mut state = State::new();
+    apply(&mut state, &Record::Upsert(upsert(&[1, 2, 3, 4, 5], 0x21)));
+    let mut staged = store.stage(&meta("c")).expect("the name is free");
+    for chunk in chunks(&state, 2) {
+        staged.push(&chunk).expect("the disk has room");
+    }
+    let crashed = image(dir.path());
+    assert!(Store::open(crashed.path(), Fsync::Always).expect("it opens").1.is_empty());
+    drop(staged.commit().expect("the disk has room"));
+    expect(&image(dir.path()), &state, 0);
+    drop(store.stage(&meta("d")).expect("the name is free"));
+    assert_eq!(fs::read_dir(dir.path().join("collections")).expect("it is there").count(), 1);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::{fs, path::Path};
 
-use accelerd_store::{Record, SnapshotReader, SnapshotWriter, StoreError, Written};
+use accelerd_store::{Fsync, Record, SnapshotReader, SnapshotWriter, Store, StoreError, Written};
 use common::{State, apply, chunks, meta, recover, upsert};
 use tempfile::TempDir;
 
@@ -134,7 +134,7 @@ async fn files_of_the_first_format_are_read_for_ever() {
 async fn rewrite_golden(golden: &Path) {
     let _ = fs::remove_dir_all(golden);
     let data = golden.join("data");
-    let (store, _) = accelerd_store::Store::open(&data).expect("a fresh folder opens");
+    let (store, _) = Store::open(&data, Fsync::Always).expect("a fresh folder opens");
     let journal = store.create(&meta("golden")).expect("it can be made");
     let mut state = State::new();
     let delete = |ids: &[u64]| Record::Delete(accelerd_store::Ids::Numbers(ids.to_vec()));

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use accelerd_store::{CollectionMeta, Ids, Metric, Record, Replayed, Storage, Store, StoreError, Upsert};
+use accelerd_store::{CollectionMeta, Fsync, Ids, Metric, Record, Replayed, Storage, Store, StoreError, Upsert};
 use bytes::Bytes;
 
 pub(crate) const DIM: u32 = 3;
@@ -53,7 +53,7 @@ pub(crate) fn apply(state: &mut State, record: &Record) {
 
 /// The state of the one collection in a folder, and the journal that goes on.
 pub(crate) fn recover(dir: &Path) -> Result<(Store, State, Replayed), StoreError> {
-    let (store, mut found) = Store::open(dir)?;
+    let (store, mut found) = Store::open(dir, Fsync::Always)?;
     assert_eq!(found.len(), 1, "there is one collection");
     let mut state = State::new();
     let replayed = found.remove(0).replay(|record| {
