@@ -67,7 +67,7 @@ async fn serve(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) ->
     let logs = Logs::install(&config.telemetry)?;
     let drain = config.drain.clone();
     let daemon = Daemon::start(config).await?;
-    let (grpc, admin, health) = (daemon.grpc_addr, daemon.admin_addr, daemon.health_addr);
+    let (grpc, admin, health) = (daemon.grpc_addr(), daemon.admin_addr(), daemon.health_addr());
     tracing::info!(%grpc, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
     loop {
         tokio::select! {

@@ -115,12 +115,9 @@ impl App {
 /// A running daemon. [`Daemon::shutdown`] ends it gracefully; dropping it cuts its connections.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Where gRPC is served.
-    pub grpc_addr: SocketAddr,
-    /// Where metrics, health and settings are served over HTTP.
-    pub admin_addr: SocketAddr,
-    /// Where health alone is served.
-    pub health_addr: SocketAddr,
+    grpc_addr: SocketAddr,
+    admin_addr: SocketAddr,
+    health_addr: SocketAddr,
     app: Arc<App>,
     main: Listeners,
     side: Listeners,
@@ -183,6 +180,21 @@ impl Daemon {
 
         app.health.set_ready(true);
         Ok(Self { grpc_addr, admin_addr, health_addr, app, main, side, reactors, _socket_file: socket_file })
+    }
+
+    /// Where gRPC is served.
+    pub fn grpc_addr(&self) -> SocketAddr {
+        self.grpc_addr
+    }
+
+    /// Where metrics, health and settings are served over HTTP.
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin_addr
+    }
+
+    /// Where health alone is served.
+    pub fn health_addr(&self) -> SocketAddr {
+        self.health_addr
     }
 
     /// What the services share.
