@@ -55,9 +55,9 @@ struct Panel {
 }
 
 impl Packed {
-    /// Packs vectors of `dim` numbers each.
-    pub(crate) fn new(isa: Isa, dim: usize, vectors: &[f32]) -> Self {
-        let count = vectors.len() / dim.max(1);
+    /// Packs `count` vectors of `dim` numbers each.
+    pub(crate) fn new(isa: Isa, dim: usize, count: usize, vectors: &[f32]) -> Self {
+        assert_eq!(vectors.len(), dim * count, "numbers of {count} vectors of {dim}");
         if count <= FEW {
             return Self { isa, dim, count, data: Floats::copy(vectors), form: Form::Few };
         }
@@ -68,7 +68,7 @@ impl Packed {
             let columns = panel.vectors * width;
             let first = panel.first * width;
             let packed = &mut data[first * dim..][..columns * dim];
-            for (column, vector) in vectors.chunks_exact(dim).skip(first).take(columns).enumerate() {
+            for (column, vector) in vectors.chunks_exact(dim.max(1)).skip(first).take(columns).enumerate() {
                 packed[column..].iter_mut().step_by(columns).zip(vector).for_each(|(to, x)| *to = *x);
             }
         }
@@ -422,7 +422,7 @@ mod tests {
             for (rows, vectors) in [(1, 1), (3, 2), (4, 5), (9, 7), (31, 12), (17, 13), (33, 16), (7, 31), (25, 100)] {
                 for dim in [1, 3, 15, 16, 17, 127, 128, 129, 300] {
                     let (data, held) = (wave(rows * dim, 0.37), wave(vectors * dim, 1.1));
-                    let packed = Packed::new(isa, dim, &held);
+                    let packed = Packed::new(isa, dim, vectors, &held);
                     let mut tile = vec![f32::NAN; rows * packed.columns()];
                     packed.multiply(&data, &mut tile);
                     for (at, row) in data.chunks(dim).enumerate() {
@@ -443,7 +443,7 @@ mod tests {
             for vectors in [5, 40] {
                 let (dim, rows) = (200, 37);
                 let (data, held) = (wave(rows * dim, 0.37), wave(vectors * dim, 1.1));
-                let packed = Packed::new(isa, dim, &held);
+                let packed = Packed::new(isa, dim, vectors, &held);
                 let mut tile = vec![0.0; rows * packed.columns()];
                 packed.multiply(&data, &mut tile);
                 for (at, row) in data.chunks(dim).enumerate() {

@@ -1,0 +1,163 @@
+//! One pass over all rows for all queries: products in blocks that stay in the second cache, and what reaches its query's
+//! bar goes to that query's keeper.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use rayon::prelude::*;
+
+use super::{
+    bound::{self, Limits, Terms},
+    exact,
+    keep::Keeper,
+    table::{Piece, Query, Table},
+};
+use crate::cpu::{
+    products::{Floats, Packed},
+    simd::{Isa, Kernel, Lanes},
+};
+
+/// Bytes of rows in a block.
+const BLOCK_BYTES: usize = 384 << 10;
+/// Bytes of queries that are packed together.
+const GROUP_BYTES: usize = 512 << 10;
+/// Most queries that are packed together: their products with a block must stay in the cache as well.
+const GROUP: usize = 144;
+
+/// Scans the table for some of the queries; as many keepers, in the same order.
+pub(super) fn scan<K: Keeper>(
+    table: &Table<'_>,
+    queries: &[&Query<'_>],
+    threads: usize,
+    isa: Isa,
+    keeper: impl Fn(usize) -> K + Sync,
+) -> Vec<K> {
+    let rows = (BLOCK_BYTES / size_of::<f32>() / table.dim.max(1)).clamp(8, 512) / 8 * 8;
+    let pieces = table.pieces(rows);
+    let groups = groups(table, queries, isa);
+    let longest = bound::longest(table.metric, queries.iter().map(|query| query.squared_norm));
+    let limits = Limits::new(table.metric, table.dim, longest);
+    let next = AtomicUsize::new(0);
+    let part = |_| {
+        let mut keepers: Vec<K> = (0..queries.len()).map(&keeper).collect();
+        let mut bars: Vec<Floats> = groups.iter().map(|group| group.bars(&keepers)).collect();
+        let mut tile = Floats::zeros(rows * groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0));
+        let mut terms = Terms::default();
+        while let Some(piece) = pieces.get(next.fetch_add(1, Relaxed)) {
+            terms.of(&limits, table.dim, piece);
+            for (group, bars) in groups.iter().zip(&mut bars) {
+                group.packed.multiply(piece.rows, &mut tile);
+                let keepers = &mut keepers[group.first..][..group.packed.count()];
+                isa.run(Select { group, tile: &tile, terms: &terms, first_row: piece.first, bars, keepers });
+            }
+        }
+        keepers
+    };
+    let parts = threads.min(pieces.len()).max(1);
+    (0..parts).into_par_iter().with_max_len(1).map(part).reduce_with(merge).unwrap_or_default()
+}
+
+fn merge<K: Keeper>(mut into: Vec<K>, from: Vec<K>) -> Vec<K> {
+    into.iter_mut().zip(from).for_each(|(into, from)| into.merge(from));
+    into
+}
+
+/// Queries that are packed together.
+struct Group {
+    /// Of those that are scanned for.
+    first: usize,
+    packed: Packed,
+    /// One a query, and zeros to the end of the last vector.
+    scales: Floats,
+}
+
+fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<Group> {
+    let most = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / 48 * 48).clamp(48, GROUP);
+    let pack = |(at, queries): (usize, &[&Query<'_>])| {
+        let mut vectors = Vec::with_capacity(queries.len() * table.dim);
+        let scales: Vec<_> = queries.iter().map(|query| bound::prepare(table.metric, query, &mut vectors)).collect();
+        let packed = Packed::new(isa, table.dim, queries.len(), &vectors);
+        Group { first: at * most, packed, scales: Floats::copy(&scales) }
+    };
+    queries.chunks(most).enumerate().map(pack).collect()
+}
+
+impl Group {
+    /// The bars of its queries, and bars that nothing exceeds to the end of the last vector.
+    fn bars<K: Keeper>(&self, keepers: &[K]) -> Floats {
+        let mut bars = Floats::zeros(self.packed.columns());
+        bars.fill(f32::INFINITY);
+        let own = &keepers[self.first..][..self.packed.count()];
+        bars.iter_mut().zip(own).for_each(|(bar, keeper)| *bar = keeper.bar());
+        bars
+    }
+}
+
+impl Terms {
+    fn of(&mut self, limits: &Limits, dim: usize, piece: &Piece<'_>) {
+        match piece.squared_norms {
+            Some(known) => self.set(limits, known.iter().copied()),
+            None => self.set(limits, piece.rows.chunks_exact(dim.max(1)).map(exact::squared_norm)),
+        }
+    }
+}
+
+/// Offers what exceeds its bar.
+struct Select<'a, K> {
+    group: &'a Group,
+    /// Products, [rows][columns].
+    tile: &'a [f32],
+    terms: &'a Terms,
+    first_row: usize,
+    bars: &'a mut [f32],
+    keepers: &'a mut [K],
+}
+
+impl<K: Keeper> Kernel for Select<'_, K> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(mut self, lanes: L) {
+        let columns = self.group.packed.columns();
+        assert!(columns % L::WIDTH == 0 && self.bars.len() >= columns && self.group.scales.len() >= columns);
+        let terms = self.terms;
+        let rows = self.tile.chunks_exact(columns).zip(&terms.factor).zip(&terms.slope).zip(&terms.offset);
+        for (at, (((products, &factor), &slope), &offset)) in rows.enumerate() {
+            let (factor, slope, offset) = (lanes.splat(factor), lanes.splat(slope), lanes.splat(offset));
+            for from in (0..self.keepers.len()).step_by(L::WIDTH) {
+                // SAFETY: all three have `columns` numbers, a multiple of WIDTH above `from`.
+                let (dot, scale, bar) = unsafe {
+                    (
+                        lanes.load(products.as_ptr().add(from)),
+                        lanes.load(self.group.scales.as_ptr().add(from)),
+                        lanes.load(self.bars.as_ptr().add(from)),
+                    )
+                };
+                let bound = lanes.mul_add(dot, factor, lanes.mul_add(scale, slope, offset));
+                let over = lanes.not_at_most(bound, bar);
+                if over != 0 {
+                    let mut bounds = [0.0; 16];
+                    // SAFETY: no vector is wider than 16.
+                    unsafe { lanes.store(bounds.as_mut_ptr(), bound) };
+                    self.offer(at, from, over, &bounds);
+                }
+            }
+        }
+    }
+}
+
+impl<K: Keeper> Select<'_, K> {
+    #[cold]
+    #[inline(never)]
+    fn offer(&mut self, at: usize, from: usize, mut over: u32, bounds: &[f32; 16]) {
+        let row = u32::try_from(self.first_row + at).expect("rows are counted in u32");
+        while over != 0 {
+            let lane = over.trailing_zeros() as usize;
+            over &= over - 1;
+            // Columns of padding reach their bar where a bound is NaN.
+            if let Some(keeper) = self.keepers.get_mut(from + lane) {
+                keeper.offer(row, bounds[lane]);
+                self.bars[from + lane] = keeper.bar();
+            }
+        }
+    }
+}

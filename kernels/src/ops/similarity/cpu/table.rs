@@ -1,0 +1,166 @@
+//! What is searched and what is asked, in the form that the scan and the scoring share.
+
+use std::borrow::Cow;
+
+use super::{Hit, Metric, Selection, View, bound, exact, keep};
+
+/// Rows to search, resident or inline.
+pub(super) struct Table<'a> {
+    pub(super) metric: Metric,
+    pub(super) dim: usize,
+    pub(super) len: usize,
+    dead: Option<&'a [u32]>,
+    source: Source<'a>,
+}
+
+enum Source<'a> {
+    Resident(&'a View),
+    Inline(&'a [f32]),
+}
+
+/// Rows that lie one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub(super) first: usize,
+    pub(super) rows: &'a [f32],
+    /// Where they are known.
+    pub(super) squared_norms: Option<&'a [f64]>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn resident(view: &'a View, metric: Metric) -> Self {
+        Self { metric, dim: view.dim(), len: view.len(), dead: view.dead_bits(), source: Source::Resident(view) }
+    }
+
+    pub(super) fn inline(rows: &'a [f32], len: usize, dim: usize, metric: Metric) -> Self {
+        Self { metric, dim, len, dead: None, source: Source::Inline(rows) }
+    }
+
+    /// All rows, in pieces of at most so many.
+    pub(super) fn pieces(&self, most: usize) -> Vec<Piece<'a>> {
+        let dim = self.dim.max(1);
+        let cut = |first: usize, rows: &'a [f32], norms: Option<&'a [f64]>| {
+            rows.chunks(most * dim).enumerate().map(move |(at, rows)| {
+                let part = at * most..at * most + rows.len() / dim;
+                Piece { first: first + part.start, rows, squared_norms: norms.map(|norms| &norms[part]) }
+            })
+        };
+        match self.source {
+            Source::Resident(view) => view
+                .chunks()
+                .zip(view.norms())
+                .flat_map(|((first, rows), (_, norms))| cut(first, rows, Some(norms)))
+                .collect(),
+            Source::Inline(rows) => cut(0, rows, None).collect(),
+        }
+    }
+
+    fn row(&self, row: usize) -> &'a [f32] {
+        match self.source {
+            Source::Resident(view) => view.row(row),
+            Source::Inline(rows) => &rows[row * self.dim..][..self.dim],
+        }
+    }
+
+    fn squared_norm(&self, row: usize) -> f64 {
+        match self.source {
+            Source::Resident(view) => view.squared_norm(row),
+            Source::Inline(_) => exact::squared_norm(self.row(row)),
+        }
+    }
+
+    fn is_alive(&self, row: u32) -> bool {
+        self.dead.is_none_or(|bits| !is_set(bits, row))
+    }
+
+    /// Whether a row is among those that a query asks for.
+    pub(super) fn counts(&self, query: &Query<'_>, row: u32) -> bool {
+        let selected = match query.filter {
+            Filter::Mask(bits) => is_set(bits, row),
+            Filter::All | Filter::Rows(_) => true,
+        };
+        selected && self.is_alive(row)
+    }
+
+    /// The row with its score: in f64, rounded to f32, where zero has no sign.
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is asked for")]
+    pub(super) fn score(&self, query: &Query<'_>, row: u32) -> Hit {
+        let numbers = self.row(row as usize);
+        let score = match self.metric {
+            Metric::Dot => exact::dot(query.vector, numbers),
+            Metric::SquaredL2 => exact::squared_distance(query.vector, numbers),
+            Metric::Cosine => match query.squared_norm * self.squared_norm(row as usize) {
+                0.0 => 0.0,
+                norms => exact::dot(query.vector, numbers) / norms.sqrt(),
+            },
+        };
+        Hit { row, score: score as f32 + 0.0 }
+    }
+
+    /// A selection as a filter: as a list of rows where scoring them all costs less than a scan.
+    pub(super) fn filter(&self, selection: &'a Selection, k: usize) -> Filter<'a> {
+        let few = self.len <= keep::kept(k);
+        match selection {
+            Selection::Rows(rows) => Filter::Rows(Cow::Borrowed(rows)),
+            Selection::All if few => Filter::Rows((0..).take(self.len).collect()),
+            Selection::All => Filter::All,
+            Selection::Mask(bits) => {
+                let words = &bits[..bits.len().min(self.len.div_ceil(32))];
+                let set: usize = words.iter().map(|word| word.count_ones() as usize).sum();
+                if few || set <= self.len / super::SPARSE {
+                    Filter::Rows((0..).zip(words).flat_map(|(at, &word)| set_bits(at, word)).collect())
+                } else {
+                    Filter::Mask(bits)
+                }
+            }
+        }
+    }
+}
+
+/// Which rows count, of those that are alive.
+pub(super) enum Filter<'a> {
+    All,
+    /// Those whose bit is set.
+    Mask(&'a [u32]),
+    /// These, ascending. They are scored without a scan.
+    Rows(Cow<'a, [u32]>),
+}
+
+impl Filter<'_> {
+    pub(super) fn rows(&self) -> Option<&[u32]> {
+        match self {
+            Self::Rows(rows) => Some(rows),
+            Self::All | Self::Mask(_) => None,
+        }
+    }
+}
+
+fn is_set(bits: &[u32], row: u32) -> bool {
+    bits.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1)
+}
+
+fn set_bits(at: u32, word: u32) -> impl Iterator<Item = u32> {
+    (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 32 + bit)
+}
+
+/// One query of the batch.
+pub(super) struct Query<'a> {
+    pub(super) vector: &'a [f32],
+    pub(super) squared_norm: f64,
+    pub(super) k: usize,
+    pub(super) threshold: Option<f32>,
+    pub(super) filter: &'a Filter<'a>,
+}
+
+impl<'a> Query<'a> {
+    pub(super) fn new(vector: &'a [f32], k: usize, threshold: Option<f32>, filter: &'a Filter<'a>) -> Self {
+        // Adding zero takes the sign from a zero, as scores have none.
+        let threshold = threshold.map(|threshold| threshold + 0.0);
+        Self { vector, squared_norm: exact::squared_norm(vector), k, threshold, filter }
+    }
+
+    /// Whether a score passes the threshold.
+    pub(super) fn admits(&self, metric: Metric, score: f32) -> bool {
+        self.threshold.is_none_or(|threshold| bound::compare(metric, score, threshold).is_le())
+    }
+}
