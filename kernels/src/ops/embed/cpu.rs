@@ -72,7 +72,9 @@ fn embed_texts(request: &EmbedRequest, texts: Range<usize>, vectors: &mut [f32])
 
 fn divide(vector: &mut [f32], tokens: usize) {
     if tokens > 0 {
-        vector.iter_mut().for_each(|x| *x /= tokens as f32);
+        for x in vector {
+            *x /= tokens as f32;
+        }
     }
 }
 
@@ -82,7 +84,9 @@ fn normalize(vector: &mut [f32]) {
     let length = squared_length(vector).sqrt();
     if length > 0.0 {
         let reciprocal = length.recip();
-        vector.iter_mut().for_each(|x| *x = (f64::from(*x) * reciprocal) as f32);
+        for x in vector {
+            *x = (f64::from(*x) * reciprocal) as f32;
+        }
     }
 }
 

@@ -5,7 +5,10 @@
 //! multiply-add), then `sum / n` for `n` tokens. A text without tokens is a zero vector. Normalising multiplies by the
 //! reciprocal length, taken in f64, and leaves a zero vector alone. [`oracle`] states the error bound.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use crate::{Backend, Op, OpError, Size};
 
@@ -17,7 +20,7 @@ mod simd;
 /// An int8 embedding table with one scale a row, shared by every device.
 #[derive(Debug)]
 pub struct Table {
-    /// Tells tables apart; unique in the process.
+    /// Tells tables apart; unique in the process where [`Table::new`] gave it.
     pub id: u64,
     /// Columns.
     pub dim: usize,
@@ -40,6 +43,14 @@ pub struct EmbedRequest {
     pub dimensions: usize,
     /// Whether to scale to unit length.
     pub normalize: bool,
+}
+
+impl Table {
+    /// A table of its own; `values` are `scales.len()` rows of `dim`, which a request for it checks.
+    pub fn new(dim: usize, values: Vec<i8>, scales: Vec<f32>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), dim, values, scales }
+    }
 }
 
 impl EmbedRequest {

@@ -54,7 +54,9 @@ fn normalize(vector: &mut [f64], bounds: &mut [f64]) {
     let length = norm(vector);
     let error = norm(bounds);
     if length > 0.0 {
-        vector.iter_mut().for_each(|x| *x /= length);
+        for x in vector {
+            *x /= length;
+        }
         bounds.fill((2.0 * error / length).min(2.0) + 2.0 * UNIT);
     } else if error > 0.0 {
         // Terms that cancel exactly may leave a rounding error, which is then scaled to unit length.

@@ -45,9 +45,9 @@ fn sum_rows_portable(table: &Table, ids: &[u32], sum: &mut [f32], start: usize) 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m128i, _mm_loadl_epi64, _mm_loadu_si128, _mm256_add_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
-        _mm256_mul_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_cvtepi8_epi32,
-        _mm512_cvtepi32_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+        _mm_cvtsi64_si128, _mm256_add_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_mul_ps, _mm256_set1_ps,
+        _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps, _mm512_mul_ps,
+        _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
     };
 
     use super::{Table, sum_rows_portable};
@@ -75,10 +75,8 @@ mod x86 {
         for &id in ids {
             let scale = _mm512_set1_ps(table.scales[id as usize]);
             let row = &table.values[id as usize * table.dim + start..][..16 * VECTORS];
-            for (sum, values) in sums.iter_mut().zip(row.chunks_exact(16)) {
-                // SAFETY: `values` has 16 bytes, and the load needs no alignment.
-                let values = unsafe { _mm_loadu_si128(values.as_ptr().cast::<__m128i>()) };
-                let values = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(values));
+            for (sum, &values) in sums.iter_mut().zip(row.as_chunks::<16>().0) {
+                let values = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytemuck::cast(values)));
                 *sum = _mm512_add_ps(*sum, _mm512_mul_ps(scale, values));
             }
         }
@@ -110,9 +108,8 @@ mod x86 {
         for &id in ids {
             let scale = _mm256_set1_ps(table.scales[id as usize]);
             let row = &table.values[id as usize * table.dim + start..][..8 * VECTORS];
-            for (sum, values) in sums.iter_mut().zip(row.chunks_exact(8)) {
-                // SAFETY: `values` has 8 bytes, and the load needs no alignment.
-                let values = unsafe { _mm_loadl_epi64(values.as_ptr().cast::<__m128i>()) };
+            for (sum, &values) in sums.iter_mut().zip(row.as_chunks::<8>().0) {
+                let values = _mm_cvtsi64_si128(bytemuck::cast(values));
                 let values = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(values));
                 *sum = _mm256_add_ps(*sum, _mm256_mul_ps(scale, values));
             }
