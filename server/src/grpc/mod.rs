@@ -22,6 +22,7 @@ use tower::Service;
 
 use crate::{layers::deadline::Deadline, serve::App};
 
+pub mod convert;
 pub mod embed;
 pub mod similarity;
 pub mod status;

@@ -1,0 +1,341 @@
+//! Filters: checked once, bound to a generation's names and texts, and run over its live rows.
+
+use std::{cmp::Ordering, collections::HashSet, sync::Arc};
+
+use accelerd_kernels::ops::similarity::Selection;
+use accelerd_proto::v1::{self, condition, value::Kind};
+use accelerd_store::Ids;
+
+use super::{
+    payload::{Field, Key, Payloads},
+    points::Points,
+};
+use crate::{error::ApiError, grpc::convert};
+
+/// Up to this many rows go as a list even where they are many for the collection.
+const FEW_ROWS: usize = 1024;
+
+/// A filter that is well-formed.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    ids: Option<Ids>,
+    must: Vec<Condition>,
+    must_not: Vec<Condition>,
+}
+
+#[derive(Clone, Debug)]
+struct Condition {
+    field: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    AnyOf(Vec<Kind>),
+    Range(Range),
+}
+
+/// Numbers between bounds, each with whether it belongs to them.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    low: Option<(f64, bool)>,
+    high: Option<(f64, bool)>,
+}
+
+/// What a filter selects.
+#[derive(Clone, Debug)]
+pub(crate) struct Selected {
+    /// In the form of a search.
+    pub(crate) selection: Selection,
+    /// How many rows.
+    pub(crate) count: usize,
+}
+
+impl Filter {
+    /// Checks a filter that came in `at`.
+    pub fn parse(at: &str, filter: &v1::Filter) -> Result<Self, ApiError> {
+        let ids = filter.ids.as_ref().filter(|ids| !ids.numbers.is_empty() || !ids.uuids.is_empty());
+        let ids = ids.map(|ids| convert::ids(&format!("{at}.ids"), ids)).transpose()?;
+        let list = |name: &str, list: &[v1::Condition]| {
+            let parsed = list.iter().enumerate().map(|(i, condition)| parse(&format!("{at}.{name}[{i}]"), condition));
+            parsed.collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self { ids, must: list("must", &filter.must)?, must_not: list("must_not", &filter.must_not)? })
+    }
+
+    /// Whether it lets everything pass.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_none() && !self.has_conditions()
+    }
+
+    /// The ids, where nothing else is asked for.
+    pub(crate) fn only_ids(&self) -> Option<&Ids> {
+        self.ids.as_ref().filter(|_| !self.has_conditions())
+    }
+
+    /// Live rows that pass, ascending.
+    pub(crate) fn rows(&self, points: &Points) -> Vec<u32> {
+        let bound = Bound::new(self, points.payloads());
+        match &self.ids {
+            Some(ids) => {
+                let mut rows: Vec<_> = points.find(ids).into_iter().map(|(_, row)| row).collect();
+                rows.sort_unstable();
+                rows.dedup();
+                rows.retain(|row| bound.passes(points.payloads(), *row));
+                rows
+            }
+            None => points.live_rows().filter(|row| bound.passes(points.payloads(), *row)).collect(),
+        }
+    }
+
+    /// Live rows that pass, in the form that is cheaper to search.
+    pub(crate) fn select(&self, points: &Points) -> Selected {
+        let rows = self.rows(points);
+        let count = rows.len();
+        let selection = if count <= (points.rows() / 50).max(FEW_ROWS) {
+            Selection::Rows(Arc::new(rows))
+        } else {
+            Selection::Mask(Arc::new(mask(&rows, points.rows())))
+        };
+        Selected { selection, count }
+    }
+
+    fn has_conditions(&self) -> bool {
+        !self.must.is_empty() || !self.must_not.is_empty()
+    }
+}
+
+impl Selected {
+    /// Whether a row is among them.
+    pub(crate) fn contains(&self, row: u32) -> bool {
+        match &self.selection {
+            Selection::All => true,
+            Selection::Mask(words) => words.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1),
+            Selection::Rows(rows) => rows.binary_search(&row).is_ok(),
+        }
+    }
+}
+
+fn mask(rows: &[u32], len: usize) -> Vec<u32> {
+    let mut words = vec![0; len.div_ceil(32)];
+    for row in rows {
+        words[*row as usize / 32] |= 1 << (row % 32);
+    }
+    words
+}
+
+fn parse(at: &str, condition: &v1::Condition) -> Result<Condition, ApiError> {
+    if condition.field.is_empty() {
+        return Err(ApiError::invalid(format!("{at}.field"), "expected the name of a field, got none"));
+    }
+    let test = match &condition.test {
+        None => return Err(ApiError::invalid(at, "expected equals, any_of or range, got none")),
+        Some(condition::Test::Equals(value)) => Test::AnyOf(vec![kind(&format!("{at}.equals"), value)?]),
+        Some(condition::Test::AnyOf(set)) => any_of(&format!("{at}.any_of"), set)?,
+        Some(condition::Test::Range(range)) => Test::Range(parse_range(&format!("{at}.range"), range)?),
+    };
+    Ok(Condition { field: condition.field.clone(), test })
+}
+
+fn any_of(at: &str, set: &v1::ValueSet) -> Result<Test, ApiError> {
+    if set.values.is_empty() {
+        return Err(ApiError::invalid(format!("{at}.values"), "expected at least one value, got none"));
+    }
+    let values = set.values.iter().enumerate().map(|(i, value)| kind(&format!("{at}.values[{i}]"), value));
+    Ok(Test::AnyOf(values.collect::<Result<_, _>>()?))
+}
+
+fn kind(at: &str, value: &v1::Value) -> Result<Kind, ApiError> {
+    match &value.kind {
+        None => Err(ApiError::invalid(at, "expected a value, got none")),
+        Some(Kind::DoubleValue(value)) if value.is_nan() => Err(ApiError::invalid(at, "expected a number, got NaN")),
+        Some(kind) => Ok(kind.clone()),
+    }
+}
+
+fn parse_range(at: &str, range: &v1::Range) -> Result<Range, ApiError> {
+    let bound = |exclusive: Option<f64>, inclusive: Option<f64>, names: &str| match (exclusive, inclusive) {
+        (Some(_), Some(_)) => Err(ApiError::invalid(at, format!("expected one of {names}, got both"))),
+        (Some(x), None) | (None, Some(x)) if x.is_nan() => Err(ApiError::invalid(at, "expected a number, got NaN")),
+        (Some(x), None) => Ok(Some((x, false))),
+        (None, Some(x)) => Ok(Some((x, true))),
+        (None, None) => Ok(None),
+    };
+    Ok(Range { low: bound(range.gt, range.gte, "gt and gte")?, high: bound(range.lt, range.lte, "lt and lte")? })
+}
+
+/// A filter's conditions with names and texts looked up.
+struct Bound {
+    must: Vec<BoundCondition>,
+    must_not: Vec<BoundCondition>,
+}
+
+struct BoundCondition {
+    /// `None`: no point has such a field.
+    name: Option<u32>,
+    test: BoundTest,
+}
+
+enum BoundTest {
+    One(Option<Key>),
+    AnyOf(HashSet<Key>),
+    Range(Range),
+}
+
+impl Bound {
+    fn new(filter: &Filter, payloads: &Payloads) -> Self {
+        let bind = |condition: &Condition| BoundCondition {
+            name: payloads.find_name(&condition.field),
+            test: match &condition.test {
+                Test::AnyOf(values) if values.len() == 1 => BoundTest::One(payloads.find(&values[0])),
+                Test::AnyOf(values) => BoundTest::AnyOf(values.iter().filter_map(|v| payloads.find(v)).collect()),
+                Test::Range(range) => BoundTest::Range(*range),
+            },
+        };
+        Self { must: filter.must.iter().map(bind).collect(), must_not: filter.must_not.iter().map(bind).collect() }
+    }
+
+    fn passes(&self, payloads: &Payloads, row: u32) -> bool {
+        if self.must.is_empty() && self.must_not.is_empty() {
+            return true;
+        }
+        let fields = payloads.fields(row);
+        self.must.iter().all(|condition| condition.holds(fields))
+            && !self.must_not.iter().any(|condition| condition.holds(fields))
+    }
+}
+
+impl BoundCondition {
+    fn holds(&self, fields: &[Field]) -> bool {
+        let Some(name) = self.name else { return false };
+        fields.iter().any(|field| field.name == name && self.test.holds(field.key()))
+    }
+}
+
+impl BoundTest {
+    fn holds(&self, key: Key) -> bool {
+        match self {
+            Self::One(value) => *value == Some(key),
+            Self::AnyOf(values) => values.contains(&key),
+            Self::Range(range) => range.holds(key),
+        }
+    }
+}
+
+impl Range {
+    fn holds(&self, key: Key) -> bool {
+        let compare = |bound: f64| match key {
+            Key::Int(value) => Some(compare(value, bound)),
+            Key::Double(bits) => f64::from_bits(bits).partial_cmp(&bound),
+            Key::Text(_) | Key::Bool(_) => None,
+        };
+        let is_number = matches!(key, Key::Int(_) | Key::Double(_));
+        let above = self.low.is_none_or(|(bound, inclusive)| match compare(bound) {
+            Some(Ordering::Greater) => true,
+            Some(Ordering::Equal) => inclusive,
+            Some(Ordering::Less) | None => false,
+        });
+        let below = self.high.is_none_or(|(bound, inclusive)| match compare(bound) {
+            Some(Ordering::Less) => true,
+            Some(Ordering::Equal) => inclusive,
+            Some(Ordering::Greater) | None => false,
+        });
+        is_number && above && below
+    }
+}
+
+/// An integer with a double that is not NaN, exactly: not by rounding the integer.
+fn compare(value: i64, bound: f64) -> Ordering {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if bound >= LIMIT {
+        return Ordering::Less;
+    }
+    if bound < -LIMIT {
+        return Ordering::Greater;
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "it is in range, and the fraction is compared after it")]
+    let whole = bound.trunc() as i64;
+    value.cmp(&whole).then_with(|| 0.0.partial_cmp(&bound.fract()).unwrap_or(Ordering::Equal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::payload::tests::payload, *};
+
+    fn value(kind: Kind) -> v1::Value {
+        v1::Value { kind: Some(kind) }
+    }
+
+    fn holds(test: condition::Test, field: Kind) -> bool {
+        let condition = v1::Condition { field: "f".into(), test: Some(test) };
+        let filter = v1::Filter { must: vec![condition], ..v1::Filter::default() };
+        let filter = Filter::parse("filter", &filter).expect("it is well-formed");
+        let mut payloads = Payloads::new();
+        payloads.push(&payload(&[("e", Kind::IntValue(0)), ("f", field)]));
+        Bound::new(&filter, &payloads).passes(&payloads, 0)
+    }
+
+    fn range(gt: Option<f64>, gte: Option<f64>, lt: Option<f64>, lte: Option<f64>) -> condition::Test {
+        condition::Test::Range(v1::Range { gt, gte, lt, lte })
+    }
+
+    #[test]
+    fn equality_is_by_value_and_never_across_other_kinds() {
+        let equals = |kind| condition::Test::Equals(value(kind));
+        assert!(holds(equals(Kind::DoubleValue(3.0)), Kind::IntValue(3)));
+        assert!(holds(equals(Kind::IntValue(3)), Kind::DoubleValue(3.0)));
+        assert!(!holds(equals(Kind::IntValue(1)), Kind::BoolValue(true)));
+        assert!(!holds(equals(Kind::StringValue("3".into())), Kind::IntValue(3)));
+        assert!(holds(equals(Kind::StringValue("a".into())), Kind::StringValue("a".into())));
+        assert!(!holds(equals(Kind::StringValue("b".into())), Kind::StringValue("a".into())));
+        let two = vec![value(Kind::IntValue(9)), value(Kind::StringValue("a".into()))];
+        assert!(holds(condition::Test::AnyOf(v1::ValueSet { values: two }), Kind::StringValue("a".into())));
+    }
+
+    #[test]
+    fn ranges_compare_large_integers_exactly() {
+        let big = 9_007_199_254_740_993; // 2^53 + 1, which no double is
+        assert!(holds(range(Some(9_007_199_254_740_992.0), None, None, None), Kind::IntValue(big)));
+        assert!(holds(range(None, None, Some(9_007_199_254_740_994.0), None), Kind::IntValue(big)));
+        assert!(holds(range(None, Some(3.0), None, Some(3.0)), Kind::IntValue(3)));
+        assert!(!holds(range(Some(3.0), None, None, None), Kind::IntValue(3)));
+        assert!(holds(range(Some(-0.5), None, Some(0.5), None), Kind::IntValue(0)));
+        assert!(!holds(range(None, None, Some(-0.5), None), Kind::IntValue(0)));
+        assert!(holds(range(None, Some(f64::NEG_INFINITY), None, Some(f64::INFINITY)), Kind::IntValue(i64::MAX)));
+        assert!(!holds(range(None, None, None, None), Kind::StringValue("1".into())));
+    }
+
+    #[test]
+    fn a_missing_field_passes_no_condition_but_no_prohibition_either() {
+        let condition = |field: &str| v1::Condition {
+            field: field.into(),
+            test: Some(condition::Test::Equals(value(Kind::IntValue(1)))),
+        };
+        let mut payloads = Payloads::new();
+        payloads.push(&payload(&[("f", Kind::IntValue(1))]));
+        let passes = |must: &[&str], must_not: &[&str]| {
+            let list = |names: &[&str]| names.iter().map(|name| condition(name)).collect();
+            let filter = v1::Filter { ids: None, must: list(must), must_not: list(must_not) };
+            let filter = Filter::parse("filter", &filter).expect("it is well-formed");
+            Bound::new(&filter, &payloads).passes(&payloads, 0)
+        };
+        assert!(passes(&["f"], &["g"]));
+        assert!(!passes(&["f", "g"], &[]));
+        assert!(!passes(&[], &["f"]));
+    }
+
+    #[test]
+    fn bad_filters_name_their_place() {
+        let bad = |condition: v1::Condition| {
+            let filter = v1::Filter { must_not: vec![condition], ..v1::Filter::default() };
+            Filter::parse("filter", &filter).expect_err("it is not well-formed").to_string()
+        };
+        let with = |test| bad(v1::Condition { field: "f".into(), test });
+        assert!(bad(v1::Condition::default()).starts_with("filter.must_not[0].field: "));
+        assert!(with(None).starts_with("filter.must_not[0]: "));
+        assert!(with(Some(range(Some(f64::NAN), None, None, None))).starts_with("filter.must_not[0].range: "));
+        assert!(with(Some(range(Some(1.0), Some(1.0), None, None))).contains("got both"));
+        let empty = condition::Test::AnyOf(v1::ValueSet { values: vec![] });
+        assert!(with(Some(empty)).starts_with("filter.must_not[0].any_of.values: "));
+    }
+}

@@ -1,0 +1,190 @@
+//! Payloads of many points, compact: names and texts once, 16 bytes a field.
+
+use accelerd_proto::v1::{Payload, Value, value::Kind};
+use indexmap::IndexSet;
+
+/// Payloads by row. Rows are added, never changed.
+#[derive(Debug)]
+pub(crate) struct Payloads {
+    names: IndexSet<Box<str>>,
+    texts: IndexSet<Box<str>>,
+    text_bytes: usize,
+    /// Where the fields of each row start, then the number of all.
+    starts: Vec<usize>,
+    fields: Vec<Field>,
+}
+
+/// One field of one point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// Index of its name.
+    pub(crate) name: u32,
+    kind: Stored,
+    bits: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    Text,
+    Int,
+    Double,
+    Bool,
+}
+
+/// A value in the one form in which equal values are equal: integers and doubles by value, texts by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// Index of a text.
+    Text(u64),
+    /// An integer, or a double that is one.
+    Int(i64),
+    /// The bits of any other double.
+    Double(u64),
+    /// True or false.
+    Bool(bool),
+}
+
+impl Payloads {
+    pub(crate) fn new() -> Self {
+        Self { names: IndexSet::new(), texts: IndexSet::new(), text_bytes: 0, starts: vec![0], fields: vec![] }
+    }
+
+    /// Adds the payload of the next row. Fields without a value are left out.
+    pub(crate) fn push(&mut self, payload: &Payload) {
+        for (name, value) in &payload.fields {
+            if let Some(kind) = &value.kind {
+                let name = self.name(name);
+                let (kind, bits) = self.stored(kind);
+                self.fields.push(Field { name, kind, bits });
+            }
+        }
+        self.starts.push(self.fields.len());
+    }
+
+    /// The fields of a row, by name.
+    pub(crate) fn fields(&self, row: u32) -> &[Field] {
+        let row = row as usize;
+        &self.fields[self.starts[row]..self.starts[row + 1]]
+    }
+
+    /// The payload of a row, as it was given.
+    pub(crate) fn get(&self, row: u32) -> Payload {
+        let field = |field: &Field| {
+            let kind = match field.kind {
+                Stored::Text => Kind::StringValue(self.text(field.bits).to_owned()),
+                Stored::Int => Kind::IntValue(field.bits.cast_signed()),
+                Stored::Double => Kind::DoubleValue(f64::from_bits(field.bits)),
+                Stored::Bool => Kind::BoolValue(field.bits == 1),
+            };
+            (self.names[field.name as usize].to_string(), Value { kind: Some(kind) })
+        };
+        Payload { fields: self.fields(row).iter().map(field).collect() }
+    }
+
+    /// Index of a field's name, if any point has it.
+    pub(crate) fn find_name(&self, name: &str) -> Option<u32> {
+        self.names.get_index_of(name).and_then(|index| u32::try_from(index).ok())
+    }
+
+    /// The form of a value in comparisons; `None` where no point can have it.
+    pub(crate) fn find(&self, value: &Kind) -> Option<Key> {
+        match value {
+            Kind::StringValue(text) => self.texts.get_index_of(text.as_str()).map(|index| Key::Text(index as u64)),
+            Kind::IntValue(value) => Some(Key::Int(*value)),
+            Kind::DoubleValue(value) => Some(double_key(*value)),
+            Kind::BoolValue(value) => Some(Key::Bool(*value)),
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn host_bytes(&self) -> u64 {
+        let indexed = (self.names.capacity() + self.texts.capacity()) * 40;
+        let rows = self.starts.capacity() * size_of::<usize>() + self.fields.capacity() * size_of::<Field>();
+        (indexed + rows + self.text_bytes) as u64
+    }
+
+    fn name(&mut self, name: &str) -> u32 {
+        let index = intern(&mut self.names, name, &mut self.text_bytes);
+        u32::try_from(index).expect("4 billion names of fields do not fit in memory")
+    }
+
+    fn text(&self, index: u64) -> &str {
+        usize::try_from(index).ok().and_then(|index| self.texts.get_index(index)).map_or("", |text| text)
+    }
+
+    fn stored(&mut self, kind: &Kind) -> (Stored, u64) {
+        match kind {
+            Kind::StringValue(text) => (Stored::Text, intern(&mut self.texts, text, &mut self.text_bytes) as u64),
+            Kind::IntValue(value) => (Stored::Int, value.cast_unsigned()),
+            Kind::DoubleValue(value) => (Stored::Double, value.to_bits()),
+            Kind::BoolValue(value) => (Stored::Bool, u64::from(*value)),
+        }
+    }
+}
+
+impl Field {
+    /// Its value in comparisons.
+    pub(crate) fn key(&self) -> Key {
+        match self.kind {
+            Stored::Text => Key::Text(self.bits),
+            Stored::Int => Key::Int(self.bits.cast_signed()),
+            Stored::Double => double_key(f64::from_bits(self.bits)),
+            Stored::Bool => Key::Bool(self.bits == 1),
+        }
+    }
+}
+
+fn intern(set: &mut IndexSet<Box<str>>, text: &str, bytes: &mut usize) -> usize {
+    if let Some(index) = set.get_index_of(text) {
+        return index;
+    }
+    *bytes += text.len();
+    set.insert_full(text.into()).0
+}
+
+fn double_key(value: f64) -> Key {
+    /// 2 to the 63rd: integers below it in size are exact as i64.
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if value.fract() == 0.0 && (-LIMIT..LIMIT).contains(&value) {
+        #[allow(clippy::cast_possible_truncation, reason = "it is an integer and in range")]
+        return Key::Int(value as i64);
+    }
+    Key::Double(value.to_bits())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) fn payload(fields: &[(&str, Kind)]) -> Payload {
+        let value = |kind: &Kind| Value { kind: Some(kind.clone()) };
+        Payload { fields: fields.iter().map(|(name, kind)| ((*name).to_owned(), value(kind))).collect() }
+    }
+
+    #[test]
+    fn payloads_come_back_as_they_were_given() {
+        let given = [
+            payload(&[]),
+            payload(&[("path", Kind::StringValue("a.py".into())), ("line", Kind::IntValue(-7))]),
+            payload(&[("score", Kind::DoubleValue(3.0)), ("ok", Kind::BoolValue(true)), ("", Kind::IntValue(1))]),
+            payload(&[("path", Kind::StringValue(String::new())), ("path2", Kind::StringValue("a.py".into()))]),
+        ];
+        let mut payloads = Payloads::new();
+        for payload in &given {
+            payloads.push(payload);
+        }
+        for (row, payload) in (0..).zip(&given) {
+            assert_eq!(payloads.get(row), *payload);
+        }
+    }
+
+    #[test]
+    fn integers_and_doubles_compare_by_value() {
+        assert_eq!(double_key(3.0), Key::Int(3));
+        assert_eq!(double_key(-0.0), Key::Int(0));
+        assert_eq!(double_key(-9_223_372_036_854_775_808.0), Key::Int(i64::MIN));
+        // As a double, i64::MAX is one more than i64::MAX.
+        assert_ne!(double_key(i64::MAX as f64), Key::Int(i64::MAX));
+        assert_eq!(double_key(0.5), Key::Double(0.5f64.to_bits()));
+    }
+}

@@ -1,0 +1,345 @@
+//! One generation of a collection: its rows, and which point each row is.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::Hash,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use accelerd_kernels::{Matrix, ops::similarity::Corpus};
+use accelerd_proto::v1::Payload;
+use accelerd_store::{Ids, Upsert};
+use prost::Message as _;
+
+use super::payload::Payloads;
+
+/// Bytes of vectors that one hold of the lock appends, so that searches never wait long for it.
+const STEP_BYTES: usize = 4 << 20;
+
+/// Rows between two compactions. Which point a row is never changes within a generation.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(crate) corpus: Arc<Corpus>,
+    points: RwLock<Points>,
+}
+
+/// What is known of the rows beside their vectors.
+#[derive(Debug)]
+pub(crate) struct Points {
+    ids: Column,
+    payloads: Payloads,
+    /// Bit `i % 32` of word `i / 32`: row i is a point's current row.
+    live: Vec<u32>,
+    /// Rows that died because their point was replaced, in that order.
+    replaced: Vec<u32>,
+    /// Changes that were applied.
+    changes: u64,
+}
+
+/// One id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PointId {
+    /// A number.
+    Number(u64),
+    /// A UUID, in the byte order of RFC 9562.
+    Uuid([u8; 16]),
+}
+
+/// Row to id and back, for ids of one kind.
+#[derive(Debug)]
+enum Column {
+    /// No point was ever written.
+    Empty,
+    Numbers(Keyed<u64>),
+    Uuids(Keyed<[u8; 16]>),
+}
+
+#[derive(Debug)]
+struct Keyed<K> {
+    ids: Vec<K>,
+    rows: HashMap<K, u32>,
+}
+
+/// How many points an upsert found new and how many it replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upserted {
+    /// New ones.
+    pub inserted: u64,
+    /// Replaced ones.
+    pub updated: u64,
+}
+
+impl Generation {
+    pub(crate) fn new(corpus: Arc<Corpus>) -> Self {
+        let points =
+            Points { ids: Column::Empty, payloads: Payloads::new(), live: vec![], replaced: vec![], changes: 0 };
+        Self { corpus, points: RwLock::new(points) }
+    }
+
+    /// The rows, for reading. A panic elsewhere leaves them as usable as they were.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Points> {
+        self.points.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Points> {
+        self.points.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends points and kills the rows they replace, in that order: a search that runs meanwhile sees the old row,
+    /// the new one or both, but never neither. Ids are distinct, vectors of the collection's dim.
+    pub(crate) fn upsert(&self, ids: &Ids, vectors: &Matrix, payloads: &[Payload]) -> Upserted {
+        let mut sum = Upserted::default();
+        let step = (STEP_BYTES / (vectors.cols() * 4).max(1)).max(1);
+        for start in (0..ids.len()).step_by(step) {
+            let end = (start + step).min(ids.len());
+            let vectors = rows_of(vectors, start, end);
+            let payloads = payloads.get(start..end).unwrap_or_default();
+            let part = match ids {
+                Ids::Numbers(ids) => self.upsert_step(Column::numbers, &ids[start..end], &vectors, payloads),
+                Ids::Uuids(ids) => self.upsert_step(Column::uuids, &ids[start..end], &vectors, payloads),
+            };
+            sum.inserted += part.inserted;
+            sum.updated += part.updated;
+        }
+        sum
+    }
+
+    fn upsert_step<K: Copy + Eq + Hash>(
+        &self,
+        column: fn(&mut Column) -> &mut Keyed<K>,
+        ids: &[K],
+        vectors: &Matrix,
+        payloads: &[Payload],
+    ) -> Upserted {
+        let mut points = self.write();
+        let first = self.corpus.append(vectors);
+        let dead = column(&mut points.ids).insert(ids, first);
+        for i in 0..ids.len() {
+            points.payloads.push(payloads.get(i).unwrap_or(&Payload::default()));
+        }
+        points.mark_live(first, ids.len());
+        points.mark_dead(&dead);
+        points.replaced.extend_from_slice(&dead);
+        points.changes += 1;
+        self.corpus.kill(&dead);
+        let updated = dead.len() as u64;
+        Upserted { inserted: ids.len() as u64 - updated, updated }
+    }
+
+    /// Deletes points; those that are not there do not count.
+    pub(crate) fn delete(&self, ids: &Ids) -> u64 {
+        let mut points = self.write();
+        let dead = points.ids.remove(ids);
+        points.mark_dead(&dead);
+        points.changes += 1;
+        self.corpus.kill(&dead);
+        dead.len() as u64
+    }
+
+    /// Points by row, in the form of the store. Rows may have died since; their contents have not changed.
+    pub(crate) fn export(&self, rows: &[u32]) -> Upsert {
+        let vectors = self.corpus.gather(rows).bytes().clone();
+        let points = self.read();
+        let payloads = rows.iter().map(|row| points.payloads.get(*row).encode_to_vec().into()).collect();
+        let dim = u32::try_from(self.corpus.dim()).expect("a collection's dim is a u32");
+        Upsert { ids: points.ids_of(rows), dim, vectors, payloads }
+    }
+
+    /// Points by row, to be added to another generation.
+    pub(crate) fn copy(&self, rows: &[u32]) -> (Ids, Matrix, Vec<Payload>) {
+        let vectors = self.corpus.gather(rows);
+        let points = self.read();
+        (points.ids_of(rows), vectors, rows.iter().map(|row| points.payloads.get(*row)).collect())
+    }
+
+    /// Bytes held in host memory.
+    pub(crate) fn host_bytes(&self) -> u64 {
+        self.corpus.host_bytes() + self.read().host_bytes()
+    }
+}
+
+impl Points {
+    /// How many points there are.
+    pub(crate) fn count(&self) -> usize {
+        match &self.ids {
+            Column::Empty => 0,
+            Column::Numbers(keyed) => keyed.rows.len(),
+            Column::Uuids(keyed) => keyed.rows.len(),
+        }
+    }
+
+    /// How many rows there are, dead ones included.
+    pub(crate) fn rows(&self) -> usize {
+        match &self.ids {
+            Column::Empty => 0,
+            Column::Numbers(keyed) => keyed.ids.len(),
+            Column::Uuids(keyed) => keyed.ids.len(),
+        }
+    }
+
+    /// The payloads.
+    pub(crate) fn payloads(&self) -> &Payloads {
+        &self.payloads
+    }
+
+    /// A number that is another after every change.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Rows whose points were replaced, oldest first. It only grows.
+    pub(crate) fn replaced(&self) -> &[u32] {
+        &self.replaced
+    }
+
+    /// Whether a row is a point's current row.
+    pub(crate) fn is_live(&self, row: u32) -> bool {
+        self.live.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1)
+    }
+
+    /// Current rows, ascending.
+    pub(crate) fn live_rows(&self) -> impl Iterator<Item = u32> {
+        (0u32..).zip(&self.live).flat_map(|(i, word)| Bits(*word).map(move |bit| i * 32 + bit))
+    }
+
+    /// Which point a row is, dead rows included.
+    pub(crate) fn id(&self, row: u32) -> Option<PointId> {
+        let row = row as usize;
+        match &self.ids {
+            Column::Empty => None,
+            Column::Numbers(keyed) => keyed.ids.get(row).copied().map(PointId::Number),
+            Column::Uuids(keyed) => keyed.ids.get(row).copied().map(PointId::Uuid),
+        }
+    }
+
+    /// The current row of each id that is there, with its place in the list.
+    pub(crate) fn find(&self, ids: &Ids) -> Vec<(usize, u32)> {
+        match (&self.ids, ids) {
+            (Column::Numbers(keyed), Ids::Numbers(ids)) => keyed.find(ids),
+            (Column::Uuids(keyed), Ids::Uuids(ids)) => keyed.find(ids),
+            _ => vec![],
+        }
+    }
+
+    /// Ids by row, dead rows included.
+    pub(crate) fn ids_of(&self, rows: &[u32]) -> Ids {
+        match &self.ids {
+            Column::Empty => Ids::Numbers(vec![]),
+            Column::Numbers(keyed) => Ids::Numbers(rows.iter().map(|row| keyed.ids[*row as usize]).collect()),
+            Column::Uuids(keyed) => Ids::Uuids(rows.iter().map(|row| keyed.ids[*row as usize]).collect()),
+        }
+    }
+
+    /// The kind of the ids, as soon as there was one: an empty list of it.
+    pub(crate) fn kind(&self) -> Option<Ids> {
+        match &self.ids {
+            Column::Empty => None,
+            Column::Numbers(_) => Some(Ids::Numbers(vec![])),
+            Column::Uuids(_) => Some(Ids::Uuids(vec![])),
+        }
+    }
+
+    fn host_bytes(&self) -> u64 {
+        let ids = match &self.ids {
+            Column::Empty => 0,
+            Column::Numbers(keyed) => keyed.host_bytes(),
+            Column::Uuids(keyed) => keyed.host_bytes(),
+        };
+        ids + self.payloads.host_bytes() + 4 * (self.live.capacity() + self.replaced.capacity()) as u64
+    }
+
+    fn mark_live(&mut self, first: u32, count: usize) {
+        let end = first as usize + count;
+        self.live.resize(end.div_ceil(32), 0);
+        for row in first as usize..end {
+            self.live[row / 32] |= 1 << (row % 32);
+        }
+    }
+
+    fn mark_dead(&mut self, rows: &[u32]) {
+        for row in rows {
+            self.live[*row as usize / 32] &= !(1 << (row % 32));
+        }
+    }
+}
+
+impl Column {
+    /// The numbers. A collection's ids are all of one kind; whoever writes has checked that.
+    fn numbers(&mut self) -> &mut Keyed<u64> {
+        if !matches!(self, Self::Numbers(_)) {
+            *self = Self::Numbers(Keyed { ids: vec![], rows: HashMap::new() });
+        }
+        match self {
+            Self::Numbers(keyed) => keyed,
+            Self::Empty | Self::Uuids(_) => unreachable!("it was made just now"),
+        }
+    }
+
+    /// The UUIDs, likewise.
+    fn uuids(&mut self) -> &mut Keyed<[u8; 16]> {
+        if !matches!(self, Self::Uuids(_)) {
+            *self = Self::Uuids(Keyed { ids: vec![], rows: HashMap::new() });
+        }
+        match self {
+            Self::Uuids(keyed) => keyed,
+            Self::Empty | Self::Numbers(_) => unreachable!("it was made just now"),
+        }
+    }
+
+    fn remove(&mut self, ids: &Ids) -> Vec<u32> {
+        match (self, ids) {
+            (Self::Numbers(keyed), Ids::Numbers(ids)) => keyed.remove(ids),
+            (Self::Uuids(keyed), Ids::Uuids(ids)) => keyed.remove(ids),
+            _ => vec![],
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Keyed<K> {
+    /// Gives new rows to ids, and returns the rows they had.
+    fn insert(&mut self, ids: &[K], first: u32) -> Vec<u32> {
+        let mut dead = vec![];
+        self.ids.extend_from_slice(ids);
+        for (row, id) in (first..).zip(ids) {
+            match self.rows.entry(*id) {
+                Entry::Occupied(mut entry) => dead.push(entry.insert(row)),
+                Entry::Vacant(entry) => _ = entry.insert(row),
+            }
+        }
+        dead
+    }
+
+    fn remove(&mut self, ids: &[K]) -> Vec<u32> {
+        ids.iter().filter_map(|id| self.rows.remove(id)).collect()
+    }
+
+    fn find(&self, ids: &[K]) -> Vec<(usize, u32)> {
+        ids.iter().enumerate().filter_map(|(i, id)| Some((i, *self.rows.get(id)?))).collect()
+    }
+
+    fn host_bytes(&self) -> u64 {
+        // A hash table keeps a byte beside each slot, and an eighth of the slots free.
+        let slots = self.rows.capacity() * 8 / 7;
+        (self.ids.capacity() * size_of::<K>() + slots * (size_of::<(K, u32)>() + 1)) as u64
+    }
+}
+
+/// Indices of the bits that are set, ascending.
+struct Bits(u32);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let bit = (self.0 != 0).then(|| self.0.trailing_zeros())?;
+        self.0 &= self.0 - 1;
+        Some(bit)
+    }
+}
+
+/// Some rows of a matrix, shared.
+fn rows_of(matrix: &Matrix, start: usize, end: usize) -> Matrix {
+    let width = matrix.cols() * 4;
+    let bytes = matrix.bytes().slice(start * width..end * width);
+    Matrix::from_bytes(end - start, matrix.cols(), bytes).expect("whole rows were cut out")
+}

@@ -1,0 +1,194 @@
+//! Searching a collection: queries from vectors, texts or points; filters; rows back to points.
+
+use std::{collections::HashSet, sync::Arc};
+
+use accelerd_engine::Context;
+use accelerd_kernels::{
+    Matrix,
+    ops::similarity::{Hit, Hits, MAX_K, SearchRequest, Selection},
+};
+use accelerd_proto::v1::Payload;
+use accelerd_store::Ids;
+
+use super::{
+    Collection, Filter, PointId, Vectors, blocking,
+    filter::Selected,
+    points::{Generation, Points},
+};
+use crate::error::ApiError;
+
+/// Filters over at most this many rows are evaluated on the reactor.
+const INLINE_ROWS: usize = 16 << 10;
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub enum Query {
+    /// Vectors, or texts to embed.
+    Vectors(Vectors),
+    /// Points of the collection.
+    Ids(Ids),
+}
+
+/// A search.
+#[derive(Clone, Debug)]
+pub struct SearchSpec {
+    /// What to look for.
+    pub query: Query,
+    /// Hits to skip.
+    pub offset: usize,
+    /// Hits to return after that, at least 1.
+    pub limit: usize,
+    /// Leaves out worse scores.
+    pub threshold: Option<f32>,
+    /// Which points count.
+    pub filter: Option<Filter>,
+    /// Whether hits carry their payload.
+    pub with_payload: bool,
+}
+
+/// A point found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Which.
+    pub id: PointId,
+    /// Its score.
+    pub score: f32,
+    /// Its payload, when asked for.
+    pub payload: Option<Payload>,
+}
+
+/// What was true before a search was submitted.
+struct Before {
+    /// `None`: there was no filter.
+    selected: Option<Selected>,
+    /// Length of the list of replaced rows.
+    replaced: usize,
+}
+
+impl Collection {
+    /// The best points of each query, best first.
+    pub async fn search(&self, spec: SearchSpec, context: Context) -> Result<Vec<Vec<Found>>, ApiError> {
+        check_window(spec.offset, spec.limit)?;
+        let queries = self.queries(spec.query.clone(), context.clone()).await?;
+        let spec = Arc::new(spec);
+        if let Some(found) = self.attempt(&queries, &spec, &context).await? {
+            return Ok(found);
+        }
+        // A point was replaced under this search in a way that it can see. Without the writer it cannot.
+        let _turn = self.shared().applying.lock().await;
+        let found = self.attempt(&queries, &spec, &context).await?;
+        found.ok_or_else(|| ApiError::Unavailable("points changed under the search".into()))
+    }
+
+    async fn queries(&self, query: Query, context: Context) -> Result<Matrix, ApiError> {
+        let queries = match query {
+            Query::Vectors(vectors) => self.vectors("vectors", vectors, context).await?,
+            Query::Ids(ids) => self.stored(&ids)?,
+        };
+        if queries.rows() == 0 {
+            return Err(ApiError::invalid("query", "expected at least one query, got none"));
+        }
+        Ok(queries)
+    }
+
+    /// Vectors of points, all of which must be there.
+    fn stored(&self, ids: &Ids) -> Result<Matrix, ApiError> {
+        let generation = self.shared().generation();
+        let found = generation.read().find(ids);
+        if found.len() < ids.len() {
+            let missing = (0..ids.len()).find(|i| found.get(*i).is_none_or(|(at, _)| at != i)).unwrap_or_default();
+            return Err(ApiError::NotFound { kind: "point", name: name_of(ids, missing) });
+        }
+        let rows: Vec<_> = found.into_iter().map(|(_, row)| row).collect();
+        Ok(generation.corpus.gather(&rows))
+    }
+
+    /// One search of what is there now; `None` where replaced points make its answer doubtful.
+    async fn attempt(
+        &self,
+        queries: &Matrix,
+        spec: &Arc<SearchSpec>,
+        context: &Context,
+    ) -> Result<Option<Vec<Vec<Found>>>, ApiError> {
+        let generation = self.shared().generation();
+        let before = before(&generation, spec).await?;
+        if generation.corpus.is_empty() || before.selected.as_ref().is_some_and(|selected| selected.count == 0) {
+            return Ok(Some(vec![vec![]; queries.rows()]));
+        }
+        let selection = before.selected.as_ref().map_or(Selection::All, |selected| selected.selection.clone());
+        let request = SearchRequest {
+            corpus: Arc::clone(&generation.corpus),
+            queries: queries.clone(),
+            k: spec.offset + spec.limit,
+            threshold: spec.threshold,
+            selection,
+        };
+        let hits = self.shared().submit(request, context.clone()).await?;
+        let points = generation.read();
+        Ok(before.still_holds(&points, &hits).then(|| resolve(&points, &hits, spec)))
+    }
+}
+
+/// Evaluates the filter; over many rows, off the reactor.
+async fn before(generation: &Arc<Generation>, spec: &Arc<SearchSpec>) -> Result<Before, ApiError> {
+    if spec.filter.is_none() || generation.corpus.len() <= INLINE_ROWS {
+        return Ok(Before::new(generation, spec.filter.as_ref()));
+    }
+    let (generation, spec) = (Arc::clone(generation), Arc::clone(spec));
+    blocking(move || Ok(Before::new(&generation, spec.filter.as_ref()))).await
+}
+
+impl Before {
+    fn new(generation: &Generation, filter: Option<&Filter>) -> Self {
+        let points = generation.read();
+        Self { selected: filter.map(|filter| filter.select(&points)), replaced: points.replaced().len() }
+    }
+
+    /// Whether what was found is what a search of one state would find, each point for itself.
+    fn still_holds(&self, points: &Points, hits: &Hits) -> bool {
+        let replaced = &points.replaced()[self.replaced..];
+        if replaced.is_empty() {
+            return true;
+        }
+        match &self.selected {
+            // The new row of such a point could not be selected, and the old one may have died before the launch.
+            Some(selected) => !replaced.iter().any(|row| selected.contains(*row)),
+            None => !hits.lists.iter().any(|list| has_a_point_twice(points, list)),
+        }
+    }
+}
+
+fn has_a_point_twice(points: &Points, hits: &[Hit]) -> bool {
+    let mut seen = HashSet::with_capacity(hits.len());
+    !hits.iter().all(|hit| seen.insert(points.id(hit.row)))
+}
+
+fn resolve(points: &Points, hits: &Hits, spec: &SearchSpec) -> Vec<Vec<Found>> {
+    let found = |hit: &Hit| {
+        let payload = spec.with_payload.then(|| points.payloads().get(hit.row));
+        // Rows are entered under the lock in which they are appended, so each one found has its id.
+        points.id(hit.row).map(|id| Found { id, score: hit.score, payload })
+    };
+    let list = |hits: &Vec<Hit>| hits.iter().skip(spec.offset).take(spec.limit).filter_map(found).collect();
+    hits.lists.iter().map(list).collect()
+}
+
+fn check_window(offset: usize, limit: usize) -> Result<(), ApiError> {
+    if limit == 0 {
+        return Err(ApiError::invalid("limit", "expected at least 1, got 0"));
+    }
+    match offset.checked_add(limit) {
+        Some(k) if k <= MAX_K => Ok(()),
+        _ => {
+            let reason = format!("expected offset + limit of at most {MAX_K}, got {offset} + {limit}");
+            Err(ApiError::invalid("limit", reason))
+        }
+    }
+}
+
+fn name_of(ids: &Ids, at: usize) -> String {
+    match ids {
+        Ids::Numbers(ids) => ids[at].to_string(),
+        Ids::Uuids(ids) => uuid::Uuid::from_bytes(ids[at]).to_string(),
+    }
+}

@@ -1,0 +1,146 @@
+//! Collections to object stores and back.
+
+use std::sync::Arc;
+
+use accelerd_store::{CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError};
+
+use super::{Collection, Collections, Env, Reserved, blocking, meta, points::Generation, stopped, writer::View};
+use crate::error::ApiError;
+
+/// A snapshot in an object store.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// What [`Collections::restore`] takes.
+    pub url: String,
+    /// Grows with each snapshot of a collection.
+    pub version: u64,
+    /// Points in it.
+    pub points: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was written, in milliseconds since 1970.
+    pub create_time_ms: u64,
+}
+
+impl Collections {
+    /// Writes a snapshot into a folder; an empty URL means the collection's own below the configured one.
+    pub async fn snapshot(self: &Arc<Self>, name: &str, url: &str) -> Result<Snapshot, ApiError> {
+        let collection = self.get(name)?;
+        let url = self.env.snapshot_url(url, name)?;
+        let env = Arc::clone(&self.env);
+        // Finished or cleaned up even where the caller goes away.
+        let written = self.env.runtime.spawn(async move { collection.write_snapshot(&url, &env).await });
+        written.await.unwrap_or_else(|error| Err(stopped(&error)))
+    }
+
+    /// Makes a collection from a snapshot, or from the newest in a folder. An empty name keeps the snapshot's. It is
+    /// durable where the snapshot's collection was and this daemon has a data folder.
+    pub async fn restore(self: &Arc<Self>, url: &str, name: &str) -> Result<Arc<Collection>, ApiError> {
+        let reader = SnapshotReader::open(url, &self.env.settings.object_options).await?;
+        let mut meta = reader.manifest().collection.clone();
+        if !name.is_empty() {
+            name.clone_into(&mut meta.name);
+        }
+        accelerd_store::check_name(&meta.name)?;
+        meta.durable &= self.env.store.is_some();
+        let reserved = self.reserve(&meta.name)?;
+        let (env, home) = (Arc::clone(&self.env), self.pick_home());
+        let restored = self.env.runtime.spawn(async move {
+            let generation = Generation::new(meta::corpus(&meta, home));
+            let restore = Restore { env, meta, generation, reserved };
+            restore.run(reader).await
+        });
+        restored.await.unwrap_or_else(|error| Err(stopped(&error)))
+    }
+}
+
+impl Collection {
+    async fn write_snapshot(&self, url: &str, env: &Env) -> Result<Snapshot, ApiError> {
+        let _one_at_a_time = self.snapshots.lock().await;
+        let view = self.view().await?;
+        let tag = uuid::Uuid::new_v4().simple().to_string();
+        let options = &env.settings.object_options;
+        let mut writer = SnapshotWriter::create(url, options, self.meta().clone(), view.sequence, &tag[..8]).await?;
+        if let Err(error) = push_all(&mut writer, &view).await {
+            writer.abort().await;
+            return Err(error);
+        }
+        let written = writer.finish().await?;
+        let manifest = written.manifest;
+        tracing::info!(collection = self.meta().name, url = written.url, points = manifest.point_count, "snapshot");
+        Ok(Snapshot {
+            url: written.url,
+            version: manifest.version,
+            points: manifest.point_count,
+            bytes: manifest.size_bytes,
+            create_time_ms: manifest.create_time_ms,
+        })
+    }
+}
+
+async fn push_all(writer: &mut SnapshotWriter, view: &View) -> Result<(), ApiError> {
+    for rows in view.pieces() {
+        let (generation, rows) = (Arc::clone(&view.generation), rows.to_vec());
+        let points = blocking(move || Ok(generation.export(&rows))).await?;
+        writer.push(points).await?;
+    }
+    Ok(())
+}
+
+impl Env {
+    fn snapshot_url(&self, given: &str, name: &str) -> Result<String, ApiError> {
+        let configured = self.settings.snapshot_url.trim_end_matches('/');
+        match (given, configured) {
+            ("", "") => Err(ApiError::invalid("url", "expected the URL of a folder, got none, and none is configured")),
+            ("", configured) => Ok(format!("{configured}/{name}")),
+            (given, _) => Ok(given.to_owned()),
+        }
+    }
+}
+
+/// A collection that is being made from a snapshot.
+struct Restore {
+    env: Arc<Env>,
+    meta: CollectionMeta,
+    generation: Generation,
+    reserved: Reserved,
+}
+
+impl Restore {
+    async fn run(self, mut reader: SnapshotReader) -> Result<Arc<Collection>, ApiError> {
+        let Self { env, meta, generation, reserved } = self;
+        let (env, meta, generation) = (env, Arc::new(meta), Arc::new(generation));
+        let mut staged = stage(&env, &meta).await?;
+        while let Some(points) = reader.next().await? {
+            let bytes = points.vectors.len() as u64;
+            // Not kept: what is really held is counted when the collection starts.
+            drop(env.budget.reserve(generation.host_bytes() + bytes)?);
+            let (meta, generation) = (Arc::clone(&meta), Arc::clone(&generation));
+            staged = blocking(move || {
+                if let Some(staged) = &mut staged {
+                    staged.push(&points)?;
+                }
+                generation.replay(&meta, &Record::Upsert(points))?;
+                Ok(staged)
+            })
+            .await?;
+        }
+        let generation = Arc::into_inner(generation).ok_or(StoreError::Closed)?;
+        let meta = Arc::unwrap_or_clone(meta);
+        blocking(move || {
+            let bytes = generation.corpus.host_bytes();
+            let journal: Option<Journal> = staged.map(accelerd_store::Staged::commit).transpose()?;
+            Ok(reserved.fill(Collection::start(env, meta, generation, journal, 0, bytes)))
+        })
+        .await
+    }
+}
+
+async fn stage(env: &Arc<Env>, meta: &Arc<CollectionMeta>) -> Result<Option<accelerd_store::Staged>, ApiError> {
+    let (env, meta) = (Arc::clone(env), Arc::clone(meta));
+    blocking(move || match &env.store {
+        Some(store) if meta.durable => Ok(Some(store.stage(&meta)?)),
+        Some(_) | None => Ok(None),
+    })
+    .await
+}

@@ -1,0 +1,427 @@
+//! The task that orders a collection's changes: logs them, applies them, and keeps house.
+
+use std::{future::ready, sync::Arc, time::Instant};
+
+use accelerd_engine::{Context, Priority};
+use accelerd_kernels::{DeviceId, Matrix, ops::similarity::SearchRequest, ops::similarity::Selection};
+use accelerd_proto::v1::Payload;
+use accelerd_store::{CHUNK_BYTES, Ids, Journal, Manifest, Record, StoreError, Upsert};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
+use prost::Message as _;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
+
+use super::{
+    Filter, Prepared, Shared,
+    budget::Share,
+    meta::{self, same_kind},
+    points::{Generation, Upserted},
+};
+use crate::error::ApiError;
+
+/// Changes that may be on their way to disk at once.
+const IN_FLIGHT: usize = 1024;
+/// Changes of fewer bytes are applied on the reactor.
+const INLINE_BYTES: usize = 256 << 10;
+/// The device's copy is brought up to date when this many rows are new.
+const COLD_ROWS: usize = 4096;
+
+/// What a writer is asked for.
+#[derive(Debug)]
+pub(super) enum Job {
+    Upsert { points: Prepared, done: oneshot::Sender<Result<Upserted, ApiError>> },
+    Delete { filter: Filter, done: oneshot::Sender<Result<u64, ApiError>> },
+    View { done: oneshot::Sender<View> },
+    Close { done: oneshot::Sender<()> },
+}
+
+/// The points as of one moment: rows of a generation, whose contents never change.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) generation: Arc<Generation>,
+    /// Ascending.
+    pub(super) rows: Vec<u32>,
+    /// The last change in it.
+    pub(super) sequence: u64,
+}
+
+/// A change on its way to disk.
+#[derive(Debug)]
+enum Change {
+    Upsert { points: Upsert, payloads: Vec<Payload>, share: Share, done: oneshot::Sender<Result<Upserted, ApiError>> },
+    Delete { ids: Ids, done: oneshot::Sender<Result<u64, ApiError>> },
+}
+
+type Logged = (Change, Result<Option<u64>, StoreError>);
+
+/// A generation without the dead rows of the old one.
+#[derive(Debug)]
+struct Compacted {
+    fresh: Generation,
+    /// The rows it was made from.
+    from: View,
+    /// Rows there were then.
+    seen: u32,
+}
+
+/// The task that orders a collection's changes.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    journal: Option<Journal>,
+    /// The last change that was applied.
+    sequence: u64,
+    /// The kind of the ids: that of the first points.
+    kind: Option<Ids>,
+    pending: FuturesOrdered<BoxFuture<'static, Logged>>,
+    pending_rows: usize,
+    checkpoint: Option<JoinHandle<Result<Manifest, StoreError>>>,
+    checkpoint_bytes: u64,
+    compaction: Option<JoinHandle<Compacted>>,
+    cold_rows: usize,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, journal: Option<Journal>, sequence: u64, checkpoint_bytes: u64) -> Self {
+        let generation = shared.generation();
+        let (kind, cold_rows) = (generation.read().kind(), generation.read().rows());
+        Self {
+            shared,
+            journal,
+            sequence,
+            kind,
+            pending: FuturesOrdered::new(),
+            pending_rows: 0,
+            checkpoint: None,
+            checkpoint_bytes,
+            compaction: None,
+            cold_rows,
+        }
+    }
+
+    /// Works until it is closed, or nobody can ask for anything any more.
+    pub(super) async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        self.keep_house().await;
+        loop {
+            tokio::select! {
+                biased;
+                Some(logged) = self.pending.next() => {
+                    self.apply(logged).await;
+                    self.keep_house().await;
+                }
+                done = finished(&mut self.checkpoint) => self.checkpointed(done),
+                done = finished(&mut self.compaction) => self.compacted(done).await,
+                job = jobs.recv(), if self.pending.len() < IN_FLIGHT => match job {
+                    Some(Job::Close { done }) => return self.close(done).await,
+                    Some(job) => self.take(job).await,
+                    None => return self.flush().await,
+                },
+            }
+        }
+    }
+
+    async fn take(&mut self, job: Job) {
+        match job {
+            Job::Upsert { points, done } => match self.check(&points) {
+                Ok(()) => self.log_upsert(points, done),
+                Err(error) => _ = done.send(Err(error)),
+            },
+            Job::Delete { filter, done } => {
+                let ids = self.doomed(filter).await;
+                self.log_delete(ids, done);
+            }
+            Job::View { done } => {
+                self.flush().await;
+                _ = done.send(self.view());
+            }
+            Job::Close { done } => _ = done.send(()),
+        }
+    }
+
+    /// What depends on the points before: the kind of their ids, and how many rows there are.
+    fn check(&mut self, points: &Prepared) -> Result<(), ApiError> {
+        if self.kind.as_ref().is_some_and(|kind| !same_kind(kind, &points.ids)) {
+            let (expected, got) = match &points.ids {
+                Ids::Numbers(_) => ("UUIDs", "numbers"),
+                Ids::Uuids(_) => ("numbers", "UUIDs"),
+            };
+            return Err(ApiError::invalid("ids", format!("the collection's ids are {expected}, got {got}")));
+        }
+        let rows = self.shared.generation().read().rows() + self.pending_rows + points.ids.len();
+        if u32::try_from(rows).is_err() {
+            let reason = format!("the collection would have {rows} rows, at most {} may be", u32::MAX);
+            return Err(ApiError::Exhausted(reason));
+        }
+        self.kind = Some(match &points.ids {
+            Ids::Numbers(_) => Ids::Numbers(vec![]),
+            Ids::Uuids(_) => Ids::Uuids(vec![]),
+        });
+        Ok(())
+    }
+
+    fn log_upsert(&mut self, points: Prepared, done: oneshot::Sender<Result<Upserted, ApiError>>) {
+        let Prepared { ids, vectors, payloads, share } = points;
+        self.pending_rows += ids.len();
+        // Only a log needs them encoded.
+        let encoded =
+            if self.journal.is_some() { payloads.iter().map(|p| p.encode_to_vec().into()).collect() } else { vec![] };
+        let points = Upsert { ids, dim: self.shared.meta.dim, vectors: vectors.bytes().clone(), payloads: encoded };
+        let record = Record::Upsert(points);
+        let logged = self.log(&record);
+        let Record::Upsert(points) = record else { unreachable!("it was made just now") };
+        let change = Change::Upsert { points, payloads, share, done };
+        self.pending.push_back(logged.map(|result| (change, result)).boxed());
+    }
+
+    fn log_delete(&mut self, ids: Ids, done: oneshot::Sender<Result<u64, ApiError>>) {
+        if ids.is_empty() {
+            _ = done.send(Ok(0));
+            return;
+        }
+        let record = Record::Delete(ids);
+        let logged = self.log(&record);
+        let Record::Delete(ids) = record else { unreachable!("it was made just now") };
+        self.pending.push_back(logged.map(|result| (Change::Delete { ids, done }, result)).boxed());
+    }
+
+    /// Ready when the record is on disk, or at once where there is no log.
+    fn log(&self, record: &Record) -> BoxFuture<'static, Result<Option<u64>, StoreError>> {
+        match &self.journal {
+            Some(journal) => journal.append(record).map(|done| done.map(|done| Some(done.sequence))).boxed(),
+            None => ready(Ok(None)).boxed(),
+        }
+    }
+
+    /// Ids of the points that a filter selects, after every change before it.
+    async fn doomed(&mut self, filter: Filter) -> Ids {
+        if let Some(ids) = filter.only_ids() {
+            return ids.clone();
+        }
+        self.flush().await;
+        let generation = self.shared.generation();
+        let select = move || {
+            let points = generation.read();
+            points.ids_of(&filter.rows(&points))
+        };
+        tokio::task::spawn_blocking(select).await.unwrap_or_else(|_| Ids::Numbers(vec![]))
+    }
+
+    async fn flush(&mut self) {
+        while let Some(logged) = self.pending.next().await {
+            self.apply(logged).await;
+        }
+    }
+
+    /// Applies a change that is on disk, and answers it.
+    async fn apply(&mut self, (change, logged): Logged) {
+        if let Change::Upsert { points, .. } = &change {
+            self.pending_rows -= points.ids.len();
+        }
+        match logged {
+            Ok(sequence) => self.sequence = sequence.unwrap_or(self.sequence + 1),
+            Err(error) => return self.refuse(change, error),
+        }
+        let turn = self.shared.applying.lock().await;
+        let generation = self.shared.generation();
+        let dim = self.shared.meta.dim as usize;
+        match change {
+            Change::Upsert { points, payloads, share, done } => {
+                self.cold_rows += points.ids.len();
+                let large = points.vectors.len() > INLINE_BYTES;
+                let work = move || {
+                    let vectors = Matrix::from_bytes(points.ids.len(), dim, points.vectors);
+                    generation.upsert(&points.ids, &vectors.expect("it was a matrix before"), &payloads)
+                };
+                let upserted = maybe_blocking(large, work).await;
+                drop(turn);
+                self.shared.recount();
+                drop(share);
+                _ = done.send(upserted);
+            }
+            Change::Delete { ids, done } => {
+                let large = ids.len() > INLINE_BYTES / 16;
+                let deleted = maybe_blocking(large, move || generation.delete(&ids)).await;
+                drop(turn);
+                _ = done.send(deleted);
+            }
+        }
+    }
+
+    fn refuse(&mut self, change: Change, error: StoreError) {
+        // Where nothing was ever written, the next points may be of the other kind.
+        if self.pending.is_empty() {
+            self.kind = self.shared.generation().read().kind();
+        }
+        match change {
+            Change::Upsert { done, .. } => _ = done.send(Err(error.into())),
+            Change::Delete { done, .. } => _ = done.send(Err(error.into())),
+        }
+    }
+
+    fn view(&self) -> View {
+        let generation = self.shared.generation();
+        let rows = generation.read().live_rows().collect();
+        View { generation, rows, sequence: self.sequence }
+    }
+
+    async fn close(mut self, done: oneshot::Sender<()>) {
+        self.flush().await;
+        if let Some(checkpoint) = self.checkpoint.take() {
+            let _ = checkpoint.await;
+        }
+        drop(self);
+        _ = done.send(());
+    }
+
+    /// Warms the device's copy, compacts and checkpoints, each when it is due.
+    async fn keep_house(&mut self) {
+        if self.cold_rows >= COLD_ROWS {
+            self.cold_rows = 0;
+            self.warm(&self.shared.generation());
+        }
+        if self.compaction.is_none() && self.is_sparse() {
+            let (shared, from) = (Arc::clone(&self.shared), self.view());
+            self.compaction = Some(tokio::task::spawn_blocking(move || Compacted::build(&shared, from)));
+        }
+        let limit = self.shared.env.settings.wal_limit.max(self.checkpoint_bytes / 2);
+        if self.checkpoint.is_none() && self.journal.as_ref().is_some_and(|journal| journal.bytes() > limit) {
+            self.start_checkpoint().await;
+        }
+    }
+
+    /// A search without queries brings the device's copy up to date; nobody waits for it.
+    fn warm(&self, generation: &Generation) {
+        let corpus = Arc::clone(&generation.corpus);
+        if corpus.home() == DeviceId::Cpu {
+            return;
+        }
+        let Ok(queries) = Matrix::from_vec(0, corpus.dim(), vec![]) else { return };
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let request = SearchRequest { corpus, queries, k: 1, threshold: None, selection: Selection::All };
+            let context = Context { priority: Priority::Low, ..Context::default() };
+            if let Err(error) = shared.submit(request, context).await {
+                tracing::debug!(collection = shared.meta.name, %error, "the device's copy is not up to date yet");
+            }
+        });
+    }
+
+    fn is_sparse(&self) -> bool {
+        let generation = self.shared.generation();
+        let points = generation.read();
+        let (rows, dead) = (points.rows(), points.rows() - points.count());
+        let settings = &self.shared.env.settings;
+        rows >= settings.compact_rows && dead as f64 > rows as f64 * settings.compact_share
+    }
+
+    /// Swaps the compacted rows in, with what happened since they were copied.
+    async fn compacted(&mut self, done: Option<Compacted>) {
+        let Some(compacted) = done else { return };
+        let turn = self.shared.applying.lock().await;
+        let old = self.shared.generation();
+        let dropped = old.read().rows() - old.read().count();
+        let fresh = maybe_blocking(true, move || compacted.catch_up(&old)).await;
+        if let Ok(fresh) = fresh {
+            self.shared.swap(Arc::new(fresh));
+            tracing::info!(collection = self.shared.meta.name, dropped, "compacted");
+        }
+        drop(turn);
+        self.shared.recount();
+        self.cold_rows = 0;
+        self.warm(&self.shared.generation());
+    }
+
+    /// Folds the log into a checkpoint. Every change so far is in it, every later one goes to a new log file.
+    async fn start_checkpoint(&mut self) {
+        self.flush().await;
+        let Some(journal) = &self.journal else { return };
+        if let Err(error) = journal.rotate().await {
+            tracing::error!(collection = self.shared.meta.name, %error, "the log could not be rotated");
+            return;
+        }
+        let (shared, view) = (Arc::clone(&self.shared), self.view());
+        self.checkpoint = Some(tokio::task::spawn_blocking(move || write_checkpoint(&shared, &view)));
+    }
+
+    fn checkpointed(&mut self, done: Option<Result<Manifest, StoreError>>) {
+        let collection = &self.shared.meta.name;
+        match done {
+            Some(Ok(manifest)) => self.checkpoint_bytes = manifest.size_bytes,
+            Some(Err(error)) => tracing::error!(collection, %error, "a checkpoint failed; the log is kept"),
+            None => tracing::error!(collection, "a checkpoint was stopped; the log is kept"),
+        }
+    }
+}
+
+impl View {
+    /// Rows in pieces of about a chunk each.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &[u32]> {
+        let width = self.generation.corpus.dim() * 4 + 16;
+        self.rows.chunks((CHUNK_BYTES / width).max(1))
+    }
+}
+
+impl Compacted {
+    fn build(shared: &Shared, from: View) -> Self {
+        let fresh = Generation::new(meta::corpus(&shared.meta, from.generation.corpus.home()));
+        let seen = from.rows.last().map_or(0, |row| row + 1);
+        for rows in from.pieces() {
+            fresh.add(&from.generation, rows);
+        }
+        Self { fresh, from, seen }
+    }
+
+    /// Deletes what died since, and adds what came.
+    fn catch_up(self, old: &Generation) -> Generation {
+        let Self { fresh, from, seen } = self;
+        let (gone, new) = {
+            let points = old.read();
+            let gone: Vec<_> = from.rows.iter().copied().filter(|row| !points.is_live(*row)).collect();
+            let new: Vec<_> = points.live_rows().skip_while(|row| *row < seen).collect();
+            (points.ids_of(&gone), new)
+        };
+        fresh.delete(&gone);
+        for rows in (View { generation: from.generation, rows: new, sequence: 0 }).pieces() {
+            fresh.add(old, rows);
+        }
+        fresh
+    }
+}
+
+impl Generation {
+    /// Adds some rows of another generation.
+    fn add(&self, from: &Self, rows: &[u32]) {
+        let (ids, vectors, payloads) = from.copy(rows);
+        self.upsert(&ids, &vectors, &payloads);
+    }
+}
+
+fn write_checkpoint(shared: &Shared, view: &View) -> Result<Manifest, StoreError> {
+    let store = shared.env.store.as_ref().ok_or(StoreError::Closed)?;
+    let started = Instant::now();
+    let mut writer = store.checkpoint(&shared.meta, view.sequence)?;
+    for rows in view.pieces() {
+        writer.push(&view.generation.export(rows))?;
+    }
+    let manifest = writer.finish()?;
+    store.retire(&manifest)?;
+    let (points, bytes) = (manifest.point_count, manifest.size_bytes);
+    tracing::info!(collection = shared.meta.name, points, bytes, elapsed = ?started.elapsed(), "checkpoint written");
+    Ok(manifest)
+}
+
+/// The result of a task in a slot, which is then free; waits for ever where there is none. `None`: it was stopped.
+async fn finished<T>(slot: &mut Option<JoinHandle<T>>) -> Option<T> {
+    let Some(task) = slot else { return std::future::pending().await };
+    let result = task.await.ok();
+    *slot = None;
+    result
+}
+
+async fn maybe_blocking<T: Send + 'static>(
+    large: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    if large { super::blocking(move || Ok(work())).await } else { Ok(work()) }
+}

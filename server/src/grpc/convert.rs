@@ -1,0 +1,150 @@
+//! Between protobuf messages and what the daemon computes with, without copying bulk data.
+
+use std::time::{Duration, SystemTime};
+
+use accelerd_kernels::Matrix;
+use accelerd_proto::v1::{Dtype, PointIds, Tensor};
+use accelerd_store::Ids;
+use bytes::Bytes;
+use prost_types::Timestamp;
+
+use crate::error::ApiError;
+
+/// A finite f32 matrix from the tensor in a field. The bytes are shared with the message.
+pub fn matrix(field: &str, tensor: &Tensor) -> Result<Matrix, ApiError> {
+    let dtype = Dtype::try_from(tensor.dtype);
+    if dtype != Ok(Dtype::F32) {
+        let got = dtype.map_or_else(|_| tensor.dtype.to_string(), |dtype| dtype.as_str_name().to_owned());
+        return Err(ApiError::invalid(format!("{field}.dtype"), format!("expected DTYPE_F32, got {got}")));
+    }
+    let (rows, cols) = extents(field, &tensor.shape)?;
+    let matrix = Matrix::from_bytes(rows, cols, tensor.data.clone())
+        .map_err(|error| ApiError::invalid(format!("{field}.data"), error.to_string()))?;
+    match matrix.first_non_finite() {
+        None => Ok(matrix),
+        Some((row, column)) => {
+            let reason = format!("expected finite numbers, got NaN or infinity in row {row}, column {column}");
+            Err(ApiError::invalid(format!("{field}.data"), reason))
+        }
+    }
+}
+
+fn extents(field: &str, shape: &[i64]) -> Result<(usize, usize), ApiError> {
+    let at = format!("{field}.shape");
+    let &[rows, cols] = shape else {
+        return Err(ApiError::invalid(at, format!("expected 2 extents, got {}", shape.len())));
+    };
+    match (usize::try_from(rows), usize::try_from(cols)) {
+        (Ok(_), Ok(0)) if rows > 0 => Err(ApiError::invalid(at, format!("expected columns, got [{rows}, 0]"))),
+        (Ok(rows), Ok(cols)) => Ok((rows, cols)),
+        _ => Err(ApiError::invalid(at, format!("expected extents of at least 0, got [{rows}, {cols}]"))),
+    }
+}
+
+/// A matrix as a tensor that shares its bytes.
+pub fn tensor(matrix: &Matrix) -> Tensor {
+    tensor_of(Dtype::F32, &[matrix.rows(), matrix.cols()], matrix.bytes().clone())
+}
+
+/// Bytes as a tensor. The shape is the caller's to get right.
+pub fn tensor_of(dtype: Dtype, shape: &[usize], data: Bytes) -> Tensor {
+    let extent = |n: &usize| i64::try_from(*n).expect("no extent in memory is beyond i64");
+    Tensor { dtype: dtype.into(), shape: shape.iter().map(extent).collect(), data }
+}
+
+/// Numbers as the bytes of a tensor, without a copy.
+pub fn bytes_of<T: bytemuck::NoUninit + Send>(numbers: Vec<T>) -> Bytes {
+    struct Owner<T>(Vec<T>);
+    impl<T: bytemuck::NoUninit> AsRef<[u8]> for Owner<T> {
+        fn as_ref(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.0)
+        }
+    }
+    Bytes::from_owner(Owner(numbers))
+}
+
+/// The ids in a field: all numbers, or all UUIDs.
+pub fn ids(field: &str, ids: &PointIds) -> Result<Ids, ApiError> {
+    if ids.uuids.is_empty() {
+        return Ok(Ids::Numbers(ids.numbers.clone()));
+    }
+    if !ids.numbers.is_empty() {
+        return Err(ApiError::invalid(field, "expected numbers or UUIDs, got both"));
+    }
+    let parse = |(i, text): (usize, &String)| {
+        let bad = |error| ApiError::invalid(format!("{field}.uuids[{i}]"), format!("expected a UUID: {error}"));
+        uuid::Uuid::try_parse(text).map(uuid::Uuid::into_bytes).map_err(bad)
+    };
+    Ok(Ids::Uuids(ids.uuids.iter().enumerate().map(parse).collect::<Result<_, _>>()?))
+}
+
+/// Ids as a message.
+pub fn point_ids(ids: Ids) -> PointIds {
+    match ids {
+        Ids::Numbers(numbers) => PointIds { numbers, uuids: vec![] },
+        Ids::Uuids(ids) => PointIds { numbers: vec![], uuids: ids.into_iter().map(uuid_text).collect() },
+    }
+}
+
+/// A UUID, hyphenated and lower case.
+pub fn uuid_text(id: [u8; 16]) -> String {
+    uuid::Uuid::from_bytes(id).hyphenated().to_string()
+}
+
+/// A moment, from milliseconds since 1970.
+pub fn timestamp(ms: u64) -> Timestamp {
+    let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+    moment.map(Timestamp::from).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn f32s(shape: &[i64], numbers: &[f32]) -> Tensor {
+        let data = bytes_of(numbers.to_vec());
+        Tensor { dtype: Dtype::F32.into(), shape: shape.to_vec(), data }
+    }
+
+    fn error(tensor: &Tensor) -> String {
+        matrix("queries", tensor).expect_err("it is bad").to_string()
+    }
+
+    #[test]
+    fn a_tensor_becomes_a_matrix_and_back_without_a_copy() {
+        let tensor = f32s(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let matrix = matrix("queries", &tensor).expect("it is good");
+        assert_eq!((matrix.rows(), matrix.cols()), (2, 3));
+        assert_eq!(matrix.bytes().as_ptr(), tensor.data.as_ptr());
+        assert_eq!(super::tensor(&matrix), tensor);
+        assert!(super::matrix("queries", &f32s(&[0, 7], &[])).is_ok());
+    }
+
+    #[test]
+    fn bad_tensors_name_the_field_and_what_is_wrong() {
+        let good = f32s(&[1, 2], &[1.0, 2.0]);
+        let with_dtype = |dtype| error(&Tensor { dtype, ..good.clone() });
+        assert_eq!(with_dtype(Dtype::F16.into()), "queries.dtype: expected DTYPE_F32, got DTYPE_F16");
+        assert_eq!(with_dtype(77), "queries.dtype: expected DTYPE_F32, got 77");
+        let with_shape = |shape: &[i64]| error(&Tensor { shape: shape.to_vec(), ..good.clone() });
+        assert_eq!(with_shape(&[2]), "queries.shape: expected 2 extents, got 1");
+        assert_eq!(with_shape(&[-1, 2]), "queries.shape: expected extents of at least 0, got [-1, 2]");
+        assert!(with_shape(&[2, 2]).starts_with("queries.data: shape [2, 2] needs 16 bytes, got 8"));
+        assert!(with_shape(&[i64::MAX, i64::MAX]).starts_with("queries.data: "));
+        assert!(error(&f32s(&[i64::MAX, 0], &[])).starts_with("queries.shape: "));
+        let nan = error(&f32s(&[2, 2], &[1.0, 2.0, 3.0, f32::NAN]));
+        assert!(nan.starts_with("queries.data: ") && nan.ends_with("row 1, column 1"), "{nan}");
+    }
+
+    #[test]
+    fn ids_are_of_one_kind_and_uuids_of_any_form() {
+        let uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        let forms = [uuid.to_owned(), uuid.to_uppercase(), uuid.replace('-', ""), format!("urn:uuid:{uuid}")];
+        let parsed = ids("ids", &PointIds { numbers: vec![], uuids: forms.to_vec() }).expect("all are UUIDs");
+        assert_eq!(point_ids(parsed).uuids, [uuid; 4]);
+        let both = PointIds { numbers: vec![1], uuids: vec![uuid.into()] };
+        assert!(ids("ids", &both).is_err());
+        let bad = PointIds { numbers: vec![], uuids: vec![uuid.into(), "x".into()] };
+        assert!(ids("ids", &bad).expect_err("x is none").to_string().starts_with("ids.uuids[1]: "));
+    }
+}
