@@ -136,7 +136,7 @@ impl Collection {
     /// It as it is now.
     pub fn describe(&self) -> Description {
         let generation = self.shared.generation();
-        let (points, rows) = (|points: &super::points::Points| (points.count(), points.rows()))(&generation.read());
+        let (points, rows) = generation.counts();
         Description {
             meta: self.shared.meta.clone(),
             points: points as u64,

@@ -152,6 +152,12 @@ impl Generation {
         (points.ids_of(rows), vectors, rows.iter().map(|row| points.payloads.get(*row)).collect())
     }
 
+    /// Points, and rows with the dead ones.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let points = self.read();
+        (points.count(), points.rows())
+    }
+
     /// Bytes held in host memory.
     pub(crate) fn host_bytes(&self) -> u64 {
         self.corpus.host_bytes() + self.read().host_bytes()
@@ -342,4 +348,91 @@ fn rows_of(matrix: &Matrix, start: usize, end: usize) -> Matrix {
     let width = matrix.cols() * 4;
     let bytes = matrix.bytes().slice(start * width..end * width);
     Matrix::from_bytes(end - start, matrix.cols(), bytes).expect("whole rows were cut out")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use accelerd_kernels::{
+        DeviceId,
+        ops::similarity::{Metric, Storage},
+    };
+    use accelerd_proto::v1::value::Kind;
+
+    use super::{super::payload::tests::payload, *};
+
+    pub(crate) fn generation() -> Generation {
+        Generation::new(Corpus::new(2, Metric::Dot, Storage::F32, DeviceId::Cpu))
+    }
+
+    /// Points whose vector and payload say which write they came from.
+    pub(crate) fn write(generation: &Generation, ids: &[u64], stamp: i64) -> Upserted {
+        let numbers = ids.iter().flat_map(|id| [*id as f32, stamp as f32]).collect();
+        let vectors = Matrix::from_vec(ids.len(), 2, numbers).expect("two numbers an id");
+        let payloads: Vec<_> = ids.iter().map(|_| payload(&[("stamp", Kind::IntValue(stamp))])).collect();
+        generation.upsert(&Ids::Numbers(ids.to_vec()), &vectors, &payloads)
+    }
+
+    /// Id to stamp, from the vectors; ids and payloads must say the same.
+    pub(crate) fn contents(generation: &Generation) -> Vec<(u64, i64)> {
+        let points = generation.read();
+        let rows: Vec<_> = points.live_rows().collect();
+        assert_eq!(rows.len(), points.count());
+        let vectors = generation.corpus.gather(&rows);
+        let vectors = vectors.as_f32();
+        let point = |(i, row): (usize, &u32)| {
+            let (id, stamp) = (vectors[2 * i] as u64, vectors[2 * i + 1] as i64);
+            assert_eq!(points.id(*row), Some(PointId::Number(id)));
+            assert_eq!(points.find(&Ids::Numbers(vec![id])), [(0, *row)]);
+            assert_eq!(points.payloads().get(*row), payload(&[("stamp", Kind::IntValue(stamp))]));
+            (id, stamp)
+        };
+        rows.iter().enumerate().map(point).collect()
+    }
+
+    #[test]
+    fn a_replaced_point_has_a_new_row_and_the_old_one_is_dead_but_known() {
+        let generation = generation();
+        assert_eq!(write(&generation, &[7, 8, 9], 1), Upserted { inserted: 3, updated: 0 });
+        assert_eq!(write(&generation, &[8, 10], 2), Upserted { inserted: 1, updated: 1 });
+        assert_eq!(contents(&generation), [(7, 1), (9, 1), (8, 2), (10, 2)]);
+        let points = generation.read();
+        assert_eq!((points.is_live(1), points.id(1), points.replaced()), (false, Some(PointId::Number(8)), &[1][..]));
+        assert_eq!((generation.corpus.len(), generation.corpus.dead()), (5, 1));
+    }
+
+    #[test]
+    fn a_deleted_point_is_gone_and_unknown_ids_do_not_count() {
+        let generation = generation();
+        write(&generation, &[1, 2, 3], 1);
+        assert_eq!(generation.delete(&Ids::Numbers(vec![2, 99])), 1);
+        assert_eq!(generation.delete(&Ids::Uuids(vec![[0; 16]])), 0);
+        assert_eq!(contents(&generation), [(1, 1), (3, 1)]);
+        assert_eq!(generation.read().replaced(), [0u32; 0]);
+        assert_eq!(write(&generation, &[2], 2), Upserted { inserted: 1, updated: 0 });
+    }
+
+    #[test]
+    fn a_large_upsert_is_applied_in_steps_that_together_are_all_of_it() {
+        let generation = Generation::new(Corpus::new(4096, Metric::Dot, Storage::F32, DeviceId::Cpu));
+        let ids: Vec<_> = (0..600).collect();
+        let vectors = Matrix::from_vec(600, 4096, (0..600 * 4096).map(|i| (i % 97) as f32).collect());
+        let vectors = vectors.expect("the numbers were made for this shape");
+        let upserted = generation.upsert(&Ids::Numbers(ids), &vectors, &[]);
+        assert_eq!(upserted.inserted, 600);
+        assert_eq!(generation.corpus.gather(&(0..600).collect::<Vec<_>>()).bytes(), vectors.bytes());
+    }
+
+    #[test]
+    fn exported_points_read_back_as_the_same() {
+        let (one, two) = (generation(), generation());
+        write(&one, &[5, 6, 7], 3);
+        write(&one, &[6], 4);
+        let rows: Vec<_> = one.read().live_rows().collect();
+        let exported = one.export(&rows);
+        let vectors = Matrix::from_bytes(3, 2, exported.vectors).expect("three rows");
+        let payloads: Vec<_> =
+            exported.payloads.into_iter().map(|bytes| Payload::decode(bytes).expect("it was encoded")).collect();
+        two.upsert(&exported.ids, &vectors, &payloads);
+        assert_eq!(contents(&one), contents(&two));
+    }
 }

@@ -5,7 +5,7 @@ use std::{future::ready, sync::Arc, time::Instant};
 use accelerd_engine::{Context, Priority};
 use accelerd_kernels::{DeviceId, Matrix, ops::similarity::SearchRequest, ops::similarity::Selection};
 use accelerd_proto::v1::Payload;
-use accelerd_store::{CHUNK_BYTES, Ids, Journal, Manifest, Record, StoreError, Upsert};
+use accelerd_store::{CHUNK_BYTES, CollectionMeta, Ids, Journal, Manifest, Record, StoreError, Upsert};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use prost::Message as _;
 use tokio::{
@@ -281,8 +281,8 @@ impl Writer {
             self.warm(&self.shared.generation());
         }
         if self.compaction.is_none() && self.is_sparse() {
-            let (shared, from) = (Arc::clone(&self.shared), self.view());
-            self.compaction = Some(tokio::task::spawn_blocking(move || Compacted::build(&shared, from)));
+            let (meta, from) = (self.shared.meta.clone(), self.view());
+            self.compaction = Some(tokio::task::spawn_blocking(move || Compacted::build(&meta, from)));
         }
         let limit = self.shared.env.settings.wal_limit.max(self.checkpoint_bytes / 2);
         if self.checkpoint.is_none() && self.journal.as_ref().is_some_and(|journal| journal.bytes() > limit) {
@@ -308,9 +308,8 @@ impl Writer {
     }
 
     fn is_sparse(&self) -> bool {
-        let generation = self.shared.generation();
-        let points = generation.read();
-        let (rows, dead) = (points.rows(), points.rows() - points.count());
+        let (points, rows) = self.shared.generation().counts();
+        let dead = rows - points;
         let settings = &self.shared.env.settings;
         rows >= settings.compact_rows && dead as f64 > rows as f64 * settings.compact_share
     }
@@ -320,11 +319,11 @@ impl Writer {
         let Some(compacted) = done else { return };
         let turn = self.shared.applying.lock().await;
         let old = self.shared.generation();
-        let dropped = old.read().rows() - old.read().count();
+        let (points, rows) = old.counts();
         let fresh = maybe_blocking(true, move || compacted.catch_up(&old)).await;
         if let Ok(fresh) = fresh {
             self.shared.swap(Arc::new(fresh));
-            tracing::info!(collection = self.shared.meta.name, dropped, "compacted");
+            tracing::info!(collection = self.shared.meta.name, dropped = rows - points, "compacted");
         }
         drop(turn);
         self.shared.recount();
@@ -363,8 +362,8 @@ impl View {
 }
 
 impl Compacted {
-    fn build(shared: &Shared, from: View) -> Self {
-        let fresh = Generation::new(meta::corpus(&shared.meta, from.generation.corpus.home()));
+    fn build(meta: &CollectionMeta, from: View) -> Self {
+        let fresh = Generation::new(meta::corpus(meta, from.generation.corpus.home()));
         let seen = from.rows.last().map_or(0, |row| row + 1);
         for rows in from.pieces() {
             fresh.add(&from.generation, rows);
@@ -424,4 +423,66 @@ async fn maybe_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     if large { super::blocking(move || Ok(work())).await } else { Ok(work()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_store::{Metric, Storage};
+    use proptest::prelude::*;
+
+    use super::{
+        super::points::tests::{contents, generation, write},
+        *,
+    };
+
+    fn meta() -> CollectionMeta {
+        CollectionMeta {
+            format: CollectionMeta::FORMAT,
+            name: "c".into(),
+            dim: 2,
+            metric: Metric::Dot,
+            storage: Storage::F32,
+            model: String::new(),
+            durable: false,
+            create_time_ms: 0,
+        }
+    }
+
+    fn change(generation: &Generation, ids: &[u64], stamp: i64) {
+        if stamp % 4 == 0 {
+            generation.delete(&Ids::Numbers(ids.to_vec()));
+        } else {
+            write(generation, ids, stamp);
+        }
+    }
+
+    fn sorted(mut contents: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
+        contents.sort_unstable();
+        contents
+    }
+
+    proptest! {
+        #[test]
+        fn compaction_keeps_every_point_whatever_is_written_meanwhile(
+            before in proptest::collection::vec(proptest::collection::btree_set(0..12u64, 1..5), 1..12),
+            during in proptest::collection::vec(proptest::collection::btree_set(0..12u64, 1..5), 0..8),
+        ) {
+            let old = Arc::new(generation());
+            let apply = |list: &[std::collections::BTreeSet<u64>], first: i64| {
+                for (stamp, ids) in (first..).zip(list) {
+                    change(&old, &ids.iter().copied().collect::<Vec<_>>(), stamp);
+                }
+            };
+            apply(&before, 1);
+            let rows: Vec<_> = old.read().live_rows().collect();
+            let order = contents(&old);
+            let compacted = Compacted::build(&meta(), View { generation: Arc::clone(&old), rows, sequence: 0 });
+            prop_assert_eq!(&contents(&compacted.fresh), &order, "compaction keeps the order of the rows");
+            apply(&during, 100);
+            let fresh = compacted.catch_up(&old);
+            prop_assert_eq!(sorted(contents(&fresh)), sorted(contents(&old)));
+            prop_assert_eq!(fresh.read().live_rows().map(|row| fresh.read().id(row)).collect::<Vec<_>>(),
+                old.read().live_rows().map(|row| old.read().id(row)).collect::<Vec<_>>());
+        }
+    }
 }
