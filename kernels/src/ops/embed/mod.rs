@@ -16,6 +16,8 @@ mod cpu;
 pub(crate) mod cuda;
 pub mod oracle;
 mod simd;
+#[cfg(test)]
+mod tests;
 
 /// An int8 embedding table with one scale a row, shared by every device.
 #[derive(Debug)]
