@@ -6,10 +6,17 @@ use futures::{Stream, StreamExt};
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{
-    Code, Request, Response, Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel,
+    Code, Request, Response, Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery,
+    metadata::MetadataValue, transport::Channel,
 };
 
-use crate::{Builder, Error, Result, codec::Shared, connect::Settings, error::Failure, timing::Timings};
+use crate::{
+    Builder, Error, Result,
+    codec::Shared,
+    connect::Settings,
+    error::Failure,
+    timing::{self, Timings},
+};
 
 /// A connection to one or several daemons. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
@@ -106,6 +113,9 @@ impl Client {
     {
         let mut request = Request::new(message);
         request.set_timeout(until.saturating_duration_since(Instant::now()));
+        if self.settings.timings {
+            request.metadata_mut().insert(timing::ASK, MetadataValue::from_static("1"));
+        }
         let mut grpc = self.ready().await?;
         grpc.unary(request, PathAndQuery::from_static(method.path), Shared::default()).await
     }

@@ -34,6 +34,7 @@ pub(crate) struct Settings {
     pub(crate) deadline: Duration,
     pub(crate) retry: RetryPolicy,
     pub(crate) max_message_bytes: usize,
+    pub(crate) timings: bool,
 }
 
 impl Builder {
@@ -46,6 +47,7 @@ impl Builder {
                 deadline: Duration::from_secs(60),
                 retry: RetryPolicy::default(),
                 max_message_bytes: 256 << 20,
+                timings: false,
             },
         }
     }
@@ -75,6 +77,13 @@ impl Builder {
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_message_bytes = bytes;
+        self
+    }
+
+    /// Whether to ask the daemon where each call spent its time.
+    #[must_use]
+    pub fn timings(mut self, wanted: bool) -> Self {
+        self.settings.timings = wanted;
         self
     }
 

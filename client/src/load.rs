@@ -58,6 +58,15 @@ impl<E> Report<E> {
         self.succeeded as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
+    /// Takes in what another loop measured at the same time.
+    pub fn merge(&mut self, other: Self) {
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.latencies.merge(&other.latencies);
+    }
+
     fn add(&mut self, outcome: (Duration, Result<(), E>)) {
         match outcome {
             (latency, Ok(())) => {
@@ -157,6 +166,17 @@ impl Histogram {
         self.longest = self.longest.max(latency);
     }
 
+    /// Adds all of another.
+    pub fn merge(&mut self, other: &Self) {
+        let buckets = self.counts.len().max(other.counts.len());
+        self.counts.resize(buckets, 0);
+        for (own, count) in self.counts.iter_mut().zip(&other.counts) {
+            *own += count;
+        }
+        self.total += other.total;
+        self.longest = self.longest.max(other.longest);
+    }
+
     /// The latency that this share of them does not exceed; zero when there are none.
     pub fn quantile(&self, share: f64) -> Duration {
         let mut left = share.clamp(0.0, 1.0) * self.total as f64;
@@ -205,7 +225,10 @@ mod tests {
     #[test]
     fn quantiles_of_a_known_distribution() {
         let mut histogram = Histogram::default();
-        (1..=1000).for_each(|n| histogram.record(Duration::from_micros(n)));
+        let mut upper_half = Histogram::default();
+        (1..=500).for_each(|n| histogram.record(Duration::from_micros(n)));
+        (501..=1000).for_each(|n| upper_half.record(Duration::from_micros(n)));
+        histogram.merge(&upper_half);
         for (share, micros) in [(0.5, 500.0), (0.9, 900.0), (0.99, 990.0), (1.0, 1000.0)] {
             let found = histogram.quantile(share).as_secs_f64() * 1e6;
             assert!((micros..=micros * 1.016).contains(&found), "p{share}: {found}");

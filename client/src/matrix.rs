@@ -140,6 +140,11 @@ impl<'a, T: Element> MatrixRef<'a, T> {
     pub fn new(data: &'a [T], dim: usize) -> Result<Self, ShapeError> {
         rows_of(data.len(), dim).map(|_| Self { dim, data })
     }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.data.len().checked_div(self.dim).unwrap_or_default()
+    }
 }
 
 impl<T: Element> fmt::Debug for Matrix<T> {
@@ -173,8 +178,7 @@ impl<T: Element> From<&Matrix<T>> for Tensor {
 
 impl<T: Element> From<MatrixRef<'_, T>> for Tensor {
     fn from(matrix: MatrixRef<'_, T>) -> Self {
-        let rows = matrix.data.len().checked_div(matrix.dim).unwrap_or_default();
-        tensor::<T>(rows, matrix.dim, Bytes::copy_from_slice(bytemuck::cast_slice(matrix.data)))
+        tensor::<T>(matrix.rows(), matrix.dim, Bytes::copy_from_slice(bytemuck::cast_slice(matrix.data)))
     }
 }
 

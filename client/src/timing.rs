@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
+/// The request's key that asks for them.
+pub(crate) const ASK: &str = "accelerd-timing";
+
 /// A stage of a call and how long it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
@@ -13,7 +16,7 @@ pub struct Stage {
     pub duration: Duration,
 }
 
-/// Stages in the daemon's order; empty where it sent none.
+/// Stages in the daemon's order; empty where [`Builder::timings`](crate::Builder::timings) did not ask.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timings(pub Vec<Stage>);
 

@@ -18,7 +18,7 @@ const QUICK: RetryPolicy =
 
 async fn connected(fake: &Fake) -> Client {
     let url = format!("http://{}", fake.listen().await);
-    Builder::new(url).retry(QUICK).connect().await.expect("the fake listens")
+    Builder::new(url).retry(QUICK).timings(true).connect().await.expect("the fake listens")
 }
 
 fn text_collection() -> CollectionOptions {

@@ -340,6 +340,7 @@ impl similarity::SimilarityService for Fake {
 
     async fn search(&self, request: Request<proto::SearchRequest>) -> Answer<proto::SearchResponse> {
         self.enter("Search").await?;
+        let timed = request.metadata().get("accelerd-timing").is_some();
         let request = request.into_inner();
         let queries = match request.query.clone() {
             Some(Query::Texts(texts)) => texts.values.iter().map(|t| toy_vector(t)).collect(),
@@ -350,7 +351,9 @@ impl similarity::SimilarityService for Fake {
         let collection = state.collections.get(&request.collection).ok_or_else(missing)?;
         let results = queries.iter().map(|q| proto::SearchResult { hits: toy_hits(collection, q, &request) }).collect();
         let mut response = Response::new(proto::SearchResponse { results, exact: true });
-        response.metadata_mut().insert("server-timing", "queue;dur=0.25,execute;dur=1.5".parse().expect("ASCII"));
+        if timed {
+            response.metadata_mut().insert("server-timing", "queue;dur=0.25,execute;dur=1.5".parse().expect("ASCII"));
+        }
         Ok(response)
     }
 

@@ -1,0 +1,398 @@
+//! Closed loops against a daemon: throughput, latencies, and how well requests of different callers shared batches.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use accelerd_client::{
+    Client, Collection, CollectionOptions, Error, Matrix, SearchOptions, SimilarOptions,
+    load::{self, Shape, Until},
+    proto::GetStatsResponse,
+};
+use clap::{Args, Subcommand};
+use futures::{TryStreamExt, future::BoxFuture, stream::FuturesUnordered};
+use rand::Rng;
+use serde::Serialize;
+
+use crate::{
+    args::duration,
+    error::{CliError, Result},
+    human,
+    page::{Page, Paint, Table},
+    screen::{Report, SPINNER, Screen},
+};
+
+/// Hits and rows asked for.
+const K: u32 = 10;
+/// Rows of one upsert while a collection is filled.
+const ROWS_AN_UPSERT: usize = 4096;
+/// Different inputs that calls take turns with.
+const INPUTS: u64 = 64;
+/// Calls before the clock starts, so that connections, pools and caches are warm.
+const WARM_UP_CALLS: u64 = 64;
+
+/// Measure throughput, latency and batching.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Embed short texts.
+    Embed(EmbedBench),
+    /// Search a collection: an own one of random vectors, or one that exists.
+    Search(SearchBench),
+    /// Compare with an inline corpus, which travels with each call.
+    Similar(SimilarBench),
+}
+
+#[derive(Debug, Args)]
+struct Load {
+    /// Calls in flight; several levels are measured one after the other.
+    #[arg(long, value_delimiter = ',', default_value = "1,32,100", value_name = "N,...")]
+    concurrency: Vec<NonZeroUsize>,
+    /// How long to measure each level.
+    #[arg(long, value_parser = duration, default_value = "3s", value_name = "TIME", conflicts_with = "requests")]
+    duration: Duration,
+    /// Calls of each level, instead of a time.
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Texts or query rows of a call.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch: u32,
+}
+
+#[derive(Debug, Args)]
+struct EmbedBench {
+    #[command(flatten)]
+    load: Load,
+    /// Name or alias of a loaded model.
+    #[arg(long, default_value = "builtin")]
+    model: String,
+    /// Words of a text.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    words: usize,
+}
+
+#[derive(Debug, Args)]
+struct SearchBench {
+    #[command(flatten)]
+    load: Load,
+    /// A collection that exists; texts are searched where it has a model.
+    #[arg(long, short, conflicts_with_all = ["rows", "dim"])]
+    collection: Option<String>,
+    #[command(flatten)]
+    corpus: Corpus,
+}
+
+#[derive(Debug, Args)]
+struct SimilarBench {
+    #[command(flatten)]
+    load: Load,
+    #[command(flatten)]
+    corpus: Corpus,
+}
+
+#[derive(Debug, Args)]
+struct Corpus {
+    /// Rows of the random corpus.
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rows: u32,
+    /// Its dimensions.
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    dim: u32,
+}
+
+#[derive(Serialize)]
+struct Results {
+    bench: &'static str,
+    input: String,
+    items_per_call: u32,
+    levels: Vec<Level>,
+}
+
+#[derive(Serialize)]
+struct Level {
+    concurrency: usize,
+    calls: u64,
+    failed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_error: Option<String>,
+    seconds: f64,
+    calls_per_second: f64,
+    items_per_second: f64,
+    p50_ms: f64,
+    p90_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+    lane: String,
+    calls_per_batch: f64,
+}
+
+impl Report for Results {
+    fn render(&self, page: &mut Page) {
+        page.title(format!("{}: {}", self.bench, self.input));
+        let heads = ["in flight", "calls/s", "items/s", "p50", "p90", "p99", "max", "calls/batch", "failed"];
+        let mut table = Table::new(heads);
+        let ms = |ms: f64| human::time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
+        for level in &self.levels {
+            let failed = if level.failed > 0 { Paint::Bad } else { Paint::Dim };
+            table.row([
+                level.concurrency.to_string(),
+                page.paint(Paint::Figure, human::rate(level.calls_per_second)),
+                human::rate(level.items_per_second),
+                ms(level.p50_ms),
+                ms(level.p90_ms),
+                ms(level.p99_ms),
+                ms(level.max_ms),
+                format!("{:.1}", level.calls_per_batch),
+                page.paint(failed, human::count(level.failed)),
+            ]);
+        }
+        page.table(&table);
+        if let Some(error) = self.levels.iter().find_map(|level| level.first_error.as_ref()) {
+            page.line(format!("  {} {error}", page.paint(Paint::Bad, "first failure:")));
+        }
+    }
+}
+
+/// One call, by its number.
+type Call = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
+
+/// Measures and shows.
+pub async fn run(args: BenchArgs, client: &Client, screen: &Screen) -> Result {
+    match args.what {
+        What::Embed(bench) => {
+            let input = format!("{} of {} words", human::plural(bench.load.batch.into(), "text"), bench.words);
+            measure("embed", input, &bench.load, embed_call(&bench, client), client, screen).await
+        }
+        What::Search(bench) => match &bench.collection {
+            Some(name) => {
+                let collection = client.collection(name);
+                let (input, call) = search_call(&bench, &collection).await?;
+                measure("search", input, &bench.load, call, client, screen).await
+            }
+            None => search_own(&bench, client, screen).await,
+        },
+        What::Similar(bench) => {
+            let Corpus { rows, dim } = bench.corpus;
+            let corpus = random(rows, dim)?;
+            let queries = random(bench.load.batch, dim)?;
+            let options = SimilarOptions::cosine(K.min(rows));
+            let client_of_calls = client.clone();
+            let call: Call = Arc::new(move |_| {
+                let (client, queries, corpus) = (client_of_calls.clone(), queries.clone(), corpus.clone());
+                let options = options.clone();
+                Box::pin(async move { client.find_similar(queries, corpus, &options).await.map(|_| ()) })
+            });
+            let input = format!("{} against {} inline x {dim}", bench.load.batch, human::count(rows.into()));
+            measure("similar", input, &bench.load, call, client, screen).await
+        }
+    }
+}
+
+/// Fills a collection with random vectors, measures, and drops it whatever happened.
+async fn search_own(bench: &SearchBench, client: &Client, screen: &Screen) -> Result {
+    let Corpus { rows, dim } = bench.corpus;
+    let collection = client.collection(format!("accelctl-bench-{:08x}", rand::random::<u32>()));
+    collection.create(&CollectionOptions { dimensions: dim, ..Default::default() }).await?;
+    let measured = async {
+        fill(&collection, rows, dim).await?;
+        let (input, call) = search_call(bench, &collection).await?;
+        measure("search", input, &bench.load, call, client, screen).await
+    };
+    let outcome = tokio::select! {
+        outcome = measured => outcome,
+        _ = tokio::signal::ctrl_c() => Err(CliError::Partial("interrupted".into())),
+    };
+    let dropped = collection.delete().await;
+    outcome.and(dropped.map_err(Into::into))
+}
+
+async fn fill(collection: &Collection, rows: u32, dim: u32) -> Result {
+    let rows = random(rows, dim)?;
+    for (at, part) in rows.as_slice().chunks(ROWS_AN_UPSERT * rows.dim()).enumerate() {
+        let part = accelerd_client::MatrixRef::new(part, rows.dim()).map_err(Error::from)?;
+        let first = (at * ROWS_AN_UPSERT) as u64;
+        collection.upsert_vectors(first..first + part.rows() as u64, part, vec![]).await?;
+    }
+    Ok(())
+}
+
+fn embed_call(bench: &EmbedBench, client: &Client) -> Call {
+    let options = accelerd_client::EmbedOptions { model: bench.model.clone(), ..Default::default() };
+    let inputs = texts(bench.load.batch, bench.words);
+    let client = client.clone();
+    Arc::new(move |number| {
+        let (client, texts, options) = (client.clone(), pick(&inputs, number), options.clone());
+        Box::pin(async move { client.embed_with(texts, &options).await.map(|_| ()) })
+    })
+}
+
+async fn search_call(bench: &SearchBench, collection: &Collection) -> Result<(String, Call)> {
+    let described = collection.get().await?;
+    let points = human::count(described.point_count);
+    let options = SearchOptions { no_payload: true, ..SearchOptions::limit(K) };
+    let batch = bench.load.batch;
+    let owned = collection.clone();
+    if described.model.is_empty() {
+        let queries = random(batch, described.dimensions)?;
+        let call: Call = Arc::new(move |_| {
+            let (collection, queries, options) = (owned.clone(), queries.clone(), options.clone());
+            Box::pin(async move { collection.search_vectors(queries, &options).await.map(|_| ()) })
+        });
+        return Ok((format!("{batch} vector(s) against {points} points x {}", described.dimensions), call));
+    }
+    let inputs = texts(batch, 6);
+    let call: Call = Arc::new(move |number| {
+        let (collection, texts, options) = (owned.clone(), pick(&inputs, number), options.clone());
+        Box::pin(async move { collection.search_text(texts, &options).await.map(|_| ()) })
+    });
+    Ok((format!("{batch} text(s) against {points} points"), call))
+}
+
+/// Random rows between -1 and 1.
+fn random(rows: u32, dim: u32) -> Result<Matrix> {
+    let count = (rows as usize).saturating_mul(dim as usize);
+    let mut random = rand::rng();
+    let numbers = (0..count).map(|_| random.random_range(-1.0..1.0)).collect();
+    Ok(Matrix::new(numbers, dim as usize).map_err(Error::from)?)
+}
+
+/// Texts that look like code, different for each of some calls.
+fn texts(batch: u32, words: usize) -> Vec<Vec<String>> {
+    const WORDS: [&str; 24] = [
+        "parse", "socket", "def", "return", "buffer", "self", "open", "json", "index", "value", "thread", "import",
+        "read", "config", "error", "path", "async", "token", "matrix", "list", "write", "query", "hash", "time",
+    ];
+    let mut random = rand::rng();
+    let mut text = || (0..words).map(|_| WORDS[random.random_range(0..WORDS.len())]).collect::<Vec<_>>().join(" ");
+    (0..INPUTS).map(|_| (0..batch).map(|_| text()).collect()).collect()
+}
+
+fn pick(inputs: &[Vec<String>], number: u64) -> Vec<String> {
+    let at = usize::try_from(number % INPUTS).unwrap_or_default();
+    inputs.get(at).cloned().unwrap_or_default()
+}
+
+async fn measure(
+    bench: &'static str,
+    input: String,
+    load: &Load,
+    call: Call,
+    client: &Client,
+    screen: &Screen,
+) -> Result {
+    let spinner = screen.bar(0, SPINNER, bench);
+    let mut levels = vec![];
+    for concurrency in load.concurrency.iter().map(|c| c.get()) {
+        spinner.set_message(format!("{concurrency} in flight"));
+        let warm_up = Until::Requests(WARM_UP_CALLS.max(concurrency as u64));
+        spread(concurrency, warm_up, &call).await?;
+        let until = load.requests.map_or(Until::Elapsed(load.duration), Until::Requests);
+        let before = client.stats().await?;
+        let report = spread(concurrency, until, &call).await?;
+        let after = client.stats().await?;
+        levels.push(level(concurrency, load.batch, &report, &before, &after));
+    }
+    spinner.finish_and_clear();
+    let failed: u64 = levels.iter().map(|level| level.failed).sum();
+    screen.show(&Results { bench, input, items_per_call: load.batch, levels })?;
+    if failed > 0 { Err(CliError::Partial(format!("{} failed", human::plural(failed, "call")))) } else { Ok(()) }
+}
+
+/// One loop a core, so that the caller is not the bottleneck.
+async fn spread(concurrency: usize, until: Until, call: &Call) -> Result<load::Report<Error>> {
+    let loops = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(concurrency);
+    let share = |total: usize, at: usize| total / loops + usize::from(at < total % loops);
+    let running: FuturesUnordered<_> = (0..loops)
+        .map(|at| {
+            let call = call.clone();
+            let until = match until {
+                Until::Requests(total) => {
+                    Until::Requests(share(usize::try_from(total).unwrap_or(usize::MAX), at) as u64)
+                }
+                Until::Elapsed(time) => Until::Elapsed(time),
+            };
+            let shape = Shape::Closed { concurrency: share(concurrency, at) };
+            tokio::spawn(async move { load::run(shape, until, |number| call(number)).await })
+        })
+        .collect();
+    let reports = running.try_collect::<Vec<_>>().await;
+    let reports = reports.map_err(|error| CliError::Partial(format!("a loop failed: {error}")))?;
+    let merged = reports.into_iter().reduce(|mut sum, report| {
+        sum.merge(report);
+        sum
+    });
+    merged.ok_or_else(|| CliError::Usage("--concurrency names no level".into()))
+}
+
+fn level(
+    concurrency: usize,
+    items: u32,
+    report: &load::Report<Error>,
+    before: &GetStatsResponse,
+    after: &GetStatsResponse,
+) -> Level {
+    let ms = |share: f64| report.latencies.quantile(share).as_secs_f64() * 1e3;
+    let (lane, calls_per_batch) = busiest(before, after);
+    Level {
+        concurrency,
+        calls: report.succeeded,
+        failed: report.failed,
+        first_error: report.first_error.as_ref().map(ToString::to_string),
+        seconds: report.elapsed.as_secs_f64(),
+        calls_per_second: report.rate(),
+        items_per_second: report.rate() * f64::from(items),
+        p50_ms: ms(0.5),
+        p90_ms: ms(0.9),
+        p99_ms: ms(0.99),
+        max_ms: report.latencies.max().as_secs_f64() * 1e3,
+        lane,
+        calls_per_batch,
+    }
+}
+
+/// The lane that launched most requests between two samples, and how many a batch.
+fn busiest(before: &GetStatsResponse, after: &GetStatsResponse) -> (String, f64) {
+    let difference = |lane: &accelerd_client::proto::LaneStats| {
+        let old = before.lanes.iter().find(|old| old.name == lane.name).cloned().unwrap_or_default();
+        (lane.request_count.saturating_sub(old.request_count), lane.batch_count.saturating_sub(old.batch_count))
+    };
+    let lanes = after.lanes.iter().map(|lane| (difference(lane), lane));
+    lanes.max_by_key(|((requests, _), _)| *requests).map_or((String::new(), 0.0), |((requests, batches), lane)| {
+        (lane.name.clone(), requests as f64 / batches.max(1) as f64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_client::proto::LaneStats;
+
+    use super::*;
+
+    #[test]
+    fn batching_is_of_the_lane_that_did_the_work_in_between() {
+        let sample = |embed: (u64, u64), search: (u64, u64)| {
+            let lane = |name: &str, (request_count, batch_count): (u64, u64)| LaneStats {
+                name: name.into(),
+                request_count,
+                batch_count,
+                ..Default::default()
+            };
+            GetStatsResponse { lanes: vec![lane("embed", embed), lane("search", search)], ..Default::default() }
+        };
+        let (lane, calls) = busiest(&sample((1000, 10), (0, 0)), &sample((1010, 20), (90, 30)));
+        assert!(lane == "search" && (calls - 3.0).abs() < 1e-9, "{lane}: {calls}");
+        assert_eq!(busiest(&GetStatsResponse::default(), &GetStatsResponse::default()).0, "");
+    }
+
+    #[tokio::test]
+    async fn calls_and_concurrency_are_spread_without_loss() {
+        let call: Call = Arc::new(|_| Box::pin(async { Ok(()) }));
+        for concurrency in [1, 3, 7] {
+            let report = spread(concurrency, Until::Requests(101), &call).await.unwrap();
+            assert_eq!((report.succeeded, report.failed), (101, 0));
+        }
+    }
+}

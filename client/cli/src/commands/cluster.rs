@@ -1,0 +1,190 @@
+//! k-means over a .npy file or a collection: how large the clusters are, and which members are nearest to their centre.
+
+use std::{collections::HashMap, path::PathBuf, time::Instant};
+
+use accelerd_client::{Client, ClusterOptions, Clusters, Id, Ids, Matrix, Payload, SearchOptions, Value};
+use clap::Args;
+use serde::Serialize;
+
+use crate::{
+    error::{CliError, Result},
+    human, npy,
+    page::{Page, Paint},
+    screen::{Report, Screen},
+};
+
+/// Nearest points looked through for members, for each one shown: a few may belong to a neighbouring cluster.
+const CANDIDATES: u32 = 4;
+/// Most hits that one search may return.
+const MAX_HITS: u32 = 16_384;
+
+/// Cluster vectors by k-means and show each cluster's size and most central members.
+#[derive(Debug, Args)]
+pub struct ClusterArgs {
+    /// A .npy file of vectors.
+    #[arg(required_unless_present = "collection", conflicts_with = "collection")]
+    file: Option<PathBuf>,
+    /// Cluster all points of a collection.
+    #[arg(long, short)]
+    collection: Option<String>,
+    /// Clusters to make.
+    #[arg(short = 'k', long = "clusters", default_value_t = 8, value_name = "N")]
+    cluster_count: u32,
+    /// Members to show of each cluster.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    top: usize,
+    /// Iterations at most; 0 means the daemon's default.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    iterations: u32,
+    /// Starts to try; the best is kept.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    starts: u32,
+    /// Compare by angle: normalise rows and centres.
+    #[arg(long)]
+    spherical: bool,
+    /// Seed of the starts.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Write the centres to a .npy file.
+    #[arg(long, value_name = "FILE.npy")]
+    centers: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Results {
+    rows: usize,
+    inertia: f64,
+    iterations: u32,
+    converged: bool,
+    seconds: f64,
+    clusters: Vec<Cluster>,
+}
+
+/// The largest first.
+#[derive(Serialize)]
+struct Cluster {
+    number: usize,
+    size: usize,
+    members: Vec<String>,
+}
+
+impl Report for Results {
+    fn render(&self, page: &mut Page) {
+        let how = if self.converged { "converged" } else { "stopped" };
+        let (rows, iterations) =
+            (human::plural(self.rows as u64, "row"), human::plural(self.iterations.into(), "iteration"));
+        page.line(format!("{rows}, {how} after {iterations} in {:.2} s, inertia {:.6}", self.seconds, self.inertia));
+        let largest = self.clusters.first().map_or(1, |cluster| cluster.size).max(1);
+        for cluster in &self.clusters {
+            let share = cluster.size as f64 / self.rows.max(1) as f64;
+            let bar = page.paint(Paint::Name, "▇".repeat((cluster.size * 24).div_ceil(largest)));
+            let name = page.paint(Paint::Title, format!("cluster {}", cluster.number));
+            page.line(format!("{name}  {} ({:.1}%)  {bar}", human::count(cluster.size as u64), share * 100.0));
+            for member in &cluster.members {
+                page.line(format!("    {member}"));
+            }
+        }
+    }
+}
+
+/// Clusters and shows.
+pub async fn run(args: ClusterArgs, client: &Client, screen: &Screen) -> Result {
+    let start = Instant::now();
+    let options = ClusterOptions {
+        cluster_count: args.cluster_count,
+        max_iterations: args.iterations,
+        tolerance: None,
+        start_count: args.starts,
+        spherical: args.spherical,
+        seed: args.seed,
+    };
+    let (clusters, mut members) = match (&args.file, &args.collection) {
+        (Some(file), _) => {
+            let vectors = npy::read(file)?;
+            let clusters = client.cluster(&vectors, &options).await?;
+            let members = central_rows(&vectors, &clusters, args.top);
+            (clusters, members)
+        }
+        (None, Some(name)) => {
+            let clusters = client.cluster_collection(name, &options).await?;
+            let members = central_points(client, name, &clusters, args.top).await?;
+            (clusters, members)
+        }
+        (None, None) => return Err(CliError::Usage("name a .npy file or a --collection".into())),
+    };
+    if let Some(path) = &args.centers {
+        npy::write(path, &clusters.centers)?;
+    }
+    let sizes = sizes(&clusters);
+    members.resize(sizes.len(), vec![]);
+    let mut shown: Vec<_> = (0..)
+        .zip(sizes.into_iter().zip(members))
+        .map(|(number, (size, members))| Cluster { number, size, members })
+        .collect();
+    shown.sort_by_key(|cluster| std::cmp::Reverse(cluster.size));
+    screen.show(&Results {
+        rows: clusters.assignments.rows(),
+        inertia: clusters.inertia,
+        iterations: clusters.iteration_count,
+        converged: clusters.converged,
+        seconds: start.elapsed().as_secs_f64(),
+        clusters: shown,
+    })
+}
+
+fn sizes(clusters: &Clusters) -> Vec<usize> {
+    let mut sizes = vec![0; clusters.centers.rows()];
+    for cluster in clusters.assignments.as_slice() {
+        if let Some(size) = usize::try_from(*cluster).ok().and_then(|cluster| sizes.get_mut(cluster)) {
+            *size += 1;
+        }
+    }
+    sizes
+}
+
+/// The rows nearest to the centre of each cluster.
+fn central_rows(vectors: &Matrix, clusters: &Clusters, top: usize) -> Vec<Vec<String>> {
+    let mut members = vec![vec![]; clusters.centers.rows()];
+    for (row, (vector, cluster)) in vectors.iter().zip(clusters.assignments.as_slice()).enumerate() {
+        let Ok(cluster) = usize::try_from(*cluster) else { continue };
+        if let (Some(center), Some(members)) = (clusters.centers.row(cluster), members.get_mut(cluster)) {
+            let distance: f32 = vector.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum();
+            members.push((distance, row));
+        }
+    }
+    let name = |mut members: Vec<(f32, usize)>| {
+        members.sort_by(|a, b| a.0.total_cmp(&b.0));
+        members
+            .into_iter()
+            .take(top)
+            .map(|(distance, row)| format!("row {row} (distance {:.4})", distance.sqrt()))
+            .collect()
+    };
+    members.into_iter().map(name).collect()
+}
+
+/// The points nearest to the centre of each cluster, by the collection's own metric.
+async fn central_points(client: &Client, name: &str, clusters: &Clusters, top: usize) -> Result<Vec<Vec<String>>> {
+    let (Some(ids), true) = (&clusters.ids, top > 0) else { return Ok(vec![]) };
+    let cluster_of = clusters_by_id(ids, clusters.assignments.as_slice());
+    let limit = u32::try_from(top).unwrap_or(MAX_HITS).saturating_mul(CANDIDATES).min(MAX_HITS);
+    let found = client.collection(name).search_vectors(&clusters.centers, &SearchOptions::limit(limit)).await?;
+    let members = (0..).zip(found.results).map(|(cluster, hits)| {
+        let own = hits.into_iter().filter(|hit| cluster_of.get(&hit.id) == Some(&cluster));
+        own.take(top).map(|hit| describe(&hit.id, &hit.payload)).collect()
+    });
+    Ok(members.collect())
+}
+
+fn clusters_by_id(ids: &Ids, assignments: &[i32]) -> HashMap<Id, i32> {
+    assignments.iter().enumerate().filter_map(|(at, cluster)| Some((ids.get(at)?, *cluster))).collect()
+}
+
+fn describe(id: &Id, payload: &Payload) -> String {
+    let line = |field: &str| payload.get(field).and_then(Value::as_int);
+    match (payload.get("path").and_then(Value::as_str), line("start_line"), line("end_line")) {
+        (Some(path), Some(start), Some(end)) => format!("{path}:{start}-{end}"),
+        (Some(path), ..) => path.to_owned(),
+        (None, ..) => id.to_string(),
+    }
+}

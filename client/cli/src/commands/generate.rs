@@ -1,0 +1,41 @@
+//! Shell completions and man pages, made from the command line itself.
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::{
+    args::Cli,
+    error::{CliError, Result},
+    screen::{self, Screen},
+};
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Write man pages.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The folder to write them to; made if need be.
+    folder: PathBuf,
+}
+
+/// Prints completions.
+pub fn completions(args: &CompletionsArgs) -> Result {
+    let mut script = vec![];
+    clap_complete::generate(args.shell, &mut Cli::command(), "accelctl", &mut script);
+    screen::write(&script)
+}
+
+/// Writes a page for the program and one for each command.
+pub fn man(args: &ManArgs, screen: &Screen) -> Result {
+    fs::create_dir_all(&args.folder).map_err(CliError::file(&args.folder))?;
+    clap_mangen::generate_to(Cli::command(), &args.folder).map_err(CliError::file(&args.folder))?;
+    screen.note(format!("wrote man pages to {}", args.folder.display()));
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Which files there are.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use ignore::{DirEntry, WalkBuilder, overrides::OverrideBuilder};
+
+use crate::error::{CliError, Result};
+
+/// A folder or file to index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// What its files' paths start with: its place on this machine, or the name it was given.
+    pub name: String,
+    /// Where it is.
+    root: PathBuf,
+}
+
+/// A file to index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its tree's name.
+    pub tree: String,
+    /// Its name in the collection: the tree's name and the path below it.
+    pub path: String,
+    /// The path below the tree, or the file's name where the tree is the file.
+    pub below: String,
+    /// Where it is.
+    pub disk: PathBuf,
+    /// Its size when it was found.
+    pub size: u64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Walked {
+    pub trees: Vec<Tree>,
+    /// By path within each tree, none twice.
+    pub files: Vec<File>,
+    /// Files above the size limit.
+    pub large: u64,
+    /// Entries that could not be read.
+    pub unreadable: u64,
+    /// What to tell about them.
+    pub problems: Vec<String>,
+    /// Whether everything could be looked at.
+    pub complete: bool,
+}
+
+/// The trees that some paths mean.
+pub fn trees(paths: &[PathBuf], name: Option<&str>) -> Result<Vec<Tree>> {
+    if name.is_some() && paths.len() != 1 {
+        return Err(CliError::Usage("--name is for one path".into()));
+    }
+    paths
+        .iter()
+        .map(|path| {
+            let root = fs::canonicalize(path).map_err(CliError::file(path))?;
+            let place = root.to_str().ok_or_else(|| CliError::Usage(format!("{} is not UTF-8", root.display())))?;
+            let name = name.unwrap_or(place).trim_end_matches('/').to_owned();
+            Ok(Tree { name, root })
+        })
+        .collect()
+}
+
+/// Lists the files of some trees: hidden ones, ignored ones, excluded ones and symlinks left out.
+pub fn walk(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Walked> {
+    let mut walked = Walked { complete: true, ..Default::default() };
+    let mut seen = HashSet::new();
+    for tree in &trees {
+        let mut overrides = OverrideBuilder::new(&tree.root);
+        for glob in exclude {
+            overrides
+                .add(&format!("!{glob}"))
+                .map_err(|error| CliError::Usage(format!("--exclude {glob}: {error}")))?;
+        }
+        let overrides = overrides.build().map_err(|error| CliError::Usage(error.to_string()))?;
+        let entries =
+            WalkBuilder::new(&tree.root).require_git(false).overrides(overrides).sort_by_file_path(Path::cmp).build();
+        for entry in entries {
+            match entry.map_err(|error| error.to_string()).and_then(|entry| file(tree, &entry)) {
+                Ok(Some(file)) if file.size > max_size => walked.large += 1,
+                Ok(Some(file)) if seen.insert(file.path.clone()) => walked.files.push(file),
+                Ok(_) => {}
+                Err(problem) => {
+                    walked.unreadable += 1;
+                    walked.complete = false;
+                    walked.problems.push(problem);
+                }
+            }
+        }
+    }
+    walked.trees = trees;
+    Ok(walked)
+}
+
+fn file(tree: &Tree, entry: &DirEntry) -> Result<Option<File>, String> {
+    if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+        return Ok(None);
+    }
+    let disk = entry.path().to_owned();
+    let below = disk.strip_prefix(&tree.root).unwrap_or(&disk);
+    let below = below.to_str().ok_or_else(|| format!("{}: its name is not UTF-8", disk.display()))?.to_owned();
+    let size = entry.metadata().map_err(|error| error.to_string())?.len();
+    let name = || disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (path, below) =
+        if below.is_empty() { (tree.name.clone(), name()) } else { (format!("{}/{below}", tree.name), below) };
+    Ok(Some(File { tree: tree.name.clone(), path, below, disk, size }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn names(folder: &Path, exclude: &[&str]) -> Vec<String> {
+        let trees = trees(&[folder.to_owned()], Some("t")).unwrap();
+        let exclude: Vec<_> = exclude.iter().map(|e| (*e).to_owned()).collect();
+        let walked = walk(trees, &exclude, 100).unwrap();
+        walked.files.into_iter().map(|file| file.path).collect()
+    }
+
+    #[test]
+    fn ignored_hidden_excluded_and_large_files_are_left_out() {
+        let large = "x".repeat(101);
+        let folder = folder(&[
+            (".gitignore", "build/\n"),
+            ("build/out.c", "x"),
+            (".secret/key", "x"),
+            ("src/a.py", "x"),
+            ("src/b_test.py", "x"),
+            ("src/large.py", &large),
+        ]);
+        assert_eq!(names(folder.path(), &[]), ["t/src/a.py", "t/src/b_test.py"]);
+        assert_eq!(names(folder.path(), &["*_test.py"]), ["t/src/a.py"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn symlinks_are_not_followed() {
+        let folder = folder(&[("a.py", "x")]);
+        std::os::unix::fs::symlink(folder.path().join("a.py"), folder.path().join("b.py")).unwrap();
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("loop")).unwrap();
+        assert_eq!(names(folder.path(), &[]), ["t/a.py"]);
+    }
+
+    #[test]
+    fn a_file_may_be_its_own_tree_and_is_listed_once() {
+        let folder = folder(&[("src/a.py", "x")]);
+        let paths = [folder.path().to_owned(), folder.path().join("src/a.py")];
+        let walked = walk(trees(&paths, None).unwrap(), &[], 100).unwrap();
+        assert_eq!(walked.files.len(), 1);
+        let alone = walk(trees(&paths[1..], None).unwrap(), &[], 100).unwrap();
+        assert_eq!((&alone.files[0].path, alone.files[0].below.as_str()), (&walked.files[0].path, "a.py"));
+    }
+
+    #[test]
+    fn bad_arguments_are_refused() {
+        let folder = folder(&[]);
+        assert!(trees(&[folder.path().join("nowhere")], None).is_err());
+        assert!(trees(&[folder.path().to_owned(), folder.path().to_owned()], Some("t")).is_err());
+        assert!(walk(trees(&[folder.path().to_owned()], None).unwrap(), &["a[".to_owned()], 1).is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! One file or folder a command: its arguments, its work, its report.
+
+pub mod bench;
+pub mod cluster;
+pub mod collections;
+pub mod embed;
+pub mod generate;
+pub mod health;
+pub mod index;
+pub mod models;
+pub mod search;
+pub mod similar;
+pub mod stats;
+
+use std::collections::BTreeMap;
+
+use accelerd_client::{Client, Timings};
+
+use crate::{
+    args::{Command, Global},
+    error::Result,
+    screen::Screen,
+};
+
+/// Runs a command.
+pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
+    match command {
+        Command::Index(args) => index::run(args, &connect(global, false).await?, screen).await,
+        Command::Search(args) => {
+            let client = connect(global, args.timing()).await?;
+            search::run(args, &client, screen).await
+        }
+        Command::Embed(args) => embed::run(args, &connect(global, false).await?, screen).await,
+        Command::Similar(args) => similar::run(args, &connect(global, false).await?, screen).await,
+        Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, screen).await,
+        Command::Stats(args) => stats::run(&args, &connect(global, false).await?, screen).await,
+        Command::Bench(args) => bench::run(args, &connect(global, false).await?, screen).await,
+        Command::Models => models::run(&connect(global, false).await?, screen).await,
+        Command::Collections(args) => collections::run(args, &connect(global, false).await?, screen).await,
+        Command::Health(args) => health::run(&args, global, screen).await,
+        Command::Completions(args) => generate::completions(&args),
+        Command::Man(args) => generate::man(&args, screen),
+    }
+}
+
+async fn connect(global: &Global, timings: bool) -> Result<Client> {
+    Ok(Client::builder(&global.server).deadline(global.timeout).timings(timings).connect().await?)
+}
+
+/// Stages of a call in milliseconds, for JSON.
+fn milliseconds(timings: &Timings) -> BTreeMap<String, f64> {
+    timings.0.iter().map(|stage| (stage.name.clone(), stage.duration.as_secs_f64() * 1e3)).collect()
+}

@@ -1,0 +1,215 @@
+//! Finds indexed chunks by meaning and shows them where they stand on disk.
+
+mod paths;
+mod snippet;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use accelerd_client::{Client, Collection, Filter, Found, Hit, SearchOptions, Value};
+use clap::Args;
+use serde::Serialize;
+
+use self::{
+    paths::{PathFilter, shortest},
+    snippet::{Snippet, Words},
+};
+use super::milliseconds;
+use crate::{
+    error::Result,
+    human, language,
+    page::{Page, Paint},
+    screen::{Report, Screen},
+};
+
+/// Most hits that one search may return.
+const MAX_HITS: u32 = 16_384;
+
+/// Search an indexed collection by meaning.
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// What to look for, in words or code; several queries are one call.
+    #[arg(required = true, value_name = "QUERY")]
+    queries: Vec<String>,
+    /// The collection.
+    #[arg(long, short)]
+    collection: String,
+    /// Hits a query.
+    #[arg(short, long = "limit", default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    k: u32,
+    /// Only files below this path, or with these path components in a row, or that match this glob.
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Only files of this language: `py` or `python`.
+    #[arg(long, value_name = "LANGUAGE")]
+    language: Option<String>,
+    /// Leave out hits with a lower score.
+    #[arg(long, value_name = "SCORE")]
+    min_score: Option<f32>,
+    /// Lines of each hit to show; 0 shows none.
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    context: usize,
+    /// Where files indexed with --name are on this machine.
+    #[arg(long, default_value = ".", value_name = "FOLDER")]
+    root: PathBuf,
+    /// Show where the daemon spent the time.
+    #[arg(long)]
+    timing: bool,
+}
+
+impl SearchArgs {
+    /// Whether the daemon should say where it spent the time.
+    pub fn timing(&self) -> bool {
+        self.timing
+    }
+}
+
+#[derive(Serialize)]
+struct Results {
+    collection: String,
+    exact: bool,
+    seconds: f64,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    timings_ms: BTreeMap<String, f64>,
+    queries: Vec<Answer>,
+    #[serde(skip)]
+    timing: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    query: String,
+    hits: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    rank: usize,
+    score: f32,
+    id: String,
+    path: Option<String>,
+    start_line: Option<i64>,
+    end_line: Option<i64>,
+    language: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snippet: Option<Snippet>,
+}
+
+impl Report for Results {
+    fn render(&self, page: &mut Page) {
+        for (at, answer) in self.queries.iter().enumerate() {
+            if at > 0 {
+                page.gap();
+            }
+            page.title(&answer.query);
+            if answer.hits.is_empty() {
+                page.line(page.paint(Paint::Dim, "  nothing found"));
+            }
+            let words = Words::of(&answer.query);
+            answer.hits.iter().for_each(|hit| hit.render(page, &words));
+        }
+        if self.timing {
+            let stages = self.timings_ms.iter().map(|(name, ms)| (name.as_str(), human::time(millis(*ms))));
+            page.gap();
+            page.facts(stages.chain([("round trip", human::time(millis(self.seconds * 1e3)))]));
+        }
+    }
+}
+
+fn millis(ms: f64) -> Duration {
+    Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
+}
+
+impl Shown {
+    fn render(&self, page: &mut Page, words: &Words) {
+        let score = page.paint(Paint::Figure, format!("{:.3}", self.score));
+        let lines = match (self.start_line, self.end_line) {
+            (Some(start), Some(end)) => format!(":{start}-{end}"),
+            _ => String::new(),
+        };
+        let name = self
+            .path
+            .as_deref()
+            .map_or_else(|| self.id.clone(), |path| shortest(path, page.width().saturating_sub(30)));
+        let language = self.language.as_deref().unwrap_or_default();
+        let (name, lines) = (page.paint(Paint::Name, name), page.paint(Paint::Dim, lines));
+        page.line(format!("{:>3}  {score}  {name}{lines}  {}", self.rank, page.paint(Paint::Dim, language)));
+        for (number, line) in self.snippet.iter().flat_map(Snippet::numbered) {
+            let line = words.mark(line, |word| page.paint(Paint::Warn, word));
+            page.line(format!("     {} {line}", page.paint(Paint::Dim, format!("{number:>5} │"))));
+        }
+    }
+}
+
+/// Searches and shows.
+pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
+    let start = Instant::now();
+    let collection = client.collection(&args.collection);
+    let wanted = args.path.as_deref().map(PathFilter::new).transpose()?;
+    let found = find(&collection, &args, wanted.as_ref()).await?;
+    let seconds = start.elapsed().as_secs_f64();
+    let answer = |(query, hits): (&String, Vec<Hit>)| {
+        let words = Words::of(query);
+        Answer {
+            query: query.clone(),
+            hits: (1..).zip(hits).map(|(rank, hit)| shown(rank, &hit, &words, &args)).collect(),
+        }
+    };
+    screen.show(&Results {
+        exact: found.exact,
+        seconds,
+        timings_ms: milliseconds(&found.timings),
+        queries: args.queries.iter().zip(found.results).map(answer).collect(),
+        timing: args.timing,
+        collection: args.collection,
+    })
+}
+
+/// The daemon compares paths only as a whole, so for a path more hits are asked for until enough are from there.
+async fn find(collection: &Collection, args: &SearchArgs, wanted: Option<&PathFilter>) -> Result<Found> {
+    let k = args.k as usize;
+    let mut limit = if wanted.is_some() { args.k.saturating_mul(8).clamp(64, MAX_HITS) } else { args.k };
+    loop {
+        let mut options = SearchOptions::limit(limit);
+        options.score_threshold = args.min_score;
+        options.filter = args.language.as_deref().map(|l| Filter::new().equals("language", language::of_word(l)));
+        let mut found = collection.search_text(args.queries.iter().cloned(), &options).await?;
+        let Some(wanted) = wanted else { return Ok(found) };
+        let mut enough = true;
+        for hits in &mut found.results {
+            let all_seen = hits.len() < limit as usize || limit == MAX_HITS;
+            hits.retain(|hit| hit.payload.get("path").and_then(Value::as_str).is_some_and(|path| wanted.matches(path)));
+            enough &= all_seen || hits.len() >= k;
+            hits.truncate(k);
+        }
+        if enough {
+            return Ok(found);
+        }
+        limit = limit.saturating_mul(8).min(MAX_HITS);
+    }
+}
+
+fn shown(rank: usize, hit: &Hit, words: &Words, args: &SearchArgs) -> Shown {
+    let text = |field: &str| hit.payload.get(field).and_then(Value::as_str).map(str::to_owned);
+    let line = |field: &str| hit.payload.get(field).and_then(Value::as_int);
+    let (path, start_line, end_line) = (text("path"), line("start_line"), line("end_line"));
+    let snippet = match (&path, start_line, end_line) {
+        (Some(path), Some(start), Some(end)) if args.context > 0 => {
+            snippet::read(&args.root.join(path), start, end, args.context, words)
+        }
+        _ => None,
+    };
+    Shown {
+        rank,
+        score: hit.score,
+        id: hit.id.to_string(),
+        path,
+        start_line,
+        end_line,
+        language: text("language"),
+        snippet,
+    }
+}

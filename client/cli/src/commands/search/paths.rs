@@ -1,0 +1,98 @@
+//! Which paths count, and how they are shown.
+
+use std::{fs, path::Path};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::error::{CliError, Result};
+
+/// Which paths count.
+#[derive(Debug)]
+pub enum PathFilter {
+    /// Those that match.
+    Glob(GlobMatcher),
+    /// Those below a folder of this machine, or with these components in a row.
+    Below {
+        /// Where the folder is, if there is one.
+        place: Option<String>,
+        /// `/` before and after.
+        components: String,
+    },
+}
+
+impl PathFilter {
+    /// Understands `**/test_*.py`, `src/net` and `/usr/lib`.
+    pub fn new(pattern: &str) -> Result<Self> {
+        if !pattern.contains(['*', '?', '[', '{']) {
+            let place = fs::canonicalize(pattern).ok().and_then(|place| place.to_str().map(str::to_owned));
+            let components = format!("/{}/", pattern.trim_start_matches("./").trim_matches('/'));
+            return Ok(Self::Below { place, components });
+        }
+        let anywhere = if pattern.starts_with('/') { pattern.to_owned() } else { format!("**/{pattern}") };
+        let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
+        let glob = glob.map_err(|error| CliError::Usage(format!("--path {pattern}: {error}")))?;
+        Ok(Self::Glob(glob.compile_matcher()))
+    }
+
+    /// Whether a path of the collection counts.
+    pub fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Glob(glob) => glob.is_match(path),
+            Self::Below { place, components } => {
+                let below = place.as_deref().is_some_and(|place| Path::new(path).starts_with(place));
+                below || format!("/{}/", path.trim_start_matches('/')).contains(components.as_str())
+            }
+        }
+    }
+}
+
+/// A path as people like it: from the current folder where it is below that, and cut on the left where it is too long.
+pub fn shortest(path: &str, most: usize) -> String {
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|here| Path::new(path).strip_prefix(here).ok()).and_then(Path::to_str);
+    let path = below.filter(|below| !below.is_empty()).unwrap_or(path);
+    let length = path.chars().count();
+    if length <= most {
+        return path.to_owned();
+    }
+    let tail: String = path.chars().skip(length - most.saturating_sub(1)).collect();
+    format!("…{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_means_what_is_below_it_wherever_it_stands() {
+        let filter = PathFilter::new("email/mime").unwrap();
+        assert!(filter.matches("/usr/lib/python3/email/mime/text.py"));
+        assert!(filter.matches("email/mime"));
+        assert!(!filter.matches("/usr/lib/python3/email/mimetypes.py"));
+        assert!(PathFilter::new("./text.py").unwrap().matches("/a/text.py"));
+    }
+
+    #[test]
+    fn a_folder_of_this_machine_means_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = fs::canonicalize(folder.path()).unwrap();
+        let filter = PathFilter::new(folder.path().to_str().unwrap()).unwrap();
+        assert!(filter.matches(place.join("a/b.py").to_str().unwrap()));
+        assert!(!filter.matches("/elsewhere/b.py"));
+    }
+
+    #[test]
+    fn a_glob_matches_within_components() {
+        let filter = PathFilter::new("test_*.py").unwrap();
+        assert!(filter.matches("/a/b/test_c.py") && filter.matches("test_c.py"));
+        assert!(!filter.matches("/a/test_b/c.py"));
+        assert!(PathFilter::new("/a/**/*.rs").unwrap().matches("/a/b/c.rs"));
+        assert!(PathFilter::new("a[").is_err());
+    }
+
+    #[test]
+    fn long_paths_keep_their_end() {
+        assert_eq!(shortest("/a/very/long/path.py", 10), "…g/path.py");
+        assert_eq!(shortest("/a/b.py", 10), "/a/b.py");
+    }
+}

@@ -1,0 +1,162 @@
+//! The few lines of a hit that say most about the query.
+
+use std::{fs, path::Path};
+
+use serde::{Serialize, Serializer};
+
+/// Words too common to tell anything.
+const COMMON: [&str; 24] = [
+    "a", "an", "and", "are", "as", "at", "by", "do", "for", "from", "how", "in", "into", "is", "it", "of", "on", "or",
+    "that", "the", "to", "we", "where", "with",
+];
+
+/// Letters that two words must share at the start to count as related: `connect` and `connections`.
+const STEM: usize = 5;
+
+/// The telling words of a query.
+#[derive(Debug)]
+pub struct Words(Vec<String>);
+
+/// Lines of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Snippet {
+    first: usize,
+    lines: Vec<String>,
+}
+
+impl Serialize for Snippet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.lines.join("\n"))
+    }
+}
+
+impl Words {
+    /// Takes them from a query.
+    pub fn of(query: &str) -> Self {
+        let words = query.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+        Self(words.filter(|word| word.len() > 1 && !COMMON.contains(&word.as_str())).collect())
+    }
+
+    fn relates(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        let start = |word: &str| word.chars().take(STEM).collect::<String>();
+        self.0.iter().any(|own| *own == word || (word.chars().count() >= STEM && start(own) == start(&word)))
+    }
+
+    /// The line with its related words passed through `paint`.
+    pub fn mark(&self, line: &str, paint: impl Fn(&str) -> String) -> String {
+        let mut marked = String::with_capacity(line.len());
+        for piece in pieces(line) {
+            if self.relates(piece) { marked.push_str(&paint(piece)) } else { marked.push_str(piece) }
+        }
+        marked
+    }
+
+    /// How many different words of the query a line has.
+    fn count_in(&self, line: &str) -> usize {
+        let found: Vec<_> = pieces(line).filter(|piece| self.relates(piece)).map(str::to_lowercase).collect();
+        self.0.iter().filter(|own| found.iter().any(|piece| Self(vec![(*own).clone()]).relates(piece))).count()
+    }
+}
+
+/// Words and what is between them; `snake_case` and `camelCase` fall apart.
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let mut chars = rest.char_indices();
+        let (_, first) = chars.next()?;
+        let mut before = first;
+        let end = chars.find(|(_, c)| {
+            let ends = c.is_alphanumeric() != first.is_alphanumeric() || (before.is_lowercase() && c.is_uppercase());
+            before = *c;
+            ends
+        });
+        let (piece, left) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        rest = left;
+        Some(piece)
+    })
+}
+
+/// Reads the best few lines of a chunk; `None` where the file is not there or has other lines now.
+pub fn read(path: &Path, start: i64, end: i64, most: usize, words: &Words) -> Option<Snippet> {
+    let text = fs::read_to_string(path).ok()?;
+    let first = usize::try_from(start).ok()?.checked_sub(1)?;
+    let count = usize::try_from(end).ok()?.checked_sub(first)?;
+    let lines: Vec<_> = text.lines().skip(first).take(count).collect();
+    best(&lines, first + 1, most, words)
+}
+
+/// The window with the most related words, from its first line that says something; the earliest among equals.
+fn best(lines: &[&str], first: usize, most: usize, words: &Words) -> Option<Snippet> {
+    let counts: Vec<_> = lines.iter().map(|line| words.count_in(line)).collect();
+    let score = |at: usize| counts[at..].iter().take(most).sum::<usize>() + counts[at];
+    let starts = (0..lines.len()).filter(|at| !lines[*at].trim().is_empty());
+    let at = starts.max_by_key(|at| (score(*at), std::cmp::Reverse(*at)))?;
+    let mut window: Vec<_> = lines[at..].iter().take(most).map(|line| line.replace('\t', "    ")).collect();
+    while window.last().is_some_and(|line| line.trim().is_empty()) {
+        window.pop();
+    }
+    let indent = window
+        .iter()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.len() - line.trim_start_matches(' ').len());
+    let indent = indent.min().unwrap_or(0);
+    let lines = window.iter().map(|line| line.get(indent..).unwrap_or_default().trim_end().to_owned()).collect();
+    Some(Snippet { first: first + at, lines })
+}
+
+impl Snippet {
+    /// The lines with their numbers.
+    pub fn numbered(&self) -> impl Iterator<Item = (usize, &str)> {
+        (self.first..).zip(self.lines.iter().map(String::as_str))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_with_the_most_related_words_is_shown() {
+        let lines = [
+            "import os",
+            "",
+            "def other():",
+            "    pass",
+            "",
+            "    def open_socket(self):",
+            "        sock.listen()",
+            "",
+            "x",
+        ];
+        let snippet = best(&lines, 10, 3, &Words::of("open a socket and listen")).unwrap();
+        let shown: Vec<_> = snippet.numbered().collect();
+        assert_eq!(shown, [(15, "def open_socket(self):"), (16, "    sock.listen()")]);
+    }
+
+    #[test]
+    fn without_related_words_the_beginning_is_shown() {
+        let snippet = best(&["", "one", "two"], 1, 1, &Words::of("zebra")).unwrap();
+        assert_eq!(snippet.numbered().collect::<Vec<_>>(), [(2, "one")]);
+        assert_eq!(best(&["", " "], 1, 4, &Words::of("zebra")), None);
+    }
+
+    #[test]
+    fn related_words_are_marked_and_common_ones_are_not() {
+        let words = Words::of("wait for a TCP connection");
+        let mark = |line| words.mark(line, |word| format!("<{word}>"));
+        assert_eq!(mark("for tcp in waitConnections:"), "for <tcp> in <wait><Connections>:");
+        assert_eq!(mark("tcpip é"), "tcpip é");
+    }
+
+    #[test]
+    fn a_file_that_is_gone_or_shorter_has_no_snippet() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.py");
+        assert_eq!(read(&path, 1, 2, 4, &Words::of("x")), None);
+        fs::write(&path, "one\n").unwrap();
+        assert_eq!(read(&path, 5, 9, 4, &Words::of("x")), None);
+        assert_eq!(read(&path, 0, 9, 4, &Words::of("x")), None);
+        assert!(read(&path, 1, 9, 4, &Words::of("x")).is_some());
+    }
+}

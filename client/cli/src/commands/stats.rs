@@ -1,0 +1,360 @@
+//! Devices, queues, batches and kernels of a daemon, once or again and again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use accelerd_client::{
+    Client,
+    proto::{self, DeviceKind, DeviceState},
+};
+use clap::Args;
+use futures::TryStreamExt;
+use serde::Serialize;
+
+use crate::{
+    args::duration,
+    error::Result,
+    human,
+    page::{Page, Paint, Table},
+    screen::{self, Report, Screen},
+};
+
+/// Clears the screen and goes to its top left.
+const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
+
+/// Show devices, queues, batches and kernel times.
+#[derive(Debug, Args)]
+pub struct StatsArgs {
+    /// Show them again and again, with rates, until interrupted.
+    #[arg(long, short)]
+    watch: bool,
+    /// How often.
+    #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME", requires = "watch")]
+    interval: Duration,
+}
+
+#[derive(Serialize)]
+struct Stats {
+    version: String,
+    uptime_seconds: f64,
+    draining: bool,
+    devices: Vec<Device>,
+    lanes: Vec<Lane>,
+    kernels: Vec<Kernel>,
+    admission: Admission,
+}
+
+#[derive(Serialize)]
+struct Device {
+    name: String,
+    kind: &'static str,
+    product: String,
+    state: &'static str,
+    units: u32,
+    memory_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<Pool>,
+}
+
+#[derive(Serialize)]
+struct Pool {
+    used_bytes: u64,
+    reserved_bytes: u64,
+    peak_bytes: u64,
+    limit_bytes: u64,
+    allocations: u64,
+}
+
+#[derive(Serialize)]
+struct Lane {
+    name: String,
+    queued: u64,
+    queued_bytes: u64,
+    requests: u64,
+    items: u64,
+    batches: u64,
+    requests_per_batch: f64,
+    failed: u64,
+    cancelled: u64,
+    wait_ms: Latency,
+    execute_ms: Latency,
+    /// Since the sample before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_per_second: Option<f64>,
+}
+
+/// In milliseconds.
+#[derive(Serialize)]
+struct Latency {
+    mean: f64,
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+#[derive(Serialize)]
+struct Kernel {
+    name: String,
+    device: String,
+    calls: u64,
+    total_ms: f64,
+}
+
+#[derive(Serialize)]
+struct Admission {
+    items: u64,
+    item_limit: u64,
+    bytes: u64,
+    byte_limit: u64,
+    refused: u64,
+}
+
+/// A time of the protocol in seconds; 0 for none or a negative one.
+pub fn seconds(duration: Option<&prost_types::Duration>) -> f64 {
+    let seconds = duration.map(|d| d.seconds as f64 + f64::from(d.nanos) * 1e-9);
+    seconds.unwrap_or(0.0).max(0.0)
+}
+
+fn latency(stats: Option<&proto::LatencyStats>) -> Latency {
+    let ms = |pick: fn(&proto::LatencyStats) -> Option<&prost_types::Duration>| seconds(stats.and_then(pick)) * 1e3;
+    Latency {
+        mean: ms(|s| s.mean.as_ref()),
+        p50: ms(|s| s.p50.as_ref()),
+        p99: ms(|s| s.p99.as_ref()),
+        max: ms(|s| s.max.as_ref()),
+    }
+}
+
+impl From<proto::Device> for Device {
+    fn from(device: proto::Device) -> Self {
+        let pool = device.pool.map(|pool| Pool {
+            used_bytes: pool.used_bytes,
+            reserved_bytes: pool.reserved_bytes,
+            peak_bytes: pool.peak_bytes,
+            limit_bytes: pool.limit_bytes,
+            allocations: pool.allocation_count,
+        });
+        Self {
+            kind: match device.kind() {
+                DeviceKind::Cpu => "cpu",
+                DeviceKind::Cuda => "cuda",
+                DeviceKind::Unspecified => "unknown",
+            },
+            state: match device.state() {
+                DeviceState::Ready => "ready",
+                DeviceState::Lost => "lost",
+                DeviceState::Unspecified => "unknown",
+            },
+            name: device.name,
+            product: device.product,
+            units: device.unit_count,
+            memory_bytes: device.memory_bytes,
+            pool,
+        }
+    }
+}
+
+impl From<proto::LaneStats> for Lane {
+    fn from(lane: proto::LaneStats) -> Self {
+        Self {
+            queued: lane.queued_count,
+            queued_bytes: lane.queued_bytes,
+            requests: lane.request_count,
+            items: lane.item_count,
+            batches: lane.batch_count,
+            requests_per_batch: lane.mean_batch_requests,
+            failed: lane.failed_count,
+            cancelled: lane.cancelled_count,
+            wait_ms: latency(lane.wait.as_ref()),
+            execute_ms: latency(lane.execute.as_ref()),
+            requests_per_second: None,
+            name: lane.name,
+        }
+    }
+}
+
+impl From<proto::GetStatsResponse> for Stats {
+    fn from(stats: proto::GetStatsResponse) -> Self {
+        let admission = stats.admission.unwrap_or_default();
+        let kernel = |kernel: proto::KernelStats| Kernel {
+            calls: kernel.call_count,
+            total_ms: seconds(kernel.total.as_ref()) * 1e3,
+            name: kernel.name,
+            device: kernel.device,
+        };
+        Self {
+            uptime_seconds: seconds(stats.uptime.as_ref()),
+            version: stats.version,
+            draining: stats.draining,
+            devices: stats.devices.into_iter().map(Into::into).collect(),
+            lanes: stats.lanes.into_iter().map(Into::into).collect(),
+            kernels: stats.kernels.into_iter().map(kernel).collect(),
+            admission: Admission {
+                items: admission.item_count,
+                item_limit: admission.item_limit,
+                bytes: admission.size_bytes,
+                byte_limit: admission.limit_bytes,
+                refused: admission.refused_count,
+            },
+        }
+    }
+}
+
+fn ms(ms: f64) -> String {
+    human::time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
+}
+
+impl Report for Stats {
+    fn render(&self, page: &mut Page) {
+        let up = human::time(Duration::try_from_secs_f64(self.uptime_seconds).unwrap_or_default());
+        let draining = if self.draining { page.paint(Paint::Warn, "  draining") } else { String::new() };
+        page.line(format!("{} {}  up {up}{draining}", page.paint(Paint::Title, "accelerd"), self.version));
+        page.gap();
+        page.table(&self.device_table(page));
+        page.gap();
+        page.table(&self.lane_table(page));
+        if !self.kernels.is_empty() {
+            page.gap();
+            page.table(&self.kernel_table(page));
+        }
+        page.gap();
+        let Admission { items, item_limit, bytes, byte_limit, refused } = self.admission;
+        let budget = format!("{} of {} items", human::count(items), human::count(item_limit));
+        let memory = format!("{} of {}", human::bytes(bytes), human::bytes(byte_limit));
+        let refused = human::count(refused);
+        page.line(format!("  {} {budget}, {memory}; {refused} refused", page.paint(Paint::Dim, "admitted")));
+    }
+}
+
+impl Stats {
+    fn device_table(&self, page: &Page) -> Table {
+        let mut table = Table::new(["<device", "<product", "<state", "units", "memory", "pool used", "peak"]);
+        for device in &self.devices {
+            let state = if device.state == "ready" { Paint::Good } else { Paint::Bad };
+            let pool =
+                |pick: fn(&Pool) -> u64| device.pool.as_ref().map_or("-".into(), |pool| human::bytes(pick(pool)));
+            table.row([
+                page.paint(Paint::Name, &device.name),
+                device.product.clone(),
+                page.paint(state, device.state),
+                device.units.to_string(),
+                human::bytes(device.memory_bytes),
+                pool(|p| p.used_bytes),
+                pool(|p| p.peak_bytes),
+            ]);
+        }
+        table
+    }
+
+    fn lane_table(&self, page: &Page) -> Table {
+        let mut table = Table::new([
+            "<lane",
+            "queued",
+            "requests",
+            "req/s",
+            "batches",
+            "per batch",
+            "wait p50",
+            "p99",
+            "exec p50",
+            "p99",
+            "failed",
+            "cancelled",
+        ]);
+        for lane in &self.lanes {
+            let failed = if lane.failed > 0 { Paint::Bad } else { Paint::Dim };
+            table.row([
+                page.paint(Paint::Name, &lane.name),
+                human::count(lane.queued),
+                human::count(lane.requests),
+                lane.requests_per_second.map_or("-".into(), human::rate),
+                human::count(lane.batches),
+                page.paint(Paint::Figure, format!("{:.1}", lane.requests_per_batch)),
+                ms(lane.wait_ms.p50),
+                ms(lane.wait_ms.p99),
+                ms(lane.execute_ms.p50),
+                ms(lane.execute_ms.p99),
+                page.paint(failed, human::count(lane.failed)),
+                page.paint(Paint::Dim, human::count(lane.cancelled)),
+            ]);
+        }
+        table
+    }
+
+    fn kernel_table(&self, page: &Page) -> Table {
+        let mut table = Table::new(["<kernel", "<device", "calls", "total", "mean"]);
+        for kernel in &self.kernels {
+            table.row([
+                page.paint(Paint::Name, &kernel.name),
+                kernel.device.clone(),
+                human::count(kernel.calls),
+                ms(kernel.total_ms),
+                ms(kernel.total_ms / (kernel.calls.max(1) as f64)),
+            ]);
+        }
+        table
+    }
+
+    /// Fills in what happened since the sample before; nothing after a restart of the daemon.
+    fn since(&mut self, before: &BTreeMap<String, u64>, elapsed: f64) {
+        for lane in &mut self.lanes {
+            let more = before.get(&lane.name).and_then(|before| lane.requests.checked_sub(*before));
+            lane.requests_per_second = more.filter(|_| elapsed > 0.0).map(|more| more as f64 / elapsed);
+        }
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.lanes.iter().map(|lane| (lane.name.clone(), lane.requests)).collect()
+    }
+}
+
+/// Shows them.
+pub async fn run(args: &StatsArgs, client: &Client, screen: &Screen) -> Result {
+    if !args.watch {
+        return screen.show(&Stats::from(client.stats().await?));
+    }
+    let mut samples = client.watch(args.interval).await?;
+    let mut before: Option<(BTreeMap<String, u64>, f64)> = None;
+    while let Some(sample) = samples.try_next().await? {
+        let mut stats = Stats::from(sample);
+        if let Some((counts, uptime)) = &before {
+            stats.since(counts, stats.uptime_seconds - uptime);
+        }
+        before = Some((stats.counts(), stats.uptime_seconds));
+        if screen.json() {
+            screen::write_json(&stats)?;
+            continue;
+        }
+        if screen.terminal() {
+            screen::write(CLEAR)?;
+        }
+        screen.show(&stats)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(requests: u64) -> Stats {
+        let lane = proto::LaneStats { name: "embed".into(), request_count: requests, ..Default::default() };
+        proto::GetStatsResponse { lanes: vec![lane], ..Default::default() }.into()
+    }
+
+    #[test]
+    fn rates_are_of_the_time_since_the_last_sample() {
+        let mut stats = lane(300);
+        stats.since(&lane(100).counts(), 2.0);
+        assert_eq!(stats.lanes[0].requests_per_second, Some(100.0));
+        let mut restarted = lane(5);
+        restarted.since(&lane(100).counts(), 2.0);
+        assert_eq!(restarted.lanes[0].requests_per_second, None);
+    }
+
+    #[test]
+    fn times_that_are_absent_or_negative_are_zero() {
+        assert!(seconds(None).abs() < 1e-12);
+        assert!(seconds(Some(&prost_types::Duration { seconds: -5, nanos: 0 })).abs() < 1e-12);
+        assert!((seconds(Some(&prost_types::Duration { seconds: 1, nanos: 500_000_000 })) - 1.5).abs() < 1e-9);
+    }
+}

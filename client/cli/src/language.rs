@@ -1,0 +1,87 @@
+//! The language of a file, by its name.
+
+/// Names and the extensions or whole file names that mean them.
+const LANGUAGES: [(&str, &[&str]); 44] = [
+    ("assembly", &["asm", "s"]),
+    ("bash", &["sh", "bash", "zsh"]),
+    ("c", &["c", "h"]),
+    ("cmake", &["cmake", "CMakeLists.txt"]),
+    ("cpp", &["cpp", "cc", "cxx", "hpp", "hh", "hxx"]),
+    ("csharp", &["cs"]),
+    ("css", &["css", "scss", "less"]),
+    ("cuda", &["cu", "cuh"]),
+    ("dart", &["dart"]),
+    ("dockerfile", &["Dockerfile", "Containerfile"]),
+    ("elixir", &["ex", "exs"]),
+    ("erlang", &["erl", "hrl"]),
+    ("go", &["go"]),
+    ("graphql", &["graphql"]),
+    ("haskell", &["hs"]),
+    ("html", &["html", "htm"]),
+    ("java", &["java"]),
+    ("javascript", &["js", "mjs", "cjs", "jsx"]),
+    ("json", &["json"]),
+    ("julia", &["jl"]),
+    ("just", &["justfile"]),
+    ("kotlin", &["kt", "kts"]),
+    ("lua", &["lua"]),
+    ("make", &["mk", "Makefile"]),
+    ("markdown", &["md", "markdown"]),
+    ("nix", &["nix"]),
+    ("ocaml", &["ml", "mli"]),
+    ("perl", &["pl", "pm"]),
+    ("php", &["php"]),
+    ("protobuf", &["proto"]),
+    ("python", &["py", "pyi", "pyx"]),
+    ("r", &["r", "R"]),
+    ("rst", &["rst"]),
+    ("ruby", &["rb"]),
+    ("rust", &["rs"]),
+    ("scala", &["scala"]),
+    ("sql", &["sql"]),
+    ("swift", &["swift"]),
+    ("terraform", &["tf"]),
+    ("text", &["txt"]),
+    ("toml", &["toml"]),
+    ("typescript", &["ts", "mts", "cts", "tsx"]),
+    ("yaml", &["yaml", "yml"]),
+    ("zig", &["zig"]),
+];
+
+/// The language of a file name: its known name, else its extension, else `text`.
+pub fn of_file(name: &str) -> String {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    let known = named(name).or_else(|| extension.and_then(named));
+    known.or(extension.filter(|e| !e.is_empty())).unwrap_or("text").to_owned()
+}
+
+/// What a user means by `py`, `rs` or `python`.
+pub fn of_word(word: &str) -> String {
+    let word = word.trim_start_matches('.');
+    let by_name = LANGUAGES.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(word));
+    by_name.or_else(|| named(word)).unwrap_or(word).to_owned()
+}
+
+fn named(extension: &str) -> Option<&'static str> {
+    LANGUAGES.iter().find(|(_, extensions)| extensions.contains(&extension)).map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_words_mean_the_same_languages() {
+        for (file, word, language) in [
+            ("argparse.py", "py", "python"),
+            ("lib.rs", "Rust", "rust"),
+            ("Dockerfile", "dockerfile", "dockerfile"),
+            ("notes.quux", "quux", "quux"),
+            ("a.tsx", ".ts", "typescript"),
+        ] {
+            assert_eq!(of_file(file), language);
+            assert_eq!(of_word(word), language);
+        }
+        assert_eq!(of_file("LICENSE"), "text");
+    }
+}

@@ -1,0 +1,262 @@
+//! The program itself, run against a small daemon in memory.
+
+#[path = "../../tests/fake/mod.rs"]
+mod fake;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use fake::{Fake, busy};
+use serde_json::Value;
+use tonic::Status;
+
+/// What a run left behind.
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {:?} {:?}", self.out, self.err))
+    }
+}
+
+/// Runs the program without blocking the daemon beside it.
+async fn run(server: &str, words: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
+    command.args(words).env("ACCELERD_SERVER", server).env_remove("NO_COLOR").stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it starts");
+    Ran {
+        code: output.status.code().expect("no signal"),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+async fn served() -> (Fake, String) {
+    let fake = Fake::default();
+    let server = format!("http://{}", fake.listen().await);
+    (fake, server)
+}
+
+fn write(folder: &Path, path: &str, text: &str) {
+    let path = folder.join(path);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+    fs::write(path, text).expect("it can be written");
+}
+
+fn numbered(lines: usize, word: &str) -> String {
+    let lines: Vec<_> = (1..=lines).map(|n| format!("{word} {n}")).collect();
+    lines.join("\n")
+}
+
+/// A tree of three files, one of them of several chunks.
+fn tree() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    write(folder.path(), "net/socket.py", "def open_socket():\n    listen for tcp connections\n");
+    write(folder.path(), "pack.py", "def gzip_file(path):\n    compress it\n");
+    write(folder.path(), "long.py", &numbered(100, "line"));
+    folder
+}
+
+async fn index(server: &str, folder: &Path, more: &[&str]) -> Value {
+    let folder = folder.to_str().expect("UTF-8");
+    let words = [&["index", folder, "--collection", "code", "--name", "t", "--json"], more].concat();
+    let ran = run(server, &words).await;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_run_sends_nothing_and_later_ones_only_what_changed() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    let first = index(&server, folder.path(), &[]).await;
+    assert_eq!((&first["indexed"], &first["chunks"]), (&3.into(), &5.into()));
+    let paths = fake.points("code");
+    assert_eq!(
+        paths.iter().map(|(path, line)| (path.as_str(), *line)).collect::<Vec<_>>(),
+        [("t/long.py", 1), ("t/long.py", 31), ("t/long.py", 61), ("t/net/socket.py", 1), ("t/pack.py", 1)]
+    );
+
+    fake.state().upserts.clear();
+    let second = index(&server, folder.path(), &[]).await;
+    assert_eq!((&second["indexed"], &second["unchanged"]), (&0.into(), &3.into()));
+    assert!(fake.state().upserts.is_empty());
+
+    write(folder.path(), "long.py", &numbered(10, "short"));
+    fs::remove_file(folder.path().join("pack.py")).expect("it is there");
+    let third = index(&server, folder.path(), &[]).await;
+    assert_eq!((&third["indexed"], &third["unchanged"], &third["removed"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(third["deleted_chunks"], 3);
+    assert_eq!(fake.points("code"), [("t/long.py".to_owned(), 1), ("t/net/socket.py".to_owned(), 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_tells_and_touches_nothing() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    let plan = index(&server, folder.path(), &["--dry-run"]).await;
+    assert_eq!((&plan["indexed"], &plan["dry_run"]), (&3.into(), &true.into()));
+    assert_eq!(fake.state().calls, ["GetCollection"]);
+    index(&server, folder.path(), &[]).await;
+    fs::remove_file(folder.path().join("pack.py")).expect("it is there");
+    let plan = index(&server, folder.path(), &["--dry-run"]).await;
+    assert_eq!((&plan["removed"], &plan["indexed"]), (&1.into(), &0.into()));
+    assert_eq!(fake.points("code").len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trees_in_one_collection_do_not_remove_each_other() {
+    let (fake, server) = served().await;
+    let (one, two) = (tree(), tree());
+    for folder in [&one, &two] {
+        let path = folder.path().to_str().expect("UTF-8");
+        assert_eq!(run(&server, &["index", path, "-c", "code"]).await.code, 0);
+    }
+    assert_eq!(fake.points("code").len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_refused_once_is_sent_again() {
+    let (fake, server) = served().await;
+    fake.state().failing_step = Some(0);
+    let folder = tree();
+    index(&server, folder.path(), &[]).await;
+    assert_eq!(fake.points("code").len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_file_is_not_taken_for_whole() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &[]).await;
+    let order: Vec<_> = fake.state().upserts.iter().map(|(_, text)| text.clone()).collect();
+    let at = |start: &str| order.iter().position(|text| text.starts_with(start)).expect("it was sent");
+    assert!(at("long\nline 61") < at("long\nline 31") && at("long\nline 31") < at("long\nline 1\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_shows_where_and_what() {
+    let (_fake, server) = served().await;
+    let folder = tree();
+    let root = folder.path().to_str().expect("UTF-8");
+    assert_eq!(run(&server, &["index", root, "-c", "code"]).await.code, 0);
+    let ran = run(&server, &["search", "tcp connections", "gzip", "-c", "code", "-k", "2", "--timing"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("net/socket.py:1-2"), "{}", ran.out);
+    assert!(ran.out.contains("listen for tcp connections") && ran.out.contains("execute"), "{}", ran.out);
+    assert!(!ran.out.contains('\x1b'), "colours only on a terminal");
+
+    let found = run(&server, &["search", "tcp connections", "gzip", "-c", "code", "-k", "1", "--json"]).await.json();
+    assert_eq!(found["queries"][1]["query"], "gzip");
+    let hit = &found["queries"][0]["hits"][0];
+    assert_eq!((&hit["rank"], &hit["start_line"], &hit["language"]), (&1.into(), &1.into(), &"python".into()));
+    assert!(hit["snippet"].as_str().is_some_and(|snippet| snippet.contains("listen")), "{hit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_keeps_to_a_path_however_far_down_its_hits_are() {
+    let (_fake, server) = served().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    (0..150).for_each(|n| write(folder.path(), &format!("near/{n}.py"), "tcp socket\n"));
+    write(folder.path(), "far/one.py", "tcp gzip json matrix\n");
+    index(&server, folder.path(), &[]).await;
+    let words = ["search", "tcp socket", "-c", "code", "-k", "2", "--path", "t/far", "--json"];
+    let found = run(&server, &words).await.json();
+    let hits = found["queries"][0]["hits"].as_array().expect("hits");
+    assert_eq!((hits.len(), &hits[0]["path"]), (1, &"t/far/one.py".into()));
+    let none = run(&server, &["search", "tcp", "-c", "code", "--language", "rs", "--json"]).await.json();
+    assert_eq!(none["queries"][0]["hits"], Value::Array(vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embeddings_go_to_json_lines_or_npy_and_back_in() {
+    let (_fake, server) = served().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ran = run(&server, &["embed", "open a socket", "gzip"]).await;
+    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((lines.len(), &lines[0]["token_count"]), (2, &3.into()));
+    assert_eq!(lines[1]["embedding"].as_array().map(Vec::len), Some(fake::DIM));
+
+    let (npy, texts) = (folder.path().join("a.npy"), folder.path().join("a.txt"));
+    fs::write(&texts, "open a socket\ngzip\nparse json\n").expect("it can be written");
+    let (npy, texts) = (npy.to_str().expect("UTF-8"), texts.to_str().expect("UTF-8"));
+    let written = run(&server, &["embed", "--file", texts, "--output", npy, "--json"]).await.json();
+    assert_eq!((&written["rows"], &written["dimensions"]), (&3.into(), &fake::DIM.into()));
+    let similar = run(&server, &["similar", npy, npy, "-k", "1", "--json"]).await.json();
+    assert_eq!(similar["queries"][2]["matches"][0]["row"], 2);
+    let similar = run(&server, &["similar", "--text", "gzip", texts, "-k", "1", "--json"]).await.json();
+    assert_eq!(similar["queries"][0]["matches"][0]["text"], "gzip");
+    let clusters = run(&server, &["cluster", npy, "-k", "2", "--json"]).await.json();
+    assert_eq!(clusters["clusters"][0]["size"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_other_command_prints_one_json_document() {
+    let (_fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &[]).await;
+    let json = async |words: &[&str]| run(&server, &[words, &["--json"]].concat()).await.json();
+    assert_eq!(json(&["models"]).await["models"][0]["name"], "toy");
+    assert_eq!(json(&["collections", "list"]).await["collections"][0]["points"], 5);
+    assert_eq!(json(&["stats"]).await["lanes"][0]["wait_ms"]["p99"], 4.0);
+    assert_eq!(json(&["health"]).await["serving"], true);
+    assert_eq!(json(&["collections", "snapshot", "code", "--url", "file:///s"]).await["url"], "file:///s/code");
+    assert_eq!(json(&["cluster", "-c", "code", "-k", "2"]).await["clusters"].as_array().map(Vec::len), Some(2));
+    let bench = json(&["bench", "embed", "--concurrency", "1,4", "--requests", "20"]).await;
+    assert_eq!((&bench["levels"][1]["concurrency"], &bench["levels"][1]["calls"]), (&4.into(), &20.into()));
+    let bench = json(&["bench", "search", "--rows", "100", "--dim", "64", "--requests", "5"]).await;
+    assert_eq!(bench["levels"][0]["calls"], 5);
+    assert_eq!(json(&["collections", "delete", "code"]).await["deleted"][0], "code");
+    assert_eq!(json(&["collections", "list"]).await["collections"], Value::Array(vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watching_prints_a_document_a_line() {
+    let (_fake, server) = served().await;
+    let ran = run(&server, &["stats", "--watch", "--json"]).await;
+    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((lines.len(), ran.code), (2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_have_their_codes_and_hints() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address");
+    let ran = run(&format!("http://{gone}"), &["models"]).await;
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("accelerd serve"), "{}", ran.err);
+
+    let (fake, server) = served().await;
+    let ran = run(&server, &["search", "x", "-c", "nowhere"]).await;
+    assert_eq!(ran.code, 4);
+    assert!(ran.err.contains("accelctl index"), "{}", ran.err);
+    let ran = run(&server, &["search", "x", "-c", "nowhere", "--json"]).await;
+    let error: Value = serde_json::from_str(&ran.err).expect("JSON");
+    assert_eq!(error["error"]["exit_code"], 4);
+
+    fake.fail_next([busy(None)]);
+    assert_eq!(run(&server, &["models"]).await.code, 5);
+    fake.fail_next([Status::deadline_exceeded("late")]);
+    assert_eq!(run(&server, &["models"]).await.code, 6);
+    assert_eq!(run(&server, &["similar", "no.npy", "no.npy"]).await.code, 2);
+    assert_eq!(run("https://secure", &["models"]).await.code, 2);
+    assert_eq!(run(&server, &["collections", "restore", "file:///s"]).await.code, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_and_man_pages_need_no_daemon() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = run("http://localhost:1", &["completions", shell]).await;
+        assert!(ran.code == 0 && ran.out.contains("accelctl"), "{shell}");
+    }
+    let path = folder.path().to_str().expect("UTF-8");
+    assert_eq!(run("http://localhost:1", &["man", path]).await.code, 0);
+    assert!(folder.path().join("accelctl-index.1").exists());
+}
