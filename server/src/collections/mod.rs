@@ -240,6 +240,19 @@ impl Collections {
         dropped.await.unwrap_or_else(|error| Err(stopped(&error)))
     }
 
+    /// Finishes what was handed to the writers, ends them, and lets go of the data folder. The last step of a drain.
+    pub async fn close(&self) {
+        let slots = std::mem::take(&mut *self.write());
+        for slot in slots.into_values() {
+            if let Slot::Ready(collection) = slot {
+                collection.close().await;
+            }
+        }
+        if let Some(store) = &self.env.store {
+            store.release();
+        }
+    }
+
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Slot>> {
         self.slots.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -28,8 +28,8 @@ pub struct Store {
     fsync: Fsync,
     /// Makes the names of dropped folders unique.
     drops: AtomicU64,
-    /// Locked while this lives.
-    _lock: File,
+    /// Locked while this lives, or until it is released.
+    lock: File,
 }
 
 /// A collection found at the start.
@@ -72,7 +72,7 @@ impl Store {
         }
         leftovers.iter().try_for_each(|path| remove(path))?;
         sync_dir(&root)?;
-        Ok((Self { root, fsync, drops: AtomicU64::new(0), _lock: lock }, found))
+        Ok((Self { root, fsync, drops: AtomicU64::new(0), lock }, found))
     }
 
     /// Makes an empty collection. Once this returns, it survives a crash. Blocking.
@@ -113,6 +113,14 @@ impl Store {
     /// Starts a checkpoint of a collection with all records up to `sequence`. Blocking.
     pub fn checkpoint(&self, meta: &CollectionMeta, sequence: u64) -> Result<CheckpointWriter, StoreError> {
         CheckpointWriter::create(&self.root.join(&meta.name), meta.clone(), sequence)
+    }
+
+    /// Lets another process open the folder, while this one still holds what it will not use again. Only when every
+    /// journal is closed.
+    pub fn release(&self) {
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, "the data folder stays locked until the process ends");
+        }
     }
 
     /// Removes what a finished checkpoint made superfluous: older checkpoints, and log files whose records are all in
