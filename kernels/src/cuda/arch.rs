@@ -61,7 +61,9 @@ impl FromStr for Arch {
     fn from_str(text: &str) -> Result<Self, ArchError> {
         let digits = text.strip_prefix("sm_").unwrap_or(text);
         match digits.parse::<u32>() {
-            Ok(number @ 50..1000) if digits.len() < 4 && !digits.starts_with('+') => Ok(Self::new(number / 10, number % 10)),
+            Ok(number @ 50..1000) if digits.len() < 4 && !digits.starts_with('+') => {
+                Ok(Self::new(number / 10, number % 10))
+            }
             _ => Err(ArchError(text.to_owned())),
         }
     }

@@ -46,6 +46,11 @@ impl<T> DevicePtr<T> {
         Self { raw, of: PhantomData }
     }
 
+    /// The address as a number, for structs that are passed by value.
+    pub const fn address(self) -> u64 {
+        self.raw
+    }
+
     /// The same address, read as another type.
     pub const fn cast<U>(self) -> DevicePtr<U> {
         DevicePtr::from_raw(self.raw)

@@ -1,5 +1,9 @@
 //! The kernels: which sources there are, what each holds, and what each kernel takes.
 
+pub(crate) mod kmeans;
+
+use crate::ops::similarity::cuda::kernels as similarity;
+
 /// One CUDA source with its kernels; compiled as a whole.
 #[derive(Debug)]
 pub struct Module {
@@ -26,4 +30,17 @@ pub struct Kernel {
 pub const COMMON: (&str, &str) = ("common.cuh", include_str!("../../cu/common.cuh"));
 
 /// Every module. All are compiled when a device is opened.
-pub static MODULES: &[&Module] = &[&crate::ops::embed::cuda::MODULE];
+pub static MODULES: &[&Module] = &[
+    &kmeans::LLOYD,
+    &kmeans::START,
+    &crate::ops::embed::cuda::MODULE,
+    &similarity::AROUND,
+    &similarity::VECTORS,
+    &similarity::TILES_F32,
+    &similarity::TILES_F16,
+    &similarity::TILES_BF16,
+    &similarity::TILES_I8,
+    &similarity::GROUPS_F16,
+    &similarity::GROUPS_BF16,
+    &similarity::GROUPS_I8,
+];

@@ -1,0 +1,92 @@
+//! The rows of a request on their way to the device.
+
+use std::borrow::Cow;
+
+use crate::{
+    Matrix, OpError,
+    cuda::{Buffer, Worker},
+    ops::{cluster::Rows, similarity::View},
+};
+
+/// The rows of a request on the host.
+pub(super) enum Input<'a> {
+    Inline(&'a Matrix),
+    Corpus(View),
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn of(rows: &'a Rows) -> Self {
+        match rows {
+            Rows::Inline(matrix) => Self::Inline(matrix),
+            Rows::Corpus(corpus) => Self::Corpus(corpus.view()),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Inline(matrix) => matrix.rows(),
+            Self::Corpus(view) => view.len() - view.dead(),
+        }
+    }
+
+    pub(super) fn dim(&self) -> usize {
+        match self {
+            Self::Inline(matrix) => matrix.cols(),
+            Self::Corpus(view) => view.dim(),
+        }
+    }
+
+    /// The live rows, one after the other.
+    pub(super) fn upload(&self, worker: &Worker) -> Result<Buffer<f32>, OpError> {
+        let buffer = worker.alloc(self.count() * self.dim())?;
+        match self {
+            Self::Inline(matrix) => {
+                let numbers: Cow<'_, [f32]> = matrix.as_f32();
+                worker.upload(&numbers, &buffer, 0)?;
+            }
+            Self::Corpus(view) => {
+                worker.upload_parts(live(view), &buffer, 0)?;
+            }
+        }
+        Ok(buffer)
+    }
+}
+
+/// The longest pieces of neighbouring rows that are alive.
+fn live(view: &View) -> impl Iterator<Item = &[f32]> {
+    let dead = view.dead_bits().unwrap_or_default();
+    let is_dead = |row: usize| dead.get(row / 32).is_some_and(|word| word >> (row % 32) & 1 == 1);
+    let dim = view.dim();
+    view.chunks().flat_map(move |(first, rows)| {
+        let mut at = 0;
+        let count = rows.len() / dim;
+        std::iter::from_fn(move || {
+            at += (at..count).take_while(|row| is_dead(first + row)).count();
+            let many = (at..count).take_while(|row| !is_dead(first + row)).count();
+            let piece = &rows[at * dim..(at + many) * dim];
+            at += many;
+            (many > 0).then_some(piece)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        DeviceId,
+        ops::similarity::{Corpus, Metric, Storage},
+    };
+
+    #[test]
+    fn live_rows_come_in_order_and_dead_ones_not_at_all() {
+        let corpus = Corpus::new(2, Metric::Dot, Storage::F32, DeviceId::Cpu);
+        let numbers = (0..20).map(|x| x as f32).collect();
+        corpus.append(&Matrix::from_vec(10, 2, numbers).expect("10 rows"));
+        corpus.kill(&[0, 3, 4, 9]);
+        let view = corpus.view();
+        let pieces: Vec<&[f32]> = live(&view).collect();
+        assert_eq!(pieces, [&[2.0, 3.0, 4.0, 5.0][..], &[10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0]]);
+        assert_eq!(Input::of(&Rows::Corpus(corpus)).count(), 6);
+    }
+}

@@ -1,0 +1,106 @@
+//! The sizes of a run.
+
+use crate::{OpError, ops::cluster::random::trials};
+
+/// Centres are padded to a multiple of the largest tile of the assignment.
+const PADDED: usize = 128;
+/// Rows of the sorted order that one piece sums, as in the kernels.
+const SEGMENT: usize = 64;
+/// Most candidates of a step, as in the kernels.
+const MOST_TRIALS: usize = 64;
+/// Dynamic shared memory that needs no leave, and in which the sort keeps its counters where they fit.
+const SHARED_BYTES: usize = 48 << 10;
+/// Counters of the sort at most: 128 MiB.
+const MOST_COUNTERS: usize = 32 << 20;
+
+/// The sizes of a run, as the kernels take them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) count: usize,
+    pub(super) dim: usize,
+    pub(super) clusters: usize,
+    /// Columns of the frame.
+    pub(super) pitch: usize,
+    /// Rows of the centres' frame.
+    pub(super) padded: usize,
+    /// Rows of a run of the sort, and how many runs.
+    pub(super) run: usize,
+    pub(super) runs: usize,
+    /// From one candidate's distances to the next one's.
+    pub(super) stride: usize,
+    /// Candidates of a step of the start.
+    pub(super) trials: usize,
+    /// Rows of a block's share in the start, and how many blocks.
+    pub(super) share: usize,
+    pub(super) shares: usize,
+}
+
+impl Shape {
+    pub(super) fn new(count: usize, dim: usize, clusters: usize, units: usize) -> Result<Self, OpError> {
+        if dim == 0 || clusters == 0 || clusters > count {
+            return Err(OpError::Invalid(format!("{clusters} clusters of {count} rows of {dim} columns")));
+        }
+        if count >= 1 << 31 || dim >= 1 << 24 {
+            return Err(OpError::Invalid(format!("{count} rows of {dim} columns are too many for a GPU")));
+        }
+        let run = |rows: usize, step: usize, most: usize| {
+            let share = rows.div_ceil(most.clamp(1, rows.div_ceil(step))).next_multiple_of(step);
+            (share, rows.div_ceil(share))
+        };
+        let (share, shares) = run(count, 128, 2 * units);
+        let (run, runs) = run(count, 32, (16 * units).min(MOST_COUNTERS / clusters));
+        Ok(Self {
+            count,
+            dim,
+            clusters,
+            pitch: dim.next_multiple_of(if dim <= 128 { dim.next_power_of_two().max(64) } else { 64 }),
+            padded: clusters.next_multiple_of(PADDED),
+            run,
+            runs,
+            stride: count.next_multiple_of(128),
+            trials: trials(clusters).min(MOST_TRIALS),
+            share,
+            shares,
+        })
+    }
+
+    pub(super) fn segments(&self) -> usize {
+        self.count.div_ceil(SEGMENT)
+    }
+
+    /// Dynamic shared memory of the sort's counters, 4 warps a block; 0 where they do not fit.
+    pub(super) fn counter_bytes(&self) -> usize {
+        let bytes = 4 * self.clusters * size_of::<u32>();
+        if bytes <= SHARED_BYTES { bytes } else { 0 }
+    }
+}
+
+/// A count that [`Shape`] has checked.
+#[expect(clippy::cast_possible_truncation, reason = "shapes are checked to be below 2^31")]
+pub(super) fn word(count: usize) -> u32 {
+    count as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_all_rows_and_none_is_empty() {
+        for count in [1, 31, 32, 33, 127, 128, 129, 1025, 99_999, 1_000_000] {
+            for clusters in [1, 2, 256, 5000] {
+                let Ok(shape) = Shape::new(count, 17, clusters, 132) else { continue };
+                assert!(shape.share % 128 == 0 && shape.run % 32 == 0);
+                assert!(shape.share * shape.shares >= count && shape.share * (shape.shares - 1) < count);
+                assert!(shape.run * shape.runs >= count && shape.run * (shape.runs - 1) < count);
+                assert!(shape.runs * clusters <= MOST_COUNTERS);
+            }
+        }
+    }
+
+    #[test]
+    fn frames_have_the_columns_that_the_assignments_know() {
+        let pitch = |dim| Shape::new(10, dim, 2, 132).map(|shape| shape.pitch).expect("small");
+        assert_eq!([1, 64, 65, 96, 128, 129, 192, 768].map(pitch), [64, 64, 128, 128, 128, 192, 192, 768]);
+    }
+}
