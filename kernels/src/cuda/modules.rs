@@ -2,8 +2,6 @@
 
 pub(crate) mod kmeans;
 
-use crate::ops::similarity::cuda::kernels as similarity;
-
 /// One CUDA source with its kernels; compiled as a whole.
 #[derive(Debug)]
 pub struct Module {
@@ -32,15 +30,7 @@ pub const COMMON: (&str, &str) = ("common.cuh", include_str!("../../cu/common.cu
 /// Every module. All are compiled when a device is opened.
 pub static MODULES: &[&Module] = &[
     &kmeans::LLOYD,
+    &kmeans::NEAREST,
     &kmeans::START,
     &crate::ops::embed::cuda::MODULE,
-    &similarity::AROUND,
-    &similarity::VECTORS,
-    &similarity::TILES_F32,
-    &similarity::TILES_F16,
-    &similarity::TILES_BF16,
-    &similarity::TILES_I8,
-    &similarity::GROUPS_F16,
-    &similarity::GROUPS_BF16,
-    &similarity::GROUPS_I8,
 ];
