@@ -37,6 +37,8 @@ mod payload;
 mod points;
 mod search;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub(crate) use cluster::check_clusters;
