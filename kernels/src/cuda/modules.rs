@@ -2,6 +2,8 @@
 
 pub(crate) mod kmeans;
 
+use crate::ops::similarity::cuda::kernels as similarity;
+
 /// One CUDA source with its kernels; compiled as a whole.
 #[derive(Debug)]
 pub struct Module {
@@ -33,4 +35,13 @@ pub static MODULES: &[&Module] = &[
     &kmeans::NEAREST,
     &kmeans::START,
     &crate::ops::embed::cuda::MODULE,
+    &similarity::AROUND,
+    &similarity::VECTORS,
+    &similarity::TILES_F32,
+    &similarity::TILES_F16,
+    &similarity::TILES_BF16,
+    &similarity::TILES_I8,
+    &similarity::GROUPS_F16,
+    &similarity::GROUPS_BF16,
+    &similarity::GROUPS_I8,
 ];

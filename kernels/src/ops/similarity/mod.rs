@@ -12,10 +12,11 @@ use crate::{Backend, DeviceId, Matrix, Op, OpError, Size};
 mod arena;
 mod corpus;
 mod cpu;
-mod cuda;
+pub(crate) mod cuda;
 pub mod oracle;
 
 pub use corpus::{Corpus, Mirror, View};
+pub use cuda::allow_warpgroups;
 
 /// The largest k.
 pub const MAX_K: usize = 16_384;

@@ -1,0 +1,11 @@
+// Scans of bfloat16 copies by warpgroup products; the contract is in similarity_tile.cuh.
+
+#include "similarity_warpgroup.cuh"
+
+extern "C" __global__ void __launch_bounds__(384, 1) similarity_warpgroup_bf16_16(SCAN_PARAMS, u32 stages) {
+    scan_groups<BF16, 16>(SCAN_ARGS, stages);
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1) similarity_warpgroup_bf16_128(SCAN_PARAMS, u32 stages) {
+    scan_groups<BF16, 128>(SCAN_ARGS, stages);
+}

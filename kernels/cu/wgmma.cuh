@@ -1,0 +1,156 @@
+// Hopper's warpgroup matrix products, the bulk copies that feed them, and the barriers between the two. For sm_90a alone.
+
+#pragma once
+#include "mma.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Barriers in shared memory (mbarrier): a phase ends when all arrivals and all announced bytes have come.
+__device__ __forceinline__ void barrier_begin(u32 barrier, u32 arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Makes begun barriers known to the copy engine.
+__device__ __forceinline__ void barriers_begun() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+__device__ __forceinline__ void barrier_arrive(u32 barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives, and announces bytes that copies will bring.
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+// Waits for the end of the phase of this parity.
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
+    u32 done;
+    do {
+        asm volatile(
+            "{\n"
+            ".reg .pred p;\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+            "selp.u32 %0, 1, 0, p;\n"
+            "}\n"
+            : "=r"(done)
+            : "r"(barrier), "r"(parity)
+            : "memory");
+    } while (!done);
+}
+
+// Starts to copy bytes, a multiple of 16, to shared memory; they count as arrived at the barrier.
+__device__ __forceinline__ void copy_bulk(u32 shared, const void* global, u32 bytes, u32 barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+        "l"(global), "r"(bytes), "r"(barrier)
+        : "memory");
+}
+
+// Gives registers of the calling warpgroup away, or takes them.
+template <u32 COUNT>
+__device__ __forceinline__ void shrink_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+template <u32 COUNT>
+__device__ __forceinline__ void grow_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Describes a matrix in shared memory whose rows are 128 bytes of K, swizzled, eight rows a kilobyte, from a multiple of
+// 1024 bytes on; add `>> 4` of a byte offset to step along K.
+__device__ __forceinline__ u64 matrix_at(u32 shared) {
+    return (u64)((shared & 0x3ffff) >> 4) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+
+// Before the first product that uses registers written by other instructions.
+__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+// Closes a group of products.
+__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Waits until at most PENDING of the latest groups are under way.
+template <int PENDING>
+__device__ __forceinline__ void wait_products() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+// Keeps the compiler from moving uses of sums across a wait.
+template <int COUNT>
+__device__ __forceinline__ void pin(float (&sums)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+template <int COUNT>
+__device__ __forceinline__ void pin(int (&sums)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) asm volatile("" : "+r"(sums[i])::"memory");
+}
+
+// Operand lists of the products below.
+#define EIGHT(C, x, i)                                                                                           \
+    C(x[i]), C(x[i + 1]), C(x[i + 2]), C(x[i + 3]), C(x[i + 4]), C(x[i + 5]), C(x[i + 6]), C(x[i + 7])
+#define SIXTY_FOUR(C, x)                                                                                              \
+    EIGHT(C, x, 0), EIGHT(C, x, 8), EIGHT(C, x, 16), EIGHT(C, x, 24), EIGHT(C, x, 32), EIGHT(C, x, 40), EIGHT(C, x, 48), \
+        EIGHT(C, x, 56)
+#define IN_F32(x) "+f"(x)
+#define IN_S32(x) "+r"(x)
+#define NAMES_8 "{%0, %1, %2, %3, %4, %5, %6, %7}"
+#define NAMES_64                                                                                           \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                     \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                     \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+
+// sums = rows * queries, or += where `more`, for 64 rows and 16 or 128 queries over 32 bytes of each. Warp w of the group
+// has rows 16 w on: element 4 j + 2 h + b of lane l is row l / 4 + 8 h and query 8 j + l % 4 * 2 + b.
+struct Bf16Group {
+    typedef float Sum;
+    static __device__ __forceinline__ void multiply(float (&x)[8], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 " NAMES_8 ", %8, %9, p, 1, 1, 0, 0;\n}\n"
+                     : EIGHT(IN_F32, x, 0)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+    static __device__ __forceinline__ void multiply(float (&x)[64], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " NAMES_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
+                     : SIXTY_FOUR(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+};
+
+struct F16Group {
+    typedef float Sum;
+    static __device__ __forceinline__ void multiply(float (&x)[8], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 " NAMES_8 ", %8, %9, p, 1, 1, 0, 0;\n}\n"
+                     : EIGHT(IN_F32, x, 0)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+    static __device__ __forceinline__ void multiply(float (&x)[64], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " NAMES_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
+                     : SIXTY_FOUR(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+};
+
+struct I8Group {
+    typedef int Sum;
+    static __device__ __forceinline__ void multiply(int (&x)[8], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.s8 " NAMES_8 ", %8, %9, p;\n}\n"
+                     : EIGHT(IN_S32, x, 0)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+    static __device__ __forceinline__ void multiply(int (&x)[64], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " NAMES_64 ", %64, %65, p;\n}\n"
+                     : SIXTY_FOUR(IN_S32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+};
+
+#endif
