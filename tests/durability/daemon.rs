@@ -1,0 +1,103 @@
+//! The daemon as a child process that can be killed.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+    process::{Child, Command, ExitCode, Stdio},
+};
+
+use accelerd::{config, lifecycle};
+use tonic::transport::{Channel, Endpoint};
+
+/// The argument that makes this program the daemon.
+pub(crate) const AS_DAEMON: &str = "--as-daemon";
+
+/// Serves with the settings of the environment.
+pub(crate) fn run() -> ExitCode {
+    let config = || config::load(None, None, &[]);
+    let served = config().map_err(|e| e.to_string()).and_then(|c| lifecycle::run(c, config).map_err(|e| e.to_string()));
+    served.map_or_else(
+        |error| {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+/// A daemon that was started here. Killed when dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) channel: Channel,
+}
+
+impl Daemon {
+    /// Starts a daemon on a data folder, with a small log so that checkpoints are written all the time.
+    pub(crate) async fn start(data: &Path) -> Self {
+        let data_dir = data.display().to_string();
+        let settings = [
+            ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
+            ("ACCELERD__SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
+            ("ACCELERD__SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+            ("ACCELERD__BACKEND__KIND", "cpu"),
+            ("ACCELERD__BACKEND__CPU_THREADS", "1"),
+            ("ACCELERD__STORE__WAL_LIMIT", "64KiB"),
+            ("ACCELERD__STORE__DATA_DIR", &data_dir),
+            ("ACCELERD__TELEMETRY__LOG_FORMAT", "json"),
+        ];
+        let mut command = match std::env::var_os("ACCELERD_BIN") {
+            Some(program) => Command::new(program),
+            None => Command::new(std::env::current_exe().expect("this program has a path")),
+        };
+        let argument = if std::env::var_os("ACCELERD_BIN").is_some() { "serve" } else { AS_DAEMON };
+        command.arg(argument).envs(settings).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("this program can be started again");
+        let address = serving(&mut child).unwrap_or_else(|said| panic!("the daemon does not serve; it said:\n{said}"));
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address makes a URL");
+        let channel = endpoint.connect().await.expect("the daemon said that it serves");
+        Self { child, channel }
+    }
+
+    /// Ends it at once, by SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Reads the log until the line that says where gRPC is served, and goes on reading so that the pipe never fills.
+fn serving(child: &mut Child) -> Result<String, String> {
+    let mut log = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut said = String::new();
+    loop {
+        let start = said.len();
+        if log.read_line(&mut said).map_err(|e| e.to_string())? == 0 {
+            return Err(said);
+        }
+        let Some(address) = address(&said[start..]) else { continue };
+        std::thread::spawn(move || {
+            let mut rest = String::new();
+            let _ = log.read_to_string(&mut rest);
+            if rest.contains("\"ERROR\"") || rest.contains("panicked") {
+                eprintln!("{rest}");
+            }
+        });
+        return Ok(address);
+    }
+}
+
+fn address(line: &str) -> Option<String> {
+    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+    let fields = line.get("fields").unwrap_or(&line);
+    (fields.get("message")? == "serving").then(|| fields.get("grpc")?.as_str().map(str::to_owned))?
+}

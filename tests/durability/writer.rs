@@ -1,0 +1,179 @@
+//! A writer that streams changes of its own points, and knows what they must be after a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use accelerd_proto::v1::{
+    self, PointIds, Tensor, UpsertRequest, UpsertStreamRequest, condition, similarity_service_client, upsert_request,
+    upsert_stream_response, value::Kind,
+};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use tokio::sync::mpsc;
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tonic::transport::Channel;
+
+pub(crate) type Client = similarity_service_client::SimilarityServiceClient<Channel>;
+
+/// The collection of all writers.
+pub(crate) const COLLECTION: &str = "durable";
+/// Numbers in a vector.
+pub(crate) const DIM: usize = 8;
+/// Points of one writer.
+const POINTS: u64 = 150;
+
+/// Id to the number of the change that wrote the point last.
+pub(crate) type State = BTreeMap<u64, i64>;
+
+/// A change of some points.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Upsert(BTreeSet<u64>, i64),
+    Delete(BTreeSet<u64>),
+}
+
+/// A writer of its own points.
+pub(crate) struct Writer {
+    first: u64,
+    random: StdRng,
+    stamp: i64,
+    /// What was answered.
+    pub(crate) certain: State,
+    /// What was sent and not answered, in order.
+    pub(crate) open: Vec<Change>,
+}
+
+impl Change {
+    pub(crate) fn apply(&self, state: &mut State) {
+        match self {
+            Self::Upsert(ids, stamp) => state.extend(ids.iter().map(|id| (*id, *stamp))),
+            Self::Delete(ids) => state.retain(|id, _| !ids.contains(id)),
+        }
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(number: u64, seed: u64) -> Self {
+        let random = StdRng::seed_from_u64(seed ^ number << 32);
+        Self { first: number * POINTS, random, stamp: 0, certain: State::new(), open: vec![] }
+    }
+
+    /// Ids of all its points.
+    pub(crate) fn ids(&self) -> std::ops::Range<u64> {
+        self.first..self.first + POINTS
+    }
+
+    /// Writes until the daemon is gone. Each answer is counted in `answers`.
+    pub(crate) async fn write(&mut self, client: Client, answers: &mpsc::Sender<()>) {
+        while self.random.random_bool(0.5) {
+            if self.delete_some(client.clone(), answers).await.is_none() {
+                return;
+            }
+        }
+        self.stream(client, answers).await;
+    }
+
+    /// Deletes some points by id, others by a condition; `None` where the daemon is gone.
+    async fn delete_some(&mut self, mut client: Client, answers: &mpsc::Sender<()>) -> Option<()> {
+        let ids = self.some_ids();
+        let filter = if self.random.random_bool(0.5) { by_id(&ids) } else { by_payload(&ids) };
+        self.open.push(Change::Delete(ids));
+        let request = v1::DeletePointsRequest { collection: COLLECTION.into(), filter: Some(filter) };
+        client.delete_points(request).await.ok()?;
+        self.settle(1);
+        answers.send(()).await.ok()
+    }
+
+    /// Streams upserts, several on their way at once.
+    async fn stream(&mut self, mut client: Client, answers: &mpsc::Sender<()>) {
+        let (requests, queue) = mpsc::channel(4);
+        let Ok(stream) = client.upsert_stream(ReceiverStream::new(queue)).await else { return };
+        let mut stream = stream.into_inner();
+        let mut settled = 0;
+        loop {
+            let (sequence, request) = self.next_request(settled);
+            tokio::select! {
+                permit = requests.reserve() => match permit {
+                    Ok(permit) => {
+                        self.open.push(request.1);
+                        permit.send(UpsertStreamRequest { sequence, upsert: Some(request.0) });
+                    }
+                    Err(_) => return,
+                },
+                answer = stream.next() => {
+                    let Some(Ok(answer)) = answer else { return };
+                    assert!(matches!(answer.result, Some(upsert_stream_response::Result::Upsert(_))), "{answer:?}");
+                    // Changes of one collection are applied in order, so an answer settles all before it too.
+                    let through = answer.sequence + 1;
+                    if through > settled {
+                        self.settle(usize::try_from(through - settled).expect("few are open"));
+                        settled = through;
+                    }
+                    if answers.send(()).await.is_err() { return; }
+                }
+            }
+        }
+    }
+
+    fn next_request(&mut self, settled: u64) -> (u64, (UpsertRequest, Change)) {
+        let sequence = settled + self.open.len() as u64;
+        let ids = self.some_ids();
+        self.stamp += 1;
+        (sequence, (upsert(&ids, self.stamp), Change::Upsert(ids, self.stamp)))
+    }
+
+    fn some_ids(&mut self) -> BTreeSet<u64> {
+        let ids = self.ids();
+        let count = self.random.random_range(1..40);
+        (0..count).map(|_| self.random.random_range(ids.clone())).collect()
+    }
+
+    /// The first so many open changes were answered.
+    fn settle(&mut self, count: usize) {
+        for change in self.open.drain(..count) {
+            change.apply(&mut self.certain);
+        }
+    }
+
+    /// Compares its points with what the daemon has after a restart: everything that was answered, and of what was
+    /// not, the first so many. Takes over what it finds.
+    pub(crate) fn check(&mut self, found: &State) {
+        let mut state = self.certain.clone();
+        let mut holds = state == *found;
+        for change in std::mem::take(&mut self.open) {
+            change.apply(&mut state);
+            holds |= state == *found;
+        }
+        assert!(holds, "points {:?} are not what was answered: expected {:?}, got {found:?}", self.ids(), self.certain);
+        self.certain.clone_from(found);
+    }
+}
+
+fn upsert(ids: &BTreeSet<u64>, stamp: i64) -> UpsertRequest {
+    let numbers = ids.iter().flat_map(|id| vector(*id, stamp)).flat_map(f32::to_le_bytes).collect::<Vec<_>>();
+    let shape = vec![i64::try_from(ids.len()).expect("few"), i64::try_from(DIM).expect("small")];
+    let vectors = Tensor { dtype: v1::Dtype::F32.into(), shape, data: numbers.into() };
+    let int = |value| v1::Value { kind: Some(Kind::IntValue(value)) };
+    let payload =
+        |id: &u64| v1::Payload { fields: [("id".into(), int(id.cast_signed())), ("stamp".into(), int(stamp))].into() };
+    UpsertRequest {
+        collection: COLLECTION.into(),
+        ids: Some(PointIds { numbers: ids.iter().copied().collect(), uuids: vec![] }),
+        points: Some(upsert_request::Points::Vectors(vectors)),
+        payloads: ids.iter().map(payload).collect(),
+    }
+}
+
+/// A point's vector says which point it is, and which change wrote it.
+pub(crate) fn vector(id: u64, stamp: i64) -> [f32; DIM] {
+    std::array::from_fn(|i| if i % 2 == 0 { id as f32 } else { stamp as f32 })
+}
+
+fn by_id(ids: &BTreeSet<u64>) -> v1::Filter {
+    let numbers = ids.iter().copied().collect();
+    v1::Filter { ids: Some(PointIds { numbers, uuids: vec![] }), ..v1::Filter::default() }
+}
+
+fn by_payload(ids: &BTreeSet<u64>) -> v1::Filter {
+    let value = |id: &u64| v1::Value { kind: Some(Kind::IntValue(id.cast_signed())) };
+    let any_of = condition::Test::AnyOf(v1::ValueSet { values: ids.iter().map(value).collect() });
+    v1::Filter { must: vec![v1::Condition { field: "id".into(), test: Some(any_of) }], ..v1::Filter::default() }
+}
