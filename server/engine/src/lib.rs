@@ -2,153 +2,74 @@
 //!
 //! The engine knows no operation by name, no protocol and no CUDA: it queues requests of any [`accelerd_kernels::Op`],
 //! closes batches and runs them on the workers of the devices it was given.
+//!
+//! # A request in the engine
+//!
+//! 1. **Admit** (`admission`). [`Lane::submit`] takes a permit from a budget of items and bytes that all lanes share, or
+//!    is refused with the time after which a retry may succeed. The permit travels with the request and is given back
+//!    when the request is answered, or was computed in vain.
+//! 2. **Route** (`device`). A request with a home goes there. Others go to the GPU with the least outstanding bytes; small
+//!    ones, and everything once no GPU is left, to the CPU.
+//! 3. **Queue** (`queue`, `batcher`). Each lane has one queue a device. The caller waits for a channel; its deadline is a
+//!    timer. When the timer fires, or the caller drops its future, the entry leaves the queue at once.
+//! 4. **Close** (`batcher`). A free worker gives each lane a turn. Only now a batch is formed, of entries with equal keys:
+//!    what came while all workers were busy has joined it. Nothing waits while a worker is free, unless the traffic of
+//!    its key says that filling the batch pays.
+//! 5. **Launch** (`launch`). Entries whose caller is gone are dropped, the others run. A launch that fails is split in two
+//!    until the guilty request stands alone with its error; a panic counts as a failure, and the worker's backend is
+//!    opened anew.
+//! 6. **Reply**. Each request is answered through its own channel.
+//!
+//! A device that reports itself lost takes no work any more. What was queued for it or ran on it is given back to its
+//! callers, which submit it to another device; what has its home there fails. A request that ran on two devices as they
+//! were lost is tried on the CPU only.
+//!
+//! # Invariants
+//!
+//! - An admitted request is answered once, or its caller is gone and it is counted as cancelled.
+//! - A batch never exceeds its bounds, unless it is one request that exceeds them alone.
+//! - Within a key, priority and principal, requests are launched in the order they came, retries after failures aside.
+//! - An entry that waited `max_age` is in the next batch but for those that wait even longer: nothing starves.
+//! - No more than `concurrency` batches of a lane run on a device, and none is formed before it can run.
+//! - A backend never leaves the thread that opened it.
+//! - No lock is held while an operation runs, or while a caller's future is woken.
+//!
+//! The queue's wake-ups are explored by loom: `RUSTFLAGS="--cfg loom" cargo test -p accelerd-engine --lib loom`. In that
+//! configuration only the queue and what is below it are compiled.
 
-use std::time::{Duration, Instant};
+#![cfg_attr(loom, allow(dead_code))]
 
-use accelerd_kernels::{Device, DeviceId, Op, OpError};
+mod batcher;
+mod config;
+mod queue;
+mod signal;
+mod sync;
 
-/// Settings of the engine as a whole.
-#[derive(Clone, Debug)]
-pub struct EngineConfig {
-    /// Worker threads (streams) of each GPU.
-    pub cuda_workers: usize,
-    /// Worker threads that feed the CPU pool.
-    pub cpu_workers: usize,
-    /// Most items admitted and not answered, over all lanes.
-    pub max_items: u64,
-    /// Most bytes admitted and not answered, over all lanes.
-    pub max_bytes: u64,
-}
+#[cfg(not(loom))]
+mod admission;
+#[cfg(not(loom))]
+mod device;
+#[cfg(not(loom))]
+mod engine;
+mod error;
+#[cfg(not(loom))]
+mod lane;
+#[cfg(not(loom))]
+mod launch;
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(not(loom))]
+mod metrics;
+#[cfg(not(loom))]
+mod stats;
+#[cfg(not(loom))]
+mod worker;
 
-/// Settings of one lane.
-#[derive(Clone, Debug)]
-pub struct LaneConfig {
-    /// Most items in a batch.
-    pub max_batch_items: u64,
-    /// Most bytes in a batch.
-    pub max_batch_bytes: u64,
-    /// Longest that an open batch may wait for joiners while a worker is free; zero never waits.
-    pub max_wait: Duration,
-    /// Batches of this lane that one device runs at once.
-    pub concurrency: usize,
-    /// Requests whose key was passed over this long go before all others.
-    pub max_age: Duration,
-    /// Stateless requests of at most this many bytes run on the CPU pool although there is a GPU; zero never.
-    pub cpu_below_bytes: u64,
-}
-
-/// How urgent a request is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// Bulk work.
-    Low,
-    /// The default.
-    #[default]
-    Normal,
-    /// Somebody waits for it.
-    High,
-}
-
-/// What comes with a request.
-#[derive(Clone, Debug, Default)]
-pub struct Context {
-    /// When the caller stops waiting.
-    pub deadline: Option<Instant>,
-    /// How urgent it is.
-    pub priority: Priority,
-    /// Whose it is: principals of equal priority share fairly. Zero is everybody without a name.
-    pub principal: u64,
-}
-
-/// A response, and how it came about.
-#[derive(Debug)]
-pub struct Done<R> {
-    /// The response.
-    pub response: R,
-    /// Where it ran.
-    pub device: DeviceId,
-    /// Requests in its batch.
-    pub batch_requests: usize,
-    /// From submission to launch.
-    pub queue: Duration,
-    /// From launch to result.
-    pub execute: Duration,
-}
-
-/// Why a request was not answered.
-#[derive(Debug, thiserror::Error)]
-pub enum SubmitError {
-    /// The budget is used up now.
-    #[error("the daemon holds {held} {measure} of at most {limit}; {asked} more were asked for")]
-    Full {
-        /// `items` or `bytes`.
-        measure: &'static str,
-        /// Admitted now.
-        held: u64,
-        /// At most.
-        limit: u64,
-        /// By this request.
-        asked: u64,
-        /// When a retry may succeed.
-        retry_after: Duration,
-    },
-    /// The request can never run.
-    #[error("the request needs {asked} {measure}, at most {limit} can ever be had")]
-    TooLarge {
-        /// `items` or `bytes`.
-        measure: &'static str,
-        /// By this request.
-        asked: u64,
-        /// At most.
-        limit: u64,
-    },
-    /// The engine takes no new work.
-    #[error("the daemon is draining")]
-    Draining,
-    /// The deadline passed before the launch.
-    #[error("the deadline passed after {waited:?} in the queue")]
-    DeadlineExceeded {
-        /// Time in the queue.
-        waited: Duration,
-    },
-    /// The computation failed.
-    #[error(transparent)]
-    Op(#[from] OpError),
-}
-
-/// Runs the lanes on the devices.
-#[derive(Debug)]
-pub struct Engine {}
-
-/// The queue of one operation. Clones share it.
-pub struct Lane<O: Op>(std::marker::PhantomData<O>);
-
-impl Engine {
-    /// Starts the workers of every device and waits until each has opened its backend.
-    pub fn start(_devices: Vec<Device>, _config: EngineConfig) -> Result<Self, OpError> {
-        unimplemented!()
-    }
-
-    /// Opens the lane of an operation.
-    pub fn lane<O: Op>(&self, _config: LaneConfig) -> Lane<O> {
-        unimplemented!()
-    }
-
-    /// Whether a device still takes work, for each device; a lost one keeps its reason.
-    pub fn devices(&self) -> Vec<(Device, Option<String>)> {
-        unimplemented!()
-    }
-}
-
-impl<O: Op> Clone for Lane<O> {
-    fn clone(&self) -> Self {
-        Self(std::marker::PhantomData)
-    }
-}
-
-impl<O: Op> Lane<O> {
-    /// Queues a request and waits for its response. Dropping the future takes the request out of the queue.
-    pub async fn submit(&self, _request: O::Request, _context: Context) -> Result<Done<O::Response>, SubmitError> {
-        unimplemented!()
-    }
-}
+pub use config::{Context, Done, Drained, EngineConfig, LaneConfig, Priority};
+#[cfg(not(loom))]
+pub use engine::Engine;
+pub use error::SubmitError;
+#[cfg(not(loom))]
+pub use lane::Lane;
+#[cfg(not(loom))]
+pub use stats::{AdmissionStats, Distribution, EngineStats, LaneCounts, LaneStats};

@@ -1,0 +1,112 @@
+//! What the engine itself costs: requests a second, CPU time per request and latency of an operation that does nothing.
+//!
+//! `cargo run --release -p accelerd-engine --example overhead`
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig};
+use accelerd_kernels::{Backend, Choice, Op, OpError, Settings, Size, backend::discover};
+
+/// Answers at once.
+struct Nothing;
+
+impl Op for Nothing {
+    const NAME: &'static str = "nothing";
+    type Request = u64;
+    type Response = u64;
+    type Key = u8;
+
+    fn key(_: &u64) -> u8 {
+        0
+    }
+
+    fn size(_: &u64) -> Size {
+        Size { items: 1, bytes: 64 }
+    }
+
+    fn run(batch: &[&u64], _: &mut Backend) -> Result<Vec<u64>, OpError> {
+        Ok(batch.iter().map(|request| **request).collect())
+    }
+}
+
+#[tokio::main]
+#[allow(clippy::print_stdout)] // The table is the program's output.
+async fn main() {
+    let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
+    let devices = discover(&settings).expect("a CPU is always there").devices;
+    let config = EngineConfig { cuda_workers: 2, cpu_workers: 1, max_items: 1 << 20, max_bytes: 1 << 30 };
+    let engine = Engine::start(devices, config).expect("the workers start");
+    let lane = engine.lane::<Nothing>(LaneConfig {
+        max_batch_items: 1024,
+        max_batch_bytes: 1 << 20,
+        max_wait: Duration::ZERO,
+        concurrency: 1,
+        max_age: Duration::from_secs(1),
+        cpu_below_bytes: 0,
+    });
+    measure(&lane, 1, 20_000, None).await;
+    println!("submitters  deadline  requests/s  CPU us/request  p50 us  p99 us  requests/batch");
+    for deadline in [None, Some(Duration::from_secs(10))] {
+        for submitters in [1, 32, 256] {
+            let before = engine.stats().lanes[0].counts;
+            let cpu = cpu_time();
+            let start = Instant::now();
+            let mut latencies = measure(&lane, submitters, 400_000 / (submitters + 9), deadline).await;
+            let (wall, cpu) = (start.elapsed(), cpu_time() - cpu);
+            let after = engine.stats().lanes[0].counts;
+            latencies.sort_unstable();
+            let requests = latencies.len() as f64;
+            let batch = (after.requests - before.requests) as f64 / (after.batches - before.batches) as f64;
+            let micros = |latency: Duration| latency.as_secs_f64() * 1e6;
+            println!(
+                "{submitters:>10}  {:>8}  {:>10.0}  {:>14.2}  {:>6.1}  {:>6.1}  {batch:>14.1}",
+                if deadline.is_some() { "yes" } else { "no" },
+                requests / wall.as_secs_f64(),
+                micros(cpu) / requests,
+                micros(latencies[latencies.len() / 2]),
+                micros(latencies[latencies.len() * 99 / 100]),
+            );
+        }
+    }
+}
+
+/// Lets each submitter send so many requests, one after the other; the latency of each request.
+async fn measure(
+    lane: &Lane<Nothing>,
+    submitters: usize,
+    requests: usize,
+    deadline: Option<Duration>,
+) -> Vec<Duration> {
+    let submitter = |lane: Lane<Nothing>| async move {
+        let mut latencies = Vec::with_capacity(requests);
+        for number in 0..requests as u64 {
+            let start = Instant::now();
+            let context = Context { deadline: deadline.map(|after| start + after), ..Context::default() };
+            lane.submit(number, context).await.expect("nothing fails");
+            latencies.push(start.elapsed());
+        }
+        latencies
+    };
+    let tasks: Vec<_> = (0..submitters).map(|_| tokio::spawn(submitter(lane.clone()))).collect();
+    let mut latencies = vec![];
+    for task in tasks {
+        latencies.extend(task.await.expect("no submitter panics"));
+    }
+    latencies
+}
+
+/// User and system time of this process so far.
+fn cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
+    let of_threads = threads.filter_map(|thread| {
+        let stat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        stat.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    let nanos: u64 = of_threads.sum();
+    let main: u64 = stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0);
+    Duration::from_nanos(nanos.max(main))
+}

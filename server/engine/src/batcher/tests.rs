@@ -1,0 +1,393 @@
+//! Properties of the batcher, against a plain list of what should be queued.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// What happens to a batcher.
+#[derive(Clone, Debug)]
+enum Step {
+    Push(Pushed),
+    /// The nth of those pushed so far.
+    Cancel(prop::sample::Index),
+    Advance(Duration),
+    Close,
+    Expire,
+    Ran(u8, u64, Duration),
+}
+
+#[derive(Clone, Debug)]
+struct Pushed {
+    key: u8,
+    priority: Priority,
+    principal: u64,
+    items: u64,
+    bytes: u64,
+    /// From when it is pushed.
+    deadline: Option<Duration>,
+}
+
+/// An entry that should be queued; its number is its payload.
+#[derive(Clone, Debug)]
+struct Modelled {
+    number: usize,
+    id: EntryId,
+    pushed: Pushed,
+    arrived: Instant,
+    deadline: Option<Instant>,
+}
+
+impl Modelled {
+    fn flow(&self) -> (u8, Priority, u64) {
+        (self.pushed.key, self.pushed.priority, self.pushed.principal)
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let priority = prop::sample::select(vec![Priority::Low, Priority::Normal, Priority::High]);
+    let micros = |most: u64| (0..most).prop_map(Duration::from_micros);
+    let pushed = (0..3_u8, priority, 0..3_u64, 1..6_u64, 1..40_u64, prop::option::weighted(0.3, micros(20_000)))
+        .prop_map(|(key, priority, principal, items, bytes, deadline)| Pushed {
+            key,
+            priority,
+            principal,
+            items,
+            bytes,
+            deadline,
+        });
+    let step = prop_oneof![
+        8 => pushed.prop_map(Step::Push),
+        1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
+        2 => micros(3000).prop_map(Step::Advance),
+        3 => Just(Step::Close),
+        1 => Just(Step::Expire),
+        2 => (0..3_u8, 1..8_u64, micros(2000)).prop_map(|(key, items, took)| Step::Ran(key, items, took)),
+    ];
+    prop::collection::vec(step, 1..300)
+}
+
+fn bounds() -> impl Strategy<Value = Bounds> {
+    let wait = prop::sample::select(vec![0, 2000, 50_000]);
+    (1..8_u64, 8..60_u64, wait, 5000..60_000_u64).prop_map(|(max_items, max_bytes, wait, age)| Bounds {
+        max_items,
+        max_bytes,
+        max_wait: Duration::from_micros(wait),
+        max_age: Duration::from_micros(age),
+    })
+}
+
+fn entry(pushed: &Pushed, now: Instant, payload: usize) -> Entry<u8, usize> {
+    Entry {
+        key: pushed.key,
+        priority: pushed.priority,
+        principal: pushed.principal,
+        items: pushed.items,
+        bytes: pushed.bytes,
+        deadline: pushed.deadline.map(|after| now + after),
+        payload,
+    }
+}
+
+/// A batcher beside a list of what should be in it.
+struct Checked {
+    bounds: Bounds,
+    batcher: Batcher<u8, usize>,
+    queued: Vec<Modelled>,
+    ids: Vec<EntryId>,
+    now: Instant,
+}
+
+impl Checked {
+    fn new(bounds: Bounds) -> Self {
+        Self { bounds, batcher: Batcher::new(bounds), queued: vec![], ids: vec![], now: Instant::now() }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Push(pushed) => self.push(pushed),
+            Step::Cancel(index) if !self.ids.is_empty() => self.cancel(index.index(self.ids.len())),
+            Step::Cancel(_) => {}
+            Step::Advance(by) => self.now += *by,
+            Step::Expire => self.expire(),
+            Step::Ran(key, items, took) => self.batcher.ran(key, *items, *took),
+            Step::Close => {
+                self.expire();
+                self.close();
+            }
+        }
+        self.check_sums();
+    }
+
+    fn push(&mut self, pushed: &Pushed) {
+        let number = self.ids.len();
+        let id = self.batcher.push(self.now, entry(pushed, self.now, number));
+        let deadline = pushed.deadline.map(|after| self.now + after);
+        self.ids.push(id);
+        self.queued.push(Modelled { number, id, pushed: pushed.clone(), arrived: self.now, deadline });
+    }
+
+    fn cancel(&mut self, number: usize) {
+        let expected = self.queued.iter().position(|entry| entry.number == number);
+        assert_eq!(
+            self.batcher.cancel(self.ids[number]),
+            expected.map(|_| number),
+            "only what is queued is given back"
+        );
+        expected.map(|position| self.queued.remove(position));
+    }
+
+    fn expire(&mut self) {
+        let now = self.now;
+        let is_late = |entry: &Modelled| entry.deadline.is_some_and(|at| at <= now);
+        let late: Vec<_> = self.queued.extract_if(.., |entry| is_late(entry)).map(|entry| entry.number).collect();
+        assert_eq!(self.batcher.expire(now), late);
+    }
+
+    /// Closes a batch and checks it, or that none was due.
+    fn close(&mut self) -> Vec<Modelled> {
+        match self.batcher.close(self.now) {
+            Close::Empty => {
+                assert!(self.queued.is_empty(), "something is queued");
+                vec![]
+            }
+            Close::WaitUntil(until) => {
+                self.check_wait(until);
+                vec![]
+            }
+            Close::Batch(batch) => self.check_batch(&batch),
+        }
+    }
+
+    fn check_wait(&self, until: Instant) {
+        let Bounds { max_items, max_bytes, max_wait, max_age } = self.bounds;
+        assert!(until > self.now, "a wait ends later");
+        for key in 0..3 {
+            let of_key = || self.queued.iter().filter(|entry| entry.pushed.key == key);
+            assert!(of_key().map(|entry| entry.pushed.items).sum::<u64>() < max_items, "a full batch does not wait");
+            assert!(of_key().map(|entry| entry.pushed.bytes).sum::<u64>() < max_bytes, "a full batch does not wait");
+        }
+        let oldest = self.queued.iter().map(|entry| entry.arrived).min().expect("something is queued");
+        assert!(until <= oldest + max_wait && until <= oldest + max_age, "nobody waits longer than that");
+        let deadline = self.queued.iter().filter_map(|entry| entry.deadline).min();
+        assert!(deadline.is_none_or(|at| until <= at), "nobody's deadline is waited away");
+    }
+
+    fn check_batch(&mut self, batch: &Batch<u8, usize>) -> Vec<Modelled> {
+        let oldest = self.queued[0].clone();
+        let level = self.queued.iter().map(|entry| entry.pushed.priority).max();
+        let seated: Vec<_> = batch.payloads.iter().map(|number| self.unqueue(*number)).collect();
+        let sum = |of: fn(&Pushed) -> u64| seated.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
+        let (items, bytes) = (sum(|pushed| pushed.items), sum(|pushed| pushed.bytes));
+        assert_eq!((batch.items, batch.bytes), (items, bytes));
+        assert!(!seated.is_empty());
+        assert!(seated.iter().all(|entry| entry.pushed.key == batch.key), "keys are not mixed");
+        let fits = items <= self.bounds.max_items && bytes <= self.bounds.max_bytes;
+        assert!(fits || seated.len() == 1, "{items} items, {bytes} bytes in {} entries", seated.len());
+        if self.now.duration_since(oldest.arrived) >= self.bounds.max_age {
+            assert_eq!(seated[0].number, oldest.number, "what is overdue goes first");
+        } else if self.bounds.max_wait.is_zero() {
+            assert_eq!(seated.iter().map(|entry| entry.pushed.priority).max(), level, "the highest level goes first");
+        }
+        seated
+    }
+
+    /// Takes an entry out of the list; it must be the first of its flow.
+    fn unqueue(&mut self, number: usize) -> Modelled {
+        let position = self.queued.iter().position(|entry| entry.number == number).expect("it was queued");
+        let entry = self.queued.remove(position);
+        let overtaken = self.queued[..position].iter().find(|earlier| earlier.flow() == entry.flow());
+        assert!(overtaken.is_none(), "{number} overtook {overtaken:?}");
+        entry
+    }
+
+    fn check_sums(&self) {
+        let sum = |of: fn(&Pushed) -> u64| self.queued.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
+        assert_eq!(self.batcher.len(), self.queued.len());
+        assert_eq!(self.batcher.items(), sum(|pushed| pushed.items));
+        assert_eq!(self.batcher.bytes(), sum(|pushed| pushed.bytes));
+        assert!(self.queued.iter().all(|entry| self.batcher.entries.get(entry.id).is_some()));
+    }
+}
+
+fn plain(key: u8, bytes: u64) -> Pushed {
+    Pushed { key, priority: Priority::Normal, principal: 0, items: 1, bytes, deadline: None }
+}
+
+fn never_waiting(max_items: u64, max_bytes: u64) -> Bounds {
+    Bounds { max_items, max_bytes, max_wait: Duration::ZERO, max_age: NEVER }
+}
+
+proptest! {
+    /// Nothing is lost or answered twice, order is kept in a flow, bounds are held, nobody who is due is left waiting.
+    #[test]
+    fn every_history_keeps_the_rules(bounds in bounds(), steps in steps()) {
+        let mut checked = Checked::new(bounds);
+        steps.iter().for_each(|step| checked.apply(step));
+        let left: Vec<_> = checked.queued.iter().map(|entry| entry.number).collect();
+        prop_assert_eq!(checked.batcher.drain(), left);
+        prop_assert_eq!((checked.batcher.items(), checked.batcher.bytes(), checked.batcher.len()), (0, 0, 0));
+    }
+
+    /// Once an entry is overdue, each batch has the oldest entry in it: so many batches later it was served.
+    #[test]
+    fn an_overdue_entry_is_served_after_those_that_are_older(bounds in bounds(), steps in steps(), target in plain_entry()) {
+        let mut checked = Checked::new(bounds);
+        steps.iter().for_each(|step| checked.apply(step));
+        checked.expire();
+        let older = checked.queued.len();
+        let number = checked.ids.len();
+        checked.push(&target);
+        checked.now += bounds.max_age;
+        // Whatever comes behind it, however urgent, does not hold it up.
+        let rush = Pushed { priority: Priority::High, deadline: None, ..target };
+        let served = (0..=older).any(|_| {
+            (0..3).for_each(|key| checked.push(&Pushed { key, ..rush.clone() }));
+            checked.expire();
+            checked.close().iter().any(|entry| entry.number == number)
+        });
+        prop_assert!(served, "not served in {} batches", older + 1);
+    }
+
+    /// Keys of one level that always have entries take turns; one with entries of many batches' size gets its turn too.
+    #[test]
+    fn busy_keys_take_turns(sizes in prop::collection::vec(1..500_u64, 2..6)) {
+        let mut checked = Checked::new(never_waiting(4, 100));
+        let keys = sizes.len();
+        let push = |checked: &mut Checked, key: usize| {
+            checked.push(&plain(u8::try_from(key).expect("few keys"), sizes[key]));
+        };
+        for key in 0..keys {
+            (0..8).for_each(|_| push(&mut checked, key));
+        }
+        let mut passed_over = vec![0; keys];
+        for _ in 0..200 {
+            let served = checked.close();
+            let key = usize::from(served[0].pushed.key);
+            for (other, count) in passed_over.iter_mut().enumerate() {
+                *count = if other == key { 0 } else { *count + 1 };
+                let turns = usize::try_from(sizes[other].div_ceil(100)).expect("few turns");
+                prop_assert!(*count <= keys * turns, "key {other} was passed over {count} times");
+            }
+            served.iter().for_each(|_| push(&mut checked, key));
+        }
+    }
+
+    /// Principals of one level that always have entries are served the same bytes, whatever the sizes of their entries.
+    #[test]
+    fn principals_share_by_bytes(sizes in prop::collection::vec(1..50_u64, 2..5)) {
+        let mut checked = Checked::new(never_waiting(64, 200));
+        let of = |principal: usize| Pushed { principal: principal as u64, ..plain(0, sizes[principal]) };
+        for principal in 0..sizes.len() {
+            (0..250).for_each(|_| checked.push(&of(principal)));
+        }
+        let mut bytes = vec![0; sizes.len()];
+        for _ in 0..100 {
+            for entry in checked.close() {
+                let principal = usize::try_from(entry.pushed.principal).expect("few principals");
+                bytes[principal] += entry.pushed.bytes;
+                checked.push(&of(principal));
+            }
+        }
+        // Start-time fair queueing: any two differ by at most one entry of each; and a batch's last seat may not fit.
+        let largest = sizes.iter().max().expect("some");
+        let (least, most) = (bytes.iter().min().expect("some"), bytes.iter().max().expect("some"));
+        prop_assert!(most - least <= 2 * largest + 200, "{bytes:?} with entries of {sizes:?}");
+    }
+}
+
+fn plain_entry() -> impl Strategy<Value = Pushed> {
+    (0..3_u8, 0..3_u64, 1..6_u64, 1..80_u64).prop_map(|(key, principal, items, bytes)| Pushed {
+        key,
+        priority: Priority::Low,
+        principal,
+        items,
+        bytes,
+        deadline: None,
+    })
+}
+
+#[test]
+fn an_idle_worker_never_waits_for_a_lone_entry() {
+    let mut checked = Checked::new(Bounds { max_wait: NEVER, ..never_waiting(64, 1000) });
+    for _ in 0..50 {
+        checked.now += Duration::from_millis(20);
+        checked.push(&plain(0, 1));
+        assert_eq!(checked.close().len(), 1);
+        checked.batcher.ran(&0, 1, Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_batch_is_held_open_where_its_traffic_pays_for_the_wait() {
+    let mut checked = Checked::new(Bounds { max_wait: Duration::from_millis(5), ..never_waiting(64, 1000) });
+    // An entry every 50 us, and launches of 2 ms whatever their size.
+    for round in 0..40 {
+        checked.now += Duration::from_micros(50);
+        checked.push(&plain(0, 1));
+        checked.batcher.ran(&0, 1 + round % 8, Duration::from_millis(2));
+    }
+    while !checked.queued.is_empty() {
+        checked.close();
+    }
+    checked.now += Duration::from_micros(50);
+    checked.push(&plain(0, 1));
+    let Close::WaitUntil(until) = checked.batcher.close(checked.now) else { panic!("filling pays here") };
+    checked.check_wait(until);
+    checked.now = until + Duration::from_millis(5);
+    assert_eq!(checked.close().len(), 1, "nobody came: it is not held any longer");
+}
+
+#[test]
+fn entries_larger_than_a_batch_run_alone() {
+    let mut checked = Checked::new(never_waiting(4, 100));
+    for bytes in [10, 500, 20, 30] {
+        checked.push(&plain(0, bytes));
+    }
+    let sizes: Vec<Vec<_>> = (0..3).map(|_| checked.close().iter().map(|entry| entry.pushed.bytes).collect()).collect();
+    assert_eq!(sizes, [vec![10], vec![500], vec![20, 30]]);
+}
+
+#[test]
+fn an_entry_that_does_not_fit_is_skipped_for_other_principals() {
+    let mut checked = Checked::new(never_waiting(8, 100));
+    checked.push(&Pushed { principal: 1, ..plain(0, 60) });
+    checked.push(&Pushed { principal: 2, ..plain(0, 60) });
+    checked.push(&Pushed { principal: 3, ..plain(0, 40) });
+    let principals: Vec<_> = checked.close().iter().map(|entry| entry.pushed.principal).collect();
+    assert_eq!(principals, [1, 3]);
+    let principals: Vec<_> = checked.close().iter().map(|entry| entry.pushed.principal).collect();
+    assert_eq!(principals, [2]);
+}
+
+#[test]
+fn two_keys_that_alternate_still_fill_their_batches() {
+    let mut checked = Checked::new(never_waiting(64, 1 << 20));
+    (0..512).for_each(|number| checked.push(&plain(u8::from(number % 2 == 0), 1)));
+    let sizes: Vec<_> = (0..8).map(|_| checked.close().len()).collect();
+    assert_eq!(sizes, [64; 8]);
+}
+
+#[test]
+fn keys_that_come_and_go_are_forgotten() {
+    let mut batcher = Batcher::new(never_waiting(4, 100));
+    let now = Instant::now();
+    for key in 0..10_000_u32 {
+        let entry = Entry {
+            key,
+            priority: Priority::Normal,
+            principal: u64::from(key),
+            items: 1,
+            bytes: 1,
+            deadline: None,
+            payload: (),
+        };
+        let id = batcher.push(now, entry);
+        assert!(batcher.cancel(id).is_some());
+    }
+    assert!(batcher.by_key.len() <= IDLE_KEYS + 1);
+    assert!(batcher.buckets.len() <= IDLE_KEYS + 2);
+}

@@ -1,0 +1,99 @@
+//! What the engine and its callers are told, and what a caller gets back.
+
+use std::time::{Duration, Instant};
+
+use accelerd_kernels::DeviceId;
+
+/// Settings of the engine as a whole.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Worker threads (streams) of each GPU.
+    pub cuda_workers: usize,
+    /// Worker threads that feed the CPU pool.
+    pub cpu_workers: usize,
+    /// Most items admitted and not answered, over all lanes.
+    pub max_items: u64,
+    /// Most bytes admitted and not answered, over all lanes.
+    pub max_bytes: u64,
+}
+
+/// Settings of one lane.
+#[derive(Clone, Debug)]
+pub struct LaneConfig {
+    /// Most items in a batch.
+    pub max_batch_items: u64,
+    /// Most bytes in a batch.
+    pub max_batch_bytes: u64,
+    /// Longest that an open batch may wait for joiners while a worker is free; zero never waits.
+    pub max_wait: Duration,
+    /// Batches of this lane that one device runs at once.
+    pub concurrency: usize,
+    /// Requests whose key was passed over this long go before all others.
+    pub max_age: Duration,
+    /// Stateless requests of at most this many bytes run on the CPU pool although there is a GPU; zero never.
+    pub cpu_below_bytes: u64,
+}
+
+/// How urgent a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Bulk work.
+    Low,
+    /// The default.
+    #[default]
+    Normal,
+    /// Somebody waits for it.
+    High,
+}
+
+impl Priority {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 3;
+
+    /// All of them, the most urgent first.
+    pub(crate) const DESCENDING: [Self; Self::COUNT] = [Self::High, Self::Normal, Self::Low];
+
+    /// Its place in an array with one element per level.
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Low => 0,
+            Self::Normal => 1,
+            Self::High => 2,
+        }
+    }
+}
+
+/// What comes with a request.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// When the caller stops waiting.
+    pub deadline: Option<Instant>,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// Whose it is: principals of equal priority share fairly. Zero is everybody without a name.
+    pub principal: u64,
+}
+
+/// A response, and how it came about.
+#[derive(Debug)]
+pub struct Done<R> {
+    /// The response.
+    pub response: R,
+    /// Where it ran.
+    pub device: DeviceId,
+    /// Requests in its batch.
+    pub batch_requests: usize,
+    /// From submission to launch.
+    pub queue: Duration,
+    /// From launch to result.
+    pub execute: Duration,
+}
+
+/// How a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Every admitted request was answered in time.
+    pub complete: bool,
+    /// Requests that were not.
+    pub remaining: u64,
+}

@@ -1,0 +1,187 @@
+//! Every interleaving of callers and workers at the queue: nothing is lost, nothing is answered twice, nobody sleeps while
+//! there is work.
+
+use std::{
+    // Counters of the tests themselves: not what is explored.
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use loom::thread;
+
+use crate::{
+    batcher::{Bounds, Close, Entry},
+    config::Priority,
+    queue::Queue,
+    signal::Signal,
+};
+
+type Numbers = Queue<u8, usize>;
+
+fn queue(max_items: u64, concurrency: usize) -> (Arc<Numbers>, Arc<Signal>) {
+    let day = Duration::from_secs(86_400);
+    let bounds = Bounds { max_items, max_bytes: 1000, max_wait: Duration::ZERO, max_age: day };
+    let signal = Arc::new(Signal::new());
+    (Arc::new(Queue::new(bounds, concurrency, Arc::clone(&signal))), signal)
+}
+
+/// Runs a model in every order that interrupts its threads at most twice where they could have gone on: what goes wrong
+/// between a few threads shows with fewer, and the rest would take hours.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+fn entry(payload: usize) -> Entry<u8, usize> {
+    Entry { key: 0, priority: Priority::Normal, principal: 0, items: 1, bytes: 1, deadline: None, payload }
+}
+
+/// What a worker thread does, without the operation: takes batches and counts entries until it is stopped.
+fn work(queue: &Numbers, signal: &Signal, now: Instant, served: &AtomicUsize) {
+    loop {
+        let seen = signal.epoch();
+        if signal.is_stopped() {
+            return;
+        }
+        match queue.take(now).next {
+            Close::Batch(batch) => {
+                if queue.is_available() {
+                    signal.notify();
+                }
+                served.fetch_add(batch.payloads.len(), Ordering::SeqCst);
+                queue.finish(&batch.key, batch.items, None);
+            }
+            Close::WaitUntil(_) | Close::Empty => signal.sleep(seen, None),
+        }
+    }
+}
+
+/// A worker that ends once so many entries were served: it would sleep for ever if a wake-up were lost.
+fn work_until(queue: &Numbers, signal: &Signal, now: Instant, served: &AtomicUsize, all: usize) {
+    while served.load(Ordering::SeqCst) < all {
+        let seen = signal.epoch();
+        if served.load(Ordering::SeqCst) >= all {
+            return;
+        }
+        match queue.take(now).next {
+            Close::Batch(batch) => {
+                let count = batch.payloads.len();
+                if queue.is_available() {
+                    signal.notify();
+                }
+                queue.finish(&batch.key, batch.items, None);
+                if served.fetch_add(count, Ordering::SeqCst) + count >= all {
+                    signal.stop();
+                }
+            }
+            Close::WaitUntil(_) | Close::Empty if signal.is_stopped() => return,
+            Close::WaitUntil(_) | Close::Empty => signal.sleep(seen, None),
+        }
+    }
+}
+
+#[test]
+fn loom_no_wake_up_is_lost_between_a_caller_and_a_worker() {
+    let now = Instant::now();
+    explore(move || {
+        let (queue, signal) = queue(1, 1);
+        let served = Arc::new(AtomicUsize::new(0));
+        let worker = thread::spawn({
+            let (queue, signal, served) = (Arc::clone(&queue), Arc::clone(&signal), Arc::clone(&served));
+            move || work_until(&queue, &signal, now, &served, 2)
+        });
+        assert!(queue.push(now, entry(0)).is_ok());
+        assert!(queue.push(now, entry(1)).is_ok());
+        worker.join().expect("it ends");
+        assert_eq!(served.load(Ordering::SeqCst), 2);
+    });
+}
+
+#[test]
+fn loom_two_workers_leave_nothing_behind() {
+    let now = Instant::now();
+    explore(move || {
+        let (queue, signal) = queue(1, 2);
+        let served = Arc::new(AtomicUsize::new(0));
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let (queue, signal, served) = (Arc::clone(&queue), Arc::clone(&signal), Arc::clone(&served));
+                thread::spawn(move || work_until(&queue, &signal, now, &served, 2))
+            })
+            .collect();
+        assert!(queue.push(now, entry(0)).is_ok());
+        assert!(queue.push(now, entry(1)).is_ok());
+        for worker in workers {
+            worker.join().expect("it ends");
+        }
+        assert_eq!(served.load(Ordering::SeqCst), 2);
+    });
+}
+
+#[test]
+fn loom_one_place_in_the_lane_is_handed_from_worker_to_worker() {
+    let now = Instant::now();
+    explore(move || {
+        let (queue, signal) = queue(1, 1);
+        let served = Arc::new(AtomicUsize::new(0));
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let (queue, signal, served) = (Arc::clone(&queue), Arc::clone(&signal), Arc::clone(&served));
+                thread::spawn(move || work_until(&queue, &signal, now, &served, 2))
+            })
+            .collect();
+        assert!(queue.push(now, entry(0)).is_ok());
+        assert!(queue.push(now, entry(1)).is_ok());
+        for worker in workers {
+            worker.join().expect("it ends");
+        }
+        assert_eq!(served.load(Ordering::SeqCst), 2);
+    });
+}
+
+#[test]
+fn loom_an_entry_is_either_cancelled_or_served() {
+    let now = Instant::now();
+    explore(move || {
+        let (queue, signal) = queue(8, 1);
+        let served = Arc::new(AtomicUsize::new(0));
+        let worker = thread::spawn({
+            let (queue, signal, served) = (Arc::clone(&queue), Arc::clone(&signal), Arc::clone(&served));
+            move || work(&queue, &signal, now, &served)
+        });
+        let id = queue.push(now, entry(0)).expect("the queue is open");
+        let cancelled = usize::from(queue.cancel(id).is_some());
+        let left = queue.close().len();
+        signal.stop();
+        worker.join().expect("it ends");
+        assert_eq!(left, 0);
+        assert_eq!(cancelled + served.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn loom_a_queue_that_closes_gives_back_or_refuses_what_is_not_served() {
+    let now = Instant::now();
+    explore(move || {
+        let (queue, signal) = queue(8, 1);
+        let served = Arc::new(AtomicUsize::new(0));
+        let worker = thread::spawn({
+            let (queue, signal, served) = (Arc::clone(&queue), Arc::clone(&signal), Arc::clone(&served));
+            move || work(&queue, &signal, now, &served)
+        });
+        let caller = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || usize::from(queue.push(now, entry(0)).is_err())
+        });
+        let left = queue.close().len();
+        signal.stop();
+        let refused = caller.join().expect("it ends");
+        worker.join().expect("it ends");
+        assert_eq!(refused + left + served.load(Ordering::SeqCst), 1);
+        assert_eq!(queue.depth().requests, 0);
+    });
+}

@@ -1,0 +1,48 @@
+//! The threads of a device: each opens a backend that never leaves it, then runs batches until it is told to end.
+
+use std::{
+    io,
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+};
+
+use accelerd_kernels::OpError;
+
+use crate::device::{Bench, Desk, Turn};
+
+/// Starts a worker. It reports over `opened` once whether its backend could be opened, and ends at once if not.
+pub(crate) fn spawn(
+    desk: &Arc<Desk>,
+    number: usize,
+    opened: mpsc::Sender<Result<(), OpError>>,
+) -> io::Result<JoinHandle<()>> {
+    let desk = Arc::clone(desk);
+    thread::Builder::new().name(format!("{}-{number}", desk.id())).spawn(move || {
+        let (backend, report) = match desk.device().open() {
+            Ok(backend) => (Some(backend), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        // Nobody listens any more if another worker failed; then this one is told to end as well.
+        let _ = opened.send(report);
+        drop(opened);
+        if let Some(backend) = backend {
+            work(&mut Bench { desk, backend });
+        }
+    })
+}
+
+/// Runs batches until the device is lost or the engine ends.
+fn work(bench: &mut Bench) {
+    let signal = Arc::clone(&bench.desk.signal);
+    loop {
+        let seen = signal.epoch();
+        if signal.is_stopped() {
+            return;
+        }
+        match Desk::round(bench) {
+            Turn::Ran => {}
+            Turn::WaitUntil(until) => signal.sleep(seen, Some(until)),
+            Turn::Nothing => signal.sleep(seen, None),
+        }
+    }
+}
