@@ -1,4 +1,5 @@
-//! Measures the CPU side of search and k-means on one thread: medians over random inputs of fixed shapes.
+//! Measures the CPU side of search and k-means on one thread: medians over random inputs of fixed shapes, or of the one
+//! search whose rows, dim, queries and k are given.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::{fs, sync::Arc, time::Instant};
@@ -17,6 +18,13 @@ fn main() {
     let pool = Pool::start(1).expect("one thread");
     let mut backend = Backend::Cpu(Worker::new(Arc::clone(&pool)));
     println!("{}", pool.info().product);
+    let shape: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    if let [rows, dim, queries, k] = shape[..] {
+        let corpus = Corpus::new(dim, Metric::Cosine, Storage::F32, DeviceId::Cpu);
+        corpus.append(&normal(rows, dim, 1));
+        println!("{:.1} queries/s", queries as f64 / search(&corpus, queries, k, &mut backend));
+        return;
+    }
     for (rows, dim) in [(100_000, 768), (100_000, 128), (100_000, 1024)] {
         let corpus = Corpus::new(dim, Metric::Cosine, Storage::F32, DeviceId::Cpu);
         corpus.append(&normal(rows, dim, 1));

@@ -20,6 +20,10 @@ const FEW: usize = 12;
 const PAD: usize = 16;
 /// Depth of a panel that stays in the first cache together with the rows it meets.
 const DEPTH: usize = 128;
+/// Numbers in a cache line.
+const LINE: usize = 16;
+/// Numbers between what is read and what is asked for ahead of it, in the first form.
+const AHEAD: usize = 2048;
 
 /// What |computed - exact| may be at most, as a share of |row| |vector|, as long as nothing underflows or overflows: m u /
 /// (1 - m u), where u = 2^-24 and m counts the roundings on the longest path from a product to its sum (Higham, "Accuracy
@@ -31,6 +35,10 @@ pub(crate) fn error_bound(dim: usize) -> f64 {
     let path = (few.max(panels) + 1) as f64 * f64::from(f32::EPSILON) / 2.0;
     path / (1.0 - path)
 }
+
+/// Bytes of rows that are best multiplied at a time: few enough that they and those asked for ahead stay in the second
+/// cache and in the first translation buffer.
+pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Vectors to multiply rows with.
 pub(crate) struct Packed {
@@ -59,7 +67,7 @@ impl Packed {
     pub(crate) fn new(isa: Isa, dim: usize, count: usize, vectors: &[f32]) -> Self {
         assert_eq!(vectors.len(), dim * count, "numbers of {count} vectors of {dim}");
         if count <= FEW {
-            return Self { isa, dim, count, data: Floats::copy(vectors), form: Form::Few };
+            return Self { isa, dim, count, data: Floats::copy(vectors, 0), form: Form::Few };
         }
         let (width, most) = isa.run(Shape);
         let panels = panels(count.next_multiple_of(PAD) / width, most);
@@ -91,6 +99,9 @@ impl Packed {
     }
 
     /// `tile[r][v] = rows[r] . vectors[v]`, for as many rows as there are. Columns of padding are 0 or left alone.
+    ///
+    /// A block of rows of about [`BLOCK_BYTES`] does best. Meanwhile the memory behind the rows is asked for, in the hope
+    /// that the next block lies there.
     pub(crate) fn multiply(&self, rows: &[f32], tile: &mut [f32]) {
         let count = rows.len() / self.dim.max(1);
         let tile = &mut tile[..count * self.columns()];
@@ -146,20 +157,23 @@ impl Multiply<'_> {
     fn few<L: Lanes>(&mut self, lanes: L) {
         let (dim, count) = (self.packed.dim, self.packed.count);
         let rows = self.rows.len() / dim;
-        let groups = count.div_ceil(if L::WIDTH == 16 { 6 } else { 3 });
+        let groups = count.div_ceil(if L::WIDTH == 16 { 4 } else { 3 });
         let mut row = 0;
         while row < rows {
-            let taken = match (rows - row, L::WIDTH) {
+            let taken: usize = match (rows - row, L::WIDTH) {
                 (4.., 16) => 4,
                 (2.., _) => 2,
                 _ => 1,
             };
+            let share = taken.div_ceil(groups);
             for group in 0..groups {
                 let (first, end) = (group * count / groups, (group + 1) * count / groups);
                 let at = Dots {
                     rows: self.rows[row * dim..][..taken * dim].as_ptr(),
                     vectors: self.packed.data[first * dim..end * dim].as_ptr(),
                     dim,
+                    ahead: AHEAD + group * share * dim,
+                    share,
                     tile: self.tile[row * PAD..][..taken * PAD][first..].as_mut_ptr(),
                 };
                 // SAFETY: the slices above are `taken` rows, `end - first` vectors and the tile's rows for them: few
@@ -175,9 +189,11 @@ impl Multiply<'_> {
         let dim = self.packed.dim;
         let columns = self.packed.columns();
         let rows = self.rows.len() / dim;
+        let behind = self.rows.as_ptr().wrapping_add(self.rows.len());
+        let share = (L::ROWS * DEPTH / LINE).div_ceil(panels.len());
         for from in (0..dim).step_by(DEPTH) {
             let depth = DEPTH.min(dim - from);
-            for panel in panels {
+            for (index, panel) in panels.iter().enumerate() {
                 let (first, width) = (panel.first * L::WIDTH, panel.vectors * L::WIDTH);
                 let packed = self.packed.data[first * dim..][from * width..][..depth * width].as_ptr();
                 let mut row = 0;
@@ -191,6 +207,9 @@ impl Multiply<'_> {
                         tile: self.tile[row * columns..][..taken * columns][first..].as_mut_ptr(),
                         columns,
                         add: from > 0,
+                        ahead: behind.wrapping_add(row * dim + from),
+                        line: index * share,
+                        between: (1 << (DEPTH / share).ilog2()) - 1,
                     };
                     // SAFETY: the slices above are `depth` rows of the panel, `taken` rows from column `from` on, and
                     // the tile's rows for them, which are at least `first + width` long.
@@ -221,6 +240,9 @@ struct Dots {
     vectors: *const f32,
     dim: usize,
     tile: *mut f32,
+    /// Where to ask for memory, counted from the first row, and how many lines a step.
+    ahead: usize,
+    share: usize,
 }
 
 impl Dots {
@@ -243,8 +265,6 @@ impl Dots {
         // SAFETY: the caller's.
         unsafe {
             match vectors {
-                6 => self.tile::<L, R, 6>(lanes),
-                5 => self.tile::<L, R, 5>(lanes),
                 4 => self.tile::<L, R, 4>(lanes),
                 3 => self.tile::<L, R, 3>(lanes),
                 2 => self.tile::<L, R, 2>(lanes),
@@ -257,8 +277,13 @@ impl Dots {
     unsafe fn tile<L: Lanes, const R: usize, const V: usize>(self, lanes: L) {
         let mut sums = [[lanes.zero(); V]; R];
         let whole = self.dim - self.dim % L::WIDTH;
+        let mut ahead = self.rows.wrapping_add(self.ahead);
         let mut at = 0;
         while at < whole {
+            for _ in 0..self.share {
+                lanes.prefetch(ahead);
+                ahead = ahead.wrapping_add(LINE);
+            }
             // SAFETY: `at + WIDTH` is at most `dim`.
             unsafe { self.step(lanes, &mut sums, |from| lanes.load(from.add(at))) };
             at += L::WIDTH;
@@ -310,6 +335,11 @@ struct Outer {
     columns: usize,
     /// Adds to the tile instead of overwriting it.
     add: bool,
+    /// The same numbers of the next block, which of their lines to ask for first, and how many steps go by before another:
+    /// one less than a power of two.
+    ahead: *const f32,
+    line: usize,
+    between: usize,
 }
 
 impl Outer {
@@ -344,7 +374,13 @@ impl Outer {
     #[inline(always)]
     unsafe fn tile<L: Lanes, const V: usize, const R: usize>(self, lanes: L) {
         let mut sums = [[lanes.zero(); V]; R];
+        let mut line = self.line;
         for d in 0..self.depth {
+            if d & self.between == 0 {
+                let place = line / (DEPTH / LINE) * self.dim + line % (DEPTH / LINE) * LINE;
+                lanes.prefetch(self.ahead.wrapping_add(place));
+                line += 1;
+            }
             let mut panel = [lanes.zero(); V];
             for v in 0..V {
                 // SAFETY: row `d` of the panel.
@@ -385,9 +421,9 @@ impl Floats {
         Self(vec![Line([0.0; 16]); len.div_ceil(16)])
     }
 
-    /// A copy, and zeros to the end of the line.
-    pub(crate) fn copy(from: &[f32]) -> Self {
-        let mut floats = Self::zeros(from.len());
+    /// A copy, with zeros behind it up to a length.
+    pub(crate) fn copy(from: &[f32], len: usize) -> Self {
+        let mut floats = Self::zeros(len.max(from.len()));
         floats[..from.len()].copy_from_slice(from);
         floats
     }

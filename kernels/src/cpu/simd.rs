@@ -105,7 +105,7 @@ pub(crate) trait Lanes: Copy {
     fn not_at_most(self, a: Self::Vector, b: Self::Vector) -> u32;
     /// A bit for each lane where they are equal.
     fn equal(self, a: Self::Vector, b: Self::Vector) -> u32;
-    /// Asks for the cache line of an address, which need not be readable.
+    /// Asks for a cache line to come into the second cache; the address need not be readable.
     fn prefetch(self, at: *const f32);
 }
 

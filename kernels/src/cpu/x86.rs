@@ -1,7 +1,7 @@
 //! AVX-512 and AVX2 vectors.
 
 use std::arch::x86_64::{
-    __m256, __m512, _CMP_EQ_OQ, _CMP_NLE_UQ, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_max_ps,
+    __m256, __m512, _CMP_EQ_OQ, _CMP_NLE_UQ, _MM_HINT_T1, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_max_ps,
     _mm_max_ss, _mm_movehl_ps, _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_castps256_ps128, _mm256_cmp_ps,
     _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps,
     _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps, _mm512_loadu_ps,
@@ -114,7 +114,7 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn prefetch(self, at: *const f32) {
         // SAFETY: a prefetch reads nothing and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 }
 
@@ -211,6 +211,6 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn prefetch(self, at: *const f32) {
         // SAFETY: a prefetch reads nothing and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 }

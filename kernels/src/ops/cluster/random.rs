@@ -5,12 +5,15 @@
 /// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014) over
 /// the place, one coordinate at a time.
 pub(crate) fn uniform(seed: u64, start: u64, step: u64, trial: u64) -> f64 {
-    let bits = [start, step, trial].into_iter().fold(mix(seed), |state, place| mix(state ^ mix(place)));
+    let bits = [start, step, trial].into_iter().fold(mix(seed), |state, place| mix(state ^ place.wrapping_mul(GOLDEN)));
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
+/// 2^64 by the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 fn mix(state: u64) -> u64 {
-    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = state.wrapping_add(GOLDEN);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

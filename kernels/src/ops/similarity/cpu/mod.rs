@@ -19,6 +19,9 @@ mod keep;
 mod scan;
 mod table;
 
+#[cfg(test)]
+mod tests;
+
 use keep::{Candidates, Exact};
 use table::{Query, Table};
 

@@ -12,16 +12,22 @@ use super::{
     table::{Piece, Query, Table},
 };
 use crate::cpu::{
-    products::{Floats, Packed},
+    products::{BLOCK_BYTES, Floats, Packed},
     simd::{Isa, Kernel, Lanes},
 };
 
-/// Bytes of rows in a block.
-const BLOCK_BYTES: usize = 384 << 10;
+/// Bytes of rows that a thread takes at a time.
+const SPAN_BYTES: usize = 1 << 20;
+/// Most rows in a block, so that its products stay in the cache.
+const BLOCK_ROWS: usize = 256;
 /// Bytes of queries that are packed together.
 const GROUP_BYTES: usize = 512 << 10;
-/// Most queries that are packed together: their products with a block must stay in the cache as well.
+/// Most queries that are packed together, for the same.
 const GROUP: usize = 144;
+/// Queries in a full panel of the widest vectors.
+const PANEL: usize = 48;
+/// Up to so many queries beyond full panels are packed by themselves, not padded.
+const REST: usize = 8;
 
 /// Scans the table for some of the queries; as many keepers, in the same order.
 pub(super) fn scan<K: Keeper>(
@@ -31,8 +37,10 @@ pub(super) fn scan<K: Keeper>(
     isa: Isa,
     keeper: impl Fn(usize) -> K + Sync,
 ) -> Vec<K> {
-    let rows = (BLOCK_BYTES / size_of::<f32>() / table.dim.max(1)).clamp(8, 512) / 8 * 8;
-    let pieces = table.pieces(rows);
+    let row_bytes = size_of::<f32>() * table.dim.max(1);
+    let block = (BLOCK_BYTES / row_bytes).clamp(8, BLOCK_ROWS) / 8 * 8;
+    let share = (table.len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
+    let spans = table.pieces((share / row_bytes).max(block));
     let groups = groups(table, queries, isa);
     let longest = bound::longest(table.metric, queries.iter().map(|query| query.squared_norm));
     let limits = Limits::new(table.metric, table.dim, longest);
@@ -40,19 +48,21 @@ pub(super) fn scan<K: Keeper>(
     let part = |_| {
         let mut keepers: Vec<K> = (0..queries.len()).map(&keeper).collect();
         let mut bars: Vec<Floats> = groups.iter().map(|group| group.bars(&keepers)).collect();
-        let mut tile = Floats::zeros(rows * groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0));
+        let mut tile = Floats::zeros(block * groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0));
         let mut terms = Terms::default();
-        while let Some(piece) = pieces.get(next.fetch_add(1, Relaxed)) {
-            terms.of(&limits, table.dim, piece);
-            for (group, bars) in groups.iter().zip(&mut bars) {
-                group.packed.multiply(piece.rows, &mut tile);
-                let keepers = &mut keepers[group.first..][..group.packed.count()];
-                isa.run(Select { group, tile: &tile, terms: &terms, first_row: piece.first, bars, keepers });
+        while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
+            for piece in span.split(table.dim, block) {
+                terms.of(&limits, table.dim, &piece);
+                for (group, bars) in groups.iter().zip(&mut bars) {
+                    group.packed.multiply(piece.rows, &mut tile);
+                    let keepers = &mut keepers[group.first..][..group.packed.count()];
+                    isa.run(Select { group, tile: &tile, terms: &terms, first_row: piece.first, bars, keepers });
+                }
             }
         }
         keepers
     };
-    let parts = threads.min(pieces.len()).max(1);
+    let parts = threads.min(spans.len()).max(1);
     (0..parts).into_par_iter().with_max_len(1).map(part).reduce_with(merge).unwrap_or_default()
 }
 
@@ -71,14 +81,28 @@ struct Group {
 }
 
 fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<Group> {
-    let most = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / 48 * 48).clamp(48, GROUP);
-    let pack = |(at, queries): (usize, &[&Query<'_>])| {
-        let mut vectors = Vec::with_capacity(queries.len() * table.dim);
-        let scales: Vec<_> = queries.iter().map(|query| bound::prepare(table.metric, query, &mut vectors)).collect();
-        let packed = Packed::new(isa, table.dim, queries.len(), &vectors);
-        Group { first: at * most, packed, scales: Floats::copy(&scales) }
-    };
-    queries.chunks(most).enumerate().map(pack).collect()
+    let most = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / PANEL * PANEL).clamp(PANEL, GROUP);
+    let mut groups = vec![];
+    let mut first = 0;
+    while first < queries.len() {
+        let taken = group(queries.len() - first, most);
+        let mut vectors = Vec::with_capacity(taken * table.dim);
+        let together = &queries[first..first + taken];
+        let scales: Vec<_> = together.iter().map(|query| bound::prepare(table.metric, query, &mut vectors)).collect();
+        let packed = Packed::new(isa, table.dim, taken, &vectors);
+        groups.push(Group { first, scales: Floats::copy(&scales, packed.columns()), packed });
+        first += taken;
+    }
+    groups
+}
+
+/// How many of the queries that are left go together.
+fn group(left: usize, most: usize) -> usize {
+    match left % PANEL {
+        _ if left >= most => most,
+        1..=REST if left > PANEL => left - left % PANEL,
+        _ => left,
+    }
 }
 
 impl Group {

@@ -27,6 +27,18 @@ pub(super) struct Piece<'a> {
     pub(super) squared_norms: Option<&'a [f64]>,
 }
 
+impl<'a> Piece<'a> {
+    /// The same rows in pieces of at most so many.
+    pub(super) fn split(self, dim: usize, most: usize) -> impl Iterator<Item = Self> {
+        let dim = dim.max(1);
+        self.rows.chunks(most * dim).enumerate().map(move |(at, rows)| {
+            let part = at * most..at * most + rows.len() / dim;
+            let squared_norms = self.squared_norms.map(|norms| &norms[part.clone()]);
+            Self { first: self.first + part.start, rows, squared_norms }
+        })
+    }
+}
+
 impl<'a> Table<'a> {
     pub(super) fn resident(view: &'a View, metric: Metric) -> Self {
         Self { metric, dim: view.dim(), len: view.len(), dead: view.dead_bits(), source: Source::Resident(view) }
@@ -38,20 +50,14 @@ impl<'a> Table<'a> {
 
     /// All rows, in pieces of at most so many.
     pub(super) fn pieces(&self, most: usize) -> Vec<Piece<'a>> {
-        let dim = self.dim.max(1);
-        let cut = |first: usize, rows: &'a [f32], norms: Option<&'a [f64]>| {
-            rows.chunks(most * dim).enumerate().map(move |(at, rows)| {
-                let part = at * most..at * most + rows.len() / dim;
-                Piece { first: first + part.start, rows, squared_norms: norms.map(|norms| &norms[part]) }
-            })
-        };
+        let dim = self.dim;
         match self.source {
-            Source::Resident(view) => view
-                .chunks()
-                .zip(view.norms())
-                .flat_map(|((first, rows), (_, norms))| cut(first, rows, Some(norms)))
-                .collect(),
-            Source::Inline(rows) => cut(0, rows, None).collect(),
+            Source::Resident(view) => {
+                let chunks = view.chunks().zip(view.norms());
+                let whole = chunks.map(|((first, rows), (_, norms))| Piece { first, rows, squared_norms: Some(norms) });
+                whole.flat_map(|piece| piece.split(dim, most)).collect()
+            }
+            Source::Inline(rows) => Piece { first: 0, rows, squared_norms: None }.split(dim, most).collect(),
         }
     }
 
