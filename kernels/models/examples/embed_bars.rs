@@ -1,0 +1,125 @@
+//! How fast one core cuts texts into tokens and pools their rows:
+//! `cargo run --release -p accelerd-models --example embed_bars [FILE...]`.
+//!
+//! Texts are windows of 40 lines of the files named, by default of this repository's kernels.
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+
+use std::{
+    fs,
+    hint::black_box,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use accelerd_kernels::{
+    Backend, Op,
+    cpu::{Pool, Worker},
+    ops::embed::{Embed, EmbedRequest},
+};
+use accelerd_models::Model;
+
+const WINDOW_LINES: usize = 40;
+const ROUNDS: u32 = 50;
+const SPREAD_TOKENS: u32 = 1 << 20;
+
+fn main() {
+    let file = include_bytes!("../builtin/table.bin");
+    let parsing = core_time(|| {
+        black_box(Model::parse("builtin", black_box(file)).expect("a fit file"));
+    });
+    println!("builtin model parsed in {parsing:.1?}");
+    let model = Model::builtin();
+    let texts = texts();
+    tokenizer(&model, &texts);
+    let (ids, offsets) = tokenize(&model, &texts);
+    for dimensions in [256, 128, 64] {
+        pooling("tokens of the texts", &model, &ids, &offsets, dimensions);
+    }
+    let rows = u32::try_from(model.vocabulary_size()).expect("a table of fewer than 2^32 rows");
+    let spread: Vec<u32> = (0..SPREAD_TOKENS).map(|i| i.wrapping_mul(2_654_435_761) % rows).collect();
+    let offsets: Vec<u32> = (0..=SPREAD_TOKENS).step_by(128).collect();
+    pooling("every row as often, 128 a text", &model, &spread, &offsets, 256);
+}
+
+/// The files named, or those of this repository, in windows.
+fn texts() -> Vec<String> {
+    let named: Vec<_> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate stands below kernels");
+    let files = if named.is_empty() { sources(home) } else { named };
+    let read = files.iter().filter_map(|path| fs::read_to_string(path).ok());
+    read.flat_map(|text| {
+        let lines: Vec<_> = text.lines().collect();
+        lines.chunks(WINDOW_LINES).map(|window| window.join("\n")).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return vec![] };
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    let source = |path: &Path| path.extension().is_some_and(|e| ["rs", "py", "cu", "cuh"].iter().any(|s| e == *s));
+    paths
+        .iter()
+        .flat_map(|path| if path.is_dir() { sources(path) } else { vec![path.clone()] })
+        .filter(|p| source(p))
+        .collect()
+}
+
+fn tokenize(model: &Model, texts: &[String]) -> (Vec<u32>, Vec<u32>) {
+    let (mut ids, mut offsets) = (vec![], vec![0]);
+    for text in texts {
+        model.tokenize(text, &mut ids);
+        offsets.push(u32::try_from(ids.len()).expect("fewer than 2^32 tokens"));
+    }
+    (ids, offsets)
+}
+
+fn tokenizer(model: &Model, texts: &[String]) {
+    let bytes: usize = texts.iter().map(String::len).sum();
+    let tokens = tokenize(model, texts).0.len();
+    let time = core_time(|| {
+        black_box(tokenize(model, black_box(texts)));
+    });
+    let seconds = time.as_secs_f64() * 1e6;
+    println!(
+        "tokeniser: {:.1} M tokens/s, {:.0} MB/s ({} texts, {bytes} bytes, {tokens} tokens)",
+        tokens as f64 / seconds,
+        bytes as f64 / seconds,
+        texts.len(),
+    );
+}
+
+fn pooling(what: &str, model: &Model, ids: &[u32], offsets: &[u32], dimensions: usize) {
+    let table = Arc::clone(model.table());
+    let request = EmbedRequest { table, ids: ids.to_vec(), offsets: offsets.to_vec(), dimensions, normalize: true };
+    let mut core = Backend::Cpu(Worker::new(Pool::start(1).expect("one thread")));
+    let time = core_time(|| {
+        black_box(Embed::run(&[black_box(&request)], &mut core).expect("a fit batch"));
+    });
+    println!(
+        "pooling, {dimensions} dimensions, {what}: {:.1} M tokens/s ({} texts, {} tokens)",
+        ids.len() as f64 / time.as_secs_f64() / 1e6,
+        offsets.len() - 1,
+        ids.len(),
+    );
+}
+
+/// Time that a run of `work` takes of a core, on average: waiting for a busy machine does not count.
+fn core_time(mut work: impl FnMut()) -> Duration {
+    work();
+    let before = time_on_cores();
+    for _ in 0..ROUNDS {
+        work();
+    }
+    (time_on_cores() - before) / ROUNDS
+}
+
+/// What all threads of this process have had of all cores, as Linux counts it.
+fn time_on_cores() -> Duration {
+    let tasks = fs::read_dir("/proc/self/task").expect("a Linux machine");
+    let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("schedstat")).ok());
+    let nanos = |stat: String| stat.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0);
+    Duration::from_nanos(stats.map(nanos).sum())
+}
