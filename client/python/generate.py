@@ -1,0 +1,62 @@
+"""Writes src/accelerd/_proto from the .proto files, or with --check says whether it is up to date.
+
+Needs grpcio-tools in the version that pyproject.toml names: the output differs between versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROTO = HERE.parents[1] / "proto"
+OUTPUT = HERE / "src" / "accelerd" / "_proto"
+OPENING = '"""Messages and stubs of accelerd.v1, written by generate.py."""\n'
+
+
+def generate(folder: Path) -> None:
+    """Writes modules and type stubs into a folder, importing each other from where they will stand."""
+    from grpc_tools import protoc
+
+    files = sorted(str(file.relative_to(PROTO)) for file in PROTO.glob("accelerd/v1/*.proto"))
+    well_known = str(resources.files("grpc_tools") / "_proto")
+    with tempfile.TemporaryDirectory() as scratch:
+        outputs = [f"--{kind}_out={scratch}" for kind in ("python", "pyi", "grpc_python")]
+        if protoc.main(["protoc", f"-I{PROTO}", f"-I{well_known}", *outputs, *files]) != 0:
+            sys.exit("protoc failed")
+        for file in sorted(Path(scratch, "accelerd", "v1").iterdir()):
+            # A file without a service has nothing in its gRPC module.
+            if file.name.endswith("_pb2_grpc.py") and "Stub" not in file.read_text():
+                continue
+            (folder / file.name).write_text(
+                re.sub(r"\baccelerd\.v1 import", "accelerd._proto import", file.read_text())
+            )
+    (folder / "__init__.py").write_text(OPENING)
+
+
+def drift() -> list[str]:
+    """Names of the files that are not what would be written now."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        generate(folder)
+        fresh = {file.name: file.read_text() for file in folder.iterdir()}
+    there = {file.name: file.read_text() for file in OUTPUT.glob("*.py*") if file.is_file()}
+    return sorted(name for name in fresh | there if fresh.get(name) != there.get(name))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where something differs")
+    if not parser.parse_args().check:
+        OUTPUT.mkdir(parents=True, exist_ok=True)
+        generate(OUTPUT)
+    elif differing := drift():
+        sys.exit(f"out of date: {', '.join(differing)}; run python generate.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""The client: connects, embeds, compares, clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import grpc
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._call import Caller
+from ._collection import Collection, Id, metric_number
+from ._proto import (
+    device_pb2,
+    device_pb2_grpc,
+    embed_pb2,
+    embed_pb2_grpc,
+    similarity_pb2,
+    similarity_pb2_grpc,
+    tensor_pb2,
+)
+from ._tensor import to_array, to_tensor
+
+DEFAULT_TARGET = "localhost:7433"
+
+_STORAGE: dict[str, tensor_pb2.Dtype] = {
+    "": tensor_pb2.DTYPE_UNSPECIFIED,
+    "f32": tensor_pb2.DTYPE_F32,
+    "f16": tensor_pb2.DTYPE_F16,
+    "bf16": tensor_pb2.DTYPE_BF16,
+    "i8": tensor_pb2.DTYPE_I8,
+}
+
+
+class Similar(NamedTuple):
+    """The best rows of each query, best first."""
+
+    #: int32 [queries, k], rows of the corpus; -1 where fewer passed the threshold.
+    indices: NDArray[np.int32]
+    #: float32 [queries, k]; NaN where the index is -1.
+    scores: NDArray[np.float32]
+
+
+class Clusters(NamedTuple):
+    """Clusters found by k-means."""
+
+    #: float32 [clusters, dim].
+    centers: NDArray[np.float32]
+    #: int32 [rows], the cluster of each row.
+    assignments: NDArray[np.int32]
+    inertia: float
+    iterations: int
+    converged: bool
+    #: For a collection: the id of each row.
+    ids: list[int | str]
+
+
+class Tokens(NamedTuple):
+    """Token ids of many texts, flattened."""
+
+    #: uint32, ids of all texts, one after the other.
+    ids: NDArray[np.uint32]
+    #: uint32, where each text starts in `ids`, then the length of `ids`.
+    offsets: NDArray[np.uint32]
+
+
+class Client:
+    """A connection to a daemon at `host:port` or `unix:///path`. Safe to share between threads."""
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        timeout: float = 60.0,
+        attempts: int = 5,
+        max_message_bytes: int = 256 << 20,
+    ) -> None:
+        """Connects when first used.
+
+        timeout: seconds a call may take, retries included.
+        attempts: how often a call is sent at most.
+        """
+        target = target.removeprefix("http://").removesuffix("/")
+        options = [
+            ("grpc.max_send_message_length", max_message_bytes),
+            ("grpc.max_receive_message_length", max_message_bytes),
+            ("grpc.keepalive_time_ms", 20_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.lb_policy_name", "round_robin"),
+            ("grpc.enable_retries", 0),
+        ]
+        self._channel = grpc.insecure_channel(target, options=options)
+        self._call = Caller(timeout, attempts)
+        self._embed = embed_pb2_grpc.EmbedServiceStub(self._channel)
+        self._similarity = similarity_pb2_grpc.SimilarityServiceStub(self._channel)
+        self._device = device_pb2_grpc.DeviceServiceStub(self._channel)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def embed(
+        self, texts: Sequence[str], *, model: str = "", dimensions: int = 0, normalize: bool = True
+    ) -> NDArray[np.float32]:
+        """Vectors of texts: float32 [texts, dimensions]."""
+        if isinstance(texts, str):
+            raise TypeError("texts is a list of texts, not one text")
+        return self._embedded(model, dimensions, normalize, texts=embed_pb2.TextInput(values=texts))
+
+    def embed_tokens(
+        self, tokens: Tokens, *, model: str = "", dimensions: int = 0, normalize: bool = True
+    ) -> NDArray[np.float32]:
+        """Vectors of token ids, as `tokenize` makes them."""
+        listed = embed_pb2.TokenInput(ids=tokens.ids.tolist(), offsets=tokens.offsets.tolist())
+        return self._embedded(model, dimensions, normalize, tokens=listed)
+
+    def _embedded(self, model: str, dimensions: int, normalize: bool, **source: Any) -> NDArray[np.float32]:
+        request = embed_pb2.EmbedRequest(model=model, dimensions=dimensions, normalize=normalize, **source)
+        return to_array(self._call(self._embed.Embed, request).embeddings)
+
+    def tokenize(self, texts: Sequence[str], *, model: str = "") -> Tokens:
+        """The token ids a model would see."""
+        request = embed_pb2.TokenizeRequest(model=model, texts=embed_pb2.TextInput(values=texts))
+        tokens = self._call(self._embed.Tokenize, request).tokens
+        return Tokens(np.array(tokens.ids, dtype=np.uint32), np.array(tokens.offsets, dtype=np.uint32))
+
+    def models(self) -> list[embed_pb2.Model]:
+        """The models that are loaded."""
+        return list(self._call(self._embed.ListModels, embed_pb2.ListModelsRequest()).models)
+
+    def find_similar(
+        self,
+        queries: ArrayLike,
+        corpus: ArrayLike,
+        k: int,
+        *,
+        metric: str = "cosine",
+        threshold: float | None = None,
+    ) -> Similar:
+        """The k rows of a corpus nearest to each query, exactly. Metrics: cosine, dot, squared_l2."""
+        request = similarity_pb2.FindSimilarRequest(
+            queries=to_tensor(queries),
+            corpus=to_tensor(corpus),
+            metric=metric_number(metric),
+            k=k,
+            score_threshold=threshold,
+        )
+        answer = self._call(self._similarity.FindSimilar, request)
+        return Similar(to_array(answer.indices), to_array(answer.scores))
+
+    def cluster(
+        self,
+        source: ArrayLike | Collection,
+        clusters: int,
+        *,
+        max_iterations: int = 0,
+        tolerance: float | None = None,
+        starts: int = 1,
+        spherical: bool = False,
+        seed: int = 0,
+        timeout: float | None = None,
+    ) -> Clusters:
+        """k-means over rows or over all points of a collection."""
+        request = similarity_pb2.ClusterRequest(
+            vectors=None if isinstance(source, Collection) else to_tensor(source),
+            collection=source.name if isinstance(source, Collection) else None,
+            cluster_count=clusters,
+            max_iterations=max_iterations,
+            tolerance=tolerance,
+            start_count=starts,
+            spherical=spherical,
+            seed=seed,
+        )
+        answer = self._call(self._similarity.Cluster, request, timeout=timeout)
+        return Clusters(
+            to_array(answer.centers),
+            to_array(answer.assignments),
+            answer.inertia,
+            answer.iteration_count,
+            answer.converged,
+            [*answer.ids.numbers, *answer.ids.uuids],
+        )
+
+    def collection(self, name: str) -> Collection:
+        """A collection by name; asks nothing of the daemon."""
+        return Collection(self, name)
+
+    def collections(self) -> list[similarity_pb2.Collection]:
+        """Every collection, by name."""
+        request = similarity_pb2.ListCollectionsRequest()
+        return list(self._call(self._similarity.ListCollections, request).collections)
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        dimensions: int = 0,
+        metric: str = "cosine",
+        storage: str = "",
+        model: str = "",
+        durable: bool = False,
+    ) -> Collection:
+        """Makes a collection: of a model's dimensions where one is named. Storage: f32, f16, bf16 or i8."""
+        if storage not in _STORAGE:
+            raise ValueError(f"expected one of f32, f16, bf16, i8, got {storage!r}")
+        request = similarity_pb2.CreateCollectionRequest(
+            name=name,
+            dimensions=dimensions,
+            metric=metric_number(metric),
+            storage=_STORAGE[storage],
+            model=model,
+            durable=durable,
+        )
+        self._call(self._similarity.CreateCollection, request, repeatable=False)
+        return Collection(self, name)
+
+    def restore_collection(self, url: str, name: str = "") -> Collection:
+        """Makes a collection from a snapshot; an empty name keeps the snapshot's."""
+        request = similarity_pb2.RestoreCollectionRequest(url=url, name=name)
+        restored = self._call(self._similarity.RestoreCollection, request, repeatable=False).collection
+        return Collection(self, restored.name)
+
+    def devices(self) -> list[device_pb2.Device]:
+        """What the daemon runs on, the CPU pool last."""
+        return list(self._call(self._device.ListDevices, device_pb2.ListDevicesRequest()).devices)
+
+    def stats(self) -> device_pb2.GetStatsResponse:
+        """Queues, batches, pools and kernel times since the daemon's start."""
+        answer: device_pb2.GetStatsResponse = self._call(self._device.GetStats, device_pb2.GetStatsRequest())
+        return answer
+
+
+__all__ = ["Client", "Clusters", "Id", "Similar", "Tokens"]

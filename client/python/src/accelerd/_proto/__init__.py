@@ -1,0 +1,1 @@
+"""Messages and stubs of accelerd.v1, written by generate.py."""

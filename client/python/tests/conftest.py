@@ -1,0 +1,70 @@
+"""The daemon that the tests talk to."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from accelerd import Client
+
+ROOT = Path(__file__).resolve().parents[3]
+START_TIMEOUT = 60.0
+
+
+def _program() -> Path | None:
+    if named := os.environ.get("ACCELERD_BIN"):
+        return Path(named)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = [target / profile / "accelerd" for profile in ("release", "debug")]
+    return next((program for program in built if program.exists()), None)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a daemon: ACCELERD_SERVER, or one started for the tests."""
+    if named := os.environ.get("ACCELERD_SERVER"):
+        yield named
+        return
+    program = _program()
+    if program is None:
+        pytest.skip("no daemon: set ACCELERD_SERVER or ACCELERD_BIN, or cargo build -p accelerd")
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    grpc_port, admin, health = (one.getsockname()[1] for one in held)
+    for one in held:
+        one.close()
+    flags = {"admin_listen": admin, "health_listen": health}
+    arguments = [program, "serve", "--listen", f"127.0.0.1:{grpc_port}", "--set", "drain.endpoint_delay=0s"]
+    for name, port in flags.items():
+        arguments += ["--set", f"server.{name}=127.0.0.1:{port}"]
+    folder = tmp_path_factory.mktemp("daemon")
+    with open(folder / "log", "w") as log:
+        daemon = subprocess.Popen([*arguments, "--data-dir", folder / "data"], stdout=log, stderr=log)
+    try:
+        channel = grpc.insecure_channel(f"127.0.0.1:{grpc_port}")
+        ready = grpc.channel_ready_future(channel)
+        until = time.monotonic() + START_TIMEOUT
+        while True:
+            assert daemon.poll() is None, (folder / "log").read_text()
+            try:
+                ready.result(timeout=0.2)
+                break
+            except grpc.FutureTimeoutError:
+                assert time.monotonic() < until, (folder / "log").read_text()
+        channel.close()
+        yield f"127.0.0.1:{grpc_port}"
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[Client]:
+    with Client(server, timeout=30) as client:
+        yield client

@@ -1,0 +1,119 @@
+"""Against a real daemon."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from accelerd import AlreadyExistsError, Client, Collection, InvalidArgumentError, NotFoundError
+
+SNIPPETS = {
+    "dates.py": "def parse_date(text): return datetime.strptime(text, '%Y-%m-%d')",
+    "net.py": "def serve(port): sock = socket.socket(); sock.bind(('', port)); sock.listen()",
+    "pack.py": "def compress(path): return gzip.compress(path.read_bytes())",
+}
+
+
+@pytest.fixture
+def code(client: Client) -> Iterator[Collection]:
+    collection = client.create_collection(f"python-{uuid.uuid4().hex}", model="builtin")
+    yield collection
+    collection.delete()
+
+
+def filled(code: Collection) -> Collection:
+    payloads = [{"path": path, "line": line, "test": False} for line, path in enumerate(SNIPPETS, 1)]
+    assert code.upsert([1, 2, 3], texts=list(SNIPPETS.values()), payloads=payloads) == 3
+    return code
+
+
+def test_embeddings_are_unit_rows_and_the_same_through_tokens(client: Client) -> None:
+    texts = list(SNIPPETS.values())
+    vectors = client.embed(texts)
+    assert vectors.dtype == np.float32 and vectors.shape == (3, client.models()[0].dimensions)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(client.embed_tokens(client.tokenize(texts)), vectors)
+
+
+def test_similar_rows_are_those_numpy_finds(client: Client) -> None:
+    random = np.random.default_rng(7)
+    queries, corpus = random.standard_normal((5, 33)), random.standard_normal((200, 33))
+    similar = client.find_similar(queries, corpus, 4, metric="dot")
+    exact = queries.astype(np.float32).astype(np.float64) @ corpus.astype(np.float32).astype(np.float64).T
+    expected = np.argsort(-exact, axis=1, kind="stable")[:, :4]
+    np.testing.assert_array_equal(similar.indices, expected)
+    np.testing.assert_allclose(similar.scores, np.take_along_axis(exact, expected, 1), rtol=1e-5)
+
+
+def test_a_threshold_leaves_rows_out(client: Client) -> None:
+    similar = client.find_similar([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 2, threshold=0.5)
+    assert similar.indices.tolist() == [[0, -1]] and np.isnan(similar.scores[0, 1])
+
+
+def test_search_finds_by_meaning_and_filters(code: Collection) -> None:
+    filled(code)
+    found = code.search(texts=["wait for connections on a socket", "make a file smaller"], k=1)
+    assert [hits[0].payload["path"] for hits in found] == ["net.py", "pack.py"]
+    only = code.search(texts=["socket"], where={"path": ["dates.py", "pack.py"], "line": slice(1, 3), "test": False})
+    assert [hit.payload["path"] for hit in only[0]] == ["dates.py"]
+    assert code.search(ids=[2], k=1)[0][0].id == 2
+    assert code.search(vectors=code.get([3], vectors=True)[0].vector, k=1)[0][0].id == 3
+
+
+def test_points_are_read_and_deleted(code: Collection) -> None:
+    filled(code)
+    points = code.get([3, 99, 1])
+    assert [point.id for point in points] == [3, 1]
+    assert points[0].payload == {"path": "pack.py", "line": 3, "test": False}
+    assert code.delete_points([1, 99]) == 1
+    assert code.delete_points(where={"path": "net.py"}) == 1
+    assert code.describe().point_count == 1
+
+
+def test_steps_of_a_stream_are_answered_one_by_one(client: Client) -> None:
+    collection = client.create_collection(f"python-{uuid.uuid4().hex}", dimensions=2)
+    try:
+        steps = [{"ids": [str(uuid.uuid4())], "vectors": [[float(n), 1.0]]} for n in range(3)]
+        assert list(collection.upsert_many(steps)) == [1, 1, 1]
+        with pytest.raises(InvalidArgumentError):
+            list(collection.upsert_many([{"ids": [str(uuid.uuid4())], "vectors": [[1.0, 2.0, 3.0]]}]))
+        clusters = client.cluster(collection, 3)
+        assert sorted(clusters.assignments.tolist()) == [0, 1, 2] and len(clusters.ids) == 3
+    finally:
+        collection.delete()
+
+
+def test_clusters_separate_what_is_apart(client: Client) -> None:
+    random = np.random.default_rng(3)
+    rows = np.concatenate([random.normal(center, 0.1, (50, 8)) for center in (-5, 0, 5)])
+    clusters = client.cluster(rows, 3, seed=1)
+    assert [len(set(part.tolist())) for part in np.split(clusters.assignments, 3)] == [1, 1, 1]
+    assert clusters.converged and clusters.centers.shape == (3, 8)
+
+
+def test_a_snapshot_can_be_restored(code: Collection, client: Client, tmp_path: object) -> None:
+    filled(code)
+    snapshot = code.snapshot(f"file://{tmp_path}")
+    restored = client.restore_collection(snapshot.url, f"{code.name}-again")
+    try:
+        assert restored.describe().point_count == 3
+    finally:
+        restored.delete()
+
+
+def test_refusals_have_their_classes_and_name_the_field(client: Client, code: Collection) -> None:
+    with pytest.raises(NotFoundError):
+        client.collection("nowhere").describe()
+    with pytest.raises(AlreadyExistsError):
+        client.create_collection(code.name, dimensions=2)
+    with pytest.raises(InvalidArgumentError) as refused:
+        client.find_similar([[1.0, 2.0]], [[1.0, 2.0, 3.0]], 1)
+    assert refused.value.violations
+
+
+def test_the_daemon_says_what_it_runs_on(client: Client) -> None:
+    assert client.devices()[-1].name == "cpu"
+    assert client.stats().version
