@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig};
-use accelerd_kernels::{Choice, DeviceId, Matrix, Settings as Devices, backend, ops::cluster::ClusterRequest};
+use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig, SubmitError};
+use accelerd_kernels::{Choice, DeviceId, Matrix, OpError, Settings as Devices, backend, ops::cluster::ClusterRequest};
 use accelerd_models::Model;
 use accelerd_proto::v1::{self, Payload, value::Kind};
 use accelerd_store::{Ids, Metric, Storage};
@@ -352,6 +352,28 @@ async fn a_collection_is_clustered_with_its_ids() {
     assert!(of[0] == of[3] && of[1] == of[2] && of[2] == of[4] && of[0] != of[1], "{of:?}");
     let too_many = |rows| ClusterRequest { clusters: 6, ..request(rows) };
     assert!(message(collection.cluster(&lane, too_many, Context::default()).await).starts_with("cluster_count: "));
+}
+
+#[tokio::test]
+async fn collections_of_a_lost_gpu_move_to_the_cpu_and_new_ones_avoid_it() {
+    let world = world(Settings::default());
+    let gpus = vec![DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cpu];
+    let embedder = Embedder::new(vec![Model::builtin()], world.engine.lane(lane()));
+    let collections = Collections::open(Settings::default(), gpus, world.engine.lane(lane()), embedder);
+    let collections = collections.expect("there is no folder to open");
+    let on = async |name: &str| collections.create(spec(name)).await.expect("the name is free").describe().device;
+    assert_eq!(on("a").await, DeviceId::Cuda(0));
+    let corpus = Arc::clone(&collections.get("a").expect("it is there").shared().generation().corpus);
+    let (device, reason) = (DeviceId::Cuda(0), "illegal address".to_owned());
+    let lost = SubmitError::Op(OpError::DeviceLost { device, reason });
+    assert!(collections.env.is_lost(&corpus, device, &lost));
+    assert_eq!(corpus.home(), DeviceId::Cpu);
+    assert!(!collections.env.is_lost(&corpus, DeviceId::Cpu, &lost), "there is nowhere else to go");
+    assert!(!collections.env.is_lost(&corpus, device, &SubmitError::Draining));
+    let collection = collections.get("a").expect("it is there");
+    upsert(&collection, &[1], 0.0).await;
+    assert_eq!(ids(&collection, near([0.0; 4], 1)).await, [1]);
+    assert_eq!(on("b").await, DeviceId::Cuda(1));
 }
 
 #[derive(Clone, Debug)]

@@ -3,41 +3,39 @@
 use std::sync::Arc;
 
 use accelerd_engine::{Context, Engine, Lane};
-use accelerd_kernels::{
-    Matrix,
-    ops::{
-        cluster::{self as kmeans, Rows},
-        similarity::{self as search, MAX_K},
-    },
+use accelerd_kernels::ops::{
+    cluster::{self as kmeans, Rows},
+    similarity as search,
 };
 use accelerd_proto::v1::{
     self as pb,
     similarity_service_server::{SimilarityService, SimilarityServiceServer},
 };
-use accelerd_store::{Metric, Storage, StoreError};
+use accelerd_store::StoreError;
 use futures::{StreamExt as _, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    collections::{
-        Collection, Collections, Description, Filter, Found, NewCollection, NewPoints, PointId, Prepared, Query,
-        SearchSpec, Settings, Upserted, Vectors, check_clusters,
-    },
+    collections::{Collection, Collections, Filter, Found, Prepared, Settings, Upserted, check_clusters},
     config::{Config, Fsync},
     embedder::Embedder,
     error::ApiError,
     grpc::{
         context,
-        convert::{self, bytes_of, matrix, tensor, tensor_of},
+        convert::{self, matrix, tensor},
     },
     layers::timing,
 };
 
+mod wire;
+
+use wire::{
+    cluster_response, clustering, describe, find_similar, hit, item_error, new_collection, new_points, ranking,
+    search_spec, upsert_response,
+};
+
 /// Steps of one bulk upsert that are decoded and embedded at once, and as many again that are being written.
 const WINDOW: usize = 8;
-/// Most iterations and starts of a clustering: far beyond use, and still an end.
-const MAX_ITERATIONS: u32 = 100_000;
-const MAX_STARTS: u32 = 1_000;
 
 /// What the service computes with.
 #[derive(Clone)]
@@ -310,203 +308,4 @@ async fn answer_step(
         Err(error) => pb::upsert_stream_response::Result::Error(item_error(error)),
     };
     Ok(pb::UpsertStreamResponse { sequence, result: Some(result) })
-}
-
-fn item_error(error: ApiError) -> pb::ItemError {
-    let status = Status::from(error);
-    pb::ItemError { code: status.code().into(), message: status.message().to_owned() }
-}
-
-fn upsert_response(upserted: Upserted) -> pb::UpsertResponse {
-    pb::UpsertResponse { inserted_count: upserted.inserted, updated_count: upserted.updated }
-}
-
-fn find_similar(request: &pb::FindSimilarRequest) -> Result<search::FindSimilarRequest, ApiError> {
-    let queries = required("queries", request.queries.as_ref())?;
-    let corpus = required("corpus", request.corpus.as_ref())?;
-    if queries.cols() != corpus.cols() {
-        let reason = format!("expected rows of dim {}, which the queries have, got {}", queries.cols(), corpus.cols());
-        return Err(ApiError::invalid("corpus.shape", reason));
-    }
-    let (k, most) = (request.k as usize, corpus.rows().min(MAX_K));
-    if k == 0 || k > most {
-        let what = if most == MAX_K { "the largest k" } else { "the corpus's rows" };
-        return Err(ApiError::invalid("k", format!("expected 1 to {most}, {what}, got {k}")));
-    }
-    let metric = match metric(request.metric)? {
-        Metric::Cosine => search::Metric::Cosine,
-        Metric::Dot => search::Metric::Dot,
-        Metric::SquaredL2 => search::Metric::SquaredL2,
-    };
-    Ok(search::FindSimilarRequest { queries, corpus, metric, k, threshold: threshold(request.score_threshold)? })
-}
-
-fn required(field: &str, tensor: Option<&pb::Tensor>) -> Result<Matrix, ApiError> {
-    matrix(field, tensor.ok_or_else(|| ApiError::invalid(field, "expected a tensor, got none"))?)
-}
-
-fn threshold(threshold: Option<f32>) -> Result<Option<f32>, ApiError> {
-    match threshold {
-        Some(threshold) if threshold.is_nan() => {
-            Err(ApiError::invalid("score_threshold", "expected a number, got NaN"))
-        }
-        threshold => Ok(threshold),
-    }
-}
-
-/// Lists of hits as two tensors of k columns.
-fn ranking(hits: &search::Hits, k: usize) -> pb::FindSimilarResponse {
-    let count = hits.lists.len() * k;
-    let (mut indices, mut scores) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    for (i, list) in hits.lists.iter().enumerate() {
-        indices.extend(list.iter().map(|hit| hit.row.cast_signed()));
-        scores.extend(list.iter().map(|hit| hit.score));
-        indices.resize((i + 1) * k, -1);
-        scores.resize((i + 1) * k, f32::NAN);
-    }
-    let shape = [hits.lists.len(), k];
-    pb::FindSimilarResponse {
-        indices: Some(tensor_of(pb::Dtype::I32, &shape, bytes_of(indices))),
-        scores: Some(tensor_of(pb::Dtype::F32, &shape, bytes_of(scores))),
-    }
-}
-
-fn metric(metric: i32) -> Result<Metric, ApiError> {
-    match pb::Metric::try_from(metric) {
-        Ok(pb::Metric::Unspecified | pb::Metric::Cosine) => Ok(Metric::Cosine),
-        Ok(pb::Metric::Dot) => Ok(Metric::Dot),
-        Ok(pb::Metric::SquaredL2) => Ok(Metric::SquaredL2),
-        Err(_) => Err(ApiError::invalid("metric", format!("expected a known metric, got {metric}"))),
-    }
-}
-
-fn storage(dtype: i32) -> Result<Storage, ApiError> {
-    match pb::Dtype::try_from(dtype) {
-        Ok(pb::Dtype::F32) => Ok(Storage::F32),
-        Ok(pb::Dtype::F16) => Ok(Storage::F16),
-        Ok(pb::Dtype::Unspecified | pb::Dtype::Bf16) => Ok(Storage::Bf16),
-        Ok(pb::Dtype::I8) => Ok(Storage::I8),
-        Ok(pb::Dtype::F64 | pb::Dtype::I32 | pb::Dtype::I64 | pb::Dtype::U8) | Err(_) => {
-            Err(ApiError::invalid("storage", format!("expected f32, f16, bf16 or i8, got dtype {dtype}")))
-        }
-    }
-}
-
-fn new_collection(request: pb::CreateCollectionRequest) -> Result<NewCollection, ApiError> {
-    Ok(NewCollection {
-        metric: metric(request.metric)?,
-        storage: storage(request.storage)?,
-        name: request.name,
-        dimensions: request.dimensions,
-        model: request.model,
-        durable: request.durable,
-    })
-}
-
-fn describe(collection: &Collection) -> pb::Collection {
-    let Description { meta, points, tombstones, host_bytes, device_bytes, device } = collection.describe();
-    let metric = match meta.metric {
-        Metric::Cosine => pb::Metric::Cosine,
-        Metric::Dot => pb::Metric::Dot,
-        Metric::SquaredL2 => pb::Metric::SquaredL2,
-    };
-    let storage = match meta.storage {
-        Storage::F32 => pb::Dtype::F32,
-        Storage::F16 => pb::Dtype::F16,
-        Storage::Bf16 => pb::Dtype::Bf16,
-        Storage::I8 => pb::Dtype::I8,
-    };
-    pb::Collection {
-        name: meta.name,
-        dimensions: meta.dim,
-        metric: metric.into(),
-        storage: storage.into(),
-        model: meta.model,
-        durable: meta.durable,
-        point_count: points,
-        tombstone_count: tombstones,
-        host_bytes,
-        device_bytes,
-        device: device.to_string(),
-        create_time: Some(convert::timestamp(meta.create_time_ms)),
-    }
-}
-
-fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiError> {
-    let pb::UpsertRequest { ids, points, payloads, .. } = request;
-    let vectors = match points {
-        Some(pb::upsert_request::Points::Vectors(vectors)) => Vectors::Rows(matrix("vectors", &vectors)?),
-        Some(pb::upsert_request::Points::Texts(texts)) => Vectors::Texts(texts.values),
-        None => return Err(ApiError::invalid("points", "expected vectors or texts, got neither")),
-    };
-    Ok(NewPoints { ids: convert::ids("ids", &ids.unwrap_or_default())?, vectors, payloads })
-}
-
-fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiError> {
-    let query = match request.query {
-        Some(pb::search_request::Query::Vectors(vectors)) => {
-            Query::Vectors(Vectors::Rows(matrix("vectors", &vectors)?))
-        }
-        Some(pb::search_request::Query::Texts(texts)) => Query::Vectors(Vectors::Texts(texts.values)),
-        Some(pb::search_request::Query::Ids(ids)) => Query::Ids(convert::ids("ids", &ids)?),
-        None => return Err(ApiError::invalid("query", "expected vectors, texts or ids, got none")),
-    };
-    let filter = request.filter.map(|filter| Filter::parse("filter", &filter)).transpose()?;
-    Ok(SearchSpec {
-        query,
-        offset: request.offset as usize,
-        limit: request.limit as usize,
-        threshold: threshold(request.score_threshold)?,
-        filter: filter.filter(|filter| !filter.is_empty()),
-        with_payload: request.include_payload,
-    })
-}
-
-fn hit(found: Found) -> pb::Hit {
-    let id = match found.id {
-        PointId::Number(number) => pb::hit::Id::Number(number),
-        PointId::Uuid(uuid) => pb::hit::Id::Uuid(convert::uuid_text(uuid)),
-    };
-    pb::Hit { id: Some(id), score: found.score, payload: found.payload }
-}
-
-/// A clustering without its rows, checked as far as that goes.
-fn clustering(request: &pb::ClusterRequest) -> Result<kmeans::ClusterRequest, ApiError> {
-    let tolerance = request.tolerance.unwrap_or(1e-4);
-    if !tolerance.is_finite() || tolerance < 0.0 {
-        return Err(ApiError::invalid("tolerance", format!("expected a finite number of at least 0, got {tolerance}")));
-    }
-    let max_iterations = at_most("max_iterations", request.max_iterations, 100, MAX_ITERATIONS)?;
-    let starts = at_most("start_count", request.start_count, 1, MAX_STARTS)?;
-    let nothing = Matrix::from_vec(0, 0, vec![]).map_err(|e| ApiError::invalid("vectors", e.to_string()))?;
-    Ok(kmeans::ClusterRequest {
-        rows: Rows::Inline(nothing),
-        clusters: request.cluster_count as usize,
-        max_iterations,
-        tolerance,
-        starts,
-        spherical: request.spherical,
-        seed: request.seed,
-    })
-}
-
-fn at_most(field: &str, got: u32, default: usize, most: u32) -> Result<usize, ApiError> {
-    match got {
-        0 => Ok(default),
-        got if got <= most => Ok(got as usize),
-        got => Err(ApiError::invalid(field, format!("expected at most {most}, got {got}"))),
-    }
-}
-
-fn cluster_response(clusters: kmeans::Clusters, ids: Option<pb::PointIds>) -> pb::ClusterResponse {
-    let rows = clusters.assignments.len();
-    pb::ClusterResponse {
-        centers: Some(tensor(&clusters.centers)),
-        // Clusters are fewer than rows, and rows fewer than i32 can count where they fit a message.
-        assignments: Some(tensor_of(pb::Dtype::I32, &[rows], bytes_of(clusters.assignments))),
-        inertia: clusters.inertia,
-        iteration_count: u32::try_from(clusters.iterations).unwrap_or(u32::MAX),
-        converged: clusters.converged,
-        ids,
-    }
 }

@@ -1,0 +1,301 @@
+//! Messages of `SimilarityService` to what is computed with, and back.
+
+use accelerd_kernels::{
+    Matrix,
+    ops::{
+        cluster::{self as kmeans, Rows},
+        similarity::{self as search, MAX_K},
+    },
+};
+use accelerd_proto::v1 as pb;
+use accelerd_store::{Metric, Storage};
+use tonic::Status;
+
+use crate::{
+    collections::{
+        Collection, Description, Filter, Found, NewCollection, NewPoints, PointId, Query, SearchSpec, Upserted, Vectors,
+    },
+    error::ApiError,
+    grpc::convert::{self, bytes_of, matrix, tensor, tensor_of},
+};
+
+/// Most iterations and starts of a clustering: far beyond use, and still an end.
+const MAX_ITERATIONS: u32 = 100_000;
+const MAX_STARTS: u32 = 1_000;
+
+pub(super) fn item_error(error: ApiError) -> pb::ItemError {
+    let status = Status::from(error);
+    pb::ItemError { code: status.code().into(), message: status.message().to_owned() }
+}
+
+pub(super) fn upsert_response(upserted: Upserted) -> pb::UpsertResponse {
+    pb::UpsertResponse { inserted_count: upserted.inserted, updated_count: upserted.updated }
+}
+
+pub(super) fn find_similar(request: &pb::FindSimilarRequest) -> Result<search::FindSimilarRequest, ApiError> {
+    let queries = required("queries", request.queries.as_ref())?;
+    let corpus = required("corpus", request.corpus.as_ref())?;
+    if queries.cols() != corpus.cols() {
+        let reason = format!("expected rows of dim {}, which the queries have, got {}", queries.cols(), corpus.cols());
+        return Err(ApiError::invalid("corpus.shape", reason));
+    }
+    let (k, most) = (request.k as usize, corpus.rows().min(MAX_K));
+    if k == 0 || k > most {
+        let what = if most == MAX_K { "the largest k" } else { "the corpus's rows" };
+        return Err(ApiError::invalid("k", format!("expected 1 to {most}, {what}, got {k}")));
+    }
+    let metric = match metric(request.metric)? {
+        Metric::Cosine => search::Metric::Cosine,
+        Metric::Dot => search::Metric::Dot,
+        Metric::SquaredL2 => search::Metric::SquaredL2,
+    };
+    Ok(search::FindSimilarRequest { queries, corpus, metric, k, threshold: threshold(request.score_threshold)? })
+}
+
+fn required(field: &str, tensor: Option<&pb::Tensor>) -> Result<Matrix, ApiError> {
+    matrix(field, tensor.ok_or_else(|| ApiError::invalid(field, "expected a tensor, got none"))?)
+}
+
+fn threshold(threshold: Option<f32>) -> Result<Option<f32>, ApiError> {
+    match threshold {
+        Some(threshold) if threshold.is_nan() => {
+            Err(ApiError::invalid("score_threshold", "expected a number, got NaN"))
+        }
+        threshold => Ok(threshold),
+    }
+}
+
+/// Lists of hits as two tensors of k columns.
+pub(super) fn ranking(hits: &search::Hits, k: usize) -> pb::FindSimilarResponse {
+    let count = hits.lists.len() * k;
+    let (mut indices, mut scores) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for (i, list) in hits.lists.iter().enumerate() {
+        indices.extend(list.iter().map(|hit| hit.row.cast_signed()));
+        scores.extend(list.iter().map(|hit| hit.score));
+        indices.resize((i + 1) * k, -1);
+        scores.resize((i + 1) * k, f32::NAN);
+    }
+    let shape = [hits.lists.len(), k];
+    pb::FindSimilarResponse {
+        indices: Some(tensor_of(pb::Dtype::I32, &shape, bytes_of(indices))),
+        scores: Some(tensor_of(pb::Dtype::F32, &shape, bytes_of(scores))),
+    }
+}
+
+fn metric(metric: i32) -> Result<Metric, ApiError> {
+    match pb::Metric::try_from(metric) {
+        Ok(pb::Metric::Unspecified | pb::Metric::Cosine) => Ok(Metric::Cosine),
+        Ok(pb::Metric::Dot) => Ok(Metric::Dot),
+        Ok(pb::Metric::SquaredL2) => Ok(Metric::SquaredL2),
+        Err(_) => Err(ApiError::invalid("metric", format!("expected a known metric, got {metric}"))),
+    }
+}
+
+fn storage(dtype: i32) -> Result<Storage, ApiError> {
+    match pb::Dtype::try_from(dtype) {
+        Ok(pb::Dtype::F32) => Ok(Storage::F32),
+        Ok(pb::Dtype::F16) => Ok(Storage::F16),
+        Ok(pb::Dtype::Unspecified | pb::Dtype::Bf16) => Ok(Storage::Bf16),
+        Ok(pb::Dtype::I8) => Ok(Storage::I8),
+        Ok(pb::Dtype::F64 | pb::Dtype::I32 | pb::Dtype::I64 | pb::Dtype::U8) | Err(_) => {
+            Err(ApiError::invalid("storage", format!("expected f32, f16, bf16 or i8, got dtype {dtype}")))
+        }
+    }
+}
+
+pub(super) fn new_collection(request: pb::CreateCollectionRequest) -> Result<NewCollection, ApiError> {
+    Ok(NewCollection {
+        metric: metric(request.metric)?,
+        storage: storage(request.storage)?,
+        name: request.name,
+        dimensions: request.dimensions,
+        model: request.model,
+        durable: request.durable,
+    })
+}
+
+pub(super) fn describe(collection: &Collection) -> pb::Collection {
+    let Description { meta, points, tombstones, host_bytes, device_bytes, device } = collection.describe();
+    let metric = match meta.metric {
+        Metric::Cosine => pb::Metric::Cosine,
+        Metric::Dot => pb::Metric::Dot,
+        Metric::SquaredL2 => pb::Metric::SquaredL2,
+    };
+    let storage = match meta.storage {
+        Storage::F32 => pb::Dtype::F32,
+        Storage::F16 => pb::Dtype::F16,
+        Storage::Bf16 => pb::Dtype::Bf16,
+        Storage::I8 => pb::Dtype::I8,
+    };
+    pb::Collection {
+        name: meta.name,
+        dimensions: meta.dim,
+        metric: metric.into(),
+        storage: storage.into(),
+        model: meta.model,
+        durable: meta.durable,
+        point_count: points,
+        tombstone_count: tombstones,
+        host_bytes,
+        device_bytes,
+        device: device.to_string(),
+        create_time: Some(convert::timestamp(meta.create_time_ms)),
+    }
+}
+
+pub(super) fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiError> {
+    let pb::UpsertRequest { ids, points, payloads, .. } = request;
+    let vectors = match points {
+        Some(pb::upsert_request::Points::Vectors(vectors)) => Vectors::Rows(matrix("vectors", &vectors)?),
+        Some(pb::upsert_request::Points::Texts(texts)) => Vectors::Texts(texts.values),
+        None => return Err(ApiError::invalid("points", "expected vectors or texts, got neither")),
+    };
+    Ok(NewPoints { ids: convert::ids("ids", &ids.unwrap_or_default())?, vectors, payloads })
+}
+
+pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiError> {
+    let query = match request.query {
+        Some(pb::search_request::Query::Vectors(vectors)) => {
+            Query::Vectors(Vectors::Rows(matrix("vectors", &vectors)?))
+        }
+        Some(pb::search_request::Query::Texts(texts)) => Query::Vectors(Vectors::Texts(texts.values)),
+        Some(pb::search_request::Query::Ids(ids)) => Query::Ids(convert::ids("ids", &ids)?),
+        None => return Err(ApiError::invalid("query", "expected vectors, texts or ids, got none")),
+    };
+    let filter = request.filter.map(|filter| Filter::parse("filter", &filter)).transpose()?;
+    Ok(SearchSpec {
+        query,
+        offset: request.offset as usize,
+        limit: request.limit as usize,
+        threshold: threshold(request.score_threshold)?,
+        filter: filter.filter(|filter| !filter.is_empty()),
+        with_payload: request.include_payload,
+    })
+}
+
+pub(super) fn hit(found: Found) -> pb::Hit {
+    let id = match found.id {
+        PointId::Number(number) => pb::hit::Id::Number(number),
+        PointId::Uuid(uuid) => pb::hit::Id::Uuid(convert::uuid_text(uuid)),
+    };
+    pb::Hit { id: Some(id), score: found.score, payload: found.payload }
+}
+
+/// A clustering without its rows, checked as far as that goes.
+pub(super) fn clustering(request: &pb::ClusterRequest) -> Result<kmeans::ClusterRequest, ApiError> {
+    let tolerance = request.tolerance.unwrap_or(1e-4);
+    if !tolerance.is_finite() || tolerance < 0.0 {
+        return Err(ApiError::invalid("tolerance", format!("expected a finite number of at least 0, got {tolerance}")));
+    }
+    let max_iterations = at_most("max_iterations", request.max_iterations, 100, MAX_ITERATIONS)?;
+    let starts = at_most("start_count", request.start_count, 1, MAX_STARTS)?;
+    let nothing = Matrix::from_vec(0, 0, vec![]).map_err(|e| ApiError::invalid("vectors", e.to_string()))?;
+    Ok(kmeans::ClusterRequest {
+        rows: Rows::Inline(nothing),
+        clusters: request.cluster_count as usize,
+        max_iterations,
+        tolerance,
+        starts,
+        spherical: request.spherical,
+        seed: request.seed,
+    })
+}
+
+fn at_most(field: &str, got: u32, default: usize, most: u32) -> Result<usize, ApiError> {
+    match got {
+        0 => Ok(default),
+        got if got <= most => Ok(got as usize),
+        got => Err(ApiError::invalid(field, format!("expected at most {most}, got {got}"))),
+    }
+}
+
+pub(super) fn cluster_response(clusters: kmeans::Clusters, ids: Option<pb::PointIds>) -> pb::ClusterResponse {
+    let rows = clusters.assignments.len();
+    pb::ClusterResponse {
+        centers: Some(tensor(&clusters.centers)),
+        // Clusters are fewer than rows, and rows fewer than i32 can count where they fit a message.
+        assignments: Some(tensor_of(pb::Dtype::I32, &[rows], bytes_of(clusters.assignments))),
+        inertia: clusters.inertia,
+        iteration_count: u32::try_from(clusters.iterations).unwrap_or(u32::MAX),
+        converged: clusters.converged,
+        ids,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_kernels::ops::similarity::Hit;
+
+    use super::*;
+
+    fn f32s(shape: [i64; 2], numbers: &[f32]) -> pb::Tensor {
+        pb::Tensor { dtype: pb::Dtype::F32.into(), shape: shape.to_vec(), data: bytes_of(numbers.to_vec()) }
+    }
+
+    fn request() -> pb::FindSimilarRequest {
+        pb::FindSimilarRequest {
+            queries: Some(f32s([1, 2], &[1.0, 2.0])),
+            corpus: Some(f32s([3, 2], &[1.0; 6])),
+            k: 3,
+            ..pb::FindSimilarRequest::default()
+        }
+    }
+
+    fn refused(request: &pb::FindSimilarRequest) -> String {
+        find_similar(request).expect_err("it must be refused").to_string()
+    }
+
+    #[test]
+    fn a_good_request_is_taken_and_the_metric_defaults_to_cosine() {
+        let taken = find_similar(&request()).expect("it is good");
+        assert_eq!((taken.k, taken.metric, taken.threshold), (3, search::Metric::Cosine, None));
+    }
+
+    #[test]
+    fn bad_requests_name_the_field() {
+        assert_eq!(
+            refused(&pb::FindSimilarRequest { k: 4, ..request() }),
+            "k: expected 1 to 3, the corpus's rows, got 4"
+        );
+        assert!(refused(&pb::FindSimilarRequest { k: 0, ..request() }).starts_with("k: "));
+        assert_eq!(
+            refused(&pb::FindSimilarRequest { queries: None, ..request() }),
+            "queries: expected a tensor, got none"
+        );
+        let nan = f32s([3, 2], &[1.0, 1.0, 1.0, f32::INFINITY, 1.0, 1.0]);
+        let nan = refused(&pb::FindSimilarRequest { corpus: Some(nan), ..request() });
+        assert!(nan.starts_with("corpus.data: ") && nan.ends_with("row 1, column 1"), "{nan}");
+        let other = Some(f32s([2, 3], &[1.0; 6]));
+        assert!(refused(&pb::FindSimilarRequest { corpus: other, ..request() }).starts_with("corpus.shape: "));
+        assert!(refused(&pb::FindSimilarRequest { metric: 99, ..request() }).starts_with("metric: "));
+        let nan = pb::FindSimilarRequest { score_threshold: Some(f32::NAN), ..request() };
+        assert!(refused(&nan).starts_with("score_threshold: "));
+    }
+
+    #[test]
+    fn short_lists_are_filled_up_with_minus_one_and_nan() {
+        let hit = |row, score| Hit { row, score };
+        let hits = search::Hits { lists: vec![vec![hit(7, 0.5)], vec![], vec![hit(1, 2.0), hit(0, 1.0)]] };
+        let response = ranking(&hits, 2);
+        let indices = response.indices.expect("it is always set");
+        assert_eq!((indices.shape, indices.dtype), (vec![3, 2], pb::Dtype::I32.into()));
+        let rows: Vec<_> = indices.data.as_chunks::<4>().0.iter().map(|row| i32::from_le_bytes(*row)).collect();
+        assert_eq!(rows, [7, -1, -1, -1, 1, 0]);
+        let scores = response.scores.expect("it is always set").data;
+        let scores: Vec<_> = scores.as_chunks::<4>().0.iter().map(|score| f32::from_le_bytes(*score)).collect();
+        assert_eq!((scores[0], scores[4]), (0.5, 2.0));
+        assert!(scores[1..4].iter().all(|score| score.is_nan()));
+    }
+
+    #[test]
+    fn clusterings_have_defaults_and_bounds() {
+        let taken = clustering(&pb::ClusterRequest { cluster_count: 5, ..pb::ClusterRequest::default() });
+        let taken = taken.expect("it is good");
+        assert_eq!((taken.max_iterations, taken.starts, taken.tolerance), (100, 1, 1e-4));
+        let refused = |request| clustering(&request).expect_err("it must be refused").to_string();
+        let tolerance = pb::ClusterRequest { tolerance: Some(-1.0), ..pb::ClusterRequest::default() };
+        assert!(refused(tolerance).starts_with("tolerance: "));
+        let starts = pb::ClusterRequest { start_count: u32::MAX, ..pb::ClusterRequest::default() };
+        assert!(refused(starts).starts_with("start_count: "));
+    }
+}
