@@ -12,19 +12,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd::{Config, Daemon, config::Server as Settings};
+use accelerd::{
+    Config, Daemon,
+    config::{ByteSize, Server as Settings},
+};
 use accelerd_proto::v1::{self, Dtype, Tensor, embed_request::Input};
 use bytes::Bytes;
 use clap::Parser;
 use tokio::{net::TcpListener, runtime::Builder};
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{
     Request, Response, Status,
     body::Body,
     codec::CompressionEncoding,
     codegen::{BoxFuture, Service, http, http::uri::PathAndQuery},
     server::{Grpc, NamedService, UnaryService},
-    transport::{Channel, Endpoint, Server},
+    transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
 use tonic_prost::ProstCodec;
 
@@ -141,7 +143,10 @@ fn echo(tuned: bool) -> Result<SocketAddr, Box<dyn Error>> {
             }
             let listener = TcpListener::from_std(std).expect("a listener");
             let router = server.add_service(Echo::<false>).add_service(Echo::<true>);
-            router.serve_with_incoming(TcpListenerStream::new(listener)).await.expect("the echo serves");
+            router
+                .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
+                .await
+                .expect("the echo serves");
         });
     });
     Ok(address)
@@ -262,7 +267,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let mut config = Config::loopback();
     let Settings { max_message_bytes, reactor_threads, .. } = &mut config.server;
-    *max_message_bytes = bytesize::ByteSize::mib(args.megabytes as u64 + 1);
+    *max_message_bytes = ByteSize::mib(args.megabytes as u64 + 1);
     *reactor_threads = args.reactors;
     let control = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let daemon = control.block_on(Daemon::start(config))?;

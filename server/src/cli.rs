@@ -15,6 +15,7 @@ use accelerd::{
 use clap::{Args, Parser, Subcommand};
 
 mod health;
+mod kernels;
 
 /// Exit code of wrong settings or arguments.
 const WRONG_SETTINGS: u8 = 2;
@@ -39,6 +40,11 @@ enum Command {
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
+    },
+    /// Compile kernels ahead of time.
+    Kernels {
+        #[command(subcommand)]
+        command: kernels::Command,
     },
     /// Show the version.
     Version,
@@ -107,6 +113,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Config { command: ConfigCommand::Check } => with(&settings, |_| say("the settings are valid")),
         Command::Config { command: ConfigCommand::Show { defaults: true } } => say(config::DEFAULTS.trim_end()),
         Command::Config { command: ConfigCommand::Show { defaults: false } } => with(&settings, |config| show(&config)),
+        Command::Kernels { command: kernels::Command::Build(build) } => with(&settings, |config| build.run(&config)),
         Command::Version => say(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
     }
 }

@@ -8,12 +8,13 @@ use std::{
 
 use accelerd_engine::{EngineConfig, LaneConfig};
 use accelerd_kernels as kernels;
-use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 
 mod load;
+mod size;
 
 pub use load::{DEFAULT_FILE, DEFAULTS, Mistake, Mistakes, load};
+pub use size::ByteSize;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Deserialize, Serialize)]

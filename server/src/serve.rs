@@ -4,16 +4,17 @@ use std::{
     io,
     net::SocketAddr,
     path::Path,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
 use accelerd_engine::Engine;
-use accelerd_kernels::{self as kernels, DiscoverError, OpError, ops};
+use accelerd_kernels::{self as kernels, Device, DiscoverError, OpError};
 use accelerd_models::Model;
+use accelerd_store::StoreError;
 use tokio::{
     net::{TcpListener, UnixListener},
-    time::timeout,
+    time::{interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
@@ -22,7 +23,7 @@ use crate::{
     admin,
     config::Config,
     embedder::Embedder,
-    grpc::Services,
+    grpc::{Services, similarity},
     health::Reporter,
     layers::{
         admission::{AdmissionLayer, Budget},
@@ -32,6 +33,7 @@ use crate::{
         trace::{TraceBody, TraceLayer},
     },
     listen::{self, Connections, Ends, Front, Reactors, Served, SocketFile},
+    observe::observe,
     telemetry::{Metrics, TelemetryError},
 };
 
@@ -57,6 +59,9 @@ pub enum StartError {
     /// A thread could not be started.
     #[error("a thread could not be started: {0}")]
     Threads(io::Error),
+    /// The folder of collections could not be opened.
+    #[error("cannot use store.data_dir: {0}")]
+    Store(#[from] StoreError),
     /// Telemetry could not be set up.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -73,6 +78,8 @@ pub struct App {
     pub fallback: Option<String>,
     /// Texts to vectors.
     pub embedder: Embedder,
+    /// Collections, and the lanes of searches and clusterings.
+    pub similarity: similarity::State,
     /// How the daemon fares.
     pub health: Reporter,
     /// What it measures.
@@ -90,19 +97,26 @@ impl App {
     fn start(config: Config, closing: CancellationToken) -> Result<Arc<Self>, StartError> {
         let found = kernels::backend::discover(&config.devices())?;
         let fallback = found.fallback;
-        let engine = Engine::start(found.devices, config.engine()).map_err(StartError::Engine)?;
-        let lanes = &config.lanes;
-        let embedder =
-            Embedder::new(vec![Model::builtin()], engine.lane::<ops::embed::Embed>(lanes.lane(&lanes.embed)));
+        log_devices(&found.devices, fallback.as_deref());
+        let pool = found.devices.iter().find_map(|device| match device {
+            Device::Cpu(pool) => Some(Arc::clone(pool)),
+            Device::Cuda(_) => None,
+        });
+        let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
+        let engine = start_engine(found.devices, &config, &metrics)?;
+        let lane = engine.lane(config.lanes.lane(&config.lanes.embed));
+        let embedder = Embedder::new(vec![Model::builtin()], lane).with_limits(config.limits.clone());
+        let embedder = pool.into_iter().fold(embedder, Embedder::with_pool);
+        let similarity = similarity::State::start(&config, &engine, embedder.clone())?;
         let messages =
             Budget::new(config.admission.max_message_memory.as_u64(), config.server.max_message_bytes.as_u64());
-        let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
         let health = Reporter::new(closing.clone());
         Ok(Arc::new(Self {
             config,
             engine,
             fallback,
             embedder,
+            similarity,
             health,
             metrics,
             messages,
@@ -110,6 +124,24 @@ impl App {
             closing,
         }))
     }
+}
+
+/// Says in one line what is computed on, and why not on a GPU.
+fn log_devices(devices: &[Device], fallback: Option<&str>) {
+    let names: Vec<_> = devices.iter().map(|device| format!("{} ({})", device.id(), device.info().product)).collect();
+    let devices = names.join(", ");
+    match fallback {
+        Some(reason) => tracing::info!(devices, reason, "no GPU is used"),
+        None => tracing::info!(devices, "GPUs are used"),
+    }
+}
+
+/// Starts the engine on this daemon's metrics. It asks for the global meter, so that only one may start at a time.
+fn start_engine(devices: Vec<Device>, config: &Config, metrics: &Metrics) -> Result<Engine, StartError> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    metrics.make_global();
+    Engine::start(devices, config.engine()).map_err(StartError::Engine)
 }
 
 /// A running daemon. [`Daemon::shutdown`] ends it gracefully; dropping it cuts its connections.
@@ -166,6 +198,7 @@ impl Daemon {
 
         let front = Front::new(stack(&app), settings, Arc::clone(&reactors), ends.clone());
         let main = Listeners { ends, connections: Arc::clone(front.connections()) };
+        observe(&app, &main.connections);
         tokio::spawn(Arc::clone(&front).accept(grpc));
         let (unix, socket_file) = unix.unzip();
         if let Some(unix) = unix {
@@ -174,10 +207,11 @@ impl Daemon {
 
         let ends = Ends::default();
         let front = Front::new(app.health.service(), settings, Arc::new(Reactors::here()), ends.clone());
-        let side = Listeners { ends, connections: Arc::clone(front.connections()) };
+        let side = Listeners { ends: ends.clone(), connections: Arc::clone(front.connections()) };
         tokio::spawn(front.accept(health));
         tokio::spawn(admin::serve(admin, Arc::clone(&app), side.ends.closing.clone()));
 
+        tokio::spawn(watch_devices(Arc::downgrade(&app), ends.closing));
         app.health.set_ready(true);
         Ok(Self { grpc_addr, admin_addr, health_addr, app, main, side, reactors, _socket_file: socket_file })
     }
@@ -217,24 +251,27 @@ impl Daemon {
     pub async fn shutdown_within(self, bound: Duration) -> Drained {
         self.stop_being_ready();
         self.main.ends.closing.cancel();
+        let begin = Instant::now();
         let complete = timeout(bound, self.main.connections.ended()).await.is_ok();
         let cut_connections = if complete { 0 } else { self.main.connections.now() };
+        let engine = self.app.engine.drain(bound.saturating_sub(begin.elapsed())).await;
         self.main.ends.abort.cancel();
         self.main.connections.ended().await;
         let Self { app, main, side, reactors, .. } = self;
         drop((main, side));
-        let metrics = Arc::clone(&app.metrics);
-        drop(app);
+        app.similarity.collections.close().await;
         let last = move || {
-            metrics.flush();
+            app.metrics.flush();
             if let Some(reactors) = Arc::into_inner(reactors) {
                 reactors.stop();
             }
+            // The last of the engine joins its workers.
+            drop(app);
         };
         if tokio::task::spawn_blocking(last).await.is_err() {
             tracing::error!("the last step of the shutdown panicked");
         }
-        Drained { complete, cut_connections }
+        Drained { complete: complete && engine.complete, cut_connections }
     }
 }
 
@@ -248,6 +285,28 @@ fn stack(app: &Arc<App>) -> impl Served<TraceBody<DeadlineBody>> {
         .layer(TimingLayer)
         .layer(AdmissionLayer(Arc::clone(&app.messages)))
         .service(Services::new(app))
+}
+
+/// Reports not live once all GPUs have been lost for longer than the grace: nothing but a new process brings them back.
+async fn watch_devices(app: Weak<App>, closing: CancellationToken) {
+    let mut lost_since = None;
+    let mut ticks = interval(Duration::from_secs(1));
+    while closing.run_until_cancelled(ticks.tick()).await.is_some() {
+        let Some(app) = app.upgrade() else { return };
+        if !all_lost(&app.engine.devices()) {
+            lost_since = None;
+        } else if lost_since.get_or_insert_with(Instant::now).elapsed() >= app.config.cuda.lost_grace {
+            tracing::error!("all GPUs are lost; this process should be replaced");
+            app.health.set_live(false);
+            return;
+        }
+    }
+}
+
+/// Whether there were GPUs, and every one of them was lost.
+fn all_lost(devices: &[(Device, Option<String>)]) -> bool {
+    let mut gpus = devices.iter().filter(|(device, _)| matches!(device, Device::Cuda(_))).peekable();
+    gpus.peek().is_some() && gpus.all(|(_, lost)| lost.is_some())
 }
 
 fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {

@@ -24,7 +24,11 @@ use opentelemetry_sdk::{
 };
 use prometheus::TextEncoder;
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry, filter::filter_fn, layer::SubscriberExt, reload, util::SubscriberInitExt,
+    EnvFilter, Layer, Registry,
+    filter::{LevelFilter, filter_fn},
+    layer::SubscriberExt,
+    reload,
+    util::SubscriberInitExt,
 };
 
 use crate::config::{LogFormat, Telemetry};
@@ -59,7 +63,7 @@ pub struct Logs {
 impl Logs {
     /// Installs the process's subscriber. Once, and in a tokio runtime when there is an OTLP endpoint.
     pub fn install(settings: &Telemetry) -> Result<Self, TelemetryError> {
-        let filter = EnvFilter::try_new(&settings.log_level).map_err(TelemetryError::new)?;
+        let filter = filter(&settings.log_level)?;
         let (filter, handle) = reload::Layer::new(filter);
         let traces = tracer(settings)?;
         let spans = traces.as_ref().map(|provider| {
@@ -79,8 +83,7 @@ impl Logs {
 
     /// Changes what is logged.
     pub fn set_level(&self, level: &str) -> Result<(), TelemetryError> {
-        let filter = EnvFilter::try_new(level).map_err(TelemetryError::new)?;
-        self.filter.reload(filter).map_err(TelemetryError::new)
+        self.filter.reload(filter(level)?).map_err(TelemetryError::new)
     }
 
     /// Sends the last spans. Blocks for at most a few seconds.
@@ -89,6 +92,13 @@ impl Logs {
             tracing::warn!(%error, "the last traces were not sent");
         }
     }
+}
+
+/// What a level or filter lets through. A bare level is ours alone: libraries speak up from `warn` on.
+pub(crate) fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
+    let bare = level.parse::<LevelFilter>().is_ok();
+    let directives = if bare { format!("warn,accelerd={level}") } else { level.to_owned() };
+    EnvFilter::try_new(directives).map_err(TelemetryError::new)
 }
 
 fn is_json(format: LogFormat) -> bool {
@@ -148,17 +158,21 @@ impl Metrics {
         let in_flight = Arc::new(AtomicI64::new(0));
         let now = Arc::clone(&in_flight);
         meter
-            .i64_observable_gauge("accelerd.requests.in_flight")
+            .i64_observable_gauge("accelerd_requests_in_flight")
             .with_description("Calls taken up and not answered.")
             .with_callback(move |gauge| gauge.observe(now.load(Relaxed), &[]))
             .build();
         let durations = meter
-            .f64_histogram("accelerd.request.duration")
+            .f64_histogram("accelerd_request_duration_seconds")
             .with_description("Time of a call, from its headers to its last byte.")
-            .with_unit("s")
             .with_boundaries(LATENCY_BOUNDS.to_vec())
             .build();
         Ok(Self { registry, provider, meter, durations, in_flight })
+    }
+
+    /// Lets libraries that ask for the global meter find this one. Whoever makes instruments next, gets them here.
+    pub(crate) fn make_global(&self) {
+        opentelemetry::global::set_meter_provider(self.provider.clone());
     }
 
     /// Where other instruments are made.

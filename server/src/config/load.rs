@@ -3,11 +3,10 @@
 
 use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
-use bytesize::ByteSize;
 use config::{Environment, File, FileFormat, Map, Value, ValueKind, builder::DefaultState};
 use serde::{Deserialize, Deserializer, de};
 
-use super::{Config, Lane};
+use super::{ByteSize, Config, Lane};
 
 type Builder = config::ConfigBuilder<DefaultState>;
 
@@ -162,6 +161,8 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
         expect(said.concurrency != Some(0), &key("concurrency"), "expected at least 1");
     }
     expect(config.limits.max_texts > 0, "limits.max_texts", "expected at least 1");
+    // Token ids of one request are counted in 32 bits, and there are at most a few more of them than bytes of text.
+    expect(in_range(config.limits.max_texts_bytes, 1, 1 << 31), "limits.max_texts_bytes", "expected 1B to 2GiB");
     expect(config.limits.max_dimensions > 0, "limits.max_dimensions", "expected at least 1");
     expect(is_url(&config.store.snapshot_url), "store.snapshot_url", "expected a URL such as file:///snapshots");
     expect(
@@ -171,8 +172,11 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     );
     expect((0.0..=1.0).contains(&config.telemetry.sample_ratio), "telemetry.sample_ratio", "expected 0 to 1");
     expect(!config.telemetry.metrics_interval.is_zero(), "telemetry.metrics_interval", "expected more than 0s");
-    let filter = tracing_subscriber::EnvFilter::try_new(&config.telemetry.log_level);
-    expect(filter.is_ok(), "telemetry.log_level", "expected error, warn, info, debug, trace or a filter of these");
+    expect(
+        crate::telemetry::filter(&config.telemetry.log_level).is_ok(),
+        "telemetry.log_level",
+        "expected error, warn, info, debug, trace or a filter of these",
+    );
     mistakes
 }
 

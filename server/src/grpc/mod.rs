@@ -7,7 +7,10 @@ use std::{
 };
 
 use accelerd_engine::{Context, Priority};
-use accelerd_proto::v1::embed_service_server::EmbedServiceServer;
+use accelerd_proto::v1::{
+    device_service_server::DeviceServiceServer, embed_service_server::EmbedServiceServer,
+    similarity_service_server::SimilarityServiceServer,
+};
 use bytes::Bytes;
 use http_body::Body as HttpBody;
 use tonic::{
@@ -23,6 +26,7 @@ use tower::Service;
 use crate::{layers::deadline::Deadline, serve::App};
 
 pub mod convert;
+pub mod device;
 pub mod embed;
 pub mod similarity;
 pub mod status;
@@ -55,6 +59,8 @@ pub(crate) struct Services(Arc<Table>);
 
 struct Table {
     embed: EmbedServiceServer<embed::Embed>,
+    similarity: SimilarityServiceServer<similarity::Similarity>,
+    device: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
 
@@ -77,7 +83,12 @@ impl Services {
     pub(crate) fn new(app: &Arc<App>) -> Self {
         let other = Routes::new(app.health.service());
         let other = if app.config.server.reflection { reflect(other) } else { other };
-        Self(Arc::new(Table { embed: limited!(embed::service(app), app), other: other.prepare() }))
+        Self(Arc::new(Table {
+            embed: limited!(embed::service(app), app),
+            similarity: limited!(similarity::service(&app.similarity), app),
+            device: limited!(device::service(app), app),
+            other: other.prepare(),
+        }))
     }
 }
 
@@ -118,6 +129,10 @@ where
         let path = request.uri().path();
         if names(path, &self.0.embed) {
             self.0.embed.clone().call(request)
+        } else if names(path, &self.0.similarity) {
+            self.0.similarity.clone().call(request)
+        } else if names(path, &self.0.device) {
+            self.0.device.clone().call(request)
         } else {
             Box::pin(self.0.other.clone().call(request))
         }

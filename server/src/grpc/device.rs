@@ -1,0 +1,291 @@
+//! `DeviceService`: what the daemon runs on, and how it fares.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use accelerd_engine::{Distribution, LaneStats};
+use accelerd_kernels::{Device, DeviceId, KernelStats};
+use accelerd_proto::v1::{
+    self as pb,
+    device_service_server::{DeviceService, DeviceServiceServer},
+};
+use futures::{Stream, StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::time::{MissedTickBehavior, interval};
+use tonic::{Request, Response, Status};
+
+use crate::{error::ApiError, serve::App};
+
+/// How often [`pb::WatchRequest`] may ask for a sample.
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// How often it is sent when the request does not say.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The service.
+#[derive(Debug)]
+pub struct Devices(Arc<App>);
+
+/// The service over the daemon.
+pub(crate) fn service(app: &Arc<App>) -> DeviceServiceServer<Devices> {
+    DeviceServiceServer::new(Devices(Arc::clone(app)))
+}
+
+#[tonic::async_trait]
+impl DeviceService for Devices {
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<pb::WatchResponse, Status>> + Send>>;
+
+    async fn list_devices(
+        &self,
+        _: Request<pb::ListDevicesRequest>,
+    ) -> Result<Response<pb::ListDevicesResponse>, Status> {
+        let fallback_reason = self.0.fallback.clone().unwrap_or_default();
+        Ok(Response::new(pb::ListDevicesResponse { devices: devices(&self.0), fallback_reason }))
+    }
+
+    async fn get_stats(&self, _: Request<pb::GetStatsRequest>) -> Result<Response<pb::GetStatsResponse>, Status> {
+        Ok(Response::new(stats(&self.0)))
+    }
+
+    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let asked = duration("interval", request.into_inner().interval)?.unwrap_or(DEFAULT_INTERVAL);
+        if !INTERVALS.contains(&asked) {
+            let reason = format!("expected {:?} to {:?}, got {asked:?}", INTERVALS.start(), INTERVALS.end());
+            return Err(ApiError::invalid("interval", reason).into());
+        }
+        let mut ticks = interval(asked);
+        // A reader that fell behind wants the newest numbers, not all that it missed.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let app = Arc::clone(&self.0);
+        let samples = stream::unfold((ticks, app), |(mut ticks, app)| async move {
+            ticks.tick().await;
+            let sample = pb::WatchResponse { stats: Some(stats(&app)) };
+            Some((Ok(sample), (ticks, app)))
+        });
+        Ok(Response::new(Box::pin(samples.take_until(self.0.closing.clone().cancelled_owned()))))
+    }
+
+    async fn export_report(
+        &self,
+        _: Request<pb::ExportReportRequest>,
+    ) -> Result<Response<pb::ExportReportResponse>, Status> {
+        Ok(Response::new(pb::ExportReportResponse { json: report(&self.0).to_string() }))
+    }
+
+    async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<pb::DrainResponse>, Status> {
+        let timeout = duration("timeout", request.into_inner().timeout)?.unwrap_or(self.0.config.drain.timeout);
+        tracing::info!(?timeout, "draining, as a caller asked");
+        self.0.health.set_ready(false);
+        let drained = self.0.engine.drain(timeout).await;
+        Ok(Response::new(pb::DrainResponse { complete: drained.complete, remaining_count: drained.remaining }))
+    }
+}
+
+/// A duration of a request; a negative one is an error.
+fn duration(field: &str, asked: Option<prost_types::Duration>) -> Result<Option<Duration>, ApiError> {
+    let Some(asked) = asked else { return Ok(None) };
+    let converted = Duration::try_from(asked);
+    converted.map(Some).map_err(|error| ApiError::invalid(field, error.to_string()))
+}
+
+fn stats(app: &App) -> pb::GetStatsResponse {
+    let engine = app.engine.stats();
+    let admission = engine.admission;
+    pb::GetStatsResponse {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime: seconds(app.started.elapsed()),
+        lanes: engine.lanes.iter().map(lane).collect(),
+        devices: devices(app),
+        kernels: kernels(app),
+        admission: Some(pb::AdmissionStats {
+            item_count: admission.items,
+            item_limit: admission.max_items,
+            size_bytes: admission.bytes,
+            limit_bytes: admission.max_bytes,
+            refused_count: admission.refused_items + admission.refused_bytes,
+        }),
+        draining: engine.draining || !app.health.now().ready,
+        sample_time: Some(SystemTime::now().into()),
+    }
+}
+
+fn lane(lane: &LaneStats) -> pb::LaneStats {
+    let counts = lane.counts;
+    let gone = [counts.cancelled_queued, counts.cancelled_running, counts.expired_queued, counts.expired_running];
+    pb::LaneStats {
+        name: lane.name.to_owned(),
+        queued_count: lane.queued_requests,
+        queued_bytes: lane.queued_bytes,
+        batch_count: counts.batches,
+        request_count: counts.requests,
+        item_count: counts.items,
+        failed_count: counts.failures,
+        cancelled_count: gone.into_iter().sum(),
+        wait: Some(latency(lane.wait)),
+        execute: Some(latency(lane.execute)),
+        mean_batch_requests: lane.mean_batch_requests,
+    }
+}
+
+fn latency(times: Distribution) -> pb::LatencyStats {
+    let Distribution { mean, p50, p99, max, .. } = times;
+    pb::LatencyStats { mean: seconds(mean), p50: seconds(p50), p99: seconds(p99), max: seconds(max) }
+}
+
+/// A duration for the wire; none where it is longer than the wire can say.
+fn seconds(time: Duration) -> Option<prost_types::Duration> {
+    time.try_into().ok()
+}
+
+fn devices(app: &App) -> Vec<pb::Device> {
+    app.engine.devices().iter().map(|(device, lost)| describe(device, lost.is_some())).collect()
+}
+
+fn describe(device: &Device, lost: bool) -> pb::Device {
+    let info = device.info();
+    let kind = match info.id {
+        DeviceId::Cpu => pb::DeviceKind::Cpu,
+        DeviceId::Cuda(_) => pb::DeviceKind::Cuda,
+    };
+    let state = if lost { pb::DeviceState::Lost } else { pb::DeviceState::Ready };
+    let capability = info.compute_capability.map(|(major, minor)| format!("{major}.{minor}"));
+    let pool = device.pool_stats().map(|pool| pb::MemoryPool {
+        used_bytes: pool.used_bytes,
+        reserved_bytes: pool.reserved_bytes,
+        peak_bytes: pool.peak_bytes,
+        limit_bytes: pool.limit_bytes,
+        allocation_count: pool.allocations,
+    });
+    pb::Device {
+        name: info.id.to_string(),
+        kind: kind.into(),
+        product: info.product.clone(),
+        compute_capability: capability.unwrap_or_default(),
+        state: state.into(),
+        unit_count: info.units,
+        memory_bytes: info.memory_bytes,
+        pool,
+    }
+}
+
+/// The kernels of every device, by name and then by device.
+fn kernels(app: &App) -> Vec<pb::KernelStats> {
+    let mut by_name = BTreeMap::new();
+    for (device, _) in app.engine.devices() {
+        for KernelStats { name, calls, nanos } in device.kernel_stats() {
+            let device = device.id();
+            let total = seconds(Duration::from_nanos(nanos));
+            let stats = pb::KernelStats { name: name.to_owned(), call_count: calls, total, device: device.to_string() };
+            by_name.insert((name, device), stats);
+        }
+    }
+    by_name.into_values().collect()
+}
+
+/// Everything, for a bug report.
+fn report(app: &App) -> Value {
+    let stats = stats(app);
+    let admission = stats.admission.unwrap_or_default();
+    json!({
+        "version": stats.version,
+        "uptime_seconds": app.started.elapsed().as_secs_f64(),
+        "draining": stats.draining,
+        "fallback_reason": app.fallback,
+        "devices": app.engine.devices().iter().map(|(device, lost)| device_json(device, lost.as_deref())).collect::<Vec<_>>(),
+        "lanes": app.engine.stats().lanes.iter().map(lane_json).collect::<Vec<_>>(),
+        "kernels": stats.kernels.iter().map(kernel_json).collect::<Vec<_>>(),
+        "admission": {
+            "items": admission.item_count,
+            "max_items": admission.item_limit,
+            "bytes": admission.size_bytes,
+            "max_bytes": admission.limit_bytes,
+            "refused": admission.refused_count,
+            "message_bytes": app.messages.held(),
+            "refused_messages": app.messages.refused(),
+        },
+        "requests_in_flight": app.metrics.in_flight(),
+        "models": app.embedder.models().iter().map(|model| model.name().to_owned()).collect::<Vec<_>>(),
+        "settings": serde_json::to_value(app.config.redacted()).unwrap_or_default(),
+    })
+}
+
+fn device_json(device: &Device, lost: Option<&str>) -> Value {
+    let info = device.info();
+    let pool = device.pool_stats().map(|pool| {
+        json!({
+            "used_bytes": pool.used_bytes,
+            "reserved_bytes": pool.reserved_bytes,
+            "peak_bytes": pool.peak_bytes,
+            "limit_bytes": pool.limit_bytes,
+            "allocations": pool.allocations,
+        })
+    });
+    json!({
+        "name": info.id.to_string(),
+        "product": info.product,
+        "compute_capability": info.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
+        "units": info.units,
+        "memory_bytes": info.memory_bytes,
+        "lost": lost,
+        "pool": pool,
+    })
+}
+
+fn lane_json(lane: &LaneStats) -> Value {
+    let counts = lane.counts;
+    let times = |times: Distribution| {
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        json!({ "mean": micros(times.mean), "p50": micros(times.p50), "p99": micros(times.p99), "max": micros(times.max) })
+    };
+    json!({
+        "name": lane.name,
+        "queued_requests": lane.queued_requests,
+        "queued_items": lane.queued_items,
+        "queued_bytes": lane.queued_bytes,
+        "running_batches": lane.running_batches,
+        "batches": counts.batches,
+        "requests": counts.requests,
+        "items": counts.items,
+        "failures": counts.failures,
+        "splits": counts.splits,
+        "rerouted": counts.rerouted,
+        "cancelled_queued": counts.cancelled_queued,
+        "cancelled_running": counts.cancelled_running,
+        "expired_queued": counts.expired_queued,
+        "expired_running": counts.expired_running,
+        "wait_micros": times(lane.wait),
+        "execute_micros": times(lane.execute),
+        "mean_batch_requests": lane.mean_batch_requests,
+        "mean_fill_ratio": lane.mean_fill_ratio,
+    })
+}
+
+fn kernel_json(kernel: &pb::KernelStats) -> Value {
+    let total = kernel.total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
+    json!({
+        "name": kernel.name,
+        "device": kernel.device,
+        "calls": kernel.call_count,
+        "total_seconds": total.as_secs_f64(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_duration_is_refused_by_name() {
+        let negative = prost_types::Duration { seconds: -1, nanos: 0 };
+        assert!(
+            matches!(duration("interval", Some(negative)), Err(ApiError::Invalid { field, .. }) if field == "interval")
+        );
+        let positive = prost_types::Duration { seconds: 1, nanos: 500_000_000 };
+        assert_eq!(duration("interval", Some(positive)).expect("valid"), Some(Duration::from_millis(1500)));
+        assert_eq!(duration("interval", None).expect("valid"), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! What is read only when metrics are collected: memory, connections, budgets, and facts about the build.
+
+use std::sync::{Arc, Weak};
+
+use opentelemetry::{KeyValue, metrics::AsyncInstrument};
+
+use crate::{listen::Connections, serve::App};
+
+/// Lets the daemon's meter read `app` and `connections`. Keeps neither alive.
+pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>) {
+    memory(app);
+    messages(app);
+    facts(app);
+    let meter = app.metrics.meter();
+    let now = Arc::downgrade(connections);
+    meter
+        .u64_observable_gauge("accelerd_connections")
+        .with_description("Connections now.")
+        .with_callback(move |gauge| with(&now, |connections| gauge.observe(connections.now() as u64, &[])))
+        .build();
+    let refused = Arc::downgrade(connections);
+    meter
+        .u64_observable_counter("accelerd_connections_refused")
+        .with_description("Connections closed because there were too many.")
+        .with_callback(move |counter| with(&refused, |connections| counter.observe(connections.refused(), &[])))
+        .build();
+}
+
+fn with<T>(subject: &Weak<T>, look: impl FnOnce(&T)) {
+    if let Some(subject) = subject.upgrade() {
+        look(&subject);
+    }
+}
+
+fn memory(app: &Arc<App>) {
+    let weak = Arc::downgrade(app);
+    app.metrics
+        .meter()
+        .u64_observable_gauge("accelerd_device_memory_bytes")
+        .with_description("Memory of a device, by state: total, used and reserved by the pool, and the pool's peak.")
+        .with_callback(move |gauge| with(&weak, |app| device_memory(app, gauge)))
+        .build();
+    let weak = Arc::downgrade(app);
+    app.metrics
+        .meter()
+        .u64_observable_gauge("accelerd_device_lost")
+        .with_description("1 where a device was taken out after an error that poisons its context.")
+        .with_callback(move |gauge| {
+            with(&weak, |app| {
+                for (device, lost) in app.engine.devices() {
+                    gauge.observe(lost.is_some().into(), &[KeyValue::new("device", device.id().to_string())]);
+                }
+            });
+        })
+        .build();
+}
+
+fn device_memory(app: &App, gauge: &dyn AsyncInstrument<u64>) {
+    for (device, _) in app.engine.devices() {
+        let name = device.id().to_string();
+        let say = |state: &'static str, bytes| {
+            gauge.observe(bytes, &[KeyValue::new("device", name.clone()), KeyValue::new("state", state)]);
+        };
+        say("total", device.info().memory_bytes);
+        if let Some(pool) = device.pool_stats() {
+            say("used", pool.used_bytes);
+            say("reserved", pool.reserved_bytes);
+            say("peak", pool.peak_bytes);
+        }
+    }
+}
+
+fn messages(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let held = Arc::downgrade(&app.messages);
+    meter
+        .u64_observable_gauge("accelerd_message_memory_bytes")
+        .with_description("Bytes of request messages held.")
+        .with_callback(move |gauge| with(&held, |budget| gauge.observe(budget.held(), &[])))
+        .build();
+    let refused = Arc::downgrade(&app.messages);
+    meter
+        .u64_observable_counter("accelerd_messages_refused")
+        .with_description("Request messages refused for their size, or because too many bytes were held.")
+        .with_callback(move |counter| with(&refused, |budget| counter.observe(budget.refused(), &[])))
+        .build();
+}
+
+fn facts(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    meter
+        .u64_observable_gauge("accelerd_build_info")
+        .with_description("1, labelled with the version.")
+        .with_callback(|gauge| gauge.observe(1, &[KeyValue::new("version", env!("CARGO_PKG_VERSION"))]))
+        .build();
+    if let Some(reason) = app.fallback.clone() {
+        meter
+            .u64_observable_gauge("accelerd_fallback_info")
+            .with_description("1 where no GPU is used, labelled with why.")
+            .with_callback(move |gauge| gauge.observe(1, &[KeyValue::new("reason", reason.clone())]))
+            .build();
+    }
+}
