@@ -33,13 +33,14 @@ fn main() {
     let texts = texts();
     tokenizer(&model, &texts);
     let (ids, offsets) = tokenize(&model, &texts);
+    let mut core = Backend::Cpu(Worker::new(Pool::start(1).expect("one thread")));
     for dimensions in [256, 128, 64] {
-        pooling("tokens of the texts", &model, &ids, &offsets, dimensions);
+        pooling(&mut core, "tokens of the texts", &model, &ids, &offsets, dimensions);
     }
     let rows = u32::try_from(model.vocabulary_size()).expect("a table of fewer than 2^32 rows");
     let spread: Vec<u32> = (0..SPREAD_TOKENS).map(|i| i.wrapping_mul(2_654_435_761) % rows).collect();
     let offsets: Vec<u32> = (0..=SPREAD_TOKENS).step_by(128).collect();
-    pooling("every row as often, 128 a text", &model, &spread, &offsets, 256);
+    pooling(&mut core, "every row as often, 128 a text", &model, &spread, &offsets, 256);
 }
 
 /// The files named, or those of this repository, in windows.
@@ -91,12 +92,11 @@ fn tokenizer(model: &Model, texts: &[String]) {
     );
 }
 
-fn pooling(what: &str, model: &Model, ids: &[u32], offsets: &[u32], dimensions: usize) {
+fn pooling(core: &mut Backend, what: &str, model: &Model, ids: &[u32], offsets: &[u32], dimensions: usize) {
     let table = Arc::clone(model.table());
     let request = EmbedRequest { table, ids: ids.to_vec(), offsets: offsets.to_vec(), dimensions, normalize: true };
-    let mut core = Backend::Cpu(Worker::new(Pool::start(1).expect("one thread")));
     let time = core_time(|| {
-        black_box(Embed::run(&[black_box(&request)], &mut core).expect("a fit batch"));
+        black_box(Embed::run(&[black_box(&request)], core).expect("a fit batch"));
     });
     println!(
         "pooling, {dimensions} dimensions, {what}: {:.1} M tokens/s ({} texts, {} tokens)",
@@ -113,7 +113,7 @@ fn core_time(mut work: impl FnMut()) -> Duration {
     for _ in 0..ROUNDS {
         work();
     }
-    (time_on_cores() - before) / ROUNDS
+    time_on_cores().saturating_sub(before) / ROUNDS
 }
 
 /// What all threads of this process have had of all cores, as Linux counts it.
