@@ -55,7 +55,7 @@ struct Args {
     turns: usize,
     /// Megabytes of a large request.
     #[arg(long, default_value_t = 64)]
-    megabytes: usize,
+    megabytes: u32,
     /// Threads that serve the daemon's connections; 0 takes one for each core.
     #[arg(long, default_value_t = 0)]
     reactors: usize,
@@ -162,10 +162,10 @@ fn small() -> v1::EmbedRequest {
 }
 
 /// One query against a corpus of about so many bytes.
-fn large(bytes: usize) -> v1::FindSimilarRequest {
+fn large(bytes: u32) -> v1::FindSimilarRequest {
     let rows = bytes / (256 * 4);
     let numbers: Vec<u8> = (0..rows * 256).flat_map(|i| ((i % 251) as f32 - 125.0).to_le_bytes()).collect();
-    let corpus = tensor(&[rows as i64, 256], numbers.into());
+    let corpus = tensor(&[rows.into(), 256], numbers.into());
     let queries = tensor(&[1, 256], corpus.data.slice(..1024));
     v1::FindSimilarRequest { queries: Some(queries), corpus: Some(corpus), k: 1, ..v1::FindSimilarRequest::default() }
 }
@@ -215,26 +215,26 @@ fn small_calls(address: SocketAddr, concurrency: usize, connections: usize, time
         (0..connections).map(|_| thread::spawn(move || one_connection(address, each, time))).collect();
     let mut times: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
     times.sort_unstable();
-    let micros = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e6;
-    [times.len() as f64 / time.as_secs_f64(), micros(0.5), micros(0.99)]
+    let micros = |percent: usize| times[times.len() * percent / 100].as_secs_f64() * 1e6;
+    [times.len() as f64 / time.as_secs_f64(), micros(50), micros(99)]
 }
 
 /// Megabytes a second of large calls, one after the other.
-fn large_calls(address: SocketAddr, bytes: usize, time: Duration) -> [f64; 3] {
+fn large_calls(address: SocketAddr, bytes: u32, time: Duration) -> [f64; 3] {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let calls = runtime.block_on(async {
         let channel = connect(address).await.expect("a connection");
         let message = large(bytes);
         let begin = Instant::now();
-        let mut calls = 0;
+        let mut calls = 0.0;
         while begin.elapsed() < time {
             let _: v1::FindSimilarResponse =
                 call(channel.clone(), FIND_SIMILAR, message.clone()).await.expect("an answer");
-            calls += 1;
+            calls += 1.0;
         }
-        calls as f64 / begin.elapsed().as_secs_f64()
+        calls / begin.elapsed().as_secs_f64()
     });
-    [calls * bytes as f64 / 1e6, 1e6 / calls, 0.0]
+    [calls * f64::from(bytes) / 1e6, 1e6 / calls, 0.0]
 }
 
 /// The median of each figure over the turns.
@@ -267,7 +267,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let mut config = Config::loopback();
     let Settings { max_message_bytes, reactor_threads, .. } = &mut config.server;
-    *max_message_bytes = ByteSize::mib(args.megabytes as u64 + 1);
+    *max_message_bytes = ByteSize::mib(u64::from(args.megabytes) + 1);
     *reactor_threads = args.reactors;
     let control = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let daemon = control.block_on(Daemon::start(config))?;

@@ -95,7 +95,7 @@ impl Settings {
         ];
         let named = named.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
         let flags: Vec<_> = named.chain(self.set.iter().cloned()).collect();
-        config::load(self.config.as_deref(), None, &flags)
+        config::load(self.config.as_deref(), config::environment(), &flags)
     }
 }
 

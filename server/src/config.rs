@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 mod load;
 mod size;
 
-pub use load::{DEFAULT_FILE, DEFAULTS, Mistake, Mistakes, load};
+pub use load::{DEFAULT_FILE, DEFAULTS, Mistake, Mistakes, environment, load};
 pub use size::ByteSize;
 
 /// Everything that can be set.
@@ -298,7 +298,7 @@ pub enum LogFormat {
 impl Default for Config {
     /// The embedded defaults.
     fn default() -> Self {
-        load(None, Some(Default::default()), &[]).expect("the embedded defaults are valid, and a test says so")
+        load(None, [], &[]).expect("the embedded defaults are valid, and a test says so")
     }
 }
 
@@ -316,6 +316,7 @@ impl Config {
     }
 
     /// The settings with secrets blotted out, for reports.
+    #[must_use]
     pub fn redacted(&self) -> Self {
         let mut shown = self.clone();
         shown.store.snapshot_url = load::without_credentials(&self.store.snapshot_url);

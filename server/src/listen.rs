@@ -49,7 +49,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// between threads, since a connection's calls share its state anyway.
 #[derive(Debug)]
 pub(crate) struct Reactors {
-    reactors: Vec<Reactor>,
+    all: Vec<Reactor>,
     stop: CancellationToken,
     threads: Vec<thread::JoinHandle<()>>,
 }
@@ -65,10 +65,10 @@ impl Reactors {
     pub(crate) fn start(count: usize) -> io::Result<Self> {
         let count = if count == 0 { thread::available_parallelism().map_or(1, usize::from) } else { count };
         let stop = CancellationToken::new();
-        let (mut reactors, mut threads) = (vec![], vec![]);
+        let (mut all, mut threads) = (vec![], vec![]);
         for i in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            reactors.push(Reactor { handle: runtime.handle().clone(), connections: Arc::default() });
+            all.push(Reactor { handle: runtime.handle().clone(), connections: Arc::default() });
             let stopped = stop.clone();
             let name = format!("reactor-{i}");
             let run = move || {
@@ -78,18 +78,18 @@ impl Reactors {
             };
             threads.push(thread::Builder::new().name(name).spawn(run)?);
         }
-        Ok(Self { reactors, stop, threads })
+        Ok(Self { all, stop, threads })
     }
 
     /// The runtime of the caller, for listeners with little to do.
     pub(crate) fn here() -> Self {
         let reactor = Reactor { handle: Handle::current(), connections: Arc::default() };
-        Self { reactors: vec![reactor], stop: CancellationToken::new(), threads: vec![] }
+        Self { all: vec![reactor], stop: CancellationToken::new(), threads: vec![] }
     }
 
     /// The one with the fewest connections.
     fn least(&self) -> &Reactor {
-        let least = self.reactors.iter().min_by_key(|reactor| reactor.connections.load(Relaxed));
+        let least = self.all.iter().min_by_key(|reactor| reactor.connections.load(Relaxed));
         least.expect("there is at least one reactor")
     }
 

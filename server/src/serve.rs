@@ -130,9 +130,10 @@ impl App {
 fn log_devices(devices: &[Device], fallback: Option<&str>) {
     let names: Vec<_> = devices.iter().map(|device| format!("{} ({})", device.id(), device.info().product)).collect();
     let devices = names.join(", ");
-    match fallback {
-        Some(reason) => tracing::info!(devices, reason, "no GPU is used"),
-        None => tracing::info!(devices, "GPUs are used"),
+    if let Some(reason) = fallback {
+        tracing::info!(devices, reason, "no GPU is used");
+    } else {
+        tracing::info!(devices, "GPUs are used");
     }
 }
 
@@ -186,7 +187,7 @@ impl Daemon {
         let grpc = bind("server.listen", config.server.listen)?;
         let admin = bind("server.admin_listen", config.server.admin_listen)?;
         let health = bind("server.health_listen", config.server.health_listen)?;
-        let unix = config.server.uds().map(|path| unix(path)).transpose()?;
+        let unix = config.server.uds().map(unix).transpose()?;
         let (grpc_addr, admin_addr, health_addr) = (address(&grpc), address(&admin), address(&health));
 
         let ends = Ends::default();

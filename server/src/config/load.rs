@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
-use config::{Environment, File, FileFormat, Map, Value, ValueKind, builder::DefaultState};
+use config::{Environment, File, FileFormat, Value, ValueKind, builder::DefaultState};
 use serde::{Deserialize, Deserializer, de};
 
 use super::{ByteSize, Config, Lane};
@@ -41,16 +41,23 @@ impl fmt::Display for Mistakes {
     }
 }
 
+/// The process's environment variables, as far as they are text.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 /// Layers defaults, file, environment and flags, and checks them all.
 ///
-/// Without `environment` the process's own is read. Flags are keys and values, as in `server.listen=0.0.0.0:7433`.
+/// Of the environment the variables `ACCELERD__SECTION__KEY` count. Flags are keys and values, as in `server.listen`
+/// and `0.0.0.0:7433`.
 pub fn load(
     file: Option<&Path>,
-    environment: Option<Map<String, String>>,
+    environment: impl IntoIterator<Item = (String, String)>,
     flags: &[(String, String)],
 ) -> Result<Config, Mistakes> {
     let defaults = || Builder::default().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
-    let environment = Environment::with_prefix("ACCELERD").separator("__").source(environment);
+    let variables = environment.into_iter().collect();
+    let environment = Environment::with_prefix("ACCELERD").separator("__").source(Some(variables));
     let mut said = Builder::default();
     if let Some(path) = file {
         said = said.add_source(File::from(path).format(FileFormat::Toml));
@@ -105,16 +112,15 @@ fn unreadable(file: Option<&Path>, error: &config::ConfigError) -> Mistakes {
 
 /// The settings of a tree, one a leaf. An empty table is a leaf, so that a misspelt section does not pass.
 fn flatten(prefix: &str, value: Value, leaves: &mut BTreeMap<String, Value>) {
-    match value.kind {
-        ValueKind::Table(table) if prefix.is_empty() || !table.is_empty() => {
-            for (key, value) in table {
-                let path = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
-                flatten(&path, value, leaves);
-            }
+    if let ValueKind::Table(table) = &value.kind
+        && (prefix.is_empty() || !table.is_empty())
+    {
+        for (key, value) in table {
+            let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            flatten(&path, value.clone(), leaves);
         }
-        _ => {
-            leaves.insert(prefix.to_owned(), value);
-        }
+    } else {
+        leaves.insert(prefix.to_owned(), value);
     }
 }
 
@@ -234,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn environment(pairs: &[(&str, &str)]) -> Option<Map<String, String>> {
-        Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+    fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
     fn file(text: &str) -> tempfile::NamedTempFile {

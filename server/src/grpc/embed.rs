@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 use crate::{
     embedder::{Embedded, Input, Tokens},
     error::ApiError,
-    grpc::context,
+    grpc::{context, convert},
     serve::App,
 };
 
@@ -62,12 +62,7 @@ fn input(input: PbInput) -> Input {
 
 fn response(embedded: Embedded, model: &str) -> pb::EmbedResponse {
     let Embedded { vectors, token_counts } = embedded;
-    let embeddings = pb::Tensor {
-        dtype: pb::Dtype::F32.into(),
-        shape: vec![vectors.rows() as i64, vectors.cols() as i64],
-        data: vectors.bytes().clone(),
-    };
-    pb::EmbedResponse { embeddings: Some(embeddings), token_counts, model: model.to_owned() }
+    pb::EmbedResponse { embeddings: Some(convert::tensor(&vectors)), token_counts, model: model.to_owned() }
 }
 
 fn describe(model: &accelerd_models::Model) -> pb::Model {
