@@ -372,7 +372,7 @@ pub(super) mod tests {
         generation.upsert(&Ids::Numbers(ids.to_vec()), &vectors, &payloads)
     }
 
-    /// Id to stamp, from the vectors; ids and payloads must say the same.
+    /// Id to stamp, from ids and payloads; the vectors must say the same.
     pub(crate) fn contents(generation: &Generation) -> Vec<(u64, i64)> {
         let points = generation.read();
         let rows: Vec<_> = points.live_rows().collect();
@@ -380,10 +380,11 @@ pub(super) mod tests {
         let vectors = generation.corpus.gather(&rows);
         let vectors = vectors.as_f32();
         let point = |(i, row): (usize, &u32)| {
-            let (id, stamp) = (vectors[2 * i] as u64, vectors[2 * i + 1] as i64);
-            assert_eq!(points.id(*row), Some(PointId::Number(id)));
+            let Some(PointId::Number(id)) = points.id(*row) else { panic!("tests here use numbers") };
+            let payload = points.payloads().get(*row);
+            let Some(Kind::IntValue(stamp)) = payload.fields["stamp"].kind else { panic!("{payload:?}") };
+            assert_eq!(vectors[2 * i..2 * i + 2], [id as f32, stamp as f32]);
             assert_eq!(points.find(&Ids::Numbers(vec![id])), [(0, *row)]);
-            assert_eq!(points.payloads().get(*row), payload(&[("stamp", Kind::IntValue(stamp))]));
             (id, stamp)
         };
         rows.iter().enumerate().map(point).collect()

@@ -69,7 +69,9 @@ fn on_disk(dir: &TempDir) -> Settings {
 fn points(ids: &[u64], stamp: f32) -> NewPoints {
     let numbers = ids.iter().flat_map(|id| [*id as f32, stamp, 0.0, 0.0]).collect();
     let rows = Matrix::from_vec(ids.len(), DIM, numbers).expect("four numbers an id");
-    let of = |id: &u64| payload(&[("even", Kind::BoolValue(id % 2 == 0)), ("id", Kind::IntValue(id.cast_signed()))]);
+    let of = |id: &u64| {
+        payload(&[("even", Kind::BoolValue(id.is_multiple_of(2))), ("id", Kind::IntValue(id.cast_signed()))])
+    };
     NewPoints { ids: Ids::Numbers(ids.to_vec()), vectors: Vectors::Rows(rows), payloads: ids.iter().map(of).collect() }
 }
 
@@ -221,7 +223,7 @@ async fn a_search_beside_replacements_finds_each_point_exactly_once() {
         let (collection, all) = (Arc::clone(&collection), all.clone());
         tokio::spawn(async move {
             for stamp in 1..400_u16 {
-                let part: Vec<_> = all.iter().copied().filter(|id| (id + u64::from(stamp)) % 3 == 0).collect();
+                let part: Vec<_> = all.iter().copied().filter(|id| (id + u64::from(stamp)).is_multiple_of(3)).collect();
                 upsert(&collection, &part, f32::from(stamp)).await;
             }
         })

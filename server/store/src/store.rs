@@ -92,7 +92,7 @@ impl Store {
         remove(&staged)?;
         fs::create_dir(&staged).map_err(|e| StoreError::io(&staged, e))?;
         write_atomic(&staged.join(META), &seal(meta))?;
-        Ok(Staged { root: self.root.clone(), staged, dir, meta: meta.clone(), points: None, fsync: self.fsync })
+        Ok(Staged { root: self.root.clone(), from: staged, dir, meta: meta.clone(), points: None, fsync: self.fsync })
     }
 
     /// Drops a collection: it is gone for good once this returns. Blocking. Drop its journal first.
@@ -143,7 +143,8 @@ impl Store {
 #[derive(Debug)]
 pub struct Staged {
     root: PathBuf,
-    staged: PathBuf,
+    /// Where it is made.
+    from: PathBuf,
     dir: PathBuf,
     meta: CollectionMeta,
     points: Option<CheckpointWriter>,
@@ -155,7 +156,7 @@ impl Staged {
     pub fn push(&mut self, points: &Upsert) -> Result<(), StoreError> {
         let writer = match &mut self.points {
             Some(writer) => writer,
-            None => self.points.insert(CheckpointWriter::create(&self.staged, self.meta.clone(), 0)?),
+            None => self.points.insert(CheckpointWriter::create(&self.from, self.meta.clone(), 0)?),
         };
         writer.push(points)
     }
@@ -165,8 +166,8 @@ impl Staged {
         if let Some(points) = self.points.take() {
             points.finish()?;
         }
-        let (file, salt) = create_log(&self.staged, 1)?;
-        fs::rename(&self.staged, &self.dir).map_err(|e| StoreError::io(&self.dir, e))?;
+        let (file, salt) = create_log(&self.from, 1)?;
+        fs::rename(&self.from, &self.dir).map_err(|e| StoreError::io(&self.dir, e))?;
         sync_dir(&self.root)?;
         let (dir, fsync) = (self.dir.clone(), self.fsync);
         Journal::start(file, Place { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0, fsync })
@@ -176,7 +177,7 @@ impl Staged {
 impl Drop for Staged {
     /// After a commit the folder has its real name, and nothing is removed.
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.staged) {
+        if let Err(error) = remove(&self.from) {
             tracing::warn!(%error, "a half-made collection could not be removed from disk");
         }
     }
