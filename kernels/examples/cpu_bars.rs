@@ -1,5 +1,5 @@
 //! Measures the CPU side of search and k-means on one thread: medians over random inputs of fixed shapes, or of the one
-//! search whose rows, dim, queries and k are given.
+//! search whose rows, dim, queries and k are given, or of the k-means whose rows, dim and clusters are given.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::{fs, sync::Arc, time::Instant};
@@ -19,6 +19,9 @@ fn main() {
     let mut backend = Backend::Cpu(Worker::new(Arc::clone(&pool)));
     println!("{}", pool.info().product);
     let shape: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    if let [rows, dim, clusters] = shape[..] {
+        return self::clusters(rows, dim, clusters);
+    }
     if let [rows, dim, queries, k] = shape[..] {
         let corpus = Corpus::new(dim, Metric::Cosine, Storage::F32, DeviceId::Cpu);
         corpus.append(&normal(rows, dim, 1));
@@ -47,7 +50,7 @@ fn main() {
             stats.nanos as f64 / stats.calls as f64 / 1e6
         );
     }
-    clusters();
+    clusters(100_000, 128, 256);
 }
 
 /// Normally distributed numbers: sums of uniform ones.
@@ -69,13 +72,12 @@ fn search(corpus: &Arc<Corpus>, queries: usize, k: usize, backend: &mut Backend)
     median(if queries > 100 { 3 } else { 9 }, || drop(Search::run(&[&request], backend).expect("searched")))
 }
 
-fn clusters() {
-    let rows = normal(100_000, 128, 3);
+fn clusters(rows: usize, dim: usize, clusters: usize) {
     let pool = Pool::start(1).expect("one thread");
     let mut backend = Backend::Cpu(Worker::new(Arc::clone(&pool)));
     let request = ClusterRequest {
-        rows: Rows::Inline(rows),
-        clusters: 256,
+        rows: Rows::Inline(normal(rows, dim, 3)),
+        clusters,
         max_iterations: 20,
         tolerance: 0.0,
         starts: 1,
@@ -87,7 +89,7 @@ fn clusters() {
         let found = Cluster::run(&[&request], &mut backend).expect("clustered");
         inertia.extend(found.iter().map(|clusters| clusters.inertia));
     });
-    println!("k-means 100000x128, k = 256, 20 iterations: {seconds:.2} s, inertia {inertia:?}");
+    println!("k-means {rows}x{dim}, k = {clusters}, 20 iterations: {seconds:.2} s, inertia {inertia:?}");
     for stats in pool.kernel_stats() {
         println!("{:16} {:5} calls {:8.3} s in all", stats.name, stats.calls, stats.nanos as f64 / 1e9);
     }

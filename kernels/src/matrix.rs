@@ -82,3 +82,33 @@ impl AsRef<[u8]> for Floats {
         bytemuck::cast_slice(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_mismatch_cannot_be_built() {
+        let refused = Matrix::from_bytes(2, 3, Bytes::from_static(&[0; 23])).expect_err("one byte is missing");
+        assert_eq!(refused.to_string(), "shape [2, 3] needs 24 bytes, got 23");
+        assert!(Matrix::from_vec(usize::MAX, usize::MAX, vec![]).is_err(), "no overflow makes it fit");
+    }
+
+    #[test]
+    fn unaligned_bytes_give_the_same_numbers() {
+        let numbers = [1.5_f32, -2.0, 3.25];
+        let bytes: Vec<u8> = std::iter::once(0).chain(numbers.iter().flat_map(|x| x.to_le_bytes())).collect();
+        let matrix = Matrix::from_bytes(3, 1, Bytes::from(bytes).slice(1..)).expect("twelve bytes");
+        assert_eq!(matrix.as_f32()[..], numbers);
+    }
+
+    #[test]
+    fn the_first_number_that_is_not_finite_is_found() {
+        let mut data = vec![0.0_f32; 3 * 5000];
+        assert_eq!(Matrix::from_vec(5000, 3, data.clone()).expect("5000 rows").first_non_finite(), None);
+        data[14_000] = f32::NAN;
+        data[13_000] = f32::NEG_INFINITY;
+        assert_eq!(Matrix::from_vec(5000, 3, data).expect("5000 rows").first_non_finite(), Some((4333, 1)));
+        assert_eq!(Matrix::from_vec(5, 0, vec![]).expect("no columns").first_non_finite(), None);
+    }
+}

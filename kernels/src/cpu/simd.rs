@@ -61,6 +61,28 @@ impl Isa {
     }
 }
 
+/// Asks for numbers that will be read soon.
+pub(crate) fn prefetch(numbers: &[f32]) {
+    Isa::best().run(Prefetch(numbers));
+}
+
+struct Prefetch<'a>(&'a [f32]);
+
+impl Kernel for Prefetch<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        prefetch_with(lanes, self.0);
+    }
+}
+
+/// Likewise, inside a kernel.
+#[inline(always)]
+pub(crate) fn prefetch_with<L: Lanes>(lanes: L, numbers: &[f32]) {
+    numbers.chunks(16).for_each(|line| lanes.prefetch(line.as_ptr()));
+}
+
 /// Vectors of f32. A value of this type is the proof that the machine has them.
 pub(crate) trait Lanes: Copy {
     /// One vector.

@@ -16,7 +16,7 @@ pub(crate) mod cuda;
 pub mod oracle;
 
 pub use corpus::{Corpus, Mirror, View};
-pub use cuda::allow_warpgroups;
+pub use cuda::{allow_warpgroups, trace_stages};
 
 /// The largest k.
 pub const MAX_K: usize = 16_384;

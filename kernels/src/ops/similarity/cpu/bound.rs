@@ -23,12 +23,17 @@ const SAFE: f64 = 1e37;
 /// What one rounding can lose to underflow.
 const TINY: f64 = 1.0 / (1_u64 << 50) as f64 / (1_u128 << 100) as f64;
 
-/// The row's part of the bounds, as one array each.
-#[derive(Default)]
-pub(super) struct Terms {
-    pub(super) factor: Vec<f32>,
-    pub(super) slope: Vec<f32>,
-    pub(super) offset: Vec<f32>,
+/// The row's part of the bounds.
+#[derive(Clone, Copy)]
+pub(super) struct Term {
+    pub(super) factor: f32,
+    pub(super) slope: f32,
+    pub(super) offset: f32,
+}
+
+impl Term {
+    /// For a bound that every bar is below.
+    const BOUNDLESS: Self = Self { factor: 0.0, slope: f32::INFINITY, offset: 0.0 };
 }
 
 /// What the terms depend on beside the row.
@@ -50,40 +55,26 @@ impl Limits {
         Self { metric, relative, absolute: 4.0 * (dim as f64 + 4.0) * TINY, longest }
     }
 
-    /// The terms of one row.
-    fn row(&self, squared_norm: f64) -> (f32, f32, f32) {
+    /// The term of a row.
+    pub(super) fn term(&self, squared_norm: f64) -> Term {
         let norm = squared_norm.sqrt();
-        let over = norm * self.longest > SAFE;
+        if norm * self.longest > SAFE {
+            return Term::BOUNDLESS;
+        }
         let (factor, slope, offset) = match self.metric {
-            _ if over => return (1.0, f32::INFINITY, 0.0),
+            Metric::Cosine if norm == 0.0 => (0.0, self.relative, 0.0),
             Metric::Cosine => match down(1.0 / norm) {
-                _ if norm == 0.0 => (0.0, self.relative, 0.0),
-                f32::MAX => return (0.0, f32::INFINITY, 0.0),
+                f32::MAX => return Term::BOUNDLESS,
                 inverse => (inverse, self.relative + self.absolute / norm, 0.0),
             },
             Metric::Dot => (1.0, self.relative * norm, self.absolute),
-            Metric::SquaredL2 if squared_norm > SAFE => return (1.0, f32::INFINITY, 0.0),
+            Metric::SquaredL2 if squared_norm > SAFE => return Term::BOUNDLESS,
             Metric::SquaredL2 => {
                 let half = squared_norm / 2.0;
                 (1.0, self.relative * norm, self.absolute - half + 4.0 * UNIT * half)
             }
         };
-        (factor, up(slope), up(offset))
-    }
-}
-
-impl Terms {
-    /// Takes the terms of these rows instead of what was there.
-    pub(super) fn set(&mut self, limits: &Limits, rows: impl Iterator<Item = f64>) {
-        self.factor.clear();
-        self.slope.clear();
-        self.offset.clear();
-        for squared_norm in rows {
-            let (factor, slope, offset) = limits.row(squared_norm);
-            self.factor.push(factor);
-            self.slope.push(slope);
-            self.offset.push(offset);
-        }
+        Term { factor, slope: up(slope), offset: up(offset) }
     }
 }
 

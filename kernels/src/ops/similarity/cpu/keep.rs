@@ -40,7 +40,8 @@ impl<'a> Candidates<'a> {
     /// The best k of the candidates, and whether no other row can be among the best.
     pub(super) fn prove(mut self) -> (Vec<Hit>, bool) {
         self.cut();
-        let hits = score_all(self.table, self.query, self.found.par_iter().with_min_len(GRAIN).map(|&(_, row)| row));
+        let rows: Vec<u32> = self.found.iter().map(|&(_, row)| row).collect();
+        let hits = score_all(self.table, self.query, &rows);
         let floor = match hits.last() {
             Some(last) if hits.len() == self.query.k => bound::floor(self.table.metric, self.query, last.score),
             _ => threshold_floor(self.table, self.query),
@@ -143,15 +144,25 @@ impl Keeper for Exact<'_> {
 pub(super) fn listed(table: &Table<'_>, query: &Query<'_>) -> Vec<Hit> {
     let rows = query.filter.rows().unwrap_or_default();
     let there = &rows[..rows.partition_point(|&row| (row as usize) < table.len)];
-    score_all(table, query, there.par_iter().with_min_len(GRAIN).copied().filter(|&row| table.counts(query, row)))
+    let counting: Vec<u32> = there.iter().copied().filter(|&row| table.counts(query, row)).collect();
+    score_all(table, query, &counting)
 }
 
-/// Rows that may go to one thread when they are scored.
+/// Rows that go to one thread when they are scored.
 const GRAIN: usize = 256;
 
-fn score_all(table: &Table<'_>, query: &Query<'_>, rows: impl ParallelIterator<Item = u32>) -> Vec<Hit> {
-    let hits = rows.map(|row| table.score(query, row)).filter(|hit| query.admits(table.metric, hit.score));
-    let mut hits = hits.collect();
+/// The best k of the rows.
+fn score_all(table: &Table<'_>, query: &Query<'_>, rows: &[u32]) -> Vec<Hit> {
+    let score = |part: &[u32]| {
+        // They lie anywhere in memory: the next one is on its way while this one is scored.
+        let next = part[1..].iter().map(Some).chain([None]);
+        let scored = part.iter().zip(next).map(|(&row, next)| {
+            next.inspect(|&&next| table.prefetch(next));
+            table.score(query, row)
+        });
+        scored.filter(|hit| query.admits(table.metric, hit.score)).collect::<Vec<_>>()
+    };
+    let mut hits = rows.par_chunks(GRAIN).flat_map_iter(score).collect();
     best(table, query, &mut hits);
     hits
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rayon::prelude::*;
 
 use super::{
-    bound::{self, Limits, Terms},
+    bound::{self, Limits, Term},
     exact,
     keep::Keeper,
     table::{Piece, Query, Table},
@@ -49,14 +49,15 @@ pub(super) fn scan<K: Keeper>(
         let mut keepers: Vec<K> = (0..queries.len()).map(&keeper).collect();
         let mut bars: Vec<Floats> = groups.iter().map(|group| group.bars(&keepers)).collect();
         let mut tile = Floats::zeros(block * groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0));
-        let mut terms = Terms::default();
+        let mut terms = vec![];
         while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
-            for piece in span.split(table.dim, block) {
-                terms.of(&limits, table.dim, &piece);
-                for (group, bars) in groups.iter().zip(&mut bars) {
-                    group.packed.multiply(piece.rows, &mut tile);
-                    let keepers = &mut keepers[group.first..][..group.packed.count()];
-                    isa.run(Select { group, tile: &tile, terms: &terms, first_row: piece.first, bars, keepers });
+            span_terms(&limits, table.dim, span, &mut terms);
+            for (group, bars) in groups.iter().zip(&mut bars) {
+                for piece in span.split(table.dim, block) {
+                    let (tile, keepers) = (&mut tile, &mut keepers[group.first..][..group.packed.count()]);
+                    group.packed.multiply(piece.rows, tile);
+                    let terms = &terms[piece.first - span.first..][..piece.rows.len() / table.dim.max(1)];
+                    isa.run(Select { group, tile, terms, first_row: piece.first, bars, keepers });
                 }
             }
         }
@@ -116,12 +117,12 @@ impl Group {
     }
 }
 
-impl Terms {
-    fn of(&mut self, limits: &Limits, dim: usize, piece: &Piece<'_>) {
-        match piece.squared_norms {
-            Some(known) => self.set(limits, known.iter().copied()),
-            None => self.set(limits, piece.rows.chunks_exact(dim.max(1)).map(exact::squared_norm)),
-        }
+/// The terms of the span's rows, instead of what was there.
+fn span_terms(limits: &Limits, dim: usize, span: &Piece<'_>, terms: &mut Vec<Term>) {
+    terms.clear();
+    match span.squared_norms {
+        Some(known) => terms.extend(known.iter().map(|&squared_norm| limits.term(squared_norm))),
+        None => terms.extend(span.rows.chunks_exact(dim.max(1)).map(|row| limits.term(exact::squared_norm(row)))),
     }
 }
 
@@ -130,7 +131,8 @@ struct Select<'a, K> {
     group: &'a Group,
     /// Products, [rows][columns].
     tile: &'a [f32],
-    terms: &'a Terms,
+    /// Of the rows there are products of.
+    terms: &'a [Term],
     first_row: usize,
     bars: &'a mut [f32],
     keepers: &'a mut [K],
@@ -143,10 +145,8 @@ impl<K: Keeper> Kernel for Select<'_, K> {
     fn run<L: Lanes>(mut self, lanes: L) {
         let columns = self.group.packed.columns();
         assert!(columns % L::WIDTH == 0 && self.bars.len() >= columns && self.group.scales.len() >= columns);
-        let terms = self.terms;
-        let rows = self.tile.chunks_exact(columns).zip(&terms.factor).zip(&terms.slope).zip(&terms.offset);
-        for (at, (((products, &factor), &slope), &offset)) in rows.enumerate() {
-            let (factor, slope, offset) = (lanes.splat(factor), lanes.splat(slope), lanes.splat(offset));
+        for (at, (products, term)) in self.tile.chunks_exact(columns).zip(self.terms).enumerate() {
+            let (factor, slope, offset) = (lanes.splat(term.factor), lanes.splat(term.slope), lanes.splat(term.offset));
             for from in (0..self.keepers.len()).step_by(L::WIDTH) {
                 // SAFETY: all three have `columns` numbers, a multiple of WIDTH above `from`.
                 let (dot, scale, bar) = unsafe {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Hit, Metric, Selection, View, bound, exact, keep};
+use crate::cpu::simd;
 
 /// Rows to search, resident or inline.
 pub(super) struct Table<'a> {
@@ -73,6 +74,11 @@ impl<'a> Table<'a> {
             Source::Resident(view) => view.squared_norm(row),
             Source::Inline(_) => exact::squared_norm(self.row(row)),
         }
+    }
+
+    /// Asks for a row that will be scored soon.
+    pub(super) fn prefetch(&self, row: u32) {
+        simd::prefetch(self.row(row as usize));
     }
 
     fn is_alive(&self, row: u32) -> bool {
