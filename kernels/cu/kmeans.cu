@@ -40,10 +40,11 @@ kmeans_count(const u32* __restrict__ labels, u32* counts, u32* totals, const Sta
     }
 }
 
-// Squared distance of a row to its centre in the frame; 0 where it cannot be told from 0.
-__device__ __forceinline__ float distance(float norm, float score) {
+// Squared distance of a row to its centre in the frame; 0 where it cannot be told from 0, being at most the share
+// `noise` of the row's squared length.
+__device__ __forceinline__ float distance(float norm, float score, float noise) {
     const float squared = norm - 2.0f * score;
-    return squared > norm * 0x1p-14f ? squared : 0.0f;
+    return squared > norm * noise ? squared : 0.0f;
 }
 
 // kmeans_place: gives the rows farthest from their centres to centres without rows, at most 32 in an iteration and none
@@ -51,7 +52,7 @@ __device__ __forceinline__ float distance(float norm, float score) {
 // One block of 1024.
 extern "C" __global__ void __launch_bounds__(1024)
 kmeans_place(u32* labels, float* scores, const float* __restrict__ norms, u32* counts, u32* totals, u32* starts,
-             const State* state, u32 count, u32 clusters, u32 run) {
+             const State* state, u32 count, u32 clusters, u32 run, float noise) {
     __shared__ u32 sums[32], empty, farthest_row[32];
     __shared__ float farthest[32];
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -72,7 +73,7 @@ kmeans_place(u32* labels, float* scores, const float* __restrict__ norms, u32* c
         float best = 0.0f;
         u32 row = count;
         for (u32 at = threadIdx.x; at < count; at += 1024) {
-            const float far = distance(norms[at], scores[at]);
+            const float far = distance(norms[at], scores[at], noise);
             if (far > best && totals[labels[at]] > 1) best = far, row = at;
         }
 #pragma unroll
@@ -182,6 +183,7 @@ kmeans_scatter(const u32* __restrict__ labels, u32* counts, u32* __restrict__ or
 // --- Means ---
 
 // kmeans_sum_*: sums the f32 rows of each segment of the sorted order, centre by centre.
+//   Sums are scaled as the frame is, so that they stay in range.
 //   pieces f32[segments + clusters, dim]: the piece of a segment and a centre stands at their sum, which no other pair
 //   of neighbours in the order has. One warp a segment and 32 * V columns; a block is 8 warps.
 template <int V>
@@ -193,6 +195,7 @@ __device__ __forceinline__ void sum_segment(const float* __restrict__ rows, cons
     if (state->done || first >= count) return;
     const u32 many = min(count - first, (u32)SEGMENT);
     const bool inside = column < dim;
+    const float scale = state->scale;
     float sum[V] = {};
     u32 current = labels[order[first]];
     auto flush = [&](u32 center) {
@@ -226,7 +229,7 @@ __device__ __forceinline__ void sum_segment(const float* __restrict__ rows, cons
                 for (int v = 0; v < V; ++v) sum[v] = 0;
             }
 #pragma unroll
-            for (int v = 0; v < V; ++v) sum[v] += x[i][v];
+            for (int v = 0; v < V; ++v) sum[v] = fmaf(x[i][v], scale, sum[v]);
         }
     }
     flush(current);
@@ -289,7 +292,7 @@ kmeans_finish(Centers to, const float* __restrict__ pieces, const u32* __restric
             length = sqrt(block_sum(squares, scratch));
             __syncthreads();
         }
-        const double divisor = spherical ? length : (double)(end - begin);
+        const double divisor = spherical ? length : (double)(end - begin) * (double)state->scale;
         if (divisor > 0) {
             for (u32 column = threadIdx.x; column < to.dim; column += 128) {
                 double sum = 0;

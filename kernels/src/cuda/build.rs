@@ -64,15 +64,15 @@ pub enum BuildError {
 pub fn build_kernels(archs: &[Arch], cache: &Path, library_paths: &[PathBuf]) -> Result<Vec<Built>, BuildError> {
     let nvrtc = Nvrtc::find(library_paths).map_err(BuildError::Compiler)?;
     let store = Cache::new(cache, 0);
+    let failed = |e: std::io::Error| BuildError::Cache { folder: cache.to_owned(), reason: e.to_string() };
+    store.prepare().map_err(failed)?;
     let mut built = vec![];
     for arch in archs {
         let target = nvrtc.target(*arch).map_err(BuildError::Compiler)?;
         for one in parallel(|module| compile(&nvrtc, module, *arch, target, Some(&store)))? {
             let key = Key::new(one.module, target, &nvrtc.version());
             if store.get(&key).is_none() {
-                let written = store.put(&key, &one.image);
-                let failed = |e: std::io::Error| BuildError::Cache { folder: cache.to_owned(), reason: e.to_string() };
-                written.map_err(failed)?;
+                store.put(&key, &one.image).map_err(failed)?;
             }
             let (module, bytes) = (one.module.name, one.image.len() as u64);
             built.push(Built { module, arch: *arch, bytes, cached: one.cached });
@@ -111,7 +111,7 @@ fn compile(
         return Ok(Compiled { module, image, cached: true });
     }
     let failed = |log| BuildError::Compile { module: module.name, arch, log };
-    let image = nvrtc.compile(module, target).map_err(failed)?;
+    let image = Nvrtc::compile(module, target).map_err(failed)?;
     if let Some(cache) = cache {
         // A folder that is full or read-only costs the next start some time, never this one.
         let _ = cache.put(&key, &image);

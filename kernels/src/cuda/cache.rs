@@ -38,20 +38,32 @@ impl Key {
     pub(super) fn new(module: &Module, target: Target, version: &str) -> Self {
         let mut hash = Sha256::new();
         let headers = module.headers.iter().flat_map(|(name, text)| [*name, *text]);
-        let options = nvrtc::options(target);
+        let options = nvrtc::options(&target.name());
         let parts = [module.name, module.source, version].into_iter().chain(headers);
         for part in parts.chain(options.iter().map(String::as_str)) {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("{}-{}-{digits}.{SUFFIX}", module.name, target.name()))
+        Self(format!("{}-{}-{:x}.{SUFFIX}", module.name, target.name(), hash.finalize()))
     }
 }
 
 impl Cache {
     pub(super) fn new(folder: &Path, limit: u64) -> Self {
         Self { folder: folder.to_owned(), limit }
+    }
+
+    /// Makes the folder, and says whether it can be written.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let probe = self.unfinished();
+        fs::write(&probe, "").and_then(|()| fs::remove_file(&probe))
+    }
+
+    /// A name that no other writer uses.
+    fn unfinished(&self) -> PathBuf {
+        static TURN: AtomicU64 = AtomicU64::new(0);
+        self.folder.join(format!(".{}-{}.unfinished", process::id(), TURN.fetch_add(1, Relaxed)))
     }
 
     /// An entry, if it is there and whole. Being used makes it young again.
@@ -71,10 +83,8 @@ impl Cache {
 
     /// Writes an entry beside the others and then into place, and evicts the oldest beyond the bound.
     pub(super) fn put(&self, key: &Key, image: &[u8]) -> io::Result<()> {
-        static TURN: AtomicU64 = AtomicU64::new(0);
         fs::create_dir_all(&self.folder)?;
-        let unfinished = format!(".{}-{}.unfinished", process::id(), TURN.fetch_add(1, Relaxed));
-        let unfinished = self.folder.join(unfinished);
+        let unfinished = self.unfinished();
         let entry = [MAGIC, &Sha256::digest(image)[..], image].concat();
         let path = self.folder.join(&key.0);
         let written = fs::write(&unfinished, entry).and_then(|()| fs::rename(&unfinished, &path));

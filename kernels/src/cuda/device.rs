@@ -12,7 +12,13 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use rayon::prelude::*;
 
 use super::{
-    arch::Arch, build::Compiled, driver, memory::Pool, modules::Kernel, residents::Residents, stats::Function,
+    arch::Arch,
+    build::Compiled,
+    driver::{self, ok},
+    memory::Pool,
+    modules::Kernel,
+    residents::Residents,
+    stats::Function,
 };
 use crate::{DeviceId, DeviceInfo, KernelStats, OpError, PoolStats, Settings};
 
@@ -64,10 +70,6 @@ impl Context {
         // SAFETY: the context is retained while `self` lives.
         unsafe { sys::cuCtxSetCurrent(self.handle as sys::CUcontext) }
     }
-}
-
-fn ok(result: CUresult) -> Result<(), CUresult> {
-    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(result) }
 }
 
 impl fmt::Debug for Device {
@@ -189,7 +191,7 @@ impl Device {
 
     /// Its memory pool.
     pub fn pool_stats(&self) -> PoolStats {
-        self.pool.stats(self.is_lost().is_none())
+        self.pool.stats()
     }
 
     /// The kernels that ran, by name.
@@ -280,7 +282,9 @@ impl Device {
 }
 
 fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    to.write_copy_of_slice(from);
+    assert_eq!(from.len(), to.len());
+    // SAFETY: as many bytes on both sides, of which one is borrowed for writing and so apart from the other.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) }
 }
 
 /// The threads that copy; none on a machine with one core.

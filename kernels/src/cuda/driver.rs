@@ -57,10 +57,13 @@ pub(super) fn start() -> Result<(), String> {
         return Err(format!("the CUDA driver is too old: it has no {missing}"));
     }
     // SAFETY: cuInit may be called at any time, from any thread, any number of times.
-    match unsafe { sys::cuInit(0) } {
-        CUresult::CUDA_SUCCESS => Ok(()),
-        failed => Err(format!("the CUDA driver does not start: {}", describe(failed))),
-    }
+    let started = ok(unsafe { sys::cuInit(0) });
+    started.map_err(|failed| format!("the CUDA driver does not start: {}", describe(failed)))
+}
+
+/// A driver's answer as a result.
+pub(super) fn ok(result: CUresult) -> Result<(), CUresult> {
+    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(result) }
 }
 
 /// Highest CUDA version the driver knows, as 13000 for 13.0.

@@ -13,6 +13,7 @@ use std::{
 use bytemuck::Pod;
 use cudarc::driver::sys::{self, CUresult};
 
+use super::driver::ok;
 use crate::PoolStats;
 
 /// The driver hands memory out in such steps, so they are what is counted.
@@ -178,6 +179,7 @@ pub(super) struct Pool {
     used: AtomicU64,
     peak: AtomicU64,
     allocations: AtomicU64,
+    reserved: AtomicU64,
     freed: Mutex<Vec<Freed>>,
 }
 
@@ -195,19 +197,13 @@ impl Pool {
         };
         let mut handle = std::ptr::null_mut();
         // SAFETY: `props` is fully initialised and read during the call only.
-        match unsafe { sys::cuMemPoolCreate(&raw mut handle, &raw const props) } {
-            CUresult::CUDA_SUCCESS => {}
-            failed => return Err(failed),
-        }
+        ok(unsafe { sys::cuMemPoolCreate(&raw mut handle, &raw const props) })?;
         let mut keep = u64::MAX;
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: this attribute is a u64, read during the call.
-        match unsafe { sys::cuMemPoolSetAttribute(handle, threshold, (&raw mut keep).cast()) } {
-            CUresult::CUDA_SUCCESS => {}
-            failed => return Err(failed),
-        }
-        let (used, peak, allocations) = <(AtomicU64, AtomicU64, AtomicU64)>::default();
-        Ok(Self { handle: handle as usize, limit, used, peak, allocations, freed: Mutex::default() })
+        ok(unsafe { sys::cuMemPoolSetAttribute(handle, threshold, (&raw mut keep).cast()) })?;
+        let [used, peak, allocations, reserved] = <[AtomicU64; 4]>::default();
+        Ok(Self { handle: handle as usize, limit, used, peak, allocations, reserved, freed: Mutex::default() })
     }
 
     fn handle(&self) -> sys::CUmemoryPool {
@@ -233,13 +229,9 @@ impl Pool {
         let mut raw = 0;
         let size = usize::try_from(bytes).map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         // SAFETY: pool and stream are alive, and belong to the current context.
-        match unsafe { sys::cuMemAllocFromPoolAsync(&raw mut raw, size, self.handle(), stream) } {
-            CUresult::CUDA_SUCCESS => {
-                self.allocations.fetch_add(1, Relaxed);
-                Ok(raw)
-            }
-            failed => Err(failed),
-        }
+        ok(unsafe { sys::cuMemAllocFromPoolAsync(&raw mut raw, size, self.handle(), stream) })?;
+        self.allocations.fetch_add(1, Relaxed);
+        Ok(raw)
     }
 
     /// Frees what was dropped since; returns the first error.
@@ -260,14 +252,17 @@ impl Pool {
         let _ = unsafe { sys::cuMemPoolTrimTo(self.handle(), usize::try_from(keep).unwrap_or(usize::MAX)) };
     }
 
-    /// Gives unused memory back where the pool has grown beyond its limit, through fragments.
-    pub(super) fn keep_limit(&self) {
-        if self.limit != 0 && self.reserved() > self.limit {
+    /// Asks the driver how much it has handed to the pool, and gives back what lies unused beyond the limit: fragments
+    /// may make a pool larger than what is used of it. For threads whose context is the pool's.
+    pub(super) fn look(&self) {
+        let reserved = self.ask_reserved();
+        if self.limit != 0 && reserved > self.limit {
             self.trim(self.limit);
         }
+        self.reserved.store(reserved, Relaxed);
     }
 
-    fn reserved(&self) -> u64 {
+    fn ask_reserved(&self) -> u64 {
         let mut value = 0_u64;
         let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
         // SAFETY: this attribute is a u64, written during the call.
@@ -275,11 +270,11 @@ impl Pool {
         value
     }
 
-    /// The state of it; `alive` says whether the driver may be asked.
-    pub(super) fn stats(&self, alive: bool) -> PoolStats {
+    /// The state of it, as its workers last saw it: this calls no driver.
+    pub(super) fn stats(&self) -> PoolStats {
         PoolStats {
             used_bytes: self.used.load(Relaxed),
-            reserved_bytes: if alive { self.reserved() } else { 0 },
+            reserved_bytes: self.reserved.load(Relaxed),
             peak_bytes: self.peak.load(Relaxed),
             limit_bytes: self.limit,
             allocations: self.allocations.load(Relaxed),
@@ -298,8 +293,8 @@ mod tests {
     use super::*;
 
     fn pool(limit: u64) -> Arc<Pool> {
-        let (used, peak, allocations) = <(AtomicU64, AtomicU64, AtomicU64)>::default();
-        Arc::new(Pool { handle: 0, limit, used, peak, allocations, freed: Mutex::default() })
+        let [used, peak, allocations, reserved] = <[AtomicU64; 4]>::default();
+        Arc::new(Pool { handle: 0, limit, used, peak, allocations, reserved, freed: Mutex::default() })
     }
 
     #[test]
@@ -312,7 +307,7 @@ mod tests {
         pool.discount(512);
         assert_eq!(pool.count(5), Some(512));
         assert_eq!(pool.count(u64::MAX), None);
-        let stats = pool.stats(false);
+        let stats = pool.stats();
         assert_eq!((stats.used_bytes, stats.peak_bytes, stats.limit_bytes), (1024, 1024, 1024));
     }
 

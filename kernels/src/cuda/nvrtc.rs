@@ -77,30 +77,18 @@ impl Nvrtc {
     }
 
     /// Compiles a module: machine code, or PTX that ends with a zero. An error is the compiler's log.
-    pub(super) fn compile(&self, module: &Module, target: Target) -> Result<Vec<u8>, String> {
-        let program = self.program(module, target)?;
+    pub(super) fn compile(module: &Module, target: Target) -> Result<Vec<u8>, String> {
+        let program = Program::compile(module, &target.name())?;
         match target {
             Target::Machine(_) => program.fetch(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN),
             Target::Ptx(_) => program.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX),
         }
     }
-
-    fn program(&self, module: &Module, target: Target) -> Result<Program, String> {
-        let program = Program::create(module)?;
-        let options = options(target).into_iter().map(|option| text(&option)).collect::<Result<Vec<_>, _>>()?;
-        let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
-        let count = c_int::try_from(options.len()).map_err(|e| e.to_string())?;
-        // SAFETY: the options are `count` strings that end with a zero and outlive the call.
-        match unsafe { sys::nvrtcCompileProgram(program.handle, count, options.as_ptr()) } {
-            nvrtcResult::NVRTC_SUCCESS => Ok(program),
-            failed => Err(format!("{}: {}", describe(failed), program.log())),
-        }
-    }
 }
 
 /// The options that shape the code; part of a cache key.
-pub(super) fn options(target: Target) -> [String; 3] {
-    [format!("--gpu-architecture={}", target.name()), "--std=c++17".to_owned(), "--fmad=true".to_owned()]
+pub(super) fn options(architecture: &str) -> [String; 3] {
+    [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned(), "--fmad=true".to_owned()]
 }
 
 /// A program under compilation.
@@ -109,6 +97,19 @@ struct Program {
 }
 
 impl Program {
+    /// Compiles a module; an error is the compiler's log.
+    fn compile(module: &Module, architecture: &str) -> Result<Self, String> {
+        let program = Self::create(module)?;
+        let options = options(architecture).into_iter().map(|option| text(&option)).collect::<Result<Vec<_>, _>>()?;
+        let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        let count = c_int::try_from(options.len()).map_err(|e| e.to_string())?;
+        // SAFETY: the options are `count` strings that end with a zero and outlive the call.
+        match check(unsafe { sys::nvrtcCompileProgram(program.handle, count, options.as_ptr()) }) {
+            Ok(()) => Ok(program),
+            Err(failed) => Err(format!("{failed}: {}", program.log())),
+        }
+    }
+
     fn create(module: &Module) -> Result<Self, String> {
         let (source, name) = (text(module.source)?, text(&format!("{}.cu", module.name))?);
         let names = module.headers.iter().map(|header| text(header.0)).collect::<Result<Vec<_>, _>>()?;
@@ -169,8 +170,9 @@ fn describe(result: nvrtcResult) -> String {
 
 /// PTX of a module, for the test that compares parameters.
 pub fn ptx(module: &Module, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
-    let nvrtc = Nvrtc::find(folders)?;
-    let image = nvrtc.program(module, Target::Machine(arch))?.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
+    Nvrtc::find(folders)?;
+    let virtual_target = arch.target().replace("sm_", "compute_");
+    let image = Program::compile(module, &virtual_target)?.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
     let text = CStr::from_bytes_until_nul(&image).map_err(|e| e.to_string())?;
     Ok(text.to_string_lossy().into_owned())
 }

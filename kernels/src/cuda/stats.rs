@@ -10,7 +10,10 @@ use std::{
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::{driver, modules::Kernel};
+use super::{
+    driver::{self, ok},
+    modules::Kernel,
+};
 use crate::KernelStats;
 
 /// The first launches of a kernel are all timed, later ones now and then.
@@ -93,9 +96,10 @@ impl Timers {
         // SAFETY: as above.
         let stopped = unsafe { sys::cuEventRecord(stop, stream) };
         let all_well = [started, result, stopped].iter().all(|one| *one == CUresult::CUDA_SUCCESS);
-        match all_well {
-            true => self.pending.push_back(Timing { function: Arc::clone(function), start, stop }),
-            false => self.free.push((start, stop)),
+        if all_well {
+            self.pending.push_back(Timing { function: Arc::clone(function), start, stop });
+        } else {
+            self.free.push((start, stop));
         }
         result
     }
@@ -144,10 +148,8 @@ impl Timers {
 pub(super) fn event(flags: sys::CUevent_flags) -> Result<sys::CUevent, CUresult> {
     let mut event = std::ptr::null_mut();
     // SAFETY: writes one handle.
-    match unsafe { sys::cuEventCreate(&raw mut event, flags as u32) } {
-        CUresult::CUDA_SUCCESS => Ok(event),
-        failed => Err(failed),
-    }
+    ok(unsafe { sys::cuEventCreate(&raw mut event, flags as u32) })?;
+    Ok(event)
 }
 
 #[cfg(test)]

@@ -23,6 +23,9 @@ use super::{
 };
 use crate::OpError;
 
+/// After allocations of this size the pool is looked at, for its limit.
+const LOOK_BYTES: u64 = 1 << 20;
+
 /// What a CUDA worker computes with: a stream, staging memory and library handles of its own. It stays on the thread
 /// that opened it.
 ///
@@ -108,7 +111,9 @@ impl Worker {
             if first == Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) { self.allocate_again(counted) } else { first };
         match allocated {
             Ok(raw) => {
-                pool.keep_limit();
+                if counted >= LOOK_BYTES {
+                    pool.look();
+                }
                 Ok(Buffer::new(raw, len, counted, pool, &self.shared))
             }
             Err(failed) => {
@@ -251,7 +256,9 @@ impl Worker {
         self.device.check("synchronize", unsafe { sys::cuStreamSynchronize(self.stream) })?;
         self.staging.borrow_mut().release();
         self.timers.borrow_mut().collect();
-        self.tidy()
+        self.tidy()?;
+        self.device.pool().look();
+        Ok(())
     }
 
     /// Takes back memory whose buffers were dropped. For a worker that has nothing else to do.

@@ -102,6 +102,16 @@ enum Precision {
     Split,
 }
 
+impl Precision {
+    /// The share of a row's squared length below which its distance to a centre may be a rounding error.
+    fn noise(self) -> f32 {
+        match self {
+            Self::Single => 1.0 / 2048.0,
+            Self::Split => 1.0 / 524_288.0,
+        }
+    }
+}
+
 /// Everything of one request on the device.
 struct Run<'a> {
     request: &'a ClusterRequest,
@@ -333,7 +343,7 @@ impl<'a> Run<'a> {
                 mailbox.post(&self.state)?;
             }
             self.assign(precision, false)?;
-            self.sort()?;
+            self.sort(precision)?;
             self.mean()?;
         }
         Ok(())
@@ -371,7 +381,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sorts the rows by centre, after rows far away have been given to centres without any.
-    fn sort(&self) -> Result<(), OpError> {
+    fn sort(&self, precision: Precision) -> Result<(), OpError> {
         let Shape { count, clusters, run, runs, .. } = self.shape;
         let (grid, shared) = (Grid::x(word(runs.div_ceil(4))), self.shape.counter_bytes());
         let sizes = |args: Args| {
@@ -381,7 +391,8 @@ impl<'a> Run<'a> {
         self.worker.launch(&COUNT, grid, 128, word(shared), &mut sizes(args.ptr(self.state.ptr())))?;
         let args = Args::new().ptr(self.labels.ptr()).ptr(self.scores.ptr()).ptr(self.norms.ptr());
         let args = args.ptr(self.counts.ptr()).ptr(self.totals.ptr()).ptr(self.starts.ptr()).ptr(self.state.ptr());
-        self.launch(&PLACE, Grid::x(1), 1024, args.u32(word(count)).u32(word(clusters)).u32(word(run)))?;
+        let args = args.u32(word(count)).u32(word(clusters)).u32(word(run)).f32(precision.noise());
+        self.launch(&PLACE, Grid::x(1), 1024, args)?;
         let args = Args::new().ptr(self.counts.ptr()).ptr(self.starts.ptr()).ptr(self.state.ptr());
         let args = args.u32(word(clusters)).u32(word(runs));
         self.launch(&OFFSETS, Grid::x(word(clusters.div_ceil(32))), 1024, args)?;
