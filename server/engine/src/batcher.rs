@@ -40,13 +40,13 @@ const IDLE_KEYS: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Most items in a batch of several entries.
-    pub(crate) max_items: u64,
+    pub(crate) items: u64,
     /// Most bytes in a batch of several entries.
-    pub(crate) max_bytes: u64,
+    pub(crate) bytes: u64,
     /// Longest wait for joiners; zero never waits.
-    pub(crate) max_wait: Duration,
+    pub(crate) wait: Duration,
     /// An entry that waited this long is overdue.
-    pub(crate) max_age: Duration,
+    pub(crate) age: Duration,
 }
 
 /// What is queued.
@@ -295,10 +295,10 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     fn choose(&mut self, now: Instant) -> Result<Choice, Instant> {
         let oldest = self.entries.head(self.arrivals).expect("something is queued");
         let entry = self.entries.get(oldest).expect("listed entries are queued");
-        if now.saturating_duration_since(entry.arrived) >= self.bounds.max_age {
+        if now.saturating_duration_since(entry.arrived) >= self.bounds.age {
             return Ok(Choice { bucket: entry.bucket, lead: Some(oldest) });
         }
-        let mut until = after(entry.arrived, self.bounds.max_age);
+        let mut until = after(entry.arrived, self.bounds.age);
         for level in Priority::DESCENDING {
             if self.levels[level.index()] == 0 {
                 continue;
@@ -339,24 +339,24 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         });
         let Some((_, head)) = heads.min() else { return true };
         let bytes = self.entries.get(head).map_or(0, |entry| entry.bytes);
-        if bytes <= bucket.deficit.saturating_add(self.bounds.max_bytes) {
+        if bytes <= bucket.deficit.saturating_add(self.bounds.bytes) {
             return true;
         }
-        bucket.deficit = bucket.deficit.saturating_add(self.bounds.max_bytes);
+        bucket.deficit = bucket.deficit.saturating_add(self.bounds.bytes);
         false
     }
 
     /// Whether a bucket is closed now, or until when waiting for joiners pays.
     fn readiness(&self, index: usize, now: Instant) -> Readiness {
         let bucket = self.buckets[index].as_ref().expect("only filled buckets have turns");
-        let full = bucket.items >= self.bounds.max_items || bucket.bytes >= self.bounds.max_bytes;
-        if self.bounds.max_wait.is_zero() || full {
+        let full = bucket.items >= self.bounds.items || bucket.bytes >= self.bounds.bytes;
+        if self.bounds.wait.is_zero() || full {
             return Readiness::Ready;
         }
         let Some(wait) = bucket.pace.worth_waiting(now, bucket.items) else { return Readiness::Ready };
         let heads = bucket.flows.iter().filter_map(|flow| self.entries.get(self.entries.head(flow.entries)?));
         let oldest = heads.map(|entry| entry.arrived).min().unwrap_or(now);
-        let mut until = after(now, wait).min(after(oldest, self.bounds.max_wait));
+        let mut until = after(now, wait).min(after(oldest, self.bounds.wait));
         if let Some(deadline) = self.earliest_deadline {
             // A launch that takes longer than the deadline allows is not waited for at all.
             let latest = deadline.checked_sub(bucket.pace.launch_time(bucket.items)).unwrap_or(now);
@@ -368,7 +368,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     /// Fills a batch from a bucket.
     fn form(&mut self, choice: &Choice) -> Batch<K, T> {
         let index = choice.bucket;
-        let mut room = Room { items: self.bounds.max_items, bytes: self.bounds.max_bytes };
+        let mut room = Room { items: self.bounds.items, bytes: self.bounds.bytes };
         let key = bucket_at(&mut self.buckets, index).key.clone();
         let mut batch = Batch { key, items: 0, bytes: 0, payloads: vec![] };
         if let Some(lead) = choice.lead {
@@ -416,7 +416,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     /// Sends a bucket to the back of the line. What it saved it has spent: small batches never save.
     fn end_turn(&mut self, index: usize, bytes: u64) {
         let bucket = bucket_at(&mut self.buckets, index);
-        bucket.deficit = if bytes > self.bounds.max_bytes { 0 } else { bucket.deficit };
+        bucket.deficit = if bytes > self.bounds.bytes { 0 } else { bucket.deficit };
         self.turns.retain(|&turn| turn != index);
         self.turns.push_back(index);
         self.tidy(index);

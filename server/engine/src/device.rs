@@ -132,9 +132,9 @@ impl Desk {
     }
 
     /// Lets a lane queue here.
-    pub(crate) fn add(&self, source: Arc<dyn Source>) {
+    pub(crate) fn add(&self, source: &Arc<dyn Source>) {
         let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
-        *sources = sources.iter().cloned().chain([Arc::clone(&source)]).collect();
+        *sources = sources.iter().cloned().chain([Arc::clone(source)]).collect();
         drop(sources);
         if self.lost().is_some() {
             source.abandon();

@@ -59,6 +59,7 @@ impl Engine {
     /// Starts the workers of every device and waits until each has opened its backend.
     ///
     /// Metrics go to the meter provider that is global at this moment.
+    #[allow(clippy::needless_pass_by_value)] // Settings are handed over.
     pub fn start(devices: Vec<Device>, config: EngineConfig) -> Result<Self, OpError> {
         if devices.is_empty() {
             return Err(OpError::Invalid("there is no device to start on".to_owned()));
@@ -101,6 +102,7 @@ impl Engine {
     }
 
     /// Opens the lane of an operation.
+    #[allow(clippy::needless_pass_by_value)] // Settings are handed over.
     pub fn lane<O: Op>(&self, config: LaneConfig) -> Lane<O> {
         Lane::open(&self.shared, &config)
     }

@@ -120,7 +120,7 @@ impl<O: Op> Lane<O> {
         let station = |desk: &Arc<Desk>| Arc::new(Station::new(&core, shared, desk, config));
         let stations: Vec<_> = shared.desks.iter().map(station).collect();
         for station in &stations {
-            station.desk.add(Arc::clone(station) as Arc<dyn Source>);
+            station.desk.add(&(Arc::clone(station) as Arc<dyn Source>));
         }
         let sources = stations.iter().map(|station| Arc::clone(station) as Arc<dyn Source>).collect();
         shared.register(Arc::clone(&core), sources);
@@ -243,15 +243,14 @@ impl<O: Op> Place<'_, O> {
     ) -> Result<Answer<O>, SubmitError> {
         let received = match deadline {
             None => answer.await,
-            Some(at) => match time::timeout_at(at.into(), answer).await {
-                Ok(received) => received,
-                Err(_) => {
+            Some(at) => {
+                let Ok(received) = time::timeout_at(at.into(), answer).await else {
                     self.leave(deadline);
-                    return Err(SubmitError::DeadlineExceeded {
-                        waited: now().saturating_duration_since(self.submitted),
-                    });
-                }
-            },
+                    let waited = now().saturating_duration_since(self.submitted);
+                    return Err(SubmitError::DeadlineExceeded { waited });
+                };
+                received
+            }
         };
         self.id = None;
         received.map_err(|_| self.station.desk.lost_error().into())
@@ -276,10 +275,10 @@ impl<O: Op> Drop for Place<'_, O> {
 impl<O: Op> Station<O> {
     fn new(core: &Arc<LaneCore>, shared: &Arc<Shared>, desk: &Arc<Desk>, config: &LaneConfig) -> Self {
         let bounds = Bounds {
-            max_items: config.max_batch_items,
-            max_bytes: config.max_batch_bytes,
-            max_wait: config.max_wait,
-            max_age: config.max_age,
+            items: config.max_batch_items,
+            bytes: config.max_batch_bytes,
+            wait: config.max_wait,
+            age: config.max_age,
         };
         Self {
             core: Arc::clone(core),
@@ -290,6 +289,8 @@ impl<O: Op> Station<O> {
         }
     }
 
+    /// Queues a request; gives it back if nothing may queue here any more.
+    #[allow(clippy::result_large_err)] // What goes in comes out, rarely.
     fn push(&self, now: Instant, pending: Pending<O>) -> Result<EntryId, Pending<O>> {
         let Job { request, size, context, .. } = &pending.job;
         let bytes = size.bytes;
@@ -354,7 +355,7 @@ impl<O: Op> Station<O> {
         let items = part.iter().map(|pending| pending.job.size.items).sum::<u64>();
         let bytes = part.iter().fold(0_u64, |sum, pending| sum.saturating_add(pending.job.size.bytes));
         let share = |sum: u64, bound: u64| sum as f64 / bound.max(1) as f64;
-        share(items, self.bounds.max_items).max(share(bytes, self.bounds.max_bytes)).min(1.0)
+        share(items, self.bounds.items).max(share(bytes, self.bounds.bytes)).min(1.0)
     }
 }
 
@@ -389,7 +390,9 @@ impl<O: Op> Source for Station<O> {
 
     fn abandon(&self) {
         let left = self.queue.close();
-        left.iter().for_each(|pending| self.desk.unload(pending.job.size.bytes));
+        for pending in &left {
+            self.desk.unload(pending.job.size.bytes);
+        }
         self.give_back(left, false);
     }
 

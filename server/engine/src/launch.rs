@@ -122,21 +122,19 @@ fn settle<O: Op>(
         Err(error) => error,
     };
     station.shared.metrics.failed(kind_of(&error));
-    match error {
-        OpError::DeviceLost { reason, .. } => {
-            bench.desk.lose(reason);
-            station.give_back(part, true);
+    if let OpError::DeviceLost { reason, .. } = error {
+        bench.desk.lose(reason);
+        station.give_back(part, true);
+    } else if part.len() == 1 {
+        station.core.record.count(|counts| counts.failures += 1);
+        for pending in part {
+            reply(station, pending, |_| Answer::Failed(error.clone().into()));
         }
-        error if part.len() == 1 => {
-            station.core.record.count(|counts| counts.failures += 1);
-            part.drain(..).for_each(|pending| reply(station, pending, |_| Answer::Failed(error.clone().into())));
-        }
-        error => {
-            tracing::debug!(lane = O::NAME, requests = part.len(), %error, "a batch failed and is split");
-            station.core.record.count(|counts| counts.splits += 1);
-            let right = part.split_off(part.len() / 2);
-            parts.extend([right, part]);
-        }
+    } else {
+        tracing::debug!(lane = O::NAME, requests = part.len(), %error, "a batch failed and is split");
+        station.core.record.count(|counts| counts.splits += 1);
+        let right = part.split_off(part.len() / 2);
+        parts.extend([right, part]);
     }
 }
 

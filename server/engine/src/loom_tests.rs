@@ -21,9 +21,9 @@ use crate::{
 
 type Numbers = Queue<u8, usize>;
 
-fn queue(max_items: u64, concurrency: usize) -> (Arc<Numbers>, Arc<Signal>) {
+fn queue(items: u64, concurrency: usize) -> (Arc<Numbers>, Arc<Signal>) {
     let day = Duration::from_secs(86_400);
-    let bounds = Bounds { max_items, max_bytes: 1000, max_wait: Duration::ZERO, max_age: day };
+    let bounds = Bounds { items, bytes: 1000, wait: Duration::ZERO, age: day };
     let signal = Arc::new(Signal::new());
     (Arc::new(Queue::new(bounds, concurrency, Arc::clone(&signal))), signal)
 }

@@ -72,11 +72,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn bounds() -> impl Strategy<Value = Bounds> {
     let wait = prop::sample::select(vec![0, 2000, 50_000]);
-    (1..8_u64, 8..60_u64, wait, 5000..60_000_u64).prop_map(|(max_items, max_bytes, wait, age)| Bounds {
-        max_items,
-        max_bytes,
-        max_wait: Duration::from_micros(wait),
-        max_age: Duration::from_micros(age),
+    (1..8_u64, 8..60_u64, wait, 5000..60_000_u64).prop_map(|(items, bytes, wait, age)| Bounds {
+        items,
+        bytes,
+        wait: Duration::from_micros(wait),
+        age: Duration::from_micros(age),
     })
 }
 
@@ -104,6 +104,12 @@ struct Checked {
 impl Checked {
     fn new(bounds: Bounds) -> Self {
         Self { bounds, batcher: Batcher::new(bounds), queued: vec![], ids: vec![], now: Instant::now() }
+    }
+
+    fn apply_all(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.apply(step);
+        }
     }
 
     fn apply(&mut self, step: &Step) {
@@ -163,15 +169,15 @@ impl Checked {
     }
 
     fn check_wait(&self, until: Instant) {
-        let Bounds { max_items, max_bytes, max_wait, max_age } = self.bounds;
+        let Bounds { items, bytes, wait, age } = self.bounds;
         assert!(until > self.now, "a wait ends later");
         for key in 0..3 {
             let of_key = || self.queued.iter().filter(|entry| entry.pushed.key == key);
-            assert!(of_key().map(|entry| entry.pushed.items).sum::<u64>() < max_items, "a full batch does not wait");
-            assert!(of_key().map(|entry| entry.pushed.bytes).sum::<u64>() < max_bytes, "a full batch does not wait");
+            assert!(of_key().map(|entry| entry.pushed.items).sum::<u64>() < items, "a full batch does not wait");
+            assert!(of_key().map(|entry| entry.pushed.bytes).sum::<u64>() < bytes, "a full batch does not wait");
         }
         let oldest = self.queued.iter().map(|entry| entry.arrived).min().expect("something is queued");
-        assert!(until <= oldest + max_wait && until <= oldest + max_age, "nobody waits longer than that");
+        assert!(until <= oldest + wait && until <= oldest + age, "nobody waits longer than that");
         let deadline = self.queued.iter().filter_map(|entry| entry.deadline).min();
         assert!(deadline.is_none_or(|at| until <= at), "nobody's deadline is waited away");
     }
@@ -185,11 +191,11 @@ impl Checked {
         assert_eq!((batch.items, batch.bytes), (items, bytes));
         assert!(!seated.is_empty());
         assert!(seated.iter().all(|entry| entry.pushed.key == batch.key), "keys are not mixed");
-        let fits = items <= self.bounds.max_items && bytes <= self.bounds.max_bytes;
+        let fits = items <= self.bounds.items && bytes <= self.bounds.bytes;
         assert!(fits || seated.len() == 1, "{items} items, {bytes} bytes in {} entries", seated.len());
-        if self.now.duration_since(oldest.arrived) >= self.bounds.max_age {
+        if self.now.duration_since(oldest.arrived) >= self.bounds.age {
             assert_eq!(seated[0].number, oldest.number, "what is overdue goes first");
-        } else if self.bounds.max_wait.is_zero() {
+        } else if self.bounds.wait.is_zero() {
             assert_eq!(seated.iter().map(|entry| entry.pushed.priority).max(), level, "the highest level goes first");
         }
         seated
@@ -217,8 +223,8 @@ fn plain(key: u8, bytes: u64) -> Pushed {
     Pushed { key, priority: Priority::Normal, principal: 0, items: 1, bytes, deadline: None }
 }
 
-fn never_waiting(max_items: u64, max_bytes: u64) -> Bounds {
-    Bounds { max_items, max_bytes, max_wait: Duration::ZERO, max_age: NEVER }
+fn never_waiting(items: u64, bytes: u64) -> Bounds {
+    Bounds { items, bytes, wait: Duration::ZERO, age: NEVER }
 }
 
 proptest! {
@@ -226,7 +232,7 @@ proptest! {
     #[test]
     fn every_history_keeps_the_rules(bounds in bounds(), steps in steps()) {
         let mut checked = Checked::new(bounds);
-        steps.iter().for_each(|step| checked.apply(step));
+        checked.apply_all(&steps);
         let left: Vec<_> = checked.queued.iter().map(|entry| entry.number).collect();
         prop_assert_eq!(checked.batcher.drain(), left);
         prop_assert_eq!((checked.batcher.items(), checked.batcher.bytes(), checked.batcher.len()), (0, 0, 0));
@@ -236,12 +242,12 @@ proptest! {
     #[test]
     fn an_overdue_entry_is_served_after_those_that_are_older(bounds in bounds(), steps in steps(), target in plain_entry()) {
         let mut checked = Checked::new(bounds);
-        steps.iter().for_each(|step| checked.apply(step));
+        checked.apply_all(&steps);
         checked.expire();
         let older = checked.queued.len();
         let number = checked.ids.len();
         checked.push(&target);
-        checked.now += bounds.max_age;
+        checked.now += bounds.age;
         // Whatever comes behind it, however urgent, does not hold it up.
         let rush = Pushed { priority: Priority::High, deadline: None, ..target };
         let served = (0..=older).any(|_| {
@@ -272,7 +278,7 @@ proptest! {
                 let turns = usize::try_from(sizes[other].div_ceil(100)).expect("few turns");
                 prop_assert!(*count <= keys * turns, "key {other} was passed over {count} times");
             }
-            served.iter().for_each(|_| push(&mut checked, key));
+            (0..served.len()).for_each(|_| push(&mut checked, key));
         }
     }
 
@@ -312,7 +318,7 @@ fn plain_entry() -> impl Strategy<Value = Pushed> {
 
 #[test]
 fn an_idle_worker_never_waits_for_a_lone_entry() {
-    let mut checked = Checked::new(Bounds { max_wait: NEVER, ..never_waiting(64, 1000) });
+    let mut checked = Checked::new(Bounds { wait: NEVER, ..never_waiting(64, 1000) });
     for _ in 0..50 {
         checked.now += Duration::from_millis(20);
         checked.push(&plain(0, 1));
@@ -323,7 +329,7 @@ fn an_idle_worker_never_waits_for_a_lone_entry() {
 
 #[test]
 fn a_batch_is_held_open_where_its_traffic_pays_for_the_wait() {
-    let mut checked = Checked::new(Bounds { max_wait: Duration::from_millis(5), ..never_waiting(64, 1000) });
+    let mut checked = Checked::new(Bounds { wait: Duration::from_millis(5), ..never_waiting(64, 1000) });
     // An entry every 50 us, and launches of 2 ms whatever their size.
     for round in 0..40 {
         checked.now += Duration::from_micros(50);

@@ -1,0 +1,274 @@
+//! An operation that does what its script says: fails, panics, loses its device, or stands at a gate.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use accelerd_engine::{Context, Done, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
+use accelerd_kernels::{Backend, Choice, Device, DeviceId, Op, OpError, Settings, Size, backend::discover};
+use tokio::{sync::watch, task::JoinHandle};
+
+/// The operation; each number is one of its own, with its own lane.
+pub(crate) struct Fake<const N: usize = 0>;
+
+/// What a request does to its launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// It can never be computed.
+    Invalid,
+    /// The launch fails.
+    Failed,
+    /// The operation panics.
+    Panic,
+    /// The operation forgets a response.
+    Forget,
+    /// The device is lost, as long as the script allows more losses.
+    Lose,
+}
+
+/// One request. The response is its number times two.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) number: u64,
+    pub(crate) key: u32,
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+    pub(crate) home: Option<DeviceId>,
+    pub(crate) fault: Fault,
+    pub(crate) script: Arc<Script>,
+}
+
+/// What all requests of a test share.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// More items than this in a launch are out of memory.
+    pub(crate) oom_above: AtomicU64,
+    /// Devices that may still be lost.
+    pub(crate) losses: AtomicUsize,
+    /// Launches so far, each with the numbers in it.
+    launches: Mutex<Vec<Vec<u64>>>,
+    running: AtomicUsize,
+    most_running: AtomicUsize,
+    /// Launches that reached the gate.
+    entered: watch::Sender<usize>,
+    gate: Mutex<Gate>,
+    opened: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Open,
+    /// It lets so many more launches through.
+    Closed(usize),
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            oom_above: AtomicU64::new(u64::MAX),
+            losses: AtomicUsize::new(0),
+            launches: Mutex::default(),
+            running: AtomicUsize::new(0),
+            most_running: AtomicUsize::new(0),
+            entered: watch::Sender::new(0),
+            gate: Mutex::new(Gate::Open),
+            opened: Condvar::new(),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Script {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// A script whose launches stand at the gate until it is opened.
+    pub(crate) fn gated() -> Arc<Self> {
+        let script = Self::new();
+        script.close_gate();
+        script
+    }
+
+    pub(crate) fn close_gate(&self) {
+        *lock(&self.gate) = Gate::Closed(0);
+    }
+
+    pub(crate) fn open_gate(&self) {
+        *lock(&self.gate) = Gate::Open;
+        self.opened.notify_all();
+    }
+
+    /// Lets one launch through the closed gate.
+    pub(crate) fn let_one_through(&self) {
+        *lock(&self.gate) = Gate::Closed(1);
+        self.opened.notify_all();
+    }
+
+    /// Waits until so many launches have reached the gate.
+    pub(crate) async fn entered(&self, launches: usize) {
+        let mut entered = self.entered.subscribe();
+        entered.wait_for(|count| *count >= launches).await.expect("the script lives");
+    }
+
+    /// The numbers of each launch so far.
+    pub(crate) fn launches(&self) -> Vec<Vec<u64>> {
+        lock(&self.launches).clone()
+    }
+
+    /// Most launches that ran at once.
+    pub(crate) fn most_running(&self) -> usize {
+        self.most_running.load(SeqCst)
+    }
+
+    /// A plain request.
+    pub(crate) fn request(self: &Arc<Self>, number: u64) -> Request {
+        let script = Arc::clone(self);
+        Request { number, key: 0, items: 1, bytes: 16, home: None, fault: Fault::None, script }
+    }
+
+    fn pass_gate(&self) {
+        self.most_running.fetch_max(self.running.fetch_add(1, SeqCst) + 1, SeqCst);
+        self.entered.send_modify(|count| *count += 1);
+        let gate = self.opened.wait_while(lock(&self.gate), |gate| *gate == Gate::Closed(0));
+        if let Gate::Closed(left) = &mut *gate.unwrap_or_else(PoisonError::into_inner) {
+            *left -= 1;
+        }
+        self.running.fetch_sub(1, SeqCst);
+    }
+}
+
+impl<const N: usize> Op for Fake<N> {
+    const NAME: &'static str = if N == 0 { "fake" } else { "other" };
+    type Request = Request;
+    type Response = u64;
+    type Key = u32;
+
+    fn key(request: &Request) -> u32 {
+        request.key
+    }
+
+    fn size(request: &Request) -> Size {
+        Size { items: request.items, bytes: request.bytes }
+    }
+
+    fn home(request: &Request) -> Option<DeviceId> {
+        request.home
+    }
+
+    fn run(batch: &[&Request], on: &mut Backend) -> Result<Vec<u64>, OpError> {
+        let script = &batch[0].script;
+        lock(&script.launches).push(batch.iter().map(|request| request.number).collect());
+        script.pass_gate();
+        assert!(batch.iter().all(|request| request.key == batch[0].key), "keys are not mixed");
+        let has = |fault| batch.iter().any(|request| request.fault == fault);
+        let (device, items) = (on.device(), batch.iter().map(|request| request.items).sum::<u64>());
+        let is_lost = || script.losses.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        if has(Fault::Lose) && is_lost() {
+            return Err(OpError::DeviceLost { device, reason: "an illegal address".to_owned() });
+        }
+        if items > script.oom_above.load(SeqCst) {
+            return Err(OpError::OutOfMemory { device, requested: items });
+        }
+        if has(Fault::Invalid) {
+            return Err(OpError::Invalid("poison".to_owned()));
+        }
+        if has(Fault::Failed) {
+            return Err(OpError::Failed { device, kernel: "fake", reason: "it fails".to_owned() });
+        }
+        assert!(!has(Fault::Panic), "the script says so");
+        let responses = batch.iter().map(|request| request.number * 2);
+        Ok(responses.skip(usize::from(has(Fault::Forget))).collect())
+    }
+}
+
+/// So many CPU devices: to the engine, each is one of its own.
+pub(crate) fn devices(count: usize) -> Vec<Device> {
+    let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
+    let one = || discover(&settings).expect("a CPU is always there").devices;
+    (0..count).flat_map(|_| one()).collect()
+}
+
+pub(crate) fn engine_config() -> EngineConfig {
+    EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 10_000, max_bytes: 1 << 20 }
+}
+
+/// An engine of one device with one worker.
+pub(crate) fn engine() -> Engine {
+    engine_with(1, engine_config())
+}
+
+pub(crate) fn engine_with(device_count: usize, config: EngineConfig) -> Engine {
+    Engine::start(devices(device_count), config).expect("the CPU opens")
+}
+
+pub(crate) fn lane_config() -> LaneConfig {
+    LaneConfig {
+        max_batch_items: 64,
+        max_batch_bytes: 1 << 20,
+        max_wait: Duration::ZERO,
+        concurrency: 1,
+        max_age: Duration::from_secs(3600),
+        cpu_below_bytes: 0,
+    }
+}
+
+pub(crate) type Outcome = Result<Done<u64>, SubmitError>;
+
+/// Submits in a task of its own.
+pub(crate) fn spawn<const N: usize>(lane: &Lane<Fake<N>>, request: Request) -> JoinHandle<Outcome> {
+    spawn_with(lane, request, Context::default())
+}
+
+pub(crate) fn spawn_with<const N: usize>(
+    lane: &Lane<Fake<N>>,
+    request: Request,
+    context: Context,
+) -> JoinHandle<Outcome> {
+    let lane = lane.clone();
+    tokio::spawn(async move { lane.submit(request, context).await })
+}
+
+/// Lets other tasks run until something holds. Under a runtime of one thread, each task has run by then.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until so many requests are queued.
+pub(crate) async fn queued<const N: usize>(lane: &Lane<Fake<N>>, count: usize) {
+    until(|| lane.queue_len() == count).await;
+}
+
+/// Submits a request and waits until it stands at the closed gate.
+pub(crate) async fn block<const N: usize>(lane: &Lane<Fake<N>>, script: &Arc<Script>) -> JoinHandle<Outcome> {
+    let blocker = spawn(lane, Request { key: u32::MAX, ..script.request(1_000_000) });
+    script.entered(1).await;
+    blocker
+}
+
+/// The response of a request that must have been answered.
+pub(crate) async fn response(task: JoinHandle<Outcome>) -> u64 {
+    task.await.expect("no panic").expect("it is answered").response
+}
+
+/// The error of a request that must have failed.
+pub(crate) async fn error(task: JoinHandle<Outcome>) -> SubmitError {
+    task.await.expect("no panic").expect_err("it fails")
+}
+
+/// By the clock of the runtime, which may be paused.
+pub(crate) fn in_future(after: Duration) -> Option<Instant> {
+    Some(tokio::time::Instant::now().into_std() + after)
+}
