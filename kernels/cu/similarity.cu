@@ -299,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(1024) similarity_floor(const float*
     __shared__ u32 counters[32];
     const u32 query = blockIdx.x, k = wishes[query].k;
     const float* mine = lows + (u64)query * groups;
-    Images images;
+    Images<HELD> images;
     hold_images(images, groups, [&](u32 at) {
         const float low = mine[at];
         return low > -INFINITE ? ordered(low) : 0;
@@ -354,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(1024) similarity_narrow(const uint2
     const Query q = known[query];
     float floor = q.floor;
     if (count > k) {
-        Images images;
+        Images<HELD> images;
         hold_images(images, count, [&](u32 at) {
             const float low = lower_from_upper(__uint_as_float(mine[at].y), q, rows[mine[at].x]);
             return low > -INFINITE ? ordered(low) : 0;
@@ -399,8 +399,14 @@ __device__ __forceinline__ float exact_score(
     return (float)sum + 0.0f;
 }
 
-// similarity_rescore: exact scores as sort keys: the better score has the larger key, then the lower row; 0 for a row that
-// does not count or misses the threshold.
+// A score as a sort key: the better score has the larger key, then the lower row; 0 where it misses the threshold.
+__device__ __forceinline__ u64 key_of(float score, u32 row, const Wish& wish, u32 metric) {
+    const bool lower = metric == SQUARED_L2;
+    if (wish.bounded && (lower ? score > wish.threshold : score < wish.threshold)) return 0;
+    return (u64)ordered(lower ? -score + 0.0f : score) << 32 | ~row;
+}
+
+// similarity_rescore: exact scores as sort keys, 0 for a row that does not count or misses the threshold.
 //   originals f32[n, pitch], queries f32[queries, pitch]
 //   listed u32[queries or 1, listed_stride], or null for all rows; `count` of them, or as `status` says for NO_COUNT
 //   checked: whether rows must still be looked up in dead and masks
@@ -421,10 +427,7 @@ extern "C" __global__ void __launch_bounds__(256) similarity_rescore(const float
         u64 key = 0;
         if (row < n && (!checked || counts_for(row, wish.mask, dead, masks, mask_words))) {
             const float* mine = queries + (u64)query * pitch;
-            const float score = exact_score(mine, originals + (u64)row * pitch, pitch, norm2, metric);
-            const bool lower = metric == SQUARED_L2;
-            const bool misses = wish.bounded && (lower ? score > wish.threshold : score < wish.threshold);
-            if (!misses) key = (u64)ordered(lower ? -score + 0.0f : score) << 32 | ~row;
+            key = key_of(exact_score(mine, originals + (u64)row * pitch, pitch, norm2, metric), row, wish, metric);
         }
         if (lane == 0) keys[query * stride + at] = key;
     }
@@ -484,4 +487,112 @@ extern "C" __global__ void __launch_bounds__(512) similarity_sort(const u64* __r
     }
     u64* to = best + query * best_stride + (u64)blockIdx.x * keep;
     for (u32 i = threadIdx.x; i < keep; i += blockDim.x) to[i] = i < mine ? sorted[i] : 0;
+}
+
+// Groups of rows, and rows, that `similarity_finish` has room for.
+#define FINISHED_GROUPS 2048u
+#define FINISHED (4 * 1024u)
+
+// Takes the next place for each thread that has something; the whole warp calls.
+__device__ __forceinline__ u32 next_place(bool mine, u32* count) {
+    const u32 lanes = __ballot_sync(FULL_WARP, mine), lane = threadIdx.x & 31;
+    u32 first = 0;
+    if (lane == 0 && lanes) first = atomicAdd(count, __popc(lanes));
+    return __shfl_sync(FULL_WARP, first, 0) + __popc(lanes & ((1u << lane) - 1));
+}
+
+// similarity_finish: floor, candidates, narrowing, exact scores and sorting at once, for few candidates.
+//   lows, highs f32[queries, groups], uppers f32[queries, groups * 32] as the vector kernels write them
+//   originals f32[n, pitch], rows Row[n], queries f32[queries, pitch]
+//   best u64[queries, keep]: the best keys in descending order, zeros where there are fewer
+//   status gets count and floor, or OVERFLOW where there was no room
+// One block of 1024 threads per query.
+extern "C" __global__ void __launch_bounds__(1024) similarity_finish(const float* __restrict__ lows,
+    const float* __restrict__ highs, const float* __restrict__ uppers, const float* __restrict__ originals,
+    const Row* __restrict__ rows, const float* __restrict__ queries, const Query* __restrict__ known,
+    const Wish* __restrict__ wishes, Status* __restrict__ status, u64* __restrict__ best, u32 groups, u32 pitch,
+    u32 keep, u32 metric) {
+    __shared__ u64 list[FINISHED];
+    __shared__ u32 reached[FINISHED_GROUPS];
+    __shared__ u32 counters[2][32];
+    __shared__ u32 counts[3];
+    const u32 query = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    const Wish wish = wishes[query];
+    const Query q = known[query];
+    const double norm2 = status[query].norm2, distance2 = metric == SQUARED_L2 ? norm2 : 0.0;
+    const float *low = lows + (u64)query * groups, *high = highs + (u64)query * groups;
+    if (threadIdx.x < 3) counts[threadIdx.x] = 0;
+
+    float floor = q.floor;
+    {
+        Images<HELD> images;
+        hold_images(images, groups, [&](u32 at) { return low[at] > -INFINITE ? ordered(low[at]) : 0; });
+        const u32 bar = bar_of(images, wish.k, wish.k / 8 + 2, counters[0]);
+        if (bar != 0) floor = fmaxf(floor, lowered(from_ordered(bar), distance2));
+    }
+
+    // Groups that reach the floor, then their rows that do.
+    for (u32 first = 0; first < groups; first += blockDim.x) {
+        const u32 group = first + threadIdx.x;
+        const float bound = group < groups ? high[group] : -INFINITE;
+        const bool reaches = bound > -INFINITE && bound >= floor;
+        const u32 at = next_place(reaches, &counts[0]);
+        if (reaches && at < FINISHED_GROUPS) reached[at] = group;
+    }
+    __syncthreads();
+    for (u32 i = warp; i < min(counts[0], FINISHED_GROUPS); i += 32) {
+        const u32 row = reached[i] * 32 + lane;
+        const float bound = uppers[(u64)query * groups * 32 + row];
+        const bool reaches = bound > -INFINITE && bound >= floor;
+        const u32 at = next_place(reaches, &counts[1]);
+        if (reaches && at < FINISHED) list[at] = (u64)__float_as_uint(bound) << 32 | row;
+    }
+    __syncthreads();
+    const u32 count = counts[1];
+    if (counts[0] > FINISHED_GROUPS || count > FINISHED) {
+        if (threadIdx.x == 0) status[query].kept = OVERFLOW;
+        return;
+    }
+
+    // Every thread takes its rows out, and puts back those that reach the floor of all candidates.
+    u64 mine[FINISHED / 1024];
+#pragma unroll
+    for (u32 i = 0; i < FINISHED / 1024; i++) {
+        const u32 at = i * blockDim.x + threadIdx.x;
+        mine[i] = at < count ? list[at] : 0;
+    }
+    if (count > wish.k) {
+        Images<FINISHED / 1024> images;
+        hold_images(images, count, [&](u32 at) {
+            const float bound = lower_from_upper(__uint_as_float((u32)(list[at] >> 32)), q, rows[(u32)list[at]]);
+            return bound > -INFINITE ? ordered(bound) : 0;
+        });
+        const u32 bar = bar_of(images, wish.k, 0, counters[1]);
+        if (bar != 0) floor = fmaxf(floor, lowered(from_ordered(bar), distance2));
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < FINISHED / 1024; i++) {
+        const bool reaches =
+            i * blockDim.x + threadIdx.x < count && __uint_as_float((u32)(mine[i] >> 32)) >= floor;
+        const u32 at = next_place(reaches, &counts[2]);
+        if (reaches) list[at] = (u32)mine[i];
+    }
+    __syncthreads();
+    const u32 kept = counts[2];
+    for (u32 i = warp; i < kept; i += 32) {
+        const u32 row = (u32)list[i];
+        const float score =
+            exact_score(queries + (u64)query * pitch, originals + (u64)row * pitch, pitch, norm2, metric);
+        __syncwarp();
+        if (lane == 0) list[i] = key_of(score, row, wish, metric);
+    }
+    u32 size = 2;
+    while (size < kept) size *= 2;
+    for (u32 i = kept + threadIdx.x; i < size; i += blockDim.x) list[i] = 0;
+    sort_descending(list, size, 0);
+    for (u32 i = threadIdx.x; i < keep; i += blockDim.x) best[(u64)query * keep + i] = i < kept ? list[i] : 0;
+    if (threadIdx.x != 0) return;
+    status[query].kept = kept;
+    status[query].floor = floor;
 }

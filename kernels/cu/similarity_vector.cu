@@ -7,17 +7,17 @@
 //   copies f32[queries, columns], or i8[queries, 2, columns] for i8; columns a multiple of 128
 //   rows Row[n], known Query[queries], wishes Wish[queries]
 //   uppers f32[queries, units * 32], minus infinity for rows that do not count, units = (n + 31) / 32
-//   lows f32[queries, units]: the best lower bound of each 32 rows
+//   lows, highs f32[queries, units]: the best lower and upper bound of each 32 rows
 // A warp takes 32 rows at a time: 8 lanes a row and 8 rows a lane; for f32, 32 lanes a row and 8 rows in each of 4
 // passes, so that every request of memory is of 512 bytes in a row. While one step is multiplied, the next is under way.
 // Queries are in dynamic shared memory: Q * columns * 4 bytes, or 2 for i8. Blocks of any size, as many as fit.
 #define VECTOR_PARAMS                                                                                                 \
     const u8 *__restrict__ corpus, const u8 *__restrict__ copies, const Row *__restrict__ rows,                       \
         const Query *__restrict__ known, const Wish *__restrict__ wishes, const u32 *__restrict__ dead,               \
-        const u32 *__restrict__ masks, float *__restrict__ uppers, float *__restrict__ lows, u32 first, u32 count,    \
-        u32 n, u32 steps, u32 pitch, u32 columns, u32 mask_words
+        const u32 *__restrict__ masks, float *__restrict__ uppers, float *__restrict__ lows,                          \
+        float *__restrict__ highs, u32 first, u32 count, u32 n, u32 steps, u32 pitch, u32 columns, u32 mask_words
 #define VECTOR_ARGS                                                                                                \
-    corpus, copies, rows, known, wishes, dead, masks, uppers, lows, first, count, n, steps, pitch, columns, mask_words
+    corpus, copies, rows, known, wishes, dead, masks, uppers, lows, highs, first, count, n, steps, pitch, columns, mask_words
 
 // Rows a lane has under way.
 #define DEPTH 8
@@ -171,8 +171,8 @@ __device__ __forceinline__ float reduced(Sums (&sums)[DEPTH], bool whole_warp) {
 template <int Q>
 __device__ __forceinline__ void write_bounds(const float (&sums)[Q], const Row* __restrict__ rows,
     const Query* __restrict__ known, const Wish* __restrict__ wishes, const u32* __restrict__ dead,
-    const u32* __restrict__ masks, float* __restrict__ uppers, float* __restrict__ lows, u32 first, u32 count, u32 n,
-    u32 mask_words, u32 unit) {
+    const u32* __restrict__ masks, float* __restrict__ uppers, float* __restrict__ lows, float* __restrict__ highs, u32 first,
+    u32 count, u32 n, u32 mask_words, u32 unit) {
     const u32 lane = threadIdx.x & 31, row = unit * 32 + lane, units = (n + 31) / 32;
     const Row x = row < n ? rows[row] : Row{0, 0, 0, 0};
 #pragma unroll
@@ -181,9 +181,13 @@ __device__ __forceinline__ void write_bounds(const float (&sums)[Q], const Row* 
         const u32 query = first + i;
         const Query q = known[query];
         const bool counts = row < n && counts_for(row, wishes[query].mask, dead, masks, mask_words);
-        uppers[((u64)query * units + unit) * 32 + lane] = counts ? upper_bound(sums[i], q, x) : -INFINITE;
-        const float low = warp_max(counts ? lower_bound(sums[i], q, x) : -INFINITE);
-        if (lane == 0) lows[(u64)query * units + unit] = low;
+        const float upper = counts ? upper_bound(sums[i], q, x) : -INFINITE;
+        uppers[((u64)query * units + unit) * 32 + lane] = upper;
+        const float high = warp_max(upper), low = warp_max(counts ? lower_bound(sums[i], q, x) : -INFINITE);
+        if (lane == 0) {
+            highs[(u64)query * units + unit] = high;
+            lows[(u64)query * units + unit] = low;
+        }
     }
 }
 
@@ -225,7 +229,7 @@ __device__ __forceinline__ void scan_vector(VECTOR_PARAMS) {
             }
             if (then.pass == 0) {
                 write_bounds<Q>(
-                    mine, rows, known, wishes, dead, masks, uppers, lows, first, count, n, mask_words, at.unit);
+                    mine, rows, known, wishes, dead, masks, uppers, lows, highs, first, count, n, mask_words, at.unit);
             }
         }
         at = then;

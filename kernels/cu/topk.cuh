@@ -13,29 +13,30 @@ __device__ __forceinline__ float from_ordered(u32 image) {
     return __uint_as_float(image & 0x80000000u ? image & 0x7fffffffu : ~image);
 }
 
-// Images a thread holds at most.
+// Images a thread holds at most, where many are looked at.
 #define HELD 32
 
 // Images spread over a block: image `s` lies in item s / threads of thread s % threads. `used` of them, on all threads.
+template <u32 ITEMS>
 struct Images {
-    u32 held[HELD];
+    u32 held[ITEMS];
     u32 used;
 };
 
 // Puts `count` images into a block. Where they are more than it holds, each slot keeps the largest of several: what k
 // slots reach, k of the images reach.
-template <typename Image>
-__device__ __forceinline__ void hold_images(Images& images, u32 count, Image image) {
-    const u32 room = HELD * blockDim.x;
+template <u32 ITEMS, typename Image>
+__device__ __forceinline__ void hold_images(Images<ITEMS>& images, u32 count, Image image) {
+    const u32 room = ITEMS * blockDim.x;
     images.used = min(count, room);
 #pragma unroll
-    for (u32 item = 0; item < HELD; item++) {
+    for (u32 item = 0; item < ITEMS; item++) {
         const u32 at = item * blockDim.x + threadIdx.x;
         images.held[item] = at < count ? image(at) : 0;
     }
     for (u32 base = room; base < count; base += room) {
 #pragma unroll
-        for (u32 item = 0; item < HELD; item++) {
+        for (u32 item = 0; item < ITEMS; item++) {
             const u32 at = base + item * blockDim.x + threadIdx.x;
             if (at < count) images.held[item] = max(images.held[item], image(at));
         }
@@ -43,13 +44,18 @@ __device__ __forceinline__ void hold_images(Images& images, u32 count, Image ima
 }
 
 // How many images of the block are at least `bar`. `counter` is zero before; all threads get the number.
-__device__ __forceinline__ u32 count_images(const Images& images, u32 bar, u32* counter) {
+template <u32 ITEMS>
+__device__ __forceinline__ u32 count_images(const Images<ITEMS>& images, u32 bar, u32* counter) {
     u32 count = 0;
 #pragma unroll
-    for (u32 item = 0; item < HELD; item++) {
+    for (u32 item = 0; item < ITEMS; item++) {
         if (item * blockDim.x < images.used) count += images.held[item] >= bar;
     }
+#if __CUDA_ARCH__ >= 800
+    count = __reduce_add_sync(FULL_WARP, count);
+#else
     count = warp_sum(count);
+#endif
     if ((threadIdx.x & 31) == 0 && count) atomicAdd(counter, count);
     __syncthreads();
     return *counter;
@@ -57,7 +63,8 @@ __device__ __forceinline__ u32 count_images(const Images& images, u32 bar, u32* 
 
 // The largest bar that it finds at least `k` images to reach, from the top bit down; stops early once at most `spare` more
 // than k reach it. 0 where fewer than k images are not 0. `counters` holds 32 numbers; every thread of the block calls.
-__device__ __forceinline__ u32 bar_of(const Images& images, u32 k, u32 spare, u32* counters) {
+template <u32 ITEMS>
+__device__ __forceinline__ u32 bar_of(const Images<ITEMS>& images, u32 k, u32 spare, u32* counters) {
     if (threadIdx.x < 32) counters[threadIdx.x] = 0;
     __syncthreads();
     u32 bar = 0;

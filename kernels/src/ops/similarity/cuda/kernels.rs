@@ -81,7 +81,7 @@ const fn quantise(name: &'static str) -> Kernel {
 }
 
 const fn vector(name: &'static str) -> Kernel {
-    Kernel { name, params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4] }
+    Kernel { name, params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4] }
 }
 
 const fn tiles(name: &'static str) -> Kernel {
@@ -106,6 +106,9 @@ pub(super) const NARROW: Kernel = Kernel { name: "similarity_narrow", params: &[
 /// Computes exact scores.
 pub(super) const RESCORE: Kernel =
     Kernel { name: "similarity_rescore", params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4] };
+/// Floor, candidates, exact scores and sorting at once.
+pub(super) const FINISH: Kernel =
+    Kernel { name: "similarity_finish", params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4] };
 /// Sorts, and keeps the best.
 pub(super) const SORT: Kernel = Kernel { name: "similarity_sort", params: &[8, 8, 8, 8, 8, 8, 4, 4, 4, 4] };
 /// Copies rows for scanning; by format.
@@ -153,6 +156,7 @@ pub(crate) static AROUND: Module = Module {
         NARROW,
         RESCORE,
         SORT,
+        FINISH,
     ],
 };
 /// Scans for few queries.

@@ -10,6 +10,9 @@ pub(crate) mod kernels;
 mod plan;
 mod rows;
 mod run;
+mod trace;
+
+pub use trace::trace_stages;
 
 use plan::{Format, Machine, Problem, Way, queries_at_once};
 use rows::{Resident, Rows};

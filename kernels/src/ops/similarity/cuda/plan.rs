@@ -12,6 +12,8 @@ const SAMPLED_K: usize = 1024;
 const MOST_I8_COLUMNS: usize = 1 << 17;
 /// Queries up to which rows are read by the vector kernels.
 const VECTOR_QUERIES: usize = 4;
+/// The largest k whose few candidates one block scores and sorts.
+const FINISHED_K: usize = 32;
 /// Queries of a launch at most: they stand along a grid's y.
 const MOST_QUERIES: usize = 1 << 14;
 
@@ -95,8 +97,9 @@ pub(super) struct Problem {
 pub(super) enum Way {
     /// Every row that counts is scored exactly.
     Direct,
-    /// Bounds of all rows are written, by the vector kernels, `width` queries at a time.
-    Vector { width: usize },
+    /// Bounds of all rows are written, by the vector kernels, `width` queries at a time; one launch does the rest where
+    /// `finish`.
+    Vector { width: usize, finish: bool },
     /// Bounds of all rows are written, by tiles.
     Stored(Tiling),
     /// A sample gives floors, every `apart`-th tile of rows; what reaches them is kept.
@@ -148,7 +151,7 @@ impl Problem {
         [4, 2, 1]
             .into_iter()
             .find(|width| *width <= most.min(wanted))
-            .map_or(Way::Direct, |width| Way::Vector { width })
+            .map_or(Way::Direct, |width| Way::Vector { width, finish: self.k <= FINISHED_K })
     }
 
     /// Columns of a query's copy.
@@ -166,6 +169,7 @@ impl Way {
     pub(super) fn after(self) -> Self {
         match self {
             Self::Filtered(tiling, _) => Self::Stored(tiling),
+            Self::Vector { width, finish: true } => Self::Vector { width, finish: false },
             Self::Direct | Self::Vector { .. } | Self::Stored(_) => Self::Direct,
         }
     }
@@ -174,7 +178,7 @@ impl Way {
     pub(super) fn query_step(self) -> usize {
         match self {
             Self::Direct => 1,
-            Self::Vector { width } => width,
+            Self::Vector { width, .. } => width,
             Self::Stored(tiling) | Self::Filtered(tiling, _) => tiling.queries,
         }
     }
@@ -213,6 +217,7 @@ pub(super) struct Layout {
     pub(super) found: usize,
     pub(super) uppers: usize,
     pub(super) lows: usize,
+    pub(super) highs: usize,
     pub(super) candidates: usize,
     pub(super) kept: usize,
     pub(super) keys: usize,
@@ -255,14 +260,10 @@ impl Sizes {
             Way::Direct => (0, 0, 0),
             Way::Vector { .. } => (units * 32, units, rows.min((64 * k).max(1 << 16))),
             Way::Stored(tiling) => (units * 32, tiles(tiling, 1), rows.min((64 * k).max(1 << 16))),
-            Way::Filtered(tiling, apart) => (0, tiles(tiling, apart), (16 * k * apart).max(1 << 13)),
+            Way::Filtered(tiling, apart) => (0, tiles(tiling, apart), (16 * k * apart).max(1 << 15)),
         };
-        let kept = match k {
-            _ if way == Way::Direct => listed,
-            ..=256 => 1 << 12,
-            257..=1024 => 1 << 14,
-            _ => 1 << 17,
-        };
+        // Bounds of int8 copies leave many rows for each hit.
+        let kept = if way == Way::Direct { listed } else { (64 * k).next_power_of_two().clamp(SORTED, 1 << 17) };
         Self {
             pitch: problem.dim.next_multiple_of(4),
             padded: queries.next_multiple_of(way.query_step()),
@@ -308,6 +309,7 @@ impl Layout {
         let work = if rounds.piece > SORTED { rounds.pieces[0] * rounds.piece } else { 0 };
         let between = if rounds.pieces.len() > 1 { rounds.pieces[0] * k } else { 0 };
         let listed = if way == Way::Direct { 0 } else { sizes.kept };
+        let vector = matches!(way, Way::Vector { .. });
         let mut places = Places::default();
         let layout = Self {
             wishes: places.aligned(16 * queries),
@@ -320,6 +322,7 @@ impl Layout {
             found: places.aligned(4 * queries),
             uppers: places.aligned(4 * sizes.stride * queries),
             lows: places.aligned(4 * sizes.groups * queries),
+            highs: places.aligned(if vector { 4 * sizes.groups * queries } else { 0 }),
             candidates: places.aligned(8 * sizes.room * queries),
             kept: places.aligned(4 * listed * queries),
             keys: places.aligned(8 * sizes.kept * queries),
@@ -361,8 +364,8 @@ mod tests {
     fn few_pairs_are_scored_at_once_and_large_searches_are_filtered() {
         let way = |rows, queries, k| problem(rows, 768, queries, k, Format::Bf16).way(&H200);
         assert_eq!(way(16_384, 1, 10), Way::Direct);
-        assert_eq!(way(1_000_000, 1, 10), Way::Vector { width: 1 });
-        assert_eq!(way(1_000_000, 3, 10), Way::Vector { width: 4 });
+        assert_eq!(way(1_000_000, 1, 10), Way::Vector { width: 1, finish: true });
+        assert_eq!(way(1_000_000, 3, 33), Way::Vector { width: 4, finish: false });
         assert_eq!(way(1_000_000, 16, 10), Way::Filtered(Tiling { queries: 16, groups: true }, 16));
         assert_eq!(way(1_000_000, 17, 10), Way::Filtered(Tiling { queries: 128, groups: true }, 16));
         assert_eq!(way(1_000_000, 17, 1024), Way::Filtered(Tiling { queries: 128, groups: true }, 4));
@@ -373,10 +376,10 @@ mod tests {
     #[test]
     fn a_device_without_tensor_cores_or_memory_for_a_query_still_finds_a_way() {
         let way = |dim, format, machine| problem(1_000_000, dim, 100, 10, format).way(machine);
-        assert_eq!(way(768, Format::F16, &T4), Way::Vector { width: 4 });
-        assert_eq!(way(8192, Format::F16, &T4), Way::Vector { width: 1 });
+        assert_eq!(way(768, Format::F16, &T4), Way::Vector { width: 4, finish: true });
+        assert_eq!(way(8192, Format::F16, &T4), Way::Vector { width: 1, finish: true });
         assert_eq!(way(20_000, Format::F16, &T4), Way::Direct);
-        assert_eq!(way(20_000, Format::I8, &T4), Way::Vector { width: 1 });
+        assert_eq!(way(20_000, Format::I8, &T4), Way::Vector { width: 1, finish: true });
         assert_eq!(way(200_000, Format::I8, &H200), Way::Direct);
         assert_eq!(way(768, Format::F32, &H200), Way::Filtered(Tiling { queries: 128, groups: false }, 16));
     }
@@ -384,8 +387,9 @@ mod tests {
     #[test]
     fn every_way_ends_in_direct() {
         let tiling = Tiling { queries: 16, groups: true };
-        for way in [Way::Direct, Way::Vector { width: 2 }, Way::Stored(tiling), Way::Filtered(tiling, 16)] {
-            assert_eq!(way.after().after(), Way::Direct);
+        for way in [Way::Direct, Way::Vector { width: 2, finish: true }, Way::Stored(tiling), Way::Filtered(tiling, 16)]
+        {
+            assert_eq!(way.after().after().after(), Way::Direct);
         }
     }
 
@@ -420,6 +424,7 @@ mod tests {
                     layout.found,
                     layout.uppers,
                     layout.lows,
+                    layout.highs,
                     layout.candidates,
                     layout.kept,
                     layout.keys,
@@ -429,7 +434,11 @@ mod tests {
                 ];
                 assert!(starts.iter().all(|at| at.is_multiple_of(256)) && starts.is_sorted(), "{layout:?}");
                 starts.push(layout.end);
-                assert!(layout.queries.is_multiple_of(16) && layout.masks.is_multiple_of(16) && layout.best.is_multiple_of(8));
+                assert!(
+                    layout.queries.is_multiple_of(16)
+                        && layout.masks.is_multiple_of(16)
+                        && layout.best.is_multiple_of(8)
+                );
                 assert!(layout.masks + 8 * layout.sizes.mask_words <= layout.statuses);
                 assert!(layout.copies - layout.best >= 8 * k * queries);
                 assert!(layout.work - layout.keys >= 8 * layout.sizes.kept * queries);

@@ -4,11 +4,12 @@ use bytemuck::Zeroable;
 
 use super::{
     kernels::{
-        COLLECT, FILTER, FLOOR, GROUPED, NARROW, NO_COUNT, NO_MASK, OVERFLOW, PREPARE, RESCORE, SAMPLE, SORT, STORE,
-        Shape, Status, TILED, VECTOR, Wish,
+        COLLECT, FILTER, FINISH, FLOOR, GROUPED, NARROW, NO_COUNT, NO_MASK, OVERFLOW, PREPARE, RESCORE, SAMPLE, SORT,
+        STORE, Shape, Status, TILED, VECTOR, Wish,
     },
     plan::{Format, Layout, Machine, Problem, Rounds, Tiling, Way},
     rows::{Rows, metric_number, small, steps},
+    trace::stage,
 };
 use crate::{
     OpError,
@@ -75,32 +76,38 @@ pub(super) fn run(
     let layout = Layout::new(&problem, way, masks.len(), listed.count);
     let memory = place.worker.alloc(layout.end / 4)?;
     let run = Run { place, problem, way, listed, layout, memory };
-    run.upload(asks, &masks)?;
-    run.prepare()?;
+    let on = place.worker;
+    stage("upload", on, || run.upload(asks, &masks))?;
+    stage("prepare", on, || run.prepare())?;
     match way {
         Way::Direct => {}
-        Way::Vector { width } => {
-            run.scan_vector(width)?;
-            run.raise_floor()?;
-            run.collect()?;
+        Way::Vector { width, finish: true } => {
+            stage("scan", on, || run.scan_vector(width))?;
+            stage("finish", on, || run.finish())?;
+            return stage("download", on, || run.answers(asks));
+        }
+        Way::Vector { width, finish: false } => {
+            stage("scan", on, || run.scan_vector(width))?;
+            stage("floor", on, || run.raise_floor())?;
+            stage("collect", on, || run.collect())?;
         }
         Way::Stored(tiling) => {
-            run.scan_tiles(tiling, STORE, 1)?;
-            run.raise_floor()?;
-            run.collect()?;
+            stage("scan", on, || run.scan_tiles(tiling, STORE, 1))?;
+            stage("floor", on, || run.raise_floor())?;
+            stage("collect", on, || run.collect())?;
         }
         Way::Filtered(tiling, apart) => {
-            run.scan_tiles(tiling, SAMPLE, apart)?;
-            run.raise_floor()?;
-            run.scan_tiles(tiling, FILTER, 1)?;
+            stage("sample", on, || run.scan_tiles(tiling, SAMPLE, apart))?;
+            stage("floor", on, || run.raise_floor())?;
+            stage("filter", on, || run.scan_tiles(tiling, FILTER, 1))?;
         }
     }
     if way != Way::Direct {
-        run.narrow()?;
+        stage("narrow", on, || run.narrow())?;
     }
-    run.rescore(!masks.is_empty())?;
-    run.sort()?;
-    run.answers(asks)
+    stage("rescore", on, || run.rescore(!masks.is_empty()))?;
+    stage("sort", on, || run.sort())?;
+    stage("download", on, || run.answers(asks))
 }
 
 /// The masks that are asked for, each once.
@@ -212,6 +219,7 @@ impl Run<'_> {
                 .ptr(self.at::<u32>(self.layout.masks))
                 .ptr(self.at::<f32>(self.layout.uppers))
                 .ptr(self.at::<f32>(self.layout.lows))
+                .ptr(self.at::<f32>(self.layout.highs))
                 .u32(small(first)?)
                 .u32(small(width.min(self.problem.queries - first))?)
                 .u32(small(self.problem.rows)?)
@@ -371,6 +379,26 @@ impl Run<'_> {
             (keys, stride) = (best, pieces * k);
         }
         Ok(())
+    }
+
+    fn finish(&self) -> Result<(), OpError> {
+        let sizes = &self.layout.sizes;
+        let mut args = Args::new()
+            .ptr(self.at::<f32>(self.layout.lows))
+            .ptr(self.at::<f32>(self.layout.highs))
+            .ptr(self.at::<f32>(self.layout.uppers))
+            .ptr(self.place.rows.originals.ptr())
+            .ptr(self.place.rows.about.ptr())
+            .ptr(self.at::<f32>(self.layout.queries))
+            .ptr(self.at::<u8>(self.layout.known))
+            .ptr(self.at::<Wish>(self.layout.wishes))
+            .ptr(self.at::<Status>(self.layout.statuses))
+            .ptr(self.at::<u64>(self.layout.best))
+            .u32(small(sizes.groups)?)
+            .u32(small(sizes.pitch)?)
+            .u32(small(self.problem.k)?)
+            .u32(self.metric());
+        self.place.worker.launch(&FINISH, Grid::x(self.queries()?), 1024, 0, &mut args)
     }
 
     fn answers(&self, asks: &[Ask<'_>]) -> Result<Vec<Option<Vec<Hit>>>, OpError> {
