@@ -1,6 +1,6 @@
 //! Text for people: lines, colours and tables that know the width of the terminal.
 
-use console::{measure_text_width, truncate_str};
+use console::{measure_text_width, strip_ansi_codes, truncate_str};
 
 /// Text that grows until it is shown.
 #[derive(Debug)]
@@ -102,11 +102,10 @@ impl Page {
         if table.rows.is_empty() {
             return;
         }
-        let widths = table.widths();
-        let heads = table.columns.iter().map(|(head, _)| self.paint(Paint::Dim, *head)).collect::<Vec<_>>();
+        let shown = table.shown();
+        let heads = table.columns.iter().map(|column| self.paint(Paint::Dim, column.head)).collect::<Vec<_>>();
         for row in std::iter::once(&heads).chain(&table.rows) {
-            let cells = row.iter().zip(&table.columns).zip(&widths);
-            let cells: Vec<_> = cells.map(|((cell, (_, side)), width)| pad(cell, *side, *width)).collect();
+            let cells: Vec<_> = shown.iter().map(|(at, column, width)| pad(&row[*at], column.side, *width)).collect();
             self.line(format!("  {}", cells.join("  ")));
         }
     }
@@ -132,16 +131,27 @@ pub enum Side {
 /// Rows under headings.
 #[derive(Debug)]
 pub struct Table {
-    columns: Vec<(&'static str, Side)>,
+    columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    head: &'static str,
+    side: Side,
+    optional: bool,
+}
+
 impl Table {
-    /// Columns by heading; those with a leading `<` hold words, the others numbers.
+    /// Columns by heading. Those with a leading `<` hold words, the others numbers; those with a leading `?` are left
+    /// out where no row has anything but nothing to say.
     pub fn new<const N: usize>(heads: [&'static str; N]) -> Self {
-        let column = |head: &'static str| match head.strip_prefix('<') {
-            Some(head) => (head, Side::Left),
-            None => (head, Side::Right),
+        let column = |head: &'static str| {
+            let (optional, head) = (head.starts_with('?'), head.trim_start_matches('?'));
+            match head.strip_prefix('<') {
+                Some(head) => Column { head, side: Side::Left, optional },
+                None => Column { head, side: Side::Right, optional },
+            }
         };
         Self { columns: heads.map(column).to_vec(), rows: vec![] }
     }
@@ -152,14 +162,14 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<_> = self.columns.iter().map(|(head, _)| measure_text_width(head)).collect();
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(measure_text_width(cell));
-            }
-        }
-        widths
+    /// The columns that say something: where they stand, and how wide they are.
+    fn shown(&self) -> Vec<(usize, Column, usize)> {
+        let columns = self.columns.iter().enumerate().map(|(at, column)| {
+            let cells = self.rows.iter().map(|row| measure_text_width(&row[at]));
+            (at, *column, cells.chain([measure_text_width(column.head)]).max().unwrap_or(0))
+        });
+        let says = |at: usize| self.rows.iter().any(|row| !["", "-", "0"].contains(&&*strip_ansi_codes(&row[at])));
+        columns.filter(|(at, column, _)| !column.optional || says(*at)).collect()
     }
 }
 
@@ -194,6 +204,16 @@ mod tests {
         let mut page = Page::new(false, 10);
         page.line("a line that is longer than ten columns");
         assert_eq!(page.text(), "a line th…\n");
+    }
+
+    #[test]
+    fn optional_columns_without_anything_to_say_are_left_out() {
+        let mut table = Table::new(["<name", "?failed", "?late"]);
+        table.row(["a".into(), paint(true, Paint::Dim, "0"), "-".into()]);
+        table.row(["b".into(), paint(true, Paint::Dim, "0"), "3".into()]);
+        let mut page = Page::new(false, 80);
+        page.table(&table);
+        assert_eq!(page.text(), "  name  late\n  a        -\n  b        3\n");
     }
 
     #[test]

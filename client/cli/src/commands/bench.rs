@@ -132,7 +132,7 @@ struct Level {
 impl Report for Results {
     fn render(&self, page: &mut Page) {
         page.title(format!("{}: {}", self.bench, self.input));
-        let heads = ["in flight", "calls/s", "items/s", "p50", "p90", "p99", "max", "calls/batch", "failed"];
+        let heads = ["in flight", "calls/s", "?items/s", "p50", "p90", "p99", "max", "calls/batch", "?failed"];
         let mut table = Table::new(heads);
         let ms = |ms: f64| human::time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
         for level in &self.levels {
@@ -140,7 +140,7 @@ impl Report for Results {
             table.row([
                 level.concurrency.to_string(),
                 page.paint(Paint::Figure, human::rate(level.calls_per_second)),
-                human::rate(level.items_per_second),
+                if self.items_per_call > 1 { human::rate(level.items_per_second) } else { "-".into() },
                 ms(level.p50_ms),
                 ms(level.p90_ms),
                 ms(level.p99_ms),

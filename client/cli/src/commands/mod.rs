@@ -12,9 +12,8 @@ pub mod search;
 pub mod similar;
 pub mod stats;
 
-use std::collections::BTreeMap;
-
 use accelerd_client::{Client, Timings};
+use serde::Serializer;
 
 use crate::{
     args::{Command, Global},
@@ -47,7 +46,7 @@ async fn connect(global: &Global, timings: bool) -> Result<Client> {
     Ok(Client::builder(&global.server).deadline(global.timeout).timings(timings).connect().await?)
 }
 
-/// Stages of a call in milliseconds, for JSON.
-fn milliseconds(timings: &Timings) -> BTreeMap<String, f64> {
-    timings.0.iter().map(|stage| (stage.name.clone(), stage.duration.as_secs_f64() * 1e3)).collect()
+/// Stages of a call as an object of milliseconds.
+fn milliseconds<S: Serializer>(timings: &Timings, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(timings.0.iter().map(|stage| (&stage.name, stage.duration.as_secs_f64() * 1e3)))
 }

@@ -85,7 +85,7 @@ impl Report for Results {
     fn render(&self, page: &mut Page) {
         for answer in &self.queries {
             page.title(answer.text.clone().unwrap_or_else(|| format!("query {}", answer.query)));
-            let mut table = Table::new(["row", "score", "<"]);
+            let mut table = Table::new(["row", "score", "?<text"]);
             for found in &answer.matches {
                 let score = page.paint(Paint::Figure, format!("{:.4}", found.score));
                 table.row([found.row.to_string(), score, found.text.clone().unwrap_or_default()]);

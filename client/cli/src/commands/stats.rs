@@ -227,7 +227,7 @@ impl Report for Stats {
 
 impl Stats {
     fn device_table(&self, page: &Page) -> Table {
-        let mut table = Table::new(["<device", "<product", "<state", "units", "memory", "pool used", "peak"]);
+        let mut table = Table::new(["<device", "<product", "<state", "units", "memory", "?pool used", "?peak"]);
         for device in &self.devices {
             let state = if device.state == "ready" { Paint::Good } else { Paint::Bad };
             let pool =
@@ -250,15 +250,15 @@ impl Stats {
             "<lane",
             "queued",
             "requests",
-            "req/s",
+            "?req/s",
             "batches",
             "per batch",
             "wait p50",
             "p99",
             "exec p50",
             "p99",
-            "failed",
-            "cancelled",
+            "?failed",
+            "?cancelled",
         ]);
         for lane in &self.lanes {
             let failed = if lane.failed > 0 { Paint::Bad } else { Paint::Dim };

@@ -102,11 +102,19 @@ impl Report for Summary {
         let would = if self.dry_run { "would index" } else { "indexed" };
         let collection = page.paint(Paint::Name, &self.collection);
         let figures = page.paint(Paint::Title, human::plural(self.indexed, "file"));
-        page.line(format!("{would} {figures} into {collection}"));
+        if self.indexed + self.removed == 0 {
+            page.line(format!("{collection} is up to date"));
+        } else {
+            page.line(format!("{would} {figures} into {collection}"));
+        }
         let time = human::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
-        let mut facts = vec![("chunks", human::count(self.chunks)), ("text", human::bytes(self.bytes))];
+        let mut facts = vec![];
+        if self.chunks > 0 {
+            facts.extend([("chunks", human::count(self.chunks)), ("text", human::bytes(self.bytes))]);
+        }
         if !self.dry_run {
-            facts.push(("time", format!("{time}, {} chunks/s", human::rate(self.chunks_per_second))));
+            let rate = format!(", {} chunks/s", human::rate(self.chunks_per_second));
+            facts.push(("time", if self.chunks > 0 { time + &rate } else { time }));
         }
         facts.push(("unchanged", human::plural(self.unchanged, "file")));
         facts.push(("removed", human::plural(self.removed, "file")));

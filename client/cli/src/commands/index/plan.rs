@@ -60,6 +60,7 @@ mod tests {
         let piece = |n: usize| Piece { id: format!("{name}{n}"), text: text.to_owned(), payload: Payload::new() };
         Prepared {
             path: name.into(),
+            below: name.into(),
             hash: format!("hash of {name}"),
             size: 0,
             pieces: (0..pieces).map(piece).collect(),

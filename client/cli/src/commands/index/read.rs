@@ -1,6 +1,9 @@
 //! One file: read, judged, cut into pieces that are ready to send.
 
-use std::fs;
+use std::{
+    fs,
+    io::{self, Read},
+};
 
 use accelerd_client::{Payload, Value};
 use sha2::{Digest, Sha256};
@@ -28,6 +31,8 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     pub path: String,
+    /// The path below its tree, for people.
+    pub below: String,
     /// Of its path, the windows and its content.
     pub hash: String,
     pub size: u64,
@@ -47,15 +52,27 @@ pub enum Outcome {
 
 /// Reads and cuts a file.
 pub fn read(file: &File, windows: Windows) -> Outcome {
-    match fs::read(&file.disk) {
-        Ok(bytes) => prepare(file, windows, &bytes),
+    match read_text(file) {
+        Ok(Some(bytes)) => prepare(file, windows, &bytes),
+        Ok(None) => Outcome::Binary,
         Err(error) => Outcome::Unreadable(format!("{}: {error}", file.disk.display())),
     }
 }
 
+/// The content; `None` where its start shows that it is no text.
+fn read_text(file: &File) -> io::Result<Option<Vec<u8>>> {
+    let mut source = fs::File::open(&file.disk)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(file.size).unwrap_or(0).max(SNIFFED_BYTES) + 1);
+    source.by_ref().take(SNIFFED_BYTES as u64).read_to_end(&mut bytes)?;
+    if bytes.contains(&0) {
+        return Ok(None);
+    }
+    source.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
 fn prepare(file: &File, windows: Windows, bytes: &[u8]) -> Outcome {
-    let sniffed = &bytes[..bytes.len().min(SNIFFED_BYTES)];
-    let (false, Ok(text)) = (sniffed.contains(&0), std::str::from_utf8(bytes)) else { return Outcome::Binary };
+    let Ok(text) = std::str::from_utf8(bytes) else { return Outcome::Binary };
     let chunks = windows.cut(text);
     if chunks.is_empty() {
         return Outcome::Empty;
@@ -80,7 +97,13 @@ fn prepare(file: &File, windows: Windows, bytes: &[u8]) -> Outcome {
         }
     };
     let pieces = chunks.iter().map(piece).collect();
-    Outcome::Ready(Prepared { path: file.path.clone(), size: bytes.len() as u64, hash, pieces })
+    Outcome::Ready(Prepared {
+        path: file.path.clone(),
+        below: file.below.clone(),
+        size: bytes.len() as u64,
+        hash,
+        pieces,
+    })
 }
 
 fn file_hash(path: &str, windows: Windows, bytes: &[u8]) -> String {
@@ -150,8 +173,11 @@ mod tests {
     #[test]
     fn what_is_no_text_is_passed_over() {
         let windows = Windows::new(40, 10).unwrap();
-        assert_eq!(prepare(&file("t/a"), windows, b"a\0b"), Outcome::Binary);
-        assert_eq!(prepare(&file("t/a"), windows, b"caf\xe9"), Outcome::Binary);
+        let folder = tempfile::tempdir().unwrap();
+        let zeros = File { disk: folder.path().join("a"), ..file("t/a") };
+        fs::write(&zeros.disk, b"a\0b").unwrap();
+        assert_eq!(super::read(&zeros, windows), Outcome::Binary);
+        assert_eq!(prepare(&file("t/a"), windows, b"na\xefve"), Outcome::Binary);
         assert_eq!(prepare(&file("t/a"), windows, b" \n\n"), Outcome::Empty);
         assert!(matches!(read(&file("t/a"), windows), Outcome::Unreadable(_)));
     }

@@ -129,15 +129,16 @@ async fn produce(
         stream::iter(walked.files.iter().cloned()).map(read).buffered(READ_AHEAD).try_chunks(FILES_A_GROUP);
     let (mut batch, mut sequence) = (Batch::default(), 0..);
     while let Some(group) = groups.next().await {
-        let (ready, sizes) = sort_out(group.map_err(|error| error.1)?, tally, screen);
+        let ready = sort_out(group.map_err(|error| error.1)?, tally, bar, screen);
         let stored = if job.compare { stored_hashes(job.collection, &ready).await? } else { HashMap::new() };
         for file in ready {
             tally.present.insert(file.path.clone());
+            bar.inc(file.size);
             if is_unchanged(&file, &stored) {
                 tally.unchanged += 1;
                 continue;
             }
-            bar.set_message(file.path.clone());
+            bar.set_message(file.below.clone());
             tally.sent.push((file.path.clone(), file.hash.clone()));
             tally.chunks += file.pieces.len() as u64;
             tally.bytes += file.size;
@@ -147,7 +148,6 @@ async fn produce(
                 }
             }
         }
-        bar.inc(sizes);
     }
     if let (Some((to, flight)), Some(rest)) = (&out, batch.take()) {
         flight.launch(sequence.next().unwrap_or_default(), rest, to).await;
@@ -158,11 +158,13 @@ async fn produce(
     Ok(())
 }
 
-/// Counts what is passed over; gives what is left and the size of all.
-fn sort_out(group: Vec<(Outcome, File)>, tally: &mut Tally, screen: &Screen) -> (Vec<Prepared>, u64) {
-    let sizes = group.iter().map(|(_, file)| file.size).sum();
+/// Counts what is passed over; gives what is left.
+fn sort_out(group: Vec<(Outcome, File)>, tally: &mut Tally, bar: &ProgressBar, screen: &Screen) -> Vec<Prepared> {
     let mut ready = vec![];
     for (outcome, file) in group {
+        if !matches!(outcome, Outcome::Ready(_)) {
+            bar.inc(file.size);
+        }
         match outcome {
             Outcome::Ready(prepared) => ready.push(prepared),
             Outcome::Empty => tally.skipped.empty += 1,
@@ -171,11 +173,11 @@ fn sort_out(group: Vec<(Outcome, File)>, tally: &mut Tally, screen: &Screen) -> 
                 // It is there, so what the collection has of it stays.
                 tally.present.insert(file.path);
                 tally.skipped.unreadable += 1;
-                screen.warn(why);
+                bar.suspend(|| screen.warn(why));
             }
         }
     }
-    (ready, sizes)
+    ready
 }
 
 /// The hashes in the collection, by the id of each file's first piece.

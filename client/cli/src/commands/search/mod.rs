@@ -4,12 +4,11 @@ mod paths;
 mod snippet;
 
 use std::{
-    collections::BTreeMap,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use accelerd_client::{Client, Collection, Filter, Found, Hit, SearchOptions, Value};
+use accelerd_client::{Client, Collection, Filter, Found, Hit, SearchOptions, Timings, Value};
 use clap::Args;
 use serde::Serialize;
 
@@ -72,8 +71,8 @@ struct Results {
     collection: String,
     exact: bool,
     seconds: f64,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    timings_ms: BTreeMap<String, f64>,
+    #[serde(skip_serializing_if = "no_timings", serialize_with = "milliseconds")]
+    timings_ms: Timings,
     queries: Vec<Answer>,
     #[serde(skip)]
     timing: bool,
@@ -94,6 +93,8 @@ struct Shown {
     start_line: Option<i64>,
     end_line: Option<i64>,
     language: Option<String>,
+    #[serde(skip)]
+    tree: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     snippet: Option<Snippet>,
 }
@@ -112,15 +113,16 @@ impl Report for Results {
             answer.hits.iter().for_each(|hit| hit.render(page, &words));
         }
         if self.timing {
-            let stages = self.timings_ms.iter().map(|(name, ms)| (name.as_str(), human::time(millis(*ms))));
+            let stages = self.timings_ms.0.iter().map(|stage| (stage.name.as_str(), human::time(stage.duration)));
+            let round_trip = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
             page.gap();
-            page.facts(stages.chain([("round trip", human::time(millis(self.seconds * 1e3)))]));
+            page.facts(stages.chain([("round trip", human::time(round_trip))]));
         }
     }
 }
 
-fn millis(ms: f64) -> Duration {
-    Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
+fn no_timings(timings: &Timings) -> bool {
+    timings.0.is_empty()
 }
 
 impl Shown {
@@ -130,12 +132,15 @@ impl Shown {
             (Some(start), Some(end)) => format!(":{start}-{end}"),
             _ => String::new(),
         };
-        let name = self
-            .path
-            .as_deref()
-            .map_or_else(|| self.id.clone(), |path| shortest(path, page.width().saturating_sub(30)));
+        let name = self.path.as_deref().map_or_else(
+            || page.paint(Paint::Name, &self.id),
+            |path| {
+                let (folder, rest) = shortest(path, self.tree.as_deref(), page.width().saturating_sub(30));
+                page.paint(Paint::Dim, folder) + &page.paint(Paint::Name, rest)
+            },
+        );
         let language = self.language.as_deref().unwrap_or_default();
-        let (name, lines) = (page.paint(Paint::Name, name), page.paint(Paint::Dim, lines));
+        let lines = page.paint(Paint::Dim, lines);
         page.line(format!("{:>3}  {score}  {name}{lines}  {}", self.rank, page.paint(Paint::Dim, language)));
         for (number, line) in self.snippet.iter().flat_map(Snippet::numbered) {
             let line = words.mark(line, |word| page.paint(Paint::Warn, word));
@@ -161,7 +166,7 @@ pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
     screen.show(&Results {
         exact: found.exact,
         seconds,
-        timings_ms: milliseconds(&found.timings),
+        timings_ms: found.timings,
         queries: args.queries.iter().zip(found.results).map(answer).collect(),
         timing: args.timing,
         collection: args.collection,
@@ -210,6 +215,7 @@ fn shown(rank: usize, hit: &Hit, words: &Words, args: &SearchArgs) -> Shown {
         start_line,
         end_line,
         language: text("language"),
+        tree: text("tree"),
         snippet,
     }
 }

@@ -46,17 +46,29 @@ impl PathFilter {
     }
 }
 
-/// A path as people like it: from the current folder where it is below that, and cut on the left where it is too long.
-pub fn shortest(path: &str, most: usize) -> String {
+/// A path as people like it, in two parts: the folder of its tree, and what tells it from others. It starts at the
+/// current folder where it is below that, and is cut on the left where it is too long.
+pub fn shortest(path: &str, tree: Option<&str>, most: usize) -> (String, String) {
     let here = std::env::current_dir().ok();
     let below = here.and_then(|here| Path::new(path).strip_prefix(here).ok()).and_then(Path::to_str);
-    let path = below.filter(|below| !below.is_empty()).unwrap_or(path);
-    let length = path.chars().count();
-    if length <= most {
-        return path.to_owned();
+    if let Some(below) = below.filter(|below| !below.is_empty() && below.chars().count() <= most) {
+        return (String::new(), below.to_owned());
     }
-    let tail: String = path.chars().skip(length - most.saturating_sub(1)).collect();
-    format!("…{tail}")
+    let rest = tree.and_then(|tree| path.strip_prefix(tree)?.strip_prefix('/')).unwrap_or(path);
+    let folder = &path[..path.len() - rest.len()];
+    let rest = tail(rest, most);
+    let room = most.saturating_sub(rest.chars().count());
+    (if room > 1 { tail(folder, room) } else { String::new() }, rest)
+}
+
+/// The end of a text, marked where its beginning is cut off.
+fn tail(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(length - most.saturating_sub(1)).collect();
+    format!("…{end}")
 }
 
 #[cfg(test)]
@@ -92,7 +104,13 @@ mod tests {
 
     #[test]
     fn long_paths_keep_their_end() {
-        assert_eq!(shortest("/a/very/long/path.py", 10), "…g/path.py");
-        assert_eq!(shortest("/a/b.py", 10), "/a/b.py");
+        let shown = |path, tree, most| {
+            let (folder, rest) = shortest(path, tree, most);
+            format!("{folder}|{rest}")
+        };
+        assert_eq!(shown("/a/very/long/path.py", None, 10), "|…g/path.py");
+        assert_eq!(shown("/a/b.py", None, 10), "|/a/b.py");
+        assert_eq!(shown("/a/b/c.py", Some("/a"), 10), "/a/|b/c.py");
+        assert_eq!(shown("/usr/lib/b/c.py", Some("/usr/lib"), 10), "…ib/|b/c.py");
     }
 }

@@ -10,8 +10,8 @@ const COMMON: [&str; 24] = [
     "that", "the", "to", "we", "where", "with",
 ];
 
-/// Letters that two words must share at the start to count as related: `connect` and `connections`.
-const STEM: usize = 5;
+/// Letters that two words must share at the start to count as related: `parse` and `parsing`.
+const STEM: usize = 4;
 
 /// The telling words of a query.
 #[derive(Debug)]
@@ -39,8 +39,7 @@ impl Words {
 
     fn relates(&self, word: &str) -> bool {
         let word = word.to_lowercase();
-        let start = |word: &str| word.chars().take(STEM).collect::<String>();
-        self.0.iter().any(|own| *own == word || (word.chars().count() >= STEM && start(own) == start(&word)))
+        self.0.iter().any(|own| *own == word || related(own, &word))
     }
 
     /// The line with its related words passed through `paint`.
@@ -57,6 +56,13 @@ impl Words {
         let found: Vec<_> = pieces(line).filter(|piece| self.relates(piece)).map(str::to_lowercase).collect();
         self.0.iter().filter(|own| found.iter().any(|piece| Self(vec![(*own).clone()]).relates(piece))).count()
     }
+}
+
+/// Whether two words share their beginning, and so much of it that `common` is not related to `command`.
+fn related(one: &str, other: &str) -> bool {
+    let shared = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let shorter = one.chars().count().min(other.chars().count());
+    shared >= STEM && shared * 10 >= shorter * 7
 }
 
 /// Words and what is between them; `snake_case` and `camelCase` fall apart.
@@ -147,6 +153,8 @@ mod tests {
         let mark = |line| words.mark(line, |word| format!("<{word}>"));
         assert_eq!(mark("for tcp in waitConnections:"), "for <tcp> in <wait><Connections>:");
         assert_eq!(mark("tcpip é"), "tcpip é");
+        assert!(related("parse", "parsing") && related("connection", "connect"));
+        assert!(!related("command", "common") && !related("line", "link"));
     }
 
     #[test]

@@ -162,9 +162,10 @@ class SimilarityServiceServicer(object):
         survives a crash.
 
         Fails with:
-        - INVALID_ARGUMENT: counts or dims differ, a value is NaN or infinite, an id twice, an id that is no UUID, texts
-        in a collection without a model.
+        - INVALID_ARGUMENT: counts or dims differ, a value is NaN or infinite, an id twice, an id that is no UUID or of
+        another kind than the collection's first, texts in a collection without a model.
         - NOT_FOUND: the collection does not exist.
+        - DATA_LOSS: what the disk holds of the collection is damaged; the message names file and offset.
         - RESOURCE_EXHAUSTED: memory, disk or the lane is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -211,7 +212,7 @@ class SimilarityServiceServicer(object):
 
         Fails with:
         - NOT_FOUND: the collection does not exist.
-        - INVALID_ARGUMENT: a URL of an unknown scheme.
+        - INVALID_ARGUMENT: a URL of an unknown scheme, or a folder with snapshots of another collection.
         - UNAVAILABLE: the object store cannot be reached or is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -219,7 +220,8 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RestoreCollection(self, request, context):
-        """Makes a collection from a snapshot.
+        """Makes a collection from a snapshot. It is durable where the snapshot's was and the daemon has a data folder, and
+        is there whole or not at all.
 
         Fails with:
         - ALREADY_EXISTS: the name is taken.
@@ -234,7 +236,8 @@ class SimilarityServiceServicer(object):
         """Clusters rows by k-means with greedy k-means++ starts. Same seed, same device: same result.
 
         Fails with:
-        - INVALID_ARGUMENT: no rows, NaN, cluster_count 0 or above the rows, a bad tolerance.
+        - INVALID_ARGUMENT: no rows, NaN, cluster_count 0 or above the rows, a bad tolerance, above 100,000 iterations or
+        1,000 starts.
         - NOT_FOUND: the collection does not exist.
         - RESOURCE_EXHAUSTED: the lane is full.
         """
