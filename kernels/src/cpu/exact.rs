@@ -2,6 +2,7 @@
 //!
 //! The product of two f32 is exact in f64, so these have the rounding of the additions alone: at most D * 2^-53 of the
 //! sum of magnitudes. No intermediate can overflow.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use super::simd::{Isa, Kernel, Lanes};
 

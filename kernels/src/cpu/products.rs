@@ -9,6 +9,8 @@
 //!
 //! A product does not depend on which rows or vectors stand beside it, except that the two forms sum in another order.
 //! Both err by at most [`error_bound`] of the product of the norms.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+#![expect(clippy::needless_range_loop, reason = "ranges of constant length become registers")]
 
 use std::ops::{Deref, DerefMut};
 
@@ -91,11 +93,6 @@ impl Packed {
     /// Numbers in a row of the tile: [`Self::count`] rounded up, so that every row is whole vectors of the machine.
     pub(crate) fn columns(&self) -> usize {
         self.count.next_multiple_of(PAD)
-    }
-
-    /// Its instruction set.
-    pub(crate) fn isa(&self) -> Isa {
-        self.isa
     }
 
     /// `tile[r][v] = rows[r] . vectors[v]`, for as many rows as there are. Columns of padding are 0 or left alone.

@@ -1,4 +1,5 @@
 //! Vectors of the machine at hand: kernels are written once, over [`Lanes`], and compiled for each instruction set.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use std::sync::OnceLock;
 
@@ -229,6 +230,7 @@ impl Lanes for Portable {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "small integers are exact")]
 mod tests {
     use super::*;
 
@@ -262,6 +264,8 @@ mod tests {
 
     #[test]
     fn every_instruction_set_computes_the_same() {
-        Isa::all().into_iter().for_each(|isa| isa.run(Check));
+        for isa in Isa::all() {
+            isa.run(Check);
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! AVX-512 and AVX2 vectors.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use std::arch::x86_64::{
     __m256, __m512, _CMP_EQ_OQ, _CMP_NLE_UQ, _MM_HINT_T1, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_max_ps,

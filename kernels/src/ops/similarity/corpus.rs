@@ -136,7 +136,9 @@ impl Corpus {
     pub fn gather(&self, rows: &[u32]) -> Matrix {
         let view = self.view();
         let mut data = Vec::with_capacity(rows.len() * self.dim);
-        rows.iter().for_each(|&row| data.extend_from_slice(view.row(row as usize)));
+        for &row in rows {
+            data.extend_from_slice(view.row(row as usize));
+        }
         Matrix::from_vec(rows.len(), self.dim, data).expect("each row has `dim` numbers")
     }
 
@@ -320,6 +322,7 @@ impl View {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "what is copied is compared exactly")]
 mod tests {
     use super::*;
 

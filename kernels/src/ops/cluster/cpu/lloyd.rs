@@ -1,4 +1,5 @@
 //! Lloyd's iteration: rows to their nearest centre, centres to the mean of their rows.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use rayon::prelude::*;
 
@@ -118,7 +119,7 @@ impl Kernel for Choose<'_> {
     fn run<L: Lanes>(self, lanes: L) {
         let offsets = &self.group.offsets;
         let columns = self.group.packed.columns();
-        assert!(columns % L::WIDTH == 0 && offsets.len() >= columns);
+        assert!(columns.is_multiple_of(L::WIDTH) && offsets.len() >= columns);
         let rows = self.products.chunks_exact(columns).zip(self.clusters.iter_mut().zip(self.best));
         for (products, (cluster, best)) in rows {
             // SAFETY: both have `columns` numbers, a multiple of WIDTH above `from`.
@@ -227,7 +228,9 @@ impl Sums {
 /// The rows cluster by cluster, each in ascending order, and how many each cluster has.
 fn by_cluster(assignments: &[u32], clusters: usize) -> (Vec<u32>, Vec<usize>) {
     let mut counts = vec![0; clusters];
-    assignments.iter().for_each(|&cluster| counts[cluster as usize] += 1);
+    for &cluster in assignments {
+        counts[cluster as usize] += 1;
+    }
     let mut next: Vec<usize> = counts
         .iter()
         .scan(0, |end, count| {

@@ -132,7 +132,9 @@ fn frame(source: &Source<'_>) -> (Vec<f64>, f64) {
     let pieces = || (0..source.len().div_ceil(PIECE)).into_par_iter();
     let piece = |at: usize| (at * PIECE..source.len().min((at + 1) * PIECE)).map(|row| source.row(row));
     let mut shift = column_sums(pieces().map(piece), source.dim(), |_, x| x);
-    shift.iter_mut().for_each(|sum| *sum /= source.len() as f64);
+    for sum in &mut shift {
+        *sum /= source.len() as f64;
+    }
     let reach = |row: &[f32]| row.iter().zip(&shift).map(|(x, m)| (f64::from(*x) - m).abs()).fold(0.0, f64::max);
     let reach = pieces().map(|at| piece(at).map(reach).fold(0.0, f64::max)).reduce(|| 0.0, f64::max);
     let scale = if reach > 0.0 { (-reach.log2().ceil()).exp2() } else { 1.0 };
@@ -154,7 +156,9 @@ fn column_sums<'a, I: Iterator<Item = &'a [f32]>>(
     };
     let parts: Vec<Vec<f64>> = pieces.map(sum).collect();
     let mut sums = vec![0.0; dim];
-    parts.iter().for_each(|part| sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += x));
+    for part in parts {
+        sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+    }
     sums
 }
 

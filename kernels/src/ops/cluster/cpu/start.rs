@@ -1,6 +1,7 @@
 //! Greedy k-means++: each step draws a few rows with a chance proportional to their squared distance from the centres so
 //! far, and keeps the one that lowers the sum of those distances most (Arthur and Vassilvitskii, "k-means++: the
 //! advantages of careful seeding", SODA 2007; with as many trials as scikit-learn takes).
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use rayon::prelude::*;
 
@@ -150,7 +151,7 @@ impl Kernel for Trials<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let columns = self.columns;
-        assert!(columns % L::WIDTH == 0 && self.norms.len() >= columns && self.sums.len() >= columns);
+        assert!(columns.is_multiple_of(L::WIDTH) && self.norms.len() >= columns && self.sums.len() >= columns);
         let used = self.count.next_multiple_of(L::WIDTH);
         let mut sums = [0.0_f32; 64];
         assert!(used <= sums.len() && used <= columns);

@@ -9,10 +9,7 @@
 use rayon::prelude::*;
 
 use super::{FindSimilarRequest, Hit, Hits, Metric, SearchRequest, Selection, View};
-use crate::{
-    OpError,
-    cpu::{Pool, Worker, exact, simd::Isa},
-};
+use crate::cpu::{Pool, Worker, exact, simd::Isa};
 
 mod bound;
 mod keep;
@@ -29,8 +26,8 @@ use table::{Query, Table};
 const SPARSE: usize = 32;
 
 /// Searches a resident corpus, which is the same for the whole batch.
-pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Result<Vec<Hits>, OpError> {
-    let Some(first) = batch.first() else { return Ok(vec![]) };
+pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Vec<Hits> {
+    let Some(first) = batch.first() else { return vec![] };
     let view = first.corpus.view();
     let table = Table::resident(&view, first.corpus.metric());
     let queries: Vec<_> = batch.iter().map(|request| request.queries.as_f32()).collect();
@@ -41,11 +38,11 @@ pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Result<Vec<Hi
         threshold: request.threshold,
         selection: &request.selection,
     });
-    Ok(answer(&table, asked.collect(), worker.pool()))
+    answer(&table, &asked.collect::<Vec<_>>(), worker.pool())
 }
 
 /// Searches inline corpora, one after the other.
-pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Result<Vec<Hits>, OpError> {
+pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Vec<Hits> {
     let one = |request: &&FindSimilarRequest| {
         let (rows, queries) = (request.corpus.as_f32(), request.queries.as_f32());
         let table = Table::inline(&rows, request.corpus.rows(), request.corpus.cols(), request.metric);
@@ -56,9 +53,9 @@ pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Re
             threshold: request.threshold,
             selection: &Selection::All,
         };
-        answer(&table, vec![asked], worker.pool()).pop().unwrap_or(Hits { lists: vec![] })
+        answer(&table, &[asked], worker.pool()).pop().unwrap_or(Hits { lists: vec![] })
     };
-    Ok(batch.iter().map(one).collect())
+    batch.iter().map(one).collect()
 }
 
 /// What one request asks.
@@ -71,7 +68,7 @@ struct Asked<'a> {
 }
 
 /// Answers all requests in one scan.
-fn answer(table: &Table<'_>, asked: Vec<Asked<'_>>, pool: &Pool) -> Vec<Hits> {
+fn answer(table: &Table<'_>, asked: &[Asked<'_>], pool: &Pool) -> Vec<Hits> {
     let filters: Vec<_> = asked.iter().map(|asked| table.filter(asked.selection, asked.k)).collect();
     let queries: Vec<_> = asked
         .iter()

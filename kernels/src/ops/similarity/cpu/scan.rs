@@ -1,5 +1,6 @@
 //! One pass over all rows for all queries: products in blocks that stay in the second cache, and what reaches its query's
 //! bar goes to that query's keeper.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -144,7 +145,7 @@ impl<K: Keeper> Kernel for Select<'_, K> {
     #[inline(always)]
     fn run<L: Lanes>(mut self, lanes: L) {
         let columns = self.group.packed.columns();
-        assert!(columns % L::WIDTH == 0 && self.bars.len() >= columns && self.group.scales.len() >= columns);
+        assert!(columns.is_multiple_of(L::WIDTH) && self.bars.len() >= columns && self.group.scales.len() >= columns);
         for (at, (products, term)) in self.tile.chunks_exact(columns).zip(self.terms).enumerate() {
             let (factor, slope, offset) = (lanes.splat(term.factor), lanes.splat(term.slope), lanes.splat(term.offset));
             for from in (0..self.keepers.len()).step_by(L::WIDTH) {

@@ -28,7 +28,7 @@ pub(super) struct Piece<'a> {
     pub(super) squared_norms: Option<&'a [f64]>,
 }
 
-impl<'a> Piece<'a> {
+impl Piece<'_> {
     /// The same rows in pieces of at most so many.
     pub(super) fn split(self, dim: usize, most: usize) -> impl Iterator<Item = Self> {
         let dim = dim.max(1);
