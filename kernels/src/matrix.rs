@@ -29,7 +29,7 @@ pub struct Matrix {
 impl Matrix {
     /// Takes little-endian f32 bytes as they came from the wire, aligned or not.
     pub fn from_bytes(rows: usize, cols: usize, data: Bytes) -> Result<Self, ShapeError> {
-        let expected = rows as u128 * cols as u128 * 4;
+        let expected = (rows as u128 * cols as u128).saturating_mul(4);
         if expected == data.len() as u128 {
             Ok(Self { rows, cols, data })
         } else {
