@@ -55,7 +55,7 @@ async fn main() {
             let cpu = cpu_time();
             let start = Instant::now();
             let mut latencies = measure(&lane, submitters, 400_000 / (submitters + 9), deadline).await;
-            let (wall, cpu) = (start.elapsed(), cpu_time() - cpu);
+            let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
             let after = engine.stats().lanes[0].counts;
             latencies.sort_unstable();
             let requests = latencies.len() as f64;

@@ -27,7 +27,7 @@ async fn two_alternating_keys_still_fill_their_batches() {
     let (engine, script) = (engine(), Script::gated());
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
-    let request = |number: u64| Request { key: u32::from(number % 2 == 0), ..script.request(number) };
+    let request = |number: u64| Request { key: u32::from(number.is_multiple_of(2)), ..script.request(number) };
     let tasks: Vec<_> = (0..512).map(|number| spawn(&lane, request(number))).collect();
     queued(&lane, 512).await;
     script.open_gate();

@@ -114,7 +114,7 @@ async fn statistics_tell_what_happened() {
     assert_eq!((after.wait.count, after.execute.count), (32, 2));
     assert!(after.wait.p50 <= after.wait.p99 && after.wait.p99 <= after.wait.max);
     assert!((after.mean_batch_requests - 16.0).abs() < 1e-9);
-    assert!((after.mean_fill_ratio - (1.0 + 62.0) / 2.0 / 64.0).abs() < 1e-9);
+    assert!((after.mean_fill_ratio - f64::midpoint(1.0, 62.0) / 64.0).abs() < 1e-9);
 }
 
 #[tokio::test]

@@ -269,6 +269,6 @@ pub(crate) async fn error(task: JoinHandle<Outcome>) -> SubmitError {
 }
 
 /// By the clock of the runtime, which may be paused.
-pub(crate) fn in_future(after: Duration) -> Option<Instant> {
-    Some(tokio::time::Instant::now().into_std() + after)
+pub(crate) fn in_future(after: Duration) -> Instant {
+    tokio::time::Instant::now().into_std() + after
 }

@@ -7,7 +7,7 @@ use accelerd_engine::{Context, SubmitError};
 use crate::fake::*;
 
 fn within(after: Duration) -> Context {
-    Context { deadline: in_future(after), ..Context::default() }
+    Context { deadline: Some(in_future(after)), ..Context::default() }
 }
 
 #[tokio::test(start_paused = true)]

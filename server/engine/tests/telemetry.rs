@@ -1,0 +1,162 @@
+//! What operators see of the engine: its metrics, and spans of batches that link to those of requests.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Barrier, Mutex},
+    time::{Duration, Instant},
+};
+
+use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig};
+use accelerd_kernels::{Backend, Choice, Op, OpError, Settings, Size, backend::discover};
+use opentelemetry::global;
+use opentelemetry_sdk::metrics::{
+    InMemoryMetricExporter, PeriodicReader, SdkMeterProvider,
+    data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics},
+};
+use tracing::{Id, Instrument, Subscriber};
+use tracing_subscriber::{Layer, layer, prelude::*, registry::LookupSpan};
+
+/// A request that waits for the test.
+const GATED: u64 = 77;
+static GATE: Barrier = Barrier::new(2);
+
+/// Adds one; 13 is invalid.
+struct Increment;
+
+impl Op for Increment {
+    const NAME: &'static str = "increment";
+    type Request = u64;
+    type Response = u64;
+    type Key = ();
+
+    fn key(_: &u64) {}
+
+    fn size(_: &u64) -> Size {
+        Size { items: 1, bytes: 8 }
+    }
+
+    fn run(batch: &[&u64], _: &mut Backend) -> Result<Vec<u64>, OpError> {
+        if batch.contains(&&13) {
+            return Err(OpError::Invalid("13".to_owned()));
+        }
+        if batch.contains(&&GATED) {
+            GATE.wait();
+        }
+        Ok(batch.iter().map(|request| **request + 1).collect())
+    }
+}
+
+fn engine() -> Engine {
+    let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
+    let devices = discover(&settings).expect("a CPU is always there").devices;
+    let config = EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1, max_bytes: 100 };
+    Engine::start(devices, config).expect("the CPU opens")
+}
+
+fn lane_config() -> LaneConfig {
+    LaneConfig {
+        max_batch_items: 4,
+        max_batch_bytes: 100,
+        max_wait: Duration::ZERO,
+        concurrency: 1,
+        max_age: Duration::from_secs(3600),
+        cpu_below_bytes: 0,
+    }
+}
+
+#[tokio::test]
+async fn every_metric_is_exported_under_its_name_with_its_labels() {
+    let exporter = InMemoryMetricExporter::default();
+    let provider = SdkMeterProvider::builder().with_reader(PeriodicReader::builder(exporter.clone()).build()).build();
+    global::set_meter_provider(provider.clone());
+
+    let engine = engine();
+    let lane = engine.lane::<Increment>(lane_config());
+    assert_eq!(lane.submit(1, Context::default()).await.expect("it is answered").response, 2);
+    lane.submit(13, Context::default()).await.expect_err("it is invalid");
+    let late = Context { deadline: Some(Instant::now()), ..Context::default() };
+    lane.submit(1, late).await.expect_err("it is late");
+    // One item is all there is, and the one at the gate has it.
+    let (waiting, refused) = tokio::join!(lane.submit(GATED, Context::default()), async {
+        let refused = lane.submit(1, Context::default()).await;
+        GATE.wait();
+        refused
+    });
+    assert!(waiting.is_ok() && refused.is_err());
+
+    // Queues are read while they exist; a launch is recorded behind its last reply, so for certain when its worker ended.
+    provider.force_flush().expect("the exporter takes it");
+    drop(engine);
+    provider.force_flush().expect("the exporter takes it");
+    let labels = labels(&exporter);
+    let of = |name: &str| labels.get(name).unwrap_or_else(|| panic!("{name} is missing in {labels:?}")).as_str();
+    for name in
+        ["queue_wait_seconds", "batch_items", "batch_requests", "batch_fill_ratio", "queue_items", "queue_bytes"]
+    {
+        assert_eq!(of(&format!("accelerd_{name}")), "lane=increment");
+    }
+    assert_eq!(of("accelerd_device_execute_seconds"), "device=cpu,lane=increment");
+    assert_eq!(of("accelerd_device_errors"), "kind=invalid");
+    assert_eq!(of("accelerd_requests_cancelled"), "lane=increment,stage=queued");
+    assert_eq!(of("accelerd_admission_refused"), "measure=items");
+}
+
+/// The labels of each metric's first point.
+fn labels(exporter: &InMemoryMetricExporter) -> BTreeMap<String, String> {
+    let exported = exporter.get_finished_metrics().expect("the exporter lives");
+    let scopes = exported.iter().flat_map(ResourceMetrics::scope_metrics);
+    let metrics = scopes.filter(|scope| scope.scope().name() == "accelerd").flat_map(ScopeMetrics::metrics);
+    metrics.map(|metric| (metric.name().to_owned(), labels_of(metric.data()))).collect()
+}
+
+fn labels_of(data: &AggregatedMetrics) -> String {
+    let mut labels = match data {
+        AggregatedMetrics::F64(data) => points_of(data),
+        AggregatedMetrics::U64(data) => points_of(data),
+        AggregatedMetrics::I64(data) => points_of(data),
+    };
+    labels.sort();
+    labels.join(",")
+}
+
+fn points_of<T: Copy>(data: &MetricData<T>) -> Vec<String> {
+    let labels = |attributes: &mut dyn Iterator<Item = &opentelemetry::KeyValue>| {
+        attributes.map(|label| format!("{}={}", label.key, label.value)).collect()
+    };
+    match data {
+        MetricData::Histogram(histogram) => {
+            histogram.data_points().next().map(|point| labels(&mut point.attributes())).unwrap_or_default()
+        }
+        MetricData::Sum(sum) => {
+            sum.data_points().next().map(|point| labels(&mut point.attributes())).unwrap_or_default()
+        }
+        MetricData::Gauge(gauge) => {
+            gauge.data_points().next().map(|point| labels(&mut point.attributes())).unwrap_or_default()
+        }
+        MetricData::ExponentialHistogram(_) => vec![],
+    }
+}
+
+/// Remembers which spans a batch follows.
+#[derive(Clone, Default)]
+struct Links(Arc<Mutex<Vec<(&'static str, &'static str)>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Links {
+    fn on_follows_from(&self, span: &Id, follows: &Id, context: layer::Context<'_, S>) {
+        let name = |id| context.span(id).expect("it is open").metadata().name();
+        self.0.lock().expect("no panic").push((name(span), name(follows)));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_links_to_the_spans_of_its_requests() {
+    let links = Links::default();
+    tracing_subscriber::registry().with(links.clone()).init();
+    let engine = engine();
+    let lane = engine.lane::<Increment>(lane_config());
+    for name in [tracing::info_span!("first"), tracing::info_span!("second")] {
+        lane.submit(1, Context::default()).instrument(name).await.expect("it is answered");
+    }
+    let links = links.0.lock().expect("no panic").clone();
+    assert_eq!(links, [("batch", "first"), ("batch", "second")]);
+}
