@@ -13,7 +13,7 @@ const CHECKSUM_BYTES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// It starts with something else.
-    #[error("file does not start with {MAGIC:?}")]
+    #[error("file does not start with \"ACCTABLE\"")]
     Magic,
     /// It is of another version of the format.
     #[error("format version is {expected}, got {got}")]

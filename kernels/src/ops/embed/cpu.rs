@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{EmbedRequest, simd};
 use crate::cpu::Worker;
 
-/// Tokens below which waking the pool's threads costs more than they save (about 0.1 ms of one core).
+/// Tokens below which waking more threads costs more than they save (about 0.1 ms of one core).
 const SPREAD_TOKENS: usize = 8192;
 
 /// Tokens that one step of a thread takes at least, so that a thousand short texts are not a thousand steps.
@@ -16,10 +16,13 @@ const STEP_TOKENS: usize = 2048;
 /// Pools every text of every request of a checked batch.
 pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Vec<Vec<f32>> {
     let tokens: usize = batch.iter().map(|request| request.ids.len() + request.texts()).sum();
-    if tokens < SPREAD_TOKENS {
-        return batch.iter().map(|request| embed(request)).collect();
-    }
-    worker.pool().install(|| batch.par_iter().map(|request| embed_spread(request)).collect())
+    worker.pool().time("embed_pool", || {
+        if tokens < SPREAD_TOKENS {
+            batch.iter().map(|request| embed(request)).collect()
+        } else {
+            batch.par_iter().map(|request| embed_spread(request)).collect()
+        }
+    })
 }
 
 fn embed(request: &EmbedRequest) -> Vec<f32> {
