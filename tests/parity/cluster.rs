@@ -9,7 +9,7 @@ use rand::Rng;
 
 use super::Case;
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("cluster::separated_blobs_are_found", blobs),
         Case::new("cluster::as_many_clusters_as_rows", all_rows),

@@ -13,7 +13,7 @@ const VOCABULARY: u32 = 1000;
 /// Texts a request; each number is the length of a text.
 const LENGTHS: [&[usize]; 6] = [&[1], &[0, 1, 31], &[32, 33, 0, 0, 1025], &[7; 33], &[256; 5], &[4000]];
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![Case::new("embed::batch_of_n_equals_n_batches_of_one", batch_invariance)];
     for dim in [1, 31, 64, 256, 257] {
         for normalize in [false, true] {

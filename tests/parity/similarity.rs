@@ -34,7 +34,7 @@ const SHAPES: [(usize, usize, usize, usize, &str); 12] = [
     (66_000, 256, 64, 1024, "filter_path_large_k"),
 ];
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("search::empty_queries_only_warm", warm),
         Case::new("search::ties_go_to_the_lowest_row", ties),
@@ -100,9 +100,7 @@ impl World {
     fn allows(&self, selection: &Selection, row: u32) -> bool {
         let selected = match selection {
             Selection::All => true,
-            Selection::Mask(words) => {
-                words.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1)
-            }
+            Selection::Mask(words) => words.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1),
             Selection::Rows(rows) => rows.binary_search(&row).is_ok(),
         };
         selected && !self.dead.contains(&row)

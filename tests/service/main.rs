@@ -1,1 +1,10 @@
-//! Placeholder.
+//! The daemon over real sockets, as a caller sees it.
+
+mod batching;
+mod collections;
+mod embed;
+mod harness;
+mod input;
+mod lifecycle;
+mod observe;
+mod similarity;

@@ -1,0 +1,286 @@
+//! Collections: what is written is found, filtered, replaced, deleted, kept.
+
+use accelerd_proto::v1::{self, Dtype, Metric};
+use tonic::Code;
+
+use super::harness::{World, assert_refused, f32s, int, numbers, payload, tensor, text};
+
+fn upsert(collection: &str, ids: v1::PointIds, vectors: v1::Tensor, payloads: Vec<v1::Payload>) -> v1::UpsertRequest {
+    let points = Some(v1::upsert_request::Points::Vectors(vectors));
+    v1::UpsertRequest { collection: collection.into(), ids: Some(ids), points, payloads }
+}
+
+fn search(collection: &str, query: &[f32], limit: u32) -> v1::SearchRequest {
+    let dim = i64::try_from(query.len()).expect("short");
+    v1::SearchRequest {
+        collection: collection.into(),
+        query: Some(v1::search_request::Query::Vectors(tensor(&[1, dim], query))),
+        limit,
+        include_payload: true,
+        ..v1::SearchRequest::default()
+    }
+}
+
+fn found(response: &v1::SearchResponse) -> Vec<u64> {
+    assert!(response.exact);
+    let hits = response.results.iter().flat_map(|result| &result.hits);
+    hits.map(|hit| match hit.id.as_ref().expect("a hit has an id") {
+        v1::hit::Id::Number(number) => *number,
+        v1::hit::Id::Uuid(uuid) => panic!("{uuid} was never stored"),
+    })
+    .collect()
+}
+
+/// Points 0 to 9 on a line, even ones red, with their place as a number.
+async fn line(world: &World) {
+    world.collection("line", 2, Metric::SquaredL2).await;
+    let vectors: Vec<f32> = (0..10_u8).flat_map(|i| [f32::from(i), 0.0]).collect();
+    let payloads = (0..10)
+        .map(|i| payload([("color", text(if i % 2 == 0 { "red" } else { "blue" })), ("place", int(i))]))
+        .collect();
+    let answer = world.similarity().upsert(upsert("line", numbers(0..10), tensor(&[10, 2], &vectors), payloads)).await;
+    let answer = answer.expect("upserts").into_inner();
+    assert_eq!((answer.inserted_count, answer.updated_count), (10, 0));
+}
+
+async fn ids(world: &World, request: v1::SearchRequest) -> Vec<u64> {
+    found(&world.similarity().search(request).await.expect("searches").into_inner())
+}
+
+#[tokio::test]
+async fn points_are_found_nearest_first_with_their_payload() {
+    let world = World::start().await;
+    line(&world).await;
+    let answer = world.similarity().search(search("line", &[3.1, 0.0], 3)).await.expect("searches").into_inner();
+    assert_eq!(found(&answer), [3, 4, 2]);
+    let hit = &answer.results[0].hits[0];
+    assert!((hit.score - 0.01).abs() < 1e-6, "{}", hit.score);
+    assert_eq!(hit.payload.as_ref().expect("asked for").fields["color"], text("blue"));
+}
+
+#[tokio::test]
+async fn offset_and_threshold_cut_the_list() {
+    let world = World::start().await;
+    line(&world).await;
+    assert_eq!(ids(&world, v1::SearchRequest { offset: 2, ..search("line", &[3.1, 0.0], 2) }).await, [2, 5]);
+    let near = v1::SearchRequest { score_threshold: Some(1.0), ..search("line", &[3.0, 0.0], 10) };
+    assert_eq!(ids(&world, near).await, [3, 2, 4]);
+}
+
+#[tokio::test]
+async fn filters_by_equality_range_set_negation_and_id() {
+    let world = World::start().await;
+    line(&world).await;
+    let condition = |field: &str, test| v1::Condition { field: field.into(), test: Some(test) };
+    let red = || condition("color", v1::condition::Test::Equals(text("red")));
+    let from_four = || {
+        let range = v1::Range { gte: Some(4.0), lt: Some(7.0), ..v1::Range::default() };
+        condition("place", v1::condition::Test::Range(range))
+    };
+    let some = condition("place", v1::condition::Test::AnyOf(v1::ValueSet { values: vec![int(1), int(8), int(77)] }));
+    let missing = condition("size", v1::condition::Test::Equals(int(1)));
+    let filter = |must: Vec<v1::Condition>, must_not: Vec<v1::Condition>, ids: Option<v1::PointIds>| v1::Filter {
+        ids,
+        must,
+        must_not,
+    };
+    let cases = [
+        (filter(vec![red()], vec![], None), vec![0, 2, 4, 6, 8]),
+        (filter(vec![from_four()], vec![], None), vec![4, 5, 6]),
+        (filter(vec![from_four(), red()], vec![], None), vec![4, 6]),
+        (filter(vec![from_four()], vec![red()], None), vec![5]),
+        (filter(vec![some], vec![], None), vec![1, 8]),
+        (filter(vec![missing], vec![], None), vec![]),
+        (filter(vec![red()], vec![], Some(numbers([2, 3, 99]))), vec![2]),
+    ];
+    for (filter, expected) in cases {
+        let request = v1::SearchRequest { filter: Some(filter.clone()), ..search("line", &[-1.0, 0.0], 10) };
+        assert_eq!(ids(&world, request).await, expected, "{filter:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_upsert_replaces_and_a_delete_removes() {
+    let world = World::start().await;
+    line(&world).await;
+    let replace = upsert("line", numbers([3, 50]), tensor(&[2, 2], &[100.0, 0.0, 101.0, 0.0]), vec![]);
+    let answer = world.similarity().upsert(replace).await.expect("upserts").into_inner();
+    assert_eq!((answer.inserted_count, answer.updated_count), (1, 1));
+    assert_eq!(ids(&world, search("line", &[3.0, 0.0], 2)).await, [2, 4]);
+    assert_eq!(ids(&world, search("line", &[100.0, 0.0], 2)).await, [3, 50]);
+
+    let filter = Some(v1::Filter { ids: Some(numbers([2, 4, 999])), ..v1::Filter::default() });
+    let delete = v1::DeletePointsRequest { collection: "line".into(), filter };
+    let answer = world.similarity().delete_points(delete).await.expect("deletes").into_inner();
+    assert_eq!(answer.deleted_count, 2);
+    assert_eq!(ids(&world, search("line", &[3.0, 0.0], 2)).await, [1, 5]);
+
+    let empty = v1::DeletePointsRequest { collection: "line".into(), filter: None };
+    assert_refused(world.similarity().delete_points(empty).await, Code::InvalidArgument, "filter");
+}
+
+#[tokio::test]
+async fn points_are_read_back_and_searched_by_id() {
+    let world = World::start().await;
+    line(&world).await;
+    let get = v1::GetPointsRequest { collection: "line".into(), ids: Some(numbers([7, 99, 1])), include_vectors: true };
+    let answer = world.similarity().get_points(get).await.expect("reads").into_inner();
+    assert_eq!(answer.ids.expect("ids").numbers, [7, 1]);
+    assert_eq!(f32s(&answer.vectors.expect("asked for")), [7.0, 0.0, 1.0, 0.0]);
+    assert_eq!(answer.payloads[0].fields["place"], int(7));
+
+    let by_id = |id| v1::SearchRequest {
+        query: Some(v1::search_request::Query::Ids(numbers([id]))),
+        ..search("line", &[0.0, 0.0], 2)
+    };
+    assert_eq!(ids(&world, by_id(9)).await, [9, 8]);
+    assert_refused(world.similarity().search(by_id(99)).await, Code::NotFound, "99");
+}
+
+#[tokio::test]
+async fn uuids_come_back_hyphenated_and_lower_case() {
+    let world = World::start().await;
+    world.collection("u", 1, Metric::Dot).await;
+    let uuids = vec!["0F8FAD5BD9CB469FA16570867728950E".to_owned(), "7c9e6679-7425-40de-944b-e07fc1f90ae7".to_owned()];
+    let ids = v1::PointIds { numbers: vec![], uuids };
+    world.similarity().upsert(upsert("u", ids, tensor(&[2, 1], &[2.0, 1.0]), vec![])).await.expect("upserts");
+    let answer = world.similarity().search(search("u", &[1.0], 1)).await.expect("searches").into_inner();
+    let id = answer.results[0].hits[0].id.clone();
+    assert_eq!(id, Some(v1::hit::Id::Uuid("0f8fad5b-d9cb-469f-a165-70867728950e".into())));
+}
+
+#[tokio::test]
+async fn texts_are_embedded_by_the_collections_model() {
+    let world = World::start().await;
+    let create = v1::CreateCollectionRequest { name: "code".into(), model: "builtin".into(), ..Default::default() };
+    let made = world.similarity().create_collection(create).await.expect("is made").into_inner();
+    assert_eq!(made.collection.expect("described").dimensions, 256);
+    let input = |values: &[&str]| v1::TextInput { values: values.iter().map(|&s| s.into()).collect() };
+    let code = [
+        "def gzip_compress(data): return gzip.compress(data)",
+        "class SmtpClient: sends email messages",
+        "def parse_date(s): ...",
+    ];
+    let upsert = v1::UpsertRequest {
+        collection: "code".into(),
+        ids: Some(numbers([10, 20, 30])),
+        points: Some(v1::upsert_request::Points::Texts(input(&code))),
+        payloads: vec![],
+    };
+    world.similarity().upsert(upsert).await.expect("upserts");
+    let queries = Some(v1::search_request::Query::Texts(input(&["compress data with gzip", "send an email"])));
+    let request = v1::SearchRequest { query: queries, ..search("code", &[0.0], 1) };
+    assert_eq!(ids(&world, request).await, [10, 20]);
+}
+
+#[tokio::test]
+async fn a_bulk_stream_answers_each_item_and_survives_a_bad_one() {
+    let world = World::start().await;
+    world.collection("bulk", 2, Metric::Dot).await;
+    let step = |sequence: u64, vectors| v1::UpsertStreamRequest {
+        sequence,
+        upsert: Some(upsert("bulk", numbers([sequence]), vectors, vec![])),
+    };
+    let steps = (0..50).map(move |i| {
+        let vectors = if i == 20 { tensor(&[1, 3], &[0.0; 3]) } else { tensor(&[1, 2], &[1.0, 2.0]) };
+        step(i, vectors)
+    });
+    let mut answers = world
+        .similarity()
+        .upsert_stream(tokio_stream::iter(steps.collect::<Vec<_>>()))
+        .await
+        .expect("the stream opens")
+        .into_inner();
+    let mut seen = vec![];
+    while let Some(answer) = answers.message().await.expect("the stream goes on") {
+        match answer.result.expect("a result") {
+            v1::upsert_stream_response::Result::Upsert(done) => assert_eq!(done.inserted_count, 1),
+            v1::upsert_stream_response::Result::Error(error) => {
+                assert_eq!((answer.sequence, error.code), (20, Code::InvalidArgument as i32), "{error:?}");
+            }
+        }
+        seen.push(answer.sequence);
+    }
+    assert_eq!(seen, (0..50).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn every_storage_gives_the_same_answer() {
+    let world = World::start().await;
+    let vectors: Vec<f32> = (0..3000 * 8).map(|i: i32| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5).collect();
+    let mut answers = vec![];
+    for storage in [Dtype::Unspecified, Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::I8] {
+        let name = format!("s{}", storage as i32);
+        let create = v1::CreateCollectionRequest {
+            name: name.clone(),
+            dimensions: 8,
+            storage: storage.into(),
+            ..v1::CreateCollectionRequest::default()
+        };
+        world.similarity().create_collection(create).await.expect("is made");
+        world
+            .similarity()
+            .upsert(upsert(&name, numbers(0..3000), tensor(&[3000, 8], &vectors), vec![]))
+            .await
+            .expect("upserts");
+        answers.push(world.similarity().search(search(&name, &vectors[..8], 20)).await.expect("searches").into_inner());
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[tokio::test]
+async fn a_snapshot_makes_an_equal_collection() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let world = World::start().await;
+    line(&world).await;
+    let url = format!("file://{}", folder.path().display());
+    let create = v1::CreateSnapshotRequest { collection: "line".into(), url: url.clone() };
+    let snapshot = world.similarity().create_snapshot(create.clone()).await.expect("is written").into_inner().snapshot;
+    let snapshot = snapshot.expect("described");
+    assert_eq!((snapshot.version, snapshot.point_count), (1, 10));
+    assert!(snapshot.size_bytes > 0);
+
+    let restore = v1::RestoreCollectionRequest { url: snapshot.url, name: "copy".into() };
+    let copy = world.similarity().restore_collection(restore.clone()).await.expect("is restored").into_inner();
+    assert_eq!(copy.collection.expect("described").point_count, 10);
+    let original = world.similarity().search(search("line", &[3.1, 0.0], 5)).await.expect("searches").into_inner();
+    let copied = world.similarity().search(search("copy", &[3.1, 0.0], 5)).await.expect("searches").into_inner();
+    assert_eq!(original, copied);
+
+    assert_refused(world.similarity().restore_collection(restore).await, Code::AlreadyExists, "copy");
+    let nowhere = v1::RestoreCollectionRequest { url: format!("{url}/nowhere"), name: "x".into() };
+    assert_refused(world.similarity().restore_collection(nowhere).await, Code::NotFound, "nowhere");
+    let odd = v1::CreateSnapshotRequest { url: "gopher://x/y".into(), ..create };
+    assert_refused(world.similarity().create_snapshot(odd).await, Code::InvalidArgument, "url");
+}
+
+#[tokio::test]
+async fn a_durable_collection_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_owned();
+    let world = World::start_with(|config| config.store.data_dir = path.clone()).await;
+    let create =
+        v1::CreateCollectionRequest { name: "kept".into(), dimensions: 2, durable: true, ..Default::default() };
+    world.similarity().create_collection(create).await.expect("is made");
+    let payloads = vec![payload([("n", int(1))]), payload([("n", int(2))])];
+    let points = upsert("kept", numbers([1, 2]), tensor(&[2, 2], &[1.0, 0.0, 0.0, 1.0]), payloads);
+    world.similarity().upsert(points).await.expect("upserts");
+    let before = world.similarity().search(search("kept", &[1.0, 0.1], 2)).await.expect("searches").into_inner();
+    world.daemon.shutdown().await;
+
+    let world = World::start_with(|config| config.store.data_dir = path).await;
+    let after = world.similarity().search(search("kept", &[1.0, 0.1], 2)).await.expect("searches").into_inner();
+    assert_eq!(before, after);
+    assert_eq!(found(&after), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_dropped_collection_is_gone() {
+    let world = World::start().await;
+    line(&world).await;
+    let delete = v1::DeleteCollectionRequest { name: "line".into() };
+    world.similarity().delete_collection(delete).await.expect("is dropped");
+    assert_refused(world.similarity().search(search("line", &[0.0, 0.0], 1)).await, Code::NotFound, "line");
+    let list = world.similarity().list_collections(v1::ListCollectionsRequest {}).await.expect("lists").into_inner();
+    assert!(list.collections.is_empty());
+}

@@ -1,0 +1,73 @@
+//! Text and token ids to vectors.
+
+use accelerd_proto::v1;
+
+use super::harness::{World, f32s, texts};
+
+#[tokio::test]
+async fn texts_become_unit_vectors_of_the_models_dimensions() {
+    let world = World::start().await;
+    let answer = world.embed().embed(texts(&["parse a date", "", "open a file"])).await.expect("embeds").into_inner();
+    let embeddings = answer.embeddings.expect("an answer has embeddings");
+    assert_eq!(embeddings.shape, [3, 256]);
+    assert_eq!(answer.model, "builtin");
+    assert_eq!(answer.token_counts.len(), 3);
+    assert_eq!(answer.token_counts[1], 0);
+    let lengths: Vec<f32> =
+        f32s(&embeddings).chunks(256).map(|v| v.iter().map(|x| x * x).sum::<f32>().sqrt()).collect();
+    assert!((lengths[0] - 1.0).abs() < 1e-5 && (lengths[2] - 1.0).abs() < 1e-5, "{lengths:?}");
+    assert!(lengths[1] == 0.0, "an empty text has the zero vector");
+}
+
+#[tokio::test]
+async fn token_ids_from_tokenize_give_the_same_vectors_as_the_texts() {
+    let world = World::start().await;
+    let values = vec!["def parseDate(s): return s".to_owned(), "snake_case and CamelCase".to_owned()];
+    let input = v1::TextInput { values: values.clone() };
+    let request = v1::TokenizeRequest { texts: Some(input), ..v1::TokenizeRequest::default() };
+    let tokens = world.embed().tokenize(request).await.expect("tokenises").into_inner().tokens.expect("tokens");
+    let by_ids =
+        v1::EmbedRequest { input: Some(v1::embed_request::Input::Tokens(tokens)), ..v1::EmbedRequest::default() };
+    let by_ids = world.embed().embed(by_ids).await.expect("embeds").into_inner().embeddings.expect("embeddings");
+    let by_text = texts(&values.iter().map(String::as_str).collect::<Vec<_>>());
+    let by_text = world.embed().embed(by_text).await.expect("embeds").into_inner().embeddings.expect("embeddings");
+    assert_eq!(by_ids.data, by_text.data);
+}
+
+#[tokio::test]
+async fn related_texts_are_nearer_than_unrelated_ones() {
+    let world = World::start().await;
+    let request =
+        texts(&["compress a file with gzip", "def gzip_compress(data): return gzip.compress(data)", "send an email"]);
+    let answer = world.embed().embed(request).await.expect("embeds").into_inner().embeddings.expect("embeddings");
+    let vectors = f32s(&answer);
+    let dot = |a: usize, b: usize| -> f32 {
+        vectors[a * 256..][..256].iter().zip(&vectors[b * 256..][..256]).map(|(x, y)| x * y).sum()
+    };
+    assert!(dot(0, 1) > dot(0, 2) + 0.2, "{} against {}", dot(0, 1), dot(0, 2));
+}
+
+#[tokio::test]
+async fn dimensions_truncate_before_normalising() {
+    let world = World::start().await;
+    let full = v1::EmbedRequest { normalize: Some(false), ..texts(&["matryoshka"]) };
+    let full = f32s(&world.embed().embed(full).await.expect("embeds").into_inner().embeddings.expect("embeddings"));
+    let short = v1::EmbedRequest { dimensions: 64, ..texts(&["matryoshka"]) };
+    let short = f32s(&world.embed().embed(short).await.expect("embeds").into_inner().embeddings.expect("embeddings"));
+    assert_eq!(short.len(), 64);
+    let length = full[..64].iter().map(|x| x * x).sum::<f32>().sqrt();
+    for (full, short) in full.iter().zip(&short) {
+        assert!((full / length - short).abs() < 1e-5, "{} against {short}", full / length);
+    }
+}
+
+#[tokio::test]
+async fn the_models_are_listed() {
+    let world = World::start().await;
+    let models = world.embed().list_models(v1::ListModelsRequest {}).await.expect("lists").into_inner().models;
+    assert_eq!(models.len(), 1);
+    assert_eq!(models[0].name, "builtin");
+    assert_eq!((models[0].dimensions, models[0].offered_dimensions.as_slice()), (256, [256, 128, 64].as_slice()));
+    assert!(models[0].vocabulary_size > 1000 && models[0].size_bytes > 1_000_000);
+    assert_eq!(models[0].sha256.len(), 64);
+}

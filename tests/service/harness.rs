@@ -1,0 +1,159 @@
+//! A daemon on loopback for one test, with clients for each service.
+
+use accelerd::{
+    config::{Config, load},
+    serve::Daemon,
+};
+use accelerd_proto::v1::{
+    self, Dtype, Tensor, device_service_client::DeviceServiceClient, embed_service_client::EmbedServiceClient,
+    similarity_service_client::SimilarityServiceClient,
+};
+use bytes::Bytes;
+use hyper::{body::Incoming, client::conn::http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tonic::{Code, Status, body::Body, transport::Channel};
+use tonic_types::StatusExt;
+use tower::Service;
+
+pub(crate) const LIMIT: usize = 512 << 20;
+
+/// A running daemon and a connection to it.
+pub(crate) struct World {
+    pub(crate) daemon: Daemon,
+    pub(crate) channel: Channel,
+}
+
+impl World {
+    /// With the default settings, on free ports.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// With some settings changed.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = config();
+        change(&mut config);
+        let daemon = Daemon::start(config).await.expect("the daemon starts");
+        let channel = connect(daemon.grpc_addr()).await;
+        Self { daemon, channel }
+    }
+
+    pub(crate) fn embed(&self) -> EmbedServiceClient<Channel> {
+        EmbedServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn similarity(&self) -> SimilarityServiceClient<Channel> {
+        SimilarityServiceClient::new(self.channel.clone())
+            .max_decoding_message_size(LIMIT)
+            .max_encoding_message_size(LIMIT)
+    }
+
+    pub(crate) fn device(&self) -> DeviceServiceClient<Channel> {
+        DeviceServiceClient::new(self.channel.clone())
+    }
+
+    /// Makes a collection of vectors.
+    pub(crate) async fn collection(&self, name: &str, dimensions: u32, metric: v1::Metric) {
+        let request = v1::CreateCollectionRequest {
+            name: name.to_owned(),
+            dimensions,
+            metric: metric.into(),
+            ..v1::CreateCollectionRequest::default()
+        };
+        self.similarity().create_collection(request).await.expect("the collection is made");
+    }
+
+    /// Still answers, after something went wrong.
+    pub(crate) async fn assert_serving(&self) {
+        let request = texts(&["still here"]);
+        self.embed().embed(request).await.expect("the daemon still serves");
+    }
+}
+
+/// The default settings on free loopback ports, with a short drain.
+pub(crate) fn config() -> Config {
+    let mut config = load(None, None, &[]).expect("the embedded defaults are valid");
+    let free = "127.0.0.1:0".parse().expect("an address");
+    config.server.listen = free;
+    config.server.admin_listen = free;
+    config.server.health_listen = free;
+    config.drain.endpoint_delay = std::time::Duration::ZERO;
+    config
+}
+
+pub(crate) async fn connect(address: std::net::SocketAddr) -> Channel {
+    tonic::transport::Endpoint::from_shared(format!("http://{address}"))
+        .expect("an address is a URI")
+        .connect()
+        .await
+        .expect("the daemon accepts connections")
+}
+
+/// An HTTP/2 connection that adds nothing of its own to a call.
+pub(crate) async fn bare(
+    world: &World,
+) -> impl Service<http::Request<Body>, Response = http::Response<Incoming>, Error = hyper::Error, Future: Send> + Clone
+{
+    let stream =
+        tokio::net::TcpStream::connect(world.daemon.grpc_addr()).await.expect("the daemon accepts connections");
+    let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (sender, connection) = handshake.expect("the daemon speaks HTTP/2");
+    tokio::spawn(connection);
+    tower::service_fn(move |request| sender.clone().send_request(request))
+}
+
+pub(crate) fn texts(values: &[&str]) -> v1::EmbedRequest {
+    let values = values.iter().map(|&s| s.to_owned()).collect();
+    v1::EmbedRequest {
+        input: Some(v1::embed_request::Input::Texts(v1::TextInput { values })),
+        ..v1::EmbedRequest::default()
+    }
+}
+
+pub(crate) fn tensor(shape: &[i64], values: &[f32]) -> Tensor {
+    let data = Bytes::copy_from_slice(bytemuck::cast_slice(values));
+    Tensor { dtype: Dtype::F32.into(), shape: shape.to_vec(), data }
+}
+
+pub(crate) fn f32s(tensor: &Tensor) -> Vec<f32> {
+    bytemuck::pod_collect_to_vec(&tensor.data)
+}
+
+pub(crate) fn i32s(tensor: &Tensor) -> Vec<i32> {
+    bytemuck::pod_collect_to_vec(&tensor.data)
+}
+
+pub(crate) fn numbers(values: impl IntoIterator<Item = u64>) -> v1::PointIds {
+    v1::PointIds { numbers: values.into_iter().collect(), uuids: vec![] }
+}
+
+pub(crate) fn text(value: &str) -> v1::Value {
+    v1::Value { kind: Some(v1::value::Kind::StringValue(value.to_owned())) }
+}
+
+pub(crate) fn int(value: i64) -> v1::Value {
+    v1::Value { kind: Some(v1::value::Kind::IntValue(value)) }
+}
+
+pub(crate) fn payload<const N: usize>(fields: [(&str, v1::Value); N]) -> v1::Payload {
+    v1::Payload { fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect() }
+}
+
+/// A refusal with this code, whose field violation or message names `names`.
+pub(crate) fn assert_refused<T: std::fmt::Debug>(result: Result<T, Status>, code: Code, names: &str) {
+    let status = result.expect_err("the call is refused");
+    assert_eq!(status.code(), code, "{status:?}");
+    let field = status
+        .get_details_bad_request()
+        .and_then(|bad| bad.field_violations.into_iter().next())
+        .map(|violation| violation.field)
+        .unwrap_or_default();
+    assert!(
+        status.message().contains(names) || field.contains(names),
+        "{names:?} is named by neither {:?} nor {field:?}",
+        status.message()
+    );
+    if code == Code::InvalidArgument {
+        assert!(!field.is_empty(), "INVALID_ARGUMENT comes with BadRequest: {status:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Health, drain, sockets.
+
+use accelerd_proto::v1;
+use tonic::Code;
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+
+use super::harness::{World, assert_refused, connect, texts};
+
+async fn status(channel: tonic::transport::Channel, service: &str) -> ServingStatus {
+    let request = HealthCheckRequest { service: service.to_owned() };
+    HealthClient::new(channel).check(request).await.expect("health answers").into_inner().status()
+}
+
+#[tokio::test]
+async fn health_answers_on_both_ports_for_every_service() {
+    let world = World::start().await;
+    let health = connect(world.daemon.health_addr()).await;
+    let services = ["", "liveness", "readiness", "accelerd.v1.EmbedService", "accelerd.v1.SimilarityService"];
+    for service in services {
+        assert_eq!(status(world.channel.clone(), service).await, ServingStatus::Serving, "{service}");
+        assert_eq!(status(health.clone(), service).await, ServingStatus::Serving, "{service}");
+    }
+    let unknown = HealthCheckRequest { service: "nobody".into() };
+    let refused = HealthClient::new(health).check(unknown).await.expect_err("an unknown service");
+    assert_eq!(refused.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_drained_daemon_refuses_work_and_says_it_is_not_ready() {
+    let world = World::start().await;
+    let health = connect(world.daemon.health_addr()).await;
+    let watch = HealthCheckRequest { service: "readiness".into() };
+    let mut watch = HealthClient::new(health.clone()).watch(watch).await.expect("watches").into_inner();
+    assert_eq!(watch.message().await.expect("first").expect("first").status(), ServingStatus::Serving);
+
+    let drained = world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains").into_inner();
+    assert!(drained.complete && drained.remaining_count == 0, "{drained:?}");
+    assert_eq!(watch.message().await.expect("second").expect("second").status(), ServingStatus::NotServing);
+    assert_eq!(status(health, "liveness").await, ServingStatus::Serving);
+    assert_refused(world.embed().embed(texts(&["late"])).await, Code::Unavailable, "draining");
+    let stats = world.device().get_stats(v1::GetStatsRequest {}).await.expect("still answers").into_inner();
+    assert!(stats.draining);
+}
+
+#[tokio::test]
+async fn accepted_calls_are_answered_when_the_daemon_shuts_down() {
+    let world = World::start().await;
+    let mut embed = world.embed();
+    embed.embed(texts(&["connect"])).await.expect("connects");
+    let long = "a long text ".repeat(50_000);
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut embed, long) = (world.embed(), long.clone());
+            tokio::spawn(async move { embed.embed(texts(&[&long])).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    world.daemon.shutdown().await;
+    for call in calls {
+        // Each was accepted and answered, or refused as draining or unconnected: never lost.
+        if let Err(status) = call.await.expect("the call ends") {
+            assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_unix_socket_serves_the_same() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("accelerd.sock");
+    let world = World::start_with(|config| config.server.uds_path = path.clone()).await;
+    let channel = tonic::transport::Endpoint::from_shared(format!("unix://{}", path.display()))
+        .expect("a path is a URI")
+        .connect()
+        .await
+        .expect("the socket accepts connections");
+    let mut embed = v1::embed_service_client::EmbedServiceClient::new(channel);
+    let by_socket = embed.embed(texts(&["same"])).await.expect("embeds").into_inner();
+    assert_eq!(by_socket, world.embed().embed(texts(&["same"])).await.expect("embeds").into_inner());
+}
+
+#[tokio::test]
+async fn reflection_lists_the_services() {
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let world = World::start().await;
+    let list = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut answers = ServerReflectionClient::new(world.channel.clone())
+        .server_reflection_info(tokio_stream::iter([list]))
+        .await
+        .expect("reflection answers")
+        .into_inner();
+    let answer = answers.message().await.expect("one").expect("one").message_response;
+    let Some(MessageResponse::ListServicesResponse(list)) = answer else { panic!("{answer:?}") };
+    let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
+    for name in ["accelerd.v1.DeviceService", "accelerd.v1.EmbedService", "accelerd.v1.SimilarityService"] {
+        assert!(names.iter().any(|n| n == name), "{name} is not among {names:?}");
+    }
+}

@@ -1,0 +1,113 @@
+//! What an operator sees: metrics, statistics, timings.
+
+use accelerd_proto::v1;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use tonic::{Code, Request};
+
+use super::harness::{World, assert_refused, texts};
+
+async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
+    let stream = tokio::net::TcpStream::connect(address).await.expect("the admin port accepts connections");
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("speaks HTTP/1.1");
+    tokio::spawn(connection);
+    let request =
+        http::Request::get(path).header("host", "admin").body(Empty::<bytes::Bytes>::new()).expect("a request");
+    let response = sender.send_request(request).await.expect("answers");
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    (status, String::from_utf8(body.to_vec()).expect("text"))
+}
+
+#[tokio::test]
+async fn metrics_show_requests_queues_and_batches() {
+    let world = World::start().await;
+    for _ in 0..3 {
+        world.embed().embed(texts(&["count me"])).await.expect("embeds");
+    }
+    let refused = world.embed().embed(texts(&[])).await;
+    assert_refused(refused, Code::InvalidArgument, "texts");
+    let (status, metrics) = get(world.daemon.admin_addr(), "/metrics").await;
+    assert_eq!(status, 200);
+    for name in [
+        "accelerd_request_duration_seconds_count{",
+        "accelerd_queue_wait_seconds_count{",
+        "accelerd_queue_items{",
+        "accelerd_queue_bytes{",
+        "accelerd_batch_items_count{",
+        "accelerd_batch_fill_ratio_count{",
+        "accelerd_device_execute_seconds_count{",
+        "accelerd_build_info{",
+    ] {
+        assert!(metrics.contains(name), "{name} is missing from:\n{metrics}");
+    }
+    let ok = metrics.lines().any(|line| {
+        line.starts_with("accelerd_request_duration_seconds_count{")
+            && line.contains("Embed")
+            && line.contains("\"OK\"")
+    });
+    let bad = metrics.lines().any(|line| {
+        line.starts_with("accelerd_request_duration_seconds_count{") && line.contains("\"INVALID_ARGUMENT\"")
+    });
+    assert!(ok && bad, "requests are counted by method and code:\n{metrics}");
+}
+
+#[tokio::test]
+async fn the_admin_port_answers_health_version_and_settings() {
+    let world = World::start().await;
+    let address = world.daemon.admin_addr();
+    for path in ["/healthz", "/readyz", "/version", "/config"] {
+        assert_eq!(get(address, path).await.0, 200, "{path}");
+    }
+    assert_eq!(get(address, "/nothing").await.0, 404);
+    world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains");
+    assert_eq!(get(address, "/readyz").await.0, 503);
+    assert_eq!(get(address, "/healthz").await.0, 200);
+}
+
+#[tokio::test]
+async fn statistics_count_lanes_and_devices() {
+    let world = World::start().await;
+    world.embed().embed(texts(&["one", "two"])).await.expect("embeds");
+    let stats = world.device().get_stats(v1::GetStatsRequest {}).await.expect("stats").into_inner();
+    let lane = stats.lanes.iter().find(|lane| lane.name == "embed").expect("the embed lane");
+    assert_eq!((lane.request_count, lane.item_count, lane.batch_count), (1, 2, 1));
+    assert!(lane.execute.as_ref().expect("times").max.is_some());
+    assert!(stats.devices.iter().any(|device| device.kind() == v1::DeviceKind::Cpu && device.unit_count > 0));
+    let report = world.device().export_report(v1::ExportReportRequest {}).await.expect("reports").into_inner();
+    let report: serde_json::Value = serde_json::from_str(&report.json).expect("the report is JSON");
+    for key in ["version", "devices", "lanes", "kernels", "admission", "settings"] {
+        assert!(report.get(key).is_some(), "{key} is missing from {report}");
+    }
+}
+
+#[tokio::test]
+async fn watch_sends_samples_and_refuses_odd_intervals() {
+    let world = World::start().await;
+    let interval = |nanos| v1::WatchRequest { interval: Some(prost_duration(0, nanos)) };
+    let mut samples = world.device().watch(interval(100_000_000)).await.expect("watches").into_inner();
+    for _ in 0..2 {
+        let sample = samples.message().await.expect("a sample").expect("a sample");
+        assert!(!sample.stats.expect("numbers").version.is_empty());
+    }
+    for nanos in [0, 1, -5] {
+        assert_refused(world.device().watch(interval(nanos)).await, Code::InvalidArgument, "interval");
+    }
+}
+
+#[tokio::test]
+async fn stage_timings_come_back_when_asked_for() {
+    let world = World::start().await;
+    let mut request = Request::new(texts(&["timed"]));
+    request.metadata_mut().insert("accelerd-timing", "1".parse().expect("metadata"));
+    let answer = world.embed().embed(request).await.expect("embeds");
+    let timing = answer.metadata().get("server-timing").expect("asked for").to_str().expect("text").to_owned();
+    assert!(timing.contains("queue;dur=") && timing.contains("execute;dur="), "{timing}");
+    let plain = world.embed().embed(texts(&["untimed"])).await.expect("embeds");
+    assert!(plain.metadata().get("server-timing").is_none());
+}
+
+fn prost_duration(seconds: i64, nanos: i32) -> prost_types::Duration {
+    prost_types::Duration { seconds, nanos }
+}
