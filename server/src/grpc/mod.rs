@@ -25,6 +25,7 @@ use tower::Service;
 
 use crate::{layers::deadline::Deadline, serve::App};
 
+mod bulk;
 pub mod convert;
 pub mod device;
 pub mod embed;
@@ -60,6 +61,8 @@ pub(crate) struct Services(Arc<Table>);
 struct Table {
     embed: EmbedServiceServer<embed::Embed>,
     similarity: SimilarityServiceServer<similarity::Similarity>,
+    bulk: similarity::Similarity,
+    max_message: usize,
     device: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
@@ -86,6 +89,8 @@ impl Services {
         Self(Arc::new(Table {
             embed: limited!(embed::service(app), app),
             similarity: limited!(similarity::service(&app.similarity), app),
+            bulk: similarity::Similarity(app.similarity.clone()),
+            max_message: app.config.server.max_message(),
             device: limited!(device::service(app), app),
             other: other.prepare(),
         }))
@@ -129,6 +134,8 @@ where
         let path = request.uri().path();
         if names(path, &self.0.embed) {
             self.0.embed.clone().call(request)
+        } else if let Some(method) = bulk::Method::of(&request) {
+            method.call(self.0.bulk.clone(), request, self.0.max_message)
         } else if names(path, &self.0.similarity) {
             self.0.similarity.clone().call(request)
         } else if names(path, &self.0.device) {

@@ -56,7 +56,7 @@ impl std::fmt::Debug for State {
 
 /// The service.
 #[derive(Clone, Debug)]
-pub struct Similarity(State);
+pub struct Similarity(pub(super) State);
 
 /// The service over a daemon's collections and lanes.
 pub fn service(state: &State) -> SimilarityServiceServer<Similarity> {
