@@ -54,6 +54,9 @@ impl Generation {
         }
         let vectors = Matrix::from_bytes(points.ids.len(), meta.dim as usize, points.vectors.clone());
         let vectors = vectors.map_err(|e| damaged(e.to_string()))?;
+        if let Some((row, column)) = vectors.first_non_finite() {
+            return Err(damaged(format!("a vector has NaN or infinity in row {row}, column {column}")));
+        }
         let payloads = points.payloads.iter().map(|payload| Payload::decode(payload.clone()));
         let payloads = payloads.collect::<Result<Vec<_>, _>>().map_err(|e| damaged(e.to_string()))?;
         self.upsert(&points.ids, &vectors, &payloads);

@@ -81,6 +81,19 @@ impl Payloads {
         Payload { fields: self.fields(row).iter().map(field).collect() }
     }
 
+    /// About how many bytes a row's payload has when encoded, and its id.
+    pub(crate) fn wire_bytes(&self, row: u32) -> usize {
+        let text = |field: &Field| match field.kind {
+            Stored::Text => self.text(field.bits).len(),
+            Stored::Int | Stored::Double | Stored::Bool => 8,
+        };
+        16 + self
+            .fields(row)
+            .iter()
+            .map(|field| 16 + self.names[field.name as usize].len() + text(field))
+            .sum::<usize>()
+    }
+
     /// Index of a field's name, if any point has it.
     pub(crate) fn find_name(&self, name: &str) -> Option<u32> {
         self.names.get_index_of(name).and_then(|index| u32::try_from(index).ok())

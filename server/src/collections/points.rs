@@ -152,6 +152,18 @@ impl Generation {
         (points.ids_of(rows), vectors, rows.iter().map(|row| points.payloads.get(*row)).collect())
     }
 
+    /// How many of the first rows have about so many bytes together: all that start below the bound.
+    pub(crate) fn fitting(&self, rows: &[u32], bytes: usize) -> usize {
+        let (points, width) = (self.read(), self.corpus.dim() * 4);
+        let mut sum = 0;
+        let fits = |row: &&u32| {
+            let starts_below = sum < bytes;
+            sum += width + points.payloads.wire_bytes(**row);
+            starts_below
+        };
+        rows.iter().take_while(fits).count()
+    }
+
     /// Points, and rows with the dead ones.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let points = self.read();
@@ -421,6 +433,19 @@ pub(super) mod tests {
         let upserted = generation.upsert(&Ids::Numbers(ids), &vectors, &[]);
         assert_eq!(upserted.inserted, 600);
         assert_eq!(generation.corpus.gather(&(0..600).collect::<Vec<_>>()).bytes(), vectors.bytes());
+    }
+
+    #[test]
+    fn pieces_are_bounded_by_payloads_as_well_as_by_vectors() {
+        let generation = generation();
+        let rows = Matrix::from_vec(10, 2, vec![1.0; 20]).expect("ten rows");
+        let text = |i: usize| payload(&[("text", Kind::StringValue(i.to_string().repeat(1000)))]);
+        generation.upsert(&Ids::Numbers((0..10).collect()), &rows, &(0..10).map(text).collect::<Vec<_>>());
+        let rows: Vec<_> = (0..10).collect();
+        assert_eq!(generation.fitting(&rows, 2500), 3);
+        assert_eq!(generation.fitting(&rows, 0), 0);
+        assert_eq!(generation.fitting(&rows, 1), 1);
+        assert_eq!(generation.fitting(&[], 1), 0);
     }
 
     #[test]

@@ -42,6 +42,10 @@ impl Collections {
             name.clone_into(&mut meta.name);
         }
         accelerd_store::check_name(&meta.name)?;
+        let most = self.env.settings.max_dimensions;
+        if !(1..=most).contains(&meta.dim) {
+            return Err(ApiError::invalid("url", format!("it has vectors of dim {}, expected 1 to {most}", meta.dim)));
+        }
         meta.durable &= self.env.store.is_some();
         let reserved = self.reserve(&meta.name)?;
         let (env, home) = (Arc::clone(&self.env), self.pick_home());

@@ -23,6 +23,8 @@ use crate::error::ApiError;
 
 /// Changes that may be on their way to disk at once.
 const IN_FLIGHT: usize = 1024;
+/// And their bytes of vectors; one larger change goes alone.
+const IN_FLIGHT_BYTES: usize = 64 << 20;
 /// Changes of fewer bytes are applied on the reactor.
 const INLINE_BYTES: usize = 256 << 10;
 /// The device's copy is brought up to date when this many rows are new.
@@ -76,6 +78,7 @@ pub(super) struct Writer {
     kind: Option<Ids>,
     pending: FuturesOrdered<BoxFuture<'static, Logged>>,
     pending_rows: usize,
+    pending_bytes: usize,
     checkpoint: Option<JoinHandle<Result<Manifest, StoreError>>>,
     checkpoint_bytes: u64,
     compaction: Option<JoinHandle<Compacted>>,
@@ -93,6 +96,7 @@ impl Writer {
             kind,
             pending: FuturesOrdered::new(),
             pending_rows: 0,
+            pending_bytes: 0,
             checkpoint: None,
             checkpoint_bytes,
             compaction: None,
@@ -112,13 +116,17 @@ impl Writer {
                 }
                 done = finished(&mut self.checkpoint) => self.checkpointed(done),
                 done = finished(&mut self.compaction) => self.compacted(done).await,
-                job = jobs.recv(), if self.pending.len() < IN_FLIGHT => match job {
+                job = jobs.recv(), if self.has_room() => match job {
                     Some(Job::Close { done }) => return self.close(done).await,
                     Some(job) => self.take(job).await,
                     None => return self.flush().await,
                 },
             }
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.pending.len() < IN_FLIGHT && self.pending_bytes < IN_FLIGHT_BYTES
     }
 
     async fn take(&mut self, job: Job) {
@@ -163,6 +171,7 @@ impl Writer {
     fn log_upsert(&mut self, points: Prepared, done: oneshot::Sender<Result<Upserted, ApiError>>) {
         let Prepared { ids, vectors, payloads, share } = points;
         self.pending_rows += ids.len();
+        self.pending_bytes += vectors.bytes().len();
         // Only a log needs them encoded.
         let encoded =
             if self.journal.is_some() { payloads.iter().map(|p| p.encode_to_vec().into()).collect() } else { vec![] };
@@ -217,6 +226,7 @@ impl Writer {
     async fn apply(&mut self, (change, logged): Logged) {
         if let Change::Upsert { points, .. } = &change {
             self.pending_rows -= points.ids.len();
+            self.pending_bytes -= points.vectors.len();
         }
         match logged {
             Ok(sequence) => self.sequence = sequence.unwrap_or(self.sequence + 1),
@@ -354,10 +364,15 @@ impl Writer {
 }
 
 impl View {
-    /// Rows in pieces of about a chunk each.
+    /// Rows in pieces of about a chunk each, payloads included.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &[u32]> {
-        let width = self.generation.corpus.dim() * 4 + 16;
-        self.rows.chunks((CHUNK_BYTES / width).max(1))
+        let mut rest = &self.rows[..];
+        std::iter::from_fn(move || {
+            let count = self.generation.fitting(rest, CHUNK_BYTES);
+            let piece;
+            (piece, rest) = rest.split_at(count);
+            (!piece.is_empty()).then_some(piece)
+        })
     }
 }
 

@@ -14,12 +14,13 @@ use crate::{
 
 const PREFIX: &str = "checkpoint-";
 
-/// Writes a checkpoint. Blocking. Dropped before [`finish`](Self::finish), it leaves a folder that counts for nothing.
+/// Writes a checkpoint. Blocking. Dropped before [`finish`](Self::finish), it leaves nothing.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     dir: PathBuf,
     folder: PathBuf,
     manifest: Manifest,
+    counts: bool,
 }
 
 impl CheckpointWriter {
@@ -28,7 +29,7 @@ impl CheckpointWriter {
         let version = versions(dir)?.last().map_or(1, |version| version + 1);
         let folder = folder(dir, version);
         fs::create_dir(&folder).map_err(|e| StoreError::io(&folder, e))?;
-        Ok(Self { dir: dir.into(), folder, manifest: Manifest::new(meta, version, sequence) })
+        Ok(Self { dir: dir.into(), folder, manifest: Manifest::new(meta, version, sequence), counts: false })
     }
 
     /// Adds a chunk of points.
@@ -42,10 +43,23 @@ impl CheckpointWriter {
     }
 
     /// Makes it count. Every step is durable before the next begins.
-    pub fn finish(self) -> Result<Manifest, StoreError> {
+    pub fn finish(mut self) -> Result<Manifest, StoreError> {
+        // From here on it may count, whatever fails.
+        self.counts = true;
         write_atomic(&self.folder.join(MANIFEST), &self.manifest.seal())?;
         sync_dir(&self.dir)?;
-        Ok(self.manifest)
+        Ok(self.manifest.clone())
+    }
+}
+
+impl Drop for CheckpointWriter {
+    /// Gives the room back, which is needed most where the disk is full.
+    fn drop(&mut self) {
+        if !self.counts
+            && let Err(error) = remove(&self.folder)
+        {
+            tracing::warn!(%error, "an unfinished checkpoint could not be removed from disk");
+        }
     }
 }
 

@@ -83,8 +83,8 @@ impl Manifest {
             check_format(file, format.and_then(|f| f.try_into().ok()).unwrap_or(u32::MAX), Self::FORMAT)
         })?;
         manifest.collection.check_format(file)?;
-        let points: u64 = manifest.chunks.iter().map(|chunk| chunk.point_count).sum();
-        if points != manifest.point_count {
+        let points: u128 = manifest.chunks.iter().map(|chunk| u128::from(chunk.point_count)).sum();
+        if points != u128::from(manifest.point_count) {
             let expected = manifest.point_count;
             return Err(StoreError::damaged(file, format!("chunks have {points} points, expected {expected}")));
         }

@@ -321,3 +321,14 @@ fn a_staged_collection_is_there_whole_after_its_commit_and_not_before() {
     drop(store.stage(&meta("d")).expect("the name is free"));
     assert_eq!(fs::read_dir(dir.path().join("collections")).expect("it is there").count(), 1);
 }
+
+#[test]
+fn a_checkpoint_that_is_given_up_gives_its_room_back() {
+    let world = World::new();
+    let mut writer = world.store().checkpoint(&meta("c"), 0).expect("the disk has room");
+    writer.push(&upsert(&[1], 1)).expect("the disk has room");
+    let folder = world.dir.path().join("collections/c/checkpoint-0000000001");
+    assert!(folder.exists());
+    drop(writer);
+    assert!(!folder.exists());
+}
