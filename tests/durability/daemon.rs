@@ -14,7 +14,7 @@ pub(crate) const AS_DAEMON: &str = "--as-daemon";
 
 /// Serves with the settings of the environment.
 pub(crate) fn run() -> ExitCode {
-    let config = || config::load(None, None, &[]);
+    let config = || config::load(None, config::environment(), &[]);
     let served = config().map_err(|e| e.to_string()).and_then(|c| lifecycle::run(c, config).map_err(|e| e.to_string()));
     served.map_or_else(
         |error| {

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     collections::{Collection, Collections, Filter, Found, Prepared, Settings, Upserted, check_clusters},
-    config::{Config, Fsync},
+    config::{self, Config, Fsync},
     embedder::Embedder,
     error::ApiError,
     grpc::{
@@ -89,7 +89,7 @@ impl From<&Config> for Settings {
             wal_limit: store.wal_limit.as_u64(),
             memory_limit: store.memory_limit.as_u64(),
             snapshot_url: store.snapshot_url.clone(),
-            object_options: object_options(std::env::vars_os()),
+            object_options: object_options(config::environment()),
             max_dimensions: limits.max_dimensions,
             max_payload_bytes: crate::config::to_usize(limits.max_payload_bytes),
             max_collections: limits.max_collections,
@@ -99,10 +99,9 @@ impl From<&Config> for Settings {
 }
 
 /// The object stores' usual variables: credentials, regions, endpoints.
-fn object_options(vars: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>) -> Vec<(String, String)> {
+fn object_options(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
-    let vars = vars.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    vars.filter(|(name, _)| known(name)).map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+    environment.filter(|(name, _)| known(name)).map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }
 
 #[tonic::async_trait]
