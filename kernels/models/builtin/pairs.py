@@ -19,7 +19,7 @@ import numpy as np
 HERE = Path(__file__).parent
 WORK = Path(os.environ.get("ACCELERD_TRAIN_DIR", Path.home() / ".cache" / "accelerd-train"))
 SKIPPED = re.compile(r"(^|/)(tests?|testing|_?vendor|_?vendored|third_party|externals?|extern|locale|examples?)(/|$)|/test_")
-PER_PACKAGE = 900
+PER_PACKAGE = 2500
 LICENCES = ("MIT", "BSD", "Apache", "Python Software Foundation", "Enthought")
 
 

@@ -2,7 +2,7 @@
 
 Word embeddings of all-MiniLM-L6-v2, projected to 256 dimensions and weighed by rarity, then trained so that the mean of
 a docstring's tokens is near the mean of its function's: InfoNCE within batches, both ways, at 256, 128 and 64
-dimensions at once (matryoshka). Seeds are fixed; `--untrained` stops before the training.
+dimensions at once (matryoshka). A share of the tokens is left out at random. Seeds are fixed; `--untrained` stops before the training.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from scipy import sparse
 
 import pairs
 import table
@@ -23,10 +24,11 @@ from tokenizer import Tokenizer, character_map
 ROWS = 8192
 NEW_WORDS = 1200
 HEADS = (256, 128, 64)
-EPOCHS = 8
+EPOCHS = 12
 BATCH = 512
 TEMPERATURE = 0.05
 RATE = 3e-3
+QUERY_DROPOUT, CODE_DROPOUT = 0.2, 0.3
 
 
 def vocabulary(texts, source):
@@ -76,6 +78,13 @@ def contrast(queries, codes):
     return loss, dq, dc
 
 
+def thinned(bags_of_batch, dropout, random):
+    """Bags without some of their tokens, so that no single word decides."""
+    kept = random.random(bags_of_batch.nnz) >= dropout
+    shape, indices, starts = bags_of_batch.shape, bags_of_batch.indices, bags_of_batch.indptr
+    return sparse.csr_matrix((bags_of_batch.data * kept, indices, starts), shape=shape)
+
+
 def train(rows, queries, codes, epochs=EPOCHS, report=print):
     """Adam over shuffled batches, with a linear warm-up and a cosine decay of the rate."""
     random = np.random.default_rng(7)
@@ -87,7 +96,7 @@ def train(rows, queries, codes, epochs=EPOCHS, report=print):
         losses = []
         for at in range(0, len(order) - BATCH + 1, BATCH):
             batch = order[at:at + BATCH]
-            q_bag, c_bag = queries[batch], codes[batch]
+            q_bag, c_bag = thinned(queries[batch], QUERY_DROPOUT, random), thinned(codes[batch], CODE_DROPOUT, random)
             q, c = q_bag @ rows, c_bag @ rows
             dq, dc = np.zeros_like(q), np.zeros_like(c)
             for head in HEADS:
@@ -111,7 +120,7 @@ def main():
     arguments.add_argument("--untrained", action="store_true", help="write the table that training starts from")
     arguments.add_argument("--out", type=Path, default=pairs.HERE / "table.bin")
     arguments = arguments.parse_args()
-    found = pairs.load("train")
+    found = pairs.load("train") + pairs.load("tune")
     queries, codes = [pair[2] for pair in found], [pair[3] for pair in found]
     source_rows, source = pairs.minilm()
     pieces, made_of = vocabulary([*queries, *codes], source)
