@@ -1,7 +1,7 @@
 # The project's habits. `bash tests/run RECIPE` runs one with every tool in place.
 
 # Everything that continuous integration checks.
-ci: check kernels test loom deploy
+ci: check test loom python deploy
 
 # Form: formatting, lints, spelling, documentation.
 check:
@@ -11,7 +11,7 @@ check:
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
-# All Rust tests: units, properties, parity, services over sockets, durability, the import arrows.
+# All Rust tests: units, properties, kernels for every architecture, parity, services over sockets, kill -9, import arrows.
 test:
     cargo test --workspace --locked
 
@@ -29,7 +29,12 @@ loom:
 
 # Protocol, chart, images and scripts.
 deploy:
-    python3 -m pytest --quiet tests/deploy
+    PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/deploy
+
+# The Python client: its generated code is fresh, and it talks to a daemon.
+python:
+    cargo build --package accelerd --locked
+    ACCELERD_BIN=$PWD/target/debug/accelerd PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
 
 # Starts the daemon, indexes Python's standard library and searches it.
 quickstart:

@@ -1,4 +1,4 @@
-"""Says the outcome in one line of the form `N passed, N failed, N skipped`."""
+"""A pytest plugin that says the outcome in one line of the form `N passed, N failed, N skipped`."""
 
 
 def pytest_terminal_summary(terminalreporter):
