@@ -106,6 +106,7 @@ pub enum Device {
 }
 
 /// What one worker thread computes with. Not shared, and never leaves its thread.
+#[expect(clippy::large_enum_variant, reason = "a few live as long as the process, and none is moved")]
 #[derive(Debug)]
 pub enum Backend {
     /// Runs on the CPU pool.

@@ -1,6 +1,8 @@
 //! Every operation on every backend against its f64 oracle. Lists `op::case::backend`; without a GPU the CUDA cases
 //! show as ignored, and with `ACCELERD_REQUIRE_CUDA=1` a missing GPU fails.
 
+use std::sync::Arc;
+
 use accelerd_kernels::Backend;
 use accelerd_tests::{device, open};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -12,22 +14,23 @@ mod similarity;
 /// One input with its oracle and tolerance, to be run on any backend.
 struct Case {
     name: String,
-    check: Box<dyn Fn(&mut Backend) -> Result<(), String> + Send + Sync>,
+    check: Arc<Check>,
 }
+
+type Check = dyn Fn(&mut Backend) -> Result<(), String> + Send + Sync;
 
 impl Case {
     fn new(
         name: impl Into<String>,
         check: impl Fn(&mut Backend) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        Self { name: name.into(), check: Box::new(check) }
+        Self { name: name.into(), check: Arc::new(check) }
     }
 }
 
-fn trials(case: Case) -> [Trial; 2] {
-    let check = std::sync::Arc::new(case.check);
+fn trials(case: &Case) -> [Trial; 2] {
     [("cpu", false), ("cuda", true)].map(|(backend, cuda)| {
-        let check = std::sync::Arc::clone(&check);
+        let check = Arc::clone(&case.check);
         let run = move || -> Result<(), Failed> {
             let device = device(cuda).ok_or("there is no such device")?;
             let mut backend = open(device)?;
@@ -39,5 +42,5 @@ fn trials(case: Case) -> [Trial; 2] {
 
 fn main() {
     let cases = embed::cases().into_iter().chain(similarity::cases()).chain(cluster::cases());
-    libtest_mimic::run(&Arguments::from_args(), cases.flat_map(trials).collect()).exit();
+    libtest_mimic::run(&Arguments::from_args(), cases.flat_map(|case| trials(&case)).collect()).exit();
 }

@@ -54,7 +54,7 @@ pub(crate) fn cases() -> Vec<Case> {
             for (storage, storage_name) in STORAGES {
                 cases.push(Case::new(format!("search::{shape}_{metric_name}_{storage_name}"), move |backend| {
                     let world = World::new(backend, metric, storage, dim, numbers(rows, dim, 1));
-                    world.check(backend, vec![world.request(numbers(queries, dim, 2), k)])
+                    world.check(backend, &[world.request(numbers(queries, dim, 2), k)])
                 }));
             }
         }
@@ -80,8 +80,8 @@ impl World {
         SearchRequest { corpus: Arc::clone(&self.corpus), queries, k, threshold: None, selection: Selection::All }
     }
 
-    fn check(&self, backend: &mut Backend, requests: Vec<SearchRequest>) -> Result<(), String> {
-        let answers = run_batch::<Search>(&requests, backend).map_err(|e| e.to_string())?;
+    fn check(&self, backend: &mut Backend, requests: &[SearchRequest]) -> Result<(), String> {
+        let answers = run_batch::<Search>(requests, backend).map_err(|e| e.to_string())?;
         for (at, (request, answer)) in requests.iter().zip(&answers).enumerate() {
             let allowed = |row: u32| self.allows(&request.selection, row);
             let expected = oracle::search(
@@ -139,7 +139,7 @@ fn inline(backend: &mut Backend, metric: Metric, [rows, dim, queries, k]: [usize
 
 fn warm(backend: &mut Backend) -> Result<(), String> {
     let world = World::new(backend, Metric::Cosine, Storage::Bf16, 24, numbers(500, 24, 5));
-    world.check(backend, vec![world.request(numbers(0, 24, 5), 3)])
+    world.check(backend, &[world.request(numbers(0, 24, 5), 3)])
 }
 
 fn ties(backend: &mut Backend) -> Result<(), String> {
@@ -147,7 +147,7 @@ fn ties(backend: &mut Backend) -> Result<(), String> {
     let repeated = Matrix::from_vec(3000, 40, one.as_f32().repeat(3000)).expect("3000 copies of a row");
     for (metric, _) in METRICS {
         let world = World::new(backend, metric, Storage::I8, 40, repeated.clone());
-        world.check(backend, vec![world.request(numbers(12, 40, 7), 37)])?;
+        world.check(backend, &[world.request(numbers(12, 40, 7), 37)])?;
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn near_ties(backend: &mut Backend) -> Result<(), String> {
         for (storage, _) in STORAGES {
             let world = World::new(backend, metric, storage, dim, data.clone());
             for queries in [1, 20] {
-                world.check(backend, vec![world.request(numbers(queries, dim, 9), 10)])?;
+                world.check(backend, &[world.request(numbers(queries, dim, 9), 10)])?;
             }
         }
     }
@@ -175,7 +175,7 @@ fn growth(backend: &mut Backend) -> Result<(), String> {
     let dim = 36;
     let mut world = World::new(backend, Metric::SquaredL2, Storage::Bf16, dim, numbers(10, dim, 10));
     for round in 0..6_usize {
-        world.check(backend, vec![world.request(numbers(3, dim, 11), 7), world.request(numbers(20, dim, 12), 9)])?;
+        world.check(backend, &[world.request(numbers(3, dim, 11), 7), world.request(numbers(20, dim, 12), 9)])?;
         let more = numbers(7 << (2 * round), dim, 13 + round as u64);
         let first = world.corpus.append(&more) as usize;
         if first != world.rows.rows() {
@@ -183,11 +183,11 @@ fn growth(backend: &mut Backend) -> Result<(), String> {
         }
         let all = [world.rows.as_f32().as_ref(), more.as_f32().as_ref()].concat();
         world.rows = Matrix::from_vec(first + more.rows(), dim, all).expect("rows follow rows");
-        let killed: Vec<u32> = (0..world.rows.rows()).filter(|r| r % 11 == round).map(|r| r as u32).collect();
+        let killed: Vec<u32> = (0_u32..).take(world.rows.rows()).filter(|row| *row as usize % 11 == round).collect();
         world.corpus.kill(&killed);
         world.dead.extend(killed);
     }
-    world.check(backend, vec![world.request(numbers(40, dim, 14), 16)])
+    world.check(backend, &[world.request(numbers(40, dim, 14), 16)])
 }
 
 fn mask(rows: usize, keep: impl Fn(usize) -> bool) -> Selection {
@@ -212,7 +212,7 @@ fn mixed_batch(backend: &mut Backend) -> Result<(), String> {
         selection,
         ..world.request(numbers(1 + 3 * at, dim, 16 + at as u64), 1)
     });
-    world.check(backend, requests.collect())
+    world.check(backend, &requests.collect::<Vec<_>>())
 }
 
 fn zeros(backend: &mut Backend) -> Result<(), String> {
@@ -225,7 +225,7 @@ fn zeros(backend: &mut Backend) -> Result<(), String> {
             let rows = Matrix::from_vec(300, 20, data.clone()).expect("300 rows");
             let world = World::new(backend, metric, storage, 20, rows);
             let queries = Matrix::from_vec(2, 20, queries.clone()).expect("two queries");
-            world.check(backend, vec![world.request(queries, 300)])?;
+            world.check(backend, &[world.request(queries, 300)])?;
         }
     }
     Ok(())
@@ -236,14 +236,16 @@ fn scales(backend: &mut Backend) -> Result<(), String> {
     let mut data = numbers(rows, dim, 19).as_f32().into_owned();
     for (row, values) in data.chunks_mut(dim).enumerate() {
         let scale = [1.0, 1e-12, 1e12, 1e-30, 3e15][row % 5];
-        values.iter_mut().for_each(|x| *x *= scale);
+        for value in values {
+            *value *= scale;
+        }
     }
     let data = Matrix::from_vec(rows, dim, data).expect("the data was made for this shape");
     for (metric, _) in METRICS {
         for (storage, _) in STORAGES {
             let world = World::new(backend, metric, storage, dim, data.clone());
             for queries in [2, 12] {
-                world.check(backend, vec![world.request(numbers(queries, dim, 20), 10)])?;
+                world.check(backend, &[world.request(numbers(queries, dim, 20), 10)])?;
             }
         }
     }
@@ -259,7 +261,7 @@ fn row_list(backend: &mut Backend) -> Result<(), String> {
         selection: Selection::Rows(Arc::new(rows)),
         ..world.request(numbers(3, 33, 22), 50)
     });
-    world.check(backend, requests.collect())
+    world.check(backend, &requests.collect::<Vec<_>>())
 }
 
 fn threshold(backend: &mut Backend) -> Result<(), String> {
@@ -270,7 +272,7 @@ fn threshold(backend: &mut Backend) -> Result<(), String> {
         for rank in [0, 17, 899] {
             let request =
                 SearchRequest { threshold: Some(exact[1][rank].score), ..world.request(queries.clone(), 900) };
-            world.check(backend, vec![request])?;
+            world.check(backend, &[request])?;
         }
     }
     Ok(())

@@ -16,6 +16,8 @@ const LANDING_CHUNKS: usize = 2;
 const ALIGN: usize = 256;
 /// Room below which an upload starts a fresh piece.
 const SCANT: usize = 64 << 10;
+/// So much is packed before its copy starts, which then runs beside the packing of what follows.
+const MOST_SPAN: usize = 512 << 10;
 /// What a worker gets whose settings name no size.
 const DEFAULT_BYTES: usize = 32 << 20;
 /// The least a worker gets.
@@ -111,7 +113,8 @@ impl Staging {
             ring.at = 0;
             ring.pieces[ring.current].wait(device)?;
         }
-        Ok(Span { start: ring.pieces[ring.current].start + ring.at, room: ring.bytes - ring.at, filled: 0 })
+        let room = (ring.bytes - ring.at).min(MOST_SPAN);
+        Ok(Span { start: ring.pieces[ring.current].start + ring.at, room, filled: 0 })
     }
 
     /// Starts the copy of a filled span.
