@@ -28,7 +28,7 @@ pub struct Table {
     pub dim: usize,
     /// i8 [vocabulary, dim], row-major.
     pub values: Vec<i8>,
-    /// f32 [vocabulary]; a row is `scale * values`.
+    /// f32 `[vocabulary]`; a row is `scale * values`.
     pub scales: Vec<f32>,
 }
 
