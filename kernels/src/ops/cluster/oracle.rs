@@ -5,7 +5,7 @@ use crate::Matrix;
 /// What Lloyd's iteration arrived at.
 #[derive(Clone, Debug)]
 pub struct Polished {
-    /// `[clusters]`[D].
+    /// One row of D numbers a cluster.
     pub centers: Vec<Vec<f64>>,
     /// The nearest of those centres for each row, ties to the lowest.
     pub assignments: Vec<u32>,
