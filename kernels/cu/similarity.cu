@@ -532,12 +532,19 @@ extern "C" __global__ void __launch_bounds__(1024) similarity_finish(const float
     }
 
     // Groups that reach the floor, then their rows that do.
-    for (u32 first = 0; first < groups; first += blockDim.x) {
-        const u32 group = first + threadIdx.x;
-        const float bound = group < groups ? high[group] : -INFINITE;
-        const bool reaches = bound > -INFINITE && bound >= floor;
-        const u32 at = next_place(reaches, &counts[0]);
-        if (reaches && at < FINISHED_GROUPS) reached[at] = group;
+    for (u32 first = threadIdx.x; first - threadIdx.x < groups; first += 8 * blockDim.x) {
+        float bounds[8];
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            const u32 group = first + i * blockDim.x;
+            bounds[i] = group < groups ? high[group] : -INFINITE;
+        }
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            const bool reaches = bounds[i] > -INFINITE && bounds[i] >= floor;
+            const u32 at = next_place(reaches, &counts[0]);
+            if (reaches && at < FINISHED_GROUPS) reached[at] = first + i * blockDim.x;
+        }
     }
     __syncthreads();
     for (u32 i = warp; i < min(counts[0], FINISHED_GROUPS); i += 32) {

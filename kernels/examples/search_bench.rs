@@ -1,8 +1,10 @@
 //! Measures search on a GPU: wall time of whole requests, time of each stage, and answers compared with f64 on the CPU.
 //!
 //! `search_bench [--quick] [--check] [--storage bf16,f32,i8,f16] [--n 1000000] [--dim 768] [--queries 1,16,100,1024]
-//! [--k 10] [--metric cosine] [--no-warpgroups] [--runs 50] [--libraries FOLDER] [--cache FOLDER]`. `--check` compares
-//! small searches of many shapes only. Prints a table, and a line of JSON for each shape.
+//! [--k 10] [--metric cosine] [--no-warpgroups] [--runs 50] [--libraries FOLDER] [--cache FOLDER] [--build sm_90]`
+//!
+//! `--build` only fills the cache of compiled kernels. `--check` only compares searches of many kinds, in small shapes, or in
+//! the shape that `--n` and `--dim` give. Otherwise it prints a table, and a line of JSON for each shape.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::{
@@ -14,7 +16,7 @@ use std::{
 };
 
 use accelerd_kernels::{
-    Backend, Choice, Device, DeviceId, Matrix, Op, Settings, backend,
+    Backend, Choice, Device, DeviceId, Matrix, Op, Settings, backend, cuda,
     ops::similarity::{
         Corpus, FindSimilar, FindSimilarRequest, Hit, Metric, Search, SearchRequest, Selection, Storage,
         allow_warpgroups, oracle, trace_stages,
@@ -30,12 +32,15 @@ fn main() {
         kernel_cache: options.value("cache").map(PathBuf::from),
         ..Settings::default()
     };
+    if let Some(arch) = options.value("build") {
+        return build(arch, &settings);
+    }
     let start = Instant::now();
     let found = backend::discover(&settings).unwrap_or_else(|reason| panic!("no GPU to measure: {reason}"));
     let device = found.devices.first().expect("CUDA was asked for");
     println!("{} {:?}, opened in {:.1?}", device.info().product, device.info().compute_capability, start.elapsed());
     let mut bench = Bench { backend: device.open().expect("a worker"), home: device.id(), wrong: 0 };
-    bench.check(options.flag("quick"));
+    bench.check(&options);
     if !options.flag("check") {
         bench.measure(&options);
         bench.inline();
@@ -43,6 +48,16 @@ fn main() {
     }
     println!("{}", if bench.wrong == 0 { "every answer checked is exact" } else { "SOME ANSWERS ARE WRONG" });
     std::process::exit(i32::from(bench.wrong != 0));
+}
+
+/// Fills the folder of compiled kernels, which needs no GPU.
+fn build(arch: &str, settings: &Settings) {
+    let arch = arch.parse().unwrap_or_else(|reason| panic!("{reason}"));
+    let cache = settings.kernel_cache.as_deref().expect("--build needs --cache");
+    let built = cuda::build_kernels(&[arch], cache, &settings.cuda_library_paths);
+    for one in built.unwrap_or_else(|reason| panic!("{reason}")) {
+        println!("{:24} {:8} bytes{}", one.module, one.bytes, if one.cached { ", there already" } else { "" });
+    }
 }
 
 /// `--name value` and `--name`.
@@ -130,16 +145,17 @@ impl Bench {
     }
 
     /// Small searches of many shapes, with equal rows, zero rows, dead rows, masks, lists and thresholds.
-    fn check(&mut self, quick: bool) {
+    fn check(&mut self, options: &Options) {
         let start = Instant::now();
-        let before = self.wrong;
+        let (before, quick) = (self.wrong, options.flag("quick"));
         let mut cases = 0;
-        let shapes: &[(usize, usize)] = if quick {
-            &[(1000, 70), (70_001, 100)]
-        } else {
-            &[(1, 1), (33, 3), (1000, 70), (5000, 1), (70_001, 100), (90_000, 257)]
+        let one = |name, default| options.numbers(name, default)[0];
+        let shapes = match (options.flag("check") && options.flag("n"), quick) {
+            (true, _) => vec![(one("n", ""), one("dim", "8"))],
+            (false, true) => vec![(1000, 70), (70_001, 100)],
+            (false, false) => vec![(1, 1), (33, 3), (1000, 70), (5000, 1), (70_001, 100), (90_000, 257)],
         };
-        for &(n, dim) in shapes {
+        for (n, dim) in shapes {
             let mut data = normal(n, dim, 1).as_f32().to_vec();
             for row in (0..n).step_by(97) {
                 data.copy_within(0..dim, row * dim);
@@ -170,11 +186,11 @@ impl Bench {
         let asked = Matrix::from_vec(queries, dim, asked).expect("the shape");
         let half = Arc::new((0..small(n.div_ceil(32))).map(|word| word.wrapping_mul(0x9e37_79b9)).collect::<Vec<_>>());
         let list = Arc::new((0..small(n)).step_by(7).collect::<Vec<_>>());
-        let dead = |row: u32| row % 11 == 0 && row >= 11;
+        let dead = |row: u32| row.is_multiple_of(11) && row >= 11;
         let selections: [(Selection, &dyn Fn(u32) -> bool); 3] = [
             (Selection::All, &|_| true),
             (Selection::Mask(Arc::clone(&half)), &|row| half[row as usize / 32] >> (row % 32) & 1 == 1),
-            (Selection::Rows(Arc::clone(&list)), &|row| row % 7 == 0),
+            (Selection::Rows(Arc::clone(&list)), &|row| row.is_multiple_of(7)),
         ];
         let mut cases = 0;
         for (selection, selected) in selections {
@@ -269,8 +285,8 @@ impl Bench {
             })
             .collect();
         times.sort_unstable();
-        let at = |share: f64| milliseconds(times[((times.len() - 1) as f64 * share).round() as usize]);
-        let (median, low, high) = (at(0.5), at(0.1), at(0.9));
+        let at = |percent: usize| milliseconds(times[(times.len() - 1) * percent / 100]);
+        let (median, low, high) = (at(50), at(10), at(90));
         let stages = self.stages(&request);
         let goal = goal(name, n, dim, count, k);
         let verdict =
@@ -428,7 +444,7 @@ fn normal(rows: usize, cols: usize, seed: u64) -> Matrix {
     std::thread::scope(|scope| {
         for (part, data) in data.chunks_mut(each).enumerate() {
             scope.spawn(move || {
-                let mut state = (seed << 32 | part as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let mut state = ((seed << 32) | (part as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 for number in data {
                     state ^= state << 13;
                     state ^= state >> 7;

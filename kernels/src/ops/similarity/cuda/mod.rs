@@ -69,8 +69,8 @@ fn find_one(request: &FindSimilarRequest, worker: &Worker) -> Result<Hits, OpErr
     let rows = Rows::inline(&corpus.as_f32(), dim, *metric, format, scanned, worker)?;
     let place = Place { worker, machine, rows: &rows, len: corpus.rows(), dead: None };
     let data = queries.as_f32();
-    let asks: Vec<_> =
-        each_row(&data, dim).map(|query| Ask { query, k: *k, threshold: *threshold, mask: None }).collect();
+    let ask = |at| Ask { queries: &data, at, k: *k, threshold: *threshold, mask: None };
+    let asks: Vec<_> = (0..queries.rows()).map(ask).collect();
     scan(place, &asks).map(|lists| Hits { lists })
 }
 
@@ -82,10 +82,6 @@ fn machine(worker: &Worker) -> Machine {
         tensor: capability >= (8, 0),
         groups: capability == (9, 0) && WARPGROUPS.load(Relaxed),
     }
-}
-
-fn each_row(data: &[f32], dim: usize) -> impl Iterator<Item = &[f32]> {
-    data.chunks_exact(dim.max(1))
 }
 
 /// Queries of a batch that are searched together.
@@ -104,8 +100,9 @@ fn search_resident(batch: &[&SearchRequest], place: Place<'_>) -> Result<Vec<Hit
     }
     let queries: Vec<_> = batch.iter().map(|request| request.queries.as_f32()).collect();
     let asks_of = |at: usize, mask| {
-        let SearchRequest { k, threshold, .. } = batch[at];
-        each_row(&queries[at], place.rows.dim).map(move |query| Ask { query, k: *k, threshold: *threshold, mask })
+        let SearchRequest { k, threshold, .. } = *batch[at];
+        let queries = &queries[at][..];
+        (0..batch[at].queries.rows()).map(move |at| Ask { queries, at, k, threshold, mask })
     };
     let sparse: Vec<_> = batch.iter().map(|request| sparse_rows(request, place.len)).collect();
     let (mut scanned, mut asks) = (vec![], vec![]);

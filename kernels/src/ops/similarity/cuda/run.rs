@@ -27,7 +27,9 @@ const HELD: usize = 32;
 /// What one query asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask<'a> {
-    pub(super) query: &'a [f32],
+    /// Rows of queries, and which of them this is.
+    pub(super) queries: &'a [f32],
+    pub(super) at: usize,
     pub(super) k: usize,
     pub(super) threshold: Option<f32>,
     /// Rows that count, a bit each; all where there is none.
@@ -157,9 +159,16 @@ impl Run<'_> {
         let sizes = &self.layout.sizes;
         let zeros = vec![0_u32; sizes.mask_words.max(4)];
         let mut parts: Vec<&[u32]> = vec![bytemuck::cast_slice(&wishes)];
-        for ask in asks {
-            let query: &[u32] = bytemuck::cast_slice(ask.query);
-            parts.extend([query, &zeros[..sizes.pitch - query.len()]]);
+        for together in asks.chunk_by(|one, next| std::ptr::eq(one.queries, next.queries) && one.at + 1 == next.at) {
+            let dim = self.problem.dim;
+            let rows = &together[0].queries[together[0].at * dim..][..together.len() * dim];
+            if dim == sizes.pitch {
+                parts.push(bytemuck::cast_slice(rows));
+            } else {
+                let padded =
+                    rows.chunks_exact(dim).flat_map(|row| [bytemuck::cast_slice(row), &zeros[..sizes.pitch - dim]]);
+                parts.extend(padded);
+            }
         }
         for mask in masks {
             let some = mask.len().min(sizes.mask_words);
@@ -490,7 +499,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_certain_only_where_the_floor_does_not_hide_rows() {
-        let ask = |k, threshold| Ask { query: &[], k, threshold, mask: None };
+        let ask = |k, threshold| Ask { queries: &[], at: 0, k, threshold, mask: None };
         let status = |floor| Status { kept: 2, floor, norm2: 4.0 };
         let hits = [Hit { row: 1, score: 0.9 }, Hit { row: 2, score: 0.5 }];
         assert!(is_certain(&hits, &ask(2, None), &status(0.5), Metric::Dot));
@@ -507,7 +516,7 @@ mod tests {
     #[test]
     fn masks_are_uploaded_once() {
         let (one, other) = (vec![1_u32], vec![1_u32]);
-        let ask = |mask| Ask { query: &[], k: 1, threshold: None, mask };
+        let ask = |mask| Ask { queries: &[], at: 0, k: 1, threshold: None, mask };
         let asks = [ask(Some(&one[..])), ask(None), ask(Some(&other[..])), ask(Some(&one[..]))];
         assert_eq!(distinct_masks(&asks).len(), 2);
     }
