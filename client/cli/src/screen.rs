@@ -141,10 +141,14 @@ impl Screen {
     }
 }
 
-/// Writes one JSON document on a line of its own to standard output.
-pub fn write_json(document: &impl Serialize) -> Result {
-    let line = serde_json::to_string(document).map_err(|error| CliError::Output(error.into()))?;
-    write(format!("{line}\n").as_bytes())
+/// Writes JSON documents to standard output, each on a line of its own.
+pub fn write_json_lines(documents: impl IntoIterator<Item = impl Serialize>) -> Result {
+    let mut lines = vec![];
+    for document in documents {
+        serde_json::to_writer(&mut lines, &document).map_err(|error| CliError::Output(error.into()))?;
+        lines.push(b'\n');
+    }
+    write(&lines)
 }
 
 /// Writes to standard output.

@@ -1,11 +1,16 @@
 //! k-means over a .npy file or a collection: how large the clusters are, and which members are nearest to their centre.
 
-use std::{collections::HashMap, path::PathBuf, time::Instant};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use accelerd_client::{Client, ClusterOptions, Clusters, Id, Ids, Matrix, Payload, SearchOptions, Value};
 use clap::Args;
 use serde::Serialize;
 
+use super::search::paths::shortest;
 use crate::{
     error::{CliError, Result},
     human, npy,
@@ -70,10 +75,11 @@ struct Cluster {
 
 impl Report for Results {
     fn render(&self, page: &mut Page) {
+        let time = human::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
         let how = if self.converged { "converged" } else { "stopped" };
         let (rows, iterations) =
             (human::plural(self.rows as u64, "row"), human::plural(self.iterations.into(), "iteration"));
-        page.line(format!("{rows}, {how} after {iterations} in {:.2} s, inertia {:.6}", self.seconds, self.inertia));
+        page.line(format!("{rows}, {how} after {iterations} in {time}, inertia {:.6}", self.inertia));
         let largest = self.clusters.first().map_or(1, |cluster| cluster.size).max(1);
         for cluster in &self.clusters {
             let share = cluster.size as f64 / self.rows.max(1) as f64;
@@ -81,7 +87,7 @@ impl Report for Results {
             let name = page.paint(Paint::Title, format!("cluster {}", cluster.number));
             page.line(format!("{name}  {} ({:.1}%)  {bar}", human::count(cluster.size as u64), share * 100.0));
             for member in &cluster.members {
-                page.line(format!("    {member}"));
+                page.line(format!("    {}", shortest(member, None, page.width()).1));
             }
         }
     }

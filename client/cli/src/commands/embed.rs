@@ -98,10 +98,10 @@ pub async fn run(args: EmbedArgs, client: &Client, screen: &Screen) -> Result {
             numbers.extend_from_slice(embeddings.vectors.as_slice());
             continue;
         }
-        for ((text, embedding), tokens) in batch.iter().zip(embeddings.vectors.iter()).zip(embeddings.token_counts) {
-            let line = Line { text, token_count: tokens, embedding };
-            bar.suspend(|| screen::write_json(&line))?;
-        }
+        let vectors = embeddings.vectors.iter().zip(embeddings.token_counts);
+        let lines = batch.iter().zip(vectors);
+        let lines = lines.map(|(text, (embedding, token_count))| Line { text, token_count, embedding });
+        bar.suspend(|| screen::write_json_lines(lines))?;
     }
     bar.finish_and_clear();
     let Some(output) = args.output else { return Ok(()) };

@@ -321,7 +321,7 @@ pub async fn run(args: &StatsArgs, client: &Client, screen: &Screen) -> Result {
         }
         before = Some((stats.counts(), stats.uptime_seconds));
         if screen.json() {
-            screen::write_json(&stats)?;
+            screen::write_json_lines([&stats])?;
             continue;
         }
         if screen.terminal() {

@@ -1,6 +1,6 @@
 //! Finds indexed chunks by meaning and shows them where they stand on disk.
 
-mod paths;
+pub mod paths;
 mod snippet;
 
 use std::{

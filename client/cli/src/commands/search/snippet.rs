@@ -51,10 +51,11 @@ impl Words {
         marked
     }
 
-    /// How many different words of the query a line has.
-    fn count_in(&self, line: &str) -> usize {
-        let found: Vec<_> = pieces(line).filter(|piece| self.relates(piece)).map(str::to_lowercase).collect();
-        self.0.iter().filter(|own| found.iter().any(|piece| Self(vec![(*own).clone()]).relates(piece))).count()
+    /// Which words of the query a line has, a bit for each of the first 64.
+    fn found_in(&self, line: &str) -> u64 {
+        let line: Vec<_> = pieces(line).map(str::to_lowercase).collect();
+        let has = |own: &String| line.iter().any(|word| word == own || related(own, word));
+        (0..64).zip(&self.0).filter(|(_, own)| has(own)).fold(0, |found, (bit, _)| found | 1 << bit)
     }
 }
 
@@ -92,10 +93,15 @@ pub fn read(path: &Path, start: i64, end: i64, most: usize, words: &Words) -> Op
     best(&lines, first + 1, most, words)
 }
 
-/// The window with the most related words, from its first line that says something; the earliest among equals.
+/// The window with the most different words of the query, then with the most of them, that starts with one; the earliest
+/// among equals.
 fn best(lines: &[&str], first: usize, most: usize, words: &Words) -> Option<Snippet> {
-    let counts: Vec<_> = lines.iter().map(|line| words.count_in(line)).collect();
-    let score = |at: usize| counts[at..].iter().take(most).sum::<usize>() + counts[at];
+    let found: Vec<_> = lines.iter().map(|line| words.found_in(line)).collect();
+    let score = |at: usize| {
+        let window = found[at..].iter().take(most);
+        let (all, sum) = window.fold((0_u64, 0), |(all, sum), line| (all | line, sum + line.count_ones()));
+        (found[at] != 0, all.count_ones(), sum)
+    };
     let starts = (0..lines.len()).filter(|at| !lines[*at].trim().is_empty());
     let at = starts.max_by_key(|at| (score(*at), std::cmp::Reverse(*at)))?;
     let mut window: Vec<_> = lines[at..].iter().take(most).map(|line| line.replace('\t', "    ")).collect();
