@@ -4,11 +4,16 @@
 
 use std::{
     fs,
+    sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
 use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig};
 use accelerd_kernels::{Backend, Choice, Op, OpError, Settings, Size, backend::discover};
+use opentelemetry::global;
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+use tokio::sync::oneshot;
 
 /// Answers at once.
 struct Nothing;
@@ -35,6 +40,17 @@ impl Op for Nothing {
 #[tokio::main]
 #[allow(clippy::print_stdout)] // The table is the program's output.
 async fn main() {
+    println!("{:>26}  submitters  requests/s  CPU us/request  p50 us  p99 us  requests/batch", "");
+    report("two channels, no engine", 1, None, two_channels(20_000)).await;
+    report_engine("engine", None).await;
+    report_engine("with deadlines", Some(Duration::from_secs(10))).await;
+    let reader = PeriodicReader::builder(InMemoryMetricExporter::default()).build();
+    global::set_meter_provider(SdkMeterProvider::builder().with_reader(reader).build());
+    report_engine("with deadlines, metered", Some(Duration::from_secs(10))).await;
+}
+
+/// Measures a new engine with few and many submitters.
+async fn report_engine(name: &str, deadline: Option<Duration>) {
     let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
     let devices = discover(&settings).expect("a CPU is always there").devices;
     let config = EngineConfig { cuda_workers: 2, cpu_workers: 1, max_items: 1 << 20, max_bytes: 1 << 30 };
@@ -48,29 +64,55 @@ async fn main() {
         cpu_below_bytes: 0,
     });
     measure(&lane, 1, 20_000, None).await;
-    println!("submitters  deadline  requests/s  CPU us/request  p50 us  p99 us  requests/batch");
-    for deadline in [None, Some(Duration::from_secs(10))] {
-        for submitters in [1, 32, 256] {
-            let before = engine.stats().lanes[0].counts;
-            let cpu = cpu_time();
-            let start = Instant::now();
-            let mut latencies = measure(&lane, submitters, 400_000 / (submitters + 9), deadline).await;
-            let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
-            let after = engine.stats().lanes[0].counts;
-            latencies.sort_unstable();
-            let requests = latencies.len() as f64;
-            let batch = (after.requests - before.requests) as f64 / (after.batches - before.batches) as f64;
-            let micros = |latency: Duration| latency.as_secs_f64() * 1e6;
-            println!(
-                "{submitters:>10}  {:>8}  {:>10.0}  {:>14.2}  {:>6.1}  {:>6.1}  {batch:>14.1}",
-                if deadline.is_some() { "yes" } else { "no" },
-                requests / wall.as_secs_f64(),
-                micros(cpu) / requests,
-                micros(latencies[latencies.len() / 2]),
-                micros(latencies[latencies.len() * 99 / 100]),
-            );
-        }
+    for submitters in [1, 32, 256] {
+        let requests = 400_000 / (submitters + 9);
+        report(name, submitters, Some(&engine), measure(&lane, submitters, requests, deadline)).await;
     }
+}
+
+/// Runs a measurement and prints its line.
+#[allow(clippy::print_stdout)] // The table is the program's output.
+async fn report(
+    name: &str,
+    submitters: usize,
+    engine: Option<&Engine>,
+    measurement: impl Future<Output = Vec<Duration>>,
+) {
+    let counts = || engine.map(|engine| engine.stats().lanes[0].counts).unwrap_or_default();
+    let (before, cpu, start) = (counts(), cpu_time(), Instant::now());
+    let mut latencies = measurement.await;
+    let (wall, cpu, after) = (start.elapsed(), cpu_time().saturating_sub(cpu), counts());
+    latencies.sort_unstable();
+    let requests = latencies.len() as f64;
+    let batch = (after.requests - before.requests) as f64 / (after.batches - before.batches).max(1) as f64;
+    let micros = |latency: Duration| latency.as_secs_f64() * 1e6;
+    println!(
+        "{name:>26}  {submitters:>10}  {:>10.0}  {:>14.2}  {:>6.1}  {:>6.1}  {batch:>14.1}",
+        requests / wall.as_secs_f64(),
+        micros(cpu) / requests,
+        micros(latencies[latencies.len() / 2]),
+        micros(latencies[latencies.len() * 99 / 100]),
+    );
+}
+
+/// What it costs to wake a thread and to be woken by it, without any engine: the floor of a lone request.
+async fn two_channels(requests: usize) -> Vec<Duration> {
+    let (send, receive) = mpsc::channel::<oneshot::Sender<()>>();
+    let echo = thread::spawn(move || receive.into_iter().for_each(|reply| reply.send(()).expect("it waits")));
+    let measured = tokio::spawn(async move {
+        let mut latencies = Vec::with_capacity(requests);
+        for _ in 0..requests {
+            let start = Instant::now();
+            let (reply, answer) = oneshot::channel();
+            send.send(reply).expect("the thread lives");
+            answer.await.expect("the thread answers");
+            latencies.push(start.elapsed());
+        }
+        latencies
+    });
+    let latencies = measured.await.expect("no panic");
+    echo.join().expect("no panic");
+    latencies
 }
 
 /// Lets each submitter send so many requests, one after the other; the latency of each request.

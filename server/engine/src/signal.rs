@@ -56,6 +56,8 @@ impl Signal {
         if sleep.asleep > 0 {
             self.set_asleep(&mut sleep, |asleep| asleep - 1);
             sleep.calls += 1;
+            // Let go first: the sleeper would wake only to wait for the lock. Whoever answers the call looks at every queue.
+            drop(sleep);
             self.wake.notify_one();
         }
     }

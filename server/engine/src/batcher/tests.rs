@@ -47,7 +47,8 @@ impl Modelled {
     }
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+/// Histories in which time goes on by less than `most` microseconds at once.
+fn steps(most: u64) -> impl Strategy<Value = Vec<Step>> {
     let priority = prop::sample::select(vec![Priority::Low, Priority::Normal, Priority::High]);
     let micros = |most: u64| (0..most).prop_map(Duration::from_micros);
     let pushed = (0..3_u8, priority, 0..3_u64, 1..6_u64, 1..40_u64, prop::option::weighted(0.3, micros(20_000)))
@@ -62,7 +63,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => pushed.prop_map(Step::Push),
         1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
-        2 => micros(3000).prop_map(Step::Advance),
+        2 => micros(most).prop_map(Step::Advance),
         3 => Just(Step::Close),
         1 => Just(Step::Expire),
         2 => (0..3_u8, 1..8_u64, micros(2000)).prop_map(|(key, items, took)| Step::Ran(key, items, took)),
@@ -104,6 +105,21 @@ struct Checked {
 impl Checked {
     fn new(bounds: Bounds) -> Self {
         Self { bounds, batcher: Batcher::new(bounds), queued: vec![], ids: vec![], now: Instant::now() }
+    }
+
+    /// Shows it an entry of each key every 50 us, and launches of 2 ms whatever their size.
+    fn learn(&mut self) {
+        for round in 0..40 {
+            self.now += Duration::from_micros(50);
+            for key in 0..3 {
+                self.push(&plain(key, 1));
+                self.batcher.ran(&key, 1 + round % 8, Duration::from_millis(2));
+            }
+        }
+        while !self.queued.is_empty() {
+            self.now += Duration::from_micros(50);
+            self.close();
+        }
     }
 
     fn apply_all(&mut self, steps: &[Step]) {
@@ -230,7 +246,7 @@ fn never_waiting(items: u64, bytes: u64) -> Bounds {
 proptest! {
     /// Nothing is lost or answered twice, order is kept in a flow, bounds are held, nobody who is due is left waiting.
     #[test]
-    fn every_history_keeps_the_rules(bounds in bounds(), steps in steps()) {
+    fn every_history_keeps_the_rules(bounds in bounds(), steps in steps(3000)) {
         let mut checked = Checked::new(bounds);
         checked.apply_all(&steps);
         let left: Vec<_> = checked.queued.iter().map(|entry| entry.number).collect();
@@ -238,9 +254,17 @@ proptest! {
         prop_assert_eq!((checked.batcher.items(), checked.batcher.bytes(), checked.batcher.len()), (0, 0, 0));
     }
 
+    /// The same where entries come so densely that batches are held open for them.
+    #[test]
+    fn every_dense_history_keeps_the_rules(bounds in bounds(), steps in steps(60)) {
+        let mut checked = Checked::new(bounds);
+        checked.learn();
+        checked.apply_all(&steps);
+    }
+
     /// Once an entry is overdue, each batch has the oldest entry in it: so many batches later it was served.
     #[test]
-    fn an_overdue_entry_is_served_after_those_that_are_older(bounds in bounds(), steps in steps(), target in plain_entry()) {
+    fn an_overdue_entry_is_served_after_those_that_are_older(bounds in bounds(), steps in steps(3000), target in plain_entry()) {
         let mut checked = Checked::new(bounds);
         checked.apply_all(&steps);
         checked.expire();
@@ -334,21 +358,41 @@ fn an_idle_worker_never_waits_for_a_lone_entry() {
 #[test]
 fn a_batch_is_held_open_where_its_traffic_pays_for_the_wait() {
     let mut checked = Checked::new(Bounds { wait: Duration::from_millis(5), ..never_waiting(64, 1000) });
-    // An entry every 50 us, and launches of 2 ms whatever their size.
-    for round in 0..40 {
-        checked.now += Duration::from_micros(50);
-        checked.push(&plain(0, 1));
-        checked.batcher.ran(&0, 1 + round % 8, Duration::from_millis(2));
-    }
-    while !checked.queued.is_empty() {
-        checked.close();
-    }
+    checked.learn();
     checked.now += Duration::from_micros(50);
     checked.push(&plain(0, 1));
     let Close::WaitUntil(until) = checked.batcher.close(checked.now) else { panic!("filling pays here") };
     checked.check_wait(until);
     checked.now = until + Duration::from_millis(5);
     assert_eq!(checked.close().len(), 1, "nobody came: it is not held any longer");
+}
+
+#[test]
+fn no_batch_is_held_open_longer_than_allowed() {
+    let most = Duration::from_micros(200);
+    let mut checked = Checked::new(Bounds { wait: most, ..never_waiting(64, 1000) });
+    checked.learn();
+    checked.now += Duration::from_micros(50);
+    checked.push(&plain(0, 1));
+    let Close::WaitUntil(until) = checked.batcher.close(checked.now) else { panic!("filling pays here") };
+    assert_eq!(until, checked.now + most);
+    checked.now = until;
+    checked.push(&plain(0, 1));
+    assert_eq!(checked.close().len(), 2, "it is the first one's wait that counts");
+}
+
+#[test]
+fn no_deadline_is_waited_away() {
+    let mut checked = Checked::new(Bounds { wait: Duration::from_millis(5), ..never_waiting(64, 1000) });
+    checked.learn();
+    checked.now += Duration::from_micros(50);
+    let deadline = |after| Pushed { deadline: Some(after), ..plain(0, 1) };
+    checked.push(&deadline(Duration::from_micros(2300)));
+    // The launch takes 2 ms: it must begin within 300 us.
+    let Close::WaitUntil(until) = checked.batcher.close(checked.now) else { panic!("filling pays here") };
+    assert!(until <= checked.now + Duration::from_micros(300));
+    checked.push(&deadline(Duration::from_micros(1900)));
+    assert_eq!(checked.close().len(), 2, "it is late already");
 }
 
 #[test]
