@@ -10,7 +10,7 @@ use accelerd_client::{Client, ClusterOptions, Clusters, Id, Ids, Matrix, Payload
 use clap::Args;
 use serde::Serialize;
 
-use super::search::paths::shortest;
+use super::{MAX_HITS, search::paths::shortest};
 use crate::{
     error::{CliError, Result},
     human, npy,
@@ -20,8 +20,6 @@ use crate::{
 
 /// Nearest points looked through for members, for each one shown: a few may belong to a neighbouring cluster.
 const CANDIDATES: u32 = 4;
-/// Most hits that one search may return.
-const MAX_HITS: u32 = 16_384;
 
 /// Cluster vectors by k-means and show each cluster's size and most central members.
 #[derive(Debug, Args)]

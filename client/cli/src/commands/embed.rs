@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Texts of one call.
-const BATCH: usize = 512;
+pub const BATCH: usize = 512;
 /// Calls at once.
 const IN_FLIGHT: usize = 4;
 

@@ -21,6 +21,9 @@ use crate::{
     screen::Screen,
 };
 
+/// Most hits that one search may return.
+const MAX_HITS: u32 = 16_384;
+
 /// Runs a command.
 pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
     match command {

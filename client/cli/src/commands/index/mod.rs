@@ -19,6 +19,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::{send::Tally, walk::Walked};
+use super::MAX_HITS;
 use crate::{
     args::size,
     chunk::Windows,
@@ -28,8 +29,6 @@ use crate::{
     screen::{Report, Screen},
 };
 
-/// Most hits that one search may return.
-const MAX_HITS: u32 = 16_384;
 /// Files whose leftovers are deleted by one call.
 const FILES_A_DELETE: usize = 1_000;
 

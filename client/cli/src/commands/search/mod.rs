@@ -16,16 +16,13 @@ use self::{
     paths::{PathFilter, shortest},
     snippet::{Snippet, Words},
 };
-use super::milliseconds;
+use super::{MAX_HITS, milliseconds};
 use crate::{
     error::Result,
     human, language,
     page::{Page, Paint},
     screen::{Report, Screen},
 };
-
-/// Most hits that one search may return.
-const MAX_HITS: u32 = 16_384;
 
 /// Search an indexed collection by meaning.
 #[derive(Debug, Args)]
