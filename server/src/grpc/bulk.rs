@@ -256,13 +256,14 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+    use crate::grpc::convert::tensor_of;
 
     const LIMIT: usize = 1 << 30;
 
     fn request(queries: usize, corpus: usize) -> pb::FindSimilarRequest {
         let tensor = |rows: usize| {
-            let data: Vec<u8> = (0..rows * 16).map(|i| (i % 251) as u8).collect();
-            pb::Tensor { dtype: 3, shape: vec![rows as i64, 4], data: data.into() }
+            let data: Vec<u8> = (0..=250).cycle().take(rows * 16).collect();
+            tensor_of(pb::Dtype::F32, &[rows, 4], data.into())
         };
         pb::FindSimilarRequest {
             queries: Some(tensor(queries)),
