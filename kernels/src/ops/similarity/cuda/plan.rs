@@ -8,8 +8,6 @@ const FEW_PAIRS: usize = 1 << 14;
 /// Rows from which a sample pays, and the largest k for which it does.
 const SAMPLED_ROWS: usize = 1 << 16;
 const SAMPLED_K: usize = 1024;
-/// Queries from which a smaller sample pays: it costs as much as a scan does, and they are many.
-const MANY_QUERIES: usize = 512;
 /// Sums of int8 products stay within i32 up to this many columns.
 const MOST_I8_COLUMNS: usize = 1 << 17;
 /// Queries up to which rows are read by the vector kernels.
@@ -142,8 +140,7 @@ impl Problem {
             return Way::Stored(tiling);
         }
         // So many rows that candidates are few, yet a small part of all.
-        let share = if self.queries >= MANY_QUERIES { 32 } else { 16 };
-        let sample = (self.rows / share).max((self.rows / 4).min(256 * self.k));
+        let sample = (self.rows / 16).max((self.rows / 4).min(256 * self.k));
         Way::Filtered(tiling, self.rows / sample)
     }
 
