@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(config.server.listen.port(), 7433);
         assert_eq!(config.server.max_message(), 64 << 20);
         assert_eq!(config.lanes.lane(&config.lanes.cluster).concurrency, 1);
-        assert_eq!(config.lanes.lane(&config.lanes.search).concurrency, config.lanes.default.concurrency);
+        assert_eq!(config.lanes.lane(&config.lanes.find_similar).concurrency, config.lanes.default.concurrency);
     }
 
     #[test]
