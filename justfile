@@ -34,7 +34,7 @@ deploy:
 # The Python client: its generated code is fresh, and it talks to a daemon.
 python:
     cargo build --package accelerd --locked
-    ACCELERD_BIN=$PWD/target/debug/accelerd PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
 
 # Starts the daemon, indexes Python's standard library and searches it.
 quickstart:
