@@ -22,7 +22,7 @@ const WRONG_SETTINGS: u8 = 2;
 
 /// GPU acceleration for code over gRPC.
 #[derive(Debug, Parser)]
-#[command(name = "accelerd", version, arg_required_else_help = false)]
+#[command(name = "accelerd", version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -33,9 +33,17 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve (the default).
-    Serve,
+    Serve {
+        #[command(flatten)]
+        settings: Settings,
+    },
     /// Ask a daemon whether it serves; exit code 0 if so. For container health checks.
-    Health(health::Question),
+    Health {
+        #[command(flatten)]
+        question: health::Question,
+        #[command(flatten)]
+        settings: Settings,
+    },
     /// Check or show the settings.
     Config {
         #[command(subcommand)]
@@ -44,7 +52,7 @@ enum Command {
     /// Compile kernels ahead of time.
     Kernels {
         #[command(subcommand)]
-        command: kernels::Command,
+        command: KernelsCommand,
     },
     /// Show the version.
     Version,
@@ -53,35 +61,51 @@ enum Command {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Report every mistake in file, environment and flags; exit code 2 if there is one.
-    Check,
+    Check {
+        #[command(flatten)]
+        settings: Settings,
+    },
     /// Print the settings in effect, as TOML.
     Show {
         /// Print the defaults instead, each with its comment.
         #[arg(long)]
         defaults: bool,
+        #[command(flatten)]
+        settings: Settings,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum KernelsCommand {
+    /// Compile every kernel into the cache. Needs NVRTC, but neither a GPU nor a driver.
+    Build {
+        #[command(flatten)]
+        build: kernels::Build,
+        #[command(flatten)]
+        settings: Settings,
     },
 }
 
 /// Flags that override settings.
 #[derive(Debug, Args)]
 struct Settings {
-    /// Settings file; /etc/accelerd/config.toml is read if there is none.
-    #[arg(long, global = true, env = "ACCELERD_CONFIG", value_name = "FILE")]
+    /// Settings file. Without it the one that ACCELERD_CONFIG names is read, or /etc/accelerd/config.toml if it is there.
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where gRPC is served.
-    #[arg(long, global = true, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// auto, cpu or cuda.
-    #[arg(long, global = true, value_name = "KIND")]
+    #[arg(long, value_name = "KIND")]
     backend: Option<String>,
     /// Folder of durable collections.
-    #[arg(long, global = true, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER")]
     data_dir: Option<String>,
     /// error, warn, info, debug, trace, or a filter.
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// Any other setting, as in --set server.max_streams=64. May be repeated.
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
 }
 
@@ -95,7 +119,8 @@ impl Settings {
         ];
         let named = named.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
         let flags: Vec<_> = named.chain(self.set.iter().cloned()).collect();
-        config::load(self.config.as_deref(), config::environment(), &flags)
+        let file = self.config.clone().or_else(|| std::env::var_os("ACCELERD_CONFIG").map(PathBuf::from));
+        config::load(file.as_deref(), config::environment(), &flags)
     }
 }
 
@@ -107,13 +132,19 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
     let Cli { command, settings } = Cli::parse();
-    match command.unwrap_or(Command::Serve) {
-        Command::Serve => with(&settings, |config| serve(config, &settings)),
-        Command::Health(question) => with(&settings, |config| question.ask(&config)),
-        Command::Config { command: ConfigCommand::Check } => with(&settings, |_| say("the settings are valid")),
-        Command::Config { command: ConfigCommand::Show { defaults: true } } => say(config::DEFAULTS.trim_end()),
-        Command::Config { command: ConfigCommand::Show { defaults: false } } => with(&settings, |config| show(&config)),
-        Command::Kernels { command: kernels::Command::Build(build) } => with(&settings, |config| build.run(&config)),
+    match command.unwrap_or(Command::Serve { settings }) {
+        Command::Serve { settings } => with(&settings, |config| serve(config, &settings)),
+        Command::Health { question, settings } => with(&settings, |config| question.ask(&config)),
+        Command::Config { command: ConfigCommand::Check { settings } } => {
+            with(&settings, |_| say("the settings are valid"))
+        }
+        Command::Config { command: ConfigCommand::Show { defaults: true, .. } } => say(config::DEFAULTS.trim_end()),
+        Command::Config { command: ConfigCommand::Show { defaults: false, settings } } => {
+            with(&settings, |config| show(&config))
+        }
+        Command::Kernels { command: KernelsCommand::Build { build, settings } } => {
+            with(&settings, |config| build.run(&config))
+        }
         Command::Version => say(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
     }
 }

@@ -4,15 +4,9 @@ use std::{path::PathBuf, process::ExitCode};
 
 use accelerd::Config;
 use accelerd_kernels::cuda::{Arch, Built, build_kernels};
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use super::{complain, say};
-
-#[derive(Debug, Subcommand)]
-pub(super) enum Command {
-    /// Compile every kernel into the cache. Needs NVRTC, but neither a GPU nor a driver.
-    Build(Build),
-}
 
 /// For which GPUs, and where to.
 #[derive(Debug, Args)]

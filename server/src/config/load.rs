@@ -92,13 +92,19 @@ pub fn load(
 fn alone(defaults: Builder, key: &str, value: &Value) -> Option<Mistake> {
     let with = defaults.set_override(key, value.clone());
     let error = with.and_then(Builder::build).and_then(config::Config::try_deserialize::<Config>).err()?;
-    Some(Mistake { key: key.to_owned(), origin: origin(value), reason: reason(&error) })
+    Some(Mistake { key: key.to_owned(), origin: origin(value), reason: reason(&error, value) })
 }
 
-/// The error without the key and origin that config appends, since the report names both.
-fn reason(error: &config::ConfigError) -> String {
+/// The error without the key and origin that config appends, since the report names both; but with the value.
+fn reason(error: &config::ConfigError, value: &Value) -> String {
     let text = error.to_string();
-    text.split(" for key `").next().unwrap_or(&text).to_owned()
+    let reason = text.split(" for key `").next().unwrap_or(&text);
+    let got = without_credentials(&value.to_string());
+    if reason.contains(&got) || reason.starts_with("unknown field") || got.is_empty() {
+        reason.to_owned()
+    } else {
+        format!("{reason}, got {got:?}")
+    }
 }
 
 fn origin(value: &Value) -> String {
@@ -293,6 +299,7 @@ mod tests {
         ];
         assert_eq!(keys, expected, "{}", Mistakes(mistakes.clone()));
         assert!(mistakes[0].reason.contains("tpu"), "{:?}", mistakes[0]);
+        assert!(mistakes[5].reason.contains("got \"nowhere\""), "{:?}", mistakes[5]);
         assert_eq!(mistakes[0].origin, "the environment");
         assert_eq!(mistakes[9].origin, "flag");
     }
