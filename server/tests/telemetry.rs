@@ -125,8 +125,8 @@ async fn a_collector_gets_the_callers_trace_and_the_metrics() {
             break span;
         }
     };
-    assert_eq!(hex(&span.trace_id), "0af7651916cd43dd8448eb211c80319c");
-    assert_eq!(hex(&span.parent_span_id), "b7ad6b7169203331");
+    assert_eq!(span.trace_id, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes());
+    assert_eq!(span.parent_span_id, 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
     assert!(span.attributes.iter().any(|attribute| attribute.key == "code"), "{span:?}");
     loop {
         let export: ExportMetricsServiceRequest = metrics.recv().await.expect("metrics come");
@@ -137,8 +137,4 @@ async fn a_collector_gets_the_callers_trace_and_the_metrics() {
             break;
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
