@@ -252,3 +252,21 @@ fn split_in_parallel(model: &Model, texts: &[String]) -> Tokens {
     }
     tokens
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_split_in_parallel_as_one_after_the_other() {
+        let model = Model::builtin();
+        let text = |n: usize| format!("def parse_{n}(text): return [{n}] ").repeat(n % 7 * 40);
+        for count in [1, 2, 50, 300] {
+            let texts: Vec<_> = (0..count).map(text).collect();
+            let tokens = split(&model, &texts);
+            assert_eq!(split_in_parallel(&model, &texts), tokens, "{count} texts");
+            assert_eq!(tokens.offsets.len(), count + 1);
+            assert_eq!(tokens.offsets.last().copied().map(|end| end as usize), Some(tokens.ids.len()));
+        }
+    }
+}

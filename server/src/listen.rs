@@ -93,12 +93,18 @@ impl Reactors {
         least.expect("there is at least one reactor")
     }
 
-    /// Ends the threads. Connections still served are cut.
-    pub(crate) fn stop(self) {
+    /// Ends the threads, and waits for them. Connections still served are cut.
+    pub(crate) fn stop(mut self) {
         self.stop.cancel();
-        for thread in self.threads {
+        for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
+    }
+}
+
+impl Drop for Reactors {
+    fn drop(&mut self) {
+        self.stop.cancel();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use accelerd_kernels::{Device, KernelStats};
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
 use crate::{listen::Connections, serve::App};
@@ -9,6 +10,7 @@ use crate::{listen::Connections, serve::App};
 /// Lets the daemon's meter read `app` and `connections`. Keeps neither alive.
 pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>) {
     memory(app);
+    kernels(app);
     messages(app);
     facts(app);
     let meter = app.metrics.meter();
@@ -67,6 +69,40 @@ fn device_memory(app: &App, gauge: &dyn AsyncInstrument<u64>) {
             say("reserved", pool.reserved_bytes);
             say("peak", pool.peak_bytes);
         }
+    }
+}
+
+fn kernels(app: &Arc<App>) {
+    let labels =
+        |device: &Device, kernel| [KeyValue::new("kernel", kernel), KeyValue::new("device", device.id().to_string())];
+    let weak = Arc::downgrade(app);
+    let meter = app.metrics.meter();
+    meter
+        .u64_observable_counter("accelerd_kernel_calls")
+        .with_description("Launches of a kernel.")
+        .with_callback(move |counter| {
+            with(&weak, |app| {
+                each_kernel(app, |device, kernel| counter.observe(kernel.calls, &labels(device, kernel.name)));
+            });
+        })
+        .build();
+    let weak = Arc::downgrade(app);
+    meter
+        .f64_observable_counter("accelerd_kernel_seconds")
+        .with_description("Device time of a kernel.")
+        .with_callback(move |counter| {
+            with(&weak, |app| {
+                each_kernel(app, |device, kernel| {
+                    counter.observe(kernel.nanos as f64 / 1e9, &labels(device, kernel.name));
+                });
+            });
+        })
+        .build();
+}
+
+fn each_kernel(app: &App, look: impl Fn(&Device, &KernelStats)) {
+    for (device, _) in app.engine.devices() {
+        device.kernel_stats().iter().for_each(|kernel| look(&device, kernel));
     }
 }
 

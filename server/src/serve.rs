@@ -14,6 +14,7 @@ use accelerd_models::Model;
 use accelerd_store::StoreError;
 use tokio::{
     net::{TcpListener, UnixListener},
+    runtime::Handle,
     time::{interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -88,6 +89,8 @@ pub struct App {
     pub messages: Arc<Budget>,
     /// When it started.
     pub started: Instant,
+    /// Where work is done that would hold up a reactor's other calls.
+    pub(crate) control: Handle,
     /// Ends streams that would go on for ever.
     pub(crate) closing: CancellationToken,
 }
@@ -121,6 +124,7 @@ impl App {
             metrics,
             messages,
             started: Instant::now(),
+            control: Handle::current(),
             closing,
         }))
     }

@@ -77,7 +77,13 @@ async fn connections_over_the_cap_are_closed_and_the_others_serve_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_connection_is_asked_to_leave() {
-    let daemon = daemon(|config| config.server.max_connection_age = Duration::from_millis(50)).await;
+    let short = Duration::from_millis(50);
+    let daemon = daemon(|config| {
+        config.server.max_connection_age = short;
+        // This peer answers no pings, and a peer's answer says that it has seen GOAWAY.
+        (config.server.keepalive_interval, config.server.keepalive_timeout) = (short, short);
+    })
+    .await;
     let heard = until_closed(daemon.grpc_addr(), PREFACE.to_vec()).await;
     assert!(frame_types(&heard).contains(&GOAWAY), "{heard:?}");
     assert_serving(&daemon).await;

@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use prost::Message;
+use tokio::runtime::Handle;
 use tonic::{
     Status,
     body::Body,
@@ -23,7 +24,10 @@ use tonic::{
 };
 use tonic_prost::ProstEncoder;
 
-use crate::grpc::{similarity::Similarity, status};
+use crate::{
+    grpc::{similarity::Similarity, status},
+    layers::timing,
+};
 
 /// Bytes before each message: a compression flag and the length, big-endian.
 const PREFIX: usize = 5;
@@ -33,6 +37,9 @@ const ALIGNMENT: usize = 64;
 
 /// Where the numbers begin must show within this much of a message, or they are taken as they come.
 const LONGEST_HEAD: usize = 4 << 20;
+
+/// Requests of more bytes than this take long to check, for a reactor.
+const LONG: usize = 1 << 20;
 
 /// The methods whose requests carry large tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,53 +67,67 @@ impl Method {
     /// Answers a call of this method.
     pub(super) fn call<B>(
         self,
-        service: Similarity,
+        served: &Served,
         request: Request<B>,
-        limit: usize,
     ) -> BoxFuture<Response<Body>, std::convert::Infallible>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
     {
+        let (served, service) = (served.clone(), served.service.clone());
         Box::pin(async move {
             Ok(match self {
                 Self::FindSimilar => {
                     let handler = |request| async move { service.find_similar(request).await };
-                    unary::<_, pb::FindSimilarRequest, _, _>(request, limit, handler).await
+                    served.unary::<_, pb::FindSimilarRequest, _, _>(request, handler).await
                 }
                 Self::Upsert => {
                     let handler = |request| async move { service.upsert(request).await };
-                    unary::<_, pb::UpsertRequest, _, _>(request, limit, handler).await
+                    served.unary::<_, pb::UpsertRequest, _, _>(request, handler).await
                 }
                 Self::Cluster => {
                     let handler = |request| async move { service.cluster(request).await };
-                    unary::<_, pb::ClusterRequest, _, _>(request, limit, handler).await
+                    served.unary::<_, pb::ClusterRequest, _, _>(request, handler).await
                 }
             })
         })
     }
 }
 
-/// Receives a request, has it handled, and answers.
-async fn unary<B, Q, R, F>(
-    request: Request<B>,
-    limit: usize,
-    handler: impl FnOnce(tonic::Request<Q>) -> F,
-) -> Response<Body>
-where
-    B: HttpBody<Data = Bytes, Error: Into<StdError>>,
-    Q: Message + Default,
-    R: Message + 'static,
-    F: Future<Output = Result<tonic::Response<R>, Status>>,
-{
-    let (parts, body) = request.into_parts();
-    let answered = async {
-        let message = receive(body, limit).await?;
-        let message = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
-        handler(tonic::Request::from_http(Request::from_parts(parts, message))).await
-    };
-    match answered.await {
-        Ok(response) => respond(response, limit),
-        Err(status) => status.into_http(),
+/// What the methods are served with.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    pub(super) service: Similarity,
+    /// Largest message, in and out.
+    pub(super) limit: usize,
+    /// Where long work is done: a reactor has other calls to serve.
+    pub(super) control: Handle,
+}
+
+impl Served {
+    /// Receives a request, has it handled, and answers.
+    async fn unary<B, Q, R, F>(
+        &self,
+        request: Request<B>,
+        handler: impl FnOnce(tonic::Request<Q>) -> F,
+    ) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<StdError>>,
+        Q: Message + Default,
+        R: Message + 'static,
+        F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
+    {
+        let (parts, body) = request.into_parts();
+        let answered = async {
+            let message = receive(body, self.limit).await?;
+            let is_long = message.len() > LONG;
+            let message = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
+            let handled = handler(tonic::Request::from_http(Request::from_parts(parts, message)));
+            if is_long { timing::apart(&self.control, handled).await } else { handled.await }
+        };
+        match answered.await {
+            Ok(response) => respond(response, self.limit),
+            Err(status) => status.into_http(),
+        }
     }
 }
 

@@ -61,8 +61,7 @@ pub(crate) struct Services(Arc<Table>);
 struct Table {
     embed: EmbedServiceServer<embed::Embed>,
     similarity: SimilarityServiceServer<similarity::Similarity>,
-    bulk: similarity::Similarity,
-    max_message: usize,
+    bulk: bulk::Served,
     device: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
@@ -89,8 +88,11 @@ impl Services {
         Self(Arc::new(Table {
             embed: limited!(embed::service(app), app),
             similarity: limited!(similarity::service(&app.similarity), app),
-            bulk: similarity::Similarity(app.similarity.clone()),
-            max_message: app.config.server.max_message(),
+            bulk: bulk::Served {
+                service: similarity::Similarity(app.similarity.clone()),
+                limit: app.config.server.max_message(),
+                control: app.control.clone(),
+            },
             device: limited!(device::service(app), app),
             other: other.prepare(),
         }))
@@ -135,7 +137,7 @@ where
         if names(path, &self.0.embed) {
             self.0.embed.clone().call(request)
         } else if let Some(method) = bulk::Method::of(&request) {
-            method.call(self.0.bulk.clone(), request, self.0.max_message)
+            method.call(&self.0.bulk, request)
         } else if names(path, &self.0.similarity) {
             self.0.similarity.clone().call(request)
         } else if names(path, &self.0.device) {

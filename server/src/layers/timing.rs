@@ -12,7 +12,10 @@ use std::{
 use accelerd_engine::Done;
 use http::{HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use tower::{Layer, Service};
+use tracing::Instrument;
 
 /// The request header that asks for timings.
 pub const ASK: &str = "accelerd-timing";
@@ -33,10 +36,31 @@ struct Stages {
 
 /// Adds an engine's answer to the timings of the call that runs now, if they were asked for.
 pub fn record<R>(done: &Done<R>) {
+    add(Stages { queue: done.queue, execute: done.execute });
+}
+
+fn add(more: Stages) {
     let _not_asked_for = STAGES.try_with(|stages| {
         let Stages { queue, execute } = stages.get();
-        stages.set(Stages { queue: queue + done.queue, execute: execute + done.execute });
+        stages.set(Stages { queue: queue + more.queue, execute: execute + more.execute });
     });
+}
+
+/// Runs a part of the call as a task of its own, on another runtime, and takes its timings over. Dropping it ends the
+/// task; its panic becomes the caller's.
+pub(crate) async fn apart<T: Send + 'static>(on: &Handle, part: impl Future<Output = T> + Send + 'static) -> T {
+    let timed = STAGES.scope(Cell::default(), async { (part.await, STAGES.with(Cell::get)) });
+    match AbortOnDropHandle::new(on.spawn(timed.in_current_span())).await {
+        Ok((done, stages)) => {
+            add(stages);
+            done
+        }
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Its runtime ends, and with it the daemon: nobody waits for what comes.
+            Err(_ended) => std::future::pending().await,
+        },
+    }
 }
 
 /// Answers calls for timings.
@@ -147,6 +171,22 @@ mod tests {
         let response = answer(Request::builder().header(ASK, "1").body(()).expect("a request")).await;
         let timing = response.headers()[ANSWER].to_str().expect("text");
         assert!(timing.starts_with("queue;dur=3.000, execute;dur=0.500, total;dur="), "{timing}");
+    }
+
+    #[tokio::test]
+    async fn stages_of_a_part_run_apart_count_too() {
+        let handler = service_fn(|_: Request<()>| async {
+            let part = async {
+                let (queue, execute) = (Duration::from_millis(4), Duration::from_millis(5));
+                record(&Done { response: (), device: DeviceId::Cpu, batch_requests: 1, queue, execute });
+            };
+            apart(&Handle::current(), part).await;
+            Ok::<_, Infallible>(Response::new(()))
+        });
+        let request = Request::builder().header(ASK, "1").body(()).expect("a request");
+        let Ok(response) = TimingLayer.layer(handler).oneshot(request).await;
+        let timing = response.headers()[ANSWER].to_str().expect("text");
+        assert!(timing.starts_with("queue;dur=4.000, execute;dur=5.000"), "{timing}");
     }
 
     #[tokio::test]
