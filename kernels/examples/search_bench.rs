@@ -163,10 +163,10 @@ impl Bench {
             data[(n / 2) * dim..][..dim].fill(0.0);
             let rows = Matrix::from_vec(n, dim, data).expect("the shape");
             for metric in [Metric::Cosine, Metric::Dot, Metric::SquaredL2] {
-                for storage in [Storage::F32, Storage::F16, Storage::Bf16, Storage::I8] {
-                    let corpus = self.corpus(&rows, metric, storage);
+                for name in options.list("storage", "f32,f16,bf16,i8") {
+                    let corpus = self.corpus(&rows, metric, storage(&name));
                     corpus.kill(&(0..n).step_by(11).skip(1).map(small).collect::<Vec<_>>());
-                    for queries in [1, 3, 5, 17, 130] {
+                    for queries in options.numbers("queries", "1,3,5,17,130") {
                         for warpgroups in [true, false] {
                             allow_warpgroups(warpgroups);
                             cases += self.check_corpus(&corpus, &rows, queries, quick);

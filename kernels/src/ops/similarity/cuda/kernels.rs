@@ -139,25 +139,19 @@ pub(super) const GROUPED: [[Kernel; 2]; 3] = [
     [groups("similarity_warpgroup_i8_16"), groups("similarity_warpgroup_i8_128")],
 ];
 
-/// Everything around the scans.
-pub(crate) static AROUND: Module = Module {
-    name: "similarity",
-    source: include_str!("../../../../cu/similarity.cu"),
+/// Copies of rows and queries.
+pub(crate) static COPY: Module = Module {
+    name: "similarity_copy",
+    source: include_str!("../../../../cu/similarity_copy.cu"),
+    headers: &[COMMON, SHARED],
+    kernels: &[QUANTISE[0], QUANTISE[1], QUANTISE[2], QUANTISE[3], SPREAD, PREPARE],
+};
+/// What makes answers of bounds.
+pub(crate) static ANSWER: Module = Module {
+    name: "similarity_answer",
+    source: include_str!("../../../../cu/similarity_answer.cu"),
     headers: &[COMMON, SHARED, TOPK],
-    kernels: &[
-        QUANTISE[0],
-        QUANTISE[1],
-        QUANTISE[2],
-        QUANTISE[3],
-        SPREAD,
-        PREPARE,
-        FLOOR,
-        COLLECT,
-        NARROW,
-        RESCORE,
-        SORT,
-        FINISH,
-    ],
+    kernels: &[FLOOR, COLLECT, NARROW, RESCORE, SORT, FINISH],
 };
 /// Scans for few queries.
 pub(crate) static VECTORS: Module = Module {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use super::{FindSimilarRequest, Hit, Hits, SearchRequest, Selection};
 use crate::{OpError, cuda::Worker};
 
+mod answer;
 pub(crate) mod kernels;
 mod plan;
 mod rows;
