@@ -1,0 +1,22 @@
+//! Python source to the columns of its abstract syntax tree, as CPython builds it.
+//!
+//! A source goes through these stages, each over flat arrays, so that a GPU can do the same work:
+//!
+//! 1. `text`: bytes to UTF-8, as CPython decodes a file.
+//! 2. `lexer`: text to [`Tokens`] and logical [`Line`](tokens::Line)s.
+//! 3. `rules`: the few tokens whose kind depends on more than the token: `match`, `case`, `type`, `with (`.
+//! 4. `driver`: an LR(1) parser over each logical line alone, by the tables of `accelerd-grammar`.
+//! 5. `blocks`: lines to nested statements, by their indentation.
+//! 6. `checks`: what the grammar leaves open: targets, parameter order, patterns.
+//!
+//! The outcome is [`Columns`], described there once, for every backend and client.
+
+pub mod columns;
+pub mod diagnostic;
+mod kinds;
+mod terminals;
+pub mod tokens;
+
+pub use columns::{Columns, Context, Field, Kind, NONE, Operator, Tag};
+pub use diagnostic::{Class, Diagnostic};
+pub use tokens::{Terminal, Tokens};
