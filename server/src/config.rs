@@ -242,6 +242,8 @@ pub struct Store {
     pub memory_limit: ByteSize,
     /// Folder in an object store for snapshots that name none; empty for none.
     pub snapshot_url: String,
+    /// Folders that callers may name for snapshots, with all below them, besides that one.
+    pub snapshot_folders: Vec<String>,
 }
 
 /// When a durable write is answered.
@@ -320,6 +322,7 @@ impl Config {
     pub fn redacted(&self) -> Self {
         let mut shown = self.clone();
         shown.store.snapshot_url = load::without_credentials(&self.store.snapshot_url);
+        shown.store.snapshot_folders.iter_mut().for_each(|url| *url = load::without_credentials(url));
         shown.telemetry.otlp_endpoint = load::without_credentials(&self.telemetry.otlp_endpoint);
         shown
     }

@@ -29,6 +29,9 @@ pub enum ApiError {
         /// Its name.
         name: String,
     },
+    /// A caller may not do this; the daemon's settings say who may.
+    #[error("{0}")]
+    Denied(String),
     /// Stored bytes are damaged.
     #[error("{0}")]
     DataLoss(String),

@@ -32,9 +32,9 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a daemon on a data folder, with a small log so that checkpoints are written all the time.
-    pub(crate) async fn start(data: &Path) -> Self {
-        let data_dir = data.display().to_string();
+    /// Starts a daemon on a data folder and a folder for snapshots, with a small log so that checkpoints are written all the time.
+    pub(crate) async fn start(data: &Path, snapshots: &Path) -> Self {
+        let (data_dir, snapshot_url) = (data.display().to_string(), format!("file://{}", snapshots.display()));
         let settings = [
             ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
             ("ACCELERD__SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
@@ -43,6 +43,7 @@ impl Daemon {
             ("ACCELERD__BACKEND__CPU_THREADS", "1"),
             ("ACCELERD__STORE__WAL_LIMIT", "64KiB"),
             ("ACCELERD__STORE__DATA_DIR", &data_dir),
+            ("ACCELERD__STORE__SNAPSHOT_URL", &snapshot_url),
             ("ACCELERD__TELEMETRY__LOG_FORMAT", "json"),
         ];
         let mut command = match std::env::var_os("ACCELERD_BIN") {

@@ -21,14 +21,14 @@ pub(crate) async fn run(rounds: usize, seed: u64) {
     let (data, snapshots) = (folder.path().join("data"), folder.path().join("snapshots"));
     let mut random = StdRng::seed_from_u64(seed);
     let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, seed)).collect();
-    let mut daemon = Daemon::start(&data).await;
+    let mut daemon = Daemon::start(&data, &snapshots).await;
     create(client(&daemon)).await;
     let (mut answered, mut snapshots_read) = (0, 0);
     for round in 0..rounds {
         let wanted = random.random_range(1..300);
         let extra = EXTRA.mul_f64(random.random());
         answered += load(&mut writers, daemon, wanted, extra, &snapshots).await;
-        daemon = Daemon::start(&data).await;
+        daemon = Daemon::start(&data, &snapshots).await;
         for writer in &mut writers {
             writer.check(&contents(client(&daemon), writer).await);
         }

@@ -233,9 +233,10 @@ async fn every_storage_gives_the_same_answer() {
 #[tokio::test]
 async fn a_snapshot_makes_an_equal_collection() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::start().await;
-    line(&world).await;
     let url = format!("file://{}", folder.path().display());
+    let offered = vec![url.clone(), "gopher://x".to_owned()];
+    let world = World::start_with(|config| config.store.snapshot_folders = offered).await;
+    line(&world).await;
     let create = v1::CreateSnapshotRequest { collection: "line".into(), url: url.clone() };
     let snapshot = world.similarity().create_snapshot(create.clone()).await.expect("is written").into_inner().snapshot;
     let snapshot = snapshot.expect("described");
@@ -254,6 +255,8 @@ async fn a_snapshot_makes_an_equal_collection() {
     assert_refused(world.similarity().restore_collection(nowhere).await, Code::NotFound, "nowhere");
     let odd = v1::CreateSnapshotRequest { url: "gopher://x/y".into(), ..create };
     assert_refused(world.similarity().create_snapshot(odd).await, Code::InvalidArgument, "url");
+    let elsewhere = v1::CreateSnapshotRequest { collection: "line".into(), url: "file:///elsewhere".into() };
+    assert_refused(world.similarity().create_snapshot(elsewhere).await, Code::PermissionDenied, "snapshot_folders");
 }
 
 #[tokio::test]

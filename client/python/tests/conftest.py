@@ -44,6 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for name, port in flags.items():
         arguments += ["--set", f"server.{name}=127.0.0.1:{port}"]
     folder = tmp_path_factory.mktemp("daemon")
+    arguments += ["--set", f"store.snapshot_url=file://{folder}/snapshots"]
     with open(folder / "log", "w") as log:
         daemon = subprocess.Popen([*arguments, "--data-dir", folder / "data"], stdout=log, stderr=log)
     try:

@@ -94,9 +94,9 @@ def test_clusters_separate_what_is_apart(client: Client) -> None:
     assert clusters.converged and clusters.centers.shape == (3, 8)
 
 
-def test_a_snapshot_can_be_restored(code: Collection, client: Client, tmp_path: object) -> None:
+def test_a_snapshot_can_be_restored(code: Collection, client: Client) -> None:
     filled(code)
-    snapshot = code.snapshot(f"file://{tmp_path}")
+    snapshot = code.snapshot()
     restored = client.restore_collection(snapshot.url, f"{code.name}-again")
     try:
         assert restored.describe().point_count == 3

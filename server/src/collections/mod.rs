@@ -65,6 +65,8 @@ pub struct Settings {
     pub memory_limit: u64,
     /// Folder in an object store for snapshots that name none; empty for none.
     pub snapshot_url: String,
+    /// Folders that callers may name for snapshots, with all below them, besides that one.
+    pub snapshot_folders: Vec<String>,
     /// Options of the object store, as in `aws_region`.
     pub object_options: Vec<(String, String)>,
     /// Most dimensions of a vector.
@@ -87,6 +89,7 @@ impl Default for Settings {
             wal_limit: 256 << 20,
             memory_limit: 0,
             snapshot_url: String::new(),
+            snapshot_folders: vec![],
             object_options: vec![],
             max_dimensions: 8192,
             max_payload_bytes: 64 << 10,

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use accelerd_store::{CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError};
 
+use url::Url;
+
 use super::{Collection, Collections, Env, Reserved, blocking, meta, points::Generation, stopped, writer::View};
 use crate::error::ApiError;
 
@@ -36,6 +38,7 @@ impl Collections {
     /// Makes a collection from a snapshot, or from the newest in a folder. An empty name keeps the snapshot's. It is
     /// durable where the snapshot's collection was and this daemon has a data folder.
     pub async fn restore(self: &Arc<Self>, url: &str, name: &str) -> Result<Arc<Collection>, ApiError> {
+        self.env.check_allowed(url)?;
         let reader = SnapshotReader::open(url, &self.env.settings.object_options).await?;
         let mut meta = reader.manifest().collection.clone();
         if !name.is_empty() {
@@ -97,9 +100,36 @@ impl Env {
         match (given, configured) {
             ("", "") => Err(ApiError::invalid("url", "expected the URL of a folder, got none, and none is configured")),
             ("", configured) => Ok(format!("{configured}/{name}")),
-            (given, _) => Ok(given.to_owned()),
+            (given, _) => {
+                self.check_allowed(given)?;
+                Ok(given.to_owned())
+            }
         }
     }
+
+    /// Callers reach no file and no bucket that the settings do not offer.
+    fn check_allowed(&self, given: &str) -> Result<(), ApiError> {
+        let url = Url::parse(given).map_err(|error| ApiError::invalid("url", format!("{given:?}: {error}")))?;
+        let offered = self.settings.snapshot_folders.iter().chain([&self.settings.snapshot_url]);
+        let mut offered = offered.filter_map(|folder| Url::parse(folder).ok());
+        if offered.any(|folder| is_within(&url, &folder)) {
+            return Ok(());
+        }
+        let reason = "is neither in store.snapshot_url nor in store.snapshot_folders of the daemon's settings";
+        Err(ApiError::Denied(format!("url: {given} {reason}")))
+    }
+}
+
+/// Whether a URL is a folder or below it. `Url` has resolved dots; an encoded slash or dot could hide more of them.
+fn is_within(url: &Url, folder: &Url) -> bool {
+    let segments = |url: &Url| -> Vec<String> {
+        url.path_segments().into_iter().flatten().filter(|s| !s.is_empty()).map(str::to_owned).collect()
+    };
+    let hidden =
+        |segment: &String| ["%2f", "%5c", "%2e"].iter().any(|code| segment.to_ascii_lowercase().contains(code));
+    let (inner, outer) = (segments(url), segments(folder));
+    let same = (url.scheme(), url.host_str(), url.port()) == (folder.scheme(), folder.host_str(), folder.port());
+    same && inner.starts_with(&outer) && !inner.iter().any(hidden)
 }
 
 /// A collection that is being made from a snapshot.
@@ -147,4 +177,31 @@ async fn stage(env: &Arc<Env>, meta: &Arc<CollectionMeta>) -> Result<Option<acce
         Some(_) | None => Ok(None),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lies_below_a_folder_is_within_it() {
+        let within =
+            |url: &str, folder: &str| is_within(&Url::parse(url).expect("a URL"), &Url::parse(folder).expect("a URL"));
+        for url in ["file:///snapshots", "file:///snapshots/", "file:///snapshots/a/v1", "file:///x/../snapshots/a"] {
+            assert!(within(url, "file:///snapshots"), "{url}");
+        }
+        for url in [
+            "file:///",
+            "file:///snapshots-of-others",
+            "file:///snapshots/../etc",
+            "file:///snapshots/%2e%2e/etc",
+            "file:///snapshots/..%2fetc",
+            "file:///snapshots/a%2F..%2F..%2Fetc",
+            "s3://snapshots/a",
+        ] {
+            assert!(!within(url, "file:///snapshots"), "{url}");
+        }
+        assert!(within("s3://bucket/a/b", "s3://bucket/a/"));
+        assert!(!within("s3://other/a/b", "s3://bucket/a"));
+    }
 }

@@ -267,11 +267,12 @@ async fn memory_is_bounded_and_given_back() {
 #[tokio::test]
 async fn snapshots_come_back_under_another_name_and_on_another_daemon() {
     let (dir, data) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
-    let world = world(on_disk(&data));
+    let url = format!("file://{}", dir.path().display());
+    let offers = |settings| Settings { snapshot_folders: vec![url.clone(), "ftp://host".to_owned()], ..settings };
+    let world = world(offers(on_disk(&data)));
     let collection = world.collections.create(durable("c")).await.expect("the name is free");
     upsert(&collection, &[1, 2, 3], 1.0).await;
     upsert(&collection, &[2], 2.0).await;
-    let url = format!("file://{}", dir.path().display());
     let snapshot = world.collections.snapshot("c", &url).await.expect("it can be written");
     assert_eq!((snapshot.version, snapshot.points), (1, 3));
     upsert(&collection, &[9], 3.0).await;
@@ -284,20 +285,36 @@ async fn snapshots_come_back_under_another_name_and_on_another_daemon() {
     let taken = world.collections.restore(&snapshot.url, "").await.expect_err("c is there");
     assert!(matches!(taken, ApiError::AlreadyExists { .. }), "{taken}");
 
-    let other = open(&world.engine, Settings::default());
+    let other = open(&world.engine, offers(Settings::default()));
     let copy = other.restore(&snapshot.url, "").await.expect("it is whole");
     assert_eq!((contents(&copy), copy.meta().name.as_str()), (expected.clone(), "c"));
     assert!(!copy.meta().durable, "there is no folder");
 
     world.collections.close().await;
-    let reopened = open(&world.engine, on_disk(&data));
+    let reopened = open(&world.engine, offers(on_disk(&data)));
     let copy = reopened.get("copy").expect("it is durable");
     assert_eq!(contents(&copy), expected.into_iter().chain([(4, 4.0)]).collect());
     assert_eq!(contents(&reopened.get("c").expect("it is durable")).len(), 4);
-    let nothing = message(reopened.restore("file:///nowhere/at/all", "x").await);
-    assert!(nothing.contains("/nowhere/at/all"), "{nothing}");
+    let nothing = message(reopened.restore(&format!("{url}/nowhere"), "x").await);
+    assert!(nothing.contains("/nowhere"), "{nothing}");
     assert!(message(reopened.snapshot("c", "ftp://host/x").await).starts_with("url: "));
     assert!(message(reopened.snapshot("c", "").await).starts_with("url: "));
+}
+
+#[tokio::test]
+async fn snapshots_go_nowhere_that_the_settings_do_not_offer() {
+    let (dir, data) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
+    let url = |name: &str| format!("file://{}/{name}", dir.path().display());
+    let world = world(Settings { snapshot_url: url("offered"), ..on_disk(&data) });
+    let collection = world.collections.create(durable("c")).await.expect("the name is free");
+    upsert(&collection, &[1], 1.0).await;
+    let denied = world.collections.snapshot("c", &url("other")).await.expect_err("it is not offered");
+    assert!(matches!(denied, ApiError::Denied(_)), "{denied}");
+    let written = world.collections.snapshot("c", "").await.expect("the configured folder is");
+    std::fs::rename(dir.path().join("offered"), dir.path().join("elsewhere")).expect("it can be moved");
+    let moved = written.url.replace("offered", "elsewhere");
+    let denied = world.collections.restore(&moved, "x").await.expect_err("it is not offered");
+    assert!(matches!(denied, ApiError::Denied(_)), "{denied}");
 }
 
 #[tokio::test]

@@ -177,6 +177,13 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     expect(in_range(config.limits.max_texts_bytes, 1, 1 << 31), "limits.max_texts_bytes", "expected 1B to 2GiB");
     expect(config.limits.max_dimensions > 0, "limits.max_dimensions", "expected at least 1");
     expect(is_url(&config.store.snapshot_url), "store.snapshot_url", "expected a URL such as file:///snapshots");
+    for folder in &config.store.snapshot_folders {
+        expect(
+            !folder.is_empty() && is_url(folder),
+            "store.snapshot_folders",
+            "expected URLs such as file:///snapshots",
+        );
+    }
     expect(
         is_url(&config.telemetry.otlp_endpoint),
         "telemetry.otlp_endpoint",

@@ -89,6 +89,7 @@ impl From<&Config> for Settings {
             wal_limit: store.wal_limit.as_u64(),
             memory_limit: store.memory_limit.as_u64(),
             snapshot_url: store.snapshot_url.clone(),
+            snapshot_folders: store.snapshot_folders.clone(),
             object_options: object_options(config::environment()),
             max_dimensions: limits.max_dimensions,
             max_payload_bytes: crate::config::to_usize(limits.max_payload_bytes),

@@ -31,6 +31,7 @@ impl From<ApiError> for Status {
                 let details = ErrorDetails::with_resource_info(kind, name, "", "exists already");
                 Self::with_error_details(Code::AlreadyExists, message, details)
             }
+            ApiError::Denied(_) => with_reason(Code::PermissionDenied, message, "NOT_ALLOWED", HashMap::new()),
             ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
             ApiError::Exhausted(_) => {
                 let details = ErrorDetails::with_quota_failure_violation("daemon", message.clone());

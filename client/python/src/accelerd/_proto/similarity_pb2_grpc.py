@@ -213,6 +213,7 @@ class SimilarityServiceServicer(object):
         Fails with:
         - NOT_FOUND: the collection does not exist.
         - INVALID_ARGUMENT: a URL of an unknown scheme, or a folder with snapshots of another collection.
+        - PERMISSION_DENIED: a URL outside the folders that the daemon's settings offer.
         - UNAVAILABLE: the object store cannot be reached or is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -226,6 +227,7 @@ class SimilarityServiceServicer(object):
         Fails with:
         - ALREADY_EXISTS: the name is taken.
         - NOT_FOUND: there is no snapshot at the URL.
+        - PERMISSION_DENIED: a URL outside the folders that the daemon's settings offer.
         - DATA_LOSS: a checksum does not match.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
