@@ -1,0 +1,78 @@
+"""Trees of columns written by hand; `tests/conformance` has those of whole libraries."""
+
+from __future__ import annotations
+
+import ast
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from accelerd._kinds import FIELDS, KINDS, OPERATORS
+from accelerd._tree import Tree
+
+DEFINED = Path(__file__).resolve().parents[3] / "kernels" / "parser" / "src" / "kinds.rs"
+NONE = (1 << 32) - 1
+COLUMNS = ("kinds", "fields", "parents", "starts", "ends", "aux")
+LOAD, STORE = 0, 1
+
+
+def tree(text: str, rows: list[tuple[str, str, int, int, int, int]], names: str = "", values: str = "") -> Tree:
+    """A tree of rows; names and values are letters and digits, each at its last place in the text."""
+    numbered = [(KINDS.index(kind), FIELDS.index(field), *rest) for kind, field, *rest in rows]
+    columns = {name: [row[at] for row in numbered] for at, name in enumerate(COLUMNS)}
+    for table, words in (("name", names), ("value", values)):
+        columns[f"{table}_starts"] = [text.rindex(letter) for letter in words]
+        columns[f"{table}_ends"] = [text.rindex(letter) + 1 for letter in words]
+    columns["value_tags"] = [1] * len(values)
+    small = ("kinds", "fields", "value_tags")
+    return Tree.from_bytes(
+        text.encode(),
+        {name: bytes(one) if name in small else struct.pack(f"<{len(one)}I", *one) for name, one in columns.items()},
+    )
+
+
+def same(text: str, made: Tree) -> None:
+    expected, got = (ast.dump(one, include_attributes=True) for one in (ast.parse(text), made.to_ast()))
+    assert got == expected
+
+
+def test_the_worked_example() -> None:
+    rows = [
+        ("Name", "target", 4, 0, 1, 4 * 0 + STORE),
+        ("Name", "func", 3, 5, 6, 4 * 1 + LOAD),
+        ("Constant", "args", 3, 7, 8, 0),
+        ("Call", "value", 4, 5, 9, 0),
+        ("AugAssign", "body", NONE, 0, 9, OPERATORS.index("Add")),
+    ]
+    same("x += f(1)", tree("x += f(1)", rows, names="xf", values="1"))
+
+
+def test_parameters_without_a_default_have_none() -> None:
+    text = "lambda *, a, b=1, c: a"
+    rows = [
+        ("arg", "kwonlyargs", 5, 10, 11, 0),
+        ("arg", "kwonlyargs", 5, 13, 14, 1),
+        ("Constant", "kw_defaults", 5, 15, 16, 0),
+        ("arg", "kwonlyargs", 5, 18, 19, 2),
+        ("Name", "body", 5, 21, 22, 4 * 0 + LOAD),
+        ("Lambda", "value", 6, 0, 22, 0),
+        ("Expr", "body", NONE, 0, 22, 0),
+    ]
+    same(text, tree(text, rows, names="abc", values="1"))
+
+
+def test_a_field_that_this_python_lacks_is_named() -> None:
+    rows = [("Pass", "cases", 1, 0, 4, 0), ("Pass", "body", NONE, 0, 4, 0)]
+    with pytest.raises(ValueError, match="no field cases"):
+        tree("pass", rows).to_ast()
+
+
+@pytest.mark.parametrize(("enum", "names"), [("Kind", KINDS), ("Field", FIELDS), ("Operator", OPERATORS)])
+def test_the_numbers_are_those_of_the_parser(enum: str, names: list[str]) -> None:
+    (body,) = re.findall(rf"pub enum {enum} \{{(.*?)\n\}}", DEFINED.read_text(), re.S)
+    numbers = re.findall(r"^    \w+ = (\d+),", body, re.M)
+    (cases,) = re.findall(rf"impl {enum} \{{.*?const fn name.*?\{{(.*?)\n    \}}", DEFINED.read_text(), re.S)
+    assert names == ["", *re.findall(r'=> "(\w+)"', cases)]
+    assert [int(number) for number in numbers] == list(range(1, len(names)))
