@@ -14,6 +14,7 @@
 pub mod columns;
 pub mod diagnostic;
 mod kinds;
+pub mod lexer;
 mod terminals;
 pub mod tokens;
 

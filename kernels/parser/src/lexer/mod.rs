@@ -1,0 +1,444 @@
+//! Text to tokens and logical lines.
+//!
+//! An error does not undo what stands before it: [`Lexed`] has the tokens and lines up to the error, for an error of the
+//! grammar among them comes first.
+
+mod brackets;
+mod errors;
+mod fields;
+mod indentation;
+mod names;
+mod numbers;
+mod strings;
+pub mod tables;
+#[cfg(test)]
+mod tests;
+
+use memchr::{memchr, memchr2};
+
+use self::brackets::{Brackets, MOST_BRACKETS, Opening};
+pub use self::errors::LexError;
+use self::fields::Frame;
+use self::names::{Names, place};
+use self::tables::{CLASSES, Class, DIAMOND, NAME_PARTS, PAIRS, PART, SYMBOL_CLASSES, SYMBOLS, WIDE, WITH_EQUAL};
+use crate::Diagnostic;
+use crate::tokens::{Line, Terminal, Tokens};
+
+/// A longer text cannot be told in `u32`s, together with what `extra` may add to it.
+pub const MOST_BYTES: usize = 1 << 30;
+
+/// What a text is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lexed {
+    /// The tokens.
+    pub tokens: Tokens,
+    /// The logical lines. All tokens are part of one.
+    pub lines: Vec<Line>,
+    /// Where each comment starts and ends.
+    pub comments: Vec<(u32, u32)>,
+    /// Where each name starts: in the text, or behind it in `extra`. Names stand in the order of their first tokens.
+    pub name_starts: Vec<u32>,
+    /// Where each name ends.
+    pub name_ends: Vec<u32>,
+    /// The names that are written otherwise in the text.
+    pub extra: Vec<u8>,
+    /// Why there are no more tokens.
+    pub error: Option<LexError>,
+    /// The error stands inside the last line, whose tokens up to it are there.
+    pub cut: bool,
+}
+
+impl Lexed {
+    /// The error that CPython reports instead of one of the grammar: having met a `SyntaxError` of the grammar at a place, it
+    /// reads the rest of the source for a better reason.
+    pub fn better_reason(&self, text: &str, at: u32) -> Option<Diagnostic> {
+        self.error.as_ref().and_then(|error| error.better_than(text, at))
+    }
+}
+
+/// Takes a text apart.
+///
+/// # Panics
+/// If the text is longer than [`MOST_BYTES`].
+pub fn lex(text: &str) -> Lexed {
+    assert!(text.len() <= MOST_BYTES, "text has {} bytes, at most {MOST_BYTES} are expected", text.len());
+    let mut lexer = Lexer::new(text);
+    let error = lexer.run().err();
+    lexer.finish(error)
+}
+
+/// Where each physical line of a text starts. Line feeds, carriage returns and the two together end one.
+pub fn line_starts(text: &str) -> Vec<u32> {
+    let bytes = text.as_bytes();
+    let mut starts = Vec::with_capacity(bytes.len() / 32 + 1);
+    starts.push(0);
+    if memchr(b'\r', bytes).is_none() {
+        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|at| place(at + 1)));
+        return starts;
+    }
+    for at in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+        if bytes[at] == b'\n' || bytes.get(at + 1) != Some(&b'\n') {
+            starts.push(place(at + 1));
+        }
+    }
+    starts
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    tokens: Tokens,
+    lines: Vec<Line>,
+    comments: Vec<(u32, u32)>,
+    names: Names,
+    brackets: Brackets,
+    /// The f- and t-strings that are open, innermost last.
+    frames: Vec<Frame>,
+    /// The first token that CPython's lexer knows, but no grammar.
+    stray: Option<Stray>,
+    /// There is a carriage return somewhere.
+    has_returns: bool,
+    first: u32,
+    column: u32,
+    alternate: u32,
+}
+
+/// A token that is an error wherever it stands. CPython looks on for a better reason, so the lexer does too.
+struct Stray {
+    start: usize,
+    end: usize,
+    tokens: usize,
+    lines: usize,
+}
+
+type Result<T> = std::result::Result<T, LexError>;
+
+impl<'a> Lexer<'a> {
+    fn new(text: &'a str) -> Self {
+        let expected = text.len() / 4;
+        Self {
+            text,
+            bytes: text.as_bytes(),
+            tokens: Tokens {
+                kinds: Vec::with_capacity(expected),
+                starts: Vec::with_capacity(expected),
+                ends: Vec::with_capacity(expected),
+                payloads: Vec::with_capacity(expected),
+            },
+            lines: Vec::with_capacity(text.len() / 32),
+            comments: Vec::new(),
+            names: Names::new(text.len()),
+            brackets: Brackets::default(),
+            frames: Vec::new(),
+            stray: None,
+            has_returns: memchr(b'\r', text.as_bytes()).is_some(),
+            first: 0,
+            column: 0,
+            alternate: 0,
+        }
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let mut at = if self.bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        while at < self.bytes.len() {
+            at = self.indentation(at)?;
+            at = self.line(at)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the result together: an error of the indentation comes first if its line does.
+    fn finish(mut self, mut error: Option<LexError>) -> Lexed {
+        let mut cut = false;
+        if error.is_some() {
+            let before = self.lines.len();
+            self.end_line();
+            cut = self.lines.len() > before;
+        }
+        if let Some(stray) = self.stray.take() {
+            let found = error.filter(|error| error.better_than(self.text, place(stray.start)).is_some());
+            error = Some(found.unwrap_or_else(|| errors::stray(stray.start, stray.end)));
+            cut = self.keep(stray.tokens, stray.lines);
+        }
+        if let Some((line, found)) = indentation::check(self.text, &self.lines, &self.tokens) {
+            let first = self.lines[line].first as usize;
+            self.keep(first, line);
+            (error, cut) = (Some(found), false);
+        }
+        Lexed {
+            tokens: self.tokens,
+            lines: self.lines,
+            comments: self.comments,
+            name_starts: self.names.starts,
+            name_ends: self.names.ends,
+            extra: self.names.extra,
+            error,
+            cut,
+        }
+    }
+
+    /// Drops the tokens from a number on, and the lines they form; whether the last line that is left lost some.
+    fn keep(&mut self, tokens: usize, lines: usize) -> bool {
+        let end = place(tokens);
+        self.tokens.kinds.truncate(tokens);
+        self.tokens.starts.truncate(tokens);
+        self.tokens.ends.truncate(tokens);
+        self.tokens.payloads.truncate(tokens);
+        self.lines.truncate(lines + 1);
+        let cut = self.lines.get(lines).is_some_and(|line| line.first < end);
+        self.lines.truncate(lines + usize::from(cut));
+        if let Some(line) = self.lines.last_mut() {
+            line.end = line.end.min(end);
+        }
+        cut
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn push(&mut self, kind: Terminal, start: usize, end: usize, payload: u32) {
+        self.tokens.kinds.push(kind);
+        self.tokens.starts.push(place(start));
+        self.tokens.ends.push(place(end));
+        self.tokens.payloads.push(payload);
+    }
+
+    /// Measures the indentation of a physical line, from its first byte; gives the first byte that is none of it.
+    #[inline]
+    fn indentation(&mut self, mut at: usize) -> Result<usize> {
+        let start = at;
+        while self.byte(at) == b' ' {
+            at += 1;
+        }
+        let next = self.byte(at);
+        if matches!(next, b'\t' | 0x0c | b'\\') {
+            return self.odd_indentation(start);
+        }
+        self.column = place(at - start);
+        self.alternate = self.column;
+        Ok(at)
+    }
+
+    /// An indentation with tabs, form feeds or backslashes. CPython takes the columns in front of the first backslash that
+    /// are not 0 for the line's, tabs or not.
+    #[cold]
+    fn odd_indentation(&mut self, mut at: usize) -> Result<usize> {
+        let (mut column, mut alternate, mut continued) = (0, 0, 0);
+        loop {
+            match self.byte(at) {
+                b' ' => (column, alternate) = (column + 1, alternate + 1),
+                b'\t' => (column, alternate) = ((column / 8 + 1) * 8, alternate + 1),
+                0x0c => (column, alternate) = (0, 0),
+                b'\\' => {
+                    continued = if continued == 0 { column } else { continued };
+                    at = self.continuation(at)? - 1;
+                }
+                _ => break,
+            }
+            at += 1;
+        }
+        (self.column, self.alternate) = if continued == 0 { (column, alternate) } else { (continued, continued) };
+        Ok(at)
+    }
+
+    /// Behind a backslash and the newline that must follow it, and a line that must follow that.
+    #[cold]
+    fn continuation(&mut self, at: usize) -> Result<usize> {
+        let next = match (self.byte(at + 1), self.byte(at + 2)) {
+            (b'\r', b'\n') => at + 3,
+            (b'\n' | b'\r', _) => at + 2,
+            _ if at + 1 == self.bytes.len() => at + 1,
+            _ => return Err(self.bad_continuation(at)),
+        };
+        if next == self.bytes.len() { Err(self.unexpected_end(at)) } else { Ok(next) }
+    }
+
+    /// Lexes up to the end of a line that no bracket, string or backslash takes over, and gives the byte behind it.
+    fn line(&mut self, mut at: usize) -> Result<usize> {
+        loop {
+            let byte = self.byte(at);
+            match CLASSES[usize::from(byte)] {
+                Class::Space => at += 1,
+                Class::Name | Class::Wide => at = self.name(at)?,
+                Class::Operator => at = self.operator(at),
+                Class::Open => at = self.open(at)?,
+                Class::Close => at = self.close(at)?,
+                Class::Dot => at = self.dot(at)?,
+                Class::Field => at = self.field_operator(at)?,
+                Class::Digit => at = self.number(at)?,
+                Class::Quote => at = self.string(at, at)?,
+                Class::Hash => at = self.comment(at),
+                Class::Newline => {
+                    at += 1;
+                    if self.brackets.is_empty() {
+                        self.end_line();
+                        return Ok(at);
+                    }
+                }
+                Class::Backslash => at = self.continuation(at)?,
+                Class::Zero if at >= self.bytes.len() => {
+                    self.end_of_text()?;
+                    self.end_line();
+                    return Ok(at);
+                }
+                Class::Zero | Class::Bad => at = self.bad_byte(at)?,
+            }
+        }
+    }
+
+    #[inline]
+    fn end_line(&mut self) {
+        let end = place(self.tokens.kinds.len());
+        if end != self.first {
+            self.lines.push(Line { first: self.first, end, column: self.column, alternate: self.alternate });
+            self.first = end;
+        }
+    }
+
+    #[inline]
+    fn name(&mut self, start: usize) -> Result<usize> {
+        let mut at = start + 1;
+        while NAME_PARTS[usize::from(self.byte(at))] == PART {
+            at += 1;
+        }
+        let next = self.byte(at);
+        if next >= 128 || self.bytes[start] >= 128 {
+            return self.wide_name(start);
+        }
+        if at - start <= 2 && (next == b'"' || next == b'\'') {
+            return self.string(start, at);
+        }
+        let (kind, payload) = self.names.look_up(self.bytes, start, at);
+        self.push(kind, start, at, payload);
+        Ok(at)
+    }
+
+    #[cold]
+    fn wide_name(&mut self, start: usize) -> Result<usize> {
+        let mut end = start;
+        while NAME_PARTS[usize::from(self.byte(end))] & (PART | WIDE) != 0 {
+            end += 1;
+        }
+        self.check_name(start, end)?;
+        let number = self.names.look_up_wide(self.text, start, end);
+        self.push(Terminal::Name, start, end, number);
+        Ok(end)
+    }
+
+    #[inline]
+    fn operator(&mut self, at: usize) -> usize {
+        let row = SYMBOL_CLASSES[usize::from(self.byte(at))] & 31;
+        let column = SYMBOL_CLASSES[usize::from(self.byte(at + 1))] & 31;
+        let mut number = PAIRS[usize::from(row)][usize::from(column)];
+        let longer = WITH_EQUAL[usize::from(number & 63)];
+        if longer != 0 && self.byte(at + 2) == b'=' {
+            number = longer;
+        }
+        let symbol = &SYMBOLS[usize::from(number)];
+        let end = at + symbol.text.len();
+        if number >= DIAMOND {
+            self.stray(at, end);
+        } else {
+            self.push(symbol.kind, at, end, u32::from(symbol.payload));
+        }
+        end
+    }
+
+    /// Notes a token that no grammar has.
+    #[cold]
+    fn stray(&mut self, start: usize, end: usize) {
+        let (tokens, lines) = (self.tokens.kinds.len(), self.lines.len());
+        self.stray.get_or_insert(Stray { start, end, tokens, lines });
+        // It is part of its line all the same.
+        self.push(Terminal::Name, start, end, 0);
+    }
+
+    #[inline]
+    fn open(&mut self, at: usize) -> Result<usize> {
+        if self.brackets.len() >= MOST_BRACKETS {
+            return Err(self.raise("too many nested parentheses", at));
+        }
+        let byte = self.bytes[at];
+        let kind = match byte {
+            b'(' => Terminal::LeftParen,
+            b'[' => Terminal::LeftBracket,
+            _ => Terminal::LeftBrace,
+        };
+        self.brackets.push(Opening::of(byte), place(at));
+        self.push(kind, at, at + 1, 0);
+        Ok(at + 1)
+    }
+
+    #[inline]
+    fn close(&mut self, at: usize) -> Result<usize> {
+        let byte = self.bytes[at];
+        match self.brackets.pop() {
+            Some((Opening::Field { in_spec }, _)) if byte == b'}' => {
+                self.push(Terminal::FieldClose, at, at + 1, 0);
+                self.literal(at + 1, if in_spec { fields::Part::SpecBehindField } else { fields::Part::Outside })
+            }
+            Some((opening, _)) if opening.closes() == byte => {
+                let kind = match byte {
+                    b')' => Terminal::RightParen,
+                    b']' => Terminal::RightBracket,
+                    _ => Terminal::RightBrace,
+                };
+                self.push(kind, at, at + 1, 0);
+                Ok(at + 1)
+            }
+            open => Err(self.unmatched(at, open)),
+        }
+    }
+
+    #[inline]
+    fn dot(&mut self, at: usize) -> Result<usize> {
+        let next = self.byte(at + 1);
+        if next.is_ascii_digit() {
+            return self.number(at);
+        }
+        if next == b'.' && self.byte(at + 2) == b'.' {
+            self.push(Terminal::Ellipsis, at, at + 3, 0);
+            return Ok(at + 3);
+        }
+        self.push(Terminal::Dot, at, at + 1, 0);
+        Ok(at + 1)
+    }
+
+    /// `:` and `!`, which end the expression of a replacement field.
+    #[inline]
+    fn field_operator(&mut self, at: usize) -> Result<usize> {
+        if self.brackets.in_field() {
+            if self.bytes[at] == b':' {
+                self.push(Terminal::FieldColon, at, at + 1, 0);
+                return self.literal(at + 1, fields::Part::Spec);
+            }
+            if self.byte(at + 1) != b'=' {
+                self.push(Terminal::FieldBang, at, at + 1, 0);
+                return Ok(at + 1);
+            }
+        }
+        Ok(self.operator(at))
+    }
+
+    #[inline]
+    fn number(&mut self, at: usize) -> Result<usize> {
+        match numbers::end_of_number(self.bytes, at) {
+            Ok(end) => {
+                self.push(Terminal::Number, at, end, 0);
+                Ok(end)
+            }
+            Err(bad) => Err(self.bad_number(&bad)),
+        }
+    }
+
+    #[inline]
+    fn comment(&mut self, at: usize) -> usize {
+        let rest = &self.bytes[at..];
+        let end = at + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        self.comments.push((place(at), place(end)));
+        end
+    }
+}

@@ -1,0 +1,111 @@
+//! Strings without fields: prefix, quotes, and the end.
+
+use memchr::memchr2;
+
+use super::fields::Frame;
+use super::names::place;
+use super::{Lexer, Result};
+use crate::tokens::{Terminal, string};
+
+/// A prefix that makes a string of the quote behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Prefix {
+    pub(super) flags: u32,
+    /// The string has fields, and is this token's.
+    pub(super) fields: Option<Terminal>,
+}
+
+impl Prefix {
+    fn of(prefix: &[u8]) -> Option<Self> {
+        let flags = place(prefix.len()) << string::PREFIX_SHIFT;
+        let lower = |at: usize| prefix.get(at).map_or(0, |byte| byte | 0x20);
+        let (flags, fields) = match (lower(0), lower(1)) {
+            (0, 0) => (flags, None),
+            (b'r', 0) => (flags | string::RAW, None),
+            (b'b', 0) => (flags | string::BYTES, None),
+            (b'b', b'r') | (b'r', b'b') => (flags | string::BYTES | string::RAW, None),
+            (b'u', 0) => (flags | if prefix[0] == b'u' { string::UNICODE } else { 0 }, None),
+            (b'f', 0) => (flags, Some(Terminal::FStringStart)),
+            (b'f', b'r') | (b'r', b'f') => (flags | string::RAW, Some(Terminal::FStringStart)),
+            (b't', 0) => (flags, Some(Terminal::TStringStart)),
+            (b't', b'r') | (b'r', b't') => (flags | string::RAW, Some(Terminal::TStringStart)),
+            _ => return None,
+        };
+        Some(Self { flags, fields })
+    }
+}
+
+impl Lexer<'_> {
+    /// A string whose prefix and opening quote are known; a name, if there are letters in front that are no prefix.
+    pub(super) fn string(&mut self, start: usize, quote_at: usize) -> Result<usize> {
+        let Some(prefix) = Prefix::of(&self.bytes[start..quote_at]) else {
+            let (kind, payload) = self.names.look_up(self.bytes, start, quote_at);
+            self.push(kind, start, quote_at, payload);
+            return Ok(quote_at);
+        };
+        let quote = self.bytes[quote_at];
+        let triple = self.byte(quote_at + 1) == quote && self.byte(quote_at + 2) == quote;
+        let flags = prefix.flags | if triple { string::TRIPLE } else { 0 };
+        let body = quote_at + if triple { 3 } else { 1 };
+        if let Some(kind) = prefix.fields {
+            self.open_frame(
+                Frame { quote, triple, flags, kind, start: place(start), height: self.brackets.len() },
+                body,
+            )?;
+            self.push(kind, start, body, flags);
+            return self.literal(body, super::fields::Part::Outside);
+        }
+        let (end, changed) =
+            if triple { self.triple_end(start, body, quote) } else { self.single_end(start, body, quote) }?;
+        self.push(Terminal::String, start, end, flags | if changed { string::CHANGED } else { 0 });
+        Ok(end)
+    }
+
+    /// The byte behind a string in single quotes, and whether it has a backslash.
+    fn single_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
+        let (mut at, mut changed, mut escaped_quote) = (body, false, false);
+        loop {
+            let byte = self.byte(at);
+            if byte == quote {
+                return Ok((at + 1, changed));
+            }
+            match byte {
+                b'\\' => {
+                    changed = true;
+                    escaped_quote |= self.byte(at + 1) == quote;
+                    at = self.behind_escape(at);
+                }
+                b'\n' | b'\r' => return Err(self.unterminated(start, quote, false, escaped_quote, at)),
+                0 if at >= self.bytes.len() => return Err(self.unterminated(start, quote, false, escaped_quote, at)),
+                _ => at += 1,
+            }
+        }
+    }
+
+    /// The byte behind a string in triple quotes, and whether it has a backslash or may have a carriage return.
+    fn triple_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
+        let (mut at, mut changed) = (body, self.has_returns);
+        loop {
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            let Some(found) = memchr2(quote, b'\\', rest) else {
+                return Err(self.unterminated(start, quote, true, false, self.bytes.len()));
+            };
+            at += found;
+            if self.bytes[at] == b'\\' {
+                changed = true;
+                at = self.behind_escape(at);
+            } else if self.byte(at + 1) == quote && self.byte(at + 2) == quote {
+                return Ok((at + 3, changed));
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// The byte behind a backslash and the character that it escapes; a character of several bytes may be left half.
+    #[inline]
+    pub(super) fn behind_escape(&self, backslash: usize) -> usize {
+        let pair = self.byte(backslash + 1) == b'\r' && self.byte(backslash + 2) == b'\n';
+        backslash + if pair { 3 } else { 2 }
+    }
+}

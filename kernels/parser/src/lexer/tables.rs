@@ -1,0 +1,308 @@
+//! The small tables that every lexer works from, this crate's as well as a GPU's: classes of bytes, operators, keywords.
+
+use crate::Operator;
+use crate::tokens::Terminal;
+
+/// What a token can begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// No token begins so.
+    Bad = 0,
+    /// The end of the text, if it is that; else bad too.
+    Zero = 1,
+    /// Space, tab, form feed.
+    Space = 2,
+    /// Line feed or carriage return.
+    Newline = 3,
+    /// A letter or an underscore.
+    Name = 4,
+    /// A byte of a character beyond ASCII.
+    Wide = 5,
+    /// A decimal digit.
+    Digit = 6,
+    /// `.`.
+    Dot = 7,
+    /// Either quote.
+    Quote = 8,
+    /// `#`.
+    Hash = 9,
+    /// `\`.
+    Backslash = 10,
+    /// `(`, `[`, `{`.
+    Open = 11,
+    /// `)`, `]`, `}`.
+    Close = 12,
+    /// `:` and `!`, which mean something else in a replacement field.
+    Field = 13,
+    /// All other operators.
+    Operator = 14,
+}
+
+/// The class of each byte.
+pub static CLASSES: [Class; 256] = classes();
+
+const fn classes() -> [Class; 256] {
+    let mut table = [Class::Bad; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match narrow(byte) {
+            0 => Class::Zero,
+            b' ' | b'\t' | 0x0c => Class::Space,
+            b'\n' | b'\r' => Class::Newline,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => Class::Name,
+            128..=255 => Class::Wide,
+            b'0'..=b'9' => Class::Digit,
+            b'.' => Class::Dot,
+            b'"' | b'\'' => Class::Quote,
+            b'#' => Class::Hash,
+            b'\\' => Class::Backslash,
+            b'(' | b'[' | b'{' => Class::Open,
+            b')' | b']' | b'}' => Class::Close,
+            b':' | b'!' => Class::Field,
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'@' | b'&' | b'|' | b'^' | b'~' | b'<' | b'>' | b'=' | b';' | b',' => {
+                Class::Operator
+            }
+            _ => Class::Bad,
+        };
+        byte += 1;
+    }
+    table
+}
+
+/// The tables are filled by number, and have at most 256 rows.
+#[expect(clippy::cast_possible_truncation, reason = "checked")]
+const fn narrow(number: usize) -> u8 {
+    assert!(number < 256);
+    number as u8
+}
+
+/// A name goes on with this byte: a bit, for ASCII; another, for bytes beyond.
+pub static NAME_PARTS: [u8; 256] = name_parts();
+
+/// In [`NAME_PARTS`]: a letter, a digit or an underscore.
+pub const PART: u8 = 1;
+/// In [`NAME_PARTS`]: part of a character beyond ASCII.
+pub const WIDE: u8 = 2;
+
+const fn name_parts() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        if byte >= 128 {
+            table[byte] = WIDE;
+        } else if matches!(CLASSES[byte], Class::Name | Class::Digit) {
+            table[byte] = PART;
+        }
+        byte += 1;
+    }
+    table
+}
+
+/// An operator or a delimiter, brackets and dots apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// How it is written.
+    pub text: &'static str,
+    /// What it is to the grammar.
+    pub kind: Terminal,
+    /// What the token's payload is.
+    pub payload: u8,
+}
+
+const fn plain(text: &'static str, kind: Terminal) -> Symbol {
+    Symbol { text, kind, payload: 0 }
+}
+
+const fn operator(text: &'static str, kind: Terminal, operator: Operator) -> Symbol {
+    Symbol { text, kind, payload: operator as u8 }
+}
+
+/// All symbols of one to three characters. Number 0 is no symbol.
+pub static SYMBOLS: [Symbol; 42] = [
+    plain("", Terminal::Name),
+    plain("+", Terminal::Plus),
+    plain("-", Terminal::Minus),
+    plain("*", Terminal::Star),
+    plain("/", Terminal::Slash),
+    operator("%", Terminal::Multiplicative, Operator::Mod),
+    plain("@", Terminal::At),
+    plain("&", Terminal::Ampersand),
+    plain("|", Terminal::Bar),
+    plain("^", Terminal::Caret),
+    plain("~", Terminal::Tilde),
+    operator("<", Terminal::Comparison, Operator::Lt),
+    operator(">", Terminal::Comparison, Operator::Gt),
+    plain("=", Terminal::Equal),
+    plain(";", Terminal::Semicolon),
+    plain(",", Terminal::Comma),
+    plain(":", Terminal::Colon),
+    operator("==", Terminal::Comparison, Operator::Eq),
+    operator("!=", Terminal::Comparison, Operator::NotEq),
+    operator("<=", Terminal::Comparison, Operator::LtE),
+    operator(">=", Terminal::Comparison, Operator::GtE),
+    operator("<<", Terminal::Shift, Operator::LShift),
+    operator(">>", Terminal::Shift, Operator::RShift),
+    operator("//", Terminal::Multiplicative, Operator::FloorDiv),
+    plain("**", Terminal::DoubleStar),
+    plain("->", Terminal::Arrow),
+    plain(":=", Terminal::Walrus),
+    operator("+=", Terminal::Augmented, Operator::Add),
+    operator("-=", Terminal::Augmented, Operator::Sub),
+    operator("*=", Terminal::Augmented, Operator::Mult),
+    operator("/=", Terminal::Augmented, Operator::Div),
+    operator("%=", Terminal::Augmented, Operator::Mod),
+    operator("@=", Terminal::Augmented, Operator::MatMult),
+    operator("&=", Terminal::Augmented, Operator::BitAnd),
+    operator("|=", Terminal::Augmented, Operator::BitOr),
+    operator("^=", Terminal::Augmented, Operator::BitXor),
+    operator("//=", Terminal::Augmented, Operator::FloorDiv),
+    operator("**=", Terminal::Augmented, Operator::Pow),
+    operator("<<=", Terminal::Augmented, Operator::LShift),
+    operator(">>=", Terminal::Augmented, Operator::RShift),
+    // Neither is part of the grammar, yet CPython's lexer knows them: what follows is looked at only behind them.
+    plain("<>", Terminal::Name),
+    plain("!", Terminal::Name),
+];
+
+/// The number in [`SYMBOLS`] of `<>`, which no grammar has.
+pub const DIAMOND: u8 = 40;
+/// The number in [`SYMBOLS`] of a `!` alone, which only replacement fields have.
+pub const BANG: u8 = 41;
+
+/// Each byte's row and column in [`PAIRS`]: 0 for those that no symbol has.
+pub static SYMBOL_CLASSES: [u8; 256] = symbol_classes();
+
+const SYMBOL_BYTES: &[u8; 17] = b"+-*/%@&|^~<>=;,:!";
+
+const fn symbol_classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut class = 0;
+    while class < SYMBOL_BYTES.len() {
+        table[SYMBOL_BYTES[class] as usize] = narrow(class) + 1;
+        class += 1;
+    }
+    table
+}
+
+/// The number of the symbol that two bytes form, or of the first byte's alone, by their classes.
+pub static PAIRS: [[u8; 32]; 32] = pairs();
+
+const fn pairs() -> [[u8; 32]; 32] {
+    let mut table = [[0; 32]; 32];
+    let mut number = 1;
+    while number < SYMBOLS.len() {
+        let text = SYMBOLS[number].text.as_bytes();
+        let row = SYMBOL_CLASSES[text[0] as usize] as usize;
+        if text.len() == 1 {
+            // Pairs win over what a single byte fills in, whichever comes first.
+            let mut column = 0;
+            while column < 32 {
+                if table[row][column] == 0 {
+                    table[row][column] = narrow(number);
+                }
+                column += 1;
+            }
+        } else if text.len() == 2 {
+            table[row][SYMBOL_CLASSES[text[1] as usize] as usize] = narrow(number);
+        }
+        number += 1;
+    }
+    table
+}
+
+/// The number of the symbol that a symbol forms with a `=` behind it, where that has three bytes; else 0.
+pub static WITH_EQUAL: [u8; 64] = with_equal();
+
+const fn with_equal() -> [u8; 64] {
+    let mut table = [0; 64];
+    let mut long = 1;
+    while long < SYMBOLS.len() {
+        let text = SYMBOLS[long].text.as_bytes();
+        if text.len() == 3 {
+            let pair = PAIRS[SYMBOL_CLASSES[text[0] as usize] as usize][SYMBOL_CLASSES[text[1] as usize] as usize];
+            table[pair as usize] = narrow(long);
+        }
+        long += 1;
+    }
+    table
+}
+
+/// The words that are never names.
+pub static KEYWORDS: [(&str, Terminal); 35] = [
+    ("None", Terminal::None),
+    ("True", Terminal::True),
+    ("False", Terminal::False),
+    ("and", Terminal::And),
+    ("as", Terminal::As),
+    ("assert", Terminal::Assert),
+    ("async", Terminal::Async),
+    ("await", Terminal::Await),
+    ("break", Terminal::Break),
+    ("class", Terminal::Class),
+    ("continue", Terminal::Continue),
+    ("def", Terminal::Def),
+    ("del", Terminal::Del),
+    ("elif", Terminal::Elif),
+    ("else", Terminal::Else),
+    ("except", Terminal::Except),
+    ("finally", Terminal::Finally),
+    ("for", Terminal::For),
+    ("from", Terminal::From),
+    ("global", Terminal::Global),
+    ("if", Terminal::If),
+    ("import", Terminal::Import),
+    ("in", Terminal::In),
+    ("is", Terminal::Is),
+    ("lambda", Terminal::Lambda),
+    ("nonlocal", Terminal::Nonlocal),
+    ("not", Terminal::Not),
+    ("or", Terminal::Or),
+    ("pass", Terminal::Pass),
+    ("raise", Terminal::Raise),
+    ("return", Terminal::Return),
+    ("try", Terminal::Try),
+    ("while", Terminal::While),
+    ("with", Terminal::With),
+    ("yield", Terminal::Yield),
+];
+
+/// A word of at most eight bytes as a number, its first byte lowest: no keyword is longer.
+pub const fn word(text: &[u8]) -> u64 {
+    let mut word = 0;
+    let mut at = 0;
+    while at < text.len() && at < 8 {
+        word |= (text[at] as u64) << (8 * at);
+        at += 1;
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_symbol_is_found_from_its_bytes() {
+        for (number, symbol) in SYMBOLS.iter().enumerate().skip(1) {
+            let class =
+                |at: usize| usize::from(symbol.text.as_bytes().get(at).map_or(0, |&b| SYMBOL_CLASSES[b as usize]));
+            let pair = PAIRS[class(0)][class(1)];
+            let found = if symbol.text.len() == 3 { WITH_EQUAL[usize::from(pair)] } else { pair };
+            assert_eq!(usize::from(found), number, "{}", symbol.text);
+        }
+        assert_eq!((SYMBOLS[usize::from(DIAMOND)].text, SYMBOLS[usize::from(BANG)].text), ("<>", "!"));
+    }
+
+    #[test]
+    fn a_pair_that_is_no_symbol_gives_the_first_byte_alone() {
+        let number =
+            PAIRS[usize::from(SYMBOL_CLASSES[usize::from(b'+')])][usize::from(SYMBOL_CLASSES[usize::from(b'-')])];
+        assert_eq!(SYMBOLS[usize::from(number)].text, "+");
+    }
+
+    #[test]
+    fn keywords_are_no_longer_than_a_word() {
+        assert!(KEYWORDS.iter().all(|(text, _)| text.len() <= 8 && word(text.as_bytes()) != 0));
+    }
+}
