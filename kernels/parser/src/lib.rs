@@ -15,6 +15,7 @@ pub mod columns;
 pub mod diagnostic;
 mod kinds;
 pub mod lexer;
+pub mod tables;
 mod terminals;
 pub mod tokens;
 

@@ -18,7 +18,7 @@ pub enum Terminal {
     FStringMiddle = 5,
     /// Closing quotes of an f- or t-string.
     FStringEnd = 6,
-    /// `{` of a replacement field.
+    /// `{` of a replacement field without `=`.
     FieldOpen = 7,
     /// `}` of a replacement field.
     FieldClose = 8,
@@ -174,11 +174,13 @@ pub enum Terminal {
     ChunkArgs = 83,
     /// Starts a chunk of items.
     ChunkDict = 84,
+    /// `{` of a replacement field whose expression is followed by `=`. The lexer says `FieldOpen`; `rules` tell them apart.
+    DebugOpen = 85,
 }
 
 impl Terminal {
     /// All of them, in the order of their numbers, which start at 0.
-    pub const ALL: [Self; 85] = [
+    pub const ALL: [Self; 86] = [
         Self::Name,
         Self::Number,
         Self::String,
@@ -264,5 +266,6 @@ impl Terminal {
         Self::ChunkList,
         Self::ChunkArgs,
         Self::ChunkDict,
+        Self::DebugOpen,
     ];
 }
