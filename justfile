@@ -31,10 +31,16 @@ loom:
 deploy:
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/deploy
 
-# The Python client: its generated code is fresh, and it talks to a daemon.
+# The Python client: its generated code is fresh, it talks to a daemon, and trees are CPython's.
 python:
     cargo build --package accelerd --locked
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
+    PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/conformance
+
+# Compares the parser with CPython's over libraries, packages and mutated snippets; fetches them, and takes a while.
+conformance *ARGS:
+    cargo build --release --package accelerd-parser --example columns --locked
+    python3 tests/conformance {{ ARGS }}
 
 # Starts the daemon, indexes Python's standard library and searches it.
 quickstart:

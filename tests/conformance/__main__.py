@@ -1,0 +1,94 @@
+"""Compares our parser with CPython's over whole libraries, fixtures, packages and mutated snippets.
+
+python3 tests/conformance                                      everything, which takes a while
+python3 tests/conformance --only 'library*' --judge 3.13       some
+python3 tests/conformance --only mutations --count 1000000     more of one
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from fnmatch import fnmatch
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import corpora
+import judge
+import report
+import tools
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", help="names of corpora, with wildcards")
+    parser.add_argument("--skip", action="append", default=[], help="names of corpora to leave out")
+    parser.add_argument("--judge", action="append", help="versions of Python; 3.13, 3.11 and 3.14 unless given")
+    parser.add_argument("--count", type=int, default=100_000, help="how many mutated snippets")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--limit", type=int, help="cases of a corpus, for a quick look")
+    parser.add_argument("--reference", action="store_true", help="columns made of CPython's tree: tests the harness")
+    parser.add_argument("--differences", type=Path, default=tools.CACHE / "differences.txt", help="where to list them")
+    parser.add_argument("--no-reduce", action="store_true", help="list differences with the sources they were found in")
+    return parser.parse_args()
+
+
+def chosen(options: argparse.Namespace) -> list[corpora.Corpus]:
+    every = corpora.corpora(options.count, options.seed)
+    wanted = options.only or ["*"]
+    return [
+        one
+        for one in every
+        if any(fnmatch(one.name, name) for name in wanted) and not any(fnmatch(one.name, name) for name in options.skip)
+    ]
+
+
+def examples(
+    parser: tools.Parser, oracle: tools.Oracle, corpus: str, tally: judge.Tally, reduce: bool
+) -> dict[str, tuple[int, str, bytes, dict[str, Any]]]:
+    """The smallest example of each cause."""
+    found = {}
+    for name, cause in tally.causes.items():
+        (where, source), outcome = cause.smallest[0]
+        if reduce and not name.startswith("soft") and len(source) > 60 and len(found) < 60:
+            source = judge.reduced(parser, oracle, source, name)
+            (outcome,) = judge.judge_all(parser, oracle, [source])
+        found[name] = cause.count, f"{corpus}, {where}, {oracle.name}", source, outcome
+    return found
+
+
+def merge(into: dict[str, Any], found: dict[str, Any]) -> None:
+    for name, (count, *example) in found.items():
+        before = into.get(name)
+        best = example if before is None or len(example[1]) < len(before[2]) else before[1:]
+        into[name] = (count + (before[0] if before else 0), *best)
+
+
+def main() -> int:
+    options = arguments()
+    program = None if options.reference else tools.built_parser()
+    if program is None and not options.reference:
+        sys.exit("no parser: cargo build --release --package accelerd-parser --example columns")
+    parser = tools.Parser(program)
+    differing: dict[str, Any] = {}
+    for oracle in tools.oracles(tuple(options.judge or ("3.13", "3.11", "3.14"))):
+        for corpus in chosen(options):
+            start = time.monotonic()
+            cases = iter(corpus.cases())
+            if options.limit:
+                cases = islice(cases, options.limit)
+            tally = judge.run(parser, oracle, cases)
+            if not options.reference and not options.limit:
+                report.save(corpus.name, oracle, tally)
+                report.write_results()
+            merge(differing, examples(parser, oracle, corpus.name, tally, not options.no_reduce))
+            report.write_differences(options.differences, differing)
+            counts = ", ".join(f"{tally.counts[one]} {one}" for one in report.COUNTS)
+            print(f"{oracle.name}: {corpus.name}: {counts}; {time.monotonic() - start:.0f} s", flush=True)
+    return int(any(not name.startswith("soft") for name in differing.keys() - report.reasons().keys()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Where sources come from: each corpus is a name and a way to its cases."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import fuzz
+import tools
+from frames import read_blocks
+
+PACKAGES = ["django", "sqlalchemy", "numpy", "pandas", "scipy", "scikit-learn"]
+# Nobody looked at these while the parser was written.
+UNSEEN_PACKAGES = ["sympy", "twisted", "ansible-core", "mypy"]
+
+Case = tuple[str, bytes]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sources under one name."""
+
+    name: str
+    cases: Callable[[], Iterable[Case]]
+
+
+def corpora(fuzz_count: int, seed: int) -> list[Corpus]:
+    """All of them."""
+    libraries = [Corpus(f"library {version}", lambda version=version: library(version)) for version in ("3.11", "3.13")]
+    texts = [
+        Corpus("doctests and strings of Lib/test", lambda: extracted("3.13")),
+        Corpus("ruff's fixtures", ruff),
+    ]
+    packages = [Corpus(name, lambda name=name: package(name)) for name in [*PACKAGES, *UNSEEN_PACKAGES]]
+    return [*libraries, *texts, *packages, Corpus("mutations", lambda: mutations(fuzz_count, seed))]
+
+
+def library(version: str) -> Iterator[Case]:
+    """The standard library of a version, its tests included."""
+    folder = library_folder(version)
+    return files(folder, skip="site-packages") if folder else iter(())
+
+
+def library_folder(version: str) -> Path | None:
+    """Where the standard library of a version is."""
+    found = [oracle for oracle in tools.oracles((version,)) if oracle.command[0] != "node"]
+    if not found:
+        return None
+    script = "import sysconfig; print(sysconfig.get_path('stdlib'))"
+    return Path(
+        subprocess.run([found[0].command[0], "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    )
+
+
+def files(folder: Path, skip: str = "", pattern: str = "*.py") -> Iterator[Case]:
+    """The files of a folder, by their paths in it."""
+    for file in sorted(folder.rglob(pattern)):
+        inside = file.relative_to(folder)
+        if skip not in inside.parts and file.is_file():
+            yield str(inside), file.read_bytes()
+
+
+def extracted(version: str) -> Iterator[Case]:
+    """Doctests of the standard library's tests, and their string constants that may be source."""
+    folder = library_folder(version)
+    if folder is None:
+        return
+    (oracle,) = tools.oracles((version,))
+    out = tools.cache_folder() / f"extracted-{version}.bin"
+    if not out.exists():
+        subprocess.run([oracle.command[0], tools.HERE / "extract.py", folder / "test", out], check=True)
+    for at, block in enumerate(read_blocks(out.read_bytes())):
+        yield f"text {at}", block
+
+
+def ruff() -> Iterator[Case]:
+    """The inputs that ruff's parser is tested with."""
+    folder = tools.ruff_fixtures()
+    return files(folder) if folder else iter(())
+
+
+def package(name: str) -> Iterator[Case]:
+    """The modules of a package from the package index."""
+    archive = tools.wheel(name)
+    if archive.suffix in (".whl", ".zip"):
+        with zipfile.ZipFile(archive) as opened:
+            for inside in sorted(opened.namelist()):
+                if inside.endswith(".py"):
+                    yield inside, opened.read(inside)
+        return
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            if member.name.endswith(".py") and member.isfile():
+                yield member.name, opened.extractfile(member).read()
+
+
+def mutations(count: int, seed: int) -> Iterator[Case]:
+    """Snippets of the other corpora with a token or two changed."""
+    snippets = []
+    for case in (library("3.13"), ruff(), extracted("3.13")):
+        for _, source in case:
+            snippets += fuzz.snippets(source)
+    return fuzz.mutated(snippets, count, seed)

@@ -1,0 +1,84 @@
+"""The blocks in which sources go to the parser and columns come back; `kernels/parser/examples/columns.rs` says how."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+_NAMES = "kinds fields parents starts ends aux name_starts name_ends value_tags value_starts value_ends extra"
+COLUMNS = _NAMES.split()
+PANIC = 99
+CLASSES = {1: "SyntaxError", 2: "IndentationError", 3: "TabError", 4: "ValueError", PANIC: "panic"}
+
+
+class Refusal(NamedTuple):
+    """What our parser says of a source that is not Python."""
+
+    kind: str
+    start: int
+    end: int
+    message: str
+
+
+class Answer(NamedTuple):
+    """Our parser's result for one source: columns, or a refusal."""
+
+    text: bytes
+    columns: dict[str, bytes] | None
+    refusal: Refusal | None
+
+
+def write_blocks(blocks: Iterable[bytes]) -> bytes:
+    """Blocks one after another, each behind its length."""
+    return b"".join(part for block in blocks for part in (struct.pack("<I", len(block)), block))
+
+
+def write_answer(answer: Answer) -> bytes:
+    """An answer as the parser writes it."""
+    if answer.columns is not None:
+        return bytes(4) + write_blocks([answer.text, *(answer.columns[name] for name in COLUMNS)])
+    kind, start, end, message = answer.refusal
+    number = next(number for number, name in CLASSES.items() if name == kind)
+    places = struct.pack("<II", start, end)
+    return struct.pack("<I", number) + write_blocks([answer.text]) + places + write_blocks([message.encode()])
+
+
+def read_blocks(data: bytes) -> Iterator[bytes]:
+    """The blocks that `write_blocks` wrote."""
+    reader = _Reader(data)
+    while reader.at < len(data):
+        yield reader.block()
+
+
+def read_answers(data: bytes) -> Iterator[Answer]:
+    """The answers of a batch."""
+    reader = _Reader(data)
+    while reader.at < len(data):
+        number, text = reader.number(), reader.block()
+        if number:
+            refusal = Refusal(
+                CLASSES[number], reader.number(), reader.number(), reader.block().decode(errors="replace")
+            )
+            yield Answer(text, None, refusal)
+        else:
+            yield Answer(text, {name: reader.block() for name in COLUMNS}, None)
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data: Any = data
+        self.at = 0
+
+    def number(self) -> int:
+        (number,) = struct.unpack_from("<I", self.data, self.at)
+        self.at += 4
+        return number
+
+    def block(self) -> bytes:
+        length = self.number()
+        block = self.data[self.at : self.at + length]
+        if len(block) != length:
+            raise ValueError(f"expected a block of {length} bytes, got {len(block)}")
+        self.at += length
+        return block

@@ -1,0 +1,113 @@
+"""Runs a corpus through our parser and an oracle, a batch at a time, and counts what comes out."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corpora import Case
+from tools import Oracle, Parser, cache_folder
+
+BATCH_SOURCES = 20_000
+BATCH_BYTES = 8 << 20
+# A batch in node, which takes seconds to start.
+LARGE_BATCH = 3
+
+
+@dataclass
+class Tally:
+    """What came out of a corpus."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    # Of each cause: how often, and its smallest sources.
+    causes: dict[str, Cause] = field(default_factory=dict)
+
+    def add(self, case: Case, outcome: dict[str, Any]) -> None:
+        """Counts one case."""
+        self.counts["cases"] += 1
+        self.counts[outcome["outcome"]] += 1
+        for one in ("same_line", "same_class", "same_message"):
+            self.counts[one] += bool(outcome.get(one))
+        cause = outcome.get("cause")
+        if outcome["outcome"] == "refused" and not outcome["same_line"]:
+            cause = f"soft: line: {re.sub(r'[0-9]+', '_', outcome['theirs'].split(':', 2)[2])[:80]}"
+        if cause:
+            self.causes.setdefault(cause, Cause()).add(case, outcome)
+
+
+@dataclass
+class Cause:
+    """Differences that look alike."""
+
+    count: int = 0
+    smallest: list[tuple[Case, dict[str, Any]]] = field(default_factory=list)
+
+    def add(self, case: Case, outcome: dict[str, Any]) -> None:
+        """Counts one, and keeps the smallest three."""
+        self.count += 1
+        self.smallest.append((case, outcome))
+        self.smallest.sort(key=lambda one: len(one[0][1]))
+        del self.smallest[3:]
+
+
+def batches(cases: Iterable[Case], size: int = 1) -> Iterator[list[Case]]:
+    """Cases in batches of bounded bytes."""
+    batch, length = [], 0
+    for case in cases:
+        batch.append(case)
+        length += len(case[1])
+        if len(batch) >= BATCH_SOURCES * size or length >= BATCH_BYTES * size:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch
+
+
+def judge_all(parser: Parser, oracle: Oracle, sources: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The outcome of each source."""
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        from frames import write_blocks
+
+        folder = Path(scratch)
+        (folder / "sources").write_bytes(write_blocks(sources))
+        answers = parser.answer(oracle.version, sources, folder / "answers")
+        outcomes = oracle.judge(folder / "sources", answers, folder / "outcomes")
+    if len(outcomes) != len(sources):
+        raise RuntimeError(f"expected {len(sources)} outcomes, got {len(outcomes)}")
+    return outcomes
+
+
+def run(parser: Parser, oracle: Oracle, cases: Iterable[Case]) -> Tally:
+    """Judges all cases."""
+    tally = Tally()
+    for batch in batches(cases, LARGE_BATCH if oracle.command[0] == "node" else 1):
+        for case, outcome in zip(batch, judge_all(parser, oracle, [source for _, source in batch]), strict=True):
+            tally.add(case, outcome)
+    return tally
+
+
+def reduced(parser: Parser, oracle: Oracle, source: bytes, cause: str, rounds: int = 30) -> bytes:
+    """A smaller source with the same cause: lines, then tokens are left out as long as it stays."""
+    from fuzz import tokens_of
+
+    for split in (lambda text: text.splitlines(keepends=True), tokens_of):
+        parts = split(source)
+        width = max(len(parts) // 2, 1)
+        for _ in range(rounds):
+            shorter = [parts[:at] + parts[at + width :] for at in range(0, len(parts), width)]
+            outcomes = judge_all(parser, oracle, [b"".join(one) for one in shorter]) if len(parts) > 1 else []
+            same = [one for one, outcome in zip(shorter, outcomes, strict=False) if outcome.get("cause") == cause]
+            if same:
+                parts = min(same, key=len)
+                width = min(width, max(len(parts) // 2, 1))
+            elif width > 1:
+                width = (width + 1) // 2
+            else:
+                break
+        source = b"".join(parts)
+    return source

@@ -1,0 +1,138 @@
+"""Judges a batch: parses each source with the running Python and compares what our parser made of it.
+
+    python3.13 oracle.py CLIENT SOURCES ANSWERS OUTCOMES
+
+Run by any CPython from 3.10 on, without packages: CLIENT is the folder of the package `accelerd`, of which only the
+tree is loaded. OUTCOMES gets a line of JSON a source. With `reference` for ANSWERS they are made from CPython's tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tokenize
+import types
+import warnings
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+# What CPython runs out of at a depth that has nothing to do with the language.
+_EXHAUSTED = (MemoryError, RecursionError)
+
+
+def load_client(client: str) -> None:
+    """Makes the modules of a package importable without its `__init__`, which needs gRPC."""
+    package = types.ModuleType("accelerd")
+    package.__path__ = [client]
+    sys.modules.setdefault("accelerd", package)
+    sys.path.insert(0, str(HERE))
+
+
+def judge(source: bytes, answer: Any) -> dict[str, Any]:
+    """The outcome of one source: `equal`, `refused` by both, `different` with a cause, or `exhausted`."""
+    try:
+        theirs = ast.parse(source)
+    except _EXHAUSTED:
+        return {"outcome": "exhausted"}
+    except (SyntaxError, ValueError) as error:
+        return _judge_refusal(source, answer, error)
+    if answer.refusal is not None:
+        ours = answer.refusal
+        return _different(
+            f"only ours refuses: {ours.kind}: {ours.message}", line=_line(answer.text or source, ours.start)
+        )
+    return _judge_tree(source, answer, theirs)
+
+
+def _judge_refusal(source: bytes, answer: Any, error: Exception) -> dict[str, Any]:
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    if answer.refusal is None:
+        return _different(
+            f"only CPython refuses: {type(error).__name__}: {message}", line=getattr(error, "lineno", None)
+        )
+    ours = answer.refusal
+    if ours.kind == "panic":
+        return _different(f"panic: {ours.message}")
+    line = getattr(error, "lineno", None)
+    return {
+        "outcome": "refused",
+        "same_line": line is None or line == _line(answer.text or source, ours.start),
+        "same_class": type(error).__name__ == ours.kind,
+        "same_message": message == ours.message,
+        "theirs": f"{type(error).__name__}:{line}: {message}",
+        "ours": f"{ours.kind}:{_line(answer.text or source, ours.start)}: {ours.message}",
+    }
+
+
+def _judge_tree(source: bytes, answer: Any, theirs: ast.Module) -> dict[str, Any]:
+    from accelerd._tree import Tree
+    from compare import first_difference
+
+    try:
+        ours = Tree.from_bytes(answer.text or source, answer.columns).to_ast()
+    except Exception as error:  # Whatever is wrong with columns is a difference of this source alone.
+        return _different(f"columns: {type(error).__name__}: {error}")
+    found = first_difference(theirs, ours)
+    if found is None:
+        return {"outcome": "equal"}
+    place = re.sub(r"\[\d+\]", "[]", found.path)
+    last = re.findall(r"\.\w+", place)[-1:] or ["."]
+    what = last[0] if re.search(r"lineno|offset", place) else f"{last[0]}: {found.theirs} != {found.ours}"
+    return _different(f"tree: {what}", path=found.path, theirs=found.theirs, ours=found.ours, place=place)
+
+
+def _different(cause: str, **more: Any) -> dict[str, Any]:
+    # Names and numbers in a message would part what belongs together.
+    return {"outcome": "different", "cause": re.sub(r"'[^']*'|\d+", "_", cause)[:120], "detail": cause[:300], **more}
+
+
+def _line(text: bytes, place: int) -> int:
+    return 1 + len(re.findall(rb"\r\n?|\n", text[:place]))
+
+
+def decoded(source: bytes) -> bytes:
+    """A source as UTF-8, as CPython decodes it."""
+    encoding, _ = tokenize.detect_encoding(BytesIO(source).readline)
+    return source if encoding in ("utf-8", "utf-8-sig") else source.decode(encoding).encode()
+
+
+def _reference_answers(sources: list[bytes]) -> Iterator[Any]:
+    """What a perfect parser would answer."""
+    from frames import Answer, Refusal
+    from reference import columns_of
+
+    for source in sources:
+        try:
+            text = decoded(source)
+            yield Answer(text, columns_of(ast.parse(source), text), None)
+        except Exception as error:
+            place = sum(
+                len(line) for line in source.splitlines(keepends=True)[: (getattr(error, "lineno", 1) or 1) - 1]
+            )
+            yield Answer(source, None, Refusal(type(error).__name__, place, place, getattr(error, "msg", str(error))))
+
+
+def main(client: str, sources_file: str, answers_file: str, outcomes_file: str) -> None:
+    load_client(client)
+    from frames import read_answers, read_blocks
+
+    warnings.simplefilter("ignore")
+    sys.setrecursionlimit(20_000)
+    sources = list(read_blocks(Path(sources_file).read_bytes()))
+    if answers_file == "reference":
+        answers: Iterator[Any] = _reference_answers(sources)
+    else:
+        answers = read_answers(Path(answers_file).read_bytes())
+    with open(outcomes_file, "w") as out:
+        for source, answer in zip(sources, answers, strict=True):
+            out.write(json.dumps(judge(source, answer)) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,158 @@
+"""The harness finds what differs, and only that; the client's tree rebuilds what CPython's parser made."""
+
+from __future__ import annotations
+
+import ast
+import random
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fuzz
+import judge
+import oracle
+import pytest
+import tools
+from compare import first_difference
+from frames import COLUMNS, Answer, Refusal, read_answers, read_blocks, write_answer, write_blocks
+from reference import columns_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SOURCE = (
+    b"@d\nclass A(B, k=1):\n    def f(self, *a: int, b=2, **c):\n        return [x.y for x in a if not f'{b!r:>{c}}']\n"
+)
+
+
+def library(count: int) -> list[bytes]:
+    """Some files of the running Python's library, the same ones each time."""
+    folder = Path(sysconfig.get_path("stdlib"))
+    files = sorted(file for file in folder.rglob("*.py") if "site-packages" not in file.parts)
+    return [file.read_bytes() for file in random.Random(0).sample(files, count)]
+
+
+def all_nodes(change: Callable[[Any], bool]) -> Iterator[ast.Module]:
+    """Trees of SOURCE, each with another node changed."""
+    for at, _ in enumerate(ast.walk(ast.parse(SOURCE))):
+        tree = ast.parse(SOURCE)
+        # Nodes without fields are shared by all trees.
+        if change(list(ast.walk(tree))[at]):
+            yield tree
+
+
+def moved(node: Any) -> bool:
+    if hasattr(node, "end_col_offset"):
+        node.end_col_offset += 1
+    return hasattr(node, "end_col_offset")
+
+
+def shortened(node: Any) -> bool:
+    full = [value for value in vars(node).values() if isinstance(value, list) and value]
+    for value in full[:1]:
+        del value[-1]
+    return bool(full)
+
+
+def emptied(node: Any) -> bool:
+    fields = [name for name, value in vars(node).items() if name in node._fields and value is not None]
+    for name in fields[:1]:
+        setattr(node, name, None)
+    return bool(fields)
+
+
+def retyped(node: Any) -> bool:
+    numbers = isinstance(node, ast.Constant) and isinstance(node.value, int)
+    if numbers:
+        node.value = float(node.value)
+    return numbers
+
+
+@pytest.mark.parametrize("change", [moved, shortened, emptied, retyped])
+def test_a_tree_changed_anywhere_differs(change: Callable[[Any], bool]) -> None:
+    original = ast.parse(SOURCE)
+    changed = list(all_nodes(change))
+    assert changed
+    for tree in changed:
+        # Before 3.12 places inside f-strings are not looked at; everything else is.
+        same = first_difference(original, tree) is None
+        assert not same or (change is moved and any(isinstance(node, ast.JoinedStr) for node in ast.walk(tree)))
+    assert sum(first_difference(original, tree) is None for tree in changed) <= 8
+
+
+def test_a_difference_has_the_path_of_the_first_node() -> None:
+    found = first_difference(ast.parse("x = 1\nf(y, 2)"), ast.parse("x = 1\nf(z, 3)"))
+    assert found == (".body[1].value.args[0].id", "'y'", "'z'")
+
+
+def test_a_tree_equals_itself_however_deep() -> None:
+    depth = 3000
+    trees = [ast.Constant(1), ast.Constant(1)]
+    for _ in range(depth):
+        trees = [ast.UnaryOp(ast.USub(), tree) for tree in trees]
+    assert first_difference(*trees) is None
+
+
+def test_answers_survive_their_frames() -> None:
+    columns = columns_of(ast.parse(SOURCE), SOURCE)
+    answers = [Answer(SOURCE, columns, None), Answer(b"", None, Refusal("TabError", 1, 2, "mixed"))]
+    assert list(read_answers(b"".join(map(write_answer, answers)))) == answers
+    assert list(read_blocks(write_blocks([b"", b"a", SOURCE]))) == [b"", b"a", SOURCE]
+
+
+@pytest.mark.parametrize("column", [name for name in COLUMNS if name not in ("extra", "name_starts", "value_starts")])
+def test_a_wrong_column_is_a_difference(column: str) -> None:
+    columns = columns_of(ast.parse(SOURCE), SOURCE)
+    for wrong in (columns[column][:-4], bytes(len(columns[column]))):
+        outcome = oracle.judge(SOURCE, Answer(b"", {**columns, column: wrong}, None))
+        assert outcome["outcome"] == "different", outcome
+
+
+def test_verdicts_that_differ_are_told_apart() -> None:
+    columns = columns_of(ast.parse("x"), b"x")
+    refusal = Answer(b"", None, Refusal("SyntaxError", 2, 3, "invalid syntax"))
+    assert oracle.judge(b"x", refusal)["cause"] == "only ours refuses: SyntaxError: invalid syntax"
+    assert (
+        oracle.judge(b"x y", Answer(b"", columns, None))["cause"] == "only CPython refuses: SyntaxError: invalid syntax"
+    )
+    both = oracle.judge(b"x y", refusal)
+    assert (both["outcome"], both["same_line"], both["same_class"], both["same_message"]) == (
+        "refused",
+        True,
+        True,
+        True,
+    )
+
+
+def test_the_same_seed_mutates_alike_and_tokens_lose_nothing() -> None:
+    bases = [snippet for source in library(5) for snippet in fuzz.snippets(source)]
+    assert list(fuzz.mutated(bases, 50, 1)) == list(fuzz.mutated(bases, 50, 1)) != list(fuzz.mutated(bases, 50, 2))
+    assert all(b"".join(fuzz.tokens_of(source)) == source for source in bases)
+
+
+def test_the_tree_of_columns_is_that_of_the_parser() -> None:
+    sources = library(60)
+    bases = [snippet for source in sources for snippet in fuzz.snippets(source)]
+    sources += [source for _, source in fuzz.mutated(bases, 500, 1)]
+    for source, answer in zip(sources, oracle._reference_answers(sources), strict=True):
+        outcome = oracle.judge(source, answer)
+        assert outcome["outcome"] in ("equal", "refused", "exhausted"), (source, outcome)
+
+
+def test_a_difference_is_reduced_to_what_makes_it(tmp_path: Path) -> None:
+    class Wrong(tools.Parser):
+        """Refuses what has a lambda."""
+
+        def answer(self, version: str, sources: Any, answers: Path) -> Path:
+            made = oracle._reference_answers(list(sources))
+            refused = Answer(b"", None, Refusal("SyntaxError", 0, 0, "no lambda"))
+            parts = [
+                write_answer(refused if b"lambda" in one else other) for one, other in zip(sources, made, strict=True)
+            ]
+            answers.write_bytes(b"".join(parts))
+            return answers
+
+    source = SOURCE + b"g = [1, lambda: 3, 4]\n" + SOURCE
+    cause = "only ours refuses: SyntaxError: no lambda"
+    smallest = judge.reduced(Wrong(None), tools.own_oracle(), source, cause)
+    assert b"lambda" in smallest and len(smallest) <= 12

@@ -1,0 +1,44 @@
+"""Our parser agrees with the running Python on some of its library and on mutated snippets.
+
+`just conformance` runs it on all.
+"""
+
+from __future__ import annotations
+
+import corpora
+import fuzz
+import judge
+import pytest
+import report
+import tools
+from test_harness import library
+
+
+@pytest.fixture(scope="module")
+def parser() -> tools.Parser:
+    program = tools.built_parser()
+    if program is None:
+        pytest.skip("no parser: cargo build --package accelerd-parser --example columns")
+    return tools.Parser(program)
+
+
+def cases(kind: str) -> list[corpora.Case]:
+    sources = library(80)
+    if kind == "mutations":
+        bases = [snippet for source in sources for snippet in fuzz.snippets(source)]
+        return list(fuzz.mutated(bases, 4000, 7))
+    return [(str(at), source) for at, source in enumerate(sources)]
+
+
+@pytest.mark.parametrize("kind", ["files", "mutations"])
+def test_verdicts_and_trees_are_those_of_this_python(parser: tools.Parser, kind: str) -> None:
+    tally = judge.run(parser, tools.own_oracle(), cases(kind))
+    print(dict(tally.counts))
+    known = report.reasons()
+    unknown = {
+        name: cause.smallest[0]
+        for name, cause in tally.causes.items()
+        if name not in known and not name.startswith("soft")
+    }
+    assert not unknown
+    assert tally.counts["cases"] == tally.counts["equal"] + tally.counts["refused"] + tally.counts["exhausted"]

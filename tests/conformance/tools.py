@@ -1,0 +1,185 @@
+"""What the harness runs: our parser, the Pythons that judge it, and what it fetches into an ignored folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from frames import CLASSES, PANIC, Answer, Refusal, write_answer, write_blocks
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+CACHE = TARGET / "conformance"
+CLIENT = ROOT / "client" / "python" / "src" / "accelerd"
+# A source takes milliseconds: past this a batch holds one that never ends.
+BATCH_TIMEOUT = 300
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """A Python that judges."""
+
+    name: str
+    version: str
+    command: tuple[str, ...]
+
+    def judge(self, sources: Path, answers: Path | str, outcomes: Path) -> list[dict[str, Any]]:
+        """One outcome a source."""
+        subprocess.run([*self.command, CLIENT, sources, answers, outcomes], check=True)
+        return [json.loads(line) for line in outcomes.open()]
+
+
+class Parser:
+    """Our parser: the example `columns` of its crate, or a stand-in that the oracle makes of its own tree."""
+
+    def __init__(self, program: Path | None) -> None:
+        self.program = program
+
+    def answer(self, version: str, sources: Sequence[bytes], answers: Path) -> Path | str:
+        """Parses a batch into a file of answers."""
+        if self.program is None:
+            return "reference"
+        answers.write_bytes(self._answer(version, sources))
+        return answers
+
+    def _answer(self, version: str, sources: Sequence[bytes]) -> bytes:
+        try:
+            done = subprocess.run(
+                [self.program, version], input=write_blocks(sources), capture_output=True, timeout=BATCH_TIMEOUT
+            )
+            failure = f"exit status {done.returncode}" if done.returncode else ""
+        except subprocess.TimeoutExpired:
+            failure = "no answer in time"
+        if not failure:
+            return done.stdout
+        if len(sources) == 1:
+            return write_answer(Answer(b"", None, Refusal(CLASSES[PANIC], 0, 0, failure)))
+        # One source took the whole process down: halves find it.
+        middle = len(sources) // 2
+        return self._answer(version, sources[:middle]) + self._answer(version, sources[middle:])
+
+
+def built_parser() -> Path | None:
+    """The example `columns`, if it is built."""
+    if named := os.environ.get("ACCELERD_COLUMNS"):
+        return Path(named)
+    built = [TARGET / profile / "examples" / "columns" for profile in ("release", "debug")]
+    return next((program for program in built if program.exists()), None)
+
+
+@cache
+def oracles(versions: tuple[str, ...]) -> list[Oracle]:
+    """A Python of each version; 3.14 runs in node where the machine has none."""
+    found = [_native(version) or _pyodide(version) for version in versions]
+    for version, oracle in zip(versions, found, strict=True):
+        if oracle is None:
+            print(f"no Python {version} here: left out", file=sys.stderr)
+    return [oracle for oracle in found if oracle is not None]
+
+
+def own_oracle() -> Oracle:
+    """The running Python."""
+    return Oracle(*_described((sys.executable,)), (sys.executable, str(HERE / "oracle.py")))
+
+
+def _native(version: str) -> Oracle | None:
+    for python in (f"python{version}", *_pyenv(version)):
+        path = shutil.which(python)
+        name, got = _described((path,)) if path else ("", "")
+        if got == version:
+            return Oracle(name, version, (path, str(HERE / "oracle.py")))
+    return None
+
+
+def _described(python: Sequence[str]) -> tuple[str, str]:
+    """A Python's name and version; nothing where it does not start."""
+    script = "import platform as p; print(p.python_implementation(), p.python_version())"
+    done = subprocess.run([*python, "-c", script], capture_output=True, text=True)
+    name = done.stdout.strip()
+    return name, ".".join(name.split()[-1].split(".")[:2]) if name else ""
+
+
+def _pyenv(version: str) -> list[str]:
+    if not shutil.which("pyenv"):
+        return []
+    run = {"capture_output": True, "text": True}
+    there = subprocess.run(["pyenv", "versions", "--bare"], **run).stdout.split()
+    prefixes = [
+        subprocess.run(["pyenv", "prefix", one], **run).stdout.strip() for one in there if one.startswith(f"{version}.")
+    ]
+    return [f"{prefix}/bin/python" for prefix in prefixes]
+
+
+def _pyodide(version: str) -> Oracle | None:
+    """CPython built for WebAssembly, whose major version is CPython's, as an npm package."""
+    if not (shutil.which("node") and shutil.which("npm")) or version != "3.14":
+        return None
+    folder = CACHE / "pyodide"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+            subprocess.run(
+                ["npm", "pack", "--silent", "pyodide@314"], cwd=scratch, check=True, stdout=subprocess.DEVNULL
+            )
+            (packed,) = Path(scratch).glob("pyodide-*.tgz")
+            with tarfile.open(packed) as archive:
+                archive.extractall(scratch, filter="data")
+            Path(scratch, "package").rename(folder)
+    release = json.loads((folder / "package.json").read_text())["version"]
+    return Oracle(f"CPython {version} of pyodide {release}", version, ("node", str(HERE / "pyodide.mjs"), str(folder)))
+
+
+def cache_folder() -> Path:
+    """Where what was fetched and found is kept; git does not see it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    return CACHE
+
+
+def ruff_fixtures() -> Path | None:
+    """The fixtures in the tarball of ruff's parser, which the benchmark of peers has as a dependency."""
+    manifest = ROOT / "tests" / "bench" / "parse" / "Cargo.toml"
+    done = subprocess.run(
+        ["cargo", "metadata", "--format-version", "1", "--locked", "--manifest-path", manifest],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        print(f"no fixtures of ruff: {done.stderr.strip()[-200:]}", file=sys.stderr)
+        return None
+    (package,) = [one for one in json.loads(done.stdout)["packages"] if one["name"] == "ruff_python_parser"]
+    folder = Path(package["manifest_path"]).parent / "resources"
+    return folder if folder.exists() else None
+
+
+def wheel(name: str) -> Path:
+    """A package's archive, downloaded once."""
+    folder = cache_folder() / "packages"
+    folder.mkdir(exist_ok=True)
+    normal = re.sub(r"[-_.]+", "_", name).lower()
+    there = [file for file in folder.iterdir() if re.sub(r"[-_.]+", "_", file.name).lower().startswith(f"{normal}_")]
+    if there:
+        return there[0]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--dest",
+        folder,
+    ]
+    subprocess.run([*command, name], check=True)
+    return wheel(name)
