@@ -47,6 +47,8 @@
 //! | 3 | `Call` | `value` | 4 | 5 | 9 | 0 |
 //! | 4 | `AugAssign` | `body` | none | 0 | 9 | `Add` |
 
+use bytemuck::NoUninit;
+
 pub use crate::kinds::{Field, Kind, Operator};
 
 /// No parent, no name, no conversion.
@@ -73,7 +75,7 @@ pub enum Context {
 }
 
 /// The type of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
 #[repr(u8)]
 pub enum Tag {
     /// An integer, as it is written: any base, underscores included.
@@ -88,6 +90,11 @@ pub enum Tag {
     UnicodeStr = 5,
     /// Bytes.
     Bytes = 6,
+}
+
+impl Tag {
+    /// All of them, in the order of their numbers, which start at 1.
+    pub const ALL: [Self; 6] = [Self::Int, Self::Float, Self::Imaginary, Self::Str, Self::UnicodeStr, Self::Bytes];
 }
 
 /// A tree, or what a mask left of it. Columns of one table have equal lengths.

@@ -1,7 +1,9 @@
 //! The kinds of nodes, their fields and operators, with the numbers they have in columns and on the wire.
 
+use bytemuck::NoUninit;
+
 /// What a node is: the classes of CPython's `ast` module, and two of our own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, NoUninit)]
 #[repr(u8)]
 pub enum Kind {
     /// `ast.FunctionDef`.
@@ -327,7 +329,7 @@ impl Kind {
 }
 
 /// Which field of its parent a node is in, or of the parent's `arguments`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, NoUninit)]
 #[repr(u8)]
 pub enum Field {
     /// `body`.
@@ -597,7 +599,7 @@ impl Field {
 }
 
 /// An operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, NoUninit)]
 #[repr(u8)]
 pub enum Operator {
     /// `and`.

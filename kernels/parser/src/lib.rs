@@ -15,10 +15,13 @@ pub mod columns;
 pub mod diagnostic;
 mod kinds;
 pub mod lexer;
+pub mod outline;
 pub mod tables;
 mod terminals;
 pub mod tokens;
+pub mod view;
 
 pub use columns::{Columns, Context, Field, Kind, NONE, Operator, Tag};
 pub use diagnostic::{Class, Diagnostic};
 pub use tokens::{Terminal, Tokens};
+pub use view::Tree;

@@ -1,7 +1,9 @@
 //! The terminals of the grammar.
 
+use bytemuck::NoUninit;
+
 /// A terminal of the grammar: what a token is to the parser.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, NoUninit)]
 #[repr(u8)]
 pub enum Terminal {
     /// An identifier that is no keyword.

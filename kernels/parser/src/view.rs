@@ -1,0 +1,91 @@
+//! A tree's columns as plain slices, wherever they lie: in [`Columns`], or in the answer of a batch.
+
+use std::borrow::Cow;
+
+use crate::columns::{Columns, Field, Kind, Tag};
+
+/// The columns of one tree; [`crate::columns`] says what they mean.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the columns' own")]
+pub struct Tree<'a> {
+    /// The source as UTF-8.
+    pub text: &'a [u8],
+    pub extra: &'a [u8],
+    pub kinds: &'a [u8],
+    pub fields: &'a [u8],
+    pub parents: &'a [u32],
+    pub starts: &'a [u32],
+    pub ends: &'a [u32],
+    pub aux: &'a [u32],
+    pub name_starts: &'a [u32],
+    pub name_ends: &'a [u32],
+    pub value_tags: &'a [u8],
+}
+
+impl<'a> Tree<'a> {
+    /// The tree of a text.
+    pub fn new(text: &'a [u8], columns: &'a Columns) -> Self {
+        Self {
+            text,
+            extra: &columns.extra,
+            kinds: bytemuck::cast_slice(&columns.kinds),
+            fields: bytemuck::cast_slice(&columns.fields),
+            parents: &columns.parents,
+            starts: &columns.starts,
+            ends: &columns.ends,
+            aux: &columns.aux,
+            name_starts: &columns.name_starts,
+            name_ends: &columns.name_ends,
+            value_tags: bytemuck::cast_slice(&columns.value_tags),
+        }
+    }
+
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// What a row is.
+    pub fn kind(&self, row: usize) -> Option<Kind> {
+        Kind::ALL.get(usize::from(self.kinds[row]).checked_sub(1)?).copied()
+    }
+
+    /// The type of a row's value; none where it is no `Constant` or has no entry among the values.
+    pub fn tag(&self, row: usize) -> Option<Tag> {
+        if self.kind(row) != Some(Kind::Constant) {
+            return None;
+        }
+        let tag = *self.value_tags.get(self.aux[row] as usize)?;
+        Tag::ALL.get(usize::from(tag).checked_sub(1)?).copied()
+    }
+
+    /// A name, by its number.
+    pub fn name(&self, number: u32) -> Cow<'a, str> {
+        let (start, end) = (self.name_starts[number as usize] as usize, self.name_ends[number as usize] as usize);
+        String::from_utf8_lossy(self.slice(start, end))
+    }
+
+    /// What lies between two places: in the text, or behind it in `extra`.
+    pub fn slice(&self, start: usize, end: usize) -> &'a [u8] {
+        let size = self.text.len();
+        if start < size { &self.text[start..end] } else { &self.extra[start - size..end - size] }
+    }
+
+    /// The children of a row in a field, among the rows right before it, in order: the children that share its line.
+    pub fn children(&self, row: usize, field: Field) -> impl Iterator<Item = usize> {
+        let number = u32::try_from(row).expect("rows are counted in 32 bits");
+        let first = (0..row).rev().take_while(|&at| self.is_below(at, number)).last().unwrap_or(row);
+        (first..row).filter(move |&at| self.parents[at] == number && self.fields[at] == field as u8)
+    }
+
+    /// Whether a row right before the rows of a subtree, or one of these, is in the subtree that ends with `root`: its
+    /// parent then stands behind it, at most at the root.
+    pub(crate) fn is_below(&self, row: usize, root: u32) -> bool {
+        self.parents[row] as usize > row && self.parents[row] <= root
+    }
+}
