@@ -16,9 +16,11 @@ pub mod diagnostic;
 mod kinds;
 pub mod lexer;
 pub mod outline;
+pub mod rules;
 pub mod tables;
 mod terminals;
 pub mod tokens;
+pub mod values;
 pub mod view;
 
 pub use columns::{Columns, Context, Field, Kind, NONE, Operator, Tag};

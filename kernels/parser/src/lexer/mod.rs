@@ -22,6 +22,7 @@ use self::fields::Frame;
 use self::names::{Names, place};
 use self::tables::{CLASSES, Class, DIAMOND, NAME_PARTS, PAIRS, PART, SYMBOL_CLASSES, SYMBOLS, WIDE, WITH_EQUAL};
 use crate::Diagnostic;
+use crate::rules::SoftKeywords;
 use crate::tokens::{Line, Terminal, Tokens};
 
 /// A longer text cannot be told in `u32`s, together with what `extra` may add to it.
@@ -42,6 +43,8 @@ pub struct Lexed {
     pub name_ends: Vec<u32>,
     /// The names that are written otherwise in the text.
     pub extra: Vec<u8>,
+    /// Which names may be keywords.
+    pub soft: SoftKeywords,
     /// Why there are no more tokens.
     pub error: Option<LexError>,
     /// The error stands inside the last line, whose tokens up to it are there.
@@ -165,7 +168,13 @@ impl<'a> Lexer<'a> {
             self.keep(first, line);
             (error, cut) = (Some(found), false);
         }
+        let soft = SoftKeywords {
+            r#match: self.names.find(b"match"),
+            case: self.names.find(b"case"),
+            r#type: self.names.find(b"type"),
+        };
         Lexed {
+            soft,
             tokens: self.tokens,
             lines: self.lines,
             comments: self.comments,

@@ -153,6 +153,19 @@ impl Names {
         number
     }
 
+    /// The number of a name of at most eight bytes, if the text has it.
+    pub(super) fn find(&self, short: &[u8]) -> Option<u32> {
+        let key = word(short);
+        let mut at = self.home(key);
+        while self.slots[at].key != 0 {
+            if self.slots[at].key == key {
+                return Some(self.slots[at].payload);
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        None
+    }
+
     /// Keeps at least half of the slots free, so that a search ends soon.
     #[cold]
     fn grow(&mut self) {

@@ -57,6 +57,8 @@ impl Lexer<'_> {
         }
         let (end, changed) =
             if triple { self.triple_end(start, body, quote) } else { self.single_end(start, body, quote) }?;
+        // Backslashes of a raw string stay what they are.
+        let changed = if flags & string::RAW == 0 { changed } else { self.has_returns };
         self.push(Terminal::String, start, end, flags | if changed { string::CHANGED } else { 0 });
         Ok(end)
     }

@@ -1,0 +1,226 @@
+//! What constants are: numbers stay as they are written, strings become the characters or bytes that they stand for.
+//!
+//! A value is a slice of the text wherever no byte of it changes; else it is appended to `extra`.
+
+mod escapes;
+
+use self::escapes::Escapes;
+use crate::columns::Tag;
+use crate::diagnostic::{Class, Diagnostic};
+use crate::tokens::{Tokens, string};
+
+/// CPython converts no decimal integer with more digits.
+const MOST_DIGITS: usize = 4300;
+
+/// A value, as a row of the columns of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Its type.
+    pub tag: Tag,
+    /// Where it starts: in the text, or behind it in `extra`.
+    pub start: u32,
+    /// Where it ends.
+    pub end: u32,
+}
+
+type Result = std::result::Result<Value, Diagnostic>;
+
+/// A number, from its token.
+pub fn number(text: &str, start: u32, end: u32) -> Result {
+    let written = &text.as_bytes()[start as usize..end as usize];
+    let based = written.len() > 1 && matches!(written[1] | 0x20, b'x' | b'o' | b'b');
+    let tag = match written {
+        [.., b'j' | b'J'] => Tag::Imaginary,
+        _ if !based && written.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')) => Tag::Float,
+        _ => Tag::Int,
+    };
+    if tag == Tag::Int && !based && written.len() > MOST_DIGITS {
+        check_digits(written, start, end)?;
+    }
+    Ok(Value { tag, start, end })
+}
+
+#[cold]
+fn check_digits(written: &[u8], start: u32, end: u32) -> std::result::Result<(), Diagnostic> {
+    let digits = written.iter().filter(|byte| byte.is_ascii_digit()).count();
+    // An integer that starts with a zero is zero.
+    if digits <= MOST_DIGITS || written[0] == b'0' {
+        return Ok(());
+    }
+    let message = format!(
+        "Exceeds the limit ({MOST_DIGITS} digits) for integer string conversion: value has {digits} digits; \
+         use sys.set_int_max_str_digits() to increase the limit \
+         - Consider hexadecimal for huge integer literals to avoid decimal conversion limits."
+    );
+    Err(Diagnostic::syntax(start, end, message))
+}
+
+/// A string or bytes, from its token and the token's payload.
+pub fn string(text: &str, start: u32, end: u32, payload: u32, extra: &mut Vec<u8>) -> Result {
+    let quotes = if payload & string::TRIPLE == 0 { 1 } else { 3 };
+    let (from, to) = (start + (payload >> string::PREFIX_SHIFT) + quotes, end - quotes);
+    let body = &text.as_bytes()[from as usize..to as usize];
+    let bytes = payload & string::BYTES != 0;
+    let tag = match payload & (string::BYTES | string::UNICODE) {
+        0 => Tag::Str,
+        string::BYTES => Tag::Bytes,
+        _ => Tag::UnicodeStr,
+    };
+    if bytes && !body.is_ascii() {
+        return Err(Diagnostic::syntax(start, end, "bytes can only contain ASCII literal characters"));
+    }
+    let raw = payload & string::RAW != 0;
+    if payload & string::CHANGED == 0 || memchr::memchr2(b'\r', if raw { b'\r' } else { b'\\' }, body).is_none() {
+        return Ok(Value { tag, start: from, end: to });
+    }
+    let decoded = extra.len();
+    if raw {
+        push_with_newlines(extra, body);
+    } else if let Err(message) = (Escapes { body, bytes, braces: false }).decode(extra) {
+        extra.truncate(decoded);
+        return Err(Diagnostic::syntax(start, end, message));
+    }
+    Ok(appended(tag, text, decoded, extra))
+}
+
+/// Text between the fields of an f- or t-string, from its token and the token's payload. An error is laid to `blame`, the
+/// last token that CPython has read by then: the string's end.
+pub fn middle(text: &str, start: u32, end: u32, payload: u32, blame: (u32, u32), extra: &mut Vec<u8>) -> Result {
+    let body = &text.as_bytes()[start as usize..end as usize];
+    if payload & string::CHANGED == 0 {
+        return Ok(Value { tag: Tag::Str, start, end });
+    }
+    let (spec, raw) = (payload & string::SPEC != 0, payload & string::RAW != 0);
+    let decoded = extra.len();
+    if raw {
+        let before = extra.len();
+        push_with_newlines(extra, body);
+        if !spec {
+            halve_braces(extra, before);
+        }
+    } else if let Err(message) = (Escapes { body, bytes: false, braces: !spec }).decode(extra) {
+        extra.truncate(decoded);
+        let (start, end) = blame;
+        let class = if spec { Class::Value } else { Class::Syntax };
+        // CPython forgets to make the error of a format specification one of syntax.
+        let message = if spec { message.replacen("(unicode error) ", "", 1) } else { message };
+        return Err(Diagnostic { class, start, end, message: message.into() });
+    }
+    Ok(appended(Tag::Str, text, decoded, extra))
+}
+
+/// Adjacent strings without fields, as one value: the `String` tokens from `first` up to `end`. That bytes stand beside
+/// others is laid to `blame`, the token behind them, which CPython has read by then.
+pub fn strings(
+    text: &str,
+    tokens: &Tokens,
+    first: usize,
+    end: usize,
+    blame: (u32, u32),
+    extra: &mut Vec<u8>,
+) -> Result {
+    let piece =
+        |at: usize, extra: &mut Vec<u8>| string(text, tokens.starts[at], tokens.ends[at], tokens.payloads[at], extra);
+    if end - first == 1 {
+        return piece(first, extra);
+    }
+    let is_bytes = |payload: &u32| payload & string::BYTES;
+    let kinds = &tokens.payloads[first..end];
+    if kinds.iter().any(|payload| is_bytes(payload) != is_bytes(&kinds[0])) {
+        return Err(mixed(blame));
+    }
+    let mut values = Vec::with_capacity(end - first);
+    // Pieces that are decoded one behind the other in `extra` are joined already.
+    let before = extra.len();
+    for at in first..end {
+        match piece(at, extra) {
+            Ok(value) => values.push(value),
+            Err(error) => {
+                extra.truncate(before);
+                return Err(error);
+            }
+        }
+    }
+    Ok(join(text, &values, extra))
+}
+
+/// That bytes stand beside strings which are none.
+pub fn mixed(blame: (u32, u32)) -> Diagnostic {
+    Diagnostic::syntax(blame.0, blame.1, "cannot mix bytes and nonbytes literals")
+}
+
+/// Values one behind the other, as one; its tag is the first one's. There is at least one.
+pub fn join(text: &str, values: &[Value], extra: &mut Vec<u8>) -> Value {
+    let tag = values[0].tag;
+    let mut parts = values.iter().filter(|value| value.start != value.end);
+    let Some(first) = parts.next() else { return Value { tag, ..values[0] } };
+    let mut joined = Value { tag, ..*first };
+    for part in parts {
+        if part.start != joined.end || (part.start as usize) == text.len() {
+            return join_apart(text, values, extra);
+        }
+        joined.end = part.end;
+    }
+    joined
+}
+
+fn join_apart(text: &str, values: &[Value], extra: &mut Vec<u8>) -> Value {
+    let start = extra.len();
+    for value in values {
+        let (from, to) = (value.start as usize, value.end as usize);
+        match from.checked_sub(text.len()) {
+            Some(from) => extra.extend_from_within(from..to - text.len()),
+            None => extra.extend_from_slice(&text.as_bytes()[from..to]),
+        }
+    }
+    appended(values[0].tag, text, start, extra)
+}
+
+/// The source of a field's expression, as `f"{x=}"` and t-strings keep it: without comments, whose newlines stay.
+///
+/// CPython takes each `#` for a comment's, one inside a string too.
+pub fn expression_text(text: &str, start: u32, end: u32, extra: &mut Vec<u8>) -> Value {
+    let body = &text.as_bytes()[start as usize..end as usize];
+    if memchr::memchr2(b'#', b'\r', body).is_none() {
+        return Value { tag: Tag::Str, start, end };
+    }
+    let before = extra.len();
+    let mut rest = body;
+    while let Some(hash) = memchr::memchr(b'#', rest) {
+        push_with_newlines(extra, &rest[..hash]);
+        rest = &rest[hash..];
+        rest = &rest[memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len())..];
+    }
+    push_with_newlines(extra, rest);
+    appended(Tag::Str, text, before, extra)
+}
+
+fn appended(tag: Tag, text: &str, from: usize, extra: &[u8]) -> Value {
+    let at = |length: usize| u32::try_from(text.len() + length).expect("values of a text of at most 1 GiB fit");
+    Value { tag, start: at(from), end: at(extra.len()) }
+}
+
+/// Appends bytes with each kind of newline as a line feed.
+fn push_with_newlines(extra: &mut Vec<u8>, mut bytes: &[u8]) {
+    while let Some(at) = memchr::memchr(b'\r', bytes) {
+        extra.extend_from_slice(&bytes[..at]);
+        extra.push(b'\n');
+        bytes = &bytes[at + 1..];
+        bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+    }
+    extra.extend_from_slice(bytes);
+}
+
+/// Makes each doubled brace behind a place one.
+fn halve_braces(extra: &mut Vec<u8>, from: usize) {
+    let (mut to, mut at) = (from, from);
+    while at < extra.len() {
+        extra[to] = extra[at];
+        at += if matches!(extra[at], b'{' | b'}') { 2 } else { 1 };
+        to += 1;
+    }
+    extra.truncate(to);
+}
+
+#[cfg(test)]
+mod tests;
