@@ -1,0 +1,721 @@
+from accelerd._proto import error_pb2 as _error_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ParseOutput(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PARSE_OUTPUT_UNSPECIFIED: _ClassVar[ParseOutput]
+    PARSE_OUTPUT_TREE: _ClassVar[ParseOutput]
+    PARSE_OUTPUT_TOKENS: _ClassVar[ParseOutput]
+    PARSE_OUTPUT_COMMENTS: _ClassVar[ParseOutput]
+    PARSE_OUTPUT_OUTLINE: _ClassVar[ParseOutput]
+    PARSE_OUTPUT_LINE_STARTS: _ClassVar[ParseOutput]
+
+class DiagnosticClass(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DIAGNOSTIC_CLASS_UNSPECIFIED: _ClassVar[DiagnosticClass]
+    DIAGNOSTIC_CLASS_SYNTAX_ERROR: _ClassVar[DiagnosticClass]
+    DIAGNOSTIC_CLASS_INDENTATION_ERROR: _ClassVar[DiagnosticClass]
+    DIAGNOSTIC_CLASS_TAB_ERROR: _ClassVar[DiagnosticClass]
+    DIAGNOSTIC_CLASS_VALUE_ERROR: _ClassVar[DiagnosticClass]
+
+class ValueTag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VALUE_TAG_UNSPECIFIED: _ClassVar[ValueTag]
+    VALUE_TAG_INT: _ClassVar[ValueTag]
+    VALUE_TAG_FLOAT: _ClassVar[ValueTag]
+    VALUE_TAG_IMAGINARY: _ClassVar[ValueTag]
+    VALUE_TAG_STR: _ClassVar[ValueTag]
+    VALUE_TAG_UNICODE_STR: _ClassVar[ValueTag]
+    VALUE_TAG_BYTES: _ClassVar[ValueTag]
+
+class NodeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_KIND_UNSPECIFIED: _ClassVar[NodeKind]
+    NODE_KIND_FUNCTION_DEF: _ClassVar[NodeKind]
+    NODE_KIND_ASYNC_FUNCTION_DEF: _ClassVar[NodeKind]
+    NODE_KIND_CLASS_DEF: _ClassVar[NodeKind]
+    NODE_KIND_RETURN: _ClassVar[NodeKind]
+    NODE_KIND_DELETE: _ClassVar[NodeKind]
+    NODE_KIND_ASSIGN: _ClassVar[NodeKind]
+    NODE_KIND_TYPE_ALIAS: _ClassVar[NodeKind]
+    NODE_KIND_AUG_ASSIGN: _ClassVar[NodeKind]
+    NODE_KIND_ANN_ASSIGN: _ClassVar[NodeKind]
+    NODE_KIND_FOR: _ClassVar[NodeKind]
+    NODE_KIND_ASYNC_FOR: _ClassVar[NodeKind]
+    NODE_KIND_WHILE: _ClassVar[NodeKind]
+    NODE_KIND_IF: _ClassVar[NodeKind]
+    NODE_KIND_WITH: _ClassVar[NodeKind]
+    NODE_KIND_ASYNC_WITH: _ClassVar[NodeKind]
+    NODE_KIND_MATCH: _ClassVar[NodeKind]
+    NODE_KIND_RAISE: _ClassVar[NodeKind]
+    NODE_KIND_TRY: _ClassVar[NodeKind]
+    NODE_KIND_TRY_STAR: _ClassVar[NodeKind]
+    NODE_KIND_ASSERT: _ClassVar[NodeKind]
+    NODE_KIND_IMPORT: _ClassVar[NodeKind]
+    NODE_KIND_IMPORT_FROM: _ClassVar[NodeKind]
+    NODE_KIND_GLOBAL: _ClassVar[NodeKind]
+    NODE_KIND_NONLOCAL: _ClassVar[NodeKind]
+    NODE_KIND_EXPR: _ClassVar[NodeKind]
+    NODE_KIND_PASS: _ClassVar[NodeKind]
+    NODE_KIND_BREAK: _ClassVar[NodeKind]
+    NODE_KIND_CONTINUE: _ClassVar[NodeKind]
+    NODE_KIND_BOOL_OP: _ClassVar[NodeKind]
+    NODE_KIND_NAMED_EXPR: _ClassVar[NodeKind]
+    NODE_KIND_BIN_OP: _ClassVar[NodeKind]
+    NODE_KIND_UNARY_OP: _ClassVar[NodeKind]
+    NODE_KIND_LAMBDA: _ClassVar[NodeKind]
+    NODE_KIND_IF_EXP: _ClassVar[NodeKind]
+    NODE_KIND_DICT: _ClassVar[NodeKind]
+    NODE_KIND_SET: _ClassVar[NodeKind]
+    NODE_KIND_LIST_COMP: _ClassVar[NodeKind]
+    NODE_KIND_SET_COMP: _ClassVar[NodeKind]
+    NODE_KIND_DICT_COMP: _ClassVar[NodeKind]
+    NODE_KIND_GENERATOR_EXP: _ClassVar[NodeKind]
+    NODE_KIND_AWAIT: _ClassVar[NodeKind]
+    NODE_KIND_YIELD: _ClassVar[NodeKind]
+    NODE_KIND_YIELD_FROM: _ClassVar[NodeKind]
+    NODE_KIND_COMPARE: _ClassVar[NodeKind]
+    NODE_KIND_CALL: _ClassVar[NodeKind]
+    NODE_KIND_FORMATTED_VALUE: _ClassVar[NodeKind]
+    NODE_KIND_INTERPOLATION: _ClassVar[NodeKind]
+    NODE_KIND_JOINED_STR: _ClassVar[NodeKind]
+    NODE_KIND_TEMPLATE_STR: _ClassVar[NodeKind]
+    NODE_KIND_CONSTANT: _ClassVar[NodeKind]
+    NODE_KIND_ATTRIBUTE: _ClassVar[NodeKind]
+    NODE_KIND_SUBSCRIPT: _ClassVar[NodeKind]
+    NODE_KIND_STARRED: _ClassVar[NodeKind]
+    NODE_KIND_NAME: _ClassVar[NodeKind]
+    NODE_KIND_LIST: _ClassVar[NodeKind]
+    NODE_KIND_TUPLE: _ClassVar[NodeKind]
+    NODE_KIND_SLICE: _ClassVar[NodeKind]
+    NODE_KIND_COMPREHENSION: _ClassVar[NodeKind]
+    NODE_KIND_EXCEPT_HANDLER: _ClassVar[NodeKind]
+    NODE_KIND_ARG: _ClassVar[NodeKind]
+    NODE_KIND_KEYWORD: _ClassVar[NodeKind]
+    NODE_KIND_ALIAS: _ClassVar[NodeKind]
+    NODE_KIND_WITHITEM: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_CASE: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_VALUE: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_SINGLETON: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_SEQUENCE: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_MAPPING: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_CLASS: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_STAR: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_AS: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_OR: _ClassVar[NodeKind]
+    NODE_KIND_TYPE_VAR: _ClassVar[NodeKind]
+    NODE_KIND_PARAM_SPEC: _ClassVar[NodeKind]
+    NODE_KIND_TYPE_VAR_TUPLE: _ClassVar[NodeKind]
+    NODE_KIND_IDENTIFIER: _ClassVar[NodeKind]
+    NODE_KIND_COMPARE_OP: _ClassVar[NodeKind]
+
+class NodeField(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_FIELD_UNSPECIFIED: _ClassVar[NodeField]
+    NODE_FIELD_BODY: _ClassVar[NodeField]
+    NODE_FIELD_DECORATOR_LIST: _ClassVar[NodeField]
+    NODE_FIELD_RETURNS: _ClassVar[NodeField]
+    NODE_FIELD_TYPE_PARAMS: _ClassVar[NodeField]
+    NODE_FIELD_BASES: _ClassVar[NodeField]
+    NODE_FIELD_KEYWORDS: _ClassVar[NodeField]
+    NODE_FIELD_VALUE: _ClassVar[NodeField]
+    NODE_FIELD_TARGETS: _ClassVar[NodeField]
+    NODE_FIELD_TARGET: _ClassVar[NodeField]
+    NODE_FIELD_ANNOTATION: _ClassVar[NodeField]
+    NODE_FIELD_ITER: _ClassVar[NodeField]
+    NODE_FIELD_ORELSE: _ClassVar[NodeField]
+    NODE_FIELD_TEST: _ClassVar[NodeField]
+    NODE_FIELD_ITEMS: _ClassVar[NodeField]
+    NODE_FIELD_SUBJECT: _ClassVar[NodeField]
+    NODE_FIELD_CASES: _ClassVar[NodeField]
+    NODE_FIELD_EXC: _ClassVar[NodeField]
+    NODE_FIELD_CAUSE: _ClassVar[NodeField]
+    NODE_FIELD_HANDLERS: _ClassVar[NodeField]
+    NODE_FIELD_FINALBODY: _ClassVar[NodeField]
+    NODE_FIELD_MSG: _ClassVar[NodeField]
+    NODE_FIELD_NAMES: _ClassVar[NodeField]
+    NODE_FIELD_VALUES: _ClassVar[NodeField]
+    NODE_FIELD_LEFT: _ClassVar[NodeField]
+    NODE_FIELD_RIGHT: _ClassVar[NodeField]
+    NODE_FIELD_OPERAND: _ClassVar[NodeField]
+    NODE_FIELD_ELT: _ClassVar[NodeField]
+    NODE_FIELD_GENERATORS: _ClassVar[NodeField]
+    NODE_FIELD_KEY: _ClassVar[NodeField]
+    NODE_FIELD_KEYS: _ClassVar[NodeField]
+    NODE_FIELD_OPS: _ClassVar[NodeField]
+    NODE_FIELD_COMPARATORS: _ClassVar[NodeField]
+    NODE_FIELD_FUNC: _ClassVar[NodeField]
+    NODE_FIELD_ARGS: _ClassVar[NodeField]
+    NODE_FIELD_FORMAT_SPEC: _ClassVar[NodeField]
+    NODE_FIELD_SLICE: _ClassVar[NodeField]
+    NODE_FIELD_ELTS: _ClassVar[NodeField]
+    NODE_FIELD_LOWER: _ClassVar[NodeField]
+    NODE_FIELD_UPPER: _ClassVar[NodeField]
+    NODE_FIELD_STEP: _ClassVar[NodeField]
+    NODE_FIELD_IFS: _ClassVar[NodeField]
+    NODE_FIELD_CONTEXT_EXPR: _ClassVar[NodeField]
+    NODE_FIELD_OPTIONAL_VARS: _ClassVar[NodeField]
+    NODE_FIELD_PATTERN: _ClassVar[NodeField]
+    NODE_FIELD_GUARD: _ClassVar[NodeField]
+    NODE_FIELD_PATTERNS: _ClassVar[NodeField]
+    NODE_FIELD_CLS: _ClassVar[NodeField]
+    NODE_FIELD_KWD_ATTRS: _ClassVar[NodeField]
+    NODE_FIELD_KWD_PATTERNS: _ClassVar[NodeField]
+    NODE_FIELD_BOUND: _ClassVar[NodeField]
+    NODE_FIELD_DEFAULT_VALUE: _ClassVar[NodeField]
+    NODE_FIELD_TYPE: _ClassVar[NodeField]
+    NODE_FIELD_NAME: _ClassVar[NodeField]
+    NODE_FIELD_POSONLYARGS: _ClassVar[NodeField]
+    NODE_FIELD_VARARG: _ClassVar[NodeField]
+    NODE_FIELD_KWONLYARGS: _ClassVar[NodeField]
+    NODE_FIELD_KW_DEFAULTS: _ClassVar[NodeField]
+    NODE_FIELD_KWARG: _ClassVar[NodeField]
+    NODE_FIELD_DEFAULTS: _ClassVar[NodeField]
+    NODE_FIELD_MODULE: _ClassVar[NodeField]
+    NODE_FIELD_ASNAME: _ClassVar[NodeField]
+    NODE_FIELD_STR: _ClassVar[NodeField]
+    NODE_FIELD_UNPACKED: _ClassVar[NodeField]
+
+class Operator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OPERATOR_UNSPECIFIED: _ClassVar[Operator]
+    OPERATOR_AND: _ClassVar[Operator]
+    OPERATOR_OR: _ClassVar[Operator]
+    OPERATOR_ADD: _ClassVar[Operator]
+    OPERATOR_SUB: _ClassVar[Operator]
+    OPERATOR_MULT: _ClassVar[Operator]
+    OPERATOR_MAT_MULT: _ClassVar[Operator]
+    OPERATOR_DIV: _ClassVar[Operator]
+    OPERATOR_MOD: _ClassVar[Operator]
+    OPERATOR_POW: _ClassVar[Operator]
+    OPERATOR_LSHIFT: _ClassVar[Operator]
+    OPERATOR_RSHIFT: _ClassVar[Operator]
+    OPERATOR_BIT_OR: _ClassVar[Operator]
+    OPERATOR_BIT_XOR: _ClassVar[Operator]
+    OPERATOR_BIT_AND: _ClassVar[Operator]
+    OPERATOR_FLOOR_DIV: _ClassVar[Operator]
+    OPERATOR_INVERT: _ClassVar[Operator]
+    OPERATOR_NOT: _ClassVar[Operator]
+    OPERATOR_UADD: _ClassVar[Operator]
+    OPERATOR_USUB: _ClassVar[Operator]
+    OPERATOR_EQ: _ClassVar[Operator]
+    OPERATOR_NOT_EQ: _ClassVar[Operator]
+    OPERATOR_LT: _ClassVar[Operator]
+    OPERATOR_LT_E: _ClassVar[Operator]
+    OPERATOR_GT: _ClassVar[Operator]
+    OPERATOR_GT_E: _ClassVar[Operator]
+    OPERATOR_IS: _ClassVar[Operator]
+    OPERATOR_IS_NOT: _ClassVar[Operator]
+    OPERATOR_IN: _ClassVar[Operator]
+    OPERATOR_NOT_IN: _ClassVar[Operator]
+
+class TokenKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TOKEN_KIND_UNSPECIFIED: _ClassVar[TokenKind]
+    TOKEN_KIND_NAME: _ClassVar[TokenKind]
+    TOKEN_KIND_NUMBER: _ClassVar[TokenKind]
+    TOKEN_KIND_STRING: _ClassVar[TokenKind]
+    TOKEN_KIND_FSTRING_START: _ClassVar[TokenKind]
+    TOKEN_KIND_TSTRING_START: _ClassVar[TokenKind]
+    TOKEN_KIND_FSTRING_MIDDLE: _ClassVar[TokenKind]
+    TOKEN_KIND_FSTRING_END: _ClassVar[TokenKind]
+    TOKEN_KIND_FIELD_OPEN: _ClassVar[TokenKind]
+    TOKEN_KIND_FIELD_CLOSE: _ClassVar[TokenKind]
+    TOKEN_KIND_FIELD_COLON: _ClassVar[TokenKind]
+    TOKEN_KIND_FIELD_BANG: _ClassVar[TokenKind]
+    TOKEN_KIND_AUGMENTED: _ClassVar[TokenKind]
+    TOKEN_KIND_COMPARISON: _ClassVar[TokenKind]
+    TOKEN_KIND_SHIFT: _ClassVar[TokenKind]
+    TOKEN_KIND_MULTIPLICATIVE: _ClassVar[TokenKind]
+    TOKEN_KIND_DOUBLE_STAR: _ClassVar[TokenKind]
+    TOKEN_KIND_ARROW: _ClassVar[TokenKind]
+    TOKEN_KIND_WALRUS: _ClassVar[TokenKind]
+    TOKEN_KIND_ELLIPSIS: _ClassVar[TokenKind]
+    TOKEN_KIND_NONE: _ClassVar[TokenKind]
+    TOKEN_KIND_TRUE: _ClassVar[TokenKind]
+    TOKEN_KIND_FALSE: _ClassVar[TokenKind]
+    TOKEN_KIND_AND: _ClassVar[TokenKind]
+    TOKEN_KIND_AS: _ClassVar[TokenKind]
+    TOKEN_KIND_ASSERT: _ClassVar[TokenKind]
+    TOKEN_KIND_ASYNC: _ClassVar[TokenKind]
+    TOKEN_KIND_AWAIT: _ClassVar[TokenKind]
+    TOKEN_KIND_BREAK: _ClassVar[TokenKind]
+    TOKEN_KIND_CLASS: _ClassVar[TokenKind]
+    TOKEN_KIND_CONTINUE: _ClassVar[TokenKind]
+    TOKEN_KIND_DEF: _ClassVar[TokenKind]
+    TOKEN_KIND_DEL: _ClassVar[TokenKind]
+    TOKEN_KIND_ELIF: _ClassVar[TokenKind]
+    TOKEN_KIND_ELSE: _ClassVar[TokenKind]
+    TOKEN_KIND_EXCEPT: _ClassVar[TokenKind]
+    TOKEN_KIND_FINALLY: _ClassVar[TokenKind]
+    TOKEN_KIND_FOR: _ClassVar[TokenKind]
+    TOKEN_KIND_FROM: _ClassVar[TokenKind]
+    TOKEN_KIND_GLOBAL: _ClassVar[TokenKind]
+    TOKEN_KIND_IF: _ClassVar[TokenKind]
+    TOKEN_KIND_IMPORT: _ClassVar[TokenKind]
+    TOKEN_KIND_IN: _ClassVar[TokenKind]
+    TOKEN_KIND_IS: _ClassVar[TokenKind]
+    TOKEN_KIND_LAMBDA: _ClassVar[TokenKind]
+    TOKEN_KIND_NONLOCAL: _ClassVar[TokenKind]
+    TOKEN_KIND_NOT: _ClassVar[TokenKind]
+    TOKEN_KIND_OR: _ClassVar[TokenKind]
+    TOKEN_KIND_PASS: _ClassVar[TokenKind]
+    TOKEN_KIND_RAISE: _ClassVar[TokenKind]
+    TOKEN_KIND_RETURN: _ClassVar[TokenKind]
+    TOKEN_KIND_TRY: _ClassVar[TokenKind]
+    TOKEN_KIND_WHILE: _ClassVar[TokenKind]
+    TOKEN_KIND_WITH: _ClassVar[TokenKind]
+    TOKEN_KIND_YIELD: _ClassVar[TokenKind]
+    TOKEN_KIND_MATCH: _ClassVar[TokenKind]
+    TOKEN_KIND_CASE: _ClassVar[TokenKind]
+    TOKEN_KIND_TYPE: _ClassVar[TokenKind]
+    TOKEN_KIND_WITH_PAREN: _ClassVar[TokenKind]
+    TOKEN_KIND_LEFT_PAREN: _ClassVar[TokenKind]
+    TOKEN_KIND_RIGHT_PAREN: _ClassVar[TokenKind]
+    TOKEN_KIND_LEFT_BRACKET: _ClassVar[TokenKind]
+    TOKEN_KIND_RIGHT_BRACKET: _ClassVar[TokenKind]
+    TOKEN_KIND_LEFT_BRACE: _ClassVar[TokenKind]
+    TOKEN_KIND_RIGHT_BRACE: _ClassVar[TokenKind]
+    TOKEN_KIND_COMMA: _ClassVar[TokenKind]
+    TOKEN_KIND_COLON: _ClassVar[TokenKind]
+    TOKEN_KIND_SEMICOLON: _ClassVar[TokenKind]
+    TOKEN_KIND_DOT: _ClassVar[TokenKind]
+    TOKEN_KIND_AT: _ClassVar[TokenKind]
+    TOKEN_KIND_EQUAL: _ClassVar[TokenKind]
+    TOKEN_KIND_PLUS: _ClassVar[TokenKind]
+    TOKEN_KIND_MINUS: _ClassVar[TokenKind]
+    TOKEN_KIND_STAR: _ClassVar[TokenKind]
+    TOKEN_KIND_SLASH: _ClassVar[TokenKind]
+    TOKEN_KIND_BAR: _ClassVar[TokenKind]
+    TOKEN_KIND_AMPERSAND: _ClassVar[TokenKind]
+    TOKEN_KIND_CARET: _ClassVar[TokenKind]
+    TOKEN_KIND_TILDE: _ClassVar[TokenKind]
+PARSE_OUTPUT_UNSPECIFIED: ParseOutput
+PARSE_OUTPUT_TREE: ParseOutput
+PARSE_OUTPUT_TOKENS: ParseOutput
+PARSE_OUTPUT_COMMENTS: ParseOutput
+PARSE_OUTPUT_OUTLINE: ParseOutput
+PARSE_OUTPUT_LINE_STARTS: ParseOutput
+DIAGNOSTIC_CLASS_UNSPECIFIED: DiagnosticClass
+DIAGNOSTIC_CLASS_SYNTAX_ERROR: DiagnosticClass
+DIAGNOSTIC_CLASS_INDENTATION_ERROR: DiagnosticClass
+DIAGNOSTIC_CLASS_TAB_ERROR: DiagnosticClass
+DIAGNOSTIC_CLASS_VALUE_ERROR: DiagnosticClass
+VALUE_TAG_UNSPECIFIED: ValueTag
+VALUE_TAG_INT: ValueTag
+VALUE_TAG_FLOAT: ValueTag
+VALUE_TAG_IMAGINARY: ValueTag
+VALUE_TAG_STR: ValueTag
+VALUE_TAG_UNICODE_STR: ValueTag
+VALUE_TAG_BYTES: ValueTag
+NODE_KIND_UNSPECIFIED: NodeKind
+NODE_KIND_FUNCTION_DEF: NodeKind
+NODE_KIND_ASYNC_FUNCTION_DEF: NodeKind
+NODE_KIND_CLASS_DEF: NodeKind
+NODE_KIND_RETURN: NodeKind
+NODE_KIND_DELETE: NodeKind
+NODE_KIND_ASSIGN: NodeKind
+NODE_KIND_TYPE_ALIAS: NodeKind
+NODE_KIND_AUG_ASSIGN: NodeKind
+NODE_KIND_ANN_ASSIGN: NodeKind
+NODE_KIND_FOR: NodeKind
+NODE_KIND_ASYNC_FOR: NodeKind
+NODE_KIND_WHILE: NodeKind
+NODE_KIND_IF: NodeKind
+NODE_KIND_WITH: NodeKind
+NODE_KIND_ASYNC_WITH: NodeKind
+NODE_KIND_MATCH: NodeKind
+NODE_KIND_RAISE: NodeKind
+NODE_KIND_TRY: NodeKind
+NODE_KIND_TRY_STAR: NodeKind
+NODE_KIND_ASSERT: NodeKind
+NODE_KIND_IMPORT: NodeKind
+NODE_KIND_IMPORT_FROM: NodeKind
+NODE_KIND_GLOBAL: NodeKind
+NODE_KIND_NONLOCAL: NodeKind
+NODE_KIND_EXPR: NodeKind
+NODE_KIND_PASS: NodeKind
+NODE_KIND_BREAK: NodeKind
+NODE_KIND_CONTINUE: NodeKind
+NODE_KIND_BOOL_OP: NodeKind
+NODE_KIND_NAMED_EXPR: NodeKind
+NODE_KIND_BIN_OP: NodeKind
+NODE_KIND_UNARY_OP: NodeKind
+NODE_KIND_LAMBDA: NodeKind
+NODE_KIND_IF_EXP: NodeKind
+NODE_KIND_DICT: NodeKind
+NODE_KIND_SET: NodeKind
+NODE_KIND_LIST_COMP: NodeKind
+NODE_KIND_SET_COMP: NodeKind
+NODE_KIND_DICT_COMP: NodeKind
+NODE_KIND_GENERATOR_EXP: NodeKind
+NODE_KIND_AWAIT: NodeKind
+NODE_KIND_YIELD: NodeKind
+NODE_KIND_YIELD_FROM: NodeKind
+NODE_KIND_COMPARE: NodeKind
+NODE_KIND_CALL: NodeKind
+NODE_KIND_FORMATTED_VALUE: NodeKind
+NODE_KIND_INTERPOLATION: NodeKind
+NODE_KIND_JOINED_STR: NodeKind
+NODE_KIND_TEMPLATE_STR: NodeKind
+NODE_KIND_CONSTANT: NodeKind
+NODE_KIND_ATTRIBUTE: NodeKind
+NODE_KIND_SUBSCRIPT: NodeKind
+NODE_KIND_STARRED: NodeKind
+NODE_KIND_NAME: NodeKind
+NODE_KIND_LIST: NodeKind
+NODE_KIND_TUPLE: NodeKind
+NODE_KIND_SLICE: NodeKind
+NODE_KIND_COMPREHENSION: NodeKind
+NODE_KIND_EXCEPT_HANDLER: NodeKind
+NODE_KIND_ARG: NodeKind
+NODE_KIND_KEYWORD: NodeKind
+NODE_KIND_ALIAS: NodeKind
+NODE_KIND_WITHITEM: NodeKind
+NODE_KIND_MATCH_CASE: NodeKind
+NODE_KIND_MATCH_VALUE: NodeKind
+NODE_KIND_MATCH_SINGLETON: NodeKind
+NODE_KIND_MATCH_SEQUENCE: NodeKind
+NODE_KIND_MATCH_MAPPING: NodeKind
+NODE_KIND_MATCH_CLASS: NodeKind
+NODE_KIND_MATCH_STAR: NodeKind
+NODE_KIND_MATCH_AS: NodeKind
+NODE_KIND_MATCH_OR: NodeKind
+NODE_KIND_TYPE_VAR: NodeKind
+NODE_KIND_PARAM_SPEC: NodeKind
+NODE_KIND_TYPE_VAR_TUPLE: NodeKind
+NODE_KIND_IDENTIFIER: NodeKind
+NODE_KIND_COMPARE_OP: NodeKind
+NODE_FIELD_UNSPECIFIED: NodeField
+NODE_FIELD_BODY: NodeField
+NODE_FIELD_DECORATOR_LIST: NodeField
+NODE_FIELD_RETURNS: NodeField
+NODE_FIELD_TYPE_PARAMS: NodeField
+NODE_FIELD_BASES: NodeField
+NODE_FIELD_KEYWORDS: NodeField
+NODE_FIELD_VALUE: NodeField
+NODE_FIELD_TARGETS: NodeField
+NODE_FIELD_TARGET: NodeField
+NODE_FIELD_ANNOTATION: NodeField
+NODE_FIELD_ITER: NodeField
+NODE_FIELD_ORELSE: NodeField
+NODE_FIELD_TEST: NodeField
+NODE_FIELD_ITEMS: NodeField
+NODE_FIELD_SUBJECT: NodeField
+NODE_FIELD_CASES: NodeField
+NODE_FIELD_EXC: NodeField
+NODE_FIELD_CAUSE: NodeField
+NODE_FIELD_HANDLERS: NodeField
+NODE_FIELD_FINALBODY: NodeField
+NODE_FIELD_MSG: NodeField
+NODE_FIELD_NAMES: NodeField
+NODE_FIELD_VALUES: NodeField
+NODE_FIELD_LEFT: NodeField
+NODE_FIELD_RIGHT: NodeField
+NODE_FIELD_OPERAND: NodeField
+NODE_FIELD_ELT: NodeField
+NODE_FIELD_GENERATORS: NodeField
+NODE_FIELD_KEY: NodeField
+NODE_FIELD_KEYS: NodeField
+NODE_FIELD_OPS: NodeField
+NODE_FIELD_COMPARATORS: NodeField
+NODE_FIELD_FUNC: NodeField
+NODE_FIELD_ARGS: NodeField
+NODE_FIELD_FORMAT_SPEC: NodeField
+NODE_FIELD_SLICE: NodeField
+NODE_FIELD_ELTS: NodeField
+NODE_FIELD_LOWER: NodeField
+NODE_FIELD_UPPER: NodeField
+NODE_FIELD_STEP: NodeField
+NODE_FIELD_IFS: NodeField
+NODE_FIELD_CONTEXT_EXPR: NodeField
+NODE_FIELD_OPTIONAL_VARS: NodeField
+NODE_FIELD_PATTERN: NodeField
+NODE_FIELD_GUARD: NodeField
+NODE_FIELD_PATTERNS: NodeField
+NODE_FIELD_CLS: NodeField
+NODE_FIELD_KWD_ATTRS: NodeField
+NODE_FIELD_KWD_PATTERNS: NodeField
+NODE_FIELD_BOUND: NodeField
+NODE_FIELD_DEFAULT_VALUE: NodeField
+NODE_FIELD_TYPE: NodeField
+NODE_FIELD_NAME: NodeField
+NODE_FIELD_POSONLYARGS: NodeField
+NODE_FIELD_VARARG: NodeField
+NODE_FIELD_KWONLYARGS: NodeField
+NODE_FIELD_KW_DEFAULTS: NodeField
+NODE_FIELD_KWARG: NodeField
+NODE_FIELD_DEFAULTS: NodeField
+NODE_FIELD_MODULE: NodeField
+NODE_FIELD_ASNAME: NodeField
+NODE_FIELD_STR: NodeField
+NODE_FIELD_UNPACKED: NodeField
+OPERATOR_UNSPECIFIED: Operator
+OPERATOR_AND: Operator
+OPERATOR_OR: Operator
+OPERATOR_ADD: Operator
+OPERATOR_SUB: Operator
+OPERATOR_MULT: Operator
+OPERATOR_MAT_MULT: Operator
+OPERATOR_DIV: Operator
+OPERATOR_MOD: Operator
+OPERATOR_POW: Operator
+OPERATOR_LSHIFT: Operator
+OPERATOR_RSHIFT: Operator
+OPERATOR_BIT_OR: Operator
+OPERATOR_BIT_XOR: Operator
+OPERATOR_BIT_AND: Operator
+OPERATOR_FLOOR_DIV: Operator
+OPERATOR_INVERT: Operator
+OPERATOR_NOT: Operator
+OPERATOR_UADD: Operator
+OPERATOR_USUB: Operator
+OPERATOR_EQ: Operator
+OPERATOR_NOT_EQ: Operator
+OPERATOR_LT: Operator
+OPERATOR_LT_E: Operator
+OPERATOR_GT: Operator
+OPERATOR_GT_E: Operator
+OPERATOR_IS: Operator
+OPERATOR_IS_NOT: Operator
+OPERATOR_IN: Operator
+OPERATOR_NOT_IN: Operator
+TOKEN_KIND_UNSPECIFIED: TokenKind
+TOKEN_KIND_NAME: TokenKind
+TOKEN_KIND_NUMBER: TokenKind
+TOKEN_KIND_STRING: TokenKind
+TOKEN_KIND_FSTRING_START: TokenKind
+TOKEN_KIND_TSTRING_START: TokenKind
+TOKEN_KIND_FSTRING_MIDDLE: TokenKind
+TOKEN_KIND_FSTRING_END: TokenKind
+TOKEN_KIND_FIELD_OPEN: TokenKind
+TOKEN_KIND_FIELD_CLOSE: TokenKind
+TOKEN_KIND_FIELD_COLON: TokenKind
+TOKEN_KIND_FIELD_BANG: TokenKind
+TOKEN_KIND_AUGMENTED: TokenKind
+TOKEN_KIND_COMPARISON: TokenKind
+TOKEN_KIND_SHIFT: TokenKind
+TOKEN_KIND_MULTIPLICATIVE: TokenKind
+TOKEN_KIND_DOUBLE_STAR: TokenKind
+TOKEN_KIND_ARROW: TokenKind
+TOKEN_KIND_WALRUS: TokenKind
+TOKEN_KIND_ELLIPSIS: TokenKind
+TOKEN_KIND_NONE: TokenKind
+TOKEN_KIND_TRUE: TokenKind
+TOKEN_KIND_FALSE: TokenKind
+TOKEN_KIND_AND: TokenKind
+TOKEN_KIND_AS: TokenKind
+TOKEN_KIND_ASSERT: TokenKind
+TOKEN_KIND_ASYNC: TokenKind
+TOKEN_KIND_AWAIT: TokenKind
+TOKEN_KIND_BREAK: TokenKind
+TOKEN_KIND_CLASS: TokenKind
+TOKEN_KIND_CONTINUE: TokenKind
+TOKEN_KIND_DEF: TokenKind
+TOKEN_KIND_DEL: TokenKind
+TOKEN_KIND_ELIF: TokenKind
+TOKEN_KIND_ELSE: TokenKind
+TOKEN_KIND_EXCEPT: TokenKind
+TOKEN_KIND_FINALLY: TokenKind
+TOKEN_KIND_FOR: TokenKind
+TOKEN_KIND_FROM: TokenKind
+TOKEN_KIND_GLOBAL: TokenKind
+TOKEN_KIND_IF: TokenKind
+TOKEN_KIND_IMPORT: TokenKind
+TOKEN_KIND_IN: TokenKind
+TOKEN_KIND_IS: TokenKind
+TOKEN_KIND_LAMBDA: TokenKind
+TOKEN_KIND_NONLOCAL: TokenKind
+TOKEN_KIND_NOT: TokenKind
+TOKEN_KIND_OR: TokenKind
+TOKEN_KIND_PASS: TokenKind
+TOKEN_KIND_RAISE: TokenKind
+TOKEN_KIND_RETURN: TokenKind
+TOKEN_KIND_TRY: TokenKind
+TOKEN_KIND_WHILE: TokenKind
+TOKEN_KIND_WITH: TokenKind
+TOKEN_KIND_YIELD: TokenKind
+TOKEN_KIND_MATCH: TokenKind
+TOKEN_KIND_CASE: TokenKind
+TOKEN_KIND_TYPE: TokenKind
+TOKEN_KIND_WITH_PAREN: TokenKind
+TOKEN_KIND_LEFT_PAREN: TokenKind
+TOKEN_KIND_RIGHT_PAREN: TokenKind
+TOKEN_KIND_LEFT_BRACKET: TokenKind
+TOKEN_KIND_RIGHT_BRACKET: TokenKind
+TOKEN_KIND_LEFT_BRACE: TokenKind
+TOKEN_KIND_RIGHT_BRACE: TokenKind
+TOKEN_KIND_COMMA: TokenKind
+TOKEN_KIND_COLON: TokenKind
+TOKEN_KIND_SEMICOLON: TokenKind
+TOKEN_KIND_DOT: TokenKind
+TOKEN_KIND_AT: TokenKind
+TOKEN_KIND_EQUAL: TokenKind
+TOKEN_KIND_PLUS: TokenKind
+TOKEN_KIND_MINUS: TokenKind
+TOKEN_KIND_STAR: TokenKind
+TOKEN_KIND_SLASH: TokenKind
+TOKEN_KIND_BAR: TokenKind
+TOKEN_KIND_AMPERSAND: TokenKind
+TOKEN_KIND_CARET: TokenKind
+TOKEN_KIND_TILDE: TokenKind
+
+class ParseRequest(_message.Message):
+    __slots__ = ("sources", "feature_version", "outputs")
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    sources: _containers.RepeatedScalarFieldContainer[bytes]
+    feature_version: int
+    outputs: _containers.RepeatedScalarFieldContainer[ParseOutput]
+    def __init__(self, sources: _Optional[_Iterable[bytes]] = ..., feature_version: _Optional[int] = ..., outputs: _Optional[_Iterable[_Union[ParseOutput, str]]] = ...) -> None: ...
+
+class ParseResponse(_message.Message):
+    __slots__ = ("results", "nodes", "names", "values", "extra", "line_starts", "tokens", "comments")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    LINE_STARTS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COMMENTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[SourceResult]
+    nodes: NodeColumns
+    names: SpanColumns
+    values: ValueColumns
+    extra: bytes
+    line_starts: bytes
+    tokens: TokenColumns
+    comments: SpanColumns
+    def __init__(self, results: _Optional[_Iterable[_Union[SourceResult, _Mapping]]] = ..., nodes: _Optional[_Union[NodeColumns, _Mapping]] = ..., names: _Optional[_Union[SpanColumns, _Mapping]] = ..., values: _Optional[_Union[ValueColumns, _Mapping]] = ..., extra: _Optional[bytes] = ..., line_starts: _Optional[bytes] = ..., tokens: _Optional[_Union[TokenColumns, _Mapping]] = ..., comments: _Optional[_Union[SpanColumns, _Mapping]] = ...) -> None: ...
+
+class NodeColumns(_message.Message):
+    __slots__ = ("kinds", "fields", "parents", "starts", "ends", "aux")
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    PARENTS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    AUX_FIELD_NUMBER: _ClassVar[int]
+    kinds: bytes
+    fields: bytes
+    parents: bytes
+    starts: bytes
+    ends: bytes
+    aux: bytes
+    def __init__(self, kinds: _Optional[bytes] = ..., fields: _Optional[bytes] = ..., parents: _Optional[bytes] = ..., starts: _Optional[bytes] = ..., ends: _Optional[bytes] = ..., aux: _Optional[bytes] = ...) -> None: ...
+
+class SpanColumns(_message.Message):
+    __slots__ = ("starts", "ends")
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    starts: bytes
+    ends: bytes
+    def __init__(self, starts: _Optional[bytes] = ..., ends: _Optional[bytes] = ...) -> None: ...
+
+class ValueColumns(_message.Message):
+    __slots__ = ("tags", "starts", "ends")
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    tags: bytes
+    starts: bytes
+    ends: bytes
+    def __init__(self, tags: _Optional[bytes] = ..., starts: _Optional[bytes] = ..., ends: _Optional[bytes] = ...) -> None: ...
+
+class TokenColumns(_message.Message):
+    __slots__ = ("kinds", "starts", "ends")
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    kinds: bytes
+    starts: bytes
+    ends: bytes
+    def __init__(self, kinds: _Optional[bytes] = ..., starts: _Optional[bytes] = ..., ends: _Optional[bytes] = ...) -> None: ...
+
+class SourceResult(_message.Message):
+    __slots__ = ("diagnostic", "node_count", "name_count", "value_count", "extra_size", "line_count", "token_count", "comment_count", "text", "outline")
+    DIAGNOSTIC_FIELD_NUMBER: _ClassVar[int]
+    NODE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NAME_COUNT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_SIZE_FIELD_NUMBER: _ClassVar[int]
+    LINE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    OUTLINE_FIELD_NUMBER: _ClassVar[int]
+    diagnostic: Diagnostic
+    node_count: int
+    name_count: int
+    value_count: int
+    extra_size: int
+    line_count: int
+    token_count: int
+    comment_count: int
+    text: bytes
+    outline: _containers.RepeatedCompositeFieldContainer[OutlineItem]
+    def __init__(self, diagnostic: _Optional[_Union[Diagnostic, _Mapping]] = ..., node_count: _Optional[int] = ..., name_count: _Optional[int] = ..., value_count: _Optional[int] = ..., extra_size: _Optional[int] = ..., line_count: _Optional[int] = ..., token_count: _Optional[int] = ..., comment_count: _Optional[int] = ..., text: _Optional[bytes] = ..., outline: _Optional[_Iterable[_Union[OutlineItem, _Mapping]]] = ...) -> None: ...
+
+class Diagnostic(_message.Message):
+    __slots__ = ("message", "line", "column", "start", "end")
+    CLASS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    message: str
+    line: int
+    column: int
+    start: int
+    end: int
+    def __init__(self, message: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., **kwargs) -> None: ...
+
+class OutlineItem(_message.Message):
+    __slots__ = ("kind", "name", "start", "end", "line", "end_line", "parent", "docstring_start", "docstring_end")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    END_LINE_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    DOCSTRING_START_FIELD_NUMBER: _ClassVar[int]
+    DOCSTRING_END_FIELD_NUMBER: _ClassVar[int]
+    kind: NodeKind
+    name: str
+    start: int
+    end: int
+    line: int
+    end_line: int
+    parent: int
+    docstring_start: int
+    docstring_end: int
+    def __init__(self, kind: _Optional[_Union[NodeKind, str]] = ..., name: _Optional[str] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., line: _Optional[int] = ..., end_line: _Optional[int] = ..., parent: _Optional[int] = ..., docstring_start: _Optional[int] = ..., docstring_end: _Optional[int] = ...) -> None: ...
+
+class ParseStreamRequest(_message.Message):
+    __slots__ = ("sequence", "parse")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    PARSE_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    parse: ParseRequest
+    def __init__(self, sequence: _Optional[int] = ..., parse: _Optional[_Union[ParseRequest, _Mapping]] = ...) -> None: ...
+
+class ParseStreamResponse(_message.Message):
+    __slots__ = ("sequence", "parse", "error")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    PARSE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    parse: ParseResponse
+    error: _error_pb2.ItemError
+    def __init__(self, sequence: _Optional[int] = ..., parse: _Optional[_Union[ParseResponse, _Mapping]] = ..., error: _Optional[_Union[_error_pb2.ItemError, _Mapping]] = ...) -> None: ...
