@@ -19,6 +19,7 @@ pub mod outline;
 pub mod rules;
 pub mod tables;
 mod terminals;
+pub mod text;
 pub mod tokens;
 pub mod values;
 pub mod view;

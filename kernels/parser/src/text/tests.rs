@@ -1,0 +1,75 @@
+//! What bytes become, in small sources.
+
+use std::borrow::Cow;
+
+use super::decode;
+
+fn text(source: &[u8]) -> String {
+    decode(source).expect("a text").into_owned()
+}
+
+fn error(source: &[u8]) -> (u32, String) {
+    let found = decode(source).expect_err("an error");
+    (found.start, found.message.into_owned())
+}
+
+#[test]
+fn utf8_is_not_copied() {
+    for source in ["x = 'é'\r\n", "\u{feff}x", "# coding: UTF-8-unix\nx", "\n# vim: fileencoding=utf_8\n"] {
+        assert!(matches!(decode(source.as_bytes()), Ok(Cow::Borrowed(same)) if same == source));
+    }
+}
+
+#[test]
+fn a_comment_in_the_first_two_lines_names_the_encoding() {
+    assert_eq!(text(b"# -*- coding: latin-1 -*-\n'\xe9'"), "# -*- coding: latin-1 -*-\n'é'");
+    assert_eq!(text(b"#coding=latin1\r'\xe9'"), "#coding=latin1\r'é'");
+    assert_eq!(text(b" \n#coding:iso-8859-15\n'\xa4'"), " \n#coding:iso-8859-15\n'€'");
+    assert_eq!(text(b"# coding: cp1251\n'\xcf'"), "# coding: cp1251\n'П'");
+    assert_eq!(text(b"# coding: gbk\n'\xc4\xe3'"), "# coding: gbk\n'你'");
+    assert_eq!(text(b"x\n# coding: foo\n"), "x\n# coding: foo\n");
+}
+
+#[test]
+fn errors_of_encodings_have_the_words_of_cpython() {
+    let cases: [(&[u8], &str); 8] = [
+        (b"# coding: foo\n", "unknown encoding: foo"),
+        (b"\xef\xbb\xbf# coding: latin-1\n", "encoding problem: iso-8859-1 with BOM"),
+        (b"\xef\xbb\xbf# coding: utf8\n", "encoding problem: utf8 with BOM"),
+        (
+            b"# coding: ascii\r\n\r\n'\xe9'",
+            "'ascii' codec can't decode byte 0xe9 in position 18: ordinal not in range(128)",
+        ),
+        (
+            b"# coding: cp1252\n'\x81'",
+            "'charmap' codec can't decode byte 0x81 in position 18: character maps to <undefined>",
+        ),
+        (b"# coding: gbk\n'\xff\xff'", "'gbk' codec can't decode byte 0xff in position 15: illegal multibyte sequence"),
+        (b"# coding: utf8\n'\xff'", "'utf-8' codec can't decode byte 0xff in position 16: invalid start byte"),
+        (b"a\0b", "source code string cannot contain null bytes"),
+    ];
+    for (source, message) in cases {
+        assert_eq!(error(source).1, message);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_utf8_are_errors_of_their_token() {
+    let cases: [(&[u8], u32, &str); 7] = [
+        (b"x = '\xff'\n", 4, "byte 0xff in position 0: invalid start byte"),
+        (b"\n\nx='\xc3('", 4, "byte 0xc3 in position 0: invalid continuation byte"),
+        (b"x='a\xe2\x82A'", 2, "bytes in position 1-2: invalid continuation byte"),
+        (b"x='\\n \xff'", 2, "byte 0xff in position 0: invalid start byte"),
+        (b"abc\xff", 3, "byte 0xff in position 3: invalid start byte"),
+        (b"x=1 \xe9", 4, "byte 0xe9 in position 0: unexpected end of data"),
+        (b"# coding: utf-8\n'\xff'", 16, "byte 0xff in position 0: invalid start byte"),
+    ];
+    for (source, at, reason) in cases {
+        assert_eq!(error(source), (at, format!("(unicode error) 'utf-8' codec can't decode {reason}")));
+    }
+}
+
+#[test]
+fn comments_are_not_decoded() {
+    assert_eq!(text(b"x # \xff\xe9\ny"), "x # XX\ny");
+}
