@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from corpora import Case
-from frames import write_blocks
 from tools import Oracle, Parser, cache_folder
 
 BATCH_SOURCES = 20_000
@@ -71,16 +70,15 @@ def batches(cases: Iterable[Case], size: int = 1) -> Iterator[list[Case]]:
 
 def judge_all(parser: Parser, oracle: Oracle, sources: Sequence[bytes]) -> list[dict[str, Any]]:
     """The outcome of each source."""
-    outcomes: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        from frames import write_blocks
+
         folder = Path(scratch)
-        while len(outcomes) < len(sources):
-            rest = sources[len(outcomes) :]
-            (folder / "sources").write_bytes(write_blocks(rest))
-            answers = parser.answer(oracle.version, rest, folder / "answers")
-            got = oracle.judge(folder / "sources", answers, folder / "outcomes")
-            # CPython itself may crash on what is nested too deep.
-            outcomes += got if len(got) == len(rest) else [*got, {"outcome": "exhausted"}]
+        (folder / "sources").write_bytes(write_blocks(sources))
+        answers = parser.answer(oracle.version, sources, folder / "answers")
+        outcomes = oracle.judge(folder / "sources", answers, folder / "outcomes")
+    if len(outcomes) != len(sources):
+        raise RuntimeError(f"expected {len(sources)} outcomes, got {len(outcomes)}")
     return outcomes
 
 

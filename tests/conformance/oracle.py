@@ -81,16 +81,10 @@ def _judge_tree(source: bytes, answer: Any, theirs: ast.Module) -> dict[str, Any
     found = first_difference(theirs, ours)
     if found is None:
         return {"outcome": "equal"}
-    last = re.findall(r"\.\w+", found.path)[-1:] or ["."]
-    what = (
-        last[0] if re.search(r"lineno|offset", last[0]) else f"{last[0]}: {_sort(found.theirs)} != {_sort(found.ours)}"
-    )
-    return _different(f"tree: {what}", path=found.path, theirs=found.theirs, ours=found.ours)
-
-
-def _sort(value: str) -> str:
-    """What a value is, where which one it is would part what belongs together."""
-    return "bytes" if re.match(r"b['\"]", value) else "a string" if value[0] in "'\"" else value
+    place = re.sub(r"\[\d+\]", "[]", found.path)
+    last = re.findall(r"\.\w+", place)[-1:] or ["."]
+    what = last[0] if re.search(r"lineno|offset", place) else f"{last[0]}: {found.theirs} != {found.ours}"
+    return _different(f"tree: {what}", path=found.path, theirs=found.theirs, ours=found.ours, place=place)
 
 
 def _different(cause: str, **more: Any) -> dict[str, Any]:
@@ -135,8 +129,7 @@ def main(client: str, sources_file: str, answers_file: str, outcomes_file: str) 
         answers: Iterator[Any] = _reference_answers(sources)
     else:
         answers = read_answers(Path(answers_file).read_bytes())
-    # A line at a time: what is there tells which source was too much for this process.
-    with open(outcomes_file, "w", buffering=1) as out:
+    with open(outcomes_file, "w") as out:
         for source, answer in zip(sources, answers, strict=True):
             out.write(json.dumps(judge(source, answer)) + "\n")
 

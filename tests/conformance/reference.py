@@ -182,7 +182,7 @@ def _import_from(node: ast.ImportFrom) -> list[tuple[str, Any]]:
 
 
 def _interpolation(node: Any) -> list[tuple[str, Any]]:
-    text = ast.copy_location(ast.Constant(node.str, kind=None), node)
+    text = ast.Constant(node.str, kind=None)
     return [("value", node.value), ("str", text)] + ([("format_spec", node.format_spec)] if node.format_spec else [])
 
 

@@ -4,18 +4,28 @@
 //!
 //! 1. `text`: bytes to UTF-8, as CPython decodes a file.
 //! 2. `lexer`: text to [`Tokens`] and logical [`Line`](tokens::Line)s.
-//! 3. `rules`: the few tokens whose kind depends on more than the token: `match`, `case`, `type`, `with (`.
+//! 3. `rules` and `fields`: the few tokens whose kind depends on more than the token: `match`, `case`, `type`, `with (`,
+//!    and `{` of a field with `=`.
 //! 4. `driver`: an LR(1) parser over each logical line alone, by the tables of `accelerd-grammar`.
 //! 5. `blocks`: lines to nested statements, by their indentation.
 //! 6. `checks`: what the grammar leaves open: targets, parameter order, patterns.
+//! 7. `constants`: the values of constants.
 //!
 //! The outcome is [`Columns`], described there once, for every backend and client.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "nobody lists 77 kinds to name three")]
+
+mod blocks;
+mod checks;
 pub mod columns;
+mod constants;
 pub mod diagnostic;
+mod driver;
+mod fields;
 mod kinds;
 pub mod lexer;
 pub mod outline;
+pub mod parse;
 pub mod rules;
 pub mod tables;
 mod terminals;
@@ -26,5 +36,6 @@ pub mod view;
 
 pub use columns::{Columns, Context, Field, Kind, NONE, Operator, Tag};
 pub use diagnostic::{Class, Diagnostic};
+pub use parse::{NEWEST, Options, Parsed, parse};
 pub use tokens::{Terminal, Tokens};
 pub use view::Tree;

@@ -1,0 +1,89 @@
+//! Parses many sources at once and writes their columns, for comparison with other parsers.
+//!
+//! `columns VERSION` parses with the grammar of Python VERSION: `3.8` to `3.14`.
+//!
+//! A block is its length, four bytes, and so many bytes; all numbers are little-endian and have 32 bits. Standard input is
+//! a block a source. Standard output has, for each source, a number: 0 for a tree, else the class of its error: 1 for
+//! `SyntaxError`, 2 for `IndentationError`, 3 for `TabError`, 4 for `ValueError`, 99 for a panic, which is a bug. A block
+//! with the source as UTF-8 follows. Then, for a tree, a block a column: `kinds` and `fields`, a byte a row; `parents`,
+//! `starts`, `ends` and `aux`, a number a row; `name_starts` and `name_ends`; `value_tags`, a byte a value;
+//! `value_starts`, `value_ends`; `extra`. For an error, its start and end as numbers, and a block with its message.
+
+use std::io::{self, Read, Write};
+use std::panic;
+
+use accelerd_parser::{Columns, Diagnostic, Options, Parsed, parse};
+
+fn main() -> io::Result<()> {
+    let version = std::env::args().nth(1).unwrap_or_else(|| "3.14".into());
+    let minor = version.strip_prefix("3.").and_then(|minor| minor.parse().ok());
+    let options = Options { feature_version: minor.ok_or_else(|| io::Error::other("a version is 3.8 to 3.14"))? };
+    let mut input = Vec::new();
+    io::stdin().read_to_end(&mut input)?;
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    let mut rest = &input[..];
+    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+        let (source, next) = behind.split_at(u32::from_le_bytes(*length) as usize);
+        if let Ok(parsed) = panic::catch_unwind(|| parse(source, &options)) {
+            answer(&mut output, parsed)?;
+        } else {
+            number(&mut output, 99)?;
+            block(&mut output, source)?;
+            number(&mut output, 0)?;
+            number(&mut output, 0)?;
+            block(&mut output, b"panic")?;
+        }
+        rest = next;
+    }
+    output.flush()
+}
+
+fn answer(output: &mut impl Write, parsed: Parsed) -> io::Result<()> {
+    let text = parsed.text;
+    match parsed.outcome {
+        Ok(columns) => {
+            number(output, 0)?;
+            block(output, text.as_bytes())?;
+            tree(output, &columns)
+        }
+        Err(error) => {
+            number(output, error.class as u32)?;
+            block(output, text.as_bytes())?;
+            refusal(output, &error)
+        }
+    }
+}
+
+fn tree(output: &mut impl Write, columns: &Columns) -> io::Result<()> {
+    block(output, bytemuck::cast_slice(&columns.kinds))?;
+    block(output, bytemuck::cast_slice(&columns.fields))?;
+    for column in
+        [&columns.parents, &columns.starts, &columns.ends, &columns.aux, &columns.name_starts, &columns.name_ends]
+    {
+        numbers(output, column)?;
+    }
+    block(output, bytemuck::cast_slice(&columns.value_tags))?;
+    numbers(output, &columns.value_starts)?;
+    numbers(output, &columns.value_ends)?;
+    block(output, &columns.extra)
+}
+
+fn refusal(output: &mut impl Write, error: &Diagnostic) -> io::Result<()> {
+    number(output, error.start)?;
+    number(output, error.end)?;
+    block(output, error.message.as_bytes())
+}
+
+fn number(output: &mut impl Write, value: u32) -> io::Result<()> {
+    output.write_all(&value.to_le_bytes())
+}
+
+fn numbers(output: &mut impl Write, column: &[u32]) -> io::Result<()> {
+    let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
+    block(output, &bytes)
+}
+
+fn block(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    number(output, u32::try_from(bytes.len()).map_err(io::Error::other)?)?;
+    output.write_all(bytes)
+}

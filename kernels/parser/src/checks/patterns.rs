@@ -1,0 +1,72 @@
+//! What patterns may capture, and which values they may have.
+
+use super::{Checker, Result};
+use crate::NONE;
+use crate::columns::{Field, Kind, Operator};
+
+impl Checker<'_> {
+    /// `_` captures nothing: alone it is the pattern that always matches, elsewhere it is refused.
+    pub(super) fn capture(&mut self, row: usize) -> Result<()> {
+        let aux = self.columns.aux[row];
+        if aux == NONE || Some(aux) != self.underscore {
+            return Ok(());
+        }
+        let has_pattern = self.kind(row) == Kind::MatchAs && row > 0 && self.parent(row - 1) == row;
+        if has_pattern {
+            return Err(self.error(row, "cannot use '_' as a target"));
+        }
+        if self.kind(row) == Kind::MatchMapping {
+            return Err(self.error(row, "invalid syntax"));
+        }
+        self.columns.aux[row] = NONE;
+        Ok(())
+    }
+
+    /// No positional pattern follows a keyword pattern.
+    pub(super) fn keyword_pattern(&self, row: usize) -> Result<()> {
+        match self.next_sibling(row).filter(|&next| self.columns.fields[next] == Field::Patterns) {
+            Some(next) => Err(self.error(next, "positional patterns follow keyword patterns")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn match_value(&self, row: usize) -> Result<()> {
+        self.literal(row - 1)
+    }
+
+    pub(super) fn match_key(&self, row: usize) -> Result<()> {
+        if self.kind(self.parent(row)) == Kind::MatchMapping { self.literal(row) } else { Ok(()) }
+    }
+
+    /// A literal is no f-string, and a complex one is a real and an imaginary number.
+    fn literal(&self, row: usize) -> Result<()> {
+        match self.kind(row) {
+            Kind::JoinedStr | Kind::TemplateStr => {
+                Err(self.error(row, "patterns may only match literals and attribute lookups"))
+            }
+            Kind::BinOp => self.complex(row),
+            _ => Ok(()),
+        }
+    }
+
+    fn complex(&self, row: usize) -> Result<()> {
+        debug_assert!(
+            matches!(self.columns.aux[row], add if add == Operator::Add as u32 || add == Operator::Sub as u32)
+        );
+        // The right side is one row, and the left one ends in front of it; a minus has its number in front of it.
+        let right = row - 1;
+        let left = if self.kind(row - 2) == Kind::UnaryOp { row - 3 } else { row - 2 };
+        if self.is_imaginary(left) {
+            return Err(self.error(left, "real number required in complex literal"));
+        }
+        if !self.is_imaginary(right) {
+            return Err(self.error(right, "imaginary number required in complex literal"));
+        }
+        Ok(())
+    }
+
+    fn is_imaginary(&self, row: usize) -> bool {
+        let end = self.columns.ends[row] as usize;
+        self.text.as_bytes().get(end.wrapping_sub(1)).is_some_and(|last| last.eq_ignore_ascii_case(&b'j'))
+    }
+}

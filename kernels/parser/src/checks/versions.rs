@@ -1,0 +1,28 @@
+//! What older versions of the grammar do not have, as `ast.parse(feature_version=...)` refuses it.
+
+use super::{Checker, Result};
+use crate::columns::{Field, Kind};
+
+impl Checker<'_> {
+    /// Refuses a node that the version asked for does not have.
+    pub(super) fn version(&self, row: usize) -> Result<()> {
+        let (needed, what) = match (self.kind(row), self.columns.fields[row]) {
+            (_, Field::TypeParams) if self.has_default(row) => (13, "Type parameter defaults are"),
+            (_, Field::TypeParams) => (12, "Type parameter lists are"),
+            (_, Field::Posonlyargs) => (8, "Positional-only parameters are"),
+            (Kind::NamedExpr, _) => (8, "Assignment expressions are"),
+            (Kind::Match, _) => (10, "Pattern matching is"),
+            (Kind::TypeAlias, _) => (12, "Type statement is"),
+            (Kind::TemplateStr, _) => (14, "t-strings are"),
+            _ => return Ok(()),
+        };
+        if self.options.feature_version >= needed {
+            return Ok(());
+        }
+        Err(self.error(row, format!("{what} only supported in Python 3.{needed} and greater")))
+    }
+
+    fn has_default(&self, row: usize) -> bool {
+        row > 0 && self.columns.fields[row - 1] == Field::DefaultValue && self.parent(row - 1) == row
+    }
+}

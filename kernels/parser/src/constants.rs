@@ -1,0 +1,212 @@
+//! The values of constants, from the tokens that the driver noted in `aux`.
+//!
+//! The text of an f-string between two fields is one constant, whichever strings it was written in. Where that text is
+//! empty CPython has no node, so its row goes.
+
+use crate::columns::{Columns, Field, Kind, NONE, VALUE_ELLIPSIS};
+use crate::diagnostic::Diagnostic;
+use crate::tokens::{Terminal, Tokens, string};
+use crate::values::{self, Value};
+
+type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// Gives the constants their values, in the order of their rows.
+#[derive(Debug)]
+pub(crate) struct Constants<'a> {
+    text: &'a str,
+    tokens: &'a Tokens,
+    /// Rows of texts that turned out to be empty.
+    empty: Vec<usize>,
+    pieces: Vec<Value>,
+}
+
+impl<'a> Constants<'a> {
+    /// For a text and its tokens.
+    pub(crate) fn new(text: &'a str, tokens: &'a Tokens) -> Self {
+        Self { text, tokens, empty: Vec::new(), pieces: Vec::new() }
+    }
+
+    /// Values for all rows.
+    pub(crate) fn all(&mut self, columns: &mut Columns) -> Result<()> {
+        for row in 0..columns.kinds.len() {
+            if columns.kinds[row] == Kind::Constant && columns.aux[row] < VALUE_ELLIPSIS {
+                self.constant(columns, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn constant(&mut self, columns: &mut Columns, row: usize) -> Result<()> {
+        let token = columns.aux[row] as usize;
+        let value = match self.tokens.kinds[token] {
+            Terminal::Number => values::number(self.text, self.tokens.starts[token], self.tokens.ends[token])?,
+            _ if columns.fields[row] == Field::Str => self.source(columns, row, token),
+            Terminal::String if !is_text(columns, row) => {
+                let behind = self.behind_strings(token, columns.ends[row]);
+                values::strings(self.text, self.tokens, token, behind, self.blame(behind), &mut columns.extra)?
+            }
+            _ => {
+                let Some(value) = self.text(columns, row, token)? else {
+                    self.empty.push(row);
+                    columns.aux[row] = NONE;
+                    return Ok(());
+                };
+                value
+            }
+        };
+        columns.aux[row] = u32::try_from(columns.value_tags.len()).unwrap_or(NONE);
+        columns.value_tags.push(value.tag);
+        columns.value_starts.push(value.start);
+        columns.value_ends.push(value.end);
+        Ok(())
+    }
+
+    /// The token behind the strings that start with a token and end at a place.
+    fn behind_strings(&self, first: usize, end: u32) -> usize {
+        let kinds = &self.tokens.kinds[first..];
+        let strings = kinds.iter().zip(&self.tokens.ends[first..]);
+        first + strings.take_while(|&(&kind, &behind)| kind == Terminal::String && behind <= end).count()
+    }
+
+    /// The place of a token; behind the last one, the end of that.
+    fn blame(&self, token: usize) -> (u32, u32) {
+        let behind = self.tokens.ends.last().copied().unwrap_or(0);
+        let place = |column: &[u32]| column.get(token).copied().unwrap_or(behind);
+        (place(&self.tokens.starts), place(&self.tokens.ends))
+    }
+
+    /// Text between fields, from its first token on; nothing if there are no characters in it. The row gets its place.
+    fn text(&mut self, columns: &mut Columns, row: usize, first: usize) -> Result<Option<Value>> {
+        let tokens = self.tokens;
+        let end = columns.ends[columns.parents[row] as usize];
+        self.pieces.clear();
+        let mut place = None;
+        let mut bytes = None;
+        let mut at = first;
+        while at < tokens.kinds.len() && tokens.ends[at] <= end {
+            let (start, stop, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
+            let (value, span) = match tokens.kinds[at] {
+                Terminal::FStringStart | Terminal::TStringStart | Terminal::FStringEnd => {
+                    at += 1;
+                    continue;
+                }
+                Terminal::String => {
+                    bytes = bytes.or((payload & string::BYTES != 0).then_some(at));
+                    (values::string(self.text, start, stop, payload, &mut columns.extra)?, (start, stop))
+                }
+                Terminal::FStringMiddle => {
+                    let value = values::middle(self.text, start, stop, payload, (start, stop), &mut columns.extra);
+                    let value = value.map_err(|error| self.blamed(error, at))?;
+                    if value.start == value.end {
+                        at += 1;
+                        continue;
+                    }
+                    (value, (start, stop))
+                }
+                Terminal::DebugOpen => {
+                    let behind = tokens.starts[payload as usize];
+                    at = tokens.kinds.len() - 1;
+                    (values::expression_text(self.text, stop, behind, &mut columns.extra), (stop, behind))
+                }
+                _ => break,
+            };
+            self.pieces.push(value);
+            place = Some((place.map_or(span.0, |(start, _)| start), span.1));
+            at += 1;
+        }
+        if let Some(bytes) = bytes {
+            return Err(values::mixed(self.blame(self.behind_strings(bytes, end))));
+        }
+        let Some((start, stop)) = place else { return Ok(None) };
+        (columns.starts[row], columns.ends[row]) = (start, stop);
+        let value = values::join(self.text, &self.pieces, &mut columns.extra);
+        Ok((value.start != value.end).then_some(value))
+    }
+
+    /// An error of literal text is laid to the end of its string.
+    #[cold]
+    fn blamed(&self, mut error: Diagnostic, middle: usize) -> Diagnostic {
+        let mut depth = 0_usize;
+        for at in middle..self.tokens.kinds.len() {
+            match self.tokens.kinds[at] {
+                Terminal::FStringStart | Terminal::TStringStart => depth += 1,
+                Terminal::FStringEnd if depth == 0 => {
+                    (error.start, error.end) = self.blame(at);
+                    break;
+                }
+                Terminal::FStringEnd => depth -= 1,
+                _ => {}
+            }
+        }
+        error
+    }
+
+    /// What an `Interpolation` remembers of its expression: no space around it, and no `=` behind it.
+    fn source(&mut self, columns: &mut Columns, row: usize, open: usize) -> Value {
+        let tokens = self.tokens;
+        let behind = tokens.payloads[open] as usize;
+        let (start, mut stop) = (tokens.ends[open], tokens.starts[behind]);
+        if tokens.kinds[open] == Terminal::DebugOpen {
+            stop = tokens.starts[behind - 1];
+        }
+        let value = values::expression_text(self.text, start, stop, &mut columns.extra);
+        let value = trimmed(self.text, value, &columns.extra);
+        (columns.starts[row], columns.ends[row]) = (start, stop);
+        value
+    }
+
+    /// Takes out the rows of empty texts, if there are any.
+    pub(crate) fn finish(self, columns: &mut Columns) {
+        if !self.empty.is_empty() {
+            remove(columns, &self.empty);
+        }
+    }
+}
+
+/// Whether a constant is text of an f-string.
+fn is_text(columns: &Columns, row: usize) -> bool {
+    let parent = columns.parents[row] as usize;
+    columns.fields[row] == Field::Values
+        && columns.kinds.get(parent).is_some_and(|kind| matches!(kind, Kind::JoinedStr | Kind::TemplateStr))
+}
+
+/// A value without the space at its end.
+fn trimmed(text: &str, value: Value, extra: &[u8]) -> Value {
+    let (start, end) = (value.start as usize, value.end as usize);
+    let bytes = match start.checked_sub(text.len()) {
+        Some(start) if end > text.len() => &extra[start..end - text.len()],
+        _ => &text.as_bytes()[start..end],
+    };
+    let space = |byte: &&u8| byte.is_ascii_whitespace() || **byte == 0x0b;
+    let spaces = bytes.iter().rev().take_while(space).count();
+    Value { end: value.end - u32::try_from(spaces).unwrap_or(0), ..value }
+}
+
+/// Takes rows without children out.
+fn remove(columns: &mut Columns, rows: &[usize]) {
+    let mut gone = rows.iter().copied().peekable();
+    let mut numbers = Vec::with_capacity(columns.kinds.len());
+    let mut next = 0;
+    for row in 0..columns.kinds.len() {
+        numbers.push(next);
+        if gone.next_if_eq(&row).is_none() {
+            columns.kinds[next as usize] = columns.kinds[row];
+            columns.fields[next as usize] = columns.fields[row];
+            columns.parents[next as usize] = columns.parents[row];
+            columns.starts[next as usize] = columns.starts[row];
+            columns.ends[next as usize] = columns.ends[row];
+            columns.aux[next as usize] = columns.aux[row];
+            next += 1;
+        }
+    }
+    let length = next as usize;
+    columns.kinds.truncate(length);
+    columns.fields.truncate(length);
+    columns.parents.truncate(length);
+    columns.starts.truncate(length);
+    columns.ends.truncate(length);
+    columns.aux.truncate(length);
+    for parent in columns.parents.iter_mut().filter(|parent| **parent != NONE) {
+        *parent = numbers[*parent as usize];
+    }
+}

@@ -1,0 +1,172 @@
+//! All stages in order.
+
+use std::borrow::Cow;
+
+use crate::blocks::{self, Blocks};
+use crate::columns::Columns;
+use crate::constants::Constants;
+use crate::diagnostic::Diagnostic;
+use crate::driver::{Driver, Stop};
+use crate::lexer::{self, Lexed};
+use crate::tokens::{Line, Terminal, Tokens};
+use crate::{checks, fields, rules, text};
+
+/// The newest version of the grammar, 3.14.
+pub const NEWEST: u8 = 14;
+
+/// How to parse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The minor version of Python 3 whose grammar is asked for: 8 to [`NEWEST`].
+    pub feature_version: u8,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { feature_version: NEWEST }
+    }
+}
+
+/// A parsed source.
+#[derive(Clone, Debug)]
+pub struct Parsed<'a> {
+    /// The source as UTF-8: what places are bytes of.
+    pub text: Cow<'a, str>,
+    /// Its tokens; up to the first error where there is one.
+    pub tokens: Tokens,
+    /// Where each comment starts and ends.
+    pub comments: Vec<(u32, u32)>,
+    /// The tree, or the first error.
+    pub outcome: Result<Columns, Diagnostic>,
+}
+
+/// Parses a source.
+///
+/// The time is linear in the length of the source, whatever is in it.
+pub fn parse<'a>(source: &'a [u8], options: &Options) -> Parsed<'a> {
+    let options = *options;
+    match text::decode(source) {
+        Ok(text) => parse_text(text, options),
+        Err(error) => Parsed { text: "".into(), tokens: Tokens::default(), comments: Vec::new(), outcome: Err(error) },
+    }
+}
+
+fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
+    let mut lexed = lexer::lex(&text);
+    rules::apply(&mut lexed);
+    fields::mark(&mut lexed.tokens);
+    let outcome = tree(&text, &mut lexed, options);
+    let outcome = outcome.map(|columns| Columns {
+        name_starts: std::mem::take(&mut lexed.name_starts),
+        name_ends: std::mem::take(&mut lexed.name_ends),
+        ..columns
+    });
+    Parsed { text, tokens: lexed.tokens, comments: lexed.comments, outcome }
+}
+
+fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diagnostic> {
+    let underscore = lexed.soft.r#match.and_then(|_| underscore(text, lexed));
+    let mut columns = with_capacity(lexed.tokens.kinds.len());
+    columns.extra = std::mem::take(&mut lexed.extra);
+    let mut driver = Driver::default();
+    let mut blocks = Blocks::default();
+    // The nodes of all lines come first, so that values are decoded only of sources that are right so far.
+    let mut rows = Vec::with_capacity(lexed.lines.len());
+    for number in 0..lexed.lines.len() {
+        let line = lexed.lines[number];
+        let first = columns.kinds.len();
+        rows.push(first);
+        nodes(text, &mut driver, lexed, number, &mut columns)?;
+        blocks.line(&lexed.tokens, &line, first, &mut columns)?;
+        checks::line(text, underscore, options, &mut columns, first)?;
+    }
+    if let Some(error) = &lexed.error {
+        return Err(error.diagnostic.clone());
+    }
+    blocks.finish(&lexed.tokens, &mut columns)?;
+    let mut constants = Constants::new(text, &lexed.tokens);
+    constants.all(&mut columns)?;
+    constants.finish(&mut columns);
+    Ok(columns)
+}
+
+/// The number of the name `_`.
+fn underscore(text: &str, lexed: &Lexed) -> Option<u32> {
+    let written = |start: u32, end: u32| match (start as usize).checked_sub(text.len()) {
+        Some(start) => &lexed.extra[start..end as usize - text.len()],
+        None => &text.as_bytes()[start as usize..end as usize],
+    };
+    let mut names = lexed.name_starts.iter().zip(&lexed.name_ends);
+    names.position(|(&start, &end)| written(start, end) == b"_").map(small)
+}
+
+/// Parses one line, which may be cut by an error of the lexer.
+fn nodes(
+    text: &str,
+    driver: &mut Driver,
+    lexed: &mut Lexed,
+    number: usize,
+    columns: &mut Columns,
+) -> Result<(), Diagnostic> {
+    let line = lexed.lines[number];
+    let range = (line.first as usize, line.end as usize);
+    let before = columns.kinds.len();
+    let mut outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, columns);
+    if outcome.is_err() && free_parenthesis(&mut lexed.tokens, &line) {
+        truncate(columns, before);
+        outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, columns);
+    }
+    let cut = lexed.cut && number + 1 == lexed.lines.len();
+    match (outcome, &lexed.error) {
+        (Ok(()), None) => Ok(()),
+        (Ok(()), Some(_)) if !cut => Ok(()),
+        (Ok(()), Some(error)) => Err(error.diagnostic.clone()),
+        (Err(Stop::Wrong(at)), Some(error)) if cut && at == range.1 => Err(error.diagnostic.clone()),
+        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range.1)),
+        (Err(Stop::Deep(at)), _) => Err(blocks::at(&lexed.tokens, small(at), "too many nested expressions")),
+    }
+}
+
+/// In a line that does not parse with the items of a `with` in parentheses, the parentheses are part of one expression.
+fn free_parenthesis(tokens: &mut Tokens, line: &Line) -> bool {
+    let kinds = &mut tokens.kinds[line.first as usize..line.end as usize];
+    let found = kinds.iter_mut().take(3).find(|kind| **kind == Terminal::WithParen);
+    found.map(|kind| *kind = Terminal::LeftParen).is_some()
+}
+
+fn wrong(text: &str, lexed: &Lexed, at: usize, end: usize) -> Diagnostic {
+    let tokens = &lexed.tokens;
+    let place = if at < end { tokens.starts[at] } else { tokens.ends[end - 1] };
+    if let Some(better) = lexed.better_reason(text, place) {
+        return better;
+    }
+    let behind = if at < end { tokens.ends[at] } else { place };
+    Diagnostic::syntax(place, behind, "invalid syntax")
+}
+
+/// Columns that can take the nodes of so many tokens without growing.
+fn with_capacity(tokens: usize) -> Columns {
+    let rows = tokens + tokens / 4;
+    Columns {
+        kinds: Vec::with_capacity(rows),
+        fields: Vec::with_capacity(rows),
+        parents: Vec::with_capacity(rows),
+        starts: Vec::with_capacity(rows),
+        ends: Vec::with_capacity(rows),
+        aux: Vec::with_capacity(rows),
+        ..Columns::default()
+    }
+}
+
+fn truncate(columns: &mut Columns, rows: usize) {
+    columns.kinds.truncate(rows);
+    columns.fields.truncate(rows);
+    columns.parents.truncate(rows);
+    columns.starts.truncate(rows);
+    columns.ends.truncate(rows);
+    columns.aux.truncate(rows);
+}
+
+fn small(token: usize) -> u32 {
+    u32::try_from(token).unwrap_or(u32::MAX)
+}
