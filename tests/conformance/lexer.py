@@ -6,12 +6,14 @@ Run by the CPython to compare with, 3.12 or later. Folders are searched for file
 """
 
 import argparse
+import ast
 import io
 import keyword
 import pathlib
 import subprocess
 import sys
 import tokenize
+import warnings
 
 SKIPPED = {tokenize.NL, tokenize.ENDMARKER, tokenize.ENCODING}
 CLASSES = {
@@ -77,6 +79,8 @@ def actual(output):
             lines.append((len(levels) - 1, []))
         elif kind == "T":
             lines[-1][1].append((rest[0], int(rest[1]), int(rest[2])))
+        elif kind == "V":
+            lines[-1][1][-1] += (rest[0], bytes.fromhex(rest[1]))
         elif kind == "C":
             comments.append((int(rest[0]), int(rest[1])))
         else:
@@ -85,12 +89,23 @@ def actual(output):
         yield path, lines, comments, error
 
 
+def value_of(written):
+    value = ast.literal_eval(written)
+    if isinstance(value, bytes):
+        return ["Bytes", value]
+    return ["UnicodeStr" if written.startswith("u") else "Str", value.encode("utf-8", "surrogatepass")]
+
+
 PLAIN = {"Number", "String", "FStringStart", "FStringMiddle", "FStringEnd"}
 
 
 def coarse(line, text):
     """Tokens by CPython's few kinds; kinds of words and symbols are checked by what is written."""
-    for kind, start, end in line:
+    for kind, start, end, *value in line:
+        if value and value != value_of(text[start:end].decode()):
+            kind = f"{kind} with {value}"
+            yield kind, start, end
+            continue
         if kind in PLAIN:
             yield kind, start, end
             continue
@@ -113,6 +128,10 @@ def same(want, got, text):
 
 def difference(path, lines, comments, error):
     data = pathlib.Path(path).read_bytes()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "skipped"
     text = data.removeprefix(b"\xef\xbb\xbf").decode().replace("\r\n", "\n").replace("\r", "\n")
     if b"\r" in data or data.startswith(b"\xef\xbb\xbf"):
         return "skipped"
@@ -158,4 +177,5 @@ def main():
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore")
     main()

@@ -20,7 +20,7 @@ pub struct LexError {
     pub diagnostic: Diagnostic,
     /// Whether CPython prefers it to an earlier `SyntaxError` of the grammar.
     pub eager: bool,
-    /// The innermost bracket that is open there.
+    /// The innermost bracket that is open there, outside of f- and t-strings.
     pub open: Option<(char, u32)>,
 }
 
@@ -52,8 +52,10 @@ impl Lexer<'_> {
     }
 
     fn error(&self, diagnostic: Diagnostic, eager: bool) -> LexError {
-        let open = self.brackets.last().map(|(opening, at)| (opening.written(), at));
-        LexError { diagnostic, eager, open }
+        // CPython does not look for better reasons inside of f-strings.
+        let outside = self.frames.is_empty();
+        let open = self.brackets.last().filter(|_| outside).map(|(opening, at)| (opening.written(), at));
+        LexError { diagnostic, eager: eager && outside, open }
     }
 
     /// Where the character in front of a byte starts.

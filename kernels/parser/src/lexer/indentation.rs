@@ -10,13 +10,22 @@ use crate::tokens::{Line, Tokens};
 /// CPython keeps at most so many indentations, the outermost included.
 const MOST_LEVELS: usize = 100;
 
-/// The first line whose indentation is an error, and the error.
-pub(super) fn check(text: &str, lines: &[Line], tokens: &Tokens) -> Option<(usize, LexError)> {
+/// The first line whose indentation is an error, and the error. `begun` is a line behind the others whose first token is an
+/// error, and the place of that.
+pub(super) fn check(
+    text: &str,
+    lines: &[Line],
+    tokens: &Tokens,
+    begun: Option<(Line, u32)>,
+) -> Option<(usize, LexError)> {
     let mut levels = vec![(0, 0)];
-    let (number, wrong) =
-        lines.iter().enumerate().find_map(|(number, line)| Some((number, step(&mut levels, line)?)))?;
-    let first = tokens.starts[lines[number].first as usize] as usize;
-    Some((number, error(text, first, wrong)))
+    for (number, line) in lines.iter().enumerate() {
+        if let Some(wrong) = step(&mut levels, line) {
+            return Some((number, error(text, tokens.starts[line.first as usize] as usize, wrong)));
+        }
+    }
+    let (line, at) = begun?;
+    step(&mut levels, &line).map(|wrong| (lines.len(), error(text, at as usize, wrong)))
 }
 
 #[derive(Clone, Copy)]

@@ -150,24 +150,9 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Puts the result together: an error of the indentation comes first if its line does.
-    fn finish(mut self, mut error: Option<LexError>) -> Lexed {
-        let mut cut = false;
-        if error.is_some() {
-            let before = self.lines.len();
-            self.end_line();
-            cut = self.lines.len() > before;
-        }
-        if let Some(stray) = self.stray.take() {
-            let found = error.filter(|error| error.better_than(self.text, place(stray.start)).is_some());
-            error = Some(found.unwrap_or_else(|| errors::stray(stray.start, stray.end)));
-            cut = self.keep(stray.tokens, stray.lines);
-        }
-        if let Some((line, found)) = indentation::check(self.text, &self.lines, &self.tokens) {
-            let first = self.lines[line].first as usize;
-            self.keep(first, line);
-            (error, cut) = (Some(found), false);
-        }
+    /// Puts the result together; of several errors the first one counts.
+    fn finish(mut self, error: Option<LexError>) -> Lexed {
+        let (error, cut) = self.first_error(error);
         let soft = SoftKeywords {
             r#match: self.names.find(b"match"),
             case: self.names.find(b"case"),
@@ -184,6 +169,36 @@ impl<'a> Lexer<'a> {
             error,
             cut,
         }
+    }
+
+    /// Which of the errors counts, of indentation, of a stray token and of what ended the lexing, and whether it stands
+    /// inside the last line. Drops what stands behind it.
+    fn first_error(&mut self, error: Option<LexError>) -> (Option<LexError>, bool) {
+        let before = self.lines.len();
+        let column = (self.first, self.column, self.alternate);
+        self.end_line();
+        let mut cut = self.lines.len() > before;
+        let begun = error.as_ref().filter(|_| !cut).map(|error| {
+            let (first, column, alternate) = column;
+            (Line { first, end: first, column, alternate }, error.diagnostic.start)
+        });
+        let mut first = error;
+        if let Some((line, found)) = indentation::check(self.text, &self.lines, &self.tokens, begun) {
+            let tokens = self.lines.get(line).map_or(self.tokens.kinds.len(), |line| line.first as usize);
+            cut = self.keep(tokens, line);
+            first = Some(found);
+        }
+        if let Some(stray) = self.stray.take()
+            && stray.lines < self.lines.len()
+        {
+            cut = self.keep(stray.tokens, stray.lines);
+            first = first.and_then(|error| {
+                let diagnostic = error.better_than(self.text, place(stray.start))?;
+                Some(LexError { diagnostic, ..error })
+            });
+            first = first.or_else(|| Some(errors::stray(stray.start, stray.end)));
+        }
+        (first, cut)
     }
 
     /// Drops the tokens from a number on, and the lines they form; whether the last line that is left lost some.
