@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tarfile
 import zipfile
@@ -16,6 +17,10 @@ from frames import read_blocks
 PACKAGES = ["django", "sqlalchemy", "numpy", "pandas", "scipy", "scikit-learn"]
 # Nobody looked at these while the parser was written.
 UNSEEN_PACKAGES = ["sympy", "twisted", "ansible-core", "mypy"]
+
+SYNTAX_TESTS = (
+    r"test_(grammar|syntax|ast|patma|fstring|type_params|unpack|named_expr|except_star|positional|keywordonly|unparse)"
+)
 
 Case = tuple[str, bytes]
 
@@ -100,8 +105,13 @@ def package(name: str) -> Iterator[Case]:
 
 def mutations(count: int, seed: int) -> Iterator[Case]:
     """Snippets of the other corpora with a token or two changed."""
-    snippets = []
-    for case in (library("3.13"), ruff(), extracted("3.13")):
-        for _, source in case:
-            snippets += fuzz.snippets(source)
-    return fuzz.mutated(snippets, count, seed)
+    groups = []
+    for cases in (library("3.13"), library_tests("3.13"), ruff(), extracted("3.13")):
+        snippets = [snippet for _, source in cases for snippet in fuzz.snippets(source)]
+        groups += [snippets] if snippets else []
+    return fuzz.mutated(groups, count, seed)
+
+
+def library_tests(version: str) -> Iterator[Case]:
+    """CPython's own tests of its syntax, where every construct occurs."""
+    return (case for case in library(version) if re.search(SYNTAX_TESTS, case[0]))

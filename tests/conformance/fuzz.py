@@ -50,11 +50,11 @@ def tokens_of(source: bytes) -> list[bytes]:
     return _TOKEN.findall(source)
 
 
-def mutated(bases: list[bytes], count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """So many snippets, each changed once to three times."""
+def mutated(groups: list[list[bytes]], count: int, seed: int) -> Iterator[tuple[str, bytes]]:
+    """So many snippets, as many of each group, each changed once to three times."""
     for number in range(count):
         chance = random.Random(seed * 1_000_003 + number)
-        tokens = tokens_of(chance.choice(bases))
+        tokens = tokens_of(chance.choice(chance.choice(groups)))
         for _ in range(chance.choice((1, 1, 1, 2, 3))):
             if tokens:
                 chance.choice(_CHANGES)(tokens, chance)

@@ -33,11 +33,20 @@ class Tally:
         self.counts[outcome["outcome"]] += 1
         for one in ("same_line", "same_class", "same_message"):
             self.counts[one] += bool(outcome.get(one))
-        cause = outcome.get("cause")
-        if outcome["outcome"] == "refused" and not outcome["same_line"]:
-            cause = f"soft: line: {re.sub(r'[0-9]+', '_', outcome['theirs'].split(':', 2)[2])[:80]}"
+        cause = _softer(outcome) if outcome["outcome"] == "refused" else outcome.get("cause")
         if cause:
             self.causes.setdefault(cause, Cause()).add(case, outcome)
+
+
+def _softer(outcome: dict[str, Any]) -> str | None:
+    """In what two refusals differ."""
+    for one in ("line", "class", "message"):
+        if not outcome[f"same_{one}"]:
+            theirs, ours = (
+                re.sub(r"'[^']*'|\d+", "_", outcome[side].split(":", 2)[2])[:80] for side in ("theirs", "ours")
+            )
+            return f"soft: {one}: {theirs} |{ours}"
+    return None
 
 
 @dataclass

@@ -25,6 +25,7 @@ COLUMNS = [
     "different",
 ]
 COUNTS = ["cases", "equal", "refused", "same_line", "same_class", "same_message", "exhausted", "different"]
+MOST_CAUSES = 80
 OPENING = """# Conformance
 
 Written by `just conformance`: each source is parsed by accelerd and by CPython. *Same tree*: what `to_ast()` builds
@@ -77,18 +78,23 @@ def reasons() -> dict[str, str]:
 
 def write_differences(file: Path, found: dict[str, tuple[int, str, bytes, dict[str, Any]]]) -> None:
     """Every cause with how often it was found and its smallest example."""
-    lines = [f"{len(found)} causes\n"]
-    for cause, (count, where, source, outcome) in sorted(
-        found.items(), key=lambda one: (one[0].startswith("soft"), -one[1][0])
-    ):
-        lines.append(f"=== {count} x {cause}\n    in {where}; reason: {reasons().get(cause, 'none given')}")
-        lines += [
-            f"    {name}: {value}"
-            for name, value in outcome.items()
-            if name in ("detail", "line", "path", "theirs", "ours")
-        ]
-        lines += [f"    | {line}" for line in repr(source)[2:-1].replace("\\n", "\\n\n").splitlines()[:25]]
+    hard = [one for one in found.items() if not one[0].startswith("soft")]
+    soft = [one for one in found.items() if one[0].startswith("soft")]
+    lines = [f"{len(hard)} causes, and {len(soft)} where only the refusals differ\n"]
+    for group in (hard, soft):
+        for cause, example in sorted(group, key=lambda one: -one[1][0])[:MOST_CAUSES]:
+            lines += _difference(cause, *example)
     file.write_text("\n".join(lines) + "\n")
+
+
+def _difference(cause: str, count: int, where: str, source: bytes, outcome: dict[str, Any]) -> list[str]:
+    told = ("detail", "line", "path", "theirs", "ours")
+    return [
+        f"=== {count} x {cause}",
+        f"    in {where}; reason: {reasons().get(cause, 'none given')}",
+        *(f"    {name}: {outcome[name]}" for name in told if name in outcome),
+        *(f"    | {line}" for line in repr(source)[2:-1].replace("\\n", "\\n\n").splitlines()[:25]),
+    ]
 
 
 def _kept() -> Path:

@@ -126,14 +126,16 @@ def test_verdicts_that_differ_are_told_apart() -> None:
 
 def test_the_same_seed_mutates_alike_and_tokens_lose_nothing() -> None:
     bases = [snippet for source in library(5) for snippet in fuzz.snippets(source)]
-    assert list(fuzz.mutated(bases, 50, 1)) == list(fuzz.mutated(bases, 50, 1)) != list(fuzz.mutated(bases, 50, 2))
+    assert (
+        list(fuzz.mutated([bases], 50, 1)) == list(fuzz.mutated([bases], 50, 1)) != list(fuzz.mutated([bases], 50, 2))
+    )
     assert all(b"".join(fuzz.tokens_of(source)) == source for source in bases)
 
 
 def test_the_tree_of_columns_is_that_of_the_parser() -> None:
     sources = library(60)
     bases = [snippet for source in sources for snippet in fuzz.snippets(source)]
-    sources += [source for _, source in fuzz.mutated(bases, 500, 1)]
+    sources += [source for _, source in fuzz.mutated([bases], 500, 1)]
     for source, answer in zip(sources, oracle._reference_answers(sources), strict=True):
         outcome = oracle.judge(source, answer)
         assert outcome["outcome"] in ("equal", "refused", "exhausted"), (source, outcome)

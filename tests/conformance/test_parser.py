@@ -26,7 +26,7 @@ def cases(kind: str) -> list[corpora.Case]:
     sources = library(80)
     if kind == "mutations":
         bases = [snippet for source in sources for snippet in fuzz.snippets(source)]
-        return list(fuzz.mutated(bases, 4000, 7))
+        return list(fuzz.mutated([bases], 4000, 7))
     return [(str(at), source) for at, source in enumerate(sources)]
 
 
