@@ -1,0 +1,95 @@
+//! What holds of any bytes: nothing panics, and what comes out is in order.
+
+use accelerd_parser::lexer::{Lexed, lex, line_starts};
+use accelerd_parser::{Terminal, rules, text, values};
+use proptest::prelude::{Strategy, prop, prop_oneof, proptest};
+
+/// Pieces that make deep and broken texts likely.
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "f'", "'", "\"", "'''", "f\"\"\"", "{", "}", "{{", "}}", "(", ")", "[", "]", ":", "!r", "=", "\\", "\n",
+            "\r\n", "\r", " ", "\t", "\x0c", "#", "\\N{", "\\x", "rb'", "u'", "t'", "0x", "1_", "1e", ".", "...", "if",
+            "match x:", "case", "type", "with (", "é", "ﬁ", "€", "\u{feff}", "\0", "\\\n", "$", "<>", "x", "0", "_",
+            "**=", "->",
+        ])
+        .prop_map(str::to_owned),
+        "\\PC{0,3}",
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+fn check(text: &str) {
+    let mut lexed = lex(text);
+    check_order(text, &lexed);
+    check_values(text, &lexed);
+    rules::apply(&mut lexed);
+    assert!(line_starts(text).is_sorted());
+    if let Some(error) = &lexed.error {
+        assert!(error.diagnostic.start <= error.diagnostic.end && error.diagnostic.end as usize <= text.len() + 1);
+        for at in 0..text.len() {
+            lexed.better_reason(text, u32::try_from(at).expect("short"));
+        }
+    }
+}
+
+fn check_order(text: &str, lexed: &Lexed) {
+    let tokens = &lexed.tokens;
+    let mut at = 0;
+    for (&start, &end) in tokens.starts.iter().zip(&tokens.ends) {
+        assert!(at <= start && start < end && text.get(start as usize..end as usize).is_some(), "{text:?}");
+        at = end;
+    }
+    let mut first = 0;
+    for line in &lexed.lines {
+        assert!(line.first == first && line.first < line.end, "{text:?}");
+        first = line.end;
+    }
+    assert_eq!(first as usize, tokens.kinds.len(), "{text:?}");
+    assert!(lexed.comments.iter().all(|&(start, end)| text[start as usize..end as usize].starts_with('#')));
+}
+
+fn check_values(text: &str, lexed: &Lexed) {
+    let tokens = &lexed.tokens;
+    let mut extra = Vec::new();
+    for (at, &kind) in tokens.kinds.iter().enumerate() {
+        let (start, end, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
+        let value = if kind == Terminal::String {
+            values::strings(text, tokens, at, at + 1, (0, 0), &mut extra)
+        } else if kind == Terminal::FStringMiddle {
+            values::middle(text, start, end, payload, (0, 0), &mut extra)
+        } else if kind == Terminal::Number {
+            values::number(text, start, end)
+        } else {
+            continue;
+        };
+        if let Ok(value) = value {
+            assert!(value.start <= value.end && value.end as usize <= text.len() + extra.len());
+        }
+        values::expression_text(text, start, end, &mut extra);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_lexed(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200)) {
+        if let Ok(text) = text::decode(&bytes) {
+            check(&text);
+        }
+    }
+
+    #[test]
+    fn any_pieces_are_lexed(text in pieces()) {
+        check(&text);
+    }
+
+    #[test]
+    fn a_cut_source_keeps_the_lines_in_front_of_the_cut(text in pieces(), at in 0..100_usize) {
+        let whole = lex(&text);
+        if let (None, Some(line)) = (&whole.error, whole.lines.get(at % whole.lines.len().max(1))) {
+            let end = whole.tokens.ends[line.end as usize - 1] as usize;
+            let part = lex(&text[..end]);
+            assert_eq!(part.tokens.kinds[..], whole.tokens.kinds[..line.end as usize]);
+        }
+    }
+}
