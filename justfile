@@ -35,6 +35,7 @@ deploy:
 python:
     cargo build --package accelerd --locked
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
+    cargo build --package accelerd-parser --example columns --locked
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/conformance
 
 # Compares the parser with CPython's over libraries, packages and mutated snippets; fetches them, and takes a while.

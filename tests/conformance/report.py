@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import date
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ def save(corpus: str, oracle: Oracle, tally: Tally) -> None:
     row = {
         "corpus": corpus,
         "judge": oracle.name,
+        "version": oracle.version,
         "date": date.today().isoformat(),
         "counts": dict(tally.counts),
         "causes": {name: cause.count for name, cause in tally.causes.items() if not name.startswith("soft")},
@@ -57,26 +60,31 @@ def write_results() -> None:
     lines += [
         _line([row["corpus"], row["judge"], *(f"{row['counts'].get(one, 0):,}" for one in COUNTS)]) for row in rows
     ]
-    causes: dict[str, int] = {}
+    causes: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         for cause, count in row["causes"].items():
-            causes[cause] = causes.get(cause, 0) + count
+            causes[row["judge"], cause, reason(cause, row["version"])] += count
     if causes:
-        lines += ["\n## Differences\n", _line(["cases", "what differs", "reason"]), _line(["---:", "---", "---"])]
-        known = reasons()
-        ordered = sorted(causes.items(), key=lambda one: -one[1])
         lines += [
-            _line([f"{count:,}", f"`{cause}`".replace("|", "\\|"), known.get(cause, "")]) for cause, count in ordered
+            "\n## Differences\n",
+            _line(["cases", "judge", "what differs", "reason"]),
+            "| ---: | --- | --- | --- |",
         ]
+        for (name, cause, why), count in causes.most_common():
+            lines.append(_line([f"{count:,}", name, f"`{cause}`".replace("|", "\\|"), why]))
     RESULTS.write_text("\n".join(lines) + "\n")
 
 
-def reasons() -> dict[str, str]:
-    """Why a difference stays, by its cause."""
-    return json.loads(REASONS.read_text()) if REASONS.exists() else {}
+def reason(cause: str, version: str) -> str:
+    """Why a difference from a version of Python stays; empty where it should not."""
+    known = json.loads(REASONS.read_text())
+    fitting = (
+        one for one in known if version in one["versions"] and any(fnmatch(cause, name) for name in one["causes"])
+    )
+    return next((one["reason"] for one in fitting), "")
 
 
-def write_differences(file: Path, found: dict[str, tuple[int, str, bytes, dict[str, Any]]]) -> None:
+def write_differences(file: Path, found: dict[str, tuple[int, str, str, bytes, dict[str, Any]]]) -> None:
     """Every cause with how often it was found and its smallest example."""
     hard = [one for one in found.items() if not one[0].startswith("soft")]
     soft = [one for one in found.items() if one[0].startswith("soft")]
@@ -87,18 +95,18 @@ def write_differences(file: Path, found: dict[str, tuple[int, str, bytes, dict[s
     file.write_text("\n".join(lines) + "\n")
 
 
-def _difference(cause: str, count: int, where: str, source: bytes, outcome: dict[str, Any]) -> list[str]:
+def _difference(cause: str, count: int, where: str, why: str, source: bytes, outcome: dict[str, Any]) -> list[str]:
     told = ("detail", "line", "path", "theirs", "ours")
     return [
         f"=== {count} x {cause}",
-        f"    in {where}; reason: {reasons().get(cause, 'none given')}",
+        f"    in {where}; reason: {why or 'none given'}",
         *(f"    {name}: {outcome[name]}" for name in told if name in outcome),
         *(f"    | {line}" for line in repr(source)[2:-1].replace("\\n", "\\n\n").splitlines()[:25]),
     ]
 
 
 def _kept() -> Path:
-    return cache_folder() / "results.jsonl"
+    return cache_folder() / "rows.jsonl"
 
 
 def _rows() -> list[dict[str, Any]]:

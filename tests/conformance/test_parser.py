@@ -32,13 +32,8 @@ def cases(kind: str) -> list[corpora.Case]:
 
 @pytest.mark.parametrize("kind", ["files", "mutations"])
 def test_verdicts_and_trees_are_those_of_this_python(parser: tools.Parser, kind: str) -> None:
-    tally = judge.run(parser, tools.own_oracle(), cases(kind))
-    print(dict(tally.counts))
-    known = report.reasons()
-    unknown = {
-        name: cause.smallest[0]
-        for name, cause in tally.causes.items()
-        if name not in known and not name.startswith("soft")
-    }
-    assert not unknown
-    assert tally.counts["cases"] == tally.counts["equal"] + tally.counts["refused"] + tally.counts["exhausted"]
+    oracle = tools.own_oracle()
+    tally = judge.run(parser, oracle, cases(kind))
+    hard = {name: cause.smallest[0] for name, cause in tally.causes.items() if not name.startswith("soft")}
+    assert not {name: example for name, example in hard.items() if not report.reason(name, oracle.version)}
+    assert tally.counts["equal"] > 0
