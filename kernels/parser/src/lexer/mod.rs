@@ -13,6 +13,7 @@ mod strings;
 pub mod tables;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use memchr::{memchr, memchr2};
 
@@ -21,6 +22,7 @@ pub use self::errors::LexError;
 use self::fields::Frame;
 use self::names::{Names, place};
 use self::tables::{CLASSES, Class, DIAMOND, NAME_PARTS, PAIRS, PART, SYMBOL_CLASSES, SYMBOLS, WIDE, WITH_EQUAL};
+use self::words::{eight_at, lowest, name_bytes};
 use crate::Diagnostic;
 use crate::rules::SoftKeywords;
 use crate::tokens::{Line, Terminal, Tokens};
@@ -283,6 +285,8 @@ impl<'a> Lexer<'a> {
     /// Lexes up to the end of a line that no bracket, string or backslash takes over, and gives the byte behind it.
     fn line(&mut self, mut at: usize) -> Result<usize> {
         loop {
+            // A token with a space in front is as common as one without: no branch can tell them apart.
+            at += usize::from(self.byte(at) == b' ');
             let byte = self.byte(at);
             match CLASSES[usize::from(byte)] {
                 Class::Space => at += 1,
@@ -324,20 +328,47 @@ impl<'a> Lexer<'a> {
 
     #[inline]
     fn name(&mut self, start: usize) -> Result<usize> {
-        let mut at = start + 1;
-        while NAME_PARTS[usize::from(self.byte(at))] == PART {
-            at += 1;
+        // Most names end within eight bytes, which are their key, too.
+        let Some(word) = eight_at(self.bytes, start) else { return self.long_name(start, start) };
+        let length = name_bytes(word);
+        if length == 8 {
+            return self.long_name(start, start + 8);
         }
-        let next = self.byte(at);
-        if next >= 128 || self.bytes[start] >= 128 {
+        let end = start + length as usize;
+        let next = self.byte(end);
+        if next >= 128 {
             return self.wide_name(start);
         }
-        if at - start <= 2 && (next == b'"' || next == b'\'') {
-            return self.string(start, at);
+        if length <= 2 && (next == b'"' || next == b'\'') {
+            return self.string(start, end);
         }
-        let (kind, payload) = self.names.look_up(self.bytes, start, at);
-        self.push(kind, start, at, payload);
-        Ok(at)
+        let (kind, payload) = self.names.short(lowest(word, length), start, end);
+        self.push(kind, start, end, payload);
+        Ok(end)
+    }
+
+    /// A name of eight bytes or more, which goes on at a place; or one at the end of the text.
+    fn long_name(&mut self, start: usize, mut end: usize) -> Result<usize> {
+        while let Some(word) = eight_at(self.bytes, end) {
+            let length = name_bytes(word);
+            end += length as usize;
+            if length < 8 {
+                break;
+            }
+        }
+        while NAME_PARTS[usize::from(self.byte(end))] == PART {
+            end += 1;
+        }
+        let next = self.byte(end);
+        if next >= 128 {
+            return self.wide_name(start);
+        }
+        if end - start <= 2 && (next == b'"' || next == b'\'') {
+            return self.string(start, end);
+        }
+        let (kind, payload) = self.names.look_up(self.bytes, start, end);
+        self.push(kind, start, end, payload);
+        Ok(end)
     }
 
     #[cold]

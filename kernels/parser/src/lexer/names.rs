@@ -59,26 +59,28 @@ impl Names {
     }
 
     /// What the word at a place of the text is, and its number if it is a name.
-    #[inline]
     pub(super) fn look_up(&mut self, text: &[u8], start: usize, end: usize) -> (Terminal, u32) {
         if end - start <= 8 {
-            let key = match text.get(start..start + 8) {
-                Some(bytes) => eight(bytes) & (u64::MAX >> (64 - 8 * (end - start))),
-                None => word(&text[start..end]),
-            };
-            let mut at = self.home(key);
-            loop {
-                let slot = self.slots[at];
-                if slot.key == key {
-                    return (slot.kind, slot.payload);
-                }
-                if slot.key == 0 {
-                    return (Terminal::Name, self.add(at, key, place(start), place(end)));
-                }
-                at = (at + 1) & (self.slots.len() - 1);
-            }
+            self.short(word(&text[start..end]), start, end)
+        } else {
+            (Terminal::Name, self.long(text, start, end))
         }
-        (Terminal::Name, self.long(text, start, end))
+    }
+
+    /// The same of a word of at most eight bytes, which are its key.
+    #[inline]
+    pub(super) fn short(&mut self, key: u64, start: usize, end: usize) -> (Terminal, u32) {
+        let mut at = self.home(key);
+        loop {
+            let slot = self.slots[at];
+            if slot.key == key {
+                return (slot.kind, slot.payload);
+            }
+            if slot.key == 0 {
+                return (Terminal::Name, self.add(at, key, place(start), place(end)));
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
     }
 
     fn long(&mut self, text: &[u8], start: usize, end: usize) -> u32 {
