@@ -15,12 +15,11 @@ use accelerd_grammar::Vocabulary;
 fn main() {
     println!("cargo::rerun-if-changed=src/kinds.rs");
     println!("cargo::rerun-if-changed=src/terminals.rs");
-    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     let vocabulary = Vocabulary {
         terminals: terminals::Terminal::ALL.iter().map(|terminal| format!("{terminal:?}")).collect(),
-        kinds: names(&kinds::Kind::ALL.map(kinds::Kind::name)),
-        fields: names(&kinds::Field::ALL.map(kinds::Field::name)),
-        operators: names(&kinds::Operator::ALL.map(kinds::Operator::name)),
+        kinds: kinds::Kind::ALL.iter().map(|it| it.name().to_owned()).collect(),
+        fields: kinds::Field::ALL.iter().map(|it| it.name().to_owned()).collect(),
+        operators: kinds::Operator::ALL.iter().map(|it| it.name().to_owned()).collect(),
     };
     let tables =
         accelerd_grammar::generate(accelerd_grammar::PYTHON, &vocabulary).unwrap_or_else(|error| panic!("{error}"));

@@ -164,6 +164,8 @@ pub struct Lanes {
     pub find_similar: LaneOverride,
     /// Overrides for Cluster.
     pub cluster: LaneOverride,
+    /// Overrides for Parse.
+    pub parse: LaneOverride,
 }
 
 /// The queue and batches of one operation.
@@ -220,6 +222,10 @@ pub struct Limits {
     pub max_text_bytes: ByteSize,
     /// Bytes of all texts of a request.
     pub max_texts_bytes: ByteSize,
+    /// Sources in one parse request.
+    pub max_sources: usize,
+    /// Bytes of one source.
+    pub max_source_bytes: ByteSize,
     /// Dimensions of a vector.
     pub max_dimensions: u32,
     /// Bytes of one point's payload, encoded.

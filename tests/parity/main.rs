@@ -9,6 +9,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 mod cluster;
 mod embed;
+mod parse;
 mod similarity;
 
 /// One input with its oracle and tolerance, to be run on any backend.
@@ -41,6 +42,6 @@ fn trials(case: &Case) -> [Trial; 2] {
 }
 
 fn main() {
-    let cases = embed::cases().into_iter().chain(similarity::cases()).chain(cluster::cases());
+    let cases = embed::cases().into_iter().chain(similarity::cases()).chain(cluster::cases()).chain(parse::cases());
     libtest_mimic::run(&Arguments::from_args(), cases.flat_map(|case| trials(&case)).collect()).exit();
 }

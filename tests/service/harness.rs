@@ -6,7 +6,7 @@ use accelerd::{
 };
 use accelerd_proto::v1::{
     self, Dtype, Tensor, device_service_client::DeviceServiceClient, embed_service_client::EmbedServiceClient,
-    similarity_service_client::SimilarityServiceClient,
+    parse_service_client::ParseServiceClient, similarity_service_client::SimilarityServiceClient,
 };
 use bytes::Bytes;
 use hyper::{body::Incoming, client::conn::http2};
@@ -46,6 +46,10 @@ impl World {
         SimilarityServiceClient::new(self.channel.clone())
             .max_decoding_message_size(LIMIT)
             .max_encoding_message_size(LIMIT)
+    }
+
+    pub(crate) fn parse(&self) -> ParseServiceClient<Channel> {
+        ParseServiceClient::new(self.channel.clone()).max_decoding_message_size(LIMIT)
     }
 
     pub(crate) fn device(&self) -> DeviceServiceClient<Channel> {

@@ -7,4 +7,5 @@ mod harness;
 mod input;
 mod lifecycle;
 mod observe;
+mod parse;
 mod similarity;

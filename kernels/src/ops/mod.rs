@@ -2,4 +2,5 @@
 
 pub mod cluster;
 pub mod embed;
+pub mod parse;
 pub mod similarity;

@@ -166,6 +166,7 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
         ("search", &config.lanes.search),
         ("find_similar", &config.lanes.find_similar),
         ("cluster", &config.lanes.cluster),
+        ("parse", &config.lanes.parse),
     ] {
         let key = |field: &str| format!("lanes.{name}.{field}");
         expect(said.max_batch_items != Some(0), &key("max_batch_items"), "expected at least 1");
@@ -175,6 +176,9 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     expect(config.limits.max_texts > 0, "limits.max_texts", "expected at least 1");
     // Token ids of one request are counted in 32 bits, and there are at most a few more of them than bytes of text.
     expect(in_range(config.limits.max_texts_bytes, 1, 1 << 31), "limits.max_texts_bytes", "expected 1B to 2GiB");
+    expect(config.limits.max_sources > 0, "limits.max_sources", "expected at least 1");
+    // Places in a source and in what is made of it are counted in 32 bits.
+    expect(in_range(config.limits.max_source_bytes, 1, 1 << 30), "limits.max_source_bytes", "expected 1B to 1GiB");
     expect(config.limits.max_dimensions > 0, "limits.max_dimensions", "expected at least 1");
     expect(is_url(&config.store.snapshot_url), "store.snapshot_url", "expected a URL such as file:///snapshots");
     for folder in &config.store.snapshot_folders {

@@ -9,7 +9,7 @@ use std::{
 use accelerd_engine::{Context, Priority};
 use accelerd_proto::v1::{
     device_service_server::DeviceServiceServer, embed_service_server::EmbedServiceServer,
-    similarity_service_server::SimilarityServiceServer,
+    parse_service_server::ParseServiceServer, similarity_service_server::SimilarityServiceServer,
 };
 use bytes::Bytes;
 use http_body::Body as HttpBody;
@@ -29,6 +29,7 @@ mod bulk;
 pub mod convert;
 pub mod device;
 pub mod embed;
+pub mod parse;
 pub mod similarity;
 pub mod status;
 
@@ -62,6 +63,7 @@ struct Table {
     embed: EmbedServiceServer<embed::Embed>,
     similarity: SimilarityServiceServer<similarity::Similarity>,
     bulk: bulk::Served,
+    parse: ParseServiceServer<parse::Parser>,
     device: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
@@ -93,6 +95,7 @@ impl Services {
                 limit: app.config.server.max_message(),
                 control: app.control.clone(),
             },
+            parse: limited!(parse::service(app), app),
             device: limited!(device::service(app), app),
             other: other.prepare(),
         }))
@@ -140,6 +143,8 @@ where
             method.call(&self.0.bulk, request)
         } else if names(path, &self.0.similarity) {
             self.0.similarity.clone().call(request)
+        } else if names(path, &self.0.parse) {
+            self.0.parse.clone().call(request)
         } else if names(path, &self.0.device) {
             self.0.device.clone().call(request)
         } else {

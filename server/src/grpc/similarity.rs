@@ -23,6 +23,7 @@ use crate::{
     grpc::{
         context,
         convert::{self, matrix, tensor},
+        status::item_error,
     },
     layers::timing,
 };
@@ -30,8 +31,8 @@ use crate::{
 mod wire;
 
 use wire::{
-    cluster_response, clustering, describe, find_similar, hit, item_error, new_collection, new_points, ranking,
-    search_spec, upsert_response,
+    cluster_response, clustering, describe, find_similar, hit, new_collection, new_points, ranking, search_spec,
+    upsert_response,
 };
 
 /// Steps of one bulk upsert that are decoded and embedded at once, and as many again that are being written.
@@ -305,7 +306,7 @@ async fn answer_step(
     };
     let result = match outcome {
         Ok(upserted) => pb::upsert_stream_response::Result::Upsert(upsert_response(upserted)),
-        Err(error) => pb::upsert_stream_response::Result::Error(item_error(error)),
+        Err(error) => pb::upsert_stream_response::Result::Error(item_error(&error.into())),
     };
     Ok(pb::UpsertStreamResponse { sequence, result: Some(result) })
 }

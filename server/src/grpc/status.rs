@@ -4,6 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use accelerd_engine::SubmitError;
 use accelerd_kernels::OpError;
+use accelerd_proto::v1 as pb;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -102,9 +103,24 @@ pub(crate) fn message_memory_full(asked: u64, held: u64, limit: u64) -> Status {
 
 /// A message larger than the configured limit.
 pub(crate) fn message_too_large(asked: u64, limit: u64) -> Status {
-    let message = format!("the request message has {asked} bytes, expected at most {limit}");
+    too_large(format!("the request message has {asked} bytes, expected at most {limit}"), asked, limit)
+}
+
+/// A response that no message may carry is the request's doing; the caller learns what to change.
+pub(crate) fn response_too_large(size: usize, most: usize) -> Status {
+    let advice = "ask for fewer outputs or send fewer sources";
+    let message = format!("the response has {size} bytes, a message at most {most}: {advice}");
+    too_large(message, size as u64, most as u64)
+}
+
+fn too_large(message: String, asked: u64, limit: u64) -> Status {
     let facts = [("asked".to_owned(), asked.to_string()), ("limit".to_owned(), limit.to_string())];
     with_reason(Code::ResourceExhausted, message, "MESSAGE_TOO_LARGE", facts.into())
+}
+
+/// The failure of one item of a stream.
+pub(crate) fn item_error(status: &Status) -> pb::ItemError {
+    pb::ItemError { code: status.code().into(), message: status.message().to_owned() }
 }
 
 /// The caller's time is up.

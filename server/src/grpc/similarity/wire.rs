@@ -9,7 +9,6 @@ use accelerd_kernels::{
 };
 use accelerd_proto::v1 as pb;
 use accelerd_store::{Metric, Storage};
-use tonic::Status;
 
 use crate::{
     collections::{
@@ -22,11 +21,6 @@ use crate::{
 /// Most iterations and starts of a clustering: far beyond use, and still an end.
 const MAX_ITERATIONS: u32 = 100_000;
 const MAX_STARTS: u32 = 1_000;
-
-pub(super) fn item_error(error: ApiError) -> pb::ItemError {
-    let status = Status::from(error);
-    pb::ItemError { code: status.code().into(), message: status.message().to_owned() }
-}
 
 pub(super) fn upsert_response(upserted: Upserted) -> pb::UpsertResponse {
     pb::UpsertResponse { inserted_count: upserted.inserted, updated_count: upserted.updated }

@@ -1,0 +1,221 @@
+//! Parsing in batches against the parser on one source at a time.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use accelerd_kernels::{
+    Backend,
+    ops::parse::{Options, Outputs, Parse, ParseRequest, ParseResponse},
+};
+use accelerd_parser::Tag;
+use accelerd_tests::{random, run_batch};
+use bytes::Bytes;
+use rand::{Rng, rngs::StdRng};
+
+use super::Case;
+
+const ALL: Outputs = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
+
+/// Pieces that sources are made of at random: most of what is made is wrong somewhere.
+const PIECES: [&str; 48] = [
+    "x",
+    "y.z",
+    "f(a, *b, k=1)",
+    "[1, 2]",
+    "{1: 2}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    " ",
+    "\n",
+    "\n    ",
+    "\n\t",
+    ":",
+    ";",
+    ",",
+    "=",
+    "+=",
+    ":=",
+    "->",
+    "'a'",
+    "b'\\x41'",
+    "f'{x!r:>{w}}'",
+    "\"\"\"\n\"\"\"",
+    "'''",
+    "\"",
+    "# c\n",
+    "\\\n",
+    "if x:",
+    "else:",
+    "def f(a, /, b=1, *, c, **d):",
+    "class A(B):",
+    "match x:",
+    "case [1, *_]:",
+    "with (a as b, c):",
+    "lambda: 0",
+    "for i in j:",
+    "try:",
+    "except* E as e:",
+    "import a.b as c",
+    "from . import *",
+    "return",
+    "await",
+    "1_0.5e-3j",
+    "é",
+    "\r\n",
+];
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("parse::this_workspaces_own_python", |backend| agree(&[own_python()], backend)),
+        Case::new("parse::batch_of_n_equals_n_batches_of_one", |backend| {
+            let sources = own_python();
+            let batches: Vec<_> = sources.chunks(3).map(<[Bytes]>::to_vec).collect();
+            agree(&batches, backend)
+        }),
+        Case::new("parse::ten_thousand_tiny_sources", |backend| {
+            let sources = (0..10_000).map(|n| Bytes::from(format!("v{n} = {n}  # {n}\n"))).collect();
+            agree(&[sources], backend)
+        }),
+        Case::new("parse::sources_of_every_shape", |backend| agree(&[shapes()], backend)),
+        Case::new("parse::every_feature_version", |backend| {
+            let requests: Vec<_> = (8..=14).map(|version| request(shapes(), version)).collect();
+            compare(&requests, backend)
+        }),
+    ];
+    for seed in 0..4 {
+        cases.push(Case::new(format!("parse::random_pieces_{seed}"), move |backend| {
+            let mut random = random(seed);
+            let sources = (0..500).map(|_| random_source(&mut random)).collect();
+            agree(&[sources], backend)
+        }));
+    }
+    cases
+}
+
+fn request(sources: Vec<Bytes>, feature_version: u8) -> ParseRequest {
+    let options = Options { feature_version };
+    ParseRequest { sources, options, outputs: ALL }
+}
+
+fn agree(batches: &[Vec<Bytes>], backend: &mut Backend) -> Result<(), String> {
+    let requests: Vec<_> = batches.iter().map(|sources| request(sources.clone(), 14)).collect();
+    compare(&requests, backend)
+}
+
+fn compare(requests: &[ParseRequest], backend: &mut Backend) -> Result<(), String> {
+    let answers = run_batch::<Parse>(requests, backend).map_err(|error| error.to_string())?;
+    requests.iter().zip(&answers).try_for_each(|(request, answer)| check(request, answer))
+}
+
+/// Takes an answer apart, source by source, and compares each with what the parser says of the source alone.
+fn check(request: &ParseRequest, answer: &ParseResponse) -> Result<(), String> {
+    let columns = &answer.columns;
+    let (mut nodes, mut names, mut values, mut extra) = (0, 0, 0, 0);
+    for (source, result) in request.sources.iter().zip(&answer.results) {
+        let parsed = accelerd_parser::parse(source, &request.options);
+        let counts = result.counts;
+        let tree = match (&parsed.outcome, &result.diagnostic) {
+            (Ok(tree), None) => tree,
+            (Err(expected), Some(got)) if *expected == got.what => continue,
+            (expected, got) => return Err(format!("{source:?}: expected {expected:?}, got {got:?}")),
+        };
+        let rows = nodes..nodes + counts.nodes as usize;
+        let own_names = names..names + counts.names as usize;
+        let own_values = values..values + counts.values as usize;
+        let own_extra = extra..extra + counts.extra as usize;
+        let same = columns.kinds[rows.clone()] == *bytemuck::cast_slice::<_, u8>(&tree.kinds)
+            && columns.fields[rows.clone()] == *bytemuck::cast_slice::<_, u8>(&tree.fields)
+            && columns.parents[rows.clone()] == tree.parents
+            && columns.starts[rows.clone()] == tree.starts
+            && columns.ends[rows.clone()] == tree.ends
+            && columns.aux[rows.clone()] == tree.aux
+            && columns.name_starts[own_names.clone()] == tree.name_starts
+            && columns.name_ends[own_names.clone()] == tree.name_ends
+            && columns.value_tags[own_values.clone()] == *bytemuck::cast_slice::<Tag, u8>(&tree.value_tags)
+            && columns.value_starts[own_values.clone()] == tree.value_starts
+            && columns.value_ends[own_values.clone()] == tree.value_ends
+            && columns.extra[own_extra.clone()] == tree.extra;
+        if !same {
+            return Err(format!("{source:?} has another tree than alone"));
+        }
+        (nodes, names, values, extra) = (rows.end, own_names.end, own_values.end, own_extra.end);
+    }
+    let ends = (nodes, names, values, extra);
+    let lengths = (columns.kinds.len(), columns.name_starts.len(), columns.value_tags.len(), columns.extra.len());
+    if ends == lengths { Ok(()) } else { Err(format!("counts add up to {ends:?}, columns have {lengths:?}")) }
+}
+
+/// The Python files that stand in this workspace.
+fn own_python() -> Vec<Bytes> {
+    fn walk(folder: &Path, found: &mut Vec<Bytes>) {
+        for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
+            let path = entry.expect("its entries can be read").path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "py") {
+                found.push(fs::read(&path).expect("a file of the workspace can be read").into());
+            }
+        }
+    }
+    let mut found = vec![];
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in [tests.to_owned(), tests.join("../client/python/src")] {
+        // Where the binary runs away from the workspace, the other cases still have plenty of sources.
+        if folder.is_dir() {
+            walk(&folder, &mut found);
+        }
+    }
+    found.push(Bytes::from_static(b"pass\n"));
+    found
+}
+
+/// What is large, deep, empty, cut or odd.
+fn shapes() -> Vec<Bytes> {
+    let nested = |depth: usize| format!("{}1{}\n", "(".repeat(depth), ")".repeat(depth));
+    let indented = |depth: usize| {
+        let mut text = String::new();
+        for at in 0..depth {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{}if x:", " ".repeat(at));
+        }
+        text + &" ".repeat(depth) + "x\n"
+    };
+    let mut texts = vec![
+        String::new(),
+        "\n\n\n".into(),
+        "# only a comment".into(),
+        "\u{feff}x = 1".into(),
+        "x = 1\r\ny = '''a\r\nb'''\r\n".into(),
+        "def f():\n\treturn 1\n".into(),
+        "if x:\n\ty\n        z\n".into(),
+        "x = \\\n    1\n".into(),
+        "\x0c\nclass A: pass\n".into(),
+        "f'{a:{b}}' f\"{'x' + f'{1}'}\" 'plain'\n".into(),
+        "f'''{\nx\n}'''\n".into(),
+        "t'{x!r}'\n".into(),
+        "x = 'a' \"b\" '\\N{BULLET}\\u00e9' b''\n".into(),
+        "é = ª = 1\n".into(),
+        "match = 1\nmatch x:\n    case A(b=1) | [*_, {'k': v, **r}] if y: pass\n".into(),
+        "type X[T: int, *Ts, **P] = list[T]\n".into(),
+        "async def f():\n    async with (a as b, c): yield await x\n".into(),
+        "try: pass\nexcept* E: pass\nelse: pass\nfinally: pass\n".into(),
+        format!("x = [{}]\n", "1, 'a', ".repeat(20_000)),
+        format!("x = {{{}}}\n", "'k': v, ".repeat(5_000)),
+        format!("f({})\n", "a, b=c, ".repeat(3_000)),
+        format!("({}", "x = 1\n".repeat(2_000)),
+        format!("x = '{}'\n", "a".repeat(100_000)),
+        format!("x{}\n", ".y".repeat(3_000)),
+        "x = 1\n".repeat(20_000),
+    ];
+    texts.extend([nested(199), nested(200), nested(201), indented(98), indented(99), indented(100)]);
+    let bytes = [&b"x = '\xff'\n"[..], b"# coding: latin-1\nx = '\xe9'\n", b"x\0y\n", b"# coding: nonsense\n"];
+    texts.into_iter().map(Bytes::from).chain(bytes.map(Bytes::from_static)).collect()
+}
+
+fn random_source(random: &mut StdRng) -> Bytes {
+    let count = random.random_range(0..40);
+    (0..count).map(|_| PIECES[random.random_range(0..PIECES.len())]).collect::<String>().into()
+}
