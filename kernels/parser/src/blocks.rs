@@ -111,6 +111,9 @@ impl Blocks {
                 Err(self.missing_block(tokens, line))
             }
             None if line.column > column => Err(indentation(tokens, line.first, "unexpected indent")),
+            None if line.column < column && !self.decorators.is_empty() => {
+                Err(indentation(tokens, line.first, "unexpected unindent"))
+            }
             None => self.leave(tokens, line, columns),
         }
     }
