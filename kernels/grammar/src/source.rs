@@ -2,8 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-use crate::notation::{Grammar, Production};
-use crate::tables::{Dense, Tables, entry};
+use crate::notation::Grammar;
+use crate::tables::{Tables, entry};
 
 /// The text of a Rust module.
 pub fn write(grammar: &Grammar, tables: &Tables) -> String {
@@ -19,18 +19,29 @@ pub fn write(grammar: &Grammar, tables: &Tables) -> String {
         ("GO", entry::GO, "An entry: take the terminal, or the rule, and go to this state."),
         ("REDUCE", entry::REDUCE, "An entry: reduce this production."),
         ("TAKE_AND_REDUCE", entry::TAKE_AND_REDUCE, "An entry: take the terminal and reduce this production."),
+        ("LOOK", entry::LOOK, "An entry of `STEPS`: ask this row of `GOTOS`."),
         ("ERROR", entry::ERROR, "An entry: the line is wrong here."),
         ("ACCEPT", entry::ACCEPT, "An entry: the line is complete."),
         ("NUMBER", entry::NUMBER, "The bits of an entry that are the state or the production."),
     ] {
         constant(&mut text, meaning, name, "u16", value);
     }
-    dense(&mut text, "ACTION", "by state and terminal: what to do", &tables.actions);
-    dense(&mut text, "GOTO", "by row of `STEP` and terminal: what to do behind a rule", &tables.gotos);
-    dense(&mut text, "STEP", "by state and rule: a row of `GOTO`", &tables.steps);
-    let productions: Vec<[u32; 4]> = (0..grammar.productions.len())
-        .map(|number| packed(&grammar.productions[number], tables.rules[number]))
-        .collect();
+    constant(&mut text, "How many states there are.", "STATES", "usize", tables.states);
+    array(&mut text, "By state and terminal: what to do.", "ACTIONS", "u16", tables.actions.iter());
+    array(&mut text, "By state: its row of `STEPS`.", "STEP_ROWS", "u16", tables.step_rows.iter());
+    constant(&mut text, "How many cells a row of `STEPS` has.", "STEP_WIDTH", "usize", tables.rules);
+    array(&mut text, "By row and rule: what to do behind the rule.", "STEPS", "u16", tables.steps.iter());
+    constant(&mut text, "How many cells a row of `GOTOS` has.", "GOTO_WIDTH", "usize", tables.goto_width);
+    array(&mut text, "By terminal: its column in `GOTOS`.", "GOTO_COLUMNS", "u16", tables.goto_columns.iter());
+    array(
+        &mut text,
+        "By row and column: what to do behind a rule, before a terminal.",
+        "GOTOS",
+        "u16",
+        tables.gotos.iter(),
+    );
+    let productions: Vec<[u32; 4]> =
+        (0..grammar.productions.len()).map(|number| packed(grammar, number, tables.production_rules[number])).collect();
     array(&mut text, PRODUCTION, "PRODUCTIONS", "[u32; 4]", productions.iter().map(|words| format!("{words:?}")));
     let labels = grammar.labels.iter().map(|label| format!("[{}, {}, {}]", label.kind, label.matching, label.other));
     array(
@@ -44,10 +55,12 @@ pub fn write(grammar: &Grammar, tables: &Tables) -> String {
 }
 
 const PRODUCTION: &str = "By production. Word 0, from the lowest bit: length (4 bits), rule (8), kind of the node or 0 (8), where `aux` comes from (4), \
-     symbol it comes from (4), symbols beside the node (4). Word 1: the number that `aux` is. Words 2 and 3: a label for \
+     symbol it comes from (4), symbols beside the node (3), 1 if all symbols are terminals (1). Word 1: the number that `aux` is. Words 2 and 3: a label for \
      each symbol, a byte each, the first one lowest.";
 
-fn packed(production: &Production, rule: u8) -> [u32; 4] {
+fn packed(grammar: &Grammar, number: usize, rule: u8) -> [u32; 4] {
+    let production = &grammar.productions[number];
+    let leaf = production.symbols.iter().all(|&symbol| symbol < grammar.terminals);
     let length = u32::try_from(production.symbols.len()).expect("short");
     assert!(length <= 8, "an alternative has at most 8 symbols");
     let fields = [
@@ -57,18 +70,11 @@ fn packed(production: &Production, rule: u8) -> [u32; 4] {
         (production.aux as u32, 20),
         (u32::from(production.aux_symbol), 24),
         (u32::from(production.beside), 28),
+        (u32::from(leaf), 31),
     ];
     let labels = production.labels.iter().rev().fold(0_u64, |labels, &label| labels << 8 | u64::from(label));
     let halves = [labels & u64::from(u32::MAX), labels >> 32].map(|half| u32::try_from(half).expect("half of it"));
     [fields.iter().fold(0, |word, &(value, shift)| word | value << shift), production.aux_value, halves[0], halves[1]]
-}
-
-fn dense(text: &mut String, name: &str, meaning: &str, table: &Dense) {
-    constant(text, &format!("Stored columns of the table {meaning}."), &format!("{name}_WIDTH"), "usize", table.width);
-    let doc = |what: &str| format!("{what} of the table {meaning}.");
-    array(text, &doc("By column: the stored column"), &format!("{name}_COLUMNS"), "u8", table.columns.iter());
-    array(text, &doc("By row: the stored row"), &format!("{name}_ROWS"), "u16", table.rows.iter());
-    array(text, &doc("Stored rows"), &format!("{name}_CELLS"), "u16", table.cells.iter());
 }
 
 fn constant(text: &mut String, meaning: &str, name: &str, kind: &str, value: impl Display) {

@@ -23,6 +23,8 @@ pub mod entry {
     pub const REDUCE: u16 = 0x4000;
     /// Take the terminal and reduce this production.
     pub const TAKE_AND_REDUCE: u16 = 0x8000;
+    /// Behind a rule, where nothing is taken: ask this row of the table by terminals.
+    pub const LOOK: u16 = 0x8000;
     /// The line is wrong here.
     pub const ERROR: u16 = 0xc000;
     /// The line is complete.
@@ -31,30 +33,27 @@ pub mod entry {
     pub const NUMBER: u16 = 0x3fff;
 }
 
-/// A table whose equal rows and columns are stored once.
-#[derive(Debug)]
-pub struct Dense {
-    /// Which stored column a column is.
-    pub columns: Vec<u8>,
-    /// How many columns are stored.
-    pub width: usize,
-    /// The stored rows, one behind the other.
-    pub cells: Vec<u16>,
-    /// Which stored row a row is.
-    pub rows: Vec<u16>,
-}
-
 /// What the driver needs.
 #[derive(Debug)]
 pub struct Tables {
-    /// By state and terminal.
-    pub actions: Dense,
-    /// By row of `steps` and terminal: what to do behind a rule.
-    pub gotos: Dense,
-    /// By state and rule: the row of `gotos`.
-    pub steps: Dense,
-    /// By production: the number that its rule has in `steps`.
-    pub rules: Vec<u8>,
+    /// How many states there are.
+    pub states: usize,
+    /// What to do, by state and terminal.
+    pub actions: Vec<u16>,
+    /// By state: its row in `steps`.
+    pub step_rows: Vec<u16>,
+    /// How many rules have a column in `steps`.
+    pub rules: usize,
+    /// What to do behind a rule, by row and rule: an entry, or [`entry::LOOK`] and a row of `gotos`.
+    pub steps: Vec<u16>,
+    /// By terminal: its column in `gotos`.
+    pub goto_columns: Vec<u16>,
+    /// How many columns `gotos` has.
+    pub goto_width: usize,
+    /// What to do behind a rule where that depends on the next terminal.
+    pub gotos: Vec<u16>,
+    /// By production: the column that its rule has in `steps`.
+    pub production_rules: Vec<u8>,
 }
 
 /// Builds the tables.
@@ -71,11 +70,18 @@ pub fn build(grammar: &Grammar, automaton: &Automaton) -> Result<Tables, Error> 
     let (steps, gotos) = builder.gotos(&states, &rules, &numbers);
     let rule_numbers: HashMap<Symbol, u8> = rules.iter().copied().zip(0..).collect();
     let rule_of = |production: &crate::notation::Production| rule_numbers.get(&production.rule).copied().unwrap_or(0);
+    let (step_rows, steps) = overlaid(&steps);
+    let (goto_columns, gotos) = narrowed(&gotos);
     Ok(Tables {
-        actions: dense(&builder.actions(&states, &numbers)),
-        gotos: dense(&gotos),
-        steps: dense(&steps),
-        rules: grammar.productions.iter().map(rule_of).collect(),
+        states: states.len(),
+        actions: builder.actions(&states, &numbers).concat(),
+        step_rows,
+        rules: rules.len(),
+        steps: steps.concat(),
+        goto_columns,
+        goto_width: gotos.first().map_or(0, Vec::len),
+        gotos: gotos.concat(),
+        production_rules: grammar.productions.iter().map(rule_of).collect(),
     })
 }
 
@@ -190,7 +196,11 @@ impl Builder<'_> {
         states.iter().map(row).collect()
     }
 
-    /// For each state and rule a row, and the rows.
+    /// For each state and rule what to do, [`entry::ERROR`] where the rule cannot stand; and the rows where that depends on
+    /// the next terminal.
+    ///
+    /// Where all terminals that may follow lead to the same step, it is taken before a wrong terminal as well: the error
+    /// shows before that terminal is taken.
     fn gotos(
         &self,
         states: &[usize],
@@ -199,52 +209,63 @@ impl Builder<'_> {
     ) -> (Vec<Vec<u16>>, Vec<Vec<u16>>) {
         let mut rows = Vec::new();
         let mut known: BTreeMap<Vec<u16>, u16> = BTreeMap::new();
-        let mut steps = Vec::new();
-        for &state in states {
-            let mut line = Vec::new();
-            for &rule in rules {
-                let terminals = 0..self.grammar.terminals;
-                let row: Vec<u16> = terminals.map(|t| self.goto(state, rule, t).number(numbers)).collect();
-                let next = u16::try_from(rows.len()).expect("fewer rows than states and rules");
-                let place = *known.entry(row.clone()).or_insert(next);
-                if place == next {
-                    rows.push(row);
+        let mut step = |state: usize, rule: Symbol| {
+            let terminals = 0..self.grammar.terminals;
+            let row: Vec<u16> = terminals.map(|terminal| self.goto(state, rule, terminal).number(numbers)).collect();
+            let different: BTreeSet<u16> = row.iter().copied().filter(|&step| step != entry::ERROR).collect();
+            match different.first() {
+                None => entry::ERROR,
+                Some(&only) if different.len() == 1 && only != entry::ACCEPT => only,
+                Some(_) => {
+                    let next = u16::try_from(rows.len()).expect("fewer rows than states and rules");
+                    let place = *known.entry(row.clone()).or_insert(next);
+                    if place == next {
+                        rows.push(row);
+                    }
+                    entry::LOOK | place
                 }
-                line.push(place);
             }
-            steps.push(line);
-        }
+        };
+        let steps = states.iter().map(|&state| rules.iter().map(|&rule| step(state, rule)).collect()).collect();
         (steps, rows)
     }
 }
 
-/// Stores equal rows and equal columns once.
-fn dense(table: &[Vec<u16>]) -> Dense {
-    let width = table.first().map_or(0, Vec::len);
-    let column = |place: usize| -> Vec<u16> { table.iter().map(|row| row[place]).collect() };
-    let (columns, kept) = unique((0..width).map(column));
-    let narrow = |row: &Vec<u16>| -> Vec<u16> { kept.iter().map(|&place| row[place]).collect() };
-    let narrowed: Vec<Vec<u16>> = table.iter().map(narrow).collect();
-    let (rows, kept_rows) = unique(narrowed.iter().cloned());
-    let cells = kept_rows.iter().flat_map(|&row| narrowed[row].clone()).collect();
-    let columns = columns.into_iter().map(|place| u8::try_from(place).expect("at most 256 columns")).collect();
-    Dense { columns, width: kept.len(), cells, rows }
+/// Lays rows over each other that differ only where one of them has an error, which is never asked for. Gives each row's
+/// place, and the rows that are left.
+fn overlaid(rows: &[Vec<u16>]) -> (Vec<u16>, Vec<Vec<u16>>) {
+    let mut kept: Vec<Vec<u16>> = Vec::new();
+    let mut places = Vec::new();
+    for row in rows {
+        let fits =
+            |other: &Vec<u16>| row.iter().zip(other).all(|(&a, &b)| a == b || a == entry::ERROR || b == entry::ERROR);
+        let place = kept.iter().position(fits).unwrap_or(kept.len());
+        if place == kept.len() {
+            kept.push(row.clone());
+        }
+        for (cell, &step) in kept[place].iter_mut().zip(row).filter(|(_, step)| **step != entry::ERROR) {
+            *cell = step;
+        }
+        places.push(u16::try_from(place).expect("fewer rows than states"));
+    }
+    (places, kept)
 }
 
-/// For each of some lists the number it has among the different ones, and where those occur first.
-fn unique(lists: impl Iterator<Item = Vec<u16>>) -> (Vec<u16>, Vec<usize>) {
+/// Stores equal columns once: gives each column's place, and the rows with the columns that are left.
+fn narrowed(rows: &[Vec<u16>]) -> (Vec<u16>, Vec<Vec<u16>>) {
+    let width = rows.first().map_or(0, Vec::len);
     let mut known: HashMap<Vec<u16>, u16> = HashMap::new();
-    let mut numbers = Vec::new();
-    let mut first = Vec::new();
-    for (place, list) in lists.enumerate() {
-        let next = u16::try_from(first.len()).expect("at most 65536 rows");
-        let number = *known.entry(list).or_insert(next);
-        if number == next {
-            first.push(place);
+    let mut kept = Vec::new();
+    let mut places = Vec::new();
+    for column in 0..width {
+        let next = u16::try_from(kept.len()).expect("few terminals");
+        let place = *known.entry(rows.iter().map(|row| row[column]).collect()).or_insert(next);
+        if place == next {
+            kept.push(column);
         }
-        numbers.push(number);
+        places.push(place);
     }
-    (numbers, first)
+    (places, rows.iter().map(|row| kept.iter().map(|&column| row[column]).collect()).collect())
 }
 
 #[cfg(test)]
@@ -252,9 +273,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_rows_and_columns_are_stored_once() {
-        let table = dense(&[vec![1, 1, 2], vec![3, 3, 4], vec![1, 1, 2]]);
-        assert_eq!((table.width, table.cells), (2, vec![1, 2, 3, 4]));
-        assert_eq!((table.columns, table.rows), (vec![0, 0, 1], vec![0, 1, 0]));
+    fn equal_columns_are_stored_once() {
+        let (places, rows) = narrowed(&[vec![1, 1, 2], vec![3, 3, 4]]);
+        assert_eq!((places, rows), (vec![0, 0, 1], vec![vec![1, 2], vec![3, 4]]));
+    }
+
+    #[test]
+    fn rows_are_laid_over_each_other_where_one_is_empty() {
+        let gap = entry::ERROR;
+        let (places, rows) = overlaid(&[vec![1, gap], vec![gap, 2], vec![3, 2]]);
+        assert_eq!((places, rows), (vec![0, 0, 1], vec![vec![1, 2], vec![3, 2]]));
     }
 }

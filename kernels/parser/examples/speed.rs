@@ -19,7 +19,8 @@ fn main() -> io::Result<()> {
     let tokens: usize = sources.iter().map(|source| lexer::lex(source).tokens.kinds.len()).sum();
     let options = Options::default();
     let lexing = best(rounds, || sources.iter().for_each(|source| drop(black_box(lexer::lex(source)))));
-    let parsing = best(rounds, || sources.iter().for_each(|source| drop(black_box(parse(source.as_bytes(), &options)))));
+    let parsing =
+        best(rounds, || sources.iter().for_each(|source| drop(black_box(parse(source.as_bytes(), &options)))));
     let mut output = io::stdout().lock();
     writeln!(output, "{} files, {bytes} bytes, {tokens} tokens", sources.len())?;
     for (what, took) in [("lexer", lexing), ("all", parsing)] {

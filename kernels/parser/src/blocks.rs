@@ -4,6 +4,8 @@
 //! A line's roots are its header, if it has one, and the statements behind it. They get their parents here. A compound
 //! statement ends with the last token of the last line in it, a semicolon included, as in CPython.
 
+use std::ops::Range;
+
 use crate::columns::{Columns, Field, Kind, NONE};
 use crate::diagnostic::{Class, Diagnostic};
 use crate::tokens::{Line, Terminal, Tokens};
@@ -72,15 +74,21 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Nests a line whose nodes are those from row `first` on.
-    pub(crate) fn line(&mut self, tokens: &Tokens, line: &Line, first: usize, columns: &mut Columns) -> Result<()> {
+    /// Nests a line with its rows.
+    pub(crate) fn line(
+        &mut self,
+        tokens: &Tokens,
+        line: &Line,
+        rows: Range<usize>,
+        columns: &mut Columns,
+    ) -> Result<()> {
         self.enter(tokens, line, columns)?;
         let terminal = tokens.kinds[line.first as usize];
         match terminal {
             Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally => {
-                self.clause(tokens, line, terminal, first, columns)?;
+                self.clause(tokens, line, terminal, rows, columns)?;
             }
-            _ => self.statement(tokens, line, terminal, first, columns)?,
+            _ => self.statement(tokens, line, terminal, rows, columns)?,
         }
         self.end = tokens.ends[line.end as usize - 1];
         Ok(())
@@ -155,7 +163,7 @@ impl Blocks {
         tokens: &Tokens,
         line: &Line,
         terminal: Terminal,
-        first: usize,
+        rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
         self.close(tokens, line, columns)?;
@@ -165,15 +173,15 @@ impl Blocks {
             return Err(wrong(tokens, line.first));
         }
         if terminal == Terminal::At {
-            self.decorators.push(small(columns.kinds.len() - 1));
+            self.decorators.push(small(rows.end - 1));
             return Ok(());
         }
         if !starts_header(terminal) {
             self.refuse_decorators(tokens, line)?;
-            adopt(columns, first, level.owner, level.field);
+            adopt(columns, rows, level.owner, level.field);
             return Ok(());
         }
-        let head = header_row(columns, first);
+        let head = header_row(columns, &rows);
         self.decorate(tokens, line, head, columns)?;
         columns.parents[head as usize] = level.owner;
         columns.fields[head as usize] = level.field;
@@ -185,7 +193,7 @@ impl Blocks {
             _ => (Field::Body, State::Closed),
         };
         *self.last_mut() = Last { head, tail: head, state };
-        self.body(line, terminal, head as usize + 1, (head, field), columns);
+        self.body(line, terminal, head as usize + 1..rows.end, (head, field), columns);
         Ok(())
     }
 
@@ -194,14 +202,14 @@ impl Blocks {
         &mut self,
         line: &Line,
         terminal: Terminal,
-        first: usize,
+        rows: Range<usize>,
         (owner, field): (u32, Field),
         columns: &mut Columns,
     ) {
-        if first < columns.kinds.len() {
-            adopt(columns, first, owner, field);
-        } else {
+        if rows.is_empty() {
             self.header = Some(Header { owner, field, terminal, token: line.first });
+        } else {
+            adopt(columns, rows, owner, field);
         }
     }
 
@@ -226,7 +234,7 @@ impl Blocks {
         tokens: &Tokens,
         line: &Line,
         terminal: Terminal,
-        first: usize,
+        rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
         self.refuse_decorators(tokens, line)?;
@@ -249,8 +257,8 @@ impl Blocks {
             columns.ends[tail as usize] = self.end;
         }
         let (row, field) = match terminal {
-            Terminal::Elif => (attach(header_row(columns, first), tail, Field::Orelse, columns), Field::Body),
-            Terminal::Except => (attach(header_row(columns, first), head, Field::Handlers, columns), Field::Body),
+            Terminal::Elif => (attach(header_row(columns, &rows), tail, Field::Orelse, columns), Field::Body),
+            Terminal::Except => (attach(header_row(columns, &rows), head, Field::Handlers, columns), Field::Body),
             Terminal::Else if state == State::If => (tail, Field::Orelse),
             Terminal::Else => (head, Field::Orelse),
             _ => (head, Field::Finalbody),
@@ -259,8 +267,8 @@ impl Blocks {
             columns.kinds[head as usize] = Kind::TryStar;
         }
         *self.last_mut() = Last { head, tail: row, state: next };
-        let behind = if matches!(terminal, Terminal::Elif | Terminal::Except) { row as usize + 1 } else { first };
-        self.body(line, terminal, behind, (row, field), columns);
+        let behind = if matches!(terminal, Terminal::Elif | Terminal::Except) { row as usize + 1 } else { rows.start };
+        self.body(line, terminal, behind..rows.end, (row, field), columns);
         Ok(())
     }
 
@@ -311,20 +319,20 @@ fn starts_header(terminal: Terminal) -> bool {
 }
 
 /// The first root of a line: the last one to be found backwards.
-fn header_row(columns: &Columns, first: usize) -> u32 {
-    let mut next = columns.kinds.len();
+fn header_row(columns: &Columns, rows: &Range<usize>) -> u32 {
+    let mut next = rows.end;
     let mut row = next;
-    while next > first {
+    while next > rows.start {
         row = next - 1;
         next -= columns.parents[row] as usize;
     }
     small(row)
 }
 
-/// Makes the roots from a row on children of another row.
-fn adopt(columns: &mut Columns, first: usize, owner: u32, field: Field) {
-    let mut next = columns.kinds.len();
-    while next > first {
+/// Makes the roots among some rows children of another row.
+fn adopt(columns: &mut Columns, rows: Range<usize>, owner: u32, field: Field) {
+    let mut next = rows.end;
+    while next > rows.start {
         let root = next - 1;
         next -= columns.parents[root] as usize;
         columns.parents[root] = owner;

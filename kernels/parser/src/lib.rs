@@ -26,6 +26,7 @@ mod kinds;
 pub mod lexer;
 pub mod outline;
 pub mod parse;
+mod rows;
 pub mod rules;
 pub mod tables;
 mod terminals;

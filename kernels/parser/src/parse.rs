@@ -8,6 +8,7 @@ use crate::constants::Constants;
 use crate::diagnostic::Diagnostic;
 use crate::driver::{Driver, Stop};
 use crate::lexer::{self, Lexed};
+use crate::rows::Rows;
 use crate::tokens::{Line, Terminal, Tokens};
 use crate::{checks, fields, rules, text};
 
@@ -66,24 +67,22 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
 
 fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diagnostic> {
     let underscore = lexed.soft.r#match.and_then(|_| underscore(text, lexed));
-    let mut columns = with_capacity(lexed.tokens.kinds.len());
-    columns.extra = std::mem::take(&mut lexed.extra);
+    let mut rows = Rows::for_tokens(lexed.tokens.kinds.len());
+    rows.columns.extra = std::mem::take(&mut lexed.extra);
     let mut driver = Driver::default();
     let mut blocks = Blocks::default();
-    // The nodes of all lines come first, so that values are decoded only of sources that are right so far.
-    let mut rows = Vec::with_capacity(lexed.lines.len());
     for number in 0..lexed.lines.len() {
         let line = lexed.lines[number];
-        let first = columns.kinds.len();
-        rows.push(first);
-        nodes(text, &mut driver, lexed, number, &mut columns)?;
-        blocks.line(&lexed.tokens, &line, first, &mut columns)?;
-        checks::line(text, underscore, options, &mut columns, first)?;
+        let first = rows.len;
+        nodes(text, &mut driver, lexed, number, &mut rows)?;
+        blocks.line(&lexed.tokens, &line, first..rows.len, &mut rows.columns)?;
+        checks::line(text, underscore, options, &mut rows.columns, first..rows.len)?;
     }
     if let Some(error) = &lexed.error {
         return Err(error.diagnostic.clone());
     }
-    blocks.finish(&lexed.tokens, &mut columns)?;
+    blocks.finish(&lexed.tokens, &mut rows.columns)?;
+    let mut columns = rows.finish();
     let mut constants = Constants::new(text, &lexed.tokens);
     constants.all(&mut columns)?;
     constants.finish(&mut columns);
@@ -101,20 +100,14 @@ fn underscore(text: &str, lexed: &Lexed) -> Option<u32> {
 }
 
 /// Parses one line, which may be cut by an error of the lexer.
-fn nodes(
-    text: &str,
-    driver: &mut Driver,
-    lexed: &mut Lexed,
-    number: usize,
-    columns: &mut Columns,
-) -> Result<(), Diagnostic> {
+fn nodes(text: &str, driver: &mut Driver, lexed: &mut Lexed, number: usize, rows: &mut Rows) -> Result<(), Diagnostic> {
     let line = lexed.lines[number];
     let range = (line.first as usize, line.end as usize);
-    let before = columns.kinds.len();
-    let mut outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, columns);
+    let before = rows.len;
+    let mut outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, rows);
     if outcome.is_err() && free_parenthesis(&mut lexed.tokens, &line) {
-        truncate(columns, before);
-        outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, columns);
+        rows.len = before;
+        outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, rows);
     }
     let cut = lexed.cut && number + 1 == lexed.lines.len();
     match (outcome, &lexed.error) {
@@ -142,29 +135,6 @@ fn wrong(text: &str, lexed: &Lexed, at: usize, end: usize) -> Diagnostic {
     }
     let behind = if at < end { tokens.ends[at] } else { place };
     Diagnostic::syntax(place, behind, "invalid syntax")
-}
-
-/// Columns that can take the nodes of so many tokens without growing.
-fn with_capacity(tokens: usize) -> Columns {
-    let rows = tokens + tokens / 4;
-    Columns {
-        kinds: Vec::with_capacity(rows),
-        fields: Vec::with_capacity(rows),
-        parents: Vec::with_capacity(rows),
-        starts: Vec::with_capacity(rows),
-        ends: Vec::with_capacity(rows),
-        aux: Vec::with_capacity(rows),
-        ..Columns::default()
-    }
-}
-
-fn truncate(columns: &mut Columns, rows: usize) {
-    columns.kinds.truncate(rows);
-    columns.fields.truncate(rows);
-    columns.parents.truncate(rows);
-    columns.starts.truncate(rows);
-    columns.ends.truncate(rows);
-    columns.aux.truncate(rows);
 }
 
 fn small(token: usize) -> u32 {

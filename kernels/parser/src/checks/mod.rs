@@ -5,6 +5,8 @@ mod patterns;
 mod targets;
 mod versions;
 
+use std::ops::Range;
+
 use crate::Options;
 use crate::columns::{Columns, Field, Kind};
 use crate::diagnostic::Diagnostic;
@@ -28,12 +30,11 @@ pub(crate) fn line(
     underscore: Option<u32>,
     options: Options,
     columns: &mut Columns,
-    first: usize,
+    rows: Range<usize>,
 ) -> Result<()> {
-    let end = columns.kinds.len();
     let mut checker = Checker { text, columns, options, underscore };
     let mut outcome: Result<()> = Ok(());
-    for row in (first..end).rev() {
+    for row in rows.rev() {
         if let Err(error) = checker.row(row) {
             outcome = match outcome {
                 Err(other) if other_is_first(&other, &error) => Err(other),
