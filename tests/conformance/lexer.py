@@ -129,8 +129,10 @@ def same(want, got, text):
 def difference(path, lines, comments, error):
     data = pathlib.Path(path).read_bytes()
     try:
+        if tokenize.detect_encoding(io.BytesIO(data).readline)[0] not in ("utf-8", "utf-8-sig"):
+            return "skipped"
         data.decode()
-    except UnicodeDecodeError:
+    except (SyntaxError, UnicodeDecodeError):
         return "skipped"
     text = data.removeprefix(b"\xef\xbb\xbf").decode().replace("\r\n", "\n").replace("\r", "\n")
     if b"\r" in data or data.startswith(b"\xef\xbb\xbf"):
@@ -172,7 +174,7 @@ def main():
         if reason not in (None, "skipped"):
             different += 1
             print(f"{path}: {reason}")
-    print(f"{equal} equal, {different} different, {skipped} with other newlines or a mark")
+    print(f"{equal} equal, {different} different, {skipped} in other encodings, with other newlines or a mark")
     sys.exit(different > 0)
 
 

@@ -1,7 +1,7 @@
 //! What holds of any bytes: nothing panics, and what comes out is in order.
 
 use accelerd_parser::lexer::{Lexed, lex, line_starts};
-use accelerd_parser::{Terminal, rules, text, values};
+use accelerd_parser::{Terminal, Tokens, rules, text, values};
 use proptest::prelude::{Strategy, prop, prop_oneof, proptest};
 
 /// Pieces that make deep and broken texts likely.
@@ -70,6 +70,18 @@ fn check_values(text: &str, lexed: &Lexed) {
     }
 }
 
+/// What a string stands for.
+fn value(text: &str, tokens: &Tokens, at: usize) -> Option<Vec<u8>> {
+    let mut extra = Vec::new();
+    if tokens.kinds[at] != Terminal::String {
+        return None;
+    }
+    let value = values::strings(text, tokens, at, at + 1, (0, 0), &mut extra).ok()?;
+    let (start, end) = (value.start as usize, value.end as usize);
+    let apart = start.checked_sub(text.len()).filter(|_| !extra.is_empty());
+    Some(apart.map_or_else(|| text.as_bytes()[start..end].to_vec(), |from| extra[from..end - text.len()].to_vec()))
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_lexed(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200)) {
@@ -81,6 +93,20 @@ proptest! {
     #[test]
     fn any_pieces_are_lexed(text in pieces()) {
         check(&text);
+    }
+
+    #[test]
+    fn each_kind_of_newline_gives_the_same_tokens_and_values(text in pieces(), newline in prop::sample::select(vec!["\r\n", "\r"])) {
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let other = text.replace('\n', newline);
+        let (one, two) = (lex(&text), lex(&other));
+        assert_eq!(one.tokens.kinds, two.tokens.kinds, "{text:?}");
+        assert_eq!(one.lines, two.lines, "{text:?}");
+        assert_eq!(one.error.map(|error| error.diagnostic.message), two.error.map(|error| error.diagnostic.message));
+        assert_eq!(line_starts(&text).len(), line_starts(&other).len());
+        for at in 0..one.tokens.kinds.len() {
+            assert_eq!(value(&text, &one.tokens, at), value(&other, &two.tokens, at), "{text:?}");
+        }
     }
 
     #[test]

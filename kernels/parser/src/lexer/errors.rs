@@ -45,17 +45,18 @@ pub(super) fn stray(start: usize, end: usize) -> LexError {
     LexError { diagnostic: Diagnostic::syntax(place(start), place(end), "invalid syntax"), eager: false, open: None }
 }
 
+#[expect(clippy::unnecessary_box_returns, reason = "so that a place or an error fits in two registers")]
 impl Lexer<'_> {
     /// An error at a byte that CPython raises at once.
-    pub(super) fn raise(&self, message: impl Into<std::borrow::Cow<'static, str>>, at: usize) -> LexError {
+    pub(super) fn raise(&self, message: impl Into<std::borrow::Cow<'static, str>>, at: usize) -> Box<LexError> {
         self.error(Diagnostic::syntax(place(at), place(at), message), true)
     }
 
-    fn error(&self, diagnostic: Diagnostic, eager: bool) -> LexError {
+    fn error(&self, diagnostic: Diagnostic, eager: bool) -> Box<LexError> {
         // CPython does not look for better reasons inside of f-strings.
         let outside = self.frames.is_empty();
         let open = self.brackets.last().filter(|_| outside).map(|(opening, at)| (opening.written(), at));
-        LexError { diagnostic, eager: eager && outside, open }
+        Box::new(LexError { diagnostic, eager: eager && outside, open })
     }
 
     /// Where the character in front of a byte starts.
@@ -65,7 +66,7 @@ impl Lexer<'_> {
     }
 
     #[cold]
-    pub(super) fn bad_number(&self, bad: &BadNumber) -> LexError {
+    pub(super) fn bad_number(&self, bad: &BadNumber) -> Box<LexError> {
         let mut error = self.raise(bad.message, bad.behind - 1);
         if let Some(end) = bad.end {
             error.diagnostic.end = place(end);
@@ -74,13 +75,13 @@ impl Lexer<'_> {
     }
 
     #[cold]
-    pub(super) fn bad_continuation(&self, backslash: usize) -> LexError {
+    pub(super) fn bad_continuation(&self, backslash: usize) -> Box<LexError> {
         let at = place(backslash + 1);
         self.error(Diagnostic::syntax(at, at, "unexpected character after line continuation character"), false)
     }
 
     #[cold]
-    pub(super) fn unexpected_end(&self, backslash: usize) -> LexError {
+    pub(super) fn unexpected_end(&self, backslash: usize) -> Box<LexError> {
         if let Err(unclosed) = self.end_of_text() {
             return unclosed;
         }
@@ -98,7 +99,7 @@ impl Lexer<'_> {
 
     /// A closing bracket that does not close the innermost open one, which has been taken off the stack.
     #[cold]
-    pub(super) fn unmatched(&mut self, at: usize, open: Option<(Opening, u32)>) -> LexError {
+    pub(super) fn unmatched(&mut self, at: usize, open: Option<(Opening, u32)>) -> Box<LexError> {
         let close = char::from(self.bytes[at]);
         let Some((opening, opened)) = open else { return self.raise(format!("unmatched '{close}'"), at) };
         if let (Opening::Field { .. }, Some(frame)) = (opening, self.frames.last()) {
@@ -122,7 +123,7 @@ impl Lexer<'_> {
         triple: bool,
         escaped_quote: bool,
         at: usize,
-    ) -> LexError {
+    ) -> Box<LexError> {
         if let Some(frame) = self.frames.last()
             && (frame.quote, frame.triple) == (quote, triple)
         {
@@ -142,7 +143,7 @@ impl Lexer<'_> {
     }
 
     #[cold]
-    pub(super) fn unterminated_frame(&self, frame: &Frame, at: usize) -> LexError {
+    pub(super) fn unterminated_frame(&self, frame: &Frame, at: usize) -> Box<LexError> {
         let (letter, line) = (frame.letter(), self.line_number(at));
         let kind = if frame.triple { "triple-quoted " } else { "" };
         self.raise(
@@ -172,7 +173,7 @@ impl Lexer<'_> {
     }
 
     #[cold]
-    fn bad_character(&self, at: usize, character: char) -> LexError {
+    fn bad_character(&self, at: usize, character: char) -> Box<LexError> {
         let code = u32::from(character);
         if is_printable(character) {
             self.raise(format!("invalid character '{character}' (U+{code:04X})"), at)

@@ -68,7 +68,7 @@ impl Lexed {
 pub fn lex(text: &str) -> Lexed {
     assert!(text.len() <= MOST_BYTES, "text has {} bytes, at most {MOST_BYTES} are expected", text.len());
     let mut lexer = Lexer::new(text);
-    let error = lexer.run().err();
+    let error = lexer.run().err().map(|error| *error);
     lexer.finish(error)
 }
 
@@ -116,7 +116,7 @@ struct Stray {
     lines: usize,
 }
 
-type Result<T> = std::result::Result<T, LexError>;
+type Result<T> = std::result::Result<T, Box<LexError>>;
 
 impl<'a> Lexer<'a> {
     fn new(text: &'a str) -> Self {
