@@ -80,7 +80,7 @@ fn named_in(line: &[u8]) -> Option<String> {
     }
     memmem::find_iter(line, b"coding").find_map(|at| {
         let (b':' | b'=', name) = line[at + 6..].split_first()? else { return None };
-        let name = name.trim_ascii_start();
+        let name = &name[name.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..];
         let word = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let name = &name[..name.iter().take_while(word).count()];
         (!name.is_empty()).then(|| usual(name))
@@ -138,6 +138,11 @@ fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
         let (kind, payload) = (tokens.kinds[number], tokens.payloads[number]);
         last = tokens.ends[number] as usize;
         origin = start as usize;
+        if kind == Terminal::FStringMiddle {
+            // CPython forgets to make this an error of syntax.
+            let message = utf8_message(&source[origin..last], at - origin);
+            return Diagnostic { class: Class::Value, start, end: tokens.ends[number], message: message.into() };
+        }
         if kind == Terminal::String {
             span = (start, tokens.ends[number]);
             let quotes = if payload & string::TRIPLE == 0 { 1 } else { 3 };

@@ -152,6 +152,12 @@ fn by_table(encoding: &'static Encoding, source: &[u8]) -> Result<String, Undeco
 }
 
 fn multibyte(encoding: &'static Encoding, name: &'static str, source: &[u8]) -> Result<String, Undecodable> {
+    // The crate knows these two only with the bytes that their successors added.
+    if matches!(name, "euc_kr" | "gb2312")
+        && let Some(at) = source.iter().position(|byte| matches!(byte, 0x80..=0xa0 | 0xff))
+    {
+        return Err(Undecodable::new(at, Reason::Multibyte(name)));
+    }
     let mut decoder = encoding.new_decoder_without_bom_handling();
     let room = decoder.max_utf8_buffer_length_without_replacement(source.len()).unwrap_or(source.len() * 3);
     let mut text = String::with_capacity(room);

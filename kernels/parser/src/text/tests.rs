@@ -28,11 +28,16 @@ fn a_comment_in_the_first_two_lines_names_the_encoding() {
     assert_eq!(text(b"# coding: cp1251\n'\xcf'"), "# coding: cp1251\n'П'");
     assert_eq!(text(b"# coding: gbk\n'\xc4\xe3'"), "# coding: gbk\n'你'");
     assert_eq!(text(b"x\n# coding: foo\n"), "x\n# coding: foo\n");
+    assert_eq!(text(b"# coding:\x0cfoo\n"), "# coding:\x0cfoo\n");
 }
 
 #[test]
 fn errors_of_encodings_have_the_words_of_cpython() {
-    let cases: [(&[u8], &str); 8] = [
+    let cases: [(&[u8], &str); 9] = [
+        (
+            b"# coding: euc-kr\n'\x81\x82'",
+            "'euc_kr' codec can't decode byte 0x81 in position 18: illegal multibyte sequence",
+        ),
         (b"# coding: foo\n", "unknown encoding: foo"),
         (b"\xef\xbb\xbf# coding: latin-1\n", "encoding problem: iso-8859-1 with BOM"),
         (b"\xef\xbb\xbf# coding: utf8\n", "encoding problem: utf8 with BOM"),
