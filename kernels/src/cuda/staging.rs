@@ -18,6 +18,8 @@ const ALIGN: usize = 256;
 const SCANT: usize = 64 << 10;
 /// So much is packed before its copy starts, which then runs beside the packing of what follows.
 const MOST_SPAN: usize = 512 << 10;
+/// From a slice of this size on, so much of it: several threads pack that.
+const WIDE_SPAN: usize = 4 << 20;
 /// What a worker gets whose settings name no size.
 const DEFAULT_BYTES: usize = 32 << 20;
 /// The least a worker gets.
@@ -80,7 +82,7 @@ impl Staging {
         to: u64,
         room: usize,
     ) -> Result<usize, OpError> {
-        let (mut sent, mut span) = (0, self.span(device)?);
+        let (mut sent, mut span) = (0, self.span(device, MOST_SPAN)?);
         for mut part in parts {
             if part.len() > room - sent - span.filled {
                 let reason = format!("more than the {room} bytes that the buffer has room for");
@@ -89,7 +91,7 @@ impl Staging {
             while !part.is_empty() {
                 if span.filled == span.room {
                     sent += self.send(device, stream, &span, to + sent as u64)?;
-                    span = self.span(device)?;
+                    span = self.span(device, if part.len() < WIDE_SPAN { MOST_SPAN } else { WIDE_SPAN })?;
                 }
                 let (now, later) = part.split_at(part.len().min(span.room - span.filled));
                 // SAFETY: the span is free pinned memory of this staging, which no copy uses and nobody else sees.
@@ -105,15 +107,15 @@ impl Staging {
         Ok(sent + self.send(device, stream, &span, to + sent as u64)?)
     }
 
-    /// What is left of the current piece, or the next one once the copies from it have happened.
-    fn span(&mut self, device: &Device) -> Result<Span, OpError> {
+    /// What is left of the current piece, or the next one once the copies from it have happened; `most` at most.
+    fn span(&mut self, device: &Device, most: usize) -> Result<Span, OpError> {
         let ring = &mut self.upload;
         if ring.bytes - ring.at < SCANT {
             ring.current = (ring.current + 1) % ring.pieces.len();
             ring.at = 0;
             ring.pieces[ring.current].wait(device)?;
         }
-        let room = (ring.bytes - ring.at).min(MOST_SPAN);
+        let room = (ring.bytes - ring.at).min(most);
         Ok(Span { start: ring.pieces[ring.current].start + ring.at, room, filled: 0 })
     }
 
