@@ -13,7 +13,8 @@ pub(super) fn answer(ask: &Ask<'_>, status: Status, keys: &[u32], way: Way, metr
     if status.kept == OVERFLOW && !direct {
         return None;
     }
-    let hits: Vec<_> = keys.chunks_exact(2).map_while(|key| hit(key, metric)).take(ask.k).collect();
+    let mut hits = Vec::with_capacity(ask.k.min(keys.len() / 2));
+    hits.extend(keys.chunks_exact(2).map_while(|key| hit(key, metric)).take(ask.k));
     (direct || is_certain(&hits, ask, &status, metric)).then_some(hits)
 }
 
