@@ -144,10 +144,16 @@ __device__ __forceinline__ void scan_tiles(SCAN_PARAMS) {
         const Place place = {row_tile * shape.apart * TILE_ROWS + down + lane / 4, row_tile * TILE_ROWS + down + lane / 4,
             query_tile * Q + along + lane % 4 * 2};
         if (shape.mode == FILTER) {
-            filter_tile<I, J, 16>(sums, place, rows, peaks, known, wishes, dead, masks, found, candidates, shape);
+            auto keep = [&](float sum, u32 row, u32 query) {
+                keep_candidate(sum, row, query, rows, known, wishes, dead, masks, found, candidates, shape);
+            };
+            const Scales<I> scales = scales_of<I, 16>(place, rows, shape);
+            filter_tile<I, J, 16>(sums, place, peaks[place.row / TILE_ROWS], scales, known, shape, keep);
             __syncwarp();
+        } else if (shape.mode == SAMPLE) {
+            sample_tile<I, J, 16>(sums, place, rows, known, wishes, dead, masks, lows, shape);
         } else {
-            bound_tile<I, J, 16>(sums, place, rows, known, wishes, dead, masks, uppers, lows, shape);
+            store_tile<I, J, 16>(sums, place, rows, known, wishes, dead, masks, uppers, lows, shape);
         }
 #pragma unroll
         for (int i = 0; i < I; i++) {

@@ -3,9 +3,13 @@
 #include "similarity_warpgroup.cuh"
 
 extern "C" __global__ void __launch_bounds__(384, 1) similarity_warpgroup_bf16_16(SCAN_PARAMS, u32 stages) {
-    scan_groups<BF16, 16>(SCAN_ARGS, stages);
+    scan_groups<BF16, 16, 1>(SCAN_ARGS, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1) similarity_warpgroup_bf16_128(SCAN_PARAMS, u32 stages) {
-    scan_groups<BF16, 128>(SCAN_ARGS, stages);
+    scan_groups<BF16, 128, 1>(SCAN_ARGS, stages);
+}
+
+extern "C" __global__ void PAIRED __launch_bounds__(384, 1) similarity_warpgroup_bf16_pair(SCAN_PARAMS, u32 stages) {
+    scan_groups<BF16, 128, 2>(SCAN_ARGS, stages);
 }

@@ -46,6 +46,35 @@ __device__ __forceinline__ void copy_bulk(u32 shared, const void* global, u32 by
         : "memory");
 }
 
+// The same to this place in both blocks of a pair; each block's barrier counts what comes there.
+__device__ __forceinline__ void copy_bulk_to_pair(u32 shared, const void* global, u32 bytes, u32 barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::
+            "r"(shared),
+        "l"(global), "r"(bytes), "r"(barrier), "h"((u16)3)
+        : "memory");
+}
+
+// Arrives at the barrier in this place of a block of the pair.
+__device__ __forceinline__ void barrier_arrive_in(u32 barrier, u32 block) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+        "}\n" ::"r"(barrier),
+        "r"(block)
+        : "memory");
+}
+
+// A barrier of all threads of a pair of blocks; whole warps call it.
+__device__ __forceinline__ void sync_pair() {
+    asm volatile(
+        "barrier.cluster.arrive.release.aligned;\n"
+        "barrier.cluster.wait.acquire.aligned;\n" ::
+            : "memory");
+}
+
 // Gives registers of the calling warpgroup away, or takes them.
 template <u32 COUNT>
 __device__ __forceinline__ void shrink_registers() {

@@ -132,11 +132,23 @@ pub(super) const TILED: [[Kernel; 2]; 4] = [
     [tiles("similarity_tiles_bf16_16"), tiles("similarity_tiles_bf16_128")],
     [tiles("similarity_tiles_i8_16"), tiles("similarity_tiles_i8_128")],
 ];
-/// The same by warpgroups; by format, from f16 on.
-pub(super) const GROUPED: [[Kernel; 2]; 3] = [
-    [groups("similarity_warpgroup_f16_16"), groups("similarity_warpgroup_f16_128")],
-    [groups("similarity_warpgroup_bf16_16"), groups("similarity_warpgroup_bf16_128")],
-    [groups("similarity_warpgroup_i8_16"), groups("similarity_warpgroup_i8_128")],
+/// The same by warpgroups, and for 128 queries by pairs of blocks; by format, from f16 on.
+pub(super) const GROUPED: [[Kernel; 3]; 3] = [
+    [
+        groups("similarity_warpgroup_f16_16"),
+        groups("similarity_warpgroup_f16_128"),
+        groups("similarity_warpgroup_f16_pair"),
+    ],
+    [
+        groups("similarity_warpgroup_bf16_16"),
+        groups("similarity_warpgroup_bf16_128"),
+        groups("similarity_warpgroup_bf16_pair"),
+    ],
+    [
+        groups("similarity_warpgroup_i8_16"),
+        groups("similarity_warpgroup_i8_128"),
+        groups("similarity_warpgroup_i8_pair"),
+    ],
 ];
 
 /// Copies of rows and queries.

@@ -139,8 +139,9 @@ impl Problem {
         if self.rows < SAMPLED_ROWS || self.k > SAMPLED_K {
             return Way::Stored(tiling);
         }
-        // So many rows that candidates are few, yet a small part of all.
-        let sample = (self.rows / 16).max((self.rows / 4).min(256 * self.k));
+        // So many rows that candidates are few, yet a small part of all. Bounds of int8 copies let more rows through.
+        let part = if self.format == Format::I8 { 16 } else { 32 };
+        let sample = (self.rows / part).max((self.rows / 4).min(256 * self.k));
         Way::Filtered(tiling, self.rows / sample)
     }
 
@@ -366,8 +367,8 @@ mod tests {
         assert_eq!(way(16_384, 1, 10), Way::Direct);
         assert_eq!(way(1_000_000, 1, 10), Way::Vector { width: 1, finish: true });
         assert_eq!(way(1_000_000, 3, 33), Way::Vector { width: 4, finish: false });
-        assert_eq!(way(1_000_000, 16, 10), Way::Filtered(Tiling { queries: 16, groups: true }, 16));
-        assert_eq!(way(1_000_000, 17, 10), Way::Filtered(Tiling { queries: 128, groups: true }, 16));
+        assert_eq!(way(1_000_000, 16, 10), Way::Filtered(Tiling { queries: 16, groups: true }, 32));
+        assert_eq!(way(1_000_000, 17, 10), Way::Filtered(Tiling { queries: 128, groups: true }, 32));
         assert_eq!(way(1_000_000, 17, 1024), Way::Filtered(Tiling { queries: 128, groups: true }, 4));
         assert_eq!(way(1_000_000, 17, 1025), Way::Stored(Tiling { queries: 128, groups: true }));
         assert_eq!(way(65_535, 17, 10), Way::Stored(Tiling { queries: 128, groups: true }));
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!(way(20_000, Format::F16, &T4), Way::Direct);
         assert_eq!(way(20_000, Format::I8, &T4), Way::Vector { width: 1, finish: true });
         assert_eq!(way(200_000, Format::I8, &H200), Way::Direct);
-        assert_eq!(way(768, Format::F32, &H200), Way::Filtered(Tiling { queries: 128, groups: false }, 16));
+        assert_eq!(way(768, Format::F32, &H200), Way::Filtered(Tiling { queries: 128, groups: false }, 32));
     }
 
     #[test]

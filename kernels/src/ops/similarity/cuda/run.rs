@@ -20,6 +20,8 @@ use crate::{
 const VECTOR_COPY: u32 = 4;
 const PAIR_COPY: u32 = 5;
 const NO_COPY: u32 = 6;
+/// Shared memory of the warpgroup kernels besides their stages, at most: barriers, and lists of what may be candidates.
+const LISTS_BYTES: usize = 8 << 10;
 /// Images that a thread of the selecting kernels holds.
 const HELD: usize = 32;
 
@@ -61,6 +63,8 @@ struct Run<'a> {
     listed: Listed<'a>,
     layout: Layout,
     memory: Buffer<u32>,
+    /// Whether some query has a mask.
+    masked: bool,
 }
 
 /// Searches in one way. `None` where that way did not come to an end, or its certificate failed.
@@ -76,7 +80,7 @@ pub(super) fn run(
     let problem = Problem { rows: place.len, dim, queries: asks.len(), k, format };
     let layout = Layout::new(&problem, way, masks.len(), listed.count);
     let memory = place.worker.alloc(layout.end / 4)?;
-    let run = Run { place, problem, way, listed, layout, memory };
+    let run = Run { place, problem, way, listed, layout, memory, masked: !masks.is_empty() };
     let on = place.worker;
     stage("upload", on, || run.upload(asks, &masks))?;
     stage("prepare", on, || run.prepare())?;
@@ -106,7 +110,7 @@ pub(super) fn run(
     if way != Way::Direct {
         stage("narrow", on, || run.narrow())?;
     }
-    stage("rescore", on, || run.rescore(!masks.is_empty()))?;
+    stage("rescore", on, || run.rescore())?;
     stage("sort", on, || run.sort())?;
     stage("download", on, || run.answers(asks))
 }
@@ -133,6 +137,11 @@ impl Run<'_> {
 
     fn dead(&self) -> DevicePtr<u32> {
         self.place.dead.map_or(DevicePtr::NULL, Buffer::ptr)
+    }
+
+    /// Masks, where a query has one.
+    fn masks(&self) -> DevicePtr<u32> {
+        if self.masked { self.at(self.layout.masks) } else { DevicePtr::NULL }
     }
 
     fn metric(&self) -> u32 {
@@ -224,7 +233,7 @@ impl Run<'_> {
                 .ptr(self.at::<u8>(self.layout.known))
                 .ptr(self.at::<Wish>(self.layout.wishes))
                 .ptr(self.dead())
-                .ptr(self.at::<u32>(self.layout.masks))
+                .ptr(self.masks())
                 .ptr(self.at::<f32>(self.layout.uppers))
                 .ptr(self.at::<f32>(self.layout.lows))
                 .ptr(self.at::<f32>(self.layout.highs))
@@ -273,14 +282,15 @@ impl Run<'_> {
             .ptr(self.at::<u8>(self.layout.known))
             .ptr(self.at::<Wish>(self.layout.wishes))
             .ptr(self.dead())
-            .ptr(self.at::<u32>(self.layout.masks))
+            .ptr(self.masks())
             .ptr(self.at::<f32>(self.layout.uppers))
             .ptr(self.at::<f32>(self.layout.lows))
             .ptr(self.at::<u32>(self.layout.found))
             .ptr(self.at::<u64>(self.layout.candidates))
             .value(shape);
         let tiles = row_tiles * query_tiles;
-        let Launch { kernel, blocks, threads, shared, stages } = Launch::of(tiling, format, &self.place.machine);
+        let Launch { kernel, blocks, threads, shared, stages } =
+            Launch::of(tiling, query_tiles, format, &self.place.machine);
         let mut args = if tiling.groups { args.u32(small(stages)?) } else { args };
         let grid = Grid::x(small(tiles.min(blocks))?);
         self.place.worker.launch(kernel, grid, threads, small(shared)?, &mut args)
@@ -329,8 +339,8 @@ impl Run<'_> {
         self.place.worker.launch(&NARROW, Grid::x(self.queries()?), threads, 0, &mut args)
     }
 
-    /// Exact scores: of what is left of the candidates, or of all that is listed. `masked`: some query has a mask.
-    fn rescore(&self, masked: bool) -> Result<(), OpError> {
+    /// Exact scores: of what is left of the candidates, or of all that is listed.
+    fn rescore(&self) -> Result<(), OpError> {
         let sizes = &self.layout.sizes;
         let direct = self.way == Way::Direct;
         let listed = match self.listed.list {
@@ -338,14 +348,14 @@ impl Run<'_> {
             None if direct => DevicePtr::NULL,
             _ => self.at(self.layout.kept),
         };
-        let checked = direct && (masked || self.place.dead.is_some());
+        let checked = direct && (self.masked || self.place.dead.is_some());
         let mut args = Args::new()
             .ptr(self.place.rows.originals.ptr())
             .ptr(self.at::<f32>(self.layout.queries))
             .ptr(self.at::<Wish>(self.layout.wishes))
             .ptr(self.at::<Status>(self.layout.statuses))
             .ptr(self.dead())
-            .ptr(self.at::<u32>(self.layout.masks))
+            .ptr(self.masks())
             .ptr(listed)
             .ptr(self.at::<u64>(self.layout.keys))
             .u64(if direct { 0 } else { sizes.kept as u64 })
@@ -433,7 +443,7 @@ struct Launch {
 }
 
 impl Launch {
-    fn of(tiling: Tiling, format: Format, machine: &Machine) -> Self {
+    fn of(tiling: Tiling, query_tiles: usize, format: Format, machine: &Machine) -> Self {
         let size = usize::from(tiling.queries != 16);
         let units = machine.units as usize;
         if !tiling.groups {
@@ -442,9 +452,11 @@ impl Launch {
             return Self { kernel: &TILED[format as usize][size], blocks, threads: 256, shared, stages: 3 };
         }
         let stage = 32_768 + 128 * tiling.queries;
-        let stages = ((machine.shared_bytes.saturating_sub(2048)) / stage).clamp(2, 8);
-        let kernel = &GROUPED[format as usize - 1][size];
-        Self { kernel, blocks: units, threads: 384, shared: 1024 + stages * stage, stages }
+        let stages = (machine.shared_bytes.saturating_sub(1024 + LISTS_BYTES) / stage).clamp(2, 8);
+        let paired = size == 1 && query_tiles.is_multiple_of(2);
+        let kernel = &GROUPED[format as usize - 1][size + usize::from(paired)];
+        let blocks = if paired { (units / 2 * 2).max(2) } else { units };
+        Self { kernel, blocks, threads: 384, shared: 1024 + stages * stage, stages }
     }
 }
 
@@ -465,8 +477,12 @@ mod tests {
         for (bytes, groups) in [(232_448, true), (101_376, false), (166_912, false)] {
             let machine = Machine { units: 100, shared_bytes: bytes, tensor: true, groups };
             for queries in [16, 128] {
-                let launch = Launch::of(Tiling { queries, groups }, Format::Bf16, &machine);
-                assert!(launch.shared + 512 <= bytes, "{} of {bytes}", launch.shared);
+                let launch = Launch::of(Tiling { queries, groups }, 1, Format::Bf16, &machine);
+                assert!(
+                    launch.shared + if groups { LISTS_BYTES } else { 512 } <= bytes,
+                    "{} of {bytes}",
+                    launch.shared
+                );
                 assert!(!groups || launch.stages >= 4);
             }
         }
