@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from corpora import Case
+from fuzz import tokens_of
 from tools import Oracle, Parser, cache_folder
 
 BATCH_SOURCES = 20_000
 BATCH_BYTES = 8 << 20
+# Into how many pieces a source is cut at first to find what can be left out.
+MOST_PARTS = 64
 # A batch in node, which takes seconds to start.
 LARGE_BATCH = 3
 
@@ -100,23 +103,25 @@ def run(parser: Parser, oracle: Oracle, cases: Iterable[Case]) -> Tally:
     return tally
 
 
-def reduced(parser: Parser, oracle: Oracle, source: bytes, cause: str, rounds: int = 30) -> bytes:
+def reduced(parser: Parser, oracle: Oracle, source: bytes, cause: str) -> bytes:
     """A smaller source with the same cause: lines, then tokens are left out as long as it stays."""
-    from fuzz import tokens_of
-
     for split in (lambda text: text.splitlines(keepends=True), tokens_of):
-        parts = split(source)
-        width = max(len(parts) // 2, 1)
-        for _ in range(rounds):
-            shorter = [parts[:at] + parts[at + width :] for at in range(0, len(parts), width)]
-            outcomes = judge_all(parser, oracle, [b"".join(one) for one in shorter]) if len(parts) > 1 else []
-            same = [one for one, outcome in zip(shorter, outcomes, strict=False) if outcome.get("cause") == cause]
+        parts, finest = split(source), MOST_PARTS
+        while len(parts) > 1:
+            shorter = _shorter(parts, finest)
+            outcomes = judge_all(parser, oracle, [b"".join(one) for one in shorter])
+            same = [one for one, outcome in zip(shorter, outcomes, strict=True) if outcome.get("cause") == cause]
             if same:
                 parts = min(same, key=len)
-                width = min(width, max(len(parts) // 2, 1))
-            elif width > 1:
-                width = (width + 1) // 2
+            elif finest < len(parts):
+                finest *= 4
             else:
                 break
         source = b"".join(parts)
     return source
+
+
+def _shorter(parts: list[bytes], finest: int) -> list[list[bytes]]:
+    """What is left without a half, a quarter, and so on: all at once, for a judge starts slowly."""
+    widths = {max(len(parts) >> level, 1) for level in range(1, finest.bit_length())}
+    return [parts[:at] + parts[at + width :] for width in widths for at in range(0, len(parts), width)]
