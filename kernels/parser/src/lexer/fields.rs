@@ -2,6 +2,7 @@
 
 use super::brackets::{MOST_BRACKETS, Opening};
 use super::names::place;
+use super::tables::{STOPS_FIELDS, STRING_STOPS};
 use super::{Lexer, Result};
 use crate::tokens::{Terminal, string};
 
@@ -107,6 +108,9 @@ impl Lexer<'_> {
         let mut in_name = false;
         let (mut at, mut changed) = (start, false);
         loop {
+            while STRING_STOPS[usize::from(self.byte(at))] & STOPS_FIELDS == 0 {
+                at += 1;
+            }
             match self.byte(at) {
                 byte if byte == frame.quote => {
                     if !frame.triple || (self.byte(at + 1) == byte && self.byte(at + 2) == byte) {

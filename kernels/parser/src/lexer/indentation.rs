@@ -19,7 +19,13 @@ pub(super) fn check(
     begun: Option<(Line, u32)>,
 ) -> Option<(usize, LexError)> {
     let mut levels = vec![(0, 0)];
+    let mut current = (0, 0);
     for (number, line) in lines.iter().enumerate() {
+        // As most lines are: neither deeper nor less deep than the one before.
+        if current == (line.column, line.alternate) {
+            continue;
+        }
+        current = (line.column, line.alternate);
         if let Some(wrong) = step(&mut levels, line) {
             return Some((number, error(text, tokens.starts[line.first as usize] as usize, wrong)));
         }

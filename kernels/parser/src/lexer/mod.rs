@@ -314,16 +314,25 @@ impl<'a> Lexer<'a> {
     fn operator(&mut self, at: usize) -> usize {
         let row = SYMBOL_CLASSES[usize::from(self.byte(at))] & 31;
         let column = SYMBOL_CLASSES[usize::from(self.byte(at + 1))] & 31;
-        let mut number = PAIRS[usize::from(row)][usize::from(column)];
+        let number = PAIRS[usize::from(row)][usize::from(column)];
+        // What follows most symbols cannot be part of one, so that their end is known without the tables.
+        if column == 0 { self.symbol(number, at, at + 1) } else { self.long_operator(number, at) }
+    }
+
+    fn long_operator(&mut self, mut number: u8, at: usize) -> usize {
         let longer = WITH_EQUAL[usize::from(number & 63)];
         if longer != 0 && self.byte(at + 2) == b'=' {
             number = longer;
         }
-        let symbol = &SYMBOLS[usize::from(number)];
-        let end = at + symbol.text.len();
+        self.symbol(number, at, at + SYMBOLS[usize::from(number)].text.len())
+    }
+
+    #[inline]
+    fn symbol(&mut self, number: u8, at: usize, end: usize) -> usize {
         if number >= DIAMOND {
             self.stray(at, end);
         } else {
+            let symbol = &SYMBOLS[usize::from(number)];
             self.push(symbol.kind, at, end, u32::from(symbol.payload));
         }
         end

@@ -4,6 +4,7 @@ use memchr::memchr2;
 
 use super::fields::Frame;
 use super::names::place;
+use super::tables::{STOPS_PLAIN, STRING_STOPS};
 use super::{Lexer, Result};
 use crate::tokens::{Terminal, string};
 
@@ -67,6 +68,9 @@ impl Lexer<'_> {
     fn single_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
         let (mut at, mut changed, mut escaped_quote) = (body, false, false);
         loop {
+            while STRING_STOPS[usize::from(self.byte(at))] & STOPS_PLAIN == 0 {
+                at += 1;
+            }
             let byte = self.byte(at);
             if byte == quote {
                 return Ok((at + 1, changed));

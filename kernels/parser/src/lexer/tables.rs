@@ -99,6 +99,28 @@ const fn name_parts() -> [u8; 256] {
     table
 }
 
+/// What a string's text does not simply go on with: a bit for a string without fields; another for an f- or t-string.
+pub static STRING_STOPS: [u8; 256] = string_stops();
+
+/// In [`STRING_STOPS`]: quotes, backslashes, newlines, and the zero that stands for the end of the text.
+pub const STOPS_PLAIN: u8 = 1;
+/// In [`STRING_STOPS`]: these, and braces.
+pub const STOPS_FIELDS: u8 = 2;
+
+const fn string_stops() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match narrow(byte) {
+            b'"' | b'\'' | b'\\' | b'\n' | b'\r' | 0 => STOPS_PLAIN | STOPS_FIELDS,
+            b'{' | b'}' => STOPS_FIELDS,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+}
+
 /// An operator or a delimiter, brackets and dots apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol {
