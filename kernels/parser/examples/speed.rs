@@ -33,11 +33,17 @@ fn main() -> io::Result<()> {
 
 fn best(rounds: u32, mut work: impl FnMut()) -> Duration {
     let mut once = || {
-        let start = Instant::now();
+        let (start, used) = (Instant::now(), processor_time());
         work();
-        start.elapsed()
+        used.and_then(|used| processor_time()?.checked_sub(used)).unwrap_or_else(|| start.elapsed())
     };
     (0..rounds).map(|_| once()).min().unwrap_or_default()
+}
+
+/// What this thread had of a processor so far, where the system says so: other processes do not count.
+fn processor_time() -> Option<Duration> {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    statistics.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Reads the Python files of a folder that are right, as text.

@@ -64,6 +64,13 @@ struct Header {
     token: u32,
 }
 
+/// What is being parsed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) tokens: &'a Tokens,
+}
+
 type Result<T> = std::result::Result<T, Diagnostic>;
 
 impl Default for Blocks {
@@ -77,36 +84,37 @@ impl Blocks {
     /// Nests a line with its rows.
     pub(crate) fn line(
         &mut self,
-        tokens: &Tokens,
+        source: Source<'_>,
         line: &Line,
         rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
-        self.enter(tokens, line, columns)?;
-        let terminal = tokens.kinds[line.first as usize];
+        self.enter(source, line, columns)?;
+        let terminal = source.tokens.kinds[line.first as usize];
         match terminal {
             Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally => {
-                self.clause(tokens, line, terminal, rows, columns)?;
+                self.clause(source, line, terminal, rows, columns)?;
             }
-            _ => self.statement(tokens, line, terminal, rows, columns)?,
+            _ => self.statement(source, line, terminal, rows, columns)?,
         }
-        self.end = tokens.ends[line.end as usize - 1];
+        self.end = source.tokens.ends[line.end as usize - 1];
         Ok(())
     }
 
     /// Closes what is open behind the last line.
-    pub(crate) fn finish(&mut self, tokens: &Tokens, columns: &mut Columns) -> Result<()> {
-        let behind = Line { first: u32::try_from(tokens.kinds.len()).unwrap_or(NONE), end: 0, column: 0, alternate: 0 };
+    pub(crate) fn finish(&mut self, source: Source<'_>, columns: &mut Columns) -> Result<()> {
+        let behind =
+            Line { first: u32::try_from(source.tokens.kinds.len()).unwrap_or(NONE), end: 0, column: 0, alternate: 0 };
         if self.header.is_some() {
-            return Err(self.missing_block(tokens, &behind));
+            return Err(self.missing_block(source, &behind));
         }
-        self.leave(tokens, &behind, columns)?;
-        self.close(tokens, &behind, columns)?;
-        if self.decorators.is_empty() { Ok(()) } else { Err(wrong(tokens, behind.first)) }
+        self.leave(source, &behind, columns)?;
+        self.close(source, &behind, columns)?;
+        if self.decorators.is_empty() { Ok(()) } else { Err(wrong(source, behind.first)) }
     }
 
     /// Brings the levels to that of a line.
-    fn enter(&mut self, tokens: &Tokens, line: &Line, columns: &mut Columns) -> Result<()> {
+    fn enter(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
         let column = self.level().column;
         match self.header.take() {
             Some(header) if line.column > column => {
@@ -116,19 +124,19 @@ impl Blocks {
             }
             Some(header) => {
                 self.header = Some(header);
-                Err(self.missing_block(tokens, line))
+                Err(self.missing_block(source, line))
             }
-            None if line.column > column => Err(indentation(tokens, line.first, "unexpected indent")),
+            None if line.column > column => Err(indentation(source, line.first, "unexpected indent")),
             None if line.column < column && !self.decorators.is_empty() => {
-                Err(indentation(tokens, line.first, "unexpected unindent"))
+                Err(indentation(source, line.first, "unexpected unindent"))
             }
-            None => self.leave(tokens, line, columns),
+            None => self.leave(source, line, columns),
         }
     }
 
-    fn leave(&mut self, tokens: &Tokens, line: &Line, columns: &mut Columns) -> Result<()> {
+    fn leave(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
         while self.level().column > line.column {
-            self.close(tokens, line, columns)?;
+            self.close(source, line, columns)?;
             self.levels.pop();
         }
         Ok(())
@@ -143,10 +151,10 @@ impl Blocks {
     }
 
     /// Ends the last statement of the innermost level; `line` is the one that is not part of it any more.
-    fn close(&mut self, tokens: &Tokens, line: &Line, columns: &mut Columns) -> Result<()> {
+    fn close(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
         let Last { head, tail, state } = self.level().last;
         if state == State::Try {
-            return Err(at(tokens, line.first, "expected 'except' or 'finally' block"));
+            return Err(at(source, line.first, "expected 'except' or 'finally' block"));
         }
         let mut row = tail;
         while row != NONE {
@@ -160,29 +168,29 @@ impl Blocks {
     /// A line that starts a statement.
     fn statement(
         &mut self,
-        tokens: &Tokens,
+        source: Source<'_>,
         line: &Line,
         terminal: Terminal,
         rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
-        self.close(tokens, line, columns)?;
+        self.close(source, line, columns)?;
         let level = self.level();
         let in_match = level.owner != NONE && columns.kinds[level.owner as usize] == Kind::Match;
         if in_match != (terminal == Terminal::Case) {
-            return Err(wrong(tokens, line.first));
+            return Err(wrong(source, line.first));
         }
         if terminal == Terminal::At {
             self.decorators.push(small(rows.end - 1));
             return Ok(());
         }
         if !starts_header(terminal) {
-            self.refuse_decorators(tokens, line)?;
+            self.refuse_decorators(source, line)?;
             adopt(columns, rows, level.owner, level.field);
             return Ok(());
         }
         let head = header_row(columns, &rows);
-        self.decorate(tokens, line, head, columns)?;
+        self.decorate(source, line, head, columns)?;
         columns.parents[head as usize] = level.owner;
         columns.fields[head as usize] = level.field;
         let (field, state) = match columns.kinds[head as usize] {
@@ -214,9 +222,9 @@ impl Blocks {
     }
 
     /// Gives the decorators to a function or class; nothing else may follow them.
-    fn decorate(&mut self, tokens: &Tokens, line: &Line, head: u32, columns: &mut Columns) -> Result<()> {
+    fn decorate(&mut self, source: Source<'_>, line: &Line, head: u32, columns: &mut Columns) -> Result<()> {
         if !matches!(columns.kinds[head as usize], Kind::FunctionDef | Kind::AsyncFunctionDef | Kind::ClassDef) {
-            return self.refuse_decorators(tokens, line);
+            return self.refuse_decorators(source, line);
         }
         for row in self.decorators.drain(..) {
             columns.parents[row as usize] = head;
@@ -224,22 +232,22 @@ impl Blocks {
         Ok(())
     }
 
-    fn refuse_decorators(&self, tokens: &Tokens, line: &Line) -> Result<()> {
-        if self.decorators.is_empty() { Ok(()) } else { Err(wrong(tokens, line.first)) }
+    fn refuse_decorators(&self, source: Source<'_>, line: &Line) -> Result<()> {
+        if self.decorators.is_empty() { Ok(()) } else { Err(wrong(source, line.first)) }
     }
 
     /// A line that continues the statement before it.
     fn clause(
         &mut self,
-        tokens: &Tokens,
+        source: Source<'_>,
         line: &Line,
         terminal: Terminal,
         rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
-        self.refuse_decorators(tokens, line)?;
+        self.refuse_decorators(source, line)?;
         let Last { head, tail, state } = self.level().last;
-        let star = tokens.kinds.get(line.first as usize + 1) == Some(&Terminal::Star);
+        let star = source.tokens.kinds.get(line.first as usize + 1) == Some(&Terminal::Star);
         let next = match (terminal, state) {
             (Terminal::Elif, State::If) => State::If,
             (Terminal::Else, State::If | State::Loop)
@@ -249,9 +257,9 @@ impl Blocks {
             (Terminal::Except, State::Handlers { star: before }) if before == star => state,
             (Terminal::Except, State::Handlers { .. }) => {
                 let message = "cannot have both 'except' and 'except*' on the same 'try'";
-                return Err(at(tokens, line.first, message));
+                return Err(at(source, line.first, message));
             }
-            _ => return Err(wrong(tokens, line.first)),
+            _ => return Err(wrong(source, line.first)),
         };
         if columns.kinds[tail as usize] == Kind::ExceptHandler {
             columns.ends[tail as usize] = self.end;
@@ -272,17 +280,26 @@ impl Blocks {
         Ok(())
     }
 
-    fn missing_block(&self, tokens: &Tokens, line: &Line) -> Diagnostic {
-        let what = self.header.map_or("a statement", |header| introduced(tokens, header));
-        // The line's number is not known here: `parse` puts it behind the message.
-        indentation(tokens, line.first, format!("expected an indented block after {what}"))
+    fn missing_block(&self, source: Source<'_>, line: &Line) -> Diagnostic {
+        let (what, number) = self.header.map_or(("a statement", 0), |header| {
+            let start = source.tokens.starts[header.token as usize] as usize;
+            (introduced(source, header), line_number(source.text, start))
+        });
+        indentation(source, line.first, format!("expected an indented block after {what} on line {number}"))
     }
 }
 
+/// The number of the line that a byte is in, counted from 1.
+fn line_number(text: &str, at: usize) -> usize {
+    let before = &text.as_bytes()[..at];
+    let pairs = before.windows(2).filter(|pair| pair == b"\r\n").count();
+    1 + memchr::memchr2_iter(b'\n', b'\r', before).count() - pairs
+}
+
 /// What CPython calls a header.
-fn introduced(tokens: &Tokens, header: Header) -> &'static str {
+fn introduced(source: Source<'_>, header: Header) -> &'static str {
     let token = header.token as usize;
-    let terminal = if header.terminal == Terminal::Async { tokens.kinds[token + 1] } else { header.terminal };
+    let terminal = if header.terminal == Terminal::Async { source.tokens.kinds[token + 1] } else { header.terminal };
     match terminal {
         Terminal::If => "'if' statement",
         Terminal::Elif => "'elif' statement",
@@ -293,7 +310,7 @@ fn introduced(tokens: &Tokens, header: Header) -> &'static str {
         Terminal::Def => "function definition",
         Terminal::Class => "class definition",
         Terminal::Try => "'try' statement",
-        Terminal::Except if tokens.kinds.get(token + 1) == Some(&Terminal::Star) => "'except*' statement",
+        Terminal::Except if source.tokens.kinds.get(token + 1) == Some(&Terminal::Star) => "'except*' statement",
         Terminal::Except => "'except' statement",
         Terminal::Finally => "'finally' statement",
         Terminal::Match => "'match' statement",
@@ -351,18 +368,19 @@ fn small(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(NONE)
 }
 
-fn wrong(tokens: &Tokens, token: u32) -> Diagnostic {
-    at(tokens, token, "invalid syntax")
+fn wrong(source: Source<'_>, token: u32) -> Diagnostic {
+    at(source, token, "invalid syntax")
 }
 
-/// A `SyntaxError` at a token, or behind the last one.
-pub(crate) fn at(tokens: &Tokens, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
-    let behind = tokens.ends.last().copied().unwrap_or(0);
-    let start = tokens.starts.get(token as usize).copied().unwrap_or(behind);
-    let end = tokens.ends.get(token as usize).copied().unwrap_or(behind);
+/// A `SyntaxError` at a token; behind the last one, at the end of the last line.
+pub(crate) fn at(source: Source<'_>, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
+    let (starts, ends) = (&source.tokens.starts, &source.tokens.ends);
+    let behind = small(source.text.strip_suffix('\n').unwrap_or(source.text).len());
+    let start = starts.get(token as usize).copied().unwrap_or(behind);
+    let end = ends.get(token as usize).copied().unwrap_or(behind);
     Diagnostic::syntax(start, end, message)
 }
 
-fn indentation(tokens: &Tokens, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
-    Diagnostic { class: Class::Indentation, ..at(tokens, token, message) }
+fn indentation(source: Source<'_>, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
+    Diagnostic { class: Class::Indentation, ..at(source, token, message) }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::blocks::{self, Blocks};
+use crate::blocks::{self, Blocks, Source};
 use crate::columns::Columns;
 use crate::constants::Constants;
 use crate::diagnostic::Diagnostic;
@@ -75,13 +75,13 @@ fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diag
         let line = lexed.lines[number];
         let first = rows.len;
         nodes(text, &mut driver, lexed, number, &mut rows)?;
-        blocks.line(&lexed.tokens, &line, first..rows.len, &mut rows.columns)?;
-        checks::line(text, underscore, options, &mut rows.columns, first..rows.len)?;
+        blocks.line(Source { text, tokens: &lexed.tokens }, &line, first..rows.len, &mut rows.columns)?;
+        checks::line(text, &lexed.tokens, underscore, options, &mut rows.columns, first..rows.len)?;
     }
     if let Some(error) = &lexed.error {
         return Err(error.diagnostic.clone());
     }
-    blocks.finish(&lexed.tokens, &mut rows.columns)?;
+    blocks.finish(Source { text, tokens: &lexed.tokens }, &mut rows.columns)?;
     let mut columns = rows.finish();
     let mut constants = Constants::new(text, &lexed.tokens);
     constants.all(&mut columns)?;
@@ -116,7 +116,9 @@ fn nodes(text: &str, driver: &mut Driver, lexed: &mut Lexed, number: usize, rows
         (Ok(()), Some(error)) => Err(error.diagnostic.clone()),
         (Err(Stop::Wrong(at)), Some(error)) if cut && at == range.1 => Err(error.diagnostic.clone()),
         (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range.1)),
-        (Err(Stop::Deep(at)), _) => Err(blocks::at(&lexed.tokens, small(at), "too many nested expressions")),
+        (Err(Stop::Deep(at)), _) => {
+            Err(blocks::at(Source { text, tokens: &lexed.tokens }, small(at), "too many nested expressions"))
+        }
     }
 }
 

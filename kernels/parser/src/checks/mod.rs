@@ -10,11 +10,13 @@ use std::ops::Range;
 use crate::Options;
 use crate::columns::{Columns, Field, Kind};
 use crate::diagnostic::Diagnostic;
+use crate::tokens::Tokens;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
 /// A source that is being checked.
 struct Checker<'a> {
+    tokens: &'a Tokens,
     text: &'a str,
     columns: &'a mut Columns,
     options: Options,
@@ -27,12 +29,13 @@ struct Checker<'a> {
 /// Nodes are looked at from the last one on, parents before children. Of several errors the leftmost one counts.
 pub(crate) fn line(
     text: &str,
+    tokens: &Tokens,
     underscore: Option<u32>,
     options: Options,
     columns: &mut Columns,
     rows: Range<usize>,
 ) -> Result<()> {
-    let mut checker = Checker { text, columns, options, underscore };
+    let mut checker = Checker { tokens, text, columns, options, underscore };
     let mut outcome: Result<()> = Ok(());
     for row in rows.rev() {
         if let Err(error) = checker.row(row) {

@@ -2,6 +2,7 @@
 
 use super::{Checker, Result};
 use crate::columns::{Field, Kind};
+use crate::tokens::Terminal;
 
 impl Checker<'_> {
     /// Refuses a node that the version asked for does not have.
@@ -13,13 +14,33 @@ impl Checker<'_> {
             (Kind::NamedExpr, _) => (8, "Assignment expressions are"),
             (Kind::Match, _) => (10, "Pattern matching is"),
             (Kind::TypeAlias, _) => (12, "Type statement is"),
+            (Kind::ExceptHandler, _) if self.kind(self.parent(row)) == Kind::TryStar => (11, "Exception groups are"),
             (Kind::TemplateStr, _) => (14, "t-strings are"),
+            (Kind::Tuple, Field::Type) if self.is_bare(row) => (14, "except expressions without parentheses are"),
             _ => return Ok(()),
         };
         if self.options.feature_version >= needed {
             return Ok(());
         }
         Err(self.error(row, format!("{what} only supported in Python 3.{needed} and greater")))
+    }
+
+    /// Whether no parentheses enclose a tuple: the one it may start with closes before its end.
+    fn is_bare(&self, row: usize) -> bool {
+        let (start, end) = (self.columns.starts[row], self.columns.ends[row]);
+        let first = self.tokens.starts.partition_point(|&place| place < start);
+        let mut depth = 0_usize;
+        for (kind, &behind) in self.tokens.kinds[first..].iter().zip(&self.tokens.ends[first..]) {
+            match kind {
+                Terminal::LeftParen | Terminal::LeftBracket | Terminal::LeftBrace => depth += 1,
+                Terminal::RightParen | Terminal::RightBracket | Terminal::RightBrace => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return behind < end;
+            }
+        }
+        false
     }
 
     fn has_default(&self, row: usize) -> bool {

@@ -1,0 +1,45 @@
+//! What holds for every source.
+
+use accelerd_parser::{NONE, Options, parse};
+use proptest::prelude::*;
+
+/// Parts that sources are put together of, so that many of them are right for a while.
+#[rustfmt::skip]
+const PARTS: &[&str] = &[
+    "a", "_", "1", "2j", "'s'", "b''", "f'", "t\"", "{", "}", "(", ")", "[", "]", ",", ":", ";", "=", ":=", ".", "...",
+    "*", "**", "/", "@", "->", "+=", "<", "if ", "elif ", "else", "for ", " in ", "def ", "class ", "match ", "case ",
+    "type ", "with ", " as ", "try", "except ", "finally", "lambda ", "yield ", "await ", "async ", "not ", "import ",
+    "from ", "del ", "\n", "\n ", "\n  ", "\n\t", "\\\n", "#", "!", "'''", "pass", "\u{e9}",
+];
+
+fn check(source: &[u8], feature_version: u8) {
+    let parsed = parse(source, &Options { feature_version });
+    let length = parsed.text.len();
+    let Ok(columns) = parsed.outcome else { return };
+    let rows = columns.kinds.len();
+    for row in 0..rows {
+        let parent = columns.parents[row];
+        assert!(parent == NONE || (parent as usize) < rows && parent as usize != row, "the parent of {row}");
+        let (start, end) = (columns.starts[row], columns.ends[row]);
+        assert!(start <= end && end as usize <= length, "the place of {row}");
+    }
+    let all = [columns.fields.len(), columns.parents.len(), columns.ends.len(), columns.aux.len()];
+    assert_eq!(all, [rows; 4]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn any_bytes_have_a_tree_or_an_error(source in prop::collection::vec(any::<u8>(), 0..200), version in 8..=14_u8) {
+        check(&source, version);
+    }
+
+    #[test]
+    fn any_parts_have_a_tree_or_an_error(
+        parts in prop::collection::vec(prop::sample::select(PARTS), 0..40),
+        version in 8..=14_u8,
+    ) {
+        check(parts.concat().as_bytes(), version);
+    }
+}

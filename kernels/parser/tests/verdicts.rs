@@ -1,0 +1,111 @@
+//! What is Python and what is not, beyond the grammar of a line.
+
+use accelerd_parser::{Class, Options, parse};
+
+fn error(source: &str) -> Option<(Class, String)> {
+    let outcome = parse(source.as_bytes(), &Options::default()).outcome;
+    outcome.err().map(|error| (error.class, error.message.into_owned()))
+}
+
+#[track_caller]
+fn right(sources: &[&str]) {
+    for source in sources {
+        assert_eq!(error(source), None, "{source:?}");
+    }
+}
+
+#[track_caller]
+fn wrong(cases: &[(&str, Class, &str)]) {
+    for &(source, class, message) in cases {
+        assert_eq!(error(source), Some((class, message.to_owned())), "{source:?}");
+    }
+}
+
+const SYNTAX: Class = Class::Syntax;
+const INDENTATION: Class = Class::Indentation;
+
+#[test]
+fn targets_are_names_attributes_subscripts_and_sequences_of_them() {
+    right(&["(a) = [b.c, *(d)] = ()", "for x, in y: pass", "with a as (b, c[0]): pass", "del (a), [b]", "(a.b): int"]);
+    wrong(&[
+        ("f() = 1", SYNTAX, "cannot assign to function call here. Maybe you meant '==' instead of '='?"),
+        ("for f(x) in y: pass", SYNTAX, "cannot assign to function call"),
+        ("del a()", SYNTAX, "cannot delete function call"),
+        ("(a, b) += 1", SYNTAX, "'tuple' is an illegal expression for augmented assignment"),
+        ("[a]: int", SYNTAX, "only single target (not list) can be annotated"),
+    ]);
+}
+
+#[test]
+fn arguments_keep_their_order() {
+    right(&["f(a=1, *b, **c, d=2)", "f(**a, **b)", "class A(*b, c=1): pass", "f(x for x in y)"]);
+    wrong(&[
+        ("f(a=1, *b, c)", SYNTAX, "positional argument follows keyword argument"),
+        ("f(**a, b)", SYNTAX, "positional argument follows keyword argument unpacking"),
+        ("f(**a, b=1, *c)", SYNTAX, "iterable argument unpacking follows keyword argument unpacking"),
+        ("def f(a=1, /, b): pass", SYNTAX, "parameter without a default follows parameter with a default"),
+        ("lambda *, **a: 0", SYNTAX, "invalid syntax"),
+    ]);
+}
+
+#[test]
+fn blocks_are_indented_and_clauses_follow_their_statement() {
+    right(&["if a:\n\tb\nelse: c", "try: a\nexcept: b\nelse: c\nfinally: d", "@a\n@b\nasync def f(): pass"]);
+    wrong(&[
+        (" a", INDENTATION, "unexpected indent"),
+        ("a\n b", INDENTATION, "unexpected indent"),
+        ("if a:\nb", INDENTATION, "expected an indented block after 'if' statement on line 1"),
+        ("else: a", SYNTAX, "invalid syntax"),
+        ("try: a\nb", SYNTAX, "expected 'except' or 'finally' block"),
+        ("try: a\nexcept* b: c\nexcept d: e", SYNTAX, "cannot have both 'except' and 'except*' on the same 'try'"),
+        ("@a\nb", SYNTAX, "invalid syntax"),
+        ("if a:\n  b\n c", INDENTATION, "unindent does not match any outer indentation level"),
+        ("if a:\n\tb\n        c", Class::Tab, "inconsistent use of tabs and spaces in indentation"),
+    ]);
+}
+
+#[test]
+fn with_in_parentheses_is_items_where_it_can_be_and_else_an_expression() {
+    right(&["with (a as b, c,): pass", "with (a, *b): pass", "with (yield): pass", "with (a for a in b): pass"]);
+    wrong(&[("with (a as b, *c): pass", SYNTAX, "invalid syntax")]);
+}
+
+#[test]
+fn patterns_have_literals_of_their_own() {
+    right(&["match a:\n case -1 + 2j | {'k': [*_], **r} | A(b, c=_): pass"]);
+    wrong(&[
+        ("match a:\n case 1j + 1j: pass", SYNTAX, "real number required in complex literal"),
+        ("match a:\n case 1 + 1: pass", SYNTAX, "imaginary number required in complex literal"),
+        ("match a:\n case f'': pass", SYNTAX, "patterns may only match literals and attribute lookups"),
+        ("match a:\n case A(b=c, d): pass", SYNTAX, "positional patterns follow keyword patterns"),
+        ("match a:\n case b as _: pass", SYNTAX, "cannot use '_' as a target"),
+    ]);
+}
+
+#[test]
+fn older_versions_lack_what_came_later() {
+    let cases = [
+        (7, "(x := 1)"),
+        (7, "def f(a, /): pass"),
+        (9, "match a:\n case b: pass"),
+        (10, "try: a\nexcept* b: c"),
+        (11, "type X = int"),
+        (11, "class A[T]: pass"),
+        (12, "class A[T = int]: pass"),
+        (13, "try: a\nexcept (b), c: d"),
+        (13, "t''"),
+    ];
+    for (version, source) in cases {
+        let with = |feature_version| parse(source.as_bytes(), &Options { feature_version }).outcome;
+        assert!(with(version).is_err(), "{source:?} in 3.{version}");
+        assert!(with(version + 1).is_ok(), "{source:?} in 3.{}", version + 1);
+    }
+}
+
+#[test]
+fn nesting_is_limited_not_fatal() {
+    let deep = |open: &str, close: &str| format!("{}a{}", open.repeat(50_000), close.repeat(50_000));
+    assert_eq!(error(&deep("(", ")")), Some((SYNTAX, "too many nested parentheses".into())));
+    assert_eq!(error(&deep("-", "")), None);
+    assert_eq!(error(&"-".repeat(100_000)), Some((SYNTAX, "too many nested expressions".into())));
+}
