@@ -28,7 +28,8 @@ pub fn write(grammar: &Grammar, tables: &Tables) -> String {
     }
     constant(&mut text, "How many states there are.", "STATES", "usize", tables.states);
     array(&mut text, "By state and terminal: what to do.", "ACTIONS", "u16", tables.actions.iter());
-    array(&mut text, "By state: its row of `STEPS`.", "STEP_ROWS", "u16", tables.step_rows.iter());
+    let starts = tables.step_rows.iter().map(|&row| usize::from(row) * tables.rules);
+    array(&mut text, "By state: where its row of `STEPS` starts.", "STEP_ROWS", "u16", starts);
     constant(&mut text, "How many cells a row of `STEPS` has.", "STEP_WIDTH", "usize", tables.rules);
     array(&mut text, "By row and rule: what to do behind the rule.", "STEPS", "u16", tables.steps.iter());
     constant(&mut text, "How many cells a row of `GOTOS` has.", "GOTO_WIDTH", "usize", tables.goto_width);

@@ -37,8 +37,8 @@ struct Symbol {
     token: u32,
     /// Its first node; of a symbol without nodes the next one to be emitted.
     node: u32,
-    /// The state behind it.
-    state: u16,
+    /// Where the row of `STEPS` of the state behind it starts.
+    steps: u16,
 }
 
 /// A parser with its stack, for one line after the other.
@@ -113,18 +113,25 @@ fn run(
     let mut line = Line::new(text, tokens, first, end, rows);
     let mut top = 0;
     let mut lookahead = terminal(first);
-    stack[0] = line.symbol(0);
+    let mut column = usize::from(tables::GOTO_COLUMNS[lookahead]);
+    // The state behind the topmost symbol is here and not on the stack, for it is needed at once.
+    let mut state = 0;
+    stack[0] = line.symbol(tables::STEP_ROWS[0]);
     let outcome = loop {
-        let mut step = tables::ACTIONS[usize::from(stack[top].state) * tables::TERMINALS + lookahead];
+        let mut step = tables::ACTIONS[state * tables::TERMINALS + lookahead];
         if step >= tables::ERROR {
             break if step == tables::ACCEPT { Ok(()) } else { Err(Stop::Wrong(line.at)) };
         }
         if step & WHAT != tables::REDUCE {
             top += 1;
-            *stack.get_mut(top).ok_or(Full::Stack)? = line.symbol(step);
+            let symbol = stack.get_mut(top).ok_or(Full::Stack)?;
+            *symbol = line.symbol(0);
             line.at += 1;
             lookahead = terminal(line.at);
+            column = usize::from(tables::GOTO_COLUMNS[lookahead]);
             if step & WHAT == tables::GO {
+                state = usize::from(step);
+                symbol.steps = tables::STEP_ROWS[state];
                 continue;
             }
         }
@@ -138,9 +145,11 @@ fn run(
             if production.effect != Effect::Nothing {
                 line.perform(production, below, &stack[base..=top.max(base)])?;
             }
-            step = goto(below.state, production.rule, lookahead);
+            step = tables::STEPS[usize::from(below.steps) + usize::from(production.rule)];
+            if step & WHAT == tables::LOOK {
+                step = tables::GOTOS[usize::from(step & tables::NUMBER) * tables::GOTO_WIDTH + column];
+            }
             top = base;
-            stack[top].state = step;
             if step & WHAT != tables::REDUCE {
                 break;
             }
@@ -148,21 +157,11 @@ fn run(
         if step >= tables::ERROR {
             break if step == tables::ACCEPT { Ok(()) } else { Err(Stop::Wrong(line.at)) };
         }
+        state = usize::from(step);
+        stack[top].steps = tables::STEP_ROWS[state];
     };
     rows.len = line.next;
     Ok(outcome)
-}
-
-/// What to do behind a rule.
-#[inline]
-fn goto(below: u16, rule: u8, lookahead: usize) -> u16 {
-    let row = usize::from(tables::STEP_ROWS[usize::from(below)]);
-    let step = tables::STEPS[row * tables::STEP_WIDTH + usize::from(rule)];
-    if step & WHAT != tables::LOOK {
-        return step;
-    }
-    let column = usize::from(tables::GOTO_COLUMNS[lookahead]);
-    tables::GOTOS[usize::from(step & tables::NUMBER) * tables::GOTO_WIDTH + column]
 }
 
 impl<'a> Line<'a> {
@@ -187,8 +186,8 @@ impl<'a> Line<'a> {
 
     /// The symbol that starts here.
     #[inline]
-    fn symbol(&self, state: u16) -> Symbol {
-        Symbol { token: small(self.at), node: small(self.next), state }
+    fn symbol(&self, steps: u16) -> Symbol {
+        Symbol { token: small(self.at), node: small(self.next), steps }
     }
 
     /// What a production does to the nodes.
