@@ -81,7 +81,7 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Nests a line with its rows.
+    /// Nests a line that was entered, with its rows.
     pub(crate) fn line(
         &mut self,
         source: Source<'_>,
@@ -89,7 +89,6 @@ impl Blocks {
         rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
-        self.enter(source, line, columns)?;
         let terminal = source.tokens.kinds[line.first as usize];
         match terminal {
             Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally => {
@@ -113,8 +112,8 @@ impl Blocks {
         if self.decorators.is_empty() { Ok(()) } else { Err(wrong(source, behind.first)) }
     }
 
-    /// Brings the levels to that of a line.
-    fn enter(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
+    /// Brings the levels to that of a line. What is wrong with them comes before what is wrong inside the line.
+    pub(crate) fn enter(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
         let column = self.level().column;
         match self.header.take() {
             Some(header) if line.column > column => {

@@ -325,3 +325,46 @@ impl<'a> Line<'a> {
 fn small(number: usize) -> u32 {
     number as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lexer::lex;
+    use crate::tokens::Terminal;
+
+    /// The roots of a line whose tokens are those of a text with one of them replaced.
+    fn roots(text: &str, at: usize, terminal: Terminal) -> Result<Vec<(Kind, Field)>, Stop> {
+        let mut tokens = lex(text).tokens;
+        tokens.kinds[at] = terminal;
+        let mut rows = Rows::for_tokens(0);
+        Driver::default().parse(text.as_bytes(), &tokens, (0, tokens.kinds.len()), &mut rows)?;
+        let mut next = rows.len;
+        let mut found = Vec::new();
+        while next > 0 {
+            found.push((rows.columns.kinds[next - 1], rows.columns.fields[next - 1]));
+            next -= rows.columns.parents[next - 1] as usize;
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn chunks_leave_roots_for_the_node_they_were_cut_from() {
+        let items = roots("_ 1: 2, **a,", 0, Terminal::ChunkDict).unwrap();
+        let expected = [(Kind::Name, Field::Unpacked), (Kind::Constant, Field::Values), (Kind::Constant, Field::Keys)];
+        assert_eq!(items, expected);
+        let elements = roots("_ a, *b", 0, Terminal::ChunkList).unwrap();
+        assert_eq!(elements.iter().map(|root| root.0).collect::<Vec<_>>(), [Kind::Starred, Kind::Name]);
+    }
+
+    #[test]
+    fn a_token_stands_for_the_chunks_that_were_cut_out() {
+        assert_eq!(roots("f(_)", 2, Terminal::BigArgs), Ok(vec![(Kind::Expr, Field::Body)]));
+        assert_eq!(roots("f(_ a)", 2, Terminal::BigArgs), Err(Stop::Wrong(3)));
+    }
+
+    #[test]
+    fn the_wrong_token_is_found_before_it_is_taken() {
+        assert_eq!(roots("a = b c", 0, Terminal::Name), Err(Stop::Wrong(3)));
+        assert_eq!(roots("a +", 0, Terminal::Name), Err(Stop::Wrong(2)));
+    }
+}

@@ -74,6 +74,7 @@ fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diag
     for number in 0..lexed.lines.len() {
         let line = lexed.lines[number];
         let first = rows.len;
+        blocks.enter(Source { text, tokens: &lexed.tokens }, &line, &mut rows.columns)?;
         nodes(text, &mut driver, lexed, number, &mut rows)?;
         blocks.line(Source { text, tokens: &lexed.tokens }, &line, first..rows.len, &mut rows.columns)?;
         checks::line(text, &lexed.tokens, underscore, options, &mut rows.columns, first..rows.len)?;
