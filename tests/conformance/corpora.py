@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fuzz
+import soup
 import tools
 from frames import read_blocks
 
@@ -41,7 +42,11 @@ def corpora(fuzz_count: int, seed: int) -> list[Corpus]:
         Corpus("ruff's fixtures", ruff),
     ]
     packages = [Corpus(name, lambda name=name: package(name)) for name in [*PACKAGES, *UNSEEN_PACKAGES]]
-    return [*libraries, *texts, *packages, Corpus("mutations", lambda: mutations(fuzz_count, seed))]
+    made = [
+        Corpus("mutations", lambda: mutations(fuzz_count, seed)),
+        Corpus("soup", lambda: soup.soups(fuzz_count, seed)),
+    ]
+    return [*libraries, *texts, *packages, *made]
 
 
 def library(version: str) -> Iterator[Case]:
