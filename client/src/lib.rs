@@ -30,6 +30,7 @@ mod embed;
 mod error;
 pub mod load;
 mod matrix;
+mod parse;
 mod payload;
 mod retry;
 mod similar;
@@ -49,6 +50,10 @@ pub use self::{
     embed::{EmbedOptions, Embeddings, Tokens},
     error::{Code, Error, Failure, FieldViolation},
     matrix::{Element, Matrix, MatrixRef, ShapeError},
+    parse::{
+        Comment, Context, Diagnostic, DumpOptions, Int, Lines, Literal, Node, OutlineItem, ParseOptions, ParseOutcome,
+        Parsed, ParsedBatch, Position, Token, Tree,
+    },
     payload::{Filter, Id, Ids, Payload, Value},
     proto::Metric,
     retry::RetryPolicy,

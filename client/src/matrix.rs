@@ -56,7 +56,7 @@ pub struct MatrixRef<'a, T = f32> {
 /// Lets `Bytes` own a vector of numbers.
 struct Numbers<T>(Vec<T>);
 
-impl<T: Element> AsRef<[u8]> for Numbers<T> {
+impl<T: Pod> AsRef<[u8]> for Numbers<T> {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice(&self.0)
     }
@@ -128,7 +128,7 @@ impl<T: Element> Matrix<T> {
 }
 
 /// The same bytes where numbers can be read in place, else a copy where they can.
-fn aligned<T: Element>(data: Bytes) -> Bytes {
+pub(crate) fn aligned<T: Pod + Send + Sync>(data: Bytes) -> Bytes {
     match bytemuck::try_cast_slice::<u8, T>(&data) {
         Ok(_) => data,
         Err(_) => Bytes::from_owner(Numbers(bytemuck::pod_collect_to_vec::<u8, T>(&data))),

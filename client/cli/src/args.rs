@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::Styles, builder::stylin
 
 use crate::commands::{
     bench::BenchArgs, cluster::ClusterArgs, collections::CollectionsArgs, embed::EmbedArgs, generate, health,
-    index::IndexArgs, search::SearchArgs, similar::SimilarArgs, stats::StatsArgs,
+    index::IndexArgs, parse::ParseArgs, search::SearchArgs, similar::SimilarArgs, stats::StatsArgs,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -19,7 +19,7 @@ const STYLES: Styles = Styles::styled()
 const AFTER_HELP: &str = "\
 Exit codes:
   0  done
-  1  it failed, or the daemon is not well
+  1  it failed, the daemon is not well, or what was parsed has errors
   2  bad usage, or a file that cannot be read or is not what it should be
   3  the daemon cannot be reached
   4  a collection, model or snapshot does not exist
@@ -29,6 +29,7 @@ Exit codes:
 Examples:
   accelctl index src/ --collection code
   accelctl search \"where do we retry a failed upload\" --collection code
+  accelctl parse src/
   echo 'open a socket' | accelctl embed - --output query.npy";
 
 /// Index code and search it by meaning, embed, compare and cluster: the command line of accelerd.
@@ -81,6 +82,7 @@ pub enum Command {
     Embed(EmbedArgs),
     Similar(SimilarArgs),
     Cluster(ClusterArgs),
+    Parse(ParseArgs),
     Stats(StatsArgs),
     Bench(BenchArgs),
     /// List the models that are loaded.

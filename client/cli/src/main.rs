@@ -10,6 +10,7 @@ mod language;
 mod npy;
 mod page;
 mod screen;
+mod walk;
 
 use std::process::ExitCode;
 

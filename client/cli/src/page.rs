@@ -76,6 +76,12 @@ impl Page {
         self.text.push('\n');
     }
 
+    /// Adds a line that is more for programs than for people: whole, whatever the width.
+    pub fn whole_line(&mut self, line: impl AsRef<str>) {
+        self.text.push_str(line.as_ref().trim_end());
+        self.text.push('\n');
+    }
+
     /// Adds an empty line.
     pub fn gap(&mut self) {
         self.text.push('\n');

@@ -103,7 +103,7 @@ async fn a_dry_run_tells_and_touches_nothing() {
     let folder = tree();
     let plan = index(&server, folder.path(), &["--dry-run"]).await;
     assert_eq!((&plan["indexed"], &plan["dry_run"]), (&3.into(), &true.into()));
-    assert_eq!(fake.state().calls, ["GetCollection"]);
+    assert_eq!(fake.state().calls, ["GetCollection", "Parse", "Parse"]);
     index(&server, folder.path(), &[]).await;
     fs::remove_file(folder.path().join("pack.py")).expect("it is there");
     let plan = index(&server, folder.path(), &["--dry-run"]).await;

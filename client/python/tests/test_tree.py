@@ -71,8 +71,5 @@ def test_a_field_that_this_python_lacks_is_named() -> None:
 
 @pytest.mark.parametrize(("enum", "names"), [("Kind", KINDS), ("Field", FIELDS), ("Operator", OPERATORS)])
 def test_the_numbers_are_those_of_the_parser(enum: str, names: list[str]) -> None:
-    (body,) = re.findall(rf"pub enum {enum} \{{(.*?)\n\}}", DEFINED.read_text(), re.S)
-    numbers = re.findall(r"^    \w+ = (\d+),", body, re.M)
-    (cases,) = re.findall(rf"impl {enum} \{{.*?const fn name.*?\{{(.*?)\n    \}}", DEFINED.read_text(), re.S)
-    assert names == ["", *re.findall(r'=> "(\w+)"', cases)]
-    assert [int(number) for number in numbers] == list(range(1, len(names)))
+    (body,) = re.findall(rf"^    {enum} \{{(.*?)\n    \}}", DEFINED.read_text(), re.S | re.M)
+    assert names == ["", *re.findall(r'^        \w+ = "(\w+)",', body, re.M)]

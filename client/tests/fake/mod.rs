@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+mod parse;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
@@ -12,7 +14,8 @@ use std::{
 
 use accelerd_proto::v1::{
     self as proto, condition::Test, device_service_server as device, embed_service_server as embed, hit::Id,
-    search_request::Query, similarity_service_server as similarity, upsert_request::Points,
+    parse_service_server::ParseServiceServer, search_request::Query, similarity_service_server as similarity,
+    upsert_request::Points,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -39,6 +42,10 @@ pub(crate) struct State {
     pub(crate) hang: bool,
     /// The step of the next stream of upserts that fails.
     pub(crate) failing_step: Option<u64>,
+    /// What to answer about a source that is sent alone.
+    pub(crate) answers: BTreeMap<Bytes, proto::ParseResponse>,
+    /// Sources parsed.
+    pub(crate) parsed: usize,
     collections: BTreeMap<String, Collection>,
 }
 
@@ -53,6 +60,7 @@ struct Point {
 }
 
 type Answer<T> = Result<Response<T>, Status>;
+type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// A refusal that says when to come back.
 pub(crate) fn busy(retry_after: Option<Duration>) -> Status {
@@ -84,6 +92,7 @@ impl Fake {
             .add_service(health)
             .add_service(similarity::SimilarityServiceServer::new(self.clone()))
             .add_service(embed::EmbedServiceServer::new(self.clone()))
+            .add_service(ParseServiceServer::new(self.clone()))
             .add_service(device::DeviceServiceServer::new(self.clone()))
     }
 

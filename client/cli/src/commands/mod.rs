@@ -8,6 +8,7 @@ pub mod generate;
 pub mod health;
 pub mod index;
 pub mod models;
+pub mod parse;
 pub mod search;
 pub mod similar;
 pub mod stats;
@@ -35,6 +36,7 @@ pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
         Command::Embed(args) => embed::run(args, &connect(global, false).await?, screen).await,
         Command::Similar(args) => similar::run(args, &connect(global, false).await?, screen).await,
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, screen).await,
+        Command::Parse(args) => parse::run(args, &connect(global, false).await?, screen).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, screen).await,
         Command::Bench(args) => bench::run(args, &connect(global, false).await?, screen).await,
         Command::Models => models::run(&connect(global, false).await?, screen).await,

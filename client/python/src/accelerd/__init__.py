@@ -1,4 +1,4 @@
-"""Client of accelerd: embed, search and cluster code, numpy in and out.
+"""Client of accelerd: embed, search, cluster and parse code, numpy in and out.
 
 from accelerd import Client
 
@@ -18,6 +18,7 @@ from ._errors import (
     NotFoundError,
     UnavailableError,
 )
+from ._parse import Diagnostic, OutlineItem, Parsed, Token, Tree
 
 __all__ = [
     "AccelerdError",
@@ -27,12 +28,17 @@ __all__ = [
     "Clusters",
     "Collection",
     "DeadlineError",
+    "Diagnostic",
     "FieldViolation",
     "Hit",
     "InvalidArgumentError",
     "NotFoundError",
+    "OutlineItem",
+    "Parsed",
     "Point",
     "Similar",
+    "Token",
     "Tokens",
+    "Tree",
     "UnavailableError",
 ]

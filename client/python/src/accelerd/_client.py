@@ -1,4 +1,4 @@
-"""The client: connects, embeds, compares, clusters."""
+"""The client: connects, embeds, compares, clusters, parses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import grpc
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _parse
 from ._call import Caller
 from ._collection import Collection, Id, metric_number
+from ._parse import Parsed
 from ._proto import (
     device_pb2,
     device_pb2_grpc,
     embed_pb2,
     embed_pb2_grpc,
+    parse_pb2_grpc,
     similarity_pb2,
     similarity_pb2_grpc,
     tensor_pb2,
@@ -93,6 +96,7 @@ class Client:
         self._channel = grpc.insecure_channel(target, options=options)
         self._call = Caller(timeout, attempts)
         self._embed = embed_pb2_grpc.EmbedServiceStub(self._channel)
+        self._parse = parse_pb2_grpc.ParseServiceStub(self._channel)
         self._similarity = similarity_pb2_grpc.SimilarityServiceStub(self._channel)
         self._device = device_pb2_grpc.DeviceServiceStub(self._channel)
 
@@ -187,6 +191,24 @@ class Client:
             answer.converged,
             [*answer.ids.numbers, *answer.ids.uuids],
         )
+
+    def parse(
+        self,
+        sources: Sequence[bytes | str],
+        *,
+        outputs: Sequence[str] = ("tree",),
+        feature_version: int = 0,
+        timeout: float | None = None,
+    ) -> list[Parsed]:
+        """Parses Python, given as the bytes of files or as text: for each source its verdict and what was asked for.
+
+        A source that is not Python has a `diagnostic`; the call succeeds.
+
+        outputs: any of tree, tokens, comments, outline, line_starts.
+        feature_version: minor version of the grammar, as in `ast.parse(feature_version=(3, n))`; 0 is the newest.
+        """
+        request = _parse.request(sources, outputs, feature_version)
+        return _parse.parsed(request, self._call(self._parse.Parse, request, timeout=timeout))
 
     def collection(self, name: str) -> Collection:
         """A collection by name; asks nothing of the daemon."""

@@ -3,10 +3,10 @@
 //! A file's chunks carry its hash. The chunk that starts a file is written last, so that its hash in the collection
 //! says that the whole file is there; an interrupted run is mended by the next, from whatever machine.
 
+mod outline;
 mod plan;
 mod read;
 mod send;
-mod walk;
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use accelerd_client::{Client, Code, Collection, CollectionOptions, Filter, Searc
 use clap::Args;
 use serde::Serialize;
 
-use self::{send::Tally, walk::Walked};
+use self::{read::Cutting, send::Tally};
 use super::MAX_HITS;
 use crate::{
     args::size,
@@ -27,6 +27,7 @@ use crate::{
     human,
     page::{Page, Paint},
     screen::{Report, Screen},
+    walk::{self, Walked},
 };
 
 /// Files whose leftovers are deleted by one call.
@@ -34,7 +35,7 @@ const FILES_A_DELETE: usize = 1_000;
 
 /// Index files for search; only what changed since the last time is sent.
 ///
-/// Respects .gitignore, follows no symlinks, and passes over hidden, binary and very large files. Files that changed
+/// Python is cut by its functions and classes, everything else into windows of lines. Respects .gitignore, follows no symlinks, and passes over hidden, binary and very large files. Files that changed
 /// are replaced, files that are gone are deleted from the collection.
 #[derive(Debug, Args)]
 pub struct IndexArgs {
@@ -59,7 +60,7 @@ pub struct IndexArgs {
     /// Call the folder by this name instead of its place on this machine, so that several machines index as one.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Lines of a chunk.
+    /// Lines of a chunk, and of a function or class that stays whole.
     #[arg(long, default_value_t = 40, value_name = "N")]
     lines: usize,
     /// Lines that a chunk shares with the next.
@@ -140,7 +141,8 @@ pub async fn run(args: IndexArgs, client: &Client, screen: &Screen) -> Result {
     let there = open(&collection, &args, screen).await?;
     let has_points = there.as_ref().is_some_and(|described| described.point_count > 0);
 
-    let job = send::Job { collection: &collection, windows, compare: has_points, dry_run: args.dry_run };
+    let cutting = Cutting { windows, outlines: outline::are_offered(client, &walked, screen).await? };
+    let job = send::Job { client, collection: &collection, cutting, compare: has_points, dry_run: args.dry_run };
     let tally = send::send(job, &walked, screen).await?;
     let leftovers = if has_points && !args.dry_run { delete_leftovers(&collection, &tally.sent).await? } else { 0 };
     let (removed, gone) =

@@ -13,7 +13,7 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Whether the collection has this very file: the piece that starts it is there with its hash.
 pub fn is_unchanged(file: &Prepared, stored_hashes: &HashMap<String, String>) -> bool {
-    file.pieces.first().and_then(|first| stored_hashes.get(&first.id)).is_some_and(|hash| *hash == file.hash)
+    stored_hashes.get(&file.first_id).is_some_and(|hash| *hash == file.hash)
 }
 
 /// Pieces on their way into batches.
@@ -26,9 +26,9 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds a file, its first piece last, and gives the batches that are full now.
-    pub fn add(&mut self, file: Prepared) -> Vec<Upsert> {
-        file.pieces.into_iter().rev().filter_map(|piece| self.push(piece)).collect()
+    /// Adds a file's pieces, the first one last, and gives the batches that are full now.
+    pub fn add(&mut self, pieces: Vec<Piece>) -> Vec<Upsert> {
+        pieces.into_iter().rev().filter_map(|piece| self.push(piece)).collect()
     }
 
     /// What is left; `None` when nothing is.
@@ -56,15 +56,9 @@ mod tests {
 
     use super::*;
 
-    fn file(name: &str, pieces: usize, text: &str) -> Prepared {
+    fn pieces(name: &str, count: usize, text: &str) -> Vec<Piece> {
         let piece = |n: usize| Piece { id: format!("{name}{n}"), text: text.to_owned(), payload: Payload::new() };
-        Prepared {
-            path: name.into(),
-            below: name.into(),
-            hash: format!("hash of {name}"),
-            size: 0,
-            pieces: (0..pieces).map(piece).collect(),
-        }
+        (0..count).map(piece).collect()
     }
 
     fn uuids(batch: &Upsert) -> &[String] {
@@ -77,7 +71,7 @@ mod tests {
     #[test]
     fn only_a_file_whose_first_piece_is_there_with_its_hash_is_unchanged() {
         let stored = |id: &str, hash: &str| HashMap::from([(id.to_owned(), hash.to_owned())]);
-        let file = file("a", 2, "x");
+        let file = Prepared { first_id: "a0".into(), hash: "hash of a".into(), ..Default::default() };
         assert!(is_unchanged(&file, &stored("a0", "hash of a")));
         assert!(!is_unchanged(&file, &stored("a0", "another hash")));
         assert!(!is_unchanged(&file, &stored("a1", "hash of a")));
@@ -88,7 +82,7 @@ mod tests {
     fn the_first_piece_of_a_file_is_sent_last() {
         let mut batch = Batch::default();
         let mut sent = vec![];
-        for full in batch.add(file("a", 600, "x")).into_iter().chain(batch.take()) {
+        for full in batch.add(pieces("a", 600, "x")).into_iter().chain(batch.take()) {
             sent.extend(uuids(&full).to_vec());
         }
         assert_eq!((sent.len(), sent[0].as_str(), sent[599].as_str()), (600, "a599", "a0"));
@@ -97,12 +91,12 @@ mod tests {
     #[test]
     fn batches_are_bounded_by_pieces_and_by_bytes() {
         let mut batch = Batch::default();
-        let full: Vec<_> = batch.add(file("a", 600, "x")).iter().map(|b| b.ids.len()).collect();
+        let full: Vec<_> = batch.add(pieces("a", 600, "x")).iter().map(|b| b.ids.len()).collect();
         assert_eq!(full, [256, 256]);
         assert_eq!(batch.take().map(|b| b.ids.len()), Some(88));
         assert_eq!(batch.take(), None);
         let text = "x".repeat(BATCH_BYTES / 4);
-        let full: Vec<_> = batch.add(file("b", 9, &text)).iter().map(|b| b.ids.len()).collect();
+        let full: Vec<_> = batch.add(pieces("b", 9, &text)).iter().map(|b| b.ids.len()).collect();
         assert_eq!(full, [4, 4]);
     }
 }

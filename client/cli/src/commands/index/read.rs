@@ -5,13 +5,13 @@ use std::{
     io::{self, Read},
 };
 
-use accelerd_client::{Payload, Value};
+use accelerd_client::{OutlineItem, Payload, Value};
 use sha2::{Digest, Sha256};
 
-use super::walk::File;
 use crate::{
-    chunk::{self, Windows},
+    chunk::{self, Chunk, Windows},
     language,
+    walk::File,
 };
 
 /// Bytes looked at for a zero, which no text has.
@@ -20,24 +20,37 @@ const SNIFFED_BYTES: usize = 8 << 10;
 /// A chunk as a point of the collection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
-    /// A UUID that only its path and first line decide.
+    /// A UUID that only its path, first line and name decide.
     pub id: String,
     /// What the model sees.
     pub text: String,
     pub payload: Payload,
 }
 
-/// A file as points of the collection.
-#[derive(Clone, Debug, PartialEq)]
+/// A file that may have to be sent.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prepared {
     pub path: String,
     /// The path below its tree, for people.
     pub below: String,
-    /// Of its path, the windows and its content.
+    /// Of its path, its content and how it is cut.
     pub hash: String,
     pub size: u64,
-    /// In the order of the file; at least one.
-    pub pieces: Vec<Piece>,
+    /// The id of the piece that starts it.
+    pub first_id: String,
+    pub text: String,
+    /// Whether it is cut by its outline where it has one.
+    pub outlined: bool,
+    pub tree: String,
+    pub language: String,
+}
+
+/// How files are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cutting {
+    pub windows: Windows,
+    /// Python by functions and classes, as the daemon outlines it.
+    pub outlines: bool,
 }
 
 /// What became of a file.
@@ -51,9 +64,9 @@ pub enum Outcome {
 }
 
 /// Reads and cuts a file.
-pub fn read(file: &File, windows: Windows) -> Outcome {
+pub fn read(file: &File, cutting: Cutting) -> Outcome {
     match read_text(file) {
-        Ok(Some(bytes)) => prepare(file, windows, &bytes),
+        Ok(Some(bytes)) => prepare(file, cutting, &bytes),
         Ok(None) => Outcome::Binary,
         Err(error) => Outcome::Unreadable(format!("{}: {error}", file.disk.display())),
     }
@@ -71,49 +84,70 @@ fn read_text(file: &File) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn prepare(file: &File, windows: Windows, bytes: &[u8]) -> Outcome {
+fn prepare(file: &File, cutting: Cutting, bytes: &[u8]) -> Outcome {
     let Ok(text) = std::str::from_utf8(bytes) else { return Outcome::Binary };
-    let chunks = windows.cut(text);
-    if chunks.is_empty() {
-        return Outcome::Empty;
-    }
-    let hash = file_hash(&file.path, windows, bytes);
-    let words = chunk::path_words(&file.below);
     let language = language::of_file(file.below.rsplit('/').next().unwrap_or_default());
-    let piece = |chunk: &chunk::Chunk<'_>| {
-        let line = |n: usize| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
-        let facts = [
-            ("path", Value::from(file.path.as_str())),
-            ("tree", file.tree.as_str().into()),
-            ("start_line", line(chunk.start_line)),
-            ("end_line", line(chunk.end_line)),
-            ("language", language.as_str().into()),
-            ("file_hash", hash.as_str().into()),
-        ];
-        Piece {
-            id: piece_id(&file.path, chunk.start_line),
-            text: chunk::model_text(&words, chunk),
-            payload: facts.map(|(name, value)| (name.to_owned(), value)).into(),
-        }
+    let outlined = cutting.outlines && language == "python";
+    let Some(first_line) = cutting.windows.cut(text).first().map(|chunk| chunk.start_line) else {
+        return Outcome::Empty;
     };
-    let pieces = chunks.iter().map(piece).collect();
+    let hash = file_hash(&file.path, cutting.windows, outlined, bytes);
     Outcome::Ready(Prepared {
         path: file.path.clone(),
         below: file.below.clone(),
-        size: bytes.len() as u64,
         hash,
-        pieces,
+        size: bytes.len() as u64,
+        // What is compared before it is parsed cannot depend on its outline.
+        first_id: piece_id(&file.path, &if outlined { 1 } else { first_line }.to_string()),
+        text: text.to_owned(),
+        outlined,
+        tree: file.tree.clone(),
+        language,
     })
 }
 
-fn file_hash(path: &str, windows: Windows, bytes: &[u8]) -> String {
+impl Prepared {
+    /// Cuts it, by its outline or into windows of lines. In the order of the file; at least one piece.
+    pub fn pieces(&self, outline: Option<&[OutlineItem]>, windows: Windows) -> Vec<Piece> {
+        let words = chunk::path_words(&self.below);
+        let chunks = match outline {
+            Some(outline) => chunk::cut_python(&self.text, outline, windows),
+            None => windows.cut(&self.text),
+        };
+        chunks.iter().enumerate().map(|(at, chunk)| self.piece(at, chunk, &words)).collect()
+    }
+
+    fn piece(&self, at: usize, chunk: &Chunk<'_>, words: &str) -> Piece {
+        let line = |n: usize| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
+        let facts = [
+            ("path", Value::from(self.path.as_str())),
+            ("tree", self.tree.as_str().into()),
+            ("start_line", line(chunk.start_line)),
+            ("end_line", line(chunk.end_line)),
+            ("language", self.language.as_str().into()),
+            ("file_hash", self.hash.as_str().into()),
+        ];
+        let mut payload = Payload::from(facts.map(|(name, value)| (name.to_owned(), value)));
+        payload.extend(chunk.name.as_ref().map(|name| ("name".to_owned(), Value::from(name.as_str()))));
+        let id = match &chunk.name {
+            _ if at == 0 => self.first_id.clone(),
+            // A class and its first method may start on one line.
+            Some(name) => piece_id(&self.path, &format!("{}:{name}", chunk.start_line)),
+            None => piece_id(&self.path, &chunk.start_line.to_string()),
+        };
+        Piece { id, text: chunk::model_text(words, chunk), payload }
+    }
+}
+
+fn file_hash(path: &str, windows: Windows, outlined: bool, bytes: &[u8]) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(bytes).finalize();
-    format!("{}:{}", hex::encode(&digest[..16]), windows.tag())
+    let cut = if outlined { ":outline" } else { "" };
+    format!("{}:{}{cut}", hex::encode(&digest[..16]), windows.tag())
 }
 
 /// A UUID of version 8 (RFC 9562: made by the application's own rule) from SHA-256.
-fn piece_id(path: &str, start_line: usize) -> String {
-    let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(start_line.to_string()).finalize();
+fn piece_id(path: &str, place: &str) -> String {
+    let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(place).finalize();
     let mut id = [0; 16];
     id.copy_from_slice(&digest[..16]);
     id[6] = id[6] & 0x0f | 0x80;
@@ -124,7 +158,9 @@ fn piece_id(path: &str, start_line: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{ops::RangeInclusive, path::PathBuf};
+
+    use accelerd_client::proto::NodeKind;
 
     use super::*;
 
@@ -133,29 +169,65 @@ mod tests {
         File { tree: "t".into(), path: path.into(), below, disk: PathBuf::from("/nowhere"), size: 0 }
     }
 
+    fn cutting() -> Cutting {
+        Cutting { windows: Windows::new(40, 10).unwrap(), outlines: true }
+    }
+
     fn ready(path: &str, text: &str) -> Prepared {
-        let outcome = prepare(&file(path), Windows::new(40, 10).unwrap(), text.as_bytes());
+        let outcome = prepare(&file(path), cutting(), text.as_bytes());
         let Outcome::Ready(prepared) = outcome else { panic!("{outcome:?}") };
         prepared
     }
 
+    fn windowed(path: &str, text: &str) -> Vec<Piece> {
+        ready(path, text).pieces(None, cutting().windows)
+    }
+
+    fn outlined(
+        path: &str,
+        text: &str,
+        items: &[(NodeKind, &str, RangeInclusive<usize>, Option<usize>)],
+    ) -> Vec<Piece> {
+        let item = |(kind, name, lines, parent): &(NodeKind, &str, RangeInclusive<usize>, Option<usize>)| OutlineItem {
+            kind: *kind,
+            name: (*name).to_owned(),
+            span: 0..0,
+            lines: lines.clone(),
+            parent: *parent,
+            docstring: None,
+        };
+        let outline: Vec<_> = items.iter().map(item).collect();
+        ready(path, text).pieces(Some(&outline), cutting().windows)
+    }
+
     #[test]
     fn the_model_sees_the_words_of_the_path() {
-        let prepared = ready("t/net/tcp_server.py", "def listen(): ...\n");
-        assert_eq!(prepared.pieces[0].text, "net tcp server\ndef listen(): ...");
-        assert_eq!(prepared.pieces[0].payload["language"], "python".into());
-        assert_eq!(prepared.pieces[0].payload["path"], "t/net/tcp_server.py".into());
+        let pieces = windowed("t/net/tcp_server.py", "def listen(): ...\n");
+        assert_eq!(pieces[0].text, "net tcp server\ndef listen(): ...");
+        assert_eq!(pieces[0].payload["language"], "python".into());
+        assert_eq!(pieces[0].payload["path"], "t/net/tcp_server.py".into());
+        assert_eq!(pieces[0].payload.get("name"), None);
+    }
+
+    #[test]
+    fn a_piece_of_an_outline_has_its_qualified_name() {
+        let text = "\n\nclass Server:\n    def listen(self): ...\n";
+        let items = [(NodeKind::ClassDef, "Server", 3..=4, None), (NodeKind::FunctionDef, "listen", 4..=4, Some(0))];
+        let pieces = outlined("t/tcp.py", text, &items);
+        assert_eq!(pieces[1].text, "tcp Server listen\n    def listen(self): ...");
+        assert_eq!(pieces[1].payload["name"], "Server.listen".into());
+        assert_eq!(pieces[0].id, ready("t/tcp.py", text).first_id);
+        assert_eq!(windowed("t/tcp.py", text)[0].id, pieces[0].id, "it is known before the outline is");
     }
 
     #[test]
     fn ids_are_uuids_that_stay_and_differ_by_path_and_line() {
         let long = "x\n".repeat(200);
-        let (one, other) = (ready("t/a.py", &long), ready("t/b.py", &long));
-        let ids: std::collections::BTreeSet<_> =
-            one.pieces.iter().chain(&other.pieces).map(|piece| piece.id.clone()).collect();
-        assert_eq!(ids.len(), one.pieces.len() + other.pieces.len());
-        assert_eq!(piece_id("t/a.py", 1), one.pieces[0].id);
-        let id = &one.pieces[0].id;
+        let (one, other) = (windowed("t/a.py", &long), windowed("t/b.py", &long));
+        let ids: std::collections::BTreeSet<_> = one.iter().chain(&other).map(|piece| piece.id.clone()).collect();
+        assert_eq!(ids.len(), one.len() + other.len());
+        assert_eq!(piece_id("t/a.py", "1"), one[0].id);
+        let id = &one[0].id;
         assert_eq!((id.len(), &id[14..15]), (36, "8"));
         assert!(["8", "9", "a", "b"].contains(&&id[19..20]));
     }
@@ -167,18 +239,18 @@ mod tests {
         assert_ne!(hash("t/a", "x"), hash("t/a", "y"));
         assert_ne!(hash("t/a", "x"), hash("t/b", "x"));
         let other_windows = Windows::new(20, 5).unwrap();
-        assert_ne!(file_hash("t/a", other_windows, b"x"), hash("t/a", "x"));
+        assert_ne!(file_hash("t/a", other_windows, false, b"x"), hash("t/a", "x"));
+        assert_ne!(file_hash("t/a.py", cutting().windows, false, b"x"), hash("t/a.py", "x"));
     }
 
     #[test]
     fn what_is_no_text_is_passed_over() {
-        let windows = Windows::new(40, 10).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let zeros = File { disk: folder.path().join("a"), ..file("t/a") };
         fs::write(&zeros.disk, b"a\0b").unwrap();
-        assert_eq!(super::read(&zeros, windows), Outcome::Binary);
-        assert_eq!(prepare(&file("t/a"), windows, b"na\xefve"), Outcome::Binary);
-        assert_eq!(prepare(&file("t/a"), windows, b" \n\n"), Outcome::Empty);
-        assert!(matches!(read(&file("t/a"), windows), Outcome::Unreadable(_)));
+        assert_eq!(super::read(&zeros, cutting()), Outcome::Binary);
+        assert_eq!(prepare(&file("t/a"), cutting(), b"na\xefve"), Outcome::Binary);
+        assert_eq!(prepare(&file("t/a"), cutting(), b" \n\n"), Outcome::Empty);
+        assert!(matches!(read(&file("t/a"), cutting()), Outcome::Unreadable(_)));
     }
 }

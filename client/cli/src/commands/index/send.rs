@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use accelerd_client::{Code, Collection, Error, Filter, Id, Upsert, Value};
+use accelerd_client::{Client, Code, Collection, Error, Filter, Id, Upsert, Value};
 use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::ProgressBar;
 use tokio::{
@@ -18,15 +18,14 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    Skipped,
+    Skipped, outline,
     plan::{Batch, is_unchanged},
-    read::{self, Outcome, Prepared},
-    walk::{File, Walked},
+    read::{self, Cutting, Outcome, Prepared},
 };
 use crate::{
-    chunk::Windows,
     error::{CliError, Result},
     screen::{BYTES_BAR, Screen},
+    walk::{File, Walked},
 };
 
 /// Files read at once and ahead.
@@ -38,8 +37,9 @@ const IN_FLIGHT: usize = 8;
 
 /// What to do.
 pub struct Job<'a> {
+    pub client: &'a Client,
     pub collection: &'a Collection,
-    pub windows: Windows,
+    pub cutting: Cutting,
     /// Whether the collection may know some of the files.
     pub compare: bool,
     pub dry_run: bool,
@@ -120,9 +120,9 @@ async fn produce(
     bar: &ProgressBar,
     screen: &Screen,
 ) -> Result {
-    let windows = job.windows;
+    let cutting = job.cutting;
     let read = |file: File| async move {
-        let outcome = spawn_blocking(move || (read::read(&file, windows), file)).await;
+        let outcome = spawn_blocking(move || (read::read(&file, cutting), file)).await;
         outcome.map_err(|error| CliError::Partial(format!("a reader failed: {error}")))
     };
     let mut groups =
@@ -131,19 +131,20 @@ async fn produce(
     while let Some(group) = groups.next().await {
         let ready = sort_out(group.map_err(|error| error.1)?, tally, bar, screen);
         let stored = if job.compare { stored_hashes(job.collection, &ready).await? } else { HashMap::new() };
-        for file in ready {
-            tally.present.insert(file.path.clone());
+        tally.present.extend(ready.iter().map(|file| file.path.clone()));
+        let (unchanged, changed): (Vec<_>, Vec<_>) = ready.into_iter().partition(|file| is_unchanged(file, &stored));
+        tally.unchanged += unchanged.len() as u64;
+        bar.inc(unchanged.iter().map(|file| file.size).sum());
+        let outlines = outline::outlines(job.client, &changed).await?;
+        for (file, outline) in changed.into_iter().zip(outlines) {
+            let pieces = file.pieces(outline.as_deref(), cutting.windows);
             bar.inc(file.size);
-            if is_unchanged(&file, &stored) {
-                tally.unchanged += 1;
-                continue;
-            }
-            bar.set_message(file.below.clone());
-            tally.sent.push((file.path.clone(), file.hash.clone()));
-            tally.chunks += file.pieces.len() as u64;
+            bar.set_message(file.below);
+            tally.sent.push((file.path, file.hash));
+            tally.chunks += pieces.len() as u64;
             tally.bytes += file.size;
             if let Some((to, flight)) = &out {
-                for full in batch.add(file) {
+                for full in batch.add(pieces) {
                     flight.launch(sequence.next().unwrap_or_default(), full, to).await;
                 }
             }
@@ -182,7 +183,7 @@ fn sort_out(group: Vec<(Outcome, File)>, tally: &mut Tally, bar: &ProgressBar, s
 
 /// The hashes in the collection, by the id of each file's first piece.
 async fn stored_hashes(collection: &Collection, files: &[Prepared]) -> Result<HashMap<String, String>> {
-    let firsts: Vec<_> = files.iter().filter_map(|file| file.pieces.first()).map(|piece| piece.id.clone()).collect();
+    let firsts: Vec<_> = files.iter().map(|file| file.first_id.clone()).collect();
     if firsts.is_empty() {
         return Ok(HashMap::new());
     }

@@ -90,6 +90,8 @@ struct Shown {
     start_line: Option<i64>,
     end_line: Option<i64>,
     language: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(skip)]
     tree: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,13 +134,15 @@ impl Shown {
         let name = self.path.as_deref().map_or_else(
             || page.paint(Paint::Name, &self.id),
             |path| {
-                let (folder, rest) = shortest(path, self.tree.as_deref(), page.width().saturating_sub(30));
+                let most = page.width().saturating_sub(30 + self.name.as_deref().map_or(0, str::len)).max(30);
+                let (folder, rest) = shortest(path, self.tree.as_deref(), most);
                 page.paint(Paint::Dim, folder) + &page.paint(Paint::Name, rest)
             },
         );
-        let language = self.language.as_deref().unwrap_or_default();
+        let language = page.paint(Paint::Dim, self.language.as_deref().unwrap_or_default());
+        let qualified = self.name.as_ref().map(|name| page.paint(Paint::Title, name) + "  ").unwrap_or_default();
         let lines = page.paint(Paint::Dim, lines);
-        page.line(format!("{:>3}  {score}  {name}{lines}  {}", self.rank, page.paint(Paint::Dim, language)));
+        page.line(format!("{:>3}  {score}  {name}{lines}  {qualified}{language}", self.rank));
         for (number, line) in self.snippet.iter().flat_map(Snippet::numbered) {
             let line = words.mark(line, |word| page.paint(Paint::Warn, word));
             page.line(format!("     {} {line}", page.paint(Paint::Dim, format!("{number:>5} │"))));
@@ -212,6 +216,7 @@ fn shown(rank: usize, hit: &Hit, words: &Words, args: &SearchArgs) -> Shown {
         start_line,
         end_line,
         language: text("language"),
+        name: text("name"),
         tree: text("tree"),
         snippet,
     }

@@ -10,7 +10,7 @@ use ignore::{DirEntry, WalkBuilder, overrides::OverrideBuilder};
 
 use crate::error::{CliError, Result};
 
-/// A folder or file to index.
+/// A folder or file to look through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// What its files' paths start with: its place on this machine, or the name it was given.
@@ -19,12 +19,12 @@ pub struct Tree {
     root: PathBuf,
 }
 
-/// A file to index.
+/// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// Its tree's name.
     pub tree: String,
-    /// Its name in the collection: the tree's name and the path below it.
+    /// Its name for the daemon and for people: the tree's name and the path below it.
     pub path: String,
     /// The path below the tree, or the file's name where the tree is the file.
     pub below: String,
@@ -64,6 +64,17 @@ pub fn trees(paths: &[PathBuf], name: Option<&str>) -> Result<Vec<Tree>> {
             Ok(Tree { name, root })
         })
         .collect()
+}
+
+/// The trees that some paths mean, named as they were given.
+pub fn trees_as_given(paths: &[PathBuf]) -> Result<Vec<Tree>> {
+    let mut found = trees(paths, None)?;
+    for (tree, path) in found.iter_mut().zip(paths) {
+        if let Some(given) = path.to_str().map(|given| given.trim_end_matches('/')).filter(|given| !given.is_empty()) {
+            given.clone_into(&mut tree.name);
+        }
+    }
+    Ok(found)
 }
 
 /// Lists the files of some trees: hidden ones, ignored ones, excluded ones and symlinks left out.

@@ -1,6 +1,10 @@
-//! Cuts a text file into overlapping windows of lines.
+//! Cuts a text file into overlapping windows of lines, or a Python file by its functions and classes.
 
-use std::num::NonZeroUsize;
+mod python;
+
+use std::{borrow::Cow, num::NonZeroUsize};
+
+pub use self::python::cut as cut_python;
 
 /// Most bytes of a chunk that the model gets to see: a minified file has no lines to cut at.
 const MAX_TEXT_BYTES: usize = 16 << 10;
@@ -12,15 +16,17 @@ pub struct Windows {
     overlap: usize,
 }
 
-/// A window of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
     /// First line, counted from 1.
     pub start_line: usize,
     /// Last line.
     pub end_line: usize,
-    /// The lines.
-    pub text: &'a str,
+    /// Of a function or class: its name behind those of the classes around it.
+    pub name: Option<String>,
+    /// The lines, or those of them that say what it is.
+    pub text: Cow<'a, str>,
 }
 
 impl Windows {
@@ -37,21 +43,25 @@ impl Windows {
         format!("{}:{}", self.lines, self.overlap)
     }
 
+    /// Most lines of what stays whole.
+    fn most_lines(self) -> usize {
+        self.lines.get() + self.overlap.max(self.lines.get() / 4)
+    }
+
     /// Cuts a text. The last window takes the rest where a window of its own would bring little that is new: a file a
     /// little longer than a window stays whole. Windows without a visible character are left out.
     pub fn cut(self, text: &str) -> Vec<Chunk<'_>> {
         let starts: Vec<usize> = line_starts(text).collect();
         let line_count = starts.len();
         let at = |line: usize| starts.get(line).copied().unwrap_or(text.len());
-        let slack = self.overlap.max(self.lines.get() / 4);
         let mut chunks = vec![];
         let mut first = 0;
         while first < line_count {
-            let last =
-                if first + self.lines.get() + slack >= line_count { line_count } else { first + self.lines.get() };
+            let last = if first + self.most_lines() >= line_count { line_count } else { first + self.lines.get() };
             let text = text[at(first)..at(last)].trim_end();
             if !text.trim_start().is_empty() {
-                chunks.push(Chunk { start_line: first + 1, end_line: last, text: head(text, MAX_TEXT_BYTES) });
+                let text = head(text, MAX_TEXT_BYTES).into();
+                chunks.push(Chunk { start_line: first + 1, end_line: last, name: None, text });
             }
             if last == line_count {
                 break;
@@ -83,7 +93,10 @@ pub fn path_words(path: &str) -> String {
 
 /// What the model gets to see of a chunk.
 pub fn model_text(path_words: &str, chunk: &Chunk<'_>) -> String {
-    format!("{path_words}\n{}", chunk.text)
+    match &chunk.name {
+        Some(name) => format!("{path_words} {}\n{}", name.replace('.', " "), chunk.text),
+        None => format!("{path_words}\n{}", chunk.text),
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +141,7 @@ mod tests {
     #[test]
     fn the_text_of_a_chunk_is_its_lines() {
         let text = numbered(60);
-        let chunk = forty().cut(&text)[1];
+        let chunk = &forty().cut(&text)[1];
         assert!(chunk.text.starts_with("line 31\n") && chunk.text.ends_with("line 60"), "{:?}", chunk.text);
     }
 

@@ -1,0 +1,74 @@
+//! Outlines of the Python files that changed, which say where to cut them.
+
+use accelerd_client::{Client, Code, OutlineItem, ParseOptions, proto::ParseOutput};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::read::Prepared;
+use crate::{
+    error::{CliError, Result},
+    language,
+    screen::Screen,
+    walk::Walked,
+};
+
+/// A call with this much text is full.
+const CALL_BYTES: usize = 1 << 20;
+/// Calls at once.
+const IN_FLIGHT: usize = 4;
+
+/// Whether the daemon outlines Python. Asked once and beforehand, for hashes say how a file was cut.
+pub async fn are_offered(client: &Client, walked: &Walked, screen: &Screen) -> Result<bool> {
+    let is_python = |path: &str| language::of_file(path.rsplit('/').next().unwrap_or_default()) == "python";
+    if !walked.files.iter().any(|file| is_python(&file.below)) {
+        return Ok(false);
+    }
+    match client.parse(["pass"], &options()).await {
+        Err(error) if error.code() == Code::Unimplemented => {
+            screen.note("the daemon does not parse Python; it is cut into windows of lines like everything else");
+            Ok(false)
+        }
+        parsed => Ok(parsed.map(|_| true)?),
+    }
+}
+
+/// An outline for each file that is cut by one; none for what is not Python.
+pub async fn outlines(client: &Client, files: &[Prepared]) -> Result<Vec<Option<Vec<OutlineItem>>>> {
+    let outlined: Vec<_> = (0..files.len()).filter(|at| files[*at].outlined).collect();
+    let calls = stream::iter(calls(&outlined, files)).map(|call| async move {
+        let sources = call.iter().map(|at| Bytes::copy_from_slice(files[*at].text.as_bytes()));
+        let parsed = client.parse(sources, &options()).await?;
+        let outlines = parsed.iter().map(|parsed| parsed.is_valid().then(|| parsed.outline().to_vec()));
+        Ok::<_, CliError>(call.iter().copied().zip(outlines).collect::<Vec<_>>())
+    });
+    let parsed: Vec<_> = calls.buffer_unordered(IN_FLIGHT).try_collect().await?;
+    let mut outlines = vec![None; files.len()];
+    for (at, outline) in parsed.into_iter().flatten() {
+        outlines[at] = outline;
+    }
+    Ok(outlines)
+}
+
+fn options() -> ParseOptions {
+    ParseOptions::of([ParseOutput::Outline])
+}
+
+/// Parts files among calls.
+fn calls(wanted: &[usize], files: &[Prepared]) -> Vec<Vec<usize>> {
+    let mut calls: Vec<Vec<usize>> = vec![];
+    let mut room = 0;
+    for at in wanted {
+        let size = files[*at].text.len();
+        match calls.last_mut() {
+            Some(call) if size <= room => {
+                room -= size;
+                call.push(*at);
+            }
+            _ => {
+                room = CALL_BYTES.saturating_sub(size);
+                calls.push(vec![*at]);
+            }
+        }
+    }
+    calls
+}

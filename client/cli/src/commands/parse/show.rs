@@ -1,0 +1,162 @@
+//! One source for people or programs: its tree, its outline, its tokens, its error.
+
+use std::ops::Range;
+
+use accelerd_client::{Diagnostic, OutlineItem, Parsed, proto::NodeKind};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::ShowArgs;
+use crate::{
+    error::Result,
+    page::{Page, Paint},
+    screen::{self, Screen},
+};
+
+/// An error of a source.
+#[derive(Clone, Debug, Serialize)]
+pub struct Problem {
+    path: String,
+    line: u32,
+    column: u32,
+    class: &'static str,
+    message: String,
+}
+
+impl Problem {
+    pub fn new(path: &str, diagnostic: &Diagnostic) -> Self {
+        Self {
+            path: path.into(),
+            line: diagnostic.line,
+            column: diagnostic.column,
+            class: diagnostic.class_name(),
+            message: diagnostic.message.clone(),
+        }
+    }
+
+    /// `file:line:column: message`, as compilers write it.
+    pub fn plain(&self) -> String {
+        format!("{}:{}:{}: {}", self.path, self.line, self.column, self.message)
+    }
+
+    /// The same in colours.
+    pub fn line(&self, page: &Page) -> String {
+        let place = page.paint(Paint::Name, format!("{}:{}:{}:", self.path, self.line, self.column));
+        format!("{place} {}", self.message)
+    }
+}
+
+/// A token or comment.
+#[derive(Serialize)]
+struct Shown {
+    line: usize,
+    column: usize,
+    kind: String,
+    text: String,
+}
+
+/// Shows what was asked for of one source; nothing but the error where it has one.
+pub fn show(path: &str, parsed: Parsed<'_>, show: ShowArgs, screen: &Screen) -> Result {
+    if screen.json() {
+        return screen::write_json_lines([document(path, parsed, show)]);
+    }
+    if !parsed.is_valid() && !show.tokens {
+        return Ok(());
+    }
+    if show.dump {
+        return screen::write((parsed.dump(&show.dump_options()).unwrap_or_default() + "\n").as_bytes());
+    }
+    let mut page = screen.page();
+    page.title(path);
+    if show.outline {
+        outline(parsed.outline(), &mut page);
+    } else {
+        tokens(&shown_tokens(parsed), &mut page);
+    }
+    screen::write(page.text().as_bytes())
+}
+
+fn document(path: &str, parsed: Parsed<'_>, show: ShowArgs) -> Value {
+    let mut document = json!({ "path": path });
+    if let Some(diagnostic) = parsed.diagnostic() {
+        document["error"] = json!(Problem::new(path, diagnostic));
+    }
+    if show.dump {
+        document["dump"] = json!(parsed.dump(&show.dump_options()));
+    } else if show.outline {
+        let outline = parsed.outline();
+        document["outline"] = outline.iter().map(|item| outline_item(item, outline)).collect();
+    } else {
+        document["tokens"] = json!(shown_tokens(parsed));
+    }
+    document
+}
+
+fn outline_item(item: &OutlineItem, outline: &[OutlineItem]) -> Value {
+    json!({
+        "kind": keyword(item.kind),
+        "name": item.name,
+        "qualified_name": item.qualified_name(outline),
+        "line": item.lines.start(),
+        "end_line": item.lines.end(),
+        "start": item.span.start,
+        "end": item.span.end,
+        "parent": item.parent,
+    })
+}
+
+/// How an item begins in the source.
+fn keyword(kind: NodeKind) -> &'static str {
+    let keywords = [
+        (NodeKind::AsyncFunctionDef, "async def"),
+        (NodeKind::ClassDef, "class"),
+        (NodeKind::Import, "import"),
+        (NodeKind::ImportFrom, "from"),
+    ];
+    keywords.iter().find(|(own, _)| *own == kind).map_or("def", |(_, keyword)| keyword)
+}
+
+/// A tree of lines, each item below the one around it.
+fn outline(items: &[OutlineItem], page: &mut Page) {
+    let mut depths: Vec<usize> = vec![];
+    for item in items {
+        let depth = item.parent.map_or(0, |parent| depths[parent] + 1);
+        depths.push(depth);
+        let lines = page.paint(Paint::Dim, lines(item));
+        let keyword = page.paint(Paint::Dim, keyword(item.kind));
+        let is_import = matches!(item.kind, NodeKind::Import | NodeKind::ImportFrom);
+        let name = if is_import { item.name.clone() } else { page.paint(Paint::Name, &item.name) };
+        page.whole_line(format!("  {}{keyword} {name}  {lines}", "  ".repeat(depth)));
+    }
+}
+
+fn lines(item: &OutlineItem) -> String {
+    let (first, last) = (item.lines.start(), item.lines.end());
+    if first == last { first.to_string() } else { format!("{first}-{last}") }
+}
+
+/// Tokens and comments in the order of the source.
+fn shown_tokens(parsed: Parsed<'_>) -> Vec<Shown> {
+    let lines = parsed.lines();
+    let tokens = parsed.tokens().map(|token| (token.span, token.kind.as_str_name(), token.text));
+    let comments = parsed.comments().map(|comment| (comment.span, "TOKEN_KIND_COMMENT", comment.text));
+    let mut all: Vec<(Range<usize>, &str, &[u8])> = tokens.chain(comments).collect();
+    all.sort_by_key(|(span, _, _)| span.start);
+    let shown = |(span, kind, text): (Range<usize>, &str, &[u8])| {
+        let position = lines.position(span.start);
+        Shown {
+            line: position.line,
+            column: position.column,
+            kind: kind.trim_start_matches("TOKEN_KIND_").to_lowercase(),
+            text: String::from_utf8_lossy(text).into_owned(),
+        }
+    };
+    all.into_iter().map(shown).collect()
+}
+
+fn tokens(tokens: &[Shown], page: &mut Page) {
+    for Shown { line, column, kind, text } in tokens {
+        let place = page.paint(Paint::Dim, format!("{:>10}", format!("{line}:{column}")));
+        page.whole_line(format!("{place}  {kind:<15} {}", text.escape_debug()));
+    }
+}

@@ -1,0 +1,72 @@
+//! Which sources there are to parse, and reading them.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use super::ParseArgs;
+use crate::{
+    error::{CliError, Result},
+    walk,
+};
+
+/// How CPython calls it.
+const STDIN: &str = "<stdin>";
+
+/// A source to parse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What to call it.
+    pub name: String,
+    /// Where it is; `None` is standard input.
+    disk: Option<PathBuf>,
+    pub size: u64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Sources {
+    pub files: Vec<Source>,
+    pub too_large: u64,
+    pub unreadable: u64,
+    /// What to tell about those that cannot be read.
+    pub problems: Vec<String>,
+}
+
+impl Source {
+    #[cfg(test)]
+    pub fn of_size(size: u64) -> Self {
+        Self { name: String::new(), disk: None, size }
+    }
+
+    /// Its bytes, or why it cannot be read.
+    pub fn read(&self) -> Result<Vec<u8>, String> {
+        let stdin = || {
+            let mut bytes = vec![];
+            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        };
+        let bytes = self.disk.as_ref().map_or_else(stdin, fs::read);
+        bytes.map_err(|error| format!("{}: {error}", self.name))
+    }
+}
+
+/// Lists the sources that the arguments mean.
+pub fn find(args: &ParseArgs) -> Result<Sources> {
+    let (stdin, paths): (Vec<_>, Vec<_>) = args.paths.iter().cloned().partition(|path| path == Path::new("-"));
+    let walked = walk::walk(walk::trees_as_given(&paths)?, &args.exclude, args.max_file_size)?;
+    let named = |path: &str| paths.iter().any(|named| named.to_str() == Some(path));
+    let wanted = walked.files.into_iter().filter(|file| named(&file.path) || is_python(&file.below));
+    let file = |file: walk::File| Source { name: file.path, disk: Some(file.disk), size: file.size };
+    let mut files: Vec<_> = wanted.map(file).collect();
+    files.extend((!stdin.is_empty()).then(|| Source { name: STDIN.into(), disk: None, size: 0 }));
+    if files.is_empty() && walked.unreadable == 0 {
+        return Err(CliError::Usage("there is no Python file to parse".into()));
+    }
+    Ok(Sources { files, too_large: walked.large, unreadable: walked.unreadable, problems: walked.problems })
+}
+
+fn is_python(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "py" || extension == "pyi")
+}
