@@ -309,11 +309,11 @@ impl<'a> Line<'a> {
         u32::from(self.starts[node] == self.token_starts[token] && self.kinds[node] == Kind::Name)
     }
 
-    /// The character of a token of one byte, else 0.
+    /// The character of a token of one byte that touches the token before it, else 0.
     fn letter(&self, token: usize) -> u32 {
         let (start, end) = (self.token_starts[token] as usize, self.token_ends[token] as usize);
         match self.text.get(start..end) {
-            Some(&[letter]) => u32::from(letter),
+            Some(&[letter]) if self.token_ends[token - 1] as usize == start => u32::from(letter),
             _ => 0,
         }
     }

@@ -65,7 +65,7 @@ impl Checker<'_> {
             Kind::Keyword => self.keyword(row)?,
             Kind::MatchAs | Kind::MatchStar | Kind::MatchMapping => self.capture(row)?,
             Kind::MatchValue => self.match_value(row)?,
-            Kind::BinOp | Kind::JoinedStr | Kind::TemplateStr if self.columns.fields[row] == Field::Keys => {
+            Kind::BinOp if self.columns.fields[row] == Field::Keys => {
                 self.match_key(row)?;
             }
             Kind::FormattedValue | Kind::Interpolation => self.conversion(row)?,

@@ -38,15 +38,9 @@ impl Checker<'_> {
         if self.kind(self.parent(row)) == Kind::MatchMapping { self.literal(row) } else { Ok(()) }
     }
 
-    /// A literal is no f-string, and a complex one is a real and an imaginary number.
+    /// A complex literal is a real and an imaginary number. That no pattern is an f-string is up to the compiler.
     fn literal(&self, row: usize) -> Result<()> {
-        match self.kind(row) {
-            Kind::JoinedStr | Kind::TemplateStr => {
-                Err(self.error(row, "patterns may only match literals and attribute lookups"))
-            }
-            Kind::BinOp => self.complex(row),
-            _ => Ok(()),
-        }
+        if self.kind(row) == Kind::BinOp { self.complex(row) } else { Ok(()) }
     }
 
     fn complex(&self, row: usize) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What may be assigned to, and the contexts `Store` and `Del`.
 
 use super::{Checker, Result};
-use crate::columns::{Context, Field, Kind};
+use crate::columns::{Context, Field, Kind, VALUE_ELLIPSIS};
 
 impl Checker<'_> {
     /// Gives a target its context, and what it consists of.
@@ -60,13 +60,10 @@ impl Checker<'_> {
             (kind, Context::Load | Context::Store | Context::Del) => {
                 let what = described(kind, self.columns.aux[row]);
                 let verb = if context == Context::Del { "delete" } else { "assign to" };
-                let hint = match (parent, kind) {
-                    (Kind::Assign, Kind::Compare) => "",
-                    (Kind::Assign, _) if self.columns.fields[row] == Field::Targets => {
-                        " here. Maybe you meant '==' instead of '='?"
-                    }
-                    _ => "",
-                };
+                let keyword = kind == Kind::Constant && self.columns.aux[row] > VALUE_ELLIPSIS;
+                let loose = matches!(kind, Kind::Compare | Kind::BoolOp | Kind::IfExp | Kind::Lambda);
+                let whole = parent == Kind::Assign && self.columns.fields[row] == Field::Targets;
+                let hint = if whole && !keyword && !loose { " here. Maybe you meant '==' instead of '='?" } else { "" };
                 Err(self.error(row, format!("cannot {verb} {what}{hint}")))
             }
         }
