@@ -53,6 +53,8 @@ enum State {
     TryElse,
 }
 
+const MISSING_HANDLER: &str = "expected 'except' or 'finally' block";
+
 const CLOSED: Last = Last { head: NONE, tail: NONE, state: State::Closed };
 
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +155,7 @@ impl Blocks {
     fn close(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
         let Last { head, tail, state } = self.level().last;
         if state == State::Try {
-            return Err(at(source, line.first, "expected 'except' or 'finally' block"));
+            return Err(at(source, line.first, MISSING_HANDLER));
         }
         let mut row = tail;
         while row != NONE {
@@ -246,6 +248,9 @@ impl Blocks {
     ) -> Result<()> {
         self.refuse_decorators(source, line)?;
         let Last { head, tail, state } = self.level().last;
+        if state == State::Try && !matches!(terminal, Terminal::Except | Terminal::Finally) {
+            return Err(at(source, line.first, MISSING_HANDLER));
+        }
         let star = source.tokens.kinds.get(line.first as usize + 1) == Some(&Terminal::Star);
         let next = match (terminal, state) {
             (Terminal::Elif, State::If) => State::If,

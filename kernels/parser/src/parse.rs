@@ -116,7 +116,7 @@ fn nodes(text: &str, driver: &mut Driver, lexed: &mut Lexed, number: usize, rows
         (Ok(()), Some(_)) if !cut => Ok(()),
         (Ok(()), Some(error)) => Err(error.diagnostic.clone()),
         (Err(Stop::Wrong(at)), Some(error)) if cut && at == range.1 => Err(error.diagnostic.clone()),
-        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range.1)),
+        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range)),
         (Err(Stop::Deep(at)), _) => {
             Err(blocks::at(Source { text, tokens: &lexed.tokens }, small(at), "too many nested expressions"))
         }
@@ -130,14 +130,35 @@ fn free_parenthesis(tokens: &mut Tokens, line: &Line) -> bool {
     found.map(|kind| *kind = Terminal::LeftParen).is_some()
 }
 
-fn wrong(text: &str, lexed: &Lexed, at: usize, end: usize) -> Diagnostic {
+/// An error of the grammar at a token of a line.
+#[cold]
+fn wrong(text: &str, lexed: &Lexed, at: usize, (first, end): (usize, usize)) -> Diagnostic {
     let tokens = &lexed.tokens;
     let place = if at < end { tokens.starts[at] } else { tokens.ends[end - 1] };
     if let Some(better) = lexed.better_reason(text, place) {
         return better;
     }
+    if at == end && lacks_colon(text, tokens, (first, end)) {
+        return Diagnostic::syntax(place, place, "expected ':'");
+    }
     let behind = if at < end { tokens.ends[at] } else { place };
     Diagnostic::syntax(place, behind, "invalid syntax")
+}
+
+/// Whether a line would be right with a colon behind it.
+fn lacks_colon(text: &str, tokens: &Tokens, (first, end): (usize, usize)) -> bool {
+    let mut line = Tokens {
+        kinds: tokens.kinds[first..end].to_vec(),
+        starts: tokens.starts[first..end].to_vec(),
+        ends: tokens.ends[first..end].to_vec(),
+        payloads: tokens.payloads[first..end].to_vec(),
+    };
+    line.kinds.push(Terminal::Colon);
+    for column in [&mut line.starts, &mut line.ends, &mut line.payloads] {
+        column.push(0);
+    }
+    let mut rows = Rows::for_tokens(end - first);
+    Driver::default().parse(text.as_bytes(), &line, (0, line.kinds.len()), &mut rows).is_ok()
 }
 
 fn small(token: usize) -> u32 {

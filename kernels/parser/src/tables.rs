@@ -122,3 +122,33 @@ const fn unpacked(words: [u32; 4]) -> Production {
         labels: ((high as u64) << 32 | low as u64).to_le_bytes(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_fit_the_shared_memory_of_a_multiprocessor() {
+        let bytes = size_of_val(&ACTIONS)
+            + size_of_val(&STEP_ROWS)
+            + size_of_val(&STEPS)
+            + size_of_val(&GOTOS)
+            + size_of_val(&GOTO_COLUMNS)
+            + size_of_val(&PRODUCTIONS)
+            + size_of_val(&LABELS);
+        assert!(bytes < 200 << 10, "{bytes} bytes");
+    }
+
+    #[test]
+    fn every_step_leads_to_a_state_or_a_production() {
+        for &step in ACTIONS.iter().chain(STEPS.iter()).chain(GOTOS.iter()) {
+            let number = usize::from(step & NUMBER);
+            match step & !NUMBER {
+                GO => assert!(number < STATES),
+                ERROR => assert!(number < 2),
+                REDUCE => assert!(number < PRODUCTIONS.len()),
+                _ => assert!(number < PRODUCTIONS.len().max(GOTOS.len() / GOTO_WIDTH)),
+            }
+        }
+    }
+}
