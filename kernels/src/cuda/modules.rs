@@ -2,7 +2,7 @@
 
 pub(crate) mod kmeans;
 
-use crate::ops::similarity::cuda::kernels as similarity;
+use crate::ops::{parse::cuda::kernels as parse, similarity::cuda::kernels as similarity};
 
 /// One CUDA source with its kernels; compiled as a whole.
 #[derive(Debug)]
@@ -35,6 +35,9 @@ pub static MODULES: &[&Module] = &[
     &kmeans::NEAREST,
     &kmeans::START,
     &crate::ops::embed::cuda::MODULE,
+    &parse::LEXER,
+    &parse::STRUCTURE,
+    &parse::NAMES,
     &similarity::COPY,
     &similarity::ANSWER,
     &similarity::VECTORS,

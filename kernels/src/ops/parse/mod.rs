@@ -10,6 +10,7 @@ use crate::{Backend, Op, OpError, Size};
 
 mod columns;
 mod cpu;
+pub mod cuda;
 
 pub use columns::{BatchColumns, Counts};
 

@@ -1,0 +1,69 @@
+// What a line makes of the state that it starts in, without its tokens. Fields of f-strings are taken for text here; where
+// that is wrong, lexing the line shows it.
+
+#pragma once
+
+#include "parse_lex_tile.cuh"
+
+// Behind the end of a string whose body goes on at `at`; 0 if it does not end on the line. `escaped` says whether the
+// line's end is.
+__device__ inline u32 behind_string(const Tile& t, u32 at, u32 newline, u32 quote, bool triple, bool* escaped) {
+    *escaped = false;
+    for (;;) {
+        at = next_set(t.stop, at);
+        if (at >= newline) return 0;
+        const u32 c = byte_at(t, at);
+        if (c == '\\') {
+            if (ends_line(t, at + 1, newline)) {
+                *escaped = true;
+                return 0;
+            }
+            at += 2;
+        } else if (c == quote && !triple) {
+            return at + 1;
+        } else if (c == quote && byte_at(t, at + 1) == quote && byte_at(t, at + 2) == quote) {
+            return at + 3;
+        } else {
+            at++;
+        }
+    }
+}
+
+__device__ inline u32 flavour_before(const Tile& t, u32 quote_at) {
+    u32 length = 0;
+    while (length < 3 && is_part(t, byte_at(t, quote_at - 1 - length))) length++;
+    if (length == 0 || length == 3) return FLAVOUR_PLAIN;
+    const Prefix p = prefix_of(byte_at(t, quote_at - length), byte_at(t, quote_at - 1), length);
+    if (!p.valid || !p.fields) return FLAVOUR_PLAIN;
+    return p.flags & STRING_RAW ? FLAVOUR_RAW_FIELDS : FLAVOUR_FIELDS;
+}
+
+// The state behind a line from a place in code on.
+__device__ inline u32 walk_code(const Tile& t, u32 at, u32 newline) {
+    for (;;) {
+        at = next_set(t.stop, at);
+        if (at >= newline) return STATE_CODE;
+        const u32 c = byte_at(t, at);
+        if (c == '#') return STATE_CODE;
+        if (c != '"' && c != '\'') {
+            at++;
+            continue;
+        }
+        const bool triple = byte_at(t, at + 1) == c && byte_at(t, at + 2) == c;
+        bool escaped;
+        const u32 behind = behind_string(t, at + (triple ? 3 : 1), newline, c, triple, &escaped);
+        if (behind == 0) return triple || escaped ? state_of(flavour_before(t, at), triple, c) : STATE_CODE;
+        at = behind;
+    }
+}
+
+// The state behind a line that starts in a class of states.
+__device__ inline u32 walk_line(const Tile& t, u32 at, u32 of) {
+    const u32 newline = next_set(t.newline, at);
+    if (of == 0) return walk_code(t, at, newline);
+    const bool triple = of <= 2;
+    bool escaped;
+    const u32 behind = behind_string(t, at, newline, of & 1 ? '\'' : '"', triple, &escaped);
+    if (behind == 0) return triple || escaped ? STATE_STAYS : STATE_CODE;
+    return walk_code(t, behind, newline);
+}
