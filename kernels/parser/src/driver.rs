@@ -250,19 +250,19 @@ impl<'a> Line<'a> {
         next
     }
 
-    /// Gives the roots of labelled symbols their fields; they remain roots.
+    /// Gives the roots of labelled symbols their fields; they remain roots. A list grows by one symbol at a time, so the
+    /// roots it has already must not be walked again.
     fn label(&mut self, production: &Production, symbols: &[Symbol]) {
         let mut next = self.next;
         for (place, symbol) in symbols.iter().enumerate().rev() {
-            let label = production.labels[place];
+            let (label, first) = (production.labels[place], symbol.node as usize);
             let given = LABEL_FIELDS[usize::from(label)];
-            while next > symbol.node as usize {
+            while label != 0 && next > first {
                 let root = next - 1;
-                if label != 0 {
-                    self.fields[root] = if self.kinds[root] as u8 == given.kind { given.matching } else { given.other };
-                }
+                self.fields[root] = if self.kinds[root] as u8 == given.kind { given.matching } else { given.other };
                 next -= self.parents[root] as usize;
             }
+            next = next.min(first);
         }
     }
 

@@ -43,3 +43,28 @@ proptest! {
         check(parts.concat().as_bytes(), version);
     }
 }
+
+/// What grows by one piece at a time; were a list walked at each of its pieces, this would take minutes.
+#[test]
+fn lists_of_a_hundred_thousand_pieces_are_parsed() {
+    const COUNT: usize = 100_000;
+    for (before, piece, after, nodes_a_piece) in [
+        ("", "x=", "1", 1),
+        ("x=1", "<1", "", 2),
+        ("[1 for a in b", " if c", "]", 1),
+        ("x", ".y", "", 1),
+        ("f(", "a=1,", ")", 2),
+        ("{", "1:2,", "}", 2),
+        ("del a", ",a", "", 1),
+        ("global a", ",a", "", 1),
+        ("import a", ".a", "", 1),
+        ("x = 1", ";x", "", 2),
+        ("with a as b", ",a as b", ": pass", 3),
+        ("f'", "{a}", "'", 2),
+    ] {
+        let text = format!("{before}{}{after}", piece.repeat(COUNT));
+        let columns = parse(text.as_bytes(), &Options::default()).outcome.expect("it is Python");
+        let most = nodes_a_piece * COUNT + 10;
+        assert!((nodes_a_piece * COUNT..most).contains(&columns.kinds.len()), "{piece}: {}", columns.kinds.len());
+    }
+}
