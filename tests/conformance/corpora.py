@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fuzz
+import limits
 import soup
 import tools
 from frames import read_blocks
@@ -43,6 +44,7 @@ def corpora(fuzz_count: int, seed: int) -> list[Corpus]:
     ]
     packages = [Corpus(name, lambda name=name: package(name)) for name in [*PACKAGES, *UNSEEN_PACKAGES]]
     made = [
+        Corpus("limits", limits.limits),
         Corpus("mutations", lambda: mutations(fuzz_count, seed)),
         Corpus("soup", lambda: soup.soups(fuzz_count, seed)),
     ]
