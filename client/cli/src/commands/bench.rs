@@ -1,5 +1,7 @@
 //! Closed loops against a daemon: throughput, latencies, and how well requests of different callers shared batches.
 
+mod parse;
+
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use accelerd_client::{
@@ -12,6 +14,7 @@ use futures::{TryStreamExt, future::BoxFuture, stream::FuturesUnordered};
 use rand::Rng;
 use serde::Serialize;
 
+use self::parse::ParseBench;
 use crate::{
     args::duration,
     error::{CliError, Result},
@@ -44,6 +47,8 @@ enum What {
     Search(SearchBench),
     /// Compare with an inline corpus, which travels with each call.
     Similar(SimilarBench),
+    /// Parse Python files.
+    Parse(ParseBench),
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +62,10 @@ struct Load {
     /// Calls of each level, instead of a time.
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct Items {
     /// Texts or query rows of a call.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
@@ -66,6 +75,8 @@ struct Load {
 struct EmbedBench {
     #[command(flatten)]
     load: Load,
+    #[command(flatten)]
+    items: Items,
     /// Name or alias of a loaded model.
     #[arg(long, default_value = "builtin")]
     model: String,
@@ -78,6 +89,8 @@ struct EmbedBench {
 struct SearchBench {
     #[command(flatten)]
     load: Load,
+    #[command(flatten)]
+    items: Items,
     /// A collection that exists; texts are searched where it has a model.
     #[arg(long, short, conflicts_with_all = ["rows", "dim"])]
     collection: Option<String>,
@@ -89,6 +102,8 @@ struct SearchBench {
 struct SimilarBench {
     #[command(flatten)]
     load: Load,
+    #[command(flatten)]
+    items: Items,
     #[command(flatten)]
     corpus: Corpus,
 }
@@ -163,21 +178,21 @@ type Call = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<(), Error>> + Send + Sy
 pub async fn run(args: BenchArgs, client: &Client, screen: &Screen) -> Result {
     match args.what {
         What::Embed(bench) => {
-            let input = format!("{} of {} words", human::plural(bench.load.batch.into(), "text"), bench.words);
-            measure("embed", input, &bench.load, embed_call(&bench, client), client, screen).await
+            let input = format!("{} of {} words", human::plural(bench.items.batch.into(), "text"), bench.words);
+            measure("embed", input, (&bench.load, bench.items.batch), embed_call(&bench, client), client, screen).await
         }
         What::Search(bench) => match &bench.collection {
             Some(name) => {
                 let collection = client.collection(name);
                 let (input, call) = search_call(&bench, &collection).await?;
-                measure("search", input, &bench.load, call, client, screen).await
+                measure("search", input, (&bench.load, bench.items.batch), call, client, screen).await
             }
             None => search_own(&bench, client, screen).await,
         },
         What::Similar(bench) => {
             let Corpus { rows, dim } = bench.corpus;
             let corpus = random(rows, dim)?;
-            let queries = random(bench.load.batch, dim)?;
+            let queries = random(bench.items.batch, dim)?;
             let options = SimilarOptions::cosine(K.min(rows));
             let client_of_calls = client.clone();
             let call: Call = Arc::new(move |_| {
@@ -185,8 +200,12 @@ pub async fn run(args: BenchArgs, client: &Client, screen: &Screen) -> Result {
                 let options = options.clone();
                 Box::pin(async move { client.find_similar(queries, corpus, &options).await.map(|_| ()) })
             });
-            let input = format!("{} against {} inline x {dim}", bench.load.batch, human::count(rows.into()));
-            measure("similar", input, &bench.load, call, client, screen).await
+            let input = format!("{} against {} inline x {dim}", bench.items.batch, human::count(rows.into()));
+            measure("similar", input, (&bench.load, bench.items.batch), call, client, screen).await
+        }
+        What::Parse(bench) => {
+            let (input, lines, call) = bench.call(client)?;
+            measure("parse", input, (&bench.load, lines), call, client, screen).await
         }
     }
 }
@@ -199,7 +218,7 @@ async fn search_own(bench: &SearchBench, client: &Client, screen: &Screen) -> Re
     let measured = async {
         fill(&collection, rows, dim).await?;
         let (input, call) = search_call(bench, &collection).await?;
-        measure("search", input, &bench.load, call, client, screen).await
+        measure("search", input, (&bench.load, bench.items.batch), call, client, screen).await
     };
     let outcome = tokio::select! {
         outcome = measured => outcome,
@@ -221,7 +240,7 @@ async fn fill(collection: &Collection, rows: u32, dim: u32) -> Result {
 
 fn embed_call(bench: &EmbedBench, client: &Client) -> Call {
     let options = accelerd_client::EmbedOptions { model: bench.model.clone(), ..Default::default() };
-    let inputs = texts(bench.load.batch, bench.words);
+    let inputs = texts(bench.items.batch, bench.words);
     let client = client.clone();
     Arc::new(move |number| {
         let (client, texts, options) = (client.clone(), pick(&inputs, number), options.clone());
@@ -233,7 +252,7 @@ async fn search_call(bench: &SearchBench, collection: &Collection) -> Result<(St
     let described = collection.get().await?;
     let points = human::count(described.point_count);
     let options = SearchOptions { no_payload: true, ..SearchOptions::limit(K) };
-    let batch = bench.load.batch;
+    let batch = bench.items.batch;
     let owned = collection.clone();
     if described.model.is_empty() {
         let queries = random(batch, described.dimensions)?;
@@ -278,7 +297,7 @@ fn pick(inputs: &[Vec<String>], number: u64) -> Vec<String> {
 async fn measure(
     bench: &'static str,
     input: String,
-    load: &Load,
+    (load, items): (&Load, u32),
     call: Call,
     client: &Client,
     screen: &Screen,
@@ -293,11 +312,11 @@ async fn measure(
         let before = client.stats().await?;
         let report = spread(concurrency, until, &call).await?;
         let after = client.stats().await?;
-        levels.push(level(concurrency, load.batch, &report, &before, &after));
+        levels.push(level(concurrency, items, &report, &before, &after));
     }
     spinner.finish_and_clear();
     let failed: u64 = levels.iter().map(|level| level.failed).sum();
-    screen.show(&Results { bench, input, items_per_call: load.batch, levels })?;
+    screen.show(&Results { bench, input, items_per_call: items, levels })?;
     if failed > 0 { Err(CliError::Partial(format!("{} failed", human::plural(failed, "call")))) } else { Ok(()) }
 }
 

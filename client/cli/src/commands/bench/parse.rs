@@ -1,0 +1,68 @@
+//! Parsing real files.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use accelerd_client::{Client, ParseOptions, proto::ParseOutput};
+use bytes::Bytes;
+use clap::Args;
+
+use super::{Call, Load};
+use crate::{
+    error::{CliError, Result},
+    human, walk,
+};
+
+/// Larger files are passed over.
+const MAX_FILE: u64 = 8 << 20;
+
+#[derive(Debug, Args)]
+pub(super) struct ParseBench {
+    #[command(flatten)]
+    pub(super) load: Load,
+    /// Where the files come from; Python's are taken until there are enough lines.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Lines of a call, at least.
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    lines: usize,
+    /// Ask for the verdict alone, not for trees.
+    #[arg(long)]
+    verdict: bool,
+}
+
+impl ParseBench {
+    /// What is parsed, how many lines that is, and a call that does so.
+    pub(super) fn call(&self, client: &Client) -> Result<(String, u32, Call)> {
+        let (sources, lines) = self.sources()?;
+        let bytes: usize = sources.iter().map(Bytes::len).sum();
+        let (files, size) = (human::plural(sources.len() as u64, "file"), human::bytes(bytes as u64));
+        let what = if self.verdict { "verdicts" } else { "trees" };
+        let input = format!("{what} of {} lines, {size} in {files}", human::count(lines as u64));
+        let output = if self.verdict { ParseOutput::LineStarts } else { ParseOutput::Tree };
+        let (client, options) = (client.clone(), ParseOptions::of([output]));
+        let call: Call = Arc::new(move |_| {
+            let (client, sources, options) = (client.clone(), sources.clone(), options.clone());
+            Box::pin(async move { client.parse(sources, &options).await.map(|_| ()) })
+        });
+        Ok((input, u32::try_from(lines).unwrap_or(u32::MAX), call))
+    }
+
+    fn sources(&self) -> Result<(Vec<Bytes>, usize)> {
+        let walked = walk::walk(walk::trees_as_given(&self.paths)?, &[], MAX_FILE)?;
+        let (mut sources, mut lines) = (vec![], 0);
+        for file in walked.files.iter().filter(|file| file.disk.extension().is_some_and(|extension| extension == "py"))
+        {
+            if lines >= self.lines {
+                break;
+            }
+            let Ok(source) = fs::read(&file.disk) else { continue };
+            lines += source.split(|&byte| byte == b'\n').count() - 1;
+            sources.push(source.into());
+        }
+        if lines < self.lines {
+            let found = human::count(lines as u64);
+            return Err(CliError::Usage(format!("{found} lines of Python were found, --lines wants {}", self.lines)));
+        }
+        Ok((sources, lines))
+    }
+}
