@@ -111,3 +111,13 @@ fn nesting_is_limited_not_fatal() {
     assert_eq!(error(&deep("-", "")), None);
     assert_eq!(error(&"-".repeat(100_000)), Some((SYNTAX, "too many nested expressions".into())));
 }
+
+#[test]
+fn long_lines_take_time_in_proportion_to_their_length() {
+    let many = 200_000;
+    for (part, last) in [("a = ", "b"), ("a < ", "b"), ("a, ", "b"), ("a; ", "b")] {
+        assert_eq!(error(&(part.repeat(many) + last)), None, "{part:?}");
+    }
+    assert_eq!(error(&format!("[a {}]", "for b in c if d ".repeat(many))), None);
+    assert_eq!(error(&format!("f({})", "a=1, **b, ".repeat(many))), None);
+}
