@@ -8,4 +8,5 @@ mod input;
 mod lifecycle;
 mod observe;
 mod parse;
+mod parse_client;
 mod similarity;

@@ -33,9 +33,7 @@ def numbers(*column: int) -> bytes:
 
 def answer() -> pb.ParseResponse:
     """About `pass`, something that is no Python, and `break # x`."""
-    told = pb.Diagnostic(
-        **{"class": pb.DIAGNOSTIC_CLASS_TAB_ERROR}, message="mixed", line=2, column=3, start=7, end=8
-    )
+    told = pb.Diagnostic(**{"class": pb.DIAGNOSTIC_CLASS_TAB_ERROR}, message="mixed", line=2, column=3, start=7, end=8)
     return pb.ParseResponse(
         results=[
             pb.SourceResult(node_count=1, token_count=1),

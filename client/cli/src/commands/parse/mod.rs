@@ -48,7 +48,7 @@ pub struct ParseArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct ShowArgs {
-    /// Show the tree as `ast.dump` does.
+    /// Show the tree as `ast.dump` does; with several sources, --json says which is whose.
     #[arg(long, group = "shown")]
     dump: bool,
     /// Show lines and columns of nodes too.

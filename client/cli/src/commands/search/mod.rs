@@ -134,7 +134,8 @@ impl Shown {
         let name = self.path.as_deref().map_or_else(
             || page.paint(Paint::Name, &self.id),
             |path| {
-                let most = page.width().saturating_sub(30 + self.name.as_deref().map_or(0, str::len)).max(30);
+                let most =
+                    page.width().saturating_sub(30 + self.name.as_deref().map_or(0, |name| name.len() + 4)).max(30);
                 let (folder, rest) = shortest(path, self.tree.as_deref(), most);
                 page.paint(Paint::Dim, folder) + &page.paint(Paint::Name, rest)
             },

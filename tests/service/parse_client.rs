@@ -1,0 +1,74 @@
+//! Parsing through the Rust client: what comes over the wire is the tree that CPython builds.
+
+use std::{fs, path::Path};
+
+use accelerd_client::{Client, DumpOptions, ParseOptions, Position, proto::ParseOutput};
+use futures::{TryStreamExt, stream};
+
+use super::harness::World;
+
+async fn connected(world: &World) -> Client {
+    Client::connect(format!("http://{}", world.daemon.grpc_addr())).await.expect("the daemon listens")
+}
+
+/// A file that the client's tests have, too.
+fn golden(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/tests/golden").join(name);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[tokio::test]
+async fn dumps_are_those_of_cpython() {
+    let world = World::start().await;
+    let client = connected(&world).await;
+    let names = ["constructs", "lines"];
+    let sources = names.map(|name| golden(&format!("{name}.py")));
+    let batch = client.parse(sources, &ParseOptions::default().feature_version(13)).await.expect("it answers");
+    for (name, parsed) in names.into_iter().zip(&batch) {
+        let tree = parsed.tree().unwrap_or_else(|| panic!("{name}: {:?}", parsed.diagnostic()));
+        let pretty = DumpOptions { attributes: true, indent: Some(2) };
+        let dumps = [DumpOptions::default(), pretty].map(|options| tree.dump(&options));
+        let expected = String::from_utf8(golden(&format!("{name}.dump"))).expect("UTF-8");
+        for (got, expected) in dumps.join("\n").lines().zip(expected.lines()) {
+            assert_eq!(got, expected, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_source_has_everything_at_once_or_its_error() {
+    let world = World::start().await;
+    let all = [ParseOutput::Tree, ParseOutput::Outline, ParseOutput::Tokens, ParseOutput::Comments];
+    let sources = ["# é\nclass A:\n    'doc'\n    def f(self): ...\n", "def f(:\n"];
+    let batch = connected(&world).await.parse(sources, &ParseOptions::of(all)).await.expect("it answers");
+    let parsed = batch.get(0).expect("one of two");
+    let outline = parsed.outline();
+    assert_eq!(outline[1].qualified_name(outline), "A.f");
+    assert_eq!(outline[0].docstring.clone().map(|span| parsed.slice(span)), Some(&b"'doc'"[..]));
+    assert_eq!(parsed.comments().map(|comment| comment.text).collect::<Vec<_>>(), ["# é".as_bytes()]);
+    assert_eq!(parsed.tokens().next().map(|token| token.text), Some(&b"class"[..]));
+    let tree = parsed.tree().expect("it is valid");
+    let class = tree.body().next().expect("one statement");
+    assert_eq!((class.name(), class.start()), (Some("A"), Position { line: 2, column: 0 }));
+    let error = batch.get(1).and_then(|wrong| wrong.diagnostic()).expect("it is no Python");
+    assert_eq!(error.to_string(), "1:7: invalid syntax");
+}
+
+#[tokio::test]
+async fn a_stream_answers_each_batch() {
+    let world = World::start().await;
+    let batches = (0..20).map(|n| vec![format!("x{n} = {n}\n").into(), "pass".into()]);
+    let client = connected(&world).await;
+    let outcomes = client.parse_stream(stream::iter(batches), &ParseOptions::default()).await.expect("it opens");
+    let outcomes: Vec<_> = outcomes.try_collect().await.expect("each batch is answered");
+    assert_eq!(outcomes.len(), 20);
+    for outcome in outcomes {
+        let batch = outcome.result.expect("it was parsed");
+        let dump = batch.get(0).and_then(|parsed| parsed.dump(&DumpOptions::default())).expect("it is valid");
+        let n = outcome.sequence;
+        assert_eq!(
+            dump,
+            format!("Module(body=[Assign(targets=[Name(id='x{n}', ctx=Store())], value=Constant(value={n}))])")
+        );
+    }
+}
