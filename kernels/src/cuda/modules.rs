@@ -2,7 +2,10 @@
 
 pub(crate) mod kmeans;
 
-use crate::ops::{parse::cuda::kernels as parse, similarity::cuda::kernels as similarity};
+use crate::ops::{
+    parse::{cuda::kernels as parse, tree::kernels as trees},
+    similarity::cuda::kernels as similarity,
+};
 
 /// One CUDA source with its kernels; compiled as a whole.
 #[derive(Debug)]
@@ -38,6 +41,11 @@ pub static MODULES: &[&Module] = &[
     &parse::LEXER,
     &parse::STRUCTURE,
     &parse::NAMES,
+    &trees::ORDERS,
+    &trees::DRIVER,
+    &trees::NESTING,
+    &trees::COLUMNS,
+    &trees::CONSTANTS,
     &similarity::COPY,
     &similarity::ANSWER,
     &similarity::VECTORS,

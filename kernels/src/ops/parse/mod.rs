@@ -11,6 +11,7 @@ use crate::{Backend, Op, OpError, Size};
 mod columns;
 mod cpu;
 pub mod cuda;
+pub mod tree;
 
 pub use columns::{BatchColumns, Counts};
 

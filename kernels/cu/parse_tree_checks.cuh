@@ -1,0 +1,148 @@
+// What the grammar leaves open, and contexts: each check looks at one node of a line, its siblings or its ancestors. The
+// parser's `checks` module says which error it is; here it is only told that there is one.
+
+#pragma once
+
+#include "parse_tree.cuh"
+
+enum Context { LOAD = 0, STORE = 1, DELETE = 2 };
+
+// The nodes of one line.
+struct Nodes {
+    const TreeBatch& batch;
+    const Record* records;
+    u32 source;
+
+    __device__ __forceinline__ u32 head(u32 row) const { return records[row].x; }
+    __device__ __forceinline__ u32 kind(u32 row) const { return head(row) & 0xff; }
+    __device__ __forceinline__ u32 field(u32 row) const { return head(row) >> 8 & 0xff; }
+    __device__ __forceinline__ u32 parent(u32 row) const { return head(row) >> 16; }
+
+    // The next node with the same parent, of those in front of it, or ROOT.
+    __device__ __forceinline__ u32 next_sibling(u32 row) const {
+        const u32 parent = this->parent(row);
+        u32 next = row + 1;
+        while (next < parent) {
+            const u32 above = this->parent(next);
+            if (above == parent) return next;
+            next = above;
+        }
+        return ROOT;
+    }
+
+    // The context of a node and whether it may have it; LOAD where it is no target.
+    __device__ bool context(u32 row, u32 own_field, u32& context) const {
+        context = LOAD;
+        if (own_field != FIELD_TARGET && own_field != FIELD_TARGETS && own_field != FIELD_OPTIONAL_VARS &&
+            own_field != FIELD_ELTS && own_field != FIELD_VALUE) {
+            return true;
+        }
+        u32 target = row, field = own_field;
+        for (;;) {
+            const u32 parent = this->parent(target);
+            if (parent == ROOT) return true;
+            const u32 outer = kind(parent);
+            if (field == FIELD_ELTS ? outer == KIND_TUPLE || outer == KIND_LIST
+                                    : field == FIELD_VALUE && outer == KIND_STARRED) {
+                target = parent;
+                field = this->field(parent);
+                continue;
+            }
+            if (field != FIELD_TARGET && field != FIELD_TARGETS && field != FIELD_OPTIONAL_VARS) return true;
+            if (outer == KIND_NAMED_EXPR) return true;
+            context = outer == KIND_DELETE ? DELETE : STORE;
+            const u32 own = kind(row);
+            if (own == KIND_NAME || own == KIND_ATTRIBUTE || own == KIND_SUBSCRIPT) return true;
+            if (outer == KIND_AUG_ASSIGN || outer == KIND_ANN_ASSIGN) return false;
+            return own == KIND_TUPLE || own == KIND_LIST || (own == KIND_STARRED && context == STORE);
+        }
+    }
+
+    // What follows a keyword argument, up to the next one that says more.
+    __device__ bool keyword(u32 row) const {
+        const bool unpacks = records[row].w == NONE;
+        u32 next = next_sibling(row);
+        for (; next != ROOT && kind(next) != KIND_KEYWORD; next = next_sibling(next)) {
+            if (kind(next) != KIND_STARRED || unpacks) return false;
+        }
+        if (!unpacks || next == ROOT || records[next].w == NONE) return true;
+        // Named arguments behind a `**`, up to the next `**`.
+        for (next = next_sibling(next); next != ROOT; next = next_sibling(next)) {
+            if (kind(next) == KIND_KEYWORD && records[next].w == NONE) return true;
+            if (kind(next) == KIND_STARRED) return false;
+        }
+        return true;
+    }
+
+    // The parameter behind one with a default has one too.
+    __device__ bool parameter_default(u32 row) const {
+        const u32 parameter = next_sibling(row);
+        if (parameter == ROOT) return true;
+        const u32 what = field(parameter);
+        if (what != FIELD_ARGS && what != FIELD_POSONLYARGS) return true;
+        const u32 next = next_sibling(parameter);
+        return next != ROOT && field(next) == FIELD_DEFAULTS;
+    }
+
+    __device__ bool is_underscore(u32 name) const {
+        const u32 place = batch.name_bases[source] + name;
+        const u32 start = batch.name_starts[place], length = batch.name_ends[place] - start;
+        return length == 1 && start < batch.source_lens[source] && batch.text[batch.source_starts[source] + start] == '_';
+    }
+
+    // `_` captures nothing: alone it is the pattern that always matches, elsewhere it is refused.
+    __device__ bool capture(u32 row, u32& aux) const {
+        if (aux == NONE || !is_underscore(aux)) return true;
+        if (kind(row) == KIND_MATCH_AS && row > 0 && parent(row - 1) == row) return false;
+        if (kind(row) == KIND_MATCH_MAPPING) return false;
+        aux = NONE;
+        return true;
+    }
+
+    __device__ bool is_imaginary(u32 row) const {
+        const u32 end = records[row].z;
+        return end > 0 && (batch.text[batch.source_starts[source] + end - 1] | 0x20) == 'j';
+    }
+
+    // A literal is no f-string, and a complex one is a real and an imaginary number.
+    __device__ bool literal(u32 row) const {
+        const u32 what = kind(row);
+        if (what == KIND_JOINED_STR || what == KIND_TEMPLATE_STR) return false;
+        if (what != KIND_BIN_OP) return true;
+        const u32 left = kind(row - 2) == KIND_UNARY_OP ? row - 3 : row - 2;
+        return !is_imaginary(left) && is_imaginary(row - 1);
+    }
+
+    __device__ bool version(u32 row, u32 kind, u32 field, u32 minor) const {
+        if (field == FIELD_TYPE_PARAMS) {
+            const bool more = row > 0 && this->field(row - 1) == FIELD_DEFAULT_VALUE && parent(row - 1) == row;
+            return minor >= (more ? 13 : 12);
+        }
+        if (field == FIELD_POSONLYARGS || kind == KIND_NAMED_EXPR) return minor >= 8;
+        if (kind == KIND_MATCH) return minor >= 10;
+        if (kind == KIND_TYPE_ALIAS) return minor >= 12;
+        return kind != KIND_TEMPLATE_STR || minor >= 14;
+    }
+
+    // Whether a node is right; its context goes into `aux`.
+    __device__ __forceinline__ bool check(u32 row, u32 kind, u32 field, u32& aux) const {
+        u32 own;
+        if (!context(row, field, own)) return false;
+        if (own != LOAD) aux |= own;
+        if (field == FIELD_DEFAULTS && !parameter_default(row)) return false;
+        if (field == FIELD_KWD_PATTERNS) {
+            const u32 next = next_sibling(row);
+            if (next != ROOT && this->field(next) == FIELD_PATTERNS) return false;
+        }
+        switch (kind) {
+            case KIND_KEYWORD: return keyword(row);
+            case KIND_MATCH_AS: case KIND_MATCH_STAR: case KIND_MATCH_MAPPING: return capture(row, aux);
+            case KIND_MATCH_VALUE: return literal(row - 1);
+            case KIND_BIN_OP: case KIND_JOINED_STR: case KIND_TEMPLATE_STR:
+                return field != FIELD_KEYS || this->kind(parent(row)) != KIND_MATCH_MAPPING || literal(row);
+            case KIND_FORMATTED_VALUE: case KIND_INTERPOLATION:
+                return aux == 's' || aux == 'r' || aux == 'a' || aux == NONE;
+            default: return true;
+        }
+    }
+};

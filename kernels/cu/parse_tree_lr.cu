@@ -1,0 +1,310 @@
+// The LR(1) parser: logical lines to nodes, one thread a line, by the tables of the grammar.
+//
+// It is the loop of the parser's `driver` module, bit for bit. Nodes leave it in postorder into the line's own slots. The
+// roots that the symbols on the stack have left so far lie on a second stack, so that a reduction finds its children
+// without reading what was written. Steps of both kinds, taking a terminal and reducing, share one loop: the threads
+// of a warp stay together.
+
+#include "parse_tree.cuh"
+
+// An entry of the tables: what to do, and with which state or production.
+#define ENTRY_NUMBER 0x3fffu
+#define ENTRY_REDUCE 1u
+#define ENTRY_TAKE_AND_REDUCE 2u
+#define ENTRY_LOOK 2u  // among steps: ask a row of the gotos
+#define ENTRY_STOP 3u
+#define ENTRY_ACCEPT 0xc001u
+
+// Where `aux` comes from: `Aux` of the grammar's notation.
+enum Aux {
+    AUX_CONSTANT = 0,
+    AUX_PAYLOAD = 1,
+    AUX_SECOND = 2,
+    AUX_REFERENCE = 3,
+    AUX_STORE = 4,
+    AUX_TOKEN = 5,
+    AUX_LEVEL = 6,
+    AUX_SIMPLE = 7,
+    AUX_LETTER = 8,
+    AUX_TEXT = 9,
+    AUX_SOURCE = 10,
+};
+
+// The stack of a thread; what does not fit makes the CPU parse the source.
+#define DEPTH 120
+// Roots that a thread keeps; more go to memory.
+#define NEAR_ROOTS 72
+
+// Where each table starts, in bytes. Rows are given by where they start, save those of `gotos`.
+struct Tables {
+    u32 productions;  // uint4 each
+    u32 actions;      // u16 by row start and terminal
+    u32 gotos;        // u16 by row and column
+    u32 steps;        // u16 by row start and rule
+    u32 action_rows;  // u16 by state
+    u32 step_rows;    // u16 by state
+    u32 goto_columns; // u8 by terminal
+    u32 labels;       // kind, field of it, field of others: u8 each, 4 a label
+    u32 bytes;
+    u32 end;          // the terminal that stands for the end of a line
+    u32 goto_width;
+    u32 unused;
+};
+
+struct Lr {
+    TreeBatch batch;
+    const u8* bytes;   // the tables
+    const u32* order;  // lines to parse
+    const u32* count;  // how many
+    u32* next;         // the first that no warp has taken
+    u32* far_roots;    // SLOTS_PER_TOKEN a token
+    Tables tables;
+};
+
+// A symbol: state, first token of the line, height of the roots' stack.
+__device__ __forceinline__ u32 symbol_of(u32 state, u32 token, u32 roots) { return state | token << 9 | roots << 20; }
+__device__ __forceinline__ u32 state_of(u32 symbol) { return symbol & 0x1ff; }
+__device__ __forceinline__ u32 token_of(u32 symbol) { return symbol >> 9 & 0x7ff; }
+__device__ __forceinline__ u32 roots_of(u32 symbol) { return symbol >> 20; }
+
+// One line on its way through the tables.
+struct Line {
+    const Lr& lr;
+    const u8* bytes;
+    const u8* kinds;
+    Record* records;
+    u32* far;
+    u32 first, count;       // its tokens
+    u32 at;                 // the next one
+    u32 terminal, behind;   // it, and the one behind it
+    u32 top;                // the topmost symbol
+    u32 nodes, values, roots;
+    u32 last;               // kind of the last node
+    u32 symbols[DEPTH];
+    u32 near[NEAR_ROOTS];
+
+    __device__ Line(const Lr& lr, const u8* bytes) : lr(lr), bytes(bytes) {}
+
+    template <class T>
+    __device__ __forceinline__ T table(u32 start, u32 place) const {
+        return ((const T*)(bytes + start))[place];
+    }
+
+    __device__ __forceinline__ u32 terminal_at(u32 token) const {
+        return token < count ? kinds[token] : lr.tables.end;
+    }
+
+    __device__ __forceinline__ void start() {
+        at = top = nodes = values = roots = last = 0;
+        terminal = terminal_at(0);
+        behind = terminal_at(1);
+        symbols[0] = symbol_of(0, 0, 0);
+    }
+
+    __device__ __forceinline__ u32 root(u32 place) const {
+        return place < NEAR_ROOTS ? near[place] : far[place];
+    }
+
+    // A root: its node, kind and field.
+    __device__ __forceinline__ void set_root(u32 place, u32 value) {
+        if (place < NEAR_ROOTS) near[place] = value;
+        else far[place] = value;
+    }
+
+    // Takes the terminal.
+    __device__ __forceinline__ void take(u32 state) {
+        symbols[++top] = symbol_of(state, at, roots);
+        at += 1;
+        terminal = behind;
+        behind = terminal_at(at + 1);
+    }
+
+    __device__ __forceinline__ u32 action() const {
+        const u32 row = table<u16>(lr.tables.action_rows, state_of(symbols[top]));
+        return table<u16>(lr.tables.actions, row + terminal);
+    }
+
+    // The field that a label gives to a root of a kind.
+    __device__ __forceinline__ u32 field_of(u32 label, u32 kind) const {
+        const uchar4 parts = table<uchar4>(lr.tables.labels, label);
+        return kind == parts.x ? parts.y : parts.z;
+    }
+
+    // Gives the roots of a production's symbols their fields, and to `parent` if that is no ROOT: the roots go.
+    __device__ __forceinline__ void adopt(const uint4& production, u32 base, u32 length, u32 least, u32 parent) {
+        u32 next = roots;
+        for (u32 place = length; place-- > least;) {
+            const u32 label = (place < 4 ? production.z >> place * 8 : production.w >> (place - 4) * 8) & 0xff;
+            const u32 lowest = roots_of(symbols[base + place]);
+            while (next > lowest) {
+                next -= 1;
+                u32 entry = root(next);
+                const u32 kind = entry & 0xff;
+                if (label) entry = (entry & ~0xff00u) | field_of(label, kind) << 8;
+                if (parent != ROOT) records[entry >> 16].x = (entry & 0xffff) | parent << 16;
+                else if (label) set_root(next, entry);
+            }
+        }
+        if (parent != ROOT) roots = next;
+    }
+
+    __device__ __forceinline__ u32 payload(u32 token) const { return lr.batch.payloads[first + token]; }
+    __device__ __forceinline__ u32 start_of(u32 token) const { return lr.batch.starts[first + token]; }
+    __device__ __forceinline__ u32 end_of(u32 token) const { return lr.batch.ends[first + token]; }
+
+    __device__ __forceinline__ u32 rare_aux(u32 from, u32 token, u32 end, u32 node_behind) const {
+        if (from == AUX_LEVEL) {
+            u32 sum = 0;
+            for (; token < end; token++) sum += end_of(token) - start_of(token);
+            return sum;
+        }
+        if (from == AUX_SIMPLE) {
+            const u32 entry = root(node_behind - 1);
+            return (entry & 0xff) == KIND_NAME && records[entry >> 16].y == start_of(token);
+        }
+        if (end_of(token) - start_of(token) != 1) return 0;
+        return lr.batch.text[lr.batch.source_starts[lr.batch.line_sources[line]] + start_of(token)];
+    }
+
+    u32 line;
+
+    __device__ __forceinline__ u32 aux_of(const uint4& production, u32 base, u32 length) {
+        const u32 from = production.x >> 20 & 0xf;
+        if (from == AUX_CONSTANT) return production.y;
+        const u32 place = production.x >> 24 & 0xf;
+        const u32 token = token_of(symbols[base + place]);
+        if (from <= AUX_STORE) {
+            const u32 value = payload(token + (from == AUX_SECOND));
+            return from < AUX_REFERENCE ? value : value * 4 + (from == AUX_STORE);
+        }
+        if (from == AUX_TOKEN || from == AUX_TEXT) return token | values++ << 16;
+        if (from == AUX_SOURCE) return (token_of(symbols[base - 1]) - 1) | values++ << 16;
+        const bool more = place + 1 < length;
+        const u32 next = more ? symbols[base + place + 1] : 0;
+        return rare_aux(from, token, more ? token_of(next) : at, roots_of(next));
+    }
+
+    // Replaces the symbols of a production by its rule and says what to do next.
+    __device__ __forceinline__ u32 reduce(u32 number) {
+        const uint4 production = table<uint4>(lr.tables.productions, number);
+        const u32 length = production.x & 0xf, kind = production.x >> 12 & 0xff;
+        const u32 base = top + 1 - length;
+        const u32 below = symbols[base - 1];
+        const u32 symbol = length ? symbols[base] : symbol_of(0, at, roots);
+        if (kind == 0) {
+            if (production.z | production.w) adopt(production, base, length, 0, ROOT);
+        } else {
+            const bool touches = (production.x >> 20 & 0xf) == AUX_TEXT && roots_of(below) < roots && last == KIND_CONSTANT;
+            if (!touches) emit(production, base, length, kind, token_of(symbol));
+        }
+        const u32 row = table<u16>(lr.tables.step_rows, state_of(below)) + (production.x >> 4 & 0xff);
+        u32 step = table<u16>(lr.tables.steps, row);
+        if (step >> 14 == ENTRY_LOOK) {
+            const u32 column = table<u8>(lr.tables.goto_columns, terminal);
+            step = table<u16>(lr.tables.gotos, (step & ENTRY_NUMBER) * lr.tables.goto_width + column);
+        }
+        top = base;
+        symbols[base] = symbol_of(step & 0x1ff, token_of(symbol), roots_of(symbol));
+        return step;
+    }
+
+    __device__ __forceinline__ void emit(const uint4& production, u32 base, u32 length, u32 kind, u32 token) {
+        // More nodes than slots make the line fail in the end.
+        const u32 node = min(nodes++, count * SLOTS_PER_TOKEN - 1);
+        const u32 aux = aux_of(production, base, length);
+        adopt(production, base, length, production.x >> 28 & 7, node);
+        Record* record = &records[node];
+        record->y = token < count ? start_of(token) : 0;
+        record->z = end_of(at - 1);
+        record->w = aux;
+        set_root(roots++, kind | FIELD_BODY << 8 | node << 16);
+        last = kind;
+    }
+
+    // Whether the tables take the whole line. `deep`: the stack was full.
+    __device__ __forceinline__ bool parse(bool& deep) {
+        start();
+        u32 step = 0;
+        for (;;) {
+            if (step >> 14 != ENTRY_REDUCE) {
+                step = action();
+                const u32 what = step >> 14;
+                if (what == 0 || what == ENTRY_TAKE_AND_REDUCE) take(step & 0x1ff);
+            }
+            const u32 what = step >> 14;
+            if (what == ENTRY_REDUCE || what == ENTRY_TAKE_AND_REDUCE) step = reduce(step & ENTRY_NUMBER);
+            if (top >= DEPTH - 2 || nodes > count * SLOTS_PER_TOKEN) {
+                deep = true;
+                return false;
+            }
+            if (step >> 14 == ENTRY_STOP) return step == ENTRY_ACCEPT;
+        }
+    }
+
+    // The roots of a whole line have no parent in it.
+    __device__ __forceinline__ void leave_roots() {
+        for (u32 place = 0; place < roots; place++) {
+            const u32 entry = root(place);
+            records[entry >> 16].x = (entry & 0xffff) | ROOT << 16;
+        }
+    }
+
+    // In a line that does not parse with the items of a `with` in parentheses, these are part of one expression.
+    __device__ __forceinline__ bool free_parenthesis() {
+        for (u32 token = 0; token < count && token < 3; token++) {
+            if (kinds[token] == TOKEN_WITH_PAREN) {
+                lr.batch.kinds[first + token] = TOKEN_LEFT_PAREN;
+                return true;
+            }
+        }
+        return false;
+    }
+
+    __device__ __forceinline__ void run(u32 number) {
+        line = number;
+        const uint4 facts = lr.batch.lines[line];
+        first = facts.x;
+        count = facts.y - facts.x;
+        kinds = lr.batch.kinds + first;
+        records = lr.batch.records + (u64)first * SLOTS_PER_TOKEN;
+        far = lr.far_roots + (u64)first * SLOTS_PER_TOKEN;
+        bool deep = false;
+        bool right = parse(deep);
+        if (!right && free_parenthesis()) right = parse(deep);
+        if (right) {
+            leave_roots();
+            const u32 head = roots ? root(0) >> 16 : 0;
+            lr.batch.outcomes[line] = make_uint2(nodes | values << 16, head | LINE_OK);
+        } else {
+            lr.batch.outcomes[line] = make_uint2(0, 0);
+            give_up(lr.batch, lr.batch.line_sources[line], deep ? BY_LENGTH : BY_LINE);
+        }
+    }
+};
+
+// Warps take 32 lines at a time until none is left.
+__device__ __forceinline__ void parse_all(const Lr& lr, const u8* bytes) {
+    const u32 lane = threadIdx.x & 31, count = *lr.count;
+    Line line(lr, bytes);
+    for (;;) {
+        u32 place = lane == 0 ? atomicAdd(lr.next, 32u) : 0;
+        place = __shfl_sync(FULL_WARP, place, 0) + lane;
+        if (place - lane >= count) return;
+        if (place < count) line.run(lr.order[place]);
+        __syncwarp();
+    }
+}
+
+// tree_lr_shared: parses the lines of an order; the tables lie in shared memory.
+//   records, outcomes and reasons are written. `next` starts at 0.
+// 256 threads, as many blocks as run at once; dynamic shared memory for the tables.
+extern "C" __global__ void __launch_bounds__(256) tree_lr_shared(const __grid_constant__ Lr lr) {
+    extern __shared__ uint4 shared[];
+    const uint4* from = (const uint4*)lr.bytes;
+    for (u32 at = threadIdx.x; at < lr.tables.bytes / 16; at += blockDim.x) shared[at] = from[at];
+    __syncthreads();
+    parse_all(lr, (const u8*)shared);
+}
+
+// tree_lr: the same with the tables in device memory, for devices with little shared memory.
+extern "C" __global__ void __launch_bounds__(256) tree_lr(const __grid_constant__ Lr lr) { parse_all(lr, lr.bytes); }

@@ -1,0 +1,149 @@
+// What strings stand for: the parser's `values` module, without its messages. What is in error, or needs the names of
+// Unicode's characters, makes the CPU parse the source.
+
+#pragma once
+
+#include "parse_tree.cuh"
+
+// Bits of a string token's payload: `tokens::string`.
+#define STRING_RAW 1u
+#define STRING_BYTES 2u
+#define STRING_UNICODE 4u
+#define STRING_TRIPLE 8u
+#define STRING_CHANGED 16u
+#define STRING_SPEC 32u
+#define STRING_PREFIX_SHIFT 8
+
+enum Tag { TAG_INT = 1, TAG_FLOAT = 2, TAG_IMAGINARY = 3, TAG_STR = 4, TAG_UNICODE_STR = 5, TAG_BYTES = 6 };
+
+// Takes decoded bytes, or only counts them.
+struct Sink {
+    u8* out;  // or null
+    u32 count;
+
+    __device__ __forceinline__ void push(u32 byte) {
+        if (out) out[count] = (u8)byte;
+        count += 1;
+    }
+};
+
+// Part of a value: bytes of a source's text, and how to read them.
+struct Piece {
+    u32 from, to, tag;
+    bool raw, bytes, braces;
+    bool decoded;  // it means something else than is written
+};
+
+struct Decoder {
+    const u8* text;
+    Piece piece;
+
+    __device__ __forceinline__ u32 byte(u32 at) const { return at < piece.to ? text[at] : 0x100; }
+
+    // A byte that is no escape; both kinds of newline become one. Gives the byte behind it.
+    __device__ __forceinline__ u32 plain(u32 at, Sink& sink) const {
+        const u32 own = text[at];
+        if (own != '\r') {
+            sink.push(own);
+            return at + 1;
+        }
+        sink.push('\n');
+        return byte(at + 1) == '\n' ? at + 2 : at + 1;
+    }
+
+    // A code point in UTF-8, a surrogate as if it were one; or a byte.
+    __device__ void code(u32 code, Sink& sink) const {
+        if (piece.bytes || code < 0x80) {
+            sink.push(code & 0xff);
+        } else if (code < 0x800) {
+            sink.push(0xc0 | code >> 6);
+            sink.push(0x80 | (code & 0x3f));
+        } else if (code < 0x10000) {
+            sink.push(0xe0 | code >> 12);
+            sink.push(0x80 | (code >> 6 & 0x3f));
+            sink.push(0x80 | (code & 0x3f));
+        } else {
+            sink.push(0xf0 | code >> 18);
+            sink.push(0x80 | (code >> 12 & 0x3f));
+            sink.push(0x80 | (code >> 6 & 0x3f));
+            sink.push(0x80 | (code & 0x3f));
+        }
+    }
+
+    __device__ bool hexadecimal(u32& at, u32 digits, Sink& sink) const {
+        u32 value = 0;
+        at += 2;
+        for (u32 digit = 0; digit < digits; digit++, at++) {
+            const u32 own = byte(at), lower = own | 0x20;
+            if (own >= '0' && own <= '9') value = value * 16 + own - '0';
+            else if (own < 0x80 && lower >= 'a' && lower <= 'f') value = value * 16 + lower - 'a' + 10;
+            else return false;
+        }
+        if (value > 0x10ffff) return false;
+        code(value, sink);
+        return true;
+    }
+
+    // The escape at a backslash; `at` goes behind it. False for an error, or a name.
+    __device__ bool escape(u32& at, Sink& sink) const {
+        const u32 next = byte(at + 1);
+        u32 simple = next;
+        switch (next) {
+            case '\n': at += 2; return true;
+            case '\r': at += byte(at + 2) == '\n' ? 3 : 2; return true;
+            case '\\': case '\'': case '"': break;
+            case 'n': simple = '\n'; break;
+            case 't': simple = '\t'; break;
+            case 'r': simple = '\r'; break;
+            case 'a': simple = 7; break;
+            case 'b': simple = 8; break;
+            case 'f': simple = 12; break;
+            case 'v': simple = 11; break;
+            case 'x': return hexadecimal(at, 2, sink);
+            case 'u': if (!piece.bytes) return hexadecimal(at, 4, sink);
+                break;
+            case 'U': if (!piece.bytes) return hexadecimal(at, 8, sink);
+                break;
+            case 'N': if (!piece.bytes) return false;
+                break;
+            default: break;
+        }
+        if (next >= '0' && next <= '7') {
+            u32 value = 0, digits = 0;
+            for (at += 1; digits < 3 && byte(at) >= '0' && byte(at) <= '7'; digits++) value = value * 8 + byte(at++) - '0';
+            code(value, sink);
+            return true;
+        }
+        const bool known = simple != next || next == '\\' || next == '\'' || next == '"';
+        sink.push(known ? simple : '\\');
+        at += known ? 2 : 1;
+        return true;
+    }
+
+    // Appends what the piece stands for.
+    __device__ bool decode(Sink& sink) const {
+        for (u32 at = piece.from; at < piece.to;) {
+            const u32 own = text[at];
+            if (own == '\\' && !piece.raw) {
+                if (!escape(at, sink)) return false;
+            } else if (piece.braces && (own == '{' || own == '}')) {
+                sink.push(own);
+                at += 2;
+            } else {
+                at = plain(at, sink);
+            }
+        }
+        return true;
+    }
+
+    __device__ void copy(Sink& sink) const {
+        for (u32 at = piece.from; at < piece.to; at++) sink.push(text[at]);
+    }
+
+    __device__ bool contains(u32 one, u32 other) const {
+        for (u32 at = piece.from; at < piece.to; at++) {
+            if (text[at] == one || text[at] == other) return true;
+        }
+        return false;
+    }
+};

@@ -1,0 +1,157 @@
+//! Compares the trees that the GPU makes of the CPU's tokens with those of the CPU, and times the kernels.
+//!
+//! `parse_trees LIBRARIES VERSION REPEATS PATH...`: folders of Python files, or files with one source a block: a length of four
+//! bytes, and so many bytes. LIBRARIES: the folder of NVRTC. KERNEL_CACHE names a folder that keeps compiled kernels.
+
+#![allow(clippy::print_stdout, reason = "it is what the program is for")]
+
+use std::{collections::BTreeMap, error::Error, fs, path::Path, time::Instant};
+
+use accelerd_kernels::{
+    Settings,
+    cuda::{self, Worker},
+    ops::parse::tree::{HostLexed, HostTrees},
+};
+use accelerd_parser::{Columns, Options, parse};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let [libraries, version, repeats, paths @ ..] = &args[..] else { return Err("LIBRARIES VERSION REPEATS PATH...".into()) };
+    let version: u8 = version.parse()?;
+    let mut sources = Vec::new();
+    for path in paths {
+        collect(Path::new(path), &mut sources)?;
+    }
+    let cache = std::env::var_os("KERNEL_CACHE").map(Into::into);
+    let settings = Settings {
+        cuda_library_paths: vec![libraries.into()],
+        kernel_cache: cache,
+        kernel_cache_bytes: 64 << 20,
+        ..Settings::default()
+    };
+    let device = cuda::discover(&settings)?.remove(0);
+    let worker = Worker::open(device)?;
+    let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+    let bytes: usize = sources.iter().map(|source| source.len()).sum();
+    let lexed = HostLexed::new(&sources);
+    println!("{} sources, {bytes} bytes, {} tokens, {} lines", sources.len(), lexed.tokens(), lexed.lines());
+    let on_device = lexed.upload(&worker)?;
+    let trees = on_device.trees(version, &worker)?;
+    compare(&sources, Options { feature_version: version }, &trees);
+    time(&worker, repeats.parse()?, bytes, || on_device.run(version, &worker).map_err(Into::into))
+}
+
+fn collect(path: &Path, sources: &mut Vec<Vec<u8>>) -> Result<(), Box<dyn Error>> {
+    if path.is_dir() {
+        let mut entries: Vec<_> = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        entries.sort();
+        for entry in entries {
+            if entry.is_dir() || entry.extension().is_some_and(|extension| extension == "py") {
+                collect(&entry, sources)?;
+            }
+        }
+        return Ok(());
+    }
+    let content = fs::read(path)?;
+    if path.extension().is_some_and(|extension| extension == "py") {
+        sources.push(content);
+        return Ok(());
+    }
+    let mut rest = &content[..];
+    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+        let (source, next) = behind.split_at(u32::from_le_bytes(*length) as usize);
+        sources.push(source.to_vec());
+        rest = next;
+    }
+    Ok(())
+}
+
+/// Says how many sources are equal, and why the CPU has to see to the others.
+fn compare(sources: &[&[u8]], options: Options, trees: &HostTrees) {
+    let (mut equal, mut wrong) = (0, 0);
+    let mut left: BTreeMap<(u32, bool), (usize, usize)> = BTreeMap::new();
+    for (number, source) in sources.iter().enumerate() {
+        let parsed = parse(source, &options);
+        let reasons = trees.summary[number][3];
+        if reasons != 0 {
+            let entry = left.entry((reasons, parsed.outcome.is_ok())).or_default();
+            (entry.0, entry.1) = (entry.0 + 1, entry.1 + source.len());
+            continue;
+        }
+        match parsed.outcome.map(|columns| difference(&columns, trees, number)) {
+            Ok(None) => equal += 1,
+            Ok(Some(what)) => {
+                wrong += 1;
+                if wrong < 10 {
+                    println!("source {number}: {what}");
+                }
+            }
+            Err(error) => {
+                wrong += 1;
+                if wrong < 10 {
+                    println!("source {number}: accepted in spite of {error} at {}", error.start);
+                }
+            }
+        }
+    }
+    println!("{equal} equal, {wrong} different");
+    for ((reasons, right), (count, bytes)) in left {
+        println!("left to the CPU for {reasons:#b}: {count} sources, {bytes} bytes, right: {right}");
+    }
+}
+
+fn difference(columns: &Columns, trees: &HostTrees, number: usize) -> Option<String> {
+    let [from, to] = [trees.summary[number], trees.summary[number + 1]];
+    let part = |at: usize| from[at] as usize..to[at] as usize;
+    let (rows, values) = (part(0), part(1));
+    let words = |name, expected: &[u32], got: &[u32]| unlike(name, expected, got);
+    let bytes = |name, expected: &[u8], got: &[u8]| unlike(name, expected, got);
+    bytes("kinds", bytemuck::cast_slice(&columns.kinds), &trees.kinds[rows.clone()])
+        .or_else(|| bytes("fields", bytemuck::cast_slice(&columns.fields), &trees.fields[rows.clone()]))
+        .or_else(|| words("parents", &columns.parents, &trees.parents[rows.clone()]))
+        .or_else(|| words("starts", &columns.starts, &trees.starts[rows.clone()]))
+        .or_else(|| words("ends", &columns.ends, &trees.ends[rows.clone()]))
+        .or_else(|| words("aux", &columns.aux, &trees.aux[rows]))
+        .or_else(|| bytes("tags", bytemuck::cast_slice(&columns.value_tags), &trees.value_tags[values.clone()]))
+        .or_else(|| words("value starts", &columns.value_starts, &trees.value_starts[values.clone()]))
+        .or_else(|| words("value ends", &columns.value_ends, &trees.value_ends[values]))
+        .or_else(|| bytes("extra", &columns.extra, &trees.extra[part(2)]))
+}
+
+fn unlike<T: PartialEq + std::fmt::Debug>(name: &str, expected: &[T], got: &[T]) -> Option<String> {
+    let pairs = || expected.iter().zip(got);
+    if let Some(at) = pairs().position(|(expected, got)| expected != got) {
+        return Some(format!("{name} {at}: {:?} expected, got {:?}", expected[at], got[at]));
+    }
+    (expected.len() != got.len()).then(|| format!("{} {name} expected, got {}", expected.len(), got.len()))
+}
+
+fn time(
+    worker: &Worker,
+    repeats: usize,
+    bytes: usize,
+    mut run: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    if repeats == 0 {
+        return Ok(());
+    }
+    let before: BTreeMap<_, _> =
+        worker.device().kernel_stats().into_iter().map(|stats| (stats.name, (stats.calls, stats.nanos))).collect();
+    let start = Instant::now();
+    for _ in 0..repeats {
+        run()?;
+    }
+    let seconds = start.elapsed().as_secs_f64() / repeats as f64;
+    println!("{:.3} ms a run on the host's clock, {:.1} GB/s", seconds * 1e3, bytes as f64 / seconds / 1e9);
+    let mut all = 0.0;
+    for stats in worker.device().kernel_stats() {
+        let (calls, nanos) = before.get(stats.name).copied().unwrap_or_default();
+        if stats.calls > calls {
+            let each = (stats.nanos - nanos) as f64 / (stats.calls - calls) as f64;
+            all += each;
+            println!("{:24} {:9.1} us {:8.1} GB/s", stats.name, each / 1e3, bytes as f64 / each);
+        }
+    }
+    println!("{:24} {:9.1} us {:8.1} GB/s", "all", all / 1e3, bytes as f64 / all);
+    Ok(())
+}
