@@ -32,6 +32,11 @@ enum Aux {
 
 // The stack of a thread; what does not fit makes the CPU parse the source.
 #define DEPTH 120
+// Lines of the first keys have more than 256 tokens and a warp alone; those up to the second more than 128, and few share
+// a warp.
+#define ALONE_KEYS 24
+#define FEW_KEYS 28
+#define FEW 4u
 // Roots that a thread keeps; more go to memory.
 #define NEAR_ROOTS 72
 
@@ -56,7 +61,8 @@ struct Lr {
     const u8* bytes;   // the tables
     const u32* order;  // lines to parse
     const u32* count;  // how many
-    u32* next;         // the first that no warp has taken
+    const u32* ends;   // by key: where its lines end in the order
+    u32* next;         // the first share that no warp has taken
     u32* far_roots;    // SLOTS_PER_TOKEN a token
     Tables tables;
 };
@@ -282,23 +288,39 @@ struct Line {
     }
 };
 
-// Warps take 32 lines at a time until none is left.
+// The lines of a warp: how many, from which place of the order on. The longest lines, which come first, have a warp each,
+// so that nothing holds them up; 32 short ones share one.
+struct Share {
+    u32 first, lines;
+};
+
+__device__ __forceinline__ Share share_of(const Lr& lr, u32 ticket) {
+    const u32 alone = lr.ends[ALONE_KEYS - 1], few = lr.ends[FEW_KEYS - 1], count = *lr.count;
+    if (ticket < alone) return {ticket, 1};
+    ticket -= alone;
+    const u32 fews = (few - alone + FEW - 1) / FEW;
+    if (ticket < fews) return {alone + ticket * FEW, min(FEW, few - alone - ticket * FEW)};
+    const u32 first = few + (ticket - fews) * 32;
+    return {first, first < count ? min(32u, count - first) : 0};
+}
+
+// Warps take shares until none is left.
 __device__ __forceinline__ void parse_all(const Lr& lr, const u8* bytes) {
-    const u32 lane = threadIdx.x & 31, count = *lr.count;
+    const u32 lane = threadIdx.x & 31;
     Line line(lr, bytes);
     for (;;) {
-        u32 place = lane == 0 ? atomicAdd(lr.next, 32u) : 0;
-        place = __shfl_sync(FULL_WARP, place, 0) + lane;
-        if (place - lane >= count) return;
-        if (place < count) line.run(lr.order[place]);
+        const u32 ticket = __shfl_sync(FULL_WARP, lane == 0 ? atomicAdd(lr.next, 1u) : 0, 0);
+        const Share share = share_of(lr, ticket);
+        if (share.lines == 0) return;
+        if (lane < share.lines) line.run(lr.order[share.first + lane]);
         __syncwarp();
     }
 }
 
 // tree_lr_shared: parses the lines of an order; the tables lie in shared memory.
 //   records, outcomes and reasons are written. `next` starts at 0.
-// 256 threads, as many blocks as run at once; dynamic shared memory for the tables.
-extern "C" __global__ void __launch_bounds__(256) tree_lr_shared(const __grid_constant__ Lr lr) {
+// 512 threads, as many blocks as run at once; dynamic shared memory for the tables.
+extern "C" __global__ void __launch_bounds__(512) tree_lr_shared(const __grid_constant__ Lr lr) {
     extern __shared__ uint4 shared[];
     const uint4* from = (const uint4*)lr.bytes;
     for (u32 at = threadIdx.x; at < lr.tables.bytes / 16; at += blockDim.x) shared[at] = from[at];

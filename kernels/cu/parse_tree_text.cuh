@@ -14,6 +14,9 @@
 #define STRING_SPEC 32u
 #define STRING_PREFIX_SHIFT 8
 
+// Nothing that stands for something else is longer.
+#define CALM 11u
+
 enum Tag { TAG_INT = 1, TAG_FLOAT = 2, TAG_IMAGINARY = 3, TAG_STR = 4, TAG_UNICODE_STR = 5, TAG_BYTES = 6 };
 
 // Takes decoded bytes, or only counts them.
@@ -120,9 +123,9 @@ struct Decoder {
         return true;
     }
 
-    // Appends what the piece stands for.
-    __device__ bool decode(Sink& sink) const {
-        for (u32 at = piece.from; at < piece.to;) {
+    // Appends what the bytes from `at` up to `end` stand for.
+    __device__ bool decode(u32 at, u32 end, Sink& sink) const {
+        while (at < end) {
             const u32 own = text[at];
             if (own == '\\' && !piece.raw) {
                 if (!escape(at, sink)) return false;
@@ -136,14 +139,70 @@ struct Decoder {
         return true;
     }
 
-    __device__ void copy(Sink& sink) const {
-        for (u32 at = piece.from; at < piece.to; at++) sink.push(text[at]);
+    // The first place from `at` up to `end` that surely is not inside of an escape or pair: behind so many calm bytes that
+    // nothing reaches over them. `end` if there is none.
+    __device__ u32 boundary(u32 at, u32 end) const {
+        u32 calm = 0;
+        for (u32 look = at > piece.from + CALM ? at - CALM : piece.from; look < end; look++) {
+            if (calm >= CALM && look >= at) return look;
+            const u32 own = text[look];
+            calm = own == '\\' || own == '{' || own == '}' || own == '\r' ? 0 : calm + 1;
+        }
+        return end;
+    }
+};
+
+// One thread, or a warp whose lanes all do the same, and share what goes by bytes.
+template <bool WARP>
+struct Team {
+    __device__ __forceinline__ u32 lane() const { return WARP ? threadIdx.x & 31 : 0; }
+    __device__ __forceinline__ u32 size() const { return WARP ? 32 : 1; }
+    __device__ __forceinline__ bool any(bool mine) const { return WARP ? __ballot_sync(FULL_WARP, mine) != 0 : mine; }
+
+    __device__ bool contains(const u8* text, u32 from, u32 to, u32 one, u32 other) const {
+        bool found = false;
+        for (u32 at = from + lane(); at < to; at += size()) found |= text[at] == one || text[at] == other;
+        return any(found);
     }
 
-    __device__ bool contains(u32 one, u32 other) const {
-        for (u32 at = piece.from; at < piece.to; at++) {
-            if (text[at] == one || text[at] == other) return true;
+    __device__ bool is_ascii(const u8* text, u32 from, u32 to) const {
+        bool wide = false;
+        for (u32 at = from + lane(); at < to; at += size()) wide |= text[at] >= 0x80;
+        return !any(wide);
+    }
+
+    __device__ void copy(const u8* text, u32 from, u32 to, Sink& sink) const {
+        if (sink.out) {
+            for (u32 at = from + lane(); at < to; at += size()) sink.out[sink.count + at - from] = text[at];
         }
-        return false;
+        sink.count += to - from;
+    }
+
+    // Appends what a piece stands for. Each lane decodes a part of it: once to count, and again once it knows where to.
+    __device__ bool decode(const Decoder& decoder, Sink& sink) const {
+        const u32 from = decoder.piece.from, to = decoder.piece.to;
+        if (!WARP) return decoder.decode(from, to, sink);
+        const u32 each = (to - from + 31) / 32, first = min(from + lane() * each, to), behind = min(first + each, to);
+        const u32 start = lane() == 0 ? from : decoder.boundary(first, behind);
+        const bool starts = lane() == 0 || start < behind;
+        const u32 later = __ballot_sync(FULL_WARP, starts) & ~((2u << lane()) - 1);
+        const u32 next = __shfl_sync(FULL_WARP, start, later ? __ffs(later) - 1 : 0);
+        const u32 end = starts ? (later ? next : to) : start;
+        Sink own = {nullptr, 0};
+        const bool right = !starts || decoder.decode(start, end, own);
+        if (any(!right)) return false;
+        u32 before = own.count;
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            const u32 other = __shfl_up_sync(FULL_WARP, before, step);
+            if (lane() >= step) before += other;
+        }
+        const u32 total = __shfl_sync(FULL_WARP, before, 31);
+        if (sink.out && starts) {
+            own = {sink.out + sink.count + before - own.count, 0};
+            decoder.decode(start, end, own);
+        }
+        sink.count += total;
+        return true;
     }
 };

@@ -6,8 +6,10 @@
 
 // CPython converts no decimal integer with more digits; the CPU says so.
 #define MOST_DIGITS 4300
-// A longer string with escapes would keep one thread too long.
-#define MOST_DECODED 65536
+// A longer string with escapes would keep a warp too long.
+#define MOST_DECODED (1u << 18)
+// A warp reads text of more bytes.
+#define SHORT_TEXT 192u
 
 struct Values {
     const u8* kinds;  // rows
@@ -35,6 +37,7 @@ __device__ __forceinline__ u32 values_of(const TreeBatch& batch, u32 cap) {
 }
 
 // One value on its way from tokens to bytes.
+template <bool WARP>
 struct Reader {
     const TreeBatch& batch;
     const Values& values;
@@ -44,6 +47,7 @@ struct Reader {
     bool joined;         // it is text of an f-string: other tokens stand between the pieces
     bool failed;
     u32 start, stop;     // where the pieces are
+    Team<WARP> team;
 
     __device__ bool string(u32 token, Piece& piece) {
         const u32 payload = batch.payloads[token], quotes = payload & STRING_TRIPLE ? 3 : 1;
@@ -53,19 +57,14 @@ struct Reader {
         piece.bytes = payload & STRING_BYTES;
         piece.braces = false;
         piece.tag = piece.bytes ? TAG_BYTES : payload & STRING_UNICODE ? TAG_UNICODE_STR : TAG_STR;
-        const Decoder decoder{text, piece};
-        piece.decoded = payload & STRING_CHANGED && decoder.contains('\r', piece.raw ? '\r' : '\\');
-        if (!piece.bytes) return true;
-        for (u32 at = piece.from; at < piece.to; at++) {
-            if (text[at] >= 0x80) return false;
-        }
-        return true;
+        const u32 other = piece.raw ? '\r' : '\\';
+        piece.decoded = payload & STRING_CHANGED && team.contains(text, piece.from, piece.to, '\r', other);
+        return !piece.bytes || team.is_ascii(text, piece.from, piece.to);
     }
 
     __device__ bool plain(u32 from, u32 to, Piece& piece) {
         piece = {from, to, TAG_STR, false, false, false, false};
-        const Decoder decoder{text, piece};
-        return !decoder.contains('#', '\r');
+        return !team.contains(text, from, to, '#', '\r');
     }
 
     __device__ bool middle(u32 token, Piece& piece) {
@@ -120,7 +119,7 @@ struct Reader {
             if (piece.decoded) {
                 decodes = true;
                 const Decoder decoder{text, piece};
-                if (piece.to - piece.from > MOST_DECODED || !decoder.decode(sink)) failed = true;
+                if (piece.to - piece.from > MOST_DECODED || !team.decode(decoder, sink)) failed = true;
             }
             const uint2 own = piece.decoded ? make_uint2(base + before, base + sink.count) : make_uint2(piece.from, piece.to);
             if (bytes == NONE) {
@@ -144,9 +143,8 @@ struct Reader {
         const u32 before = sink.count;
         decodes = true;
         for (rewind(); next(piece);) {
-            const Decoder decoder{text, piece};
-            if (piece.decoded) decoder.decode(sink);
-            else decoder.copy(sink);
+            if (piece.decoded) team.decode(Decoder{text, piece}, sink);
+            else team.copy(text, piece.from, piece.to, sink);
         }
         return make_uint2(base + before, base + sink.count);
     }
@@ -171,9 +169,10 @@ __device__ Number number_of(const u8* text, u32 start, u32 end) {
 }
 
 // A value of some text.
-__device__ Reader reader_of(const TreeBatch& batch, const Values& values, u32 value) {
+template <bool WARP>
+__device__ Reader<WARP> reader_of(const TreeBatch& batch, const Values& values, u32 value) {
     const u32 source = values.sources[value], token = values.tokens[value], row = values.rows[value];
-    Reader reader{batch, values, source};
+    Reader<WARP> reader{batch, values, source};
     reader.token_base = batch.token_bases[source];
     reader.token_end = batch.token_bases[source + 1];
     reader.text = batch.text + batch.source_starts[source];
@@ -199,8 +198,7 @@ __device__ bool expression(const TreeBatch& batch, const Values& values, u32 val
     if (batch.kinds[token] == TOKEN_DEBUG_OPEN) behind -= 1;
     const u32 start = batch.ends[token], stop = batch.starts[behind];
     u32 end = stop;
-    const Decoder decoder{text, Piece{start, stop, TAG_STR, false, false, false, false}};
-    if (decoder.contains('#', '\r')) return false;
+    if (Team<false>().contains(text, start, stop, '#', '\r')) return false;
     while (end > start && is_space(text[end - 1])) end -= 1;
     values.row_starts[row] = start;
     values.row_ends[row] = stop;
@@ -210,26 +208,30 @@ __device__ bool expression(const TreeBatch& batch, const Values& values, u32 val
     return true;
 }
 
-// Finds one value, or how much it appends.
+// Finds a value that is no text.
+__device__ bool find(const TreeBatch& batch, const Values& values, u32 value, u32 token) {
+    if (batch.kinds[token] != TOKEN_NUMBER) return expression(batch, values, value);
+    const u32 start = batch.starts[token], end = batch.ends[token];
+    const Number number = number_of(batch.text + batch.source_starts[values.sources[value]], start, end);
+    values.tags[value] = (u8)number.tag;
+    values.starts[value] = start;
+    values.ends[value] = end;
+    return number.right;
+}
+
+// Finds a text, or how much it appends.
+template <bool WARP>
 __device__ bool measure(const TreeBatch& batch, const Values& values, u32 value) {
-    const u32 source = values.sources[value], token = values.tokens[value], row = values.rows[value];
-    if (batch.kinds[token] == TOKEN_NUMBER) {
-        const u32 start = batch.starts[token], end = batch.ends[token];
-        const Number number = number_of(batch.text + batch.source_starts[source], start, end);
-        values.tags[value] = (u8)number.tag;
-        values.starts[value] = start;
-        values.ends[value] = end;
-        return number.right;
-    }
-    if (values.fields[row] == FIELD_STR) return expression(batch, values, value);
-    Reader reader = reader_of(batch, values, value);
+    Reader<WARP> reader = reader_of<WARP>(batch, values, value);
     Sink sink = {nullptr, 0};
     u32 tag = TAG_STR;
     bool decodes;
     const uint2 place = reader.read(sink, 1u << 31, tag, decodes);
     // Text without characters leaves no row: the CPU takes it out.
     if (reader.failed || (reader.joined && place.x == place.y)) return false;
+    if (reader.team.lane() != 0) return true;
     if (reader.joined) {
+        const u32 row = values.rows[value];
         values.row_starts[row] = reader.start;
         values.row_ends[row] = reader.stop;
     }
@@ -241,18 +243,64 @@ __device__ bool measure(const TreeBatch& batch, const Values& values, u32 value)
     return true;
 }
 
+// Appends a text.
+template <bool WARP>
+__device__ void append(const TreeBatch& batch, const Values& values, u32 value) {
+    const u32 source = values.sources[value], own = values.bases[value];
+    Reader<WARP> reader = reader_of<WARP>(batch, values, value);
+    if ((u64)own + values.sizes[value] > values.extra_cap) {
+        give_up(batch, source, BY_VALUE);
+        return;
+    }
+    const u32 first = batch.bases[batch.logical_bases[source]].y;
+    Sink sink = {values.extra + own, 0};
+    u32 tag = TAG_STR;
+    bool decodes;
+    const uint2 place = reader.read(sink, batch.source_lens[source] + own - values.bases[first], tag, decodes);
+    if (reader.team.lane() != 0) return;
+    values.starts[value] = place.x;
+    values.ends[value] = place.y;
+}
+
+// Bytes from the start of a text to its end, more or less.
+__device__ __forceinline__ u32 length_of(const Values& values, u32 value) {
+    const u32 row = values.rows[value];
+    return values.row_ends[row] - values.row_starts[row];
+}
+
+// Lets each lane with a short text do `alone`, then the whole warp `together` for each lane with a long one.
+template <class Alone, class Together>
+__device__ __forceinline__ void in_turn(u32 value, bool short_text, bool long_text, Alone alone, Together together) {
+    if (short_text) alone(value);
+    __syncwarp();
+    for (u32 left = __ballot_sync(FULL_WARP, long_text); left; left &= left - 1) {
+        together(__shfl_sync(FULL_WARP, value, __ffs(left) - 1));
+    }
+}
+
 // tree_values: types and places of values, of those that are written otherwise the size. `count` starts at 0.
-// One thread a value, in turns.
+// One thread a value, in turns; a warp for long texts.
 extern "C" __global__ void __launch_bounds__(256)
     tree_values(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
     const u32 count = values_of(batch, values.cap);
-    for (u32 value = blockIdx.x * blockDim.x + threadIdx.x; value < count; value += gridDim.x * blockDim.x) {
-        values.sizes[value] = 0;
-        if (batch.reasons[values.sources[value]]) continue;
-        if (!measure(batch, values, value)) {
+    auto fail = [&](u32 value) { give_up(batch, values.sources[value], BY_VALUE); };
+    for (u32 base = blockIdx.x * blockDim.x; base < count; base += gridDim.x * blockDim.x) {
+        const u32 value = base + threadIdx.x;
+        bool text = false, is_long = false;
+        if (value < count) {
             values.sizes[value] = 0;
-            give_up(batch, values.sources[value], BY_VALUE);
+            const u32 token = values.tokens[value];
+            if (batch.kinds[token] == TOKEN_NUMBER || values.fields[values.rows[value]] == FIELD_STR) {
+                if (!find(batch, values, value, token)) fail(value);
+            } else {
+                text = batch.reasons[values.sources[value]] == 0;
+                is_long = length_of(values, value) > SHORT_TEXT;
+            }
         }
+        in_turn(
+            value, text && !is_long, text && is_long,
+            [&](u32 value) { if (!measure<false>(batch, values, value)) fail(value); },
+            [&](u32 value) { if (!measure<true>(batch, values, value)) fail(value); });
     }
 }
 
@@ -269,25 +317,17 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
         [&](u32 value, u64 before) { values.bases[value] = (u32)before; });
 }
 
-// tree_extra: appends, and places rows of text. One thread a value that appends, in turns.
+// tree_extra: appends what values have that the text has not. One thread a value that appends, in turns; a warp for long ones.
 extern "C" __global__ void __launch_bounds__(256)
     tree_extra(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
     const u32 count = *values.count;
-    for (u32 at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
-        const u32 value = values.appending[at], source = values.sources[value];
-        const u32 own = values.bases[value];
-        if ((u64)own + values.sizes[value] > values.extra_cap) {
-            give_up(batch, source, BY_VALUE);
-            continue;
-        }
-        const u32 first = batch.bases[batch.logical_bases[source]].y;
-        Reader reader = reader_of(batch, values, value);
-        Sink sink = {values.extra + own, 0};
-        u32 tag = TAG_STR;
-        bool decodes;
-        const uint2 place = reader.read(sink, batch.source_lens[source] + own - values.bases[first], tag, decodes);
-        values.starts[value] = place.x;
-        values.ends[value] = place.y;
+    for (u32 base = blockIdx.x * blockDim.x; base < count; base += gridDim.x * blockDim.x) {
+        const bool mine = base + threadIdx.x < count;
+        const u32 value = mine ? values.appending[base + threadIdx.x] : 0;
+        const bool is_long = mine && length_of(values, value) > SHORT_TEXT;
+        in_turn(
+            value, mine && !is_long, is_long, [&](u32 value) { append<false>(batch, values, value); },
+            [&](u32 value) { append<true>(batch, values, value); });
     }
 }
 

@@ -16,7 +16,9 @@ use accelerd_parser::{Columns, Options, parse};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
-    let [libraries, version, repeats, paths @ ..] = &args[..] else { return Err("LIBRARIES VERSION REPEATS PATH...".into()) };
+    let [libraries, version, repeats, paths @ ..] = &args[..] else {
+        return Err("LIBRARIES VERSION REPEATS PATH...".into());
+    };
     let version: u8 = version.parse()?;
     let mut sources = Vec::new();
     for path in paths {
@@ -43,7 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn collect(path: &Path, sources: &mut Vec<Vec<u8>>) -> Result<(), Box<dyn Error>> {
     if path.is_dir() {
-        let mut entries: Vec<_> = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        let mut entries: Vec<_> =
+            fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
         entries.sort();
         for entry in entries {
             if entry.is_dir() || entry.extension().is_some_and(|extension| extension == "py") {

@@ -2,8 +2,8 @@
 
 use accelerd_parser::{lexer, rules, text};
 
-use super::lexed::Lexed;
 use super::launch::{Summary, trees};
+use super::lexed::Lexed;
 use crate::{
     OpError,
     cuda::{Buffer, Worker},

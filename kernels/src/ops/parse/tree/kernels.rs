@@ -11,8 +11,8 @@ pub(super) const STARTS: Kernel = Kernel { name: "tree_starts", params: &[8, 4] 
 pub(super) const ORDER: Kernel = Kernel { name: "tree_order", params: &[BATCH, 8, 8] };
 pub(super) const ROWS_SUM: Kernel = Kernel { name: "tree_rows_sum", params: &[BATCH, 8] };
 pub(super) const ROWS_SPREAD: Kernel = Kernel { name: "tree_rows_spread", params: &[BATCH, 8] };
-pub(super) const LR_SHARED: Kernel = Kernel { name: "tree_lr_shared", params: &[BATCH + 88] };
-pub(super) const LR: Kernel = Kernel { name: "tree_lr", params: &[BATCH + 88] };
+pub(super) const LR_SHARED: Kernel = Kernel { name: "tree_lr_shared", params: &[BATCH + 96] };
+pub(super) const LR: Kernel = Kernel { name: "tree_lr", params: &[BATCH + 96] };
 pub(super) const BLOCKS: Kernel = Kernel { name: "tree_blocks", params: &[BATCH] };
 pub(super) const ROWS: Kernel = Kernel { name: "tree_rows", params: &[BATCH, 72] };
 pub(super) const VALUES: Kernel = Kernel { name: "tree_values", params: &[BATCH, 136] };
@@ -21,8 +21,7 @@ pub(super) const EXTRA_SPREAD: Kernel = Kernel { name: "tree_extra_spread", para
 pub(super) const EXTRA: Kernel = Kernel { name: "tree_extra", params: &[BATCH, 136] };
 pub(super) const SUMMARY: Kernel = Kernel { name: "tree_summary", params: &[BATCH, 136, 8] };
 
-const NUMBERS: (&str, &str) =
-    ("parse_tree_numbers.cuh", include_str!("../../../../cu/parse_tree_numbers.cuh"));
+const NUMBERS: (&str, &str) = ("parse_tree_numbers.cuh", include_str!("../../../../cu/parse_tree_numbers.cuh"));
 const TREE: (&str, &str) = ("parse_tree.cuh", include_str!("../../../../cu/parse_tree.cuh"));
 const SCAN: (&str, &str) = ("parse_tree_scan.cuh", include_str!("../../../../cu/parse_tree_scan.cuh"));
 const CHECKS: (&str, &str) = ("parse_tree_checks.cuh", include_str!("../../../../cu/parse_tree_checks.cuh"));

@@ -59,6 +59,7 @@ struct Lr {
     bytes: u64,
     order: u64,
     count: u64,
+    ends: u64,
     next: u64,
     far_roots: u64,
     tables: Places,
@@ -312,6 +313,7 @@ impl Run<'_> {
             bytes: tables.bytes.ptr().address(),
             order: scratch.order.ptr().address(),
             count: scratch.keys.ptr_at(keys(self.lexed.logical_cap)).address(),
+            ends: scratch.keys.ptr().address(),
             next: scratch.counters.ptr().address(),
             far_roots: scratch.far_roots.ptr().address(),
             tables: tables.places,
@@ -319,7 +321,7 @@ impl Run<'_> {
         let mut args = Args::new().value(lr);
         let shared = tables.places.bytes;
         if shared <= self.worker.shared_bytes() {
-            self.worker.launch(&LR_SHARED, Grid::x(self.worker.units()), 256, shared, &mut args)?;
+            self.worker.launch(&LR_SHARED, Grid::x(self.worker.units()), 512, shared, &mut args)?;
         } else {
             self.worker.launch(&LR, Grid::x(self.worker.units() * 4), 256, 0, &mut args)?;
         }

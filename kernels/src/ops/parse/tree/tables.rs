@@ -36,7 +36,8 @@ impl Tables {
         let mut bytes = Vec::new();
         let (action_starts, actions) = once(&grammar::ACTIONS, grammar::TERMINALS);
         let (step_starts, steps) = comb();
-        let goto_columns: Vec<u8> = grammar::GOTO_COLUMNS.iter().map(|&column| column.try_into().expect("few")).collect();
+        let goto_columns: Vec<u8> =
+            grammar::GOTO_COLUMNS.iter().map(|&column| column.try_into().expect("few")).collect();
         let labels: Vec<[u8; 4]> =
             grammar::LABELS.iter().map(|&[kind, matching, other]| [kind, matching, other, 0]).collect();
         let mut places = Places {
