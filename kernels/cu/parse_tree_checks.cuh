@@ -12,6 +12,7 @@ struct Nodes {
     const TreeBatch& batch;
     const Record* records;
     u32 source;
+    u32 first_token;
 
     __device__ __forceinline__ u32 head(u32 row) const { return records[row].x; }
     __device__ __forceinline__ u32 kind(u32 row) const { return head(row) & 0xff; }
@@ -104,13 +105,24 @@ struct Nodes {
         return end > 0 && (batch.text[batch.source_starts[source] + end - 1] | 0x20) == 'j';
     }
 
-    // A literal is no f-string, and a complex one is a real and an imaginary number.
+    // A complex literal is a real and an imaginary number.
     __device__ bool literal(u32 row) const {
-        const u32 what = kind(row);
-        if (what == KIND_JOINED_STR || what == KIND_TEMPLATE_STR) return false;
-        if (what != KIND_BIN_OP) return true;
+        if (kind(row) != KIND_BIN_OP) return true;
         const u32 left = kind(row - 2) == KIND_UNARY_OP ? row - 3 : row - 2;
         return !is_imaginary(left) && is_imaginary(row - 1);
+    }
+
+    // Whether no parentheses enclose a tuple: the one it may start with closes before its end.
+    __device__ bool is_bare(u32 row) const {
+        const u32 start = records[row].y, end = records[row].z;
+        u32 token = first_token;
+        while (batch.starts[token] < start) token += 1;
+        for (u32 depth = 0;; token++) {
+            const u32 kind = batch.kinds[token];
+            if (kind >= TOKEN_LEFT_PAREN && kind <= TOKEN_RIGHT_BRACE) depth += (kind & 1) == (TOKEN_LEFT_PAREN & 1) ? 1 : -1;
+            if (depth == 0) return batch.ends[token] < end;
+            if (batch.ends[token] >= end) return false;
+        }
     }
 
     __device__ bool version(u32 row, u32 kind, u32 field, u32 minor) const {
@@ -121,6 +133,7 @@ struct Nodes {
         if (field == FIELD_POSONLYARGS || kind == KIND_NAMED_EXPR) return minor >= 8;
         if (kind == KIND_MATCH) return minor >= 10;
         if (kind == KIND_TYPE_ALIAS) return minor >= 12;
+        if (kind == KIND_TUPLE && field == FIELD_TYPE) return minor >= 14 || !is_bare(row);
         return kind != KIND_TEMPLATE_STR || minor >= 14;
     }
 
@@ -138,7 +151,7 @@ struct Nodes {
             case KIND_KEYWORD: return keyword(row);
             case KIND_MATCH_AS: case KIND_MATCH_STAR: case KIND_MATCH_MAPPING: return capture(row, aux);
             case KIND_MATCH_VALUE: return literal(row - 1);
-            case KIND_BIN_OP: case KIND_JOINED_STR: case KIND_TEMPLATE_STR:
+            case KIND_BIN_OP:
                 return field != FIELD_KEYS || this->kind(parent(row)) != KIND_MATCH_MAPPING || literal(row);
             case KIND_FORMATTED_VALUE: case KIND_INTERPOLATION:
                 return aux == 's' || aux == 'r' || aux == 'a' || aux == NONE;

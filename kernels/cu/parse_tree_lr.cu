@@ -142,6 +142,8 @@ struct Line {
         for (u32 place = length; place-- > least;) {
             const u32 label = (place < 4 ? production.z >> place * 8 : production.w >> (place - 4) * 8) & 0xff;
             const u32 lowest = roots_of(symbols[base + place]);
+            // A list grows by one symbol at a time: the roots it has already must not be walked again.
+            if (parent == ROOT && label == 0) next = min(next, lowest);
             while (next > lowest) {
                 next -= 1;
                 u32 entry = root(next);
@@ -168,7 +170,7 @@ struct Line {
             const u32 entry = root(node_behind - 1);
             return (entry & 0xff) == KIND_NAME && records[entry >> 16].y == start_of(token);
         }
-        if (end_of(token) - start_of(token) != 1) return 0;
+        if (end_of(token) - start_of(token) != 1 || end_of(token - 1) != start_of(token)) return 0;
         return lr.batch.text[lr.batch.source_starts[lr.batch.line_sources[line]] + start_of(token)];
     }
 

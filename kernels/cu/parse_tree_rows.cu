@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) tree_rows(const __grid_constan
         const u32 local = owner_of(bases, count + 1, at), line = first + local, node = at - bases[local];
         const u32 source = batch.line_sources[line];
         const u32 token = batch.lines[line].x;
-        const Nodes nodes{batch, batch.records + (u64)token * SLOTS_PER_TOKEN, source};
+        const Nodes nodes{batch, batch.records + (u64)token * SLOTS_PER_TOKEN, source, token};
         const Record record = nodes.records[node];
         const uint2 before = batch.bases[batch.logical_bases[source]];
         u32 aux = record.w;
@@ -59,6 +59,8 @@ extern "C" __global__ void __launch_bounds__(256) tree_rows(const __grid_constan
         bool right = nodes.check(node, kind, field, aux);
         const u32 minor = batch.versions[source];
         if (minor < 14) right = right && nodes.version(node, kind, field, minor);
+        // Exception groups.
+        if (minor < 11 && batch.places[line].w & STARRED) right = false;
         if (!right) give_up(batch, source, BY_CHECK);
         if (kind == KIND_CONSTANT && aux < VALUE_ELLIPSIS) {
             const u32 value = batch.bases[line].y + (aux >> 16);

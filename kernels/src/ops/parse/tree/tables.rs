@@ -101,7 +101,7 @@ fn comb() -> (Vec<u16>, Vec<u16>) {
         }
         starts[row] = start(at);
     }
-    let starts = grammar::STEP_ROWS.iter().map(|&row| starts[usize::from(row)]).collect();
+    let starts = grammar::STEP_ROWS.iter().map(|&at| starts[usize::from(at) / width]).collect();
     (starts, cells.into_iter().map(Option::unwrap_or_default).collect())
 }
 
