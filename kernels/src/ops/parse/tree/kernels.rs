@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn kernels_number_terminals_kinds_and_fields_as_the_parser_does() {
         let terminals = Terminal::ALL.map(|terminal| (bare(&format!("token{terminal:?}")), terminal as u8));
-        let kinds = Kind::ALL.map(|kind| (bare(&format!("kind{kind:?}")), kind as u8));
-        let fields = Field::ALL.map(|field| (bare(&format!("field{field:?}")), field as u8));
+        let kinds = Kind::ALL.iter().map(|kind| (bare(&format!("kind{kind:?}")), *kind as u8));
+        let fields = Field::ALL.iter().map(|field| (bare(&format!("field{field:?}")), *field as u8));
         let known: Vec<_> = terminals.into_iter().chain(kinds).chain(fields).collect();
         let lines = super::NUMBERS.1.lines().filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "));
         let mut count = 0;

@@ -70,17 +70,15 @@ struct Lr {
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Rows {
     columns: [u64; 6],
-    value_rows: u64,
-    value_tokens: u64,
-    value_sources: u64,
+    of_values: [u64; 3],
 }
 
 /// Mirrors `Values` in `cu/parse_tree_values.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Values {
-    rows: [u64; 5],
-    value_rows: u64,
+    columns: [u64; 5],
+    rows: u64,
     tokens: u64,
     sources: u64,
     tags: u64,
@@ -342,9 +340,7 @@ impl Run<'_> {
                 trees.ends.ptr().address(),
                 trees.aux.ptr().address(),
             ],
-            value_rows: rows.ptr().address(),
-            value_tokens: tokens.ptr().address(),
-            value_sources: sources.ptr().address(),
+            of_values: [rows, tokens, sources].map(|column| column.ptr().address()),
         };
         self.launch(&BLOCKS, self.by_lines(256), 256, self.args())?;
         self.launch(&ROWS, self.by_lines(ROWS_LINES), 256, self.args().value(columns))
@@ -355,14 +351,14 @@ impl Run<'_> {
         let (scratch, trees) = (&self.scratch, &self.trees);
         let [rows, tokens, sources, sizes, bases, appending] = &scratch.values;
         let values = Values {
-            rows: [
+            columns: [
                 trees.kinds.ptr().address(),
                 trees.fields.ptr().address(),
                 trees.parents.ptr().address(),
                 trees.starts.ptr().address(),
                 trees.ends.ptr().address(),
             ],
-            value_rows: rows.ptr().address(),
+            rows: rows.ptr().address(),
             tokens: tokens.ptr().address(),
             sources: sources.ptr().address(),
             tags: trees.value_tags.ptr().address(),

@@ -94,7 +94,7 @@ fn comb() -> (Vec<u16>, Vec<u16>) {
     let mut starts = vec![0; rows.len()];
     for row in order {
         let fits = |at: usize| rows[row].iter().all(|&(column, _)| cells.get(at + column).copied().flatten().is_none());
-        let at = (0..).find(|&at| fits(at)).expect("there is room behind the last cell");
+        let at = (0..=cells.len()).find(|&at| fits(at)).expect("there is room behind the last cell");
         cells.resize(cells.len().max(at + width), None);
         for &(column, cell) in &rows[row] {
             cells[at + column] = Some(cell);
@@ -121,6 +121,6 @@ mod tests {
     fn the_tables_fit_the_shared_memory_of_a_hopper() {
         let tables = Tables::pack();
         assert!(tables.bytes.len() < 200 << 10, "{} bytes", tables.bytes.len());
-        assert!(grammar::STATES <= 0x200, "states have nine bits in the kernel's symbols");
+        const { assert!(grammar::STATES <= 0x200, "states have nine bits in the kernel's symbols") };
     }
 }
