@@ -43,6 +43,10 @@ conformance *ARGS:
     cargo build --release --package accelerd-parser --example columns --locked
     python3 tests/conformance {{ ARGS }}
 
+# Fuzzes the parser; needs a nightly compiler and cargo-fuzz, which `tests/run` does not set up.
+fuzz SECONDS="60":
+    cd kernels/parser && cargo +nightly fuzz run parse -- -max_total_time={{ SECONDS }}
+
 # Starts the daemon, indexes Python's standard library and searches it.
 quickstart:
     bash deploy/quickstart

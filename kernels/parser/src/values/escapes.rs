@@ -165,7 +165,8 @@ fn widened(bytes: &[u8]) -> usize {
 /// The character that CPython knows by a name, or by an alias; case does not matter, but where names follow a rule.
 fn character(name: &[u8]) -> Option<char> {
     const IDEOGRAPH: &str = "CJK UNIFIED IDEOGRAPH-";
-    let name = std::str::from_utf8(name).ok().filter(|name| name.is_ascii())?;
+    // The crate looks in front of a hyphen, and no name starts with one.
+    let name = std::str::from_utf8(name).ok().filter(|name| name.is_ascii() && !name.starts_with('-'))?;
     if let Some(code) = name.strip_prefix(IDEOGRAPH) {
         let digits = matches!(code.len(), 4 | 5) && code.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'));
         let found = u32::from_str_radix(code, 16).ok().filter(|_| digits).and_then(char::from_u32)?;

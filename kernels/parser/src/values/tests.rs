@@ -82,6 +82,7 @@ fn bad_escapes_have_the_words_of_cpython() {
     assert_eq!(value(r"'\U00110000'"), unicode("0-9", "illegal Unicode character"));
     assert_eq!(value(r"'\N{'"), unicode("0-2", "malformed \\N character escape"));
     assert_eq!(value(r"'\N{foo}'"), unicode("0-6", "unknown Unicode character name"));
+    assert_eq!(value(r"'\N{-a}'"), unicode("0-5", "unknown Unicode character name"));
     assert_eq!(value(r"b'ab\xg'"), Err("(value error) invalid \\x escape at position 2".to_owned()));
     assert_eq!(value("b'é'"), Err("bytes can only contain ASCII literal characters".to_owned()));
     assert_eq!(value("b'a' 'b'"), Err("cannot mix bytes and nonbytes literals".to_owned()));
