@@ -29,7 +29,7 @@ enum : u32 {
 };
 
 // Counters of a batch; mirrors `Counts` on the host.
-enum : u32 { COUNT_TICKET, COUNT_TOKENS, COUNT_LINES, COUNT_COMMENTS, COUNT_LOGICAL, COUNT_NAMES, COUNT_CLOSERS,
+enum : u32 { COUNT_UNUSED, COUNT_TOKENS, COUNT_LINES, COUNT_COMMENTS, COUNT_LOGICAL, COUNT_NAMES, COUNT_CLOSERS,
     COUNT_SOFT, COUNT_TICKET_LINES, COUNT_TICKET_RANKS, COUNTS = 16 };
 
 // A batch on the device; mirrors `Batch` in ops/parse/cuda. Each source starts at a multiple of 32 bytes of the text, at
@@ -42,8 +42,13 @@ struct LexBatch {
     u32* flags;                // [sources], zero
     u32* returns;              // [sources], zero: there is a carriage return
     u32* counts;               // [COUNTS]
-    u64* tile_maps;            // [tiles], zero
-    u64* tile_counts;          // [tiles], zero
+    u64* tile_maps;            // [tiles]: lines, and above them the map of states; then those of the tiles before
+    u64* tile_counts;          // [tiles]: tokens, and above them comments; then those of the tiles before
+    u32* text_bits;            // three bitmaps over the text, of tiles * TILE_WORDS words each: see Text
+    u32* line_bits;            // two such bitmaps
+    u32* special_maps;         // [tiles * MOST_SPECIAL]
+    u32* token_bits;           // three bitmaps over tile and halo, WORDS words each, for each tile
+    u8* marks;                 // [tiles * SPAN]: of each tile's tokens in their order
     u32* line_bases;           // [sources + 1]: a source's first physical line, and so on
     u32* token_bases;
     u32* comment_bases;
@@ -69,11 +74,13 @@ struct LexBatch {
     u32* first_ranks;  // [token_cap / 32]
     u32* name_starts;
     u32* name_ends;
-    u32* closers;  // threes: the tokens before a line, where the last of them ends in it, and the source
+    u32* closers;  // fours: a tile's tokens before a line, where the last of them ends in it, the source, and the tile
     u32* soft;     // tokens that read `match`, `case` or `type`
     u64* line_sums;  // look-back of later kernels, zero
     u64* rank_sums;
-    u32* line_minima;  // least column of 32 logical lines, and of 1,024
+    u32* line_minima;   // least column of 32 logical lines, and of 1,024
+    u32* line_leasts;   // of each physical line, the least depth of brackets in it
+    u32* least_minima;  // of 32 physical lines, and of 1,024
     u64 seed;
     u32 sources, tiles, token_cap, line_cap, comment_cap, list_cap, name_cap, logical_cap;
 };
@@ -150,6 +157,45 @@ __device__ __forceinline__ u32 block_before(u32 x, u32* scratch, u32* total) {
     const u32 before = scratch[warp] + sum - x;
     __syncthreads();
     return before;
+}
+
+// Puts in the place of each value what all values before it come to, by an associative `join(earlier, later)` whose
+// neutral value is `none`; gives what all come to. One block of 1,024 threads; `scratch` holds 33 values.
+template <typename Join>
+__device__ u64 join_before(u64* values, u32 count, u64 none, u64* scratch, Join join) {
+    const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, share = (count + 1023) / 1024;
+    const u32 from = min(threadIdx.x * share, count), end = min(from + share, count);
+    u64 own = none;
+    for (u32 i = from; i < end; i++) own = join(own, values[i]);
+    u64 all = own;
+#pragma unroll
+    for (u32 step = 1; step < 32; step <<= 1) {
+        const u64 earlier = __shfl_up_sync(FULL_WARP, all, step);
+        if (lane >= step) all = join(earlier, all);
+    }
+    u64 before = __shfl_up_sync(FULL_WARP, all, 1);
+    if (lane == 0) before = none;
+    if (lane == 31) scratch[warp] = all;
+    __syncthreads();
+    if (warp == 0) {
+        u64 sum = scratch[lane];
+#pragma unroll
+        for (u32 step = 1; step < 32; step <<= 1) {
+            const u64 earlier = __shfl_up_sync(FULL_WARP, sum, step);
+            if (lane >= step) sum = join(earlier, sum);
+        }
+        const u64 of_warp = __shfl_up_sync(FULL_WARP, sum, 1);
+        scratch[lane] = lane ? of_warp : none;
+        if (lane == 31) scratch[32] = sum;
+    }
+    __syncthreads();
+    before = join(scratch[warp], before);
+    for (u32 i = from; i < end; i++) {
+        const u64 value = values[i];
+        values[i] = before;
+        before = join(before, value);
+    }
+    return scratch[32];
 }
 
 // Look-back over tiles: a word a tile, whose top bits say whether it holds the tile's own value or that of all tiles up

@@ -3,12 +3,8 @@
 
 #pragma once
 
+#include "parse_lex_marks.cuh"
 #include "parse_lex_number.cuh"
-
-// Marks. A string's has MARK_CHANGED or not, a middle's the bits of its payload, shifted.
-enum : u32 { MARK_NONE = 0, MARK_KIND = 1, MARK_STRING = 64, MARK_MIDDLE = 128, MARK_PENDING = 16, MARK_CHANGED = 1 };
-// Of a middle: MARK_MIDDLE | raw 1 | changed 2 | spec 4 | pending 16.
-enum : u32 { MIDDLE_RAW = 1, MIDDLE_CHANGED = 2, MIDDLE_SPEC = 4 };
 
 // Kinds of open brackets, three bits each on the stack.
 enum : u32 { OPEN_PAREN, OPEN_BRACKET, OPEN_BRACE, OPEN_FIELD, OPEN_SPEC_FIELD };
@@ -17,6 +13,18 @@ enum : u32 { OPEN_PAREN, OPEN_BRACKET, OPEN_BRACE, OPEN_FIELD, OPEN_SPEC_FIELD }
 #define MOST_FIELDS 3u
 
 enum : u32 { PART_OUTSIDE, PART_SPEC, PART_BEHIND_FIELD };
+
+// The tokens of a tile.
+struct Tile : Text {
+    __align__(16) u8 marks[SPAN];
+    u32 start[WORDS];     // first bytes of tokens
+    u32 last[WORDS];      // last bytes of tokens and comments
+    u32 comment[WORDS];   // first bytes of comments
+    u16 start_before[WORDS];
+    u8 state[MOST_SPECIAL];  // behind each special line
+    u32 closers[MOST_CLOSERS];
+    u32 closed, before, line_base;
+};
 
 // What a line leaves behind.
 struct Line {
@@ -293,7 +301,9 @@ struct Lexer {
 
     // One token or gap of code. False: the line ends, or is given up.
     __device__ bool step() {
-        const u32 c = byte();
+        u32 c = byte();
+        // Spaces are as common as tokens: a turn of its own for each would cost the whole warp.
+        if (c == ' ') c = byte_at(t, ++at);
         switch (c) {
             case ' ': case '\t': case '\f':
                 at++;
@@ -307,6 +317,7 @@ struct Lexer {
             case '#':
                 if (frame_count > 0) return fail(FLAG_FIELD_LINES);
                 set_bit(t.comment, at);
+                set_bit(t.last, newline - 1 - (byte_at(t, newline - 1) == '\r'));
                 return false;
             case '\\':
                 if (!ends_line(t, at + 1, newline)) return fail(FLAG_LEXICAL);
@@ -326,7 +337,7 @@ struct Lexer {
             default: break;
         }
         if (c >= '0' && c <= '9') return number();
-        if (is_part(t, c)) return name();
+        if (is_part(c)) return name();
         return fail(c >= 128 ? FLAG_WIDE : FLAG_LEXICAL);
     }
 

@@ -7,7 +7,7 @@
 
 // Behind the end of a string whose body goes on at `at`; 0 if it does not end on the line. `escaped` says whether the
 // line's end is.
-__device__ inline u32 behind_string(const Tile& t, u32 at, u32 newline, u32 quote, bool triple, bool* escaped) {
+__device__ inline u32 behind_string(const Text& t, u32 at, u32 newline, u32 quote, bool triple, bool* escaped) {
     *escaped = false;
     for (;;) {
         at = next_set(t.stop, at);
@@ -29,9 +29,9 @@ __device__ inline u32 behind_string(const Tile& t, u32 at, u32 newline, u32 quot
     }
 }
 
-__device__ inline u32 flavour_before(const Tile& t, u32 quote_at) {
+__device__ inline u32 flavour_before(const Text& t, u32 quote_at) {
     u32 length = 0;
-    while (length < 3 && is_part(t, byte_at(t, quote_at - 1 - length))) length++;
+    while (length < 3 && is_part(byte_at(t, quote_at - 1 - length))) length++;
     if (length == 0 || length == 3) return FLAVOUR_PLAIN;
     const Prefix p = prefix_of(byte_at(t, quote_at - length), byte_at(t, quote_at - 1), length);
     if (!p.valid || !p.fields) return FLAVOUR_PLAIN;
@@ -39,7 +39,7 @@ __device__ inline u32 flavour_before(const Tile& t, u32 quote_at) {
 }
 
 // The state behind a line from a place in code on.
-__device__ inline u32 walk_code(const Tile& t, u32 at, u32 newline) {
+__device__ inline u32 walk_code(const Text& t, u32 at, u32 newline) {
     for (;;) {
         at = next_set(t.stop, at);
         if (at >= newline) return STATE_CODE;
@@ -58,7 +58,7 @@ __device__ inline u32 walk_code(const Tile& t, u32 at, u32 newline) {
 }
 
 // The state behind a line that starts in a class of states.
-__device__ inline u32 walk_line(const Tile& t, u32 at, u32 of) {
+__device__ inline u32 walk_line(const Text& t, u32 at, u32 of) {
     const u32 newline = next_set(t.newline, at);
     if (of == 0) return walk_code(t, at, newline);
     const bool triple = of <= 2;

@@ -4,46 +4,64 @@
 
 #include "parse_lex.cuh"
 
-#define MOST_SPECIAL 1024u
+#define MOST_SPECIAL 512u
 #define MOST_CLOSERS 512u
 #define FRONT 16u
 
-// Bits of a byte's class.
-enum : u32 { IS_PART = 1, IS_STOP = 2 };
-
-struct Tile {
-    __align__(16) u8 text[FRONT + SPAN + 16];  // from FRONT bytes before the tile on
-    __align__(16) u8 marks[SPAN];              // what a token is, where its bytes do not tell
-    u32 part[WORDS + 1];                       // letters, digits, underscores
-    u32 stop[WORDS + 1];                       // quotes, backslashes, newlines, braces, hashes
-    u32 newline[WORDS + 1];
-    u32 event[WORDS];  // triple quotes, and backslashes before a newline
-    u32 start[WORDS];  // first bytes of tokens
-    u32 last[WORDS + 1];   // last bytes
-    u32 comment[WORDS];
-    u32 line[TILE_WORDS];     // first bytes of lines
-    u32 special[TILE_WORDS];  // of lines that may change the state
-    u16 line_before[TILE_WORDS + 1], special_before[TILE_WORDS + 1];
-    u16 start_before[WORDS + 1], comment_before[WORDS + 1];
-    u16 source[WORDS];  // of each word, from the tile's first one
-    u32 map[MOST_SPECIAL];
-    u8 state[MOST_SPECIAL];  // behind each special line
-    u32 closers[MOST_CLOSERS];
-    u32 scratch[33];
-    u8 classes[256];
-    u32 number, first_source, line_base, token_base, comment_base, lines, specials, tokens, comments, closed;
-    u32 before;  // state of the line that the tile starts in, or behind it
+// The bytes of a tile, from FRONT bytes before it to HALO bytes behind.
+struct Bytes {
+    __align__(16) u8 text[FRONT + SPAN + 16];
+    u32 number, first_source;
+    u16 source[TILE_WORDS];  // of each word, from the tile's first one
 };
 
-__device__ __forceinline__ u32 byte_at(const Tile& t, u32 at) { return t.text[FRONT + at]; }
+// The bytes, and bitmaps over them.
+struct Text : Bytes {
+    u32 part[WORDS + 1];  // letters, digits, underscores
+    u32 stop[WORDS + 1];  // quotes, backslashes, newlines, braces, hashes
+    u32 newline[WORDS + 1];
+    u32 line[TILE_WORDS];     // first bytes of lines
+    u32 special[TILE_WORDS];  // of lines that may change the state
+    u16 line_before[TILE_WORDS], special_before[TILE_WORDS];
+    u32 map[MOST_SPECIAL];
+    u32 scratch[33];
+    u32 lines, specials;
+};
 
-__device__ __forceinline__ bool is_part(const Tile& t, u32 byte) { return t.classes[byte] & IS_PART; }
+__device__ __forceinline__ u32 byte_at(const Bytes& t, u32 at) { return t.text[FRONT + at]; }
 
-__device__ __forceinline__ u32 class_of(u32 c) {
-    const u32 lower = c | 0x20;
-    const bool part = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '_';
-    const bool stop = c == '\'' || c == '"' || c == '\\' || c == '\n' || c == '{' || c == '}' || c == '#';
-    return (part ? IS_PART : 0) | (stop ? IS_STOP : 0);
+__device__ __forceinline__ bool is_digit(u32 c) { return c - '0' < 10u; }
+
+__device__ __forceinline__ bool is_part(u32 c) {
+    return (c | 0x20) - 'a' < 26u || c - '0' < 10u || c == '_';
+}
+
+// Brings the bytes in. Blocks of THREADS threads.
+#define THREADS 256u
+__device__ inline void load_bytes(Bytes& t, const LexBatch& b) {
+    const u32 tile = blockIdx.x, skipped = tile ? 0 : FRONT / 16;
+    const uint4* from = (const uint4*)(b.text + (u64)tile * TILE) - FRONT / 16;
+    uint4* to = (uint4*)t.text;
+    const uint4 newlines = make_uint4(0x0a0a0a0au, 0x0a0a0a0au, 0x0a0a0a0au, 0x0a0a0a0au);
+    if (threadIdx.x < skipped) to[threadIdx.x] = newlines;
+    if (threadIdx.x == 0) to[(FRONT + SPAN) / 16] = newlines;
+    for (u32 i = threadIdx.x + skipped; i < (FRONT + SPAN) / 16; i += THREADS) to[i] = from[i];
+    const u32 first = b.tile_sources[tile], last = b.tile_sources[tile + 2];
+    for (u32 word = threadIdx.x; word < TILE_WORDS; word += THREADS)
+        t.source[word] = (u16)(last_at_most(b.source_starts, first, last, tile * TILE + word * 32) - first);
+    if (threadIdx.x == 0) {
+        t.number = tile;
+        t.first_source = first;
+    }
+}
+
+// The source that a place is in; a line that goes on into the halo is of the source that the tile ends in.
+__device__ __forceinline__ u32 source_at(const Bytes& t, u32 at) {
+    return t.first_source + t.source[min(at >> 5, TILE_WORDS - 1)];
+}
+
+__device__ __forceinline__ bool starts_source(const Bytes& t, const LexBatch& b, u32 at) {
+    return b.source_starts[source_at(t, at)] == t.number * TILE + at;
 }
 
 // The first set bit from `at` on. The bitmap ends with a word of ones.
@@ -93,7 +111,7 @@ __device__ __forceinline__ void set_bit(u32* bits, u32 at) { atomicOr(&bits[at >
 __device__ __forceinline__ bool has_bit(const u32* bits, u32 at) { return bits[at >> 5] >> (at & 31) & 1; }
 
 // Eight bytes from a place on, the first one lowest.
-__device__ __forceinline__ u64 eight_at(const Tile& t, u32 at) {
+__device__ __forceinline__ u64 eight_at(const Bytes& t, u32 at) {
     const u32* words = (const u32*)t.text;
     const u32 first = (FRONT + at) >> 2, shift = (at & 3) * 8;
     const u32 low = __funnelshift_r(words[first], words[first + 1], shift);
@@ -128,8 +146,23 @@ __device__ __forceinline__ u32 join_maps(u32 first, u32 second) {
     return joined;
 }
 
+// Numbers lines and those that may change the state, in their order. Blocks of TILE_WORDS threads.
+__device__ inline void count_lines(Text& t) {
+    const u32 word = threadIdx.x;
+    const u32 own = (u32)__popc(t.line[word]) | (u32)__popc(t.special[word]) << 16;
+    u32 total;
+    const u32 before = block_before(own, t.scratch, &total);
+    t.line_before[word] = (u16)before;
+    t.special_before[word] = (u16)(before >> 16);
+    if (word == 0) {
+        t.lines = total & 0xffff;
+        t.specials = min(total >> 16, MOST_SPECIAL);
+    }
+    __syncthreads();
+}
+
 // Whether a line feed or carriage return and line feed follow, where `newline` is the line's line feed.
-__device__ __forceinline__ bool ends_line(const Tile& t, u32 at, u32 newline) {
+__device__ __forceinline__ bool ends_line(const Bytes& t, u32 at, u32 newline) {
     return at == newline || (at + 1 == newline && byte_at(t, at) == '\r');
 }
 

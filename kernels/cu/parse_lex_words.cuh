@@ -85,7 +85,7 @@ __host__ __device__ constexpr Operators operators() {
 __device__ const Operators OPERATORS = operators();
 
 // Kind and operator of the symbol of a length that starts at a place.
-__device__ __forceinline__ u32 operator_of(const Tile& t, u32 at, u32 length) {
+__device__ __forceinline__ u32 operator_of(const Bytes& t, u32 at, u32 length) {
     const u32 form = length == 1 ? FORM_SINGLE : length == 3 ? FORM_LONG : byte_at(t, at + 1) == '=' ? FORM_WITH_EQUAL : FORM_PAIR;
     return OPERATORS.of[form][byte_at(t, at) & 127];
 }
@@ -99,7 +99,7 @@ __device__ __forceinline__ u64 mix(u64 x) {
 }
 
 // What tells a name from others: its bytes, or a hash of them where there are more than eight.
-__device__ __forceinline__ u64 name_key(const Tile& t, u32 at, u32 length, u64 seed) {
+__device__ __forceinline__ u64 name_key(const Bytes& t, u32 at, u32 length, u64 seed) {
     if (length <= 8) return eight_at(t, at) & (~0ull >> (64 - 8 * length));
     u64 key = seed + length;
     for (u32 done = 8; done < length; done += 8) key = mix(key ^ eight_at(t, at + done - 8));

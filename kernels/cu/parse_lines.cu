@@ -46,7 +46,8 @@ extern "C" __global__ void parse_close(LexBatch b) {
     if (is_full(b)) return;
     const u32 count = b.counts[COUNT_CLOSERS], warps = gridDim.x * blockDim.x >> 5;
     for (u32 i = threads_before() >> 5; i < count; i += warps) {
-        const u32 behind = b.closers[3 * i], end = b.closers[3 * i + 1], source = b.closers[3 * i + 2];
+        const u32 end = b.closers[4 * i + 1], source = b.closers[4 * i + 2];
+        const u32 behind = b.closers[4 * i] + ((u32)b.tile_counts[b.closers[4 * i + 3]] & 0x7fffffffu);
         if (behind <= b.token_bases[source]) continue;
         const u32 token = behind - 1, kind = b.kinds[token];
         if (kind != T_STRING && kind != T_F_STRING_MIDDLE) continue;
@@ -125,11 +126,24 @@ __device__ bool opens(const LexBatch& b, u32 line, u32 lines, u64 kept, i64 dept
     return starts && b.line_tokens[line + 1] > b.line_tokens[line];
 }
 
+// The least depth of 32 lines, and of the block's, from that of each thread.
+__device__ void write_leasts(const LexBatch& b, u32 tile, u32 least, u32* least_here) {
+#pragma unroll
+    for (u32 step = 1; step < 32 / LINES_A_THREAD; step <<= 1) least = min(least, __shfl_xor_sync(FULL_WARP, least, step));
+    __syncthreads();
+    if (threadIdx.x % (32 / LINES_A_THREAD) == 0) {
+        b.least_minima[(tile * LINES_A_BLOCK + threadIdx.x * LINES_A_THREAD) / 32] = least;
+        atomicMin(least_here, least);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) b.least_minima[b.line_cap / 32 + 1 + tile] = *least_here;
+}
+
 // Logical lines; their ends follow in parse_check.
 extern "C" __global__ void __launch_bounds__(256) parse_lines(LexBatch b) {
     if (is_full(b)) return;
     __shared__ u64 scratch[33];
-    __shared__ u32 ticket;
+    __shared__ u32 ticket, least_here;
     const u32 lines = b.counts[COUNT_LINES], tiles = (lines + LINES_A_BLOCK - 1) / LINES_A_BLOCK;
     if (threadIdx.x == 0) ticket = atomicAdd(&b.counts[COUNT_TICKET_LINES], 1);
     __syncthreads();
@@ -142,13 +156,20 @@ extern "C" __global__ void __launch_bounds__(256) parse_lines(LexBatch b) {
         own = JoinDepths()(own, own_depth(kept[i]));
     }
     u64 depth = sum_before(own, b.line_sums, tile, scratch, JoinDepths(), &total);
-    u32 open = 0;
+    if (threadIdx.x == 0) least_here = ~0u;
+    u32 open = 0, least = ~0u;
 #pragma unroll
     for (u32 i = 0; i < LINES_A_THREAD; i++) {
         const i64 before = kept[i] & LINE_FIRST ? 0 : (i64)(int)(u32)depth;
-        if (first + i < lines && opens(b, first + i, lines, kept[i], before)) open |= 1u << i;
+        if (first + i < lines) {
+            if (opens(b, first + i, lines, kept[i], before)) open |= 1u << i;
+            const u32 own = (u32)max((int)before - (int)(kept[i] >> 4 & 15), 0);
+            b.line_leasts[first + i] = own;
+            least = min(least, own);
+        }
         depth = JoinDepths()(depth, own_depth(kept[i]));
     }
+    write_leasts(b, tile, least, &least_here);
     u64* counts = b.line_sums + b.line_cap / LINES_A_BLOCK + 1;
     u32 to = (u32)sum_before((u64)__popc(open), counts, tile, scratch, JoinSums(), &total);
     if (tile + 1 == tiles && threadIdx.x == 0) b.counts[COUNT_LOGICAL] = b.logical_bases[b.sources] = (u32)total;
@@ -166,26 +187,40 @@ extern "C" __global__ void __launch_bounds__(256) parse_lines(LexBatch b) {
     }
 }
 
-// Whether brackets that close on another line are of the kind that they close. A thread a physical line.
+#define NO_LINE 0xffffffffu
+
+// The last line before one, and not before `base`, whose value is at most `most`. `minima` has the least of each 32
+// values, and from `thousands` on of each 1,024.
+__device__ u32 last_before(const u32* values, const u32* minima, const u32* thousands, u32 line, u32 base, i64 most) {
+    u32 at = line;
+    while (at > base) {
+        if ((at & 1023) == 0 && at - base >= 1024 && (i64)thousands[(at >> 10) - 1] > most) at -= 1024;
+        else if ((at & 31) == 0 && at - base >= 32 && (i64)minima[(at >> 5) - 1] > most) at -= 32;
+        else if ((i64)values[--at] <= most) return at;
+    }
+    return NO_LINE;
+}
+
+// Whether brackets that close on another line are of the kind that they close: what opened at a depth is on the last line
+// before that is no deeper. A thread a physical line.
 extern "C" __global__ void parse_match(LexBatch b) {
     if (is_full(b)) return;
     const u32 lines = b.counts[COUNT_LINES];
+    const u32* thousands = b.least_minima + b.line_cap / 32 + 1;
     for (u32 line = threads_before(); line < lines; line += gridDim.x * blockDim.x) {
         const u64 kept = b.line_brackets[line];
-        u32 closes = (u32)(kept >> 4 & 15), kinds = (u32)(kept >> 12) & 0x3ffffff;
-        if (closes == 0 || kept & LINE_FIRST) continue;
-        u32 skipped = 0, reason = 0;
-        for (u32 back = 1; closes > 0 && reason == 0; back++) {
-            const u64 other = b.line_brackets[line - back];
-            u32 opens = (u32)(other >> 8 & 15);
-            for (; opens > 0 && skipped > 0; opens--) skipped--;
-            for (; opens > 0 && closes > 0; opens--, closes--, kinds >>= 2)
-                if ((other >> (38 + 2 * (opens - 1)) & 3) != (kinds & 3)) reason = FLAG_BRACKETS;
-            skipped += (u32)(other >> 4 & 15);
-            if (other & LINE_FIRST && closes > 0) reason = FLAG_BRACKETS;
-            else if (back == MOST_WALK && closes > 0) reason = FLAG_RULES;
+        const u32 closes = (u32)(kept >> 4 & 15), depth = b.line_leasts[line] + closes;
+        u32 kinds = (u32)(kept >> 12) & 0x3ffffff, other = line;
+        bool wrong = false;
+        for (u32 i = 1; i <= closes && !wrong; i++, kinds >>= 2) {
+            if (other == line || b.line_leasts[other] > depth - i)
+                other = last_before(b.line_leasts, b.least_minima, thousands, other, 0, (i64)(depth - i));
+            if (other == NO_LINE) break;
+            const u64 opening = b.line_brackets[other];
+            const u32 at = depth - i - b.line_leasts[other];
+            wrong = at >= (u32)(opening >> 8 & 15) || (opening >> (38 + 2 * at) & 3) != (kinds & 3);
         }
-        if (reason) flag(b, source_of(b, b.line_bases, line), reason);
+        if (wrong || other == NO_LINE) flag(b, source_of(b, b.line_bases, line), FLAG_BRACKETS);
     }
 }
 
@@ -210,18 +245,9 @@ extern "C" __global__ void __launch_bounds__(1024) parse_minima(LexBatch b) {
     if (threadIdx.x == 0) b.line_minima[b.logical_cap / 32 + 1 + blockIdx.x] = column;
 }
 
-#define NO_LINE 0xffffffffu
-
 // The last line before one, of its source, whose column is at most `most`.
 __device__ u32 line_before(const LexBatch& b, u32 line, u32 base, i64 most) {
-    const u32* thousands = b.line_minima + b.logical_cap / 32 + 1;
-    u32 at = line;
-    while (at > base) {
-        if ((at & 1023) == 0 && at - base >= 1024 && (i64)thousands[(at >> 10) - 1] > most) at -= 1024;
-        else if ((at & 31) == 0 && at - base >= 32 && (i64)b.line_minima[(at >> 5) - 1] > most) at -= 32;
-        else if ((i64)b.logical_columns[--at] <= most) return at;
-    }
-    return NO_LINE;
+    return last_before(b.logical_columns, b.line_minima, b.line_minima + b.logical_cap / 32 + 1, line, base, most);
 }
 
 // Whether a line's indentation follows from those before, as CPython's lexer has it.

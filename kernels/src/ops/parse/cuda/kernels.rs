@@ -7,6 +7,10 @@ use crate::cuda::{Kernel, Module, modules::COMMON};
 const BATCH: &[usize] = &[size_of::<Batch>()];
 
 pub(crate) const LEX: Kernel = Kernel { name: "parse_lex", params: BATCH };
+pub(crate) const STATES: Kernel = Kernel { name: "parse_states", params: BATCH };
+pub(crate) const JOIN_STATES: Kernel = Kernel { name: "parse_join_states", params: BATCH };
+pub(crate) const WRITE: Kernel = Kernel { name: "parse_write", params: BATCH };
+pub(crate) const JOIN_COUNTS: Kernel = Kernel { name: "parse_join_counts", params: BATCH };
 pub(crate) const CLOSE: Kernel = Kernel { name: "parse_close", params: BATCH };
 pub(crate) const LINES: Kernel = Kernel { name: "parse_lines", params: BATCH };
 pub(crate) const MATCH: Kernel = Kernel { name: "parse_match", params: BATCH };
@@ -19,20 +23,44 @@ pub(crate) const NUMBER: Kernel = Kernel { name: "parse_number", params: BATCH }
 
 const SHARED: (&str, &str) = ("parse_lex.cuh", include_str!("../../../../cu/parse_lex.cuh"));
 
-/// Text to tokens.
+const TILE: (&str, &str) = ("parse_lex_tile.cuh", include_str!("../../../../cu/parse_lex_tile.cuh"));
+const MARKS: (&str, &str) = ("parse_lex_marks.cuh", include_str!("../../../../cu/parse_lex_marks.cuh"));
+
+/// Text to the states of lines.
+pub(crate) static LINE_STATES: Module = Module {
+    name: "parse_states",
+    source: include_str!("../../../../cu/parse_states.cu"),
+    headers: &[COMMON, SHARED, TILE, ("parse_lex_states.cuh", include_str!("../../../../cu/parse_lex_states.cuh"))],
+    kernels: &[STATES, JOIN_STATES],
+};
+
+/// Lines to the places of tokens.
 pub(crate) static LEXER: Module = Module {
     name: "parse_lex",
     source: include_str!("../../../../cu/parse_lex.cu"),
     headers: &[
         COMMON,
         SHARED,
-        ("parse_lex_tile.cuh", include_str!("../../../../cu/parse_lex_tile.cuh")),
-        ("parse_lex_states.cuh", include_str!("../../../../cu/parse_lex_states.cuh")),
+        TILE,
+        MARKS,
         ("parse_lex_number.cuh", include_str!("../../../../cu/parse_lex_number.cuh")),
         ("parse_lex_line.cuh", include_str!("../../../../cu/parse_lex_line.cuh")),
-        ("parse_lex_words.cuh", include_str!("../../../../cu/parse_lex_words.cuh")),
     ],
     kernels: &[LEX],
+};
+
+/// Places to tokens.
+pub(crate) static WRITER: Module = Module {
+    name: "parse_write",
+    source: include_str!("../../../../cu/parse_write.cu"),
+    headers: &[
+        COMMON,
+        SHARED,
+        TILE,
+        MARKS,
+        ("parse_lex_words.cuh", include_str!("../../../../cu/parse_lex_words.cuh")),
+    ],
+    kernels: &[WRITE, JOIN_COUNTS],
 };
 
 /// Tokens to logical lines.
@@ -64,6 +92,11 @@ pub(super) struct Batch {
     pub(super) counts: u64,
     pub(super) tile_maps: u64,
     pub(super) tile_counts: u64,
+    pub(super) text_bits: u64,
+    pub(super) line_bits: u64,
+    pub(super) special_maps: u64,
+    pub(super) token_bits: u64,
+    pub(super) marks: u64,
     pub(super) line_bases: u64,
     pub(super) token_bases: u64,
     pub(super) comment_bases: u64,
@@ -94,6 +127,8 @@ pub(super) struct Batch {
     pub(super) line_sums: u64,
     pub(super) rank_sums: u64,
     pub(super) line_minima: u64,
+    pub(super) line_leasts: u64,
+    pub(super) least_minima: u64,
     pub(super) seed: u64,
     pub(super) sources: u32,
     pub(super) tiles: u32,

@@ -13,7 +13,10 @@ mod tests;
 pub use answer::{Answer, Reason};
 pub use sources::Sources;
 
-use kernels::{Batch, CHECK, CLOSE, FIRSTS, LEX, LINES, MATCH, MINIMA, NUMBER, RANKS, RULES};
+use kernels::{
+    Batch, CHECK, CLOSE, FIRSTS, JOIN_COUNTS, JOIN_STATES, LEX, LINES, MATCH, MINIMA, NUMBER, RANKS, RULES, STATES,
+    WRITE,
+};
 use room::{Caps, Room, Zeros};
 use sources::word;
 
@@ -113,7 +116,12 @@ fn launch(batch: &Batch, worker: &Worker) -> Result<(), OpError> {
         worker.launch(kernel, Grid::x(word(blocks)), threads, 0, &mut Args::new().value(*batch))
     };
     let units = worker.units() as usize;
-    run(&LEX, batch.tiles as usize, 256)?;
+    let tiles = batch.tiles as usize;
+    run(&STATES, tiles, 256)?;
+    run(&JOIN_STATES, 1, 1024)?;
+    run(&LEX, tiles, 256)?;
+    run(&JOIN_COUNTS, 1, 1024)?;
+    run(&WRITE, tiles, 256)?;
     run(&CLOSE, units * 8, 256)?;
     run(&LINES, (batch.line_cap as usize).div_ceil(A_BLOCK), 256)?;
     run(&MATCH, units * 8, 256)?;

@@ -3,14 +3,17 @@
 use super::{
     Tokens,
     kernels::{Batch, Counts},
-    sources::{Sources, TILE, word},
+    sources::{SPAN, Sources, TILE, word},
 };
 use crate::{
     OpError,
     cuda::{Buffer, DevicePtr, Worker},
 };
 
-const A_BLOCK: usize = super::A_BLOCK;
+use super::A_BLOCK;
+
+/// Special lines of a tile whose maps are kept; as in the kernels.
+const MOST_SPECIAL: usize = 512;
 
 /// How much of everything there is room for.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +50,7 @@ impl Caps {
 /// What kernels expect to be zero, in one buffer.
 pub(super) struct Zeros {
     all: Buffer<u64>,
-    places: [usize; 9],
+    places: [usize; 7],
     names: usize,
 }
 
@@ -58,15 +61,13 @@ impl Zeros {
         let sizes = [
             8,
             words,
-            sources.tiles,
-            sources.tiles,
             2 * (caps.lines / A_BLOCK + 1),
             caps.tokens / 32 / A_BLOCK + 1,
             caps.tokens / 64 + 2,
             names,
             names.div_ceil(2),
         ];
-        let mut places = [0; 9];
+        let mut places = [0; 7];
         let mut end = 0;
         for (place, size) in places.iter_mut().zip(sizes) {
             *place = end;
@@ -96,12 +97,22 @@ pub(super) struct Room {
     closers: Buffer<u32>,
     soft: Buffer<u32>,
     minima: Buffer<u32>,
+    leasts: Buffer<u32>,
+    least_minima: Buffer<u32>,
+    tile_maps: Buffer<u64>,
+    tile_counts: Buffer<u64>,
+    text_bits: Buffer<u32>,
+    line_bits: Buffer<u32>,
+    special_maps: Buffer<u32>,
+    token_bits: Buffer<u32>,
+    marks: Buffer<u8>,
 }
 
 impl Room {
     pub(super) fn new(sources: &Sources, caps: Caps, worker: &Worker) -> Result<Self, OpError> {
         let words = |len: usize| worker.alloc::<u32>(len);
         let bases = || words(sources.count + 1);
+        let (tiles, minima) = (sources.tiles, caps.lines / 32 + caps.lines / 1024 + 64);
         let tokens = Tokens {
             flags: worker.alloc_zeroed(sources.count)?,
             token_bases: bases()?,
@@ -135,16 +146,24 @@ impl Room {
             line_columns: words(caps.lines)?,
             line_brackets: worker.alloc(caps.lines)?,
             first_ranks: words(caps.tokens / 32 + 2)?,
-            closers: words(3 * caps.list)?,
+            closers: words(4 * caps.list)?,
             soft: words(caps.list)?,
-            minima: words(caps.lines / 32 + caps.lines / 1024 + 64)?,
+            minima: words(minima)?,
+            leasts: words(caps.lines)?,
+            least_minima: words(minima)?,
+            tile_maps: worker.alloc(tiles)?,
+            tile_counts: worker.alloc(tiles)?,
+            text_bits: words(3 * tiles * TILE / 32)?,
+            line_bits: words(2 * tiles * TILE / 32)?,
+            special_maps: words(tiles * MOST_SPECIAL)?,
+            token_bits: words(3 * tiles * SPAN / 32)?,
+            marks: worker.alloc(tiles * SPAN)?,
         })
     }
 
     pub(super) fn batch(&self, sources: &Sources, zeros: &Zeros, seed: u64) -> Batch {
         let tokens = &self.tokens;
         let at = |buffer: &Buffer<u32>| buffer.ptr().address();
-        debug_assert_eq!(TILE % 32, 0);
         Batch {
             text: sources.text.ptr().address(),
             source_starts: at(&sources.starts),
@@ -153,8 +172,13 @@ impl Room {
             flags: at(&tokens.flags),
             returns: zeros.at::<u32>(1).address(),
             counts: zeros.at::<u32>(0).address(),
-            tile_maps: zeros.at::<u64>(2).address(),
-            tile_counts: zeros.at::<u64>(3).address(),
+            tile_maps: self.tile_maps.ptr().address(),
+            tile_counts: self.tile_counts.ptr().address(),
+            text_bits: at(&self.text_bits),
+            line_bits: at(&self.line_bits),
+            special_maps: at(&self.special_maps),
+            token_bits: at(&self.token_bits),
+            marks: self.marks.ptr().address(),
             line_bases: at(&tokens.line_bases),
             token_bases: at(&tokens.token_bases),
             comment_bases: at(&tokens.comment_bases),
@@ -174,17 +198,19 @@ impl Room {
             logical_ends: at(&tokens.logical_ends),
             logical_columns: at(&tokens.logical_columns),
             logical_alternates: at(&tokens.logical_alternates),
-            name_keys: zeros.at::<u64>(7).address(),
-            name_firsts: zeros.at::<u32>(8).address(),
-            first_bits: zeros.at::<u32>(6).address(),
+            name_keys: zeros.at::<u64>(5).address(),
+            name_firsts: zeros.at::<u32>(6).address(),
+            first_bits: zeros.at::<u32>(4).address(),
             first_ranks: at(&self.first_ranks),
             name_starts: at(&tokens.name_starts),
             name_ends: at(&tokens.name_ends),
             closers: at(&self.closers),
             soft: at(&self.soft),
-            line_sums: zeros.at::<u64>(4).address(),
-            rank_sums: zeros.at::<u64>(5).address(),
+            line_sums: zeros.at::<u64>(2).address(),
+            rank_sums: zeros.at::<u64>(3).address(),
             line_minima: at(&self.minima),
+            line_leasts: at(&self.leasts),
+            least_minima: at(&self.least_minima),
             seed,
             sources: word(sources.count),
             tiles: word(sources.tiles),

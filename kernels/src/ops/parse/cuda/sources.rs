@@ -8,6 +8,7 @@ use crate::{
 /// Bytes of text a block takes, and how many it sees beyond; as in `cu/parse_lex.cuh`.
 pub(super) const TILE: usize = 8192;
 const HALO: usize = 2048;
+pub(super) const SPAN: usize = TILE + HALO;
 /// Where sources may start.
 const STEP: usize = 32;
 /// Most bytes of a batch: counts are told in 31 bits.
