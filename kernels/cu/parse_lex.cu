@@ -5,6 +5,9 @@
 
 #include "parse_lex_line.cuh"
 
+// A warp takes lines when so many of its threads have none.
+#define ENOUGH_IDLE 8u
+
 // Brings in what parse_states left, and clears what is collected.
 __device__ void load(Tile& t, const LexBatch& b) {
     load_bytes(t, b);
@@ -22,7 +25,7 @@ __device__ void load(Tile& t, const LexBatch& b) {
     if (threadIdx.x == 0) {
         t.part[WORDS] = 0;
         t.stop[WORDS] = t.newline[WORDS] = ~0u;
-        t.closed = 0;
+        t.closed = t.taken = 0;
     }
 }
 
@@ -76,45 +79,81 @@ __device__ __forceinline__ Columns indentation(const Tile& t, u32 at) {
     }
 }
 
-// Lexes a line; gives what is kept of it, and its columns.
-__device__ u64 lex_line(Tile& t, const LexBatch& b, u32 at, u32* columns) {
-    const u32 source = source_at(t, at), start = b.source_starts[source];
-    const u32 len = b.source_lens[source], place = t.number * TILE + at - start;
-    u64 kept = place == 0 ? LINE_FIRST : 0;
-    *columns = 0;
-    if (place >= len) return kept | LINE_CODE;
+// The line that a thread is at.
+struct Current {
+    u32 number;  // in the tile
+    u32 columns;
+    u64 kept;
+    enum : u32 { NONE, OPEN, ENDED } is;
+};
+
+// Takes a line up: its indentation, or the rest of a string.
+__device__ void begin_line(Tile& t, const LexBatch& b, Lexer& lexer, Current& now) {
+    const u32 at = pick(t.line, t.line_before, TILE_WORDS, now.number), source = source_at(t, at);
+    const u32 len = b.source_lens[source], place = t.number * TILE + at - b.source_starts[source];
+    now.kept = place == 0 ? LINE_FIRST : 0;
+    now.columns = 0;
+    now.is = Current::ENDED;
+    // Without a text of its own, its end is where it starts.
+    lexer.begin(at, at);
+    if (place >= len) {
+        now.kept |= LINE_CODE;
+        return;
+    }
     const u32 newline = next_set(t.newline, at);
-    if (newline >= SPAN) {
-        flag(b, source, FLAG_LONG_LINE);
-        return kept;
-    }
+    if (newline >= SPAN) return (void)lexer.fail(FLAG_LONG_LINE);
+    lexer.newline = newline;
     const u32 state = place == 0 ? STATE_CODE : state_at(t, at);
-    Lexer lexer(t, at, newline);
-    if (place == 0 && byte_at(t, at) == 0xef && byte_at(t, at + 1) == 0xbb && byte_at(t, at + 2) == 0xbf) lexer.at += 3;
-    if (state == STATE_CODE) {
-        const Columns c = indentation(t, lexer.at);
-        lexer.at = c.behind;
-        *columns = c.column | c.alternate << 16;
-        kept |= LINE_CODE | (byte_at(t, c.behind) == '\\' ? LINE_BACKSLASH : 0);
-        if (c.column > 0xffff) lexer.fail(FLAG_INDENTATION);
+    if (state != STATE_CODE) {
+        if (lexer.resume(state)) now.is = Current::OPEN;
+        return;
     }
-    lexer.run(state);
-    const bool ends = newline + 1 - at + place >= len;
-    if (ends && lexer.out.joins) lexer.fail(FLAG_LEXICAL);
-    if (lexer.out.state != (ends ? STATE_CODE : state_at(t, newline + 1))) lexer.fail(FLAG_STATE);
-    if (lexer.out.flags) flag(b, source, lexer.out.flags);
-    return kept | (lexer.out.joins ? LINE_JOINS : 0) | lexer.out.brackets;
+    if (place == 0 && byte_at(t, at) == 0xef && byte_at(t, at + 1) == 0xbb && byte_at(t, at + 2) == 0xbf) lexer.at += 3;
+    const Columns c = indentation(t, lexer.at);
+    lexer.at = c.behind;
+    now.columns = c.column | c.alternate << 16;
+    now.kept |= LINE_CODE | (byte_at(t, c.behind) == '\\' ? LINE_BACKSLASH : 0);
+    now.is = Current::OPEN;
+    if (c.column > 0xffff) lexer.fail(FLAG_INDENTATION);
 }
 
+// Checks that the next line starts in the state that this one leaves, and keeps what is known of it.
+__device__ void end_line(Tile& t, const LexBatch& b, Lexer& lexer, const Current& now) {
+    const u32 at = lexer.line, source = source_at(t, at), start = b.source_starts[source];
+    const u32 place = t.number * TILE + at - start, to = t.line_base + now.number;
+    const u64 brackets = lexer.end();
+    const bool ends = lexer.newline + 1 - at + place >= b.source_lens[source];
+    if (ends && lexer.out.joins) lexer.fail(FLAG_LEXICAL);
+    if (lexer.out.state != (ends ? STATE_CODE : state_at(t, lexer.newline + 1))) lexer.fail(FLAG_STATE);
+    if (lexer.out.flags) flag(b, source, lexer.out.flags);
+    if (to >= b.line_cap) return;
+    b.line_starts[to] = place;
+    b.line_columns[to] = now.columns;
+    b.line_brackets[to] = now.kept | (lexer.out.joins ? LINE_JOINS : 0) | brackets;
+}
+
+// Lexes the lines: threads take one after the other, several of a warp at once, for lines have few tokens or many.
 __device__ void lex_lines(Tile& t, const LexBatch& b) {
-    for (u32 i = threadIdx.x; i < t.lines; i += THREADS) {
-        const u32 at = pick(t.line, t.line_before, TILE_WORDS, i), to = t.line_base + i;
-        u32 columns;
-        const u64 kept = lex_line(t, b, at, &columns);
-        if (to >= b.line_cap) continue;
-        b.line_starts[to] = t.number * TILE + at - b.source_starts[source_at(t, at)];
-        b.line_columns[to] = columns;
-        b.line_brackets[to] = kept;
+    const u32 lane = threadIdx.x & 31;
+    Lexer lexer(t);
+    Current now = {0, 0, 0, Current::NONE};
+    bool left = true;
+    for (;;) {
+        const u32 idle = __ballot_sync(FULL_WARP, now.is != Current::OPEN);
+        if (idle == FULL_WARP || (left && (u32)__popc(idle) >= ENOUGH_IDLE)) {
+            if (now.is == Current::ENDED) end_line(t, b, lexer, now);
+            if (now.is != Current::OPEN) now.is = Current::NONE;
+            if (!left) {
+                if (idle == FULL_WARP) return;
+                continue;
+            }
+            u32 first = lane == 0 ? atomicAdd(&t.taken, (u32)__popc(idle)) : 0;
+            first = __shfl_sync(FULL_WARP, first, 0);
+            left = first + (u32)__popc(idle) < t.lines;
+            now.number = now.is == Current::NONE ? first + (u32)__popc(idle & ((1u << lane) - 1)) : now.number;
+            if (now.is == Current::NONE && now.number < t.lines) begin_line(t, b, lexer, now);
+        }
+        if (now.is == Current::OPEN && !(lexer.at < lexer.newline && lexer.step())) now.is = Current::ENDED;
     }
 }
 

@@ -32,8 +32,9 @@ enum : u32 {
 enum : u32 { COUNT_UNUSED, COUNT_TOKENS, COUNT_LINES, COUNT_COMMENTS, COUNT_LOGICAL, COUNT_NAMES, COUNT_CLOSERS,
     COUNT_SOFT, COUNT_TICKET_LINES, COUNT_TICKET_RANKS, COUNTS = 16 };
 
-// A batch on the device; mirrors `Batch` in ops/parse/cuda. Each source starts at a multiple of 32 bytes of the text, at
-// 32 or later; bytes that belong to no source are newlines: at least one behind each source, SPAN behind the last.
+// A batch on the device; mirrors `Batch` in ops/parse/cuda. Each source starts at a multiple of 32 bytes of the text,
+// at 32 or later; bytes that belong to no source are newlines: at least one behind each source, and all up to the end
+// of the last tile's halo.
 struct LexBatch {
     const u8* text;
     const u32* source_starts;  // [sources + 1], last: behind the last source
@@ -121,7 +122,7 @@ __device__ __forceinline__ u32 last_at_most(const u32* starts, u32 low, u32 high
     return low;
 }
 
-// Whether a table had too little room: kernels behind parse_lex do nothing then, for the host tries again.
+// Whether a table had too little room: kernels behind parse_write do nothing then, for the host tries again.
 __device__ __forceinline__ bool is_full(const LexBatch& b) {
     return b.counts[COUNT_TOKENS] > b.token_cap || b.counts[COUNT_LINES] >= b.line_cap ||
         b.counts[COUNT_COMMENTS] > b.comment_cap || max(b.counts[COUNT_CLOSERS], b.counts[COUNT_SOFT]) > b.list_cap;

@@ -1,5 +1,5 @@
-// The tokens of one line, by one thread: it marks where they start and end, and what they are where their bytes alone do
-// not tell. Whatever is rare is left to the CPU.
+// The tokens of one line, by one thread: it marks where they start and end, and what they are where their bytes alone
+// do not tell. Whatever is rare is left to the CPU.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct Tile : Text {
     u16 start_before[WORDS];
     u8 state[MOST_SPECIAL];  // behind each special line
     u32 closers[MOST_CLOSERS];
-    u32 closed, before, line_base;
+    u32 closed, taken, before, line_base;
 };
 
 // What a line leaves behind.
@@ -31,7 +31,6 @@ struct Line {
     u32 flags;     // reasons to give the source up
     u32 state;     // of the next line
     u32 joins;     // the next line belongs to it
-    u64 brackets;  // unmatched ones: counts at bits 4 and 8, kinds at bits 12 and 38
 };
 
 // The lexer of a line.
@@ -39,15 +38,24 @@ struct Lexer {
     Tile& t;
     u32 line, newline;  // its first byte and its line feed
     u32 at;
-    u64 stack = 0;   // open brackets, three bits each, innermost lowest
-    u32 depth = 0;
-    u32 frames = 0;  // open f-strings, eight bits each: quote, triple, raw, depth << 3
-    u32 frame_count = 0;
-    u32 closes = 0, close_kinds = 0;
-    bool inherited = false;  // the text in front goes back to an earlier line
-    Line out = {0, STATE_CODE, 0, 0};
+    u64 stack;   // open brackets, three bits each, innermost lowest
+    u32 depth;
+    u32 frames;  // open f-strings, eight bits each: quote, triple, raw, depth << 3
+    u32 frame_count;
+    u32 closes, close_kinds;  // brackets of earlier lines that close here
+    bool inherited;           // the text in front goes back to an earlier line
+    Line out;
 
-    __device__ Lexer(Tile& tile, u32 line, u32 newline) : t(tile), line(line), newline(newline), at(line) {}
+    __device__ explicit Lexer(Tile& tile) : t(tile) {}
+
+    __device__ void begin(u32 first, u32 line_feed) {
+        line = at = first;
+        newline = line_feed;
+        stack = 0;
+        depth = frames = frame_count = closes = close_kinds = 0;
+        inherited = false;
+        out = {0, STATE_CODE, 0};
+    }
 
     __device__ u32 byte(u32 ahead = 0) const { return byte_at(t, at + ahead); }
 
@@ -331,8 +339,8 @@ struct Lexer {
                 return open(c == '(' ? OPEN_PAREN : c == '[' ? OPEN_BRACKET : OPEN_BRACE);
             case ')': case ']': case '}': return close(c);
             case '.': return dot();
-            case '+': case '-': case '*': case '/': case '%': case '@': case '&': case '|': case '^': case '~': case '<':
-            case '>': case '=': case ';': case ',': case ':': case '!':
+            case '+': case '-': case '*': case '/': case '%': case '@': case '&': case '|': case '^': case '~':
+            case '<': case '>': case '=': case ';': case ',': case ':': case '!':
                 return operator_here(c);
             default: break;
         }
@@ -351,13 +359,13 @@ struct Lexer {
         return literal(PART_OUTSIDE);
     }
 
-    __device__ void run(u32 state) {
-        bool more = state == STATE_CODE || resume(state);
-        while (more && at < newline) more = step();
+    // What is left to see when the line has ended: its brackets that match none of its own, counts at bits 4 and 8,
+    // kinds at bits 12 and 38.
+    __device__ u64 end() {
         if (out.state == STATE_CODE && frame_count > 0) fail(FLAG_FIELD_LINES);
         if (depth > MOST_OPEN) fail(FLAG_NESTING);
         u64 opens = 0;
         for (u32 i = 0; i < depth && i < MOST_OPEN; i++) opens |= (stack >> (3 * (depth - 1 - i)) & 3) << (2 * i);
-        out.brackets = closes << 4 | depth << 8 | (u64)close_kinds << 12 | opens << 38;
+        return closes << 4 | depth << 8 | (u64)close_kinds << 12 | opens << 38;
     }
 };

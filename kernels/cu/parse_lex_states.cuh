@@ -1,5 +1,5 @@
-// What a line makes of the state that it starts in, without its tokens. Fields of f-strings are taken for text here; where
-// that is wrong, lexing the line shows it.
+// What a line makes of the state that it starts in, without its tokens. Fields of f-strings are taken for text here;
+// where that is wrong, lexing the line shows it.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// One tile of text in shared memory: its bytes, bitmaps over them, and the steps from bit to bit that lexing is made of.
+// One tile of text in shared memory: its bytes, bitmaps over them, and the steps from bit to bit that lexing is made
+// of.
 
 #pragma once
 

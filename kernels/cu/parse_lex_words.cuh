@@ -31,8 +31,8 @@ struct Keywords {
 
 __host__ __device__ constexpr Keywords keywords() {
     const char* texts[35] = {"None", "True", "False", "and", "as", "assert", "async", "await", "break", "class",
-        "continue", "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
-        "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield"};
+        "continue", "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in",
+        "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield"};
     Keywords table = {};
     for (u32 i = 0; i < 35; i++) {
         const u64 word = word_of(texts[i]);
@@ -55,8 +55,8 @@ __host__ __device__ constexpr Operators operators() {
     Operators t = {};
     const char* singles = ";,:@=+-*/|&^~.()[]{}";
     const u8 kinds[20] = {T_SEMICOLON, T_COMMA, T_COLON, T_AT, T_EQUAL, T_PLUS, T_MINUS, T_STAR, T_SLASH, T_BAR,
-        T_AMPERSAND, T_CARET, T_TILDE, T_DOT, T_LEFT_PAREN, T_RIGHT_PAREN, T_LEFT_BRACKET, T_RIGHT_BRACKET, T_LEFT_BRACE,
-        T_RIGHT_BRACE};
+        T_AMPERSAND, T_CARET, T_TILDE, T_DOT, T_LEFT_PAREN, T_RIGHT_PAREN, T_LEFT_BRACKET, T_RIGHT_BRACKET,
+        T_LEFT_BRACE, T_RIGHT_BRACE};
     for (u32 i = 0; i < 20; i++) t.of[FORM_SINGLE][(u32)singles[i]] = kinds[i];
     t.of[FORM_SINGLE]['%'] = T_MULTIPLICATIVE | 8 << 8;
     t.of[FORM_SINGLE]['<'] = T_COMPARISON | 22 << 8;
@@ -86,7 +86,8 @@ __device__ const Operators OPERATORS = operators();
 
 // Kind and operator of the symbol of a length that starts at a place.
 __device__ __forceinline__ u32 operator_of(const Bytes& t, u32 at, u32 length) {
-    const u32 form = length == 1 ? FORM_SINGLE : length == 3 ? FORM_LONG : byte_at(t, at + 1) == '=' ? FORM_WITH_EQUAL : FORM_PAIR;
+    const u32 pair = byte_at(t, at + 1) == '=' ? FORM_WITH_EQUAL : FORM_PAIR;
+    const u32 form = length == 1 ? FORM_SINGLE : length == 3 ? FORM_LONG : pair;
     return OPERATORS.of[form][byte_at(t, at) & 127];
 }
 

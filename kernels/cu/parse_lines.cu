@@ -1,5 +1,6 @@
-// parse_close, parse_lines, parse_match, parse_minima, parse_check, parse_rules: from tokens and physical lines to logical
-// lines, with what only they tell. They run in this order, after parse_lex, and read its counts: a grid may be too large.
+// parse_close, parse_lines, parse_match, parse_minima, parse_check, parse_rules: from tokens and physical lines to
+// logical lines, with what only they tell. They run in this order, after parse_write, and read the counts on the
+// device, so a grid may be too large.
 //   see LexBatch
 
 #include "parse_lex.cuh"
@@ -25,18 +26,27 @@ __device__ __forceinline__ u32 has(u32 word, u32 byte) {
     return (x - 0x01010101u) & ~x & 0x80808080u;
 }
 
-// Whether text of a string, or between fields, may mean something else than is written. One warp.
+// Whether four bytes say that text of a string, or between fields, may mean something else than is written.
+__device__ __forceinline__ bool changes(u32 bytes, bool middle, bool raw) {
+    return (!raw && has(bytes, '\\')) || (middle && (has(bytes, '{') || has(bytes, '}') || has(bytes, '\r')));
+}
+
+// Four bytes from a place on; what lies outside of a range is zero.
+__device__ __forceinline__ u32 within(u32 bytes, u32 at, u32 from, u32 end) {
+    if (at < from) bytes &= at + 4 <= from ? 0 : ~0u << (from - at) * 8;
+    if (at + 4 > end) bytes &= at >= end ? 0 : ~0u >> (at + 4 - end) * 8;
+    return bytes;
+}
+
+// Whether any of a range does. One warp.
 __device__ bool is_changed(const u8* text, u32 from, u32 end, bool middle, bool raw) {
-    const u32 lane = threadIdx.x & 31;
     bool found = false;
-    const u32* words = (const u32*)text;
-    for (u32 word = (from >> 2) + lane; word < (end + 3) >> 2; word += 32) {
-        u32 bytes = words[word];
-        // What lies outside becomes zeros.
-        if (word == from >> 2) bytes &= ~0u << (from & 3) * 8;
-        if (word == end >> 2) bytes &= (1u << (end & 3) * 8) - 1;
-        if (!raw && has(bytes, '\\')) found = true;
-        if (middle && (has(bytes, '{') || has(bytes, '}') || has(bytes, '\r'))) found = true;
+#pragma unroll 4
+    for (u32 at = (from & ~15u) + 16 * (threadIdx.x & 31); at < end; at += 16 * 32) {
+        const uint4 x = *(const uint4*)(text + at);
+        const u32 words[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) found |= changes(within(words[i], at + 4 * i, from, end), middle, raw);
     }
     return __ballot_sync(FULL_WARP, found) != 0;
 }
@@ -129,7 +139,8 @@ __device__ bool opens(const LexBatch& b, u32 line, u32 lines, u64 kept, i64 dept
 // The least depth of 32 lines, and of the block's, from that of each thread.
 __device__ void write_leasts(const LexBatch& b, u32 tile, u32 least, u32* least_here) {
 #pragma unroll
-    for (u32 step = 1; step < 32 / LINES_A_THREAD; step <<= 1) least = min(least, __shfl_xor_sync(FULL_WARP, least, step));
+    for (u32 step = 1; step < 32 / LINES_A_THREAD; step <<= 1)
+        least = min(least, __shfl_xor_sync(FULL_WARP, least, step));
     __syncthreads();
     if (threadIdx.x % (32 / LINES_A_THREAD) == 0) {
         b.least_minima[(tile * LINES_A_BLOCK + threadIdx.x * LINES_A_THREAD) / 32] = least;
@@ -201,8 +212,8 @@ __device__ u32 last_before(const u32* values, const u32* minima, const u32* thou
     return NO_LINE;
 }
 
-// Whether brackets that close on another line are of the kind that they close: what opened at a depth is on the last line
-// before that is no deeper. A thread a physical line.
+// Whether brackets that close on another line are of the kind that they close: what opened at a depth is on the last
+// line before that is no deeper. A thread a physical line.
 extern "C" __global__ void parse_match(LexBatch b) {
     if (is_full(b)) return;
     const u32 lines = b.counts[COUNT_LINES];

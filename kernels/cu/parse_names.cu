@@ -1,5 +1,5 @@
 // parse_firsts, parse_ranks, parse_number: names numbered in the order of their first tokens. They run in this order,
-// after parse_lex, and read its counts: a grid may be too large.
+// after parse_write, and read the counts on the device, so a grid may be too large.
 //   see LexBatch; writes payloads of names, name_starts, name_ends, name_bases
 
 #include "parse_lex.cuh"
@@ -7,6 +7,7 @@
 #define THREADS 256u
 #define WORDS_A_THREAD 4u
 #define WORDS_A_BLOCK (THREADS * WORDS_A_THREAD)
+#define TOKENS_A_BLOCK 1024u
 
 // Marks the tokens that are the first of their names. A thread a slot.
 extern "C" __global__ void parse_firsts(LexBatch b) {
@@ -65,42 +66,44 @@ __device__ bool is_same(const u8* a, const u8* b, u32 length) {
     return true;
 }
 
-// Gives names their numbers, and strings of texts with carriage returns their mark. A thread a token.
+// A token of one of a range of sources: a name gets its number, a string of a text with carriage returns its mark.
+__device__ void number_token(const LexBatch& b, u32 token, u32 first_source, u32 last_source) {
+    const u32 kind = b.kinds[token], payload = b.payloads[token];
+    const bool name = kind == T_NAME || (kind >= T_MATCH && kind <= T_TYPE);
+    if (!name && kind != T_STRING) return;
+    const u32 source = last_at_most(b.token_bases, first_source, last_source, token);
+    if (kind == T_STRING) {
+        if (payload & (STRING_RAW | STRING_TRIPLE) && b.returns[source]) b.payloads[token] = payload | STRING_CHANGED;
+        return;
+    }
+    if (payload >= b.name_cap) return;
+    const u32 first = ~b.name_firsts[payload], number = names_before(b, first);
+    const u32 start = b.starts[token], end = b.ends[token];
+    b.payloads[token] = number - names_before(b, b.token_bases[source]);
+    if (first == token) {
+        b.name_starts[number] = start;
+        b.name_ends[number] = end;
+    } else if (end - start > 8) {
+        const u8* text = b.text + b.source_starts[source];
+        const u32 other = b.starts[first], length = end - start;
+        if (b.ends[first] - other != length || !is_same(text + start, text + other, length))
+            flag(b, source, FLAG_NAMES);
+    }
+}
+
+// Gives names their numbers.
 extern "C" __global__ void __launch_bounds__(256) parse_number(LexBatch b) {
     if (is_full(b)) return;
     __shared__ u32 range[2];
     const u32 tokens = b.counts[COUNT_TOKENS], sources = b.sources;
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i <= sources; i += gridDim.x * THREADS)
         b.name_bases[i] = names_before(b, b.token_bases[i]);
-    for (u32 from = blockIdx.x * THREADS; from < tokens; from += gridDim.x * THREADS) {
+    for (u32 from = blockIdx.x * TOKENS_A_BLOCK; from < tokens; from += gridDim.x * TOKENS_A_BLOCK) {
+        const u32 end = min(from + TOKENS_A_BLOCK, tokens);
         __syncthreads();
-        if (threadIdx.x < 2) {
-            const u32 edge = threadIdx.x ? min(from + THREADS - 1, tokens - 1) : from;
-            range[threadIdx.x] = last_at_most(b.token_bases, 0, sources - 1, edge);
-        }
+        if (threadIdx.x < 2)
+            range[threadIdx.x] = last_at_most(b.token_bases, 0, sources - 1, threadIdx.x ? end - 1 : from);
         __syncthreads();
-        const u32 token = from + threadIdx.x;
-        if (token >= tokens) continue;
-        const u32 kind = b.kinds[token];
-        const bool name = kind == T_NAME || (kind >= T_MATCH && kind <= T_TYPE);
-        if (!name && kind != T_STRING) continue;
-        const u32 source = last_at_most(b.token_bases, range[0], range[1], token), payload = b.payloads[token];
-        if (kind == T_STRING) {
-            if (payload & (STRING_RAW | STRING_TRIPLE) && b.returns[source]) b.payloads[token] = payload | STRING_CHANGED;
-            continue;
-        }
-        if (payload >= b.name_cap) continue;
-        const u32 first = ~b.name_firsts[payload], number = names_before(b, first);
-        const u32 start = b.starts[token], end = b.ends[token];
-        b.payloads[token] = number - names_before(b, b.token_bases[source]);
-        if (first == token) {
-            b.name_starts[number] = start;
-            b.name_ends[number] = end;
-        } else if (end - start > 8) {
-            const u8* text = b.text + b.source_starts[source];
-            const u32 other = b.starts[first], length = end - start;
-            if (b.ends[first] - other != length || !is_same(text + start, text + other, length))
-                flag(b, source, FLAG_NAMES);
-        }
+        for (u32 token = from + threadIdx.x; token < end; token += THREADS) number_token(b, token, range[0], range[1]);
     }
 }

@@ -12,7 +12,8 @@ enum : u32 { IS_PART = 1, IS_STOP = 2, IS_NEWLINE = 4, IS_RETURN = 8 };
 
 __device__ __forceinline__ u32 class_of(u32 c) {
     const bool stop = c == '\'' || c == '"' || c == '\\' || c == '\n' || c == '{' || c == '}' || c == '#';
-    return (is_part(c) ? IS_PART : 0) | (stop ? IS_STOP : 0) | (c == '\n' ? IS_NEWLINE : 0) | (c == '\r' ? IS_RETURN : 0);
+    const u32 newline = c == '\n' ? IS_NEWLINE : c == '\r' ? IS_RETURN : 0;
+    return (is_part(c) ? IS_PART : 0) | (stop ? IS_STOP : 0) | newline;
 }
 
 struct StateTile : Text {

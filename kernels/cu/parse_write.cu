@@ -1,8 +1,8 @@
 // parse_write: tokens, comments, and where those of lines and sources begin.
-//   see LexBatch; writes kinds, starts, ends, payloads, comment_*, line_tokens, the bases of lines, tokens and comments,
-//   name_keys, name_firsts, soft
-//   not written: `ends` of tokens that go over several lines and whether their text is changed (parse_close); payloads of
-//   names are slots yet (parse_number)
+//   see LexBatch; writes kinds, starts, ends, payloads, comment_*, line_tokens, the bases of lines, tokens and
+//   comments, name_keys, name_firsts, soft
+//   not written: `ends` of tokens that go over several lines and whether their text is changed (parse_close); payloads
+//   of names are slots yet (parse_number)
 // parse_join_counts: tokens and comments before each tile; tile_counts in place, counts. It comes first.
 // One block a tile, and a thread a token.
 
