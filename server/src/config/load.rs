@@ -290,7 +290,7 @@ mod tests {
     fn every_mistake_is_reported_with_its_key_and_origin() {
         let file = file(
             "[server]\nlisten = \"nowhere\"\nmax_steams = 4\nmax_streams = 0\n[drain]\ntimeout = 30\n[sever]\n\
-             [lanes.parse]\nmax_wait = \"1ms\"\n[lanes.search]\nmax_batch_bytes = \"lots\"\n",
+             [lanes.nonsense]\nmax_wait = \"1ms\"\n[lanes.search]\nmax_batch_bytes = \"lots\"\n",
         );
         let environment = environment(&[("ACCELERD__BACKEND__KIND", "tpu"), ("ACCELERD__BACKEND__ORDINALS", "0,x")]);
         let flags = [("telemetry.log_level".to_owned(), "a=b=c".to_owned())];
@@ -300,7 +300,7 @@ mod tests {
             "backend.kind",
             "backend.ordinals",
             "drain.timeout",
-            "lanes.parse.max_wait",
+            "lanes.nonsense.max_wait",
             "lanes.search.max_batch_bytes",
             "server.listen",
             "server.max_steams",
