@@ -124,7 +124,7 @@ struct Decoder {
     }
 
     // Appends what the bytes from `at` up to `end` stand for.
-    __device__ bool decode(u32 at, u32 end, Sink& sink) const {
+    __device__ __noinline__ bool decode(u32 at, u32 end, Sink& sink) const {
         while (at < end) {
             const u32 own = text[at];
             if (own == '\\' && !piece.raw) {
@@ -159,6 +159,18 @@ struct Team {
     __device__ __forceinline__ u32 size() const { return WARP ? 32 : 1; }
     __device__ __forceinline__ bool any(bool mine) const { return WARP ? __ballot_sync(FULL_WARP, mine) != 0 : mine; }
 
+    // The sum over the lanes before, and over all.
+    __device__ u32 before(u32 mine, u32& total) const {
+        u32 sum = mine;
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            const u32 other = __shfl_up_sync(FULL_WARP, sum, step);
+            if (lane() >= step) sum += other;
+        }
+        total = __shfl_sync(FULL_WARP, sum, 31);
+        return sum - mine;
+    }
+
     __device__ bool contains(const u8* text, u32 from, u32 to, u32 one, u32 other) const {
         bool found = false;
         for (u32 at = from + lane(); at < to; at += size()) found |= text[at] == one || text[at] == other;
@@ -179,7 +191,7 @@ struct Team {
     }
 
     // Appends what a piece stands for. Each lane decodes a part of it: once to count, and again once it knows where to.
-    __device__ bool decode(const Decoder& decoder, Sink& sink) const {
+    __device__ __noinline__ bool decode(const Decoder& decoder, Sink& sink) const {
         const u32 from = decoder.piece.from, to = decoder.piece.to;
         if (!WARP) return decoder.decode(from, to, sink);
         const u32 each = (to - from + 31) / 32, first = min(from + lane() * each, to), behind = min(first + each, to);
@@ -191,15 +203,10 @@ struct Team {
         Sink own = {nullptr, 0};
         const bool right = !starts || decoder.decode(start, end, own);
         if (any(!right)) return false;
-        u32 before = own.count;
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-            const u32 other = __shfl_up_sync(FULL_WARP, before, step);
-            if (lane() >= step) before += other;
-        }
-        const u32 total = __shfl_sync(FULL_WARP, before, 31);
+        u32 total = 0;
+        const u32 place = before(own.count, total);
         if (sink.out && starts) {
-            own = {sink.out + sink.count + before - own.count, 0};
+            own = {sink.out + sink.count + place, 0};
             decoder.decode(start, end, own);
         }
         sink.count += total;

@@ -10,6 +10,8 @@
 #define MOST_DECODED (1u << 18)
 // A warp reads text of more bytes.
 #define SHORT_TEXT 192u
+// So many strings or more that touch each other are read a lane each.
+#define MANY 4u
 
 struct Values {
     const u8* kinds;  // rows
@@ -49,7 +51,7 @@ struct Reader {
     u32 start, stop;     // where the pieces are
     Team<WARP> team;
 
-    __device__ bool string(u32 token, Piece& piece) {
+    __device__ __noinline__ bool string(u32 token, Piece& piece) const {
         const u32 payload = batch.payloads[token], quotes = payload & STRING_TRIPLE ? 3 : 1;
         piece.from = batch.starts[token] + (payload >> STRING_PREFIX_SHIFT) + quotes;
         piece.to = batch.ends[token] - quotes;
@@ -107,6 +109,99 @@ struct Reader {
 
     __device__ void rewind() { at = first; }
 
+    // How many strings touch each other here.
+    __device__ u32 run() const {
+        for (u32 count = 0;; count += 32) {
+            const u32 token = at + count + team.lane();
+            const bool more = token < token_end && batch.kinds[token] == TOKEN_STRING && batch.ends[token] <= end;
+            const u32 all = __ballot_sync(FULL_WARP, more);
+            if (all != FULL_WARP) return count + __ffs(~all) - 1;
+        }
+    }
+
+    // The same as `read` for many short strings, each read by one lane.
+    __device__ uint2 read_many(u32 count, Sink& sink, u32 base, u32& tag, bool& decodes) {
+        const Reader<false> alone = {batch, values, source, token_base, token_end, text};
+        u32 parts = 0, written = 0, bytes = 0, decoded = 0, all = 0;
+        uint2 place = make_uint2(base, base), whole = place;
+        for (u32 group = 0; group < count; group += 32) {
+            Piece piece;
+            u32 length = 0;
+            bool right = true;
+            const bool mine = group + team.lane() < count;
+            if (mine) right = alone.string(first + group + team.lane(), piece) && alone.length_of(piece, length);
+            const bool own = mine && piece.decoded;
+            failed |= team.any(!right);
+            bytes += __popc(__ballot_sync(FULL_WARP, mine && piece.bytes));
+            const u32 filled = __ballot_sync(FULL_WARP, length > 0);
+            written += __popc(__ballot_sync(FULL_WARP, own && length > 0));
+            decodes |= team.any(own);
+            if (group == 0) {
+                tag = __shfl_sync(FULL_WARP, piece.tag, 0);
+                whole = piece_at(piece, own, base, 0);
+            }
+            if (filled && parts == 0) place = piece_at(piece, own, base, __ffs(filled) - 1);
+            parts += __popc(filled);
+            decoded += warp_sum(own ? length : 0);
+            all += warp_sum(length);
+        }
+        if (bytes != 0 && bytes != count) failed = true;
+        const bool apart = parts > 1 && parts != written;
+        if (failed) return whole;
+        if (sink.out) write_many(alone, count, sink.out + sink.count, apart ? sink.out + sink.count + decoded : nullptr);
+        const u32 before = base + sink.count;
+        sink.count += decoded + (apart ? all : 0);
+        if (apart) {
+            decodes = true;
+            return make_uint2(before + decoded, before + decoded + all);
+        }
+        if (parts == 0) return whole;
+        return written ? make_uint2(before, before + decoded) : place;
+    }
+
+    // Where a lane's piece lies; if it is decoded, at `base`.
+    __device__ uint2 piece_at(const Piece& piece, bool decoded, u32 base, u32 lane) const {
+        const u32 from = decoded ? base : piece.from, to = decoded ? base : piece.to;
+        return make_uint2(__shfl_sync(FULL_WARP, from, lane), __shfl_sync(FULL_WARP, to, lane));
+    }
+
+    // Writes decoded pieces to `out`, and all pieces to `joined` unless that is null.
+    __device__ void write_many(const Reader<false>& alone, u32 count, u8* out, u8* joined) {
+        for (u32 group = 0; group < count; group += 32) {
+            Piece piece;
+            u32 length = 0;
+            const bool mine = group + team.lane() < count;
+            if (mine) {
+                alone.string(first + group + team.lane(), piece);
+                alone.length_of(piece, length);
+            }
+            const bool own = mine && piece.decoded;
+            u32 decoded = 0, all = 0;
+            const u32 before = team.before(own ? length : 0, decoded), place = team.before(length, all);
+            if (mine) {
+                if (own) alone.write(piece, out + before);
+                if (joined) alone.write(piece, joined + place);
+            }
+            out += decoded;
+            if (joined) joined += all;
+        }
+    }
+
+    __device__ bool length_of(const Piece& piece, u32& length) const {
+        length = piece.to - piece.from;
+        if (!piece.decoded) return true;
+        Sink sink = {nullptr, 0};
+        const bool right = length <= MOST_DECODED && team.decode(Decoder{text, piece}, sink);
+        length = sink.count;
+        return right;
+    }
+
+    __device__ void write(const Piece& piece, u8* out) const {
+        Sink sink = {out, 0};
+        if (piece.decoded) team.decode(Decoder{text, piece}, sink);
+        else team.copy(text, piece.from, piece.to, sink);
+    }
+
     // Appends to the sink what of the value is not in the text, and says where it is. `base`: where the sink starts.
     // Whether there is anything to it is left in `decodes`.
     __device__ uint2 read(Sink& sink, u32 base, u32& tag, bool& decodes) {
@@ -114,6 +209,10 @@ struct Reader {
         u32 parts = 0, written = 0, bytes = NONE;
         uint2 place = make_uint2(NONE, NONE), whole = place;
         decodes = false;
+        if (WARP && !joined) {
+            const u32 count = run();
+            if (count >= MANY) return read_many(count, sink, base, tag, decodes);
+        }
         while (next(piece)) {
             const u32 before = sink.count;
             if (piece.decoded) {
@@ -321,9 +420,12 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
 extern "C" __global__ void __launch_bounds__(256)
     tree_extra(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
     const u32 count = *values.count;
-    for (u32 base = blockIdx.x * blockDim.x; base < count; base += gridDim.x * blockDim.x) {
-        const bool mine = base + threadIdx.x < count;
-        const u32 value = mine ? values.appending[base + threadIdx.x] : 0;
+    for (u32 base = 0; base < count; base += gridDim.x * blockDim.x) {
+        // What lies together, as long texts do, goes to different warps.
+        const u32 warps = min(gridDim.x * blockDim.x, count - base + 31) / 32;
+        const u32 at = base + (threadIdx.x & 31) * warps + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+        const bool mine = (blockIdx.x * blockDim.x + threadIdx.x) / 32 < warps && at < count;
+        const u32 value = mine ? values.appending[at] : 0;
         const bool is_long = mine && length_of(values, value) > SHORT_TEXT;
         in_turn(
             value, mine && !is_long, is_long, [&](u32 value) { append<false>(batch, values, value); },
