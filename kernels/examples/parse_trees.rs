@@ -8,11 +8,16 @@
 use std::{collections::BTreeMap, error::Error, fs, path::Path, time::Instant};
 
 use accelerd_kernels::{
-    Settings,
+    Backend, Choice, Op, Settings,
+    backend::discover,
     cuda::{self, Worker},
-    ops::parse::tree::{HostLexed, HostTrees},
+    ops::parse::{
+        Outputs, Parse, ParseRequest,
+        tree::{HostLexed, HostTrees},
+    },
 };
 use accelerd_parser::{Columns, Options, parse};
+use bytes::Bytes;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
@@ -40,7 +45,59 @@ fn main() -> Result<(), Box<dyn Error>> {
     let on_device = lexed.upload(&worker)?;
     let trees = on_device.trees(version, &worker)?;
     compare(&sources, Options { feature_version: version }, &trees);
-    time(&worker, repeats.parse()?, bytes, || on_device.run(version, &worker).map_err(Into::into))
+    let repeats = repeats.parse()?;
+    time(&worker, repeats, bytes, || on_device.run(version, &worker).map_err(Into::into))?;
+    drop(on_device);
+    whole(worker, repeats, &sources, Options { feature_version: version })
+}
+
+/// Compares and times the whole operation, from sources to columns on the host.
+fn whole(worker: Worker, repeats: usize, sources: &[&[u8]], options: Options) -> Result<(), Box<dyn Error>> {
+    let all = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
+    let request = |outputs| ParseRequest {
+        sources: sources.iter().map(|source| Bytes::copy_from_slice(source)).collect(),
+        options,
+        outputs,
+    };
+    let bytes: usize = sources.iter().map(|source| source.len()).sum();
+    let device = worker.device().clone();
+    let mut gpu = Backend::Cuda(worker);
+    let one = request(all);
+    let got = Parse::run(&[&one], &mut gpu)?.remove(0);
+    let settings = Settings { choice: Choice::Cpu, ..Settings::default() };
+    let mut cpu = discover(&settings)?.devices.remove(0).open()?;
+    let expected = Parse::run(&[&one], &mut cpu)?.remove(0);
+    let wrong = expected.results.iter().zip(&got.results).filter(|(expected, got)| expected != got).count();
+    println!("whole operation: {wrong} results differ, columns are equal: {}", expected.columns == got.columns);
+    let tree = request(Outputs { tree: true, ..Outputs::default() });
+    let clock = |what: &str, backend: &mut Backend| -> Result<(), Box<dyn Error>> {
+        for _ in 0..repeats.min(4) {
+            let start = Instant::now();
+            drop(Parse::run(&[&tree], backend)?);
+            let seconds = start.elapsed().as_secs_f64();
+            println!("{what}: {:.2} ms, {:.2} GB/s", seconds * 1e3, bytes as f64 / seconds / 1e9);
+        }
+        Ok(())
+    };
+    clock("whole operation on the CPU", &mut cpu)?;
+    clock("whole operation on the GPU", &mut gpu)?;
+    for workers in [2, 4].into_iter().filter(|_| repeats > 0) {
+        let start = Instant::now();
+        let run = || -> Result<(), accelerd_kernels::OpError> {
+            let mut backend = Backend::Cuda(Worker::open(device.clone())?);
+            for _ in 0..repeats {
+                drop(Parse::run(&[&tree], &mut backend)?);
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..workers).map(|_| scope.spawn(run)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+        let rate = (bytes * repeats * workers) as f64 / start.elapsed().as_secs_f64() / 1e9;
+        println!("whole operation by {workers} workers: {rate:.2} GB/s");
+    }
+    Ok(())
 }
 
 fn collect(path: &Path, sources: &mut Vec<Vec<u8>>) -> Result<(), Box<dyn Error>> {

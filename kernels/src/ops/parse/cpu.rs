@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use accelerd_parser::{Columns, Parsed, Tree, outline};
+use accelerd_parser::{Parsed, Tree, outline};
 use bytes::Bytes;
 use rayon::prelude::*;
 
@@ -28,9 +28,9 @@ pub(super) fn run(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
 
 /// A parsed source, with what is told of it.
 pub(super) struct Done<'a> {
-    parsed: Parsed<'a>,
-    line_starts: Vec<u32>,
-    result: SourceResult,
+    pub(super) parsed: Parsed<'a>,
+    pub(super) line_starts: Vec<u32>,
+    pub(super) result: SourceResult,
 }
 
 /// Parses a source.
@@ -40,7 +40,7 @@ pub(super) fn parse<'a>(source: &'a Bytes, request: &ParseRequest) -> Done<'a> {
     let (diagnostic, outline) = {
         let locate = Locate { text: parsed.text.as_bytes(), line_starts: &line_starts };
         match &parsed.outcome {
-            Ok(columns) if request.outputs.outline => (None, locate.outline(columns)),
+            Ok(columns) if request.outputs.outline => (None, locate.outline(&Tree::new(locate.text, columns))),
             Ok(_) => (None, vec![]),
             Err(error) => (Some(locate.at(error.clone(), (error.start, error.end))), vec![]),
         }
@@ -65,14 +65,14 @@ fn gather<'a>(request: &ParseRequest, sources: impl IntoIterator<Item = Done<'a>
 
 /// Finds lines and characters of a text.
 #[derive(Clone, Copy)]
-struct Locate<'a> {
-    text: &'a [u8],
-    line_starts: &'a [u32],
+pub(super) struct Locate<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) line_starts: &'a [u32],
 }
 
 impl Locate<'_> {
-    fn outline(self, columns: &Columns) -> Vec<Located<Item>> {
-        let items = outline::outline(&Tree::new(self.text, columns)).into_iter();
+    pub(super) fn outline(self, tree: &Tree<'_>) -> Vec<Located<Item>> {
+        let items = outline::outline(tree).into_iter();
         items
             .map(|item| {
                 let place = (item.start, item.end);

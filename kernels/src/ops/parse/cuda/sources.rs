@@ -19,9 +19,9 @@ static NEWLINES: [u8; TILE + HALO + STEP] = [b'\n'; TILE + HALO + STEP];
 /// The texts of a batch on the device. Text that belongs to no source is newlines.
 #[derive(Debug)]
 pub struct Sources {
-    pub(super) text: Buffer<u8>,
-    pub(super) starts: Buffer<u32>,
-    pub(super) lens: Buffer<u32>,
+    pub(in super::super) text: Buffer<u8>,
+    pub(in super::super) starts: Buffer<u32>,
+    pub(in super::super) lens: Buffer<u32>,
     /// The last source that starts at or before the first byte of each tile.
     pub(super) by_tile: Buffer<u32>,
     pub(super) count: usize,

@@ -10,4 +10,7 @@ mod launch;
 mod lexed;
 mod tables;
 
+pub(super) use launch::{Summary, Trees, trees};
+pub(super) use lexed::Lexed;
+
 pub use host::{DeviceLexed, HostLexed, HostTrees};
