@@ -20,7 +20,7 @@ enum Reason {
 };
 
 // A unit parsed by one thread has at most so many tokens; its nodes are at most twice as many.
-#define MOST_TOKENS 1023
+#define MOST_TOKENS 2047
 #define SLOTS_PER_TOKEN 2
 
 // A line's node while its rows have no numbers.

@@ -1,8 +1,9 @@
 //! A batch of requests on a GPU: sources in slices to the device, columns back, and what the device leaves to the CPU.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, cell::RefCell, ops::Range, sync::OnceLock};
 
 use accelerd_parser::{Tree, text};
+use bytemuck::Pod;
 use bytes::Bytes;
 use rayon::prelude::*;
 
@@ -12,12 +13,17 @@ use super::{
     cuda::{Sources, Tokens, lex},
     tree::{Lexed, Summary, Trees, trees},
 };
-use crate::{OpError, cuda::Worker};
+use crate::{
+    OpError,
+    cuda::{Buffer, Worker},
+};
 
 /// Bytes of source that go to the device at once.
 const SLICE_BYTES: usize = 48 << 20;
 /// Bytes of source below which more threads cost more than they save.
 const SPREAD_BYTES: usize = 256 << 10;
+/// How many slices' columns a thread keeps memory for.
+const MOST_LANDINGS: usize = 4;
 /// How kinds of tokens are told: their numbers plus 1, and the parser's own kind of open field as any other.
 const TOKEN_KINDS: [u8; 256] = token_kinds();
 
@@ -50,19 +56,39 @@ impl Source<'_> {
 pub(super) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
     let sources = decode(batch);
     let wanted = batch.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
-    let mut slices = Vec::new();
-    for range in cut(&sources) {
-        slices.push(Slice::parse(&sources[range.clone()], range.start, wanted, worker)?);
-    }
-    let pieces: Vec<Piece<'_>> =
-        sources.par_iter().enumerate().map(|(at, source)| piece(source, at, &slices)).collect();
+    // What the device leaves to the CPU is parsed beside the device's work.
+    let anew: Vec<OnceLock<Anew>> = sources.iter().map(|_| OnceLock::new()).collect();
+    let (sources, anew) = (&sources, &anew);
+    let slices = rayon::in_place_scope(|scope| {
+        let slice = |range: Range<usize>| {
+            let mut slice = Slice::parse(&sources[range.clone()], range.start, worker)?;
+            for at in range.filter(|at| slice.left[at - slice.first]) {
+                scope.spawn(move |_| drop(anew[at].set(parsed_anew(&sources[at]))));
+            }
+            slice.bring_back(wanted, worker)?;
+            Ok(slice)
+        };
+        cut(sources).into_iter().map(slice).collect::<Result<Vec<_>, OpError>>()
+    })?;
+    let one = |(at, source): (usize, _)| match anew[at].get() {
+        Some(anew) => anew.piece(),
+        None => piece(source, at, &slices),
+    };
+    let pieces: Vec<Piece<'_>> = if wanted.outline {
+        sources.par_iter().enumerate().map(one).collect()
+    } else {
+        sources.iter().enumerate().map(one).collect()
+    };
     let mut rest = &pieces[..];
     let answer = |request: &&ParseRequest| {
         let (own, behind) = rest.split_at(request.sources.len());
         rest = behind;
         gather(request.outputs, own)
     };
-    Ok(batch.iter().map(answer).collect())
+    let answers = batch.iter().map(answer).collect();
+    drop(pieces);
+    slices.into_iter().for_each(Slice::put_by);
+    Ok(answers)
 }
 
 fn decode<'a>(batch: &[&'a ParseRequest]) -> Vec<Source<'a>> {
@@ -103,9 +129,17 @@ fn cut(sources: &[Source<'_>]) -> Vec<Range<usize>> {
     ranges
 }
 
+thread_local! {
+    /// Host memory that columns of slices landed in before: the system need not make it anew.
+    static LANDINGS: RefCell<Vec<BatchColumns>> = const { RefCell::new(vec![]) };
+}
+
 /// What the device made of some sources.
 struct Slice {
     first: usize,
+    tokens: Tokens,
+    trees: Trees,
+    summary: Vec<Summary>,
     columns: BatchColumns,
     /// By source and behind the last: what is before it in the columns.
     before: Vec<Counts>,
@@ -114,7 +148,8 @@ struct Slice {
 }
 
 impl Slice {
-    fn parse(sources: &[Source<'_>], first: usize, wanted: Outputs, worker: &Worker) -> Result<Self, OpError> {
+    /// Waits for the device.
+    fn parse(sources: &[Source<'_>], first: usize, worker: &Worker) -> Result<Self, OpError> {
         let texts: Vec<&str> = sources.iter().map(Source::text).collect();
         let versions: Vec<u8> = sources.iter().map(|source| source.request.options.feature_version).collect();
         let on_device = Sources::upload(&texts, worker)?;
@@ -146,9 +181,23 @@ impl Slice {
         let summary: Vec<Summary> = worker.download(&trees.summary, ..)?;
         let left =
             sources.iter().zip(&summary).map(|(source, one)| one.reasons != 0 || source.text.is_none()).collect();
-        let before = before(&summary, &tokens, wanted, worker)?;
-        let columns = download(&trees, &tokens, before.last().copied().unwrap_or_default(), worker)?;
-        Ok(Self { first, columns, before, left })
+        let columns = LANDINGS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        Ok(Self { first, tokens, trees, summary, columns, before: vec![], left })
+    }
+
+    fn bring_back(&mut self, wanted: Outputs, worker: &Worker) -> Result<(), OpError> {
+        self.before = before(&self.summary, &self.tokens, wanted, worker)?;
+        let all = self.before.last().copied().unwrap_or_default();
+        download(&self.trees, &self.tokens, all, &mut self.columns, worker)
+    }
+
+    /// Keeps the host's memory for the next batch.
+    fn put_by(self) {
+        LANDINGS.with_borrow_mut(|landings| {
+            if landings.len() < MOST_LANDINGS {
+                landings.push(self.columns);
+            }
+        });
     }
 }
 
@@ -177,36 +226,44 @@ fn before(summary: &[Summary], tokens: &Tokens, wanted: Outputs, worker: &Worker
 }
 
 /// Brings so much of each column back.
-fn download(trees: &Trees, tokens: &Tokens, all: Counts, worker: &Worker) -> Result<BatchColumns, OpError> {
-    let (nodes, names, values) = (all.nodes as usize, all.names as usize, all.values as usize);
-    let (count, comments) = (all.tokens as usize, all.comments as usize);
-    let mut columns = BatchColumns {
-        kinds: worker.download(&trees.kinds, ..nodes)?,
-        fields: worker.download(&trees.fields, ..nodes)?,
-        parents: worker.download(&trees.parents, ..nodes)?,
-        starts: worker.download(&trees.starts, ..nodes)?,
-        ends: worker.download(&trees.ends, ..nodes)?,
-        aux: worker.download(&trees.aux, ..nodes)?,
-        name_starts: worker.download(&tokens.name_starts, ..names)?,
-        name_ends: worker.download(&tokens.name_ends, ..names)?,
-        value_tags: worker.download(&trees.value_tags, ..values)?,
-        value_starts: worker.download(&trees.value_starts, ..values)?,
-        value_ends: worker.download(&trees.value_ends, ..values)?,
-        extra: worker.download(&trees.extra, ..all.extra as usize)?,
-        line_starts: worker.download(&tokens.line_starts, ..all.lines as usize)?,
-        token_kinds: worker.download(&tokens.kinds, ..count)?,
-        token_starts: worker.download(&tokens.starts, ..count)?,
-        token_ends: worker.download(&tokens.ends, ..count)?,
-        comment_starts: worker.download(&tokens.comment_starts, ..comments)?,
-        comment_ends: worker.download(&tokens.comment_ends, ..comments)?,
-    };
+fn download(
+    trees: &Trees,
+    tokens: &Tokens,
+    all: Counts,
+    columns: &mut BatchColumns,
+    worker: &Worker,
+) -> Result<(), OpError> {
+    let Counts { nodes, names, values, .. } = all;
+    land(&trees.kinds, nodes, &mut columns.kinds, worker)?;
+    land(&trees.fields, nodes, &mut columns.fields, worker)?;
+    land(&trees.parents, nodes, &mut columns.parents, worker)?;
+    land(&trees.starts, nodes, &mut columns.starts, worker)?;
+    land(&trees.ends, nodes, &mut columns.ends, worker)?;
+    land(&trees.aux, nodes, &mut columns.aux, worker)?;
+    land(&tokens.name_starts, names, &mut columns.name_starts, worker)?;
+    land(&tokens.name_ends, names, &mut columns.name_ends, worker)?;
+    land(&trees.value_tags, values, &mut columns.value_tags, worker)?;
+    land(&trees.value_starts, values, &mut columns.value_starts, worker)?;
+    land(&trees.value_ends, values, &mut columns.value_ends, worker)?;
+    land(&trees.extra, all.extra, &mut columns.extra, worker)?;
+    land(&tokens.line_starts, all.lines, &mut columns.line_starts, worker)?;
+    land(&tokens.kinds, all.tokens, &mut columns.token_kinds, worker)?;
+    land(&tokens.starts, all.tokens, &mut columns.token_starts, worker)?;
+    land(&tokens.ends, all.tokens, &mut columns.token_ends, worker)?;
+    land(&tokens.comment_starts, all.comments, &mut columns.comment_starts, worker)?;
+    land(&tokens.comment_ends, all.comments, &mut columns.comment_ends, worker)?;
     columns.token_kinds.iter_mut().for_each(|kind| *kind = TOKEN_KINDS[usize::from(*kind)]);
-    Ok(columns)
+    Ok(())
+}
+
+fn land<T: Pod>(from: &Buffer<T>, count: u32, to: &mut Vec<T>, worker: &Worker) -> Result<(), OpError> {
+    to.resize(count as usize, T::zeroed());
+    worker.download_into(from, 0, to)
 }
 
 /// What became of a source: its part of some columns.
 struct Piece<'a> {
-    columns: Cow<'a, BatchColumns>,
+    columns: &'a BatchColumns,
     from: Counts,
     to: Counts,
     result: SourceResult,
@@ -216,9 +273,6 @@ fn piece<'a>(source: &Source<'_>, at: usize, slices: &'a [Slice]) -> Piece<'a> {
     let number = slices.partition_point(|slice| slice.first <= at) - 1;
     let slice = &slices[number];
     let local = at - slice.first;
-    if slice.left[local] {
-        return parsed_anew(source);
-    }
     let (from, to) = (slice.before[local], slice.before[local + 1]);
     let wanted = source.request.outputs;
     let text = match &source.text {
@@ -227,16 +281,27 @@ fn piece<'a>(source: &Source<'_>, at: usize, slices: &'a [Slice]) -> Piece<'a> {
     };
     let outline = if wanted.outline { outline(source.text().as_bytes(), &slice.columns, from, to) } else { vec![] };
     let result = SourceResult { counts: counts(wanted, from, to), text, outline, ..SourceResult::default() };
-    Piece { columns: Cow::Borrowed(&slice.columns), from, to, result }
+    Piece { columns: &slice.columns, from, to, result }
 }
 
-/// Lets the CPU parse what the device left to it.
-fn parsed_anew(source: &Source<'_>) -> Piece<'static> {
+/// What the CPU made of a source that the device left to it.
+struct Anew {
+    columns: BatchColumns,
+    result: SourceResult,
+}
+
+fn parsed_anew(source: &Source<'_>) -> Anew {
     let done = cpu::parse(source.bytes, source.request);
     let mut columns = BatchColumns::default();
     let counts = columns.push(&done.parsed, &done.line_starts, source.request.outputs);
-    let result = SourceResult { counts, ..done.result };
-    Piece { columns: Cow::Owned(columns), from: Counts::default(), to: counts, result }
+    Anew { columns, result: SourceResult { counts, ..done.result } }
+}
+
+impl Anew {
+    fn piece(&self) -> Piece<'_> {
+        let to = self.result.counts;
+        Piece { columns: &self.columns, from: Counts::default(), to, result: self.result.clone() }
+    }
 }
 
 fn counts(wanted: Outputs, from: Counts, to: Counts) -> Counts {
@@ -358,14 +423,14 @@ impl Copy<'_> {
 }
 
 /// Pieces that lie one behind the other in the same columns, as one.
-fn join_neighbours<'a>(pieces: &'a [Piece<'_>]) -> Vec<(&'a BatchColumns, Counts, Counts)> {
+fn join_neighbours<'a>(pieces: &[Piece<'a>]) -> Vec<(&'a BatchColumns, Counts, Counts)> {
     let mut joined: Vec<(&BatchColumns, Counts, Counts)> = Vec::new();
     for piece in pieces {
         match joined.last_mut() {
-            Some((columns, _, to)) if std::ptr::eq(*columns, &raw const *piece.columns) && *to == piece.from => {
+            Some((columns, _, to)) if std::ptr::eq(*columns, piece.columns) && *to == piece.from => {
                 *to = piece.to;
             }
-            _ => joined.push((&piece.columns, piece.from, piece.to)),
+            _ => joined.push((piece.columns, piece.from, piece.to)),
         }
     }
     joined
