@@ -1,7 +1,5 @@
 //! Parsing through the Rust client: what comes over the wire is the tree that CPython builds.
 
-use std::{fs, path::Path};
-
 use accelerd_client::{Client, DumpOptions, ParseOptions, Position, proto::ParseOutput};
 use futures::{TryStreamExt, stream};
 
@@ -11,27 +9,30 @@ async fn connected(world: &World) -> Client {
     Client::connect(format!("http://{}", world.daemon.grpc_addr())).await.expect("the daemon listens")
 }
 
-/// A file that the client's tests have, too.
-fn golden(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/tests/golden").join(name);
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+/// A source that the client's tests have, too, and its dumps. Part of the binary, which also runs away from its files.
+macro_rules! golden {
+    ($name:literal) => {
+        (
+            &include_bytes!(concat!("../../client/tests/golden/", $name, ".py"))[..],
+            include_str!(concat!("../../client/tests/golden/", $name, ".dump")),
+        )
+    };
 }
 
 #[tokio::test]
 async fn dumps_are_those_of_cpython() {
     let world = World::start().await;
     let client = connected(&world).await;
-    let names = ["constructs", "lines"];
-    let sources = names.map(|name| golden(&format!("{name}.py")));
+    let (sources, dumps): (Vec<_>, Vec<_>) = [golden!("constructs"), golden!("lines")].into_iter().unzip();
     let batch = client.parse(sources, &ParseOptions::default().feature_version(13)).await.expect("it answers");
-    for (name, parsed) in names.into_iter().zip(&batch) {
-        let tree = parsed.tree().unwrap_or_else(|| panic!("{name}: {:?}", parsed.diagnostic()));
+    for (expected, parsed) in dumps.into_iter().zip(&batch) {
+        let tree = parsed.tree().unwrap_or_else(|| panic!("{:?}", parsed.diagnostic()));
         let pretty = DumpOptions { attributes: true, indent: Some(2) };
-        let dumps = [DumpOptions::default(), pretty].map(|options| tree.dump(&options));
-        let expected = String::from_utf8(golden(&format!("{name}.dump"))).expect("UTF-8");
-        for (got, expected) in dumps.join("\n").lines().zip(expected.lines()) {
-            assert_eq!(got, expected, "{name}");
+        let got = [DumpOptions::default(), pretty].map(|options| tree.dump(&options)).join("\n");
+        for (got, expected) in got.lines().zip(expected.lines()) {
+            assert_eq!(got, expected);
         }
+        assert_eq!(got.lines().count(), expected.lines().count());
     }
 }
 
