@@ -13,17 +13,18 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const MAX_LINES: usize = 600;
 
 /// What each crate must never depend on.
-const FORBIDDEN: [(&str, &[&str]); 7] = [
+const FORBIDDEN: [(&str, &[&str]); 8] = [
     (
         "accelerd-kernels",
         &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],
     ),
+    ("accelerd-parser", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-models", &["tokio", "tonic", "prost", "tracing", "cudarc", "accelerd-engine", "accelerd-proto"]),
     ("accelerd-engine", &["tonic", "prost", "config", "cudarc", "accelerd-proto", "accelerd-store", "accelerd"]),
     ("accelerd-store", &["tonic", "prost", "cudarc", "accelerd-kernels", "accelerd-engine", "accelerd-proto"]),
     ("accelerd", &["cudarc", "accelerd-client"]),
-    ("accelerd-client", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd"]),
-    ("accelctl", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd"]),
+    ("accelerd-client", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd-parser", "accelerd"]),
+    ("accelctl", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd-parser", "accelerd"]),
 ];
 
 fn root() -> PathBuf {
