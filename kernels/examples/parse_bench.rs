@@ -8,7 +8,7 @@ use std::{env, fs, path::Path, time::Instant};
 use accelerd_kernels::{
     Backend, Choice, Settings,
     backend::discover,
-    ops::parse::cuda::{Answer, Reason, Sources, lex},
+    ops::parse::cuda::lexer::{Answer, Reason, Sources, lex},
 };
 
 /// All are timed, the first of them cold.

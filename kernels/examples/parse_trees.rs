@@ -13,7 +13,7 @@ use accelerd_kernels::{
     cuda::{self, Worker},
     ops::parse::{
         Outputs, Parse, ParseRequest,
-        tree::{HostLexed, HostTrees},
+        cuda::tree::{HostLexed, HostTrees},
     },
 };
 use accelerd_parser::{Columns, Options, parse};

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, env, fs, path::Path};
 use accelerd_kernels::{
     Backend, Choice, Device, Settings,
     backend::discover,
-    ops::parse::cuda::{Answer, Reason, Sources, lex},
+    ops::parse::cuda::lexer::{Answer, Reason, Sources, lex},
 };
 use accelerd_parser::{
     lexer::{self, Lexed},

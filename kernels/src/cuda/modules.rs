@@ -3,7 +3,7 @@
 pub(crate) mod kmeans;
 
 use crate::ops::{
-    parse::{cuda::kernels as parse, tree::kernels as trees},
+    parse::cuda::{lexer::kernels as parse, tree::kernels as trees},
     similarity::cuda::kernels as similarity,
 };
 

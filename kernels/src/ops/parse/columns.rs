@@ -59,7 +59,7 @@ impl BatchColumns {
             counts.lines = count(line_starts.len());
         }
         if wanted.tokens {
-            self.token_kinds.extend(parsed.tokens.kinds.iter().map(|&kind| token_kind(kind)));
+            self.token_kinds.extend(parsed.tokens.kinds.iter().map(|&kind| token_kind(kind as u8)));
             self.token_starts.extend_from_slice(&parsed.tokens.starts);
             self.token_ends.extend_from_slice(&parsed.tokens.ends);
             counts.tokens = count(parsed.tokens.kinds.len());
@@ -89,9 +89,10 @@ impl BatchColumns {
 }
 
 /// The number of a token's kind outside: the parser alone cares whether `=` follows a field's expression.
-fn token_kind(kind: Terminal) -> u8 {
-    let kind = if kind == Terminal::DebugOpen { Terminal::FieldOpen } else { kind };
-    kind as u8 + 1
+pub(super) fn token_kind(terminal: u8) -> u8 {
+    let kind = if terminal == Terminal::DebugOpen as u8 { Terminal::FieldOpen as u8 } else { terminal };
+    // What a GPU left where a source is not its own may be any byte.
+    kind.wrapping_add(1)
 }
 
 fn count(length: usize) -> u32 {

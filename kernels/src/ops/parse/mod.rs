@@ -11,8 +11,6 @@ use crate::{Backend, Op, OpError, Size};
 mod columns;
 mod cpu;
 pub mod cuda;
-mod gpu;
-pub mod tree;
 
 pub use columns::{BatchColumns, Counts};
 
@@ -100,7 +98,7 @@ impl Op for Parse {
     fn run(batch: &[&ParseRequest], on: &mut Backend) -> Result<Vec<ParseResponse>, OpError> {
         match on {
             Backend::Cpu(worker) => Ok(worker.pool().time("parse", || cpu::run(batch))),
-            Backend::Cuda(worker) => gpu::run(batch, worker),
+            Backend::Cuda(worker) => cuda::run(batch, worker),
         }
     }
 }

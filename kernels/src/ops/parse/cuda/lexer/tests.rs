@@ -2,7 +2,7 @@
 
 use accelerd_parser::{Operator, Terminal};
 
-const HEADER: &str = include_str!("../../../../cu/parse_lex.cuh");
+const HEADER: &str = include_str!("../../../../../cu/parse_lex.cuh");
 
 /// `T_FIELD_OPEN` of `FieldOpen`.
 fn name_in_kernels(terminal: Terminal) -> String {

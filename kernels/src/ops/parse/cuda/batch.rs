@@ -8,14 +8,17 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::{
-    BatchColumns, Counts, Outputs, ParseRequest, ParseResponse, SourceResult,
-    cpu::{self, Locate},
-    cuda::{Sources, Tokens, lex},
+    lexer::{Sources, Tokens, lex},
     tree::{Lexed, Summary, Trees, trees},
 };
 use crate::{
     OpError,
     cuda::{Buffer, Worker},
+    ops::parse::{
+        BatchColumns, Counts, Item, Located, Outputs, ParseRequest, ParseResponse, SourceResult,
+        columns::token_kind,
+        cpu::{self, Locate},
+    },
 };
 
 /// Bytes of source that go to the device at once.
@@ -24,19 +27,6 @@ const SLICE_BYTES: usize = 48 << 20;
 const SPREAD_BYTES: usize = 256 << 10;
 /// How many slices' columns a thread keeps memory for.
 const MOST_LANDINGS: usize = 4;
-/// How kinds of tokens are told: their numbers plus 1, and the parser's own kind of open field as any other.
-const TOKEN_KINDS: [u8; 256] = token_kinds();
-
-const fn token_kinds() -> [u8; 256] {
-    let mut kinds = [0; 256];
-    let mut kind: u8 = 0;
-    while kind < u8::MAX {
-        kinds[kind as usize] = kind + 1;
-        kind += 1;
-    }
-    kinds[accelerd_parser::Terminal::DebugOpen as usize] = accelerd_parser::Terminal::FieldOpen as u8 + 1;
-    kinds
-}
 
 /// One source of the batch.
 struct Source<'a> {
@@ -53,7 +43,7 @@ impl Source<'_> {
 }
 
 /// Parses every source of every request.
-pub(super) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
+pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
     let sources = decode(batch);
     let wanted = batch.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
     // What the device leaves to the CPU is parsed beside the device's work.
@@ -79,14 +69,10 @@ pub(super) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseR
     } else {
         sources.iter().enumerate().map(one).collect()
     };
-    let mut rest = &pieces[..];
-    let answer = |request: &&ParseRequest| {
-        let (own, behind) = rest.split_at(request.sources.len());
-        rest = behind;
-        gather(request.outputs, own)
-    };
+    let mut pieces = pieces.into_iter();
+    let answer =
+        |request: &&ParseRequest| gather(request.outputs, pieces.by_ref().take(request.sources.len()).collect());
     let answers = batch.iter().map(answer).collect();
-    drop(pieces);
     slices.into_iter().for_each(Slice::put_by);
     Ok(answers)
 }
@@ -252,7 +238,7 @@ fn download(
     land(&tokens.ends, all.tokens, &mut columns.token_ends, worker)?;
     land(&tokens.comment_starts, all.comments, &mut columns.comment_starts, worker)?;
     land(&tokens.comment_ends, all.comments, &mut columns.comment_ends, worker)?;
-    columns.token_kinds.iter_mut().for_each(|kind| *kind = TOKEN_KINDS[usize::from(*kind)]);
+    columns.token_kinds.iter_mut().for_each(|kind| *kind = token_kind(*kind));
     Ok(())
 }
 
@@ -317,7 +303,7 @@ fn counts(wanted: Outputs, from: Counts, to: Counts) -> Counts {
     }
 }
 
-fn outline(text: &[u8], columns: &BatchColumns, from: Counts, to: Counts) -> Vec<super::Located<super::Item>> {
+fn outline(text: &[u8], columns: &BatchColumns, from: Counts, to: Counts) -> Vec<Located<Item>> {
     let (nodes, names) = (part(from.nodes, to.nodes), part(from.names, to.names));
     let tree = Tree {
         text,
@@ -340,8 +326,8 @@ fn part(from: u32, to: u32) -> Range<usize> {
 }
 
 /// Puts the sources of a request together, each column on a thread of its own.
-fn gather(wanted: Outputs, pieces: &[Piece<'_>]) -> ParseResponse {
-    let joined = join_neighbours(pieces);
+fn gather(wanted: Outputs, pieces: Vec<Piece<'_>>) -> ParseResponse {
+    let joined = join_neighbours(&pieces);
     let mut out = BatchColumns::default();
     let lines = wanted.tree || wanted.line_starts;
     let copy = Copy { pieces: &joined };
@@ -400,7 +386,7 @@ fn gather(wanted: Outputs, pieces: &[Piece<'_>]) -> ParseResponse {
             copy.column(comment_ends, comments, |columns| &columns.comment_ends);
         }
     });
-    ParseResponse { results: pieces.iter().map(|piece| piece.result.clone()).collect(), columns: out }
+    ParseResponse { results: pieces.into_iter().map(|piece| piece.result).collect(), columns: out }
 }
 
 /// Which count of a table.

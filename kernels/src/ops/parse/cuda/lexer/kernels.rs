@@ -21,30 +21,30 @@ pub(crate) const FIRSTS: Kernel = Kernel { name: "parse_firsts", params: BATCH }
 pub(crate) const RANKS: Kernel = Kernel { name: "parse_ranks", params: BATCH };
 pub(crate) const NUMBER: Kernel = Kernel { name: "parse_number", params: BATCH };
 
-const SHARED: (&str, &str) = ("parse_lex.cuh", include_str!("../../../../cu/parse_lex.cuh"));
+const SHARED: (&str, &str) = ("parse_lex.cuh", include_str!("../../../../../cu/parse_lex.cuh"));
 
-const TILE: (&str, &str) = ("parse_lex_tile.cuh", include_str!("../../../../cu/parse_lex_tile.cuh"));
-const MARKS: (&str, &str) = ("parse_lex_marks.cuh", include_str!("../../../../cu/parse_lex_marks.cuh"));
+const TILE: (&str, &str) = ("parse_lex_tile.cuh", include_str!("../../../../../cu/parse_lex_tile.cuh"));
+const MARKS: (&str, &str) = ("parse_lex_marks.cuh", include_str!("../../../../../cu/parse_lex_marks.cuh"));
 
 /// Text to the states of lines.
 pub(crate) static LINE_STATES: Module = Module {
     name: "parse_states",
-    source: include_str!("../../../../cu/parse_states.cu"),
-    headers: &[COMMON, SHARED, TILE, ("parse_lex_states.cuh", include_str!("../../../../cu/parse_lex_states.cuh"))],
+    source: include_str!("../../../../../cu/parse_states.cu"),
+    headers: &[COMMON, SHARED, TILE, ("parse_lex_states.cuh", include_str!("../../../../../cu/parse_lex_states.cuh"))],
     kernels: &[STATES, JOIN_STATES],
 };
 
 /// Lines to the places of tokens.
 pub(crate) static LEXER: Module = Module {
     name: "parse_lex",
-    source: include_str!("../../../../cu/parse_lex.cu"),
+    source: include_str!("../../../../../cu/parse_lex.cu"),
     headers: &[
         COMMON,
         SHARED,
         TILE,
         MARKS,
-        ("parse_lex_number.cuh", include_str!("../../../../cu/parse_lex_number.cuh")),
-        ("parse_lex_line.cuh", include_str!("../../../../cu/parse_lex_line.cuh")),
+        ("parse_lex_number.cuh", include_str!("../../../../../cu/parse_lex_number.cuh")),
+        ("parse_lex_line.cuh", include_str!("../../../../../cu/parse_lex_line.cuh")),
     ],
     kernels: &[LEX],
 };
@@ -52,13 +52,13 @@ pub(crate) static LEXER: Module = Module {
 /// Places to tokens.
 pub(crate) static WRITER: Module = Module {
     name: "parse_write",
-    source: include_str!("../../../../cu/parse_write.cu"),
+    source: include_str!("../../../../../cu/parse_write.cu"),
     headers: &[
         COMMON,
         SHARED,
         TILE,
         MARKS,
-        ("parse_lex_words.cuh", include_str!("../../../../cu/parse_lex_words.cuh")),
+        ("parse_lex_words.cuh", include_str!("../../../../../cu/parse_lex_words.cuh")),
     ],
     kernels: &[WRITE, JOIN_COUNTS],
 };
@@ -66,7 +66,7 @@ pub(crate) static WRITER: Module = Module {
 /// Tokens to logical lines.
 pub(crate) static STRUCTURE: Module = Module {
     name: "parse_lines",
-    source: include_str!("../../../../cu/parse_lines.cu"),
+    source: include_str!("../../../../../cu/parse_lines.cu"),
     headers: &[COMMON, SHARED],
     kernels: &[CLOSE, LINES, MATCH, MINIMA, CHECK, RULES],
 };
@@ -74,7 +74,7 @@ pub(crate) static STRUCTURE: Module = Module {
 /// The numbers of names.
 pub(crate) static NAMES: Module = Module {
     name: "parse_names",
-    source: include_str!("../../../../cu/parse_names.cu"),
+    source: include_str!("../../../../../cu/parse_names.cu"),
     headers: &[COMMON, SHARED],
     kernels: &[FIRSTS, RANKS, NUMBER],
 };

@@ -21,16 +21,16 @@ pub(super) const EXTRA_SPREAD: Kernel = Kernel { name: "tree_extra_spread", para
 pub(super) const EXTRA: Kernel = Kernel { name: "tree_extra", params: &[BATCH, 136] };
 pub(super) const SUMMARY: Kernel = Kernel { name: "tree_summary", params: &[BATCH, 136, 8] };
 
-const NUMBERS: (&str, &str) = ("parse_tree_numbers.cuh", include_str!("../../../../cu/parse_tree_numbers.cuh"));
-const TREE: (&str, &str) = ("parse_tree.cuh", include_str!("../../../../cu/parse_tree.cuh"));
-const SCAN: (&str, &str) = ("parse_tree_scan.cuh", include_str!("../../../../cu/parse_tree_scan.cuh"));
-const CHECKS: (&str, &str) = ("parse_tree_checks.cuh", include_str!("../../../../cu/parse_tree_checks.cuh"));
-const TEXT: (&str, &str) = ("parse_tree_text.cuh", include_str!("../../../../cu/parse_tree_text.cuh"));
+const NUMBERS: (&str, &str) = ("parse_tree_numbers.cuh", include_str!("../../../../../cu/parse_tree_numbers.cuh"));
+const TREE: (&str, &str) = ("parse_tree.cuh", include_str!("../../../../../cu/parse_tree.cuh"));
+const SCAN: (&str, &str) = ("parse_tree_scan.cuh", include_str!("../../../../../cu/parse_tree_scan.cuh"));
+const CHECKS: (&str, &str) = ("parse_tree_checks.cuh", include_str!("../../../../../cu/parse_tree_checks.cuh"));
+const TEXT: (&str, &str) = ("parse_tree_text.cuh", include_str!("../../../../../cu/parse_tree_text.cuh"));
 
 /// Before the tables and behind them.
 pub(crate) static ORDERS: Module = Module {
     name: "parse_tree_order",
-    source: include_str!("../../../../cu/parse_tree_order.cu"),
+    source: include_str!("../../../../../cu/parse_tree_order.cu"),
     headers: &[COMMON, NUMBERS, TREE, SCAN],
     kernels: &[SOURCES, LINES, COUNT, STARTS, ORDER, ROWS_SUM, ROWS_SPREAD],
 };
@@ -38,7 +38,7 @@ pub(crate) static ORDERS: Module = Module {
 /// The tables' loop.
 pub(crate) static DRIVER: Module = Module {
     name: "parse_tree_lr",
-    source: include_str!("../../../../cu/parse_tree_lr.cu"),
+    source: include_str!("../../../../../cu/parse_tree_lr.cu"),
     headers: &[COMMON, NUMBERS, TREE],
     kernels: &[LR_SHARED, LR],
 };
@@ -46,7 +46,7 @@ pub(crate) static DRIVER: Module = Module {
 /// Lines to blocks.
 pub(crate) static NESTING: Module = Module {
     name: "parse_tree_blocks",
-    source: include_str!("../../../../cu/parse_tree_blocks.cu"),
+    source: include_str!("../../../../../cu/parse_tree_blocks.cu"),
     headers: &[COMMON, NUMBERS, TREE],
     kernels: &[BLOCKS],
 };
@@ -54,7 +54,7 @@ pub(crate) static NESTING: Module = Module {
 /// Nodes to rows.
 pub(crate) static COLUMNS: Module = Module {
     name: "parse_tree_rows",
-    source: include_str!("../../../../cu/parse_tree_rows.cu"),
+    source: include_str!("../../../../../cu/parse_tree_rows.cu"),
     headers: &[COMMON, NUMBERS, TREE, CHECKS],
     kernels: &[ROWS],
 };
@@ -62,7 +62,7 @@ pub(crate) static COLUMNS: Module = Module {
 /// Constants.
 pub(crate) static CONSTANTS: Module = Module {
     name: "parse_tree_values",
-    source: include_str!("../../../../cu/parse_tree_values.cu"),
+    source: include_str!("../../../../../cu/parse_tree_values.cu"),
     headers: &[COMMON, NUMBERS, TREE, SCAN, TEXT],
     kernels: &[VALUES, EXTRA_SUM, EXTRA_SPREAD, EXTRA, SUMMARY],
 };
