@@ -2,5 +2,6 @@
 
 pub mod cluster;
 pub mod embed;
+pub mod encode;
 pub mod parse;
 pub mod similarity;

@@ -1,0 +1,182 @@
+//! Encoders: token ids of many texts to vectors, by the transformer models that embed text and code.
+//!
+//! The forward pass is written once, in [`forward`], over the [`Primitives`] that each backend provides. Texts are
+//! packed without padding. A vector depends on its own text alone: batches of any size give the same bits.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+
+use config::invalid;
+
+use crate::OpError;
+
+mod batch;
+mod config;
+mod encoder;
+mod primitives;
+pub mod tables;
+mod weights;
+
+pub use batch::{Packed, encode};
+pub use config::{Activation, EncoderConfig, NormKind, Placement, Pooling, Positions, QueryNorm, Window};
+pub use encoder::{Model, forward};
+pub use primitives::{Attention, Batch, Output, Pooled, Primitives, Reduce, Row, Then};
+pub use weights::{Element, Embeddings, Layer, Linear, Norm, Role, Tensor, Weights};
+
+/// A loaded encoder, shared by every device.
+#[derive(Debug)]
+pub struct Encoder {
+    id: u64,
+    config: EncoderConfig,
+    weights: Weights<Tensor>,
+}
+
+impl Encoder {
+    /// Checks the weights against the description.
+    pub fn new(config: EncoderConfig, weights: Weights<Tensor>) -> Result<Self, OpError> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        config.check()?;
+        weights.check(&config)?;
+        Ok(Self { id: NEXT.fetch_add(1, Ordering::Relaxed), config, weights })
+    }
+
+    /// Tells encoders apart; unique in the process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its description.
+    pub fn config(&self) -> &EncoderConfig {
+        &self.config
+    }
+
+    /// Its weights on the host.
+    pub fn weights(&self) -> &Weights<Tensor> {
+        &self.weights
+    }
+}
+
+/// What a GPU computes states and products in. The CPU takes f32 always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// bfloat16.
+    #[default]
+    Bf16,
+    /// binary16.
+    F16,
+    /// binary32, products too.
+    F32,
+}
+
+/// Token ids of many texts, and which vectors are wanted of them.
+#[derive(Clone, Debug)]
+pub struct EncodeRequest {
+    /// The encoder.
+    pub encoder: Arc<Encoder>,
+    /// Ids of all texts, special tokens included.
+    pub ids: Vec<u32>,
+    /// Kinds of all tokens; empty means all 0.
+    pub types: Vec<u32>,
+    /// Where each text starts, then the length of `ids`.
+    pub offsets: Vec<u32>,
+    /// Ranges of `ids` to pool, each to a vector or, with [`Pooling::None`], to a vector a token. A range may span
+    /// texts. `None`: each text.
+    pub spans: Option<Vec<[u32; 2]>>,
+    /// How.
+    pub pooling: Pooling,
+    /// Leading dimensions to keep, 1 to `hidden`.
+    pub dimensions: usize,
+    /// Whether to scale to unit length.
+    pub normalize: bool,
+    /// How vectors are written.
+    pub output: Output,
+    /// What a GPU computes in.
+    pub precision: Precision,
+    /// Whether [`Activation::Gelu`] must be computed through erf also where a GPU has a faster approximation.
+    pub exact_gelu: bool,
+}
+
+/// Vectors of a request, in the order of its spans.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Encoded {
+    /// One row after the other, as [`Pooled`] says.
+    pub bytes: Bytes,
+    /// A number a row for [`Output::Int8`], else none.
+    pub scales: Vec<f32>,
+    /// How many rows.
+    pub rows: usize,
+}
+
+impl EncodeRequest {
+    /// How many texts it has.
+    pub fn texts(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Says what is wrong with it. Both backends index memory on the strength of this, so [`Encode`] always asks.
+    pub fn check(&self) -> Result<(), OpError> {
+        let config = &self.encoder.config;
+        self.check_offsets()?;
+        let longest = self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        if longest as usize > config.max_tokens {
+            return invalid(format!("a text has at most {} tokens, got {longest}", config.max_tokens));
+        }
+        if let Some(id) = self.ids.iter().find(|id| **id as usize >= config.vocabulary) {
+            return invalid(format!("token id {id} is not below the vocabulary size {}", config.vocabulary));
+        }
+        if !self.types.is_empty() && self.types.len() != self.ids.len() {
+            return invalid(format!("{} ids have {} types", self.ids.len(), self.types.len()));
+        }
+        if let Some(kind) = self.types.iter().find(|kind| **kind as usize >= config.token_types.max(1)) {
+            return invalid(format!("token type {kind} is not below {}", config.token_types.max(1)));
+        }
+        let outside = |span: &&[u32; 2]| span[0] > span[1] || span[1] as usize > self.ids.len();
+        if let Some(span) = self.spans.iter().flatten().find(outside) {
+            return invalid(format!("span {span:?} is not within {} tokens", self.ids.len()));
+        }
+        if !(1..=config.hidden).contains(&self.dimensions) {
+            return invalid(format!("dimensions are 1 to {}, got {}", config.hidden, self.dimensions));
+        }
+        Ok(())
+    }
+
+    fn check_offsets(&self) -> Result<(), OpError> {
+        let ends = self.offsets.first().copied().zip(self.offsets.last().copied());
+        if ends.is_none_or(|(first, last)| first != 0 || last as usize != self.ids.len()) {
+            return invalid(format!("offsets go from 0 to {}, got {ends:?}", self.ids.len()));
+        }
+        match self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+            Some(at) => invalid(format!("offset {} is below offset {at}", at + 1)),
+            None => Ok(()),
+        }
+    }
+
+    /// The rows of its answer, where its first token is token `first` of a batch.
+    pub fn rows(&self, first: u32) -> Vec<Row> {
+        let mut rows = vec![];
+        let mut span = |from: u32, to: u32| {
+            let mut row = |from: u32, to: u32, reduce| {
+                let Self { normalize, output, .. } = *self;
+                let dimensions = u32::try_from(self.dimensions).unwrap_or(u32::MAX);
+                rows.push(Row { from: first + from, to: first + to, reduce, dimensions, normalize, output });
+            };
+            match self.pooling {
+                Pooling::Mean => row(from, to, Reduce::Mean),
+                Pooling::WeightedMean => row(from, to, Reduce::WeightedMean),
+                Pooling::Max => row(from, to, Reduce::Max),
+                Pooling::Cls => row(from, to.min(from + 1), Reduce::Mean),
+                Pooling::Last => row(from.max(to.saturating_sub(1)), to, Reduce::Mean),
+                Pooling::None => (from..to).for_each(|token| row(token, token + 1, Reduce::Mean)),
+            }
+        };
+        match &self.spans {
+            Some(spans) => spans.iter().for_each(|pair| span(pair[0], pair[1])),
+            None => self.offsets.windows(2).for_each(|pair| span(pair[0], pair[1])),
+        }
+        rows
+    }
+}
