@@ -11,6 +11,7 @@ use crate::{DeviceId, DeviceInfo, KernelStats};
 
 pub(crate) mod exact;
 mod info;
+pub(crate) mod math;
 pub(crate) mod products;
 pub(crate) mod simd;
 #[cfg(target_arch = "x86_64")]

@@ -71,16 +71,33 @@ impl Packed {
         if count <= FEW {
             return Self { isa, dim, count, data: Floats::copy(vectors, 0), form: Form::Few };
         }
+        Self::in_panels(isa, dim, count, |packed, first, columns| {
+            for (column, vector) in vectors.chunks_exact(dim.max(1)).skip(first).take(columns).enumerate() {
+                packed[column..].iter_mut().step_by(columns).zip(vector).for_each(|(to, x)| *to = *x);
+            }
+        })
+    }
+
+    /// Packs the columns of a matrix [dim][count]: `row` gives `count` numbers of each row, or none for a row of zeros.
+    pub(crate) fn of_columns<'a>(isa: Isa, dim: usize, count: usize, row: impl Fn(usize) -> &'a [f32]) -> Self {
+        Self::in_panels(isa, dim, count, |packed, first, columns| {
+            for (d, packed) in packed.chunks_exact_mut(columns).enumerate() {
+                let row = row(d);
+                let there = row.get(first..).unwrap_or_default();
+                packed.iter_mut().zip(there).for_each(|(to, x)| *to = *x);
+            }
+        })
+    }
+
+    /// Lets `fill` write each panel: its numbers [dim][columns], its first vector, and its columns.
+    fn in_panels(isa: Isa, dim: usize, count: usize, fill: impl Fn(&mut [f32], usize, usize)) -> Self {
         let (width, most) = isa.run(Shape);
         let panels = panels(count.next_multiple_of(PAD) / width, most);
         let mut data = Floats::zeros(dim * count.next_multiple_of(PAD));
         for panel in &panels {
             let columns = panel.vectors * width;
             let first = panel.first * width;
-            let packed = &mut data[first * dim..][..columns * dim];
-            for (column, vector) in vectors.chunks_exact(dim.max(1)).skip(first).take(columns).enumerate() {
-                packed[column..].iter_mut().step_by(columns).zip(vector).for_each(|(to, x)| *to = *x);
-            }
+            fill(&mut data[first * dim..][..columns * dim], first, columns);
         }
         Self { isa, dim, count, data, form: Form::Panels(panels) }
     }
@@ -467,6 +484,22 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn columns_of_a_matrix_are_multiplied_as_vectors() {
+        let (dim, count, rows) = (20, 37, wave(3 * 20, 0.37));
+        let vectors = wave(dim * count, 1.1);
+        let matrix: Vec<Vec<f32>> = (0..dim).map(|d| vectors.iter().skip(d).step_by(dim).copied().collect()).collect();
+        for isa in Isa::all() {
+            let packed = [Packed::new(isa, dim, count, &vectors), Packed::of_columns(isa, dim, count, |d| &matrix[d])];
+            let tiles = packed.map(|packed| {
+                let mut tile = vec![0.0; 3 * packed.columns()];
+                packed.multiply(&rows, &mut tile);
+                tile
+            });
+            assert_eq!(tiles[0], tiles[1]);
         }
     }
 

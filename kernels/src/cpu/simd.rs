@@ -116,6 +116,16 @@ pub(crate) trait Lanes: Copy {
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     /// `a + b`.
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a - b`.
+    fn sub(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a * b`.
+    fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a / b`.
+    fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The nearest integer, ties to even, for |a| < 2^22.
+    fn round(self, a: Self::Vector) -> Self::Vector;
+    /// `2^a`, for integers from -126 to 127.
+    fn power_of_two(self, a: Self::Vector) -> Self::Vector;
     /// The larger of each pair; `b` where one is NaN.
     fn max(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// The smaller of each pair; `b` where one is NaN.
@@ -194,6 +204,34 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn sub(self, a: [f32; WIDTH], b: [f32; WIDTH]) -> [f32; WIDTH] {
+        Self::each(|lane| a[lane] - b[lane])
+    }
+
+    #[inline(always)]
+    fn mul(self, a: [f32; WIDTH], b: [f32; WIDTH]) -> [f32; WIDTH] {
+        Self::each(|lane| a[lane] * b[lane])
+    }
+
+    #[inline(always)]
+    fn div(self, a: [f32; WIDTH], b: [f32; WIDTH]) -> [f32; WIDTH] {
+        Self::each(|lane| a[lane] / b[lane])
+    }
+
+    #[inline(always)]
+    fn round(self, a: [f32; WIDTH]) -> [f32; WIDTH] {
+        // So large that no fraction is left; a call of the C library would take longer.
+        const WHOLE: f32 = 12_582_912.0;
+        Self::each(|lane| (a[lane] + WHOLE) - WHOLE)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a small integer")]
+    fn power_of_two(self, a: [f32; WIDTH]) -> [f32; WIDTH] {
+        Self::each(|lane| f32::from_bits(((a[lane] as i32 + 127) << 23).cast_unsigned()))
+    }
+
+    #[inline(always)]
     fn max(self, a: [f32; WIDTH], b: [f32; WIDTH]) -> [f32; WIDTH] {
         Self::each(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
     }
@@ -254,6 +292,15 @@ mod tests {
             assert_eq!(lanes.not_at_most(lanes.splat(f32::NAN), x).count_ones() as usize, width, "NaN passes");
             assert_eq!(lanes.sum(lanes.max(lanes.zero(), lanes.splat(2.0))), 2.0 * width as f32);
             assert_eq!(lanes.sum(lanes.min(lanes.zero(), lanes.splat(2.0))), 0.0);
+            assert_eq!(lanes.sum(lanes.sub(x, lanes.splat(1.0))), lanes.sum(x) - width as f32);
+            assert_eq!(lanes.sum(lanes.mul(x, lanes.splat(2.0))), 2.0 * lanes.sum(x));
+            assert_eq!(lanes.sum(lanes.div(x, lanes.splat(2.0))), lanes.sum(x) / 2.0);
+            for (number, rounded) in [(2.5, 2.0), (-3.5, -4.0), (0.49, 0.0)] {
+                assert_eq!(lanes.largest(lanes.round(lanes.splat(number))), rounded);
+            }
+            for power in [-126.0, -1.0, 0.0, 127.0_f32] {
+                assert_eq!(lanes.largest(lanes.power_of_two(lanes.splat(power))), power.exp2());
+            }
             let mut out = [0.0; 16];
             // SAFETY: 16 numbers have room.
             unsafe { lanes.store(out.as_mut_ptr(), lanes.mul_add(x, lanes.splat(2.0), lanes.splat(1.0))) };

@@ -4,20 +4,24 @@
 //! packed without padding. A vector depends on its own text alone: batches of any size give the same bits.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
 use bytes::Bytes;
 
 use config::invalid;
+use cpu::pooled;
 
-use crate::OpError;
+use crate::{Backend, DeviceId, Op, OpError, Size};
 
 mod batch;
 mod config;
+mod cpu;
 mod encoder;
+pub mod oracle;
 mod primitives;
+pub mod samples;
 pub mod tables;
 mod weights;
 
@@ -33,6 +37,7 @@ pub struct Encoder {
     id: u64,
     config: EncoderConfig,
     weights: Weights<Tensor>,
+    on_cpu: OnceLock<Result<Weights<cpu::Weight>, OpError>>,
 }
 
 impl Encoder {
@@ -41,7 +46,8 @@ impl Encoder {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         config.check()?;
         weights.check(&config)?;
-        Ok(Self { id: NEXT.fetch_add(1, Ordering::Relaxed), config, weights })
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { id, config, weights, on_cpu: OnceLock::new() })
     }
 
     /// Tells encoders apart; unique in the process.
@@ -57,6 +63,11 @@ impl Encoder {
     /// Its weights on the host.
     pub fn weights(&self) -> &Weights<Tensor> {
         &self.weights
+    }
+
+    /// Its weights as the CPU keeps them, made when they are first asked for.
+    fn on_cpu(&self) -> Result<&Weights<cpu::Weight>, OpError> {
+        self.on_cpu.get_or_init(|| cpu::load(self)).as_ref().map_err(OpError::clone)
     }
 }
 
@@ -178,5 +189,46 @@ impl EncodeRequest {
             None => self.offsets.windows(2).for_each(|pair| span(pair[0], pair[1])),
         }
         rows
+    }
+}
+
+/// Embedding by an encoder.
+#[derive(Debug)]
+pub struct Encode;
+
+impl Op for Encode {
+    const NAME: &'static str = "encode";
+    type Request = EncodeRequest;
+    type Response = Encoded;
+    /// The encoder, and what decides how its numbers come about.
+    type Key = (u64, Precision, bool);
+
+    fn key(request: &EncodeRequest) -> Self::Key {
+        (request.encoder.id, request.precision, request.exact_gelu)
+    }
+
+    /// Texts, and the states of their tokens while a layer is computed.
+    fn size(request: &EncodeRequest) -> Size {
+        let config = &request.encoder.config;
+        let width = 3 * config.hidden + config.qkv_width().max(config.up_width() + config.intermediate);
+        let answer = request.output.row_bytes(request.dimensions) * request.texts();
+        Size { items: request.texts().max(1) as u64, bytes: (4 * width * request.ids.len() + answer) as u64 }
+    }
+
+    /// The CPU, until there are kernels for it elsewhere.
+    fn home(_request: &EncodeRequest) -> Option<DeviceId> {
+        Some(DeviceId::Cpu)
+    }
+
+    fn run(batch: &[&EncodeRequest], on: &mut Backend) -> Result<Vec<Encoded>, OpError> {
+        batch.iter().try_for_each(|request| request.check())?;
+        match on {
+            Backend::Cpu(worker) => cpu::run(batch, worker),
+            Backend::Cuda(worker) => Err(OpError::Failed {
+                device: worker.device().info().id,
+                kernel: Self::NAME,
+                reason: "encoders run on the CPU".to_owned(),
+            }),
+        }
     }
 }

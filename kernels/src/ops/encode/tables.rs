@@ -1,8 +1,33 @@
 //! Numbers that follow from a configuration and depend on position: rotations, slopes, biases of scores. Every backend
 //! takes them from here.
 
-use super::config::invalid;
+use super::{
+    config::{EncoderConfig, Positions, invalid},
+    weights::{Tensor, Weights},
+};
 use crate::OpError;
+
+/// Puts the tables that a checked description asks for in their places. `buckets` is f32 `[buckets, heads]` of a
+/// relative bias, and empty without one.
+pub fn fill(config: &EncoderConfig, buckets: &[f32], weights: &mut Weights<Tensor>) -> Result<(), OpError> {
+    let tokens = config.max_tokens;
+    match config.positions {
+        Positions::Absolute => {}
+        Positions::Rotary { theta, local_theta, dims } => {
+            let table = |theta| Tensor::from_f32(&[tokens, dims], &rotary(theta, dims, tokens)).map(Some);
+            weights.rotary = table(theta)?;
+            if config.window.is_some() && theta.to_bits() != local_theta.to_bits() {
+                weights.local_rotary = table(local_theta)?;
+            }
+        }
+        Positions::Alibi => weights.slopes = Some(Tensor::from_f32(&[config.heads], &slopes(config.heads))?),
+        Positions::RelativeBias { buckets: count, max_distance } => {
+            let bias = relative_bias(buckets, config.heads, count, max_distance, tokens)?;
+            weights.relative_bias = Some(Tensor::from_f32(&[config.heads, 2 * tokens - 1], &bias)?);
+        }
+    }
+    Ok(())
+}
 
 /// Rotations, f32 `[positions, dims]`: of each position the cosines of `dims / 2` angles, then their sines.
 ///

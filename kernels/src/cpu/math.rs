@@ -1,0 +1,168 @@
+//! Functions of vectors of f32, within a few units of the last place where it matters.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+
+use super::simd::Lanes;
+
+/// Least argument whose exponential is a normal number, about; below it the answer is about 1e-38.
+const LEAST: f32 = -87.0;
+const MOST: f32 = 88.0;
+
+/// `e^x`: relative error at most 2e-7 for x from -87 to 88, and the value at the nearer end outside.
+///
+/// `2^n e^r` with `|r| <= ln 2 / 2` and the Taylor polynomial of degree 7; ln 2 is split so that `r` is exact enough.
+#[inline(always)]
+pub(crate) fn exp<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let x = lanes.min(lanes.max(x, lanes.splat(LEAST)), lanes.splat(MOST));
+    let n = lanes.round(lanes.mul(x, lanes.splat(std::f32::consts::LOG2_E)));
+    let r = lanes.mul_add(n, lanes.splat(-LN_2_HIGH), x);
+    let r = lanes.mul_add(n, lanes.splat(-LN_2_LOW), r);
+    let terms = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
+    lanes.mul(polynomial(lanes, r, &terms), lanes.power_of_two(n))
+}
+
+/// The error function, within 5e-7. A quotient of polynomials in x^2 times x, fitted to it on [-4, 4] by weighted least
+/// squares; beyond, it is 1 to the last place.
+#[inline(always)]
+fn erf<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
+    const ABOVE: [f32; 6] =
+        [1.974_831e-6, 2.880_418_3e-4, 4.003_65e-3, 5.346_748_7e-2, 0.196_249_04, std::f32::consts::FRAC_2_SQRT_PI];
+    const BELOW: [f32; 6] = [3.748_089e-5, 1.216_361_2e-3, 1.544_443_8e-2, 0.116_476_25, 0.507_252_34, 1.0];
+    let x = lanes.min(lanes.max(x, lanes.splat(-4.0)), lanes.splat(4.0));
+    let square = lanes.mul(x, x);
+    lanes.div(lanes.mul(x, polynomial(lanes, square, &ABOVE)), polynomial(lanes, square, &BELOW))
+}
+
+/// `x / 2 * (1 + erf(x / sqrt 2))`.
+#[inline(always)]
+pub(crate) fn gelu<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
+    let half = lanes.mul(x, lanes.splat(0.5));
+    lanes.mul_add(half, erf(lanes, lanes.mul(x, lanes.splat(std::f32::consts::FRAC_1_SQRT_2))), half)
+}
+
+/// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`, which is `x / (1 + e^-2u)` for the argument `u` of tanh.
+#[inline(always)]
+pub(crate) fn gelu_tanh<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
+    const TWICE: f32 = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::SQRT_2;
+    let inner = lanes.mul_add(lanes.mul(x, x), lanes.splat(0.044_715), lanes.splat(1.0));
+    logistic_share(lanes, x, lanes.mul(lanes.mul(x, inner), lanes.splat(TWICE)))
+}
+
+/// `x / (1 + e^-x)`.
+#[inline(always)]
+pub(crate) fn silu<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
+    logistic_share(lanes, x, x)
+}
+
+/// `x / (1 + e^-u)`.
+#[inline(always)]
+fn logistic_share<L: Lanes>(lanes: L, x: L::Vector, u: L::Vector) -> L::Vector {
+    let power = exp(lanes, lanes.sub(lanes.zero(), u));
+    lanes.div(x, lanes.add(power, lanes.splat(1.0)))
+}
+
+/// The highest power comes first.
+#[inline(always)]
+fn polynomial<L: Lanes, const N: usize>(lanes: L, x: L::Vector, terms: &[f32; N]) -> L::Vector {
+    let mut sum = lanes.splat(terms[0]);
+    for term in &terms[1..] {
+        sum = lanes.mul_add(sum, x, lanes.splat(*term));
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cpu::simd::{Isa, Kernel},
+        ops::encode::oracle::erf as erf_exact,
+    };
+
+    struct Each<'a, F>(&'a mut [f32], F);
+
+    /// Only `f` is compiled apart from the vectors, so it takes and gives numbers of a whole vector through memory.
+    impl<F: Fn(Which, f32) -> f64> Kernel for Each<'_, F> {
+        type Out = ();
+
+        #[inline(always)]
+        fn run<L: Lanes>(self, lanes: L) {
+            for which in [Which::Exp, Which::Gelu, Which::GeluTanh, Which::Silu] {
+                for chunk in self.0.chunks_exact(L::WIDTH) {
+                    let mut out = [0.0; 16];
+                    // SAFETY: a chunk is a vector, and no vector is wider than 16 numbers.
+                    unsafe {
+                        let x = lanes.load(chunk.as_ptr());
+                        let y = match which {
+                            Which::Exp => exp(lanes, x),
+                            Which::Gelu => gelu(lanes, x),
+                            Which::GeluTanh => gelu_tanh(lanes, x),
+                            Which::Silu => silu(lanes, x),
+                        };
+                        lanes.store(out.as_mut_ptr(), y);
+                    }
+                    for (x, y) in chunk.iter().zip(out) {
+                        let expected = self.1(which, *x);
+                        let bound = if which == Which::Exp { 2e-7 * expected } else { 1e-6 * f64::from(x.abs()) };
+                        assert!(
+                            (f64::from(y) - expected).abs() <= bound + 1e-30,
+                            "{which:?}({x}) is {expected}, got {y}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Which {
+        Exp,
+        Gelu,
+        GeluTanh,
+        Silu,
+    }
+
+    fn exact(which: Which, x: f32) -> f64 {
+        let x = f64::from(x);
+        match which {
+            Which::Exp => x.exp(),
+            Which::Gelu => x / 2.0 * (1.0 + erf_exact(x / 2_f64.sqrt())),
+            Which::GeluTanh => {
+                let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+                x / 2.0 * (1.0 + u.tanh())
+            }
+            Which::Silu => x / (1.0 + (-x).exp()),
+        }
+    }
+
+    #[test]
+    fn functions_are_close_to_exact_ones_on_every_instruction_set() {
+        let mut numbers: Vec<f32> = (-8000..8000).map(|i| i as f32 * 0.00107).collect();
+        numbers.extend((-8700..8800).map(|i| i as f32 * 0.01));
+        numbers.truncate(numbers.len() / 16 * 16);
+        for isa in Isa::all() {
+            isa.run(Each(&mut numbers, exact));
+        }
+    }
+
+    struct Ends;
+
+    impl Kernel for Ends {
+        type Out = ();
+
+        #[inline(always)]
+        fn run<L: Lanes>(self, lanes: L) {
+            assert!(lanes.largest(exp(lanes, lanes.splat(f32::NEG_INFINITY))) < 2e-38);
+            assert!(lanes.largest(exp(lanes, lanes.splat(1e30))).is_finite());
+            assert!(lanes.largest(silu(lanes, lanes.splat(-1e30))) <= 0.0);
+        }
+    }
+
+    #[test]
+    fn far_arguments_give_finite_numbers() {
+        for isa in Isa::all() {
+            isa.run(Ends);
+        }
+    }
+}

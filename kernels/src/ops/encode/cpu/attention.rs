@@ -1,0 +1,304 @@
+//! Attention within each text. Keys and values are packed a stretch at a time, so that a window or causality skips the
+//! stretches that no query of a block reads.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{
+    Cpu, Weight,
+    rows::{Rule, each, sum},
+    states::States,
+};
+use crate::{
+    OpError,
+    cpu::{
+        math,
+        products::Packed,
+        simd::{Isa, Kernel, Lanes},
+    },
+    ops::encode::primitives::{Attention, Batch},
+};
+
+/// Keys that are packed together: a whole number of the widest vectors.
+const KEYS: usize = 256;
+/// Queries that meet the keys at a time.
+const QUERIES: usize = 32;
+
+impl Cpu {
+    pub(super) fn attend(
+        &self,
+        batch: &Batch,
+        mut qkv: States,
+        how: &Attention<'_, Weight>,
+    ) -> Result<States, OpError> {
+        self.prepare(batch, &mut qkv, how)?;
+        let (width, dim) = (how.heads * how.head_dim, how.head_dim);
+        let bias = Bias::new(how)?;
+        let texts = batch.starts.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
+        let heads: Vec<_> = texts.flat_map(|text| (0..how.kv_heads).map(move |head| (text.clone(), head))).collect();
+        let mut out = States::new(batch.ids.len(), width);
+        let group = how.heads / how.kv_heads;
+        let mut place = |(text, kv_head): &(Range<usize>, usize), attended: &[f32]| {
+            for (head, rows) in attended.chunks_exact((text.len() * dim).max(1)).enumerate() {
+                let column = (kv_head * group + head) * dim;
+                for (token, row) in text.clone().zip(rows.chunks_exact(dim)) {
+                    out.numbers_mut()[token * width + column..][..dim].copy_from_slice(row);
+                }
+            }
+        };
+        let attend = |(text, kv_head): &(Range<usize>, usize)| {
+            let rows = &qkv.numbers()[text.start * qkv.width()..text.end * qkv.width()];
+            Heads { isa: self.isa, rows, width: qkv.width(), kv_head: *kv_head, how, bias: &bias }.attend()
+        };
+        if self.spread {
+            let attended: Vec<_> = heads.par_iter().map(attend).map(|states| states.numbers().to_vec()).collect();
+            heads.iter().zip(&attended).for_each(|(head, attended)| place(head, attended));
+        } else {
+            for head in &heads {
+                place(head, attend(head).numbers());
+            }
+        }
+        Ok(out)
+    }
+
+    /// Normalises and rotates queries and keys, and scales the queries.
+    fn prepare(&self, batch: &Batch, qkv: &mut States, how: &Attention<'_, Weight>) -> Result<(), OpError> {
+        let norms = how.query_norm.map(|(_, queries, keys)| Ok((Rule::new(queries)?, Rule::new(keys)?)));
+        let norms: Option<(Rule<'_>, Rule<'_>)> = norms.transpose()?;
+        let rotary = how.rotary.map(|(table, dims)| Ok((table.numbers()?, dims))).transpose()?;
+        let texts = batch.starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+        let positions: Vec<usize> = texts.flat_map(|tokens| 0..tokens).collect();
+        let width = qkv.width();
+        let split = how.heads * how.head_dim;
+        let keys_end = split + how.kv_heads * how.head_dim;
+        self.by_rows(qkv.numbers_mut(), width, |first, rows| {
+            for (row, position) in rows.chunks_exact_mut(width).zip(&positions[first..]) {
+                let (queries, keys) = row[..keys_end].split_at_mut(split);
+                if let Some((of_queries, of_keys)) = &norms {
+                    of_queries.apply(self.isa, queries);
+                    of_keys.apply(self.isa, keys);
+                }
+                if let Some((table, dims)) = rotary {
+                    let turn = &table[position * dims..][..dims];
+                    queries.chunks_exact_mut(how.head_dim).for_each(|head| rotate(head, turn));
+                    keys.chunks_exact_mut(how.head_dim).for_each(|head| rotate(head, turn));
+                }
+                for x in queries {
+                    *x *= how.scale;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Rotates the leading numbers of a head by cosines and sines.
+fn rotate(head: &mut [f32], turn: &[f32]) {
+    let half = turn.len() / 2;
+    let (cos, sin) = turn.split_at(half);
+    let (first, second) = head[..turn.len()].split_at_mut(half);
+    for ((a, b), (cos, sin)) in first.iter_mut().zip(second).zip(cos.iter().zip(sin)) {
+        (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
+    }
+}
+
+/// What is added to scores by head and distance.
+enum Bias<'a> {
+    None,
+    /// `[heads, 2 * max_tokens - 1]`.
+    Table(&'a [f32], usize),
+    /// A slope a head.
+    Slopes(&'a [f32]),
+}
+
+impl<'a> Bias<'a> {
+    fn new(how: &Attention<'a, Weight>) -> Result<Self, OpError> {
+        Ok(match (how.relative_bias, how.slopes) {
+            (Some(table), _) => Self::Table(table.numbers()?, how.max_tokens),
+            (None, Some(slopes)) => Self::Slopes(slopes.numbers()?),
+            (None, None) => Self::None,
+        })
+    }
+
+    /// For texts of `tokens` tokens: at `key - query + tokens - 1`; empty where there is none.
+    fn of_head(&self, head: usize, tokens: usize) -> Vec<f32> {
+        match self {
+            Self::None => vec![],
+            Self::Table(table, most) => table[head * (2 * most - 1)..][most - tokens..][..2 * tokens - 1].to_vec(),
+            Self::Slopes(slopes) => {
+                let distances = (1..tokens).rev().chain(0..tokens);
+                distances.map(|distance| -(slopes[head] * distance as f32)).collect()
+            }
+        }
+    }
+}
+
+/// The query heads of a text that read one head of keys and values.
+struct Heads<'a> {
+    isa: Isa,
+    /// The text's queries, keys and values.
+    rows: &'a [f32],
+    width: usize,
+    kv_head: usize,
+    how: &'a Attention<'a, Weight>,
+    bias: &'a Bias<'a>,
+}
+
+/// Keys and values next to each other.
+struct Stretch {
+    keys: Packed,
+    /// As many rows as the scores have columns; zeros behind the values.
+    values: Packed,
+    /// Which tokens.
+    tokens: Range<usize>,
+}
+
+impl Heads<'_> {
+    fn tokens(&self) -> usize {
+        self.rows.len() / self.width
+    }
+
+    /// The numbers of a token from a column on, as many as a head has.
+    fn at(&self, token: usize, column: usize) -> &[f32] {
+        &self.rows[token * self.width + column..][..self.how.head_dim]
+    }
+
+    /// `[query heads, tokens, head_dim]`.
+    fn attend(&self) -> States {
+        let (tokens, dim) = (self.tokens(), self.how.head_dim);
+        let group = self.how.heads / self.how.kv_heads;
+        let stretches: Vec<_> = (0..tokens).step_by(KEYS).map(|first| self.stretch(first)).collect();
+        let mut out = States::new(group * tokens, dim);
+        if tokens == 0 {
+            return out;
+        }
+        for (in_group, out) in out.numbers_mut().chunks_exact_mut(tokens * dim).enumerate() {
+            let head = self.kv_head * group + in_group;
+            let bias = self.bias.of_head(head, tokens);
+            for (block, out) in out.chunks_mut(QUERIES * dim).enumerate() {
+                self.block(head, block * QUERIES, &stretches, &bias, out);
+            }
+        }
+        out
+    }
+
+    fn stretch(&self, first: usize) -> Stretch {
+        let dim = self.how.head_dim;
+        let tokens = first..(first + KEYS).min(self.tokens());
+        let key = (self.how.heads + self.kv_head) * dim;
+        let value = key + self.how.kv_heads * dim;
+        let rows: Vec<f32> = tokens.clone().flat_map(|token| self.at(token, key)).copied().collect();
+        let keys = Packed::new(self.isa, dim, tokens.len(), &rows);
+        let row = |at: usize| if at < tokens.len() { self.at(first + at, value) } else { &[] };
+        let values = Packed::of_columns(self.isa, keys.columns(), dim, row);
+        Stretch { keys, values, tokens }
+    }
+
+    /// Which tokens a query reads.
+    fn reads(&self, query: usize) -> Range<usize> {
+        let first = self.how.window.map_or(0, |distance| query.saturating_sub(distance));
+        let last = if self.how.causal { 0 } else { self.how.window.unwrap_or(usize::MAX) };
+        first..query.saturating_add(last).saturating_add(1).min(self.tokens())
+    }
+
+    /// Some queries from `first` on, into rows of `out`.
+    fn block(&self, head: usize, first: usize, stretches: &[Stretch], bias: &[f32], out: &mut [f32]) {
+        let dim = self.how.head_dim;
+        let count = out.len() / dim;
+        let queries: Vec<f32> = (first..first + count).flat_map(|token| self.at(token, head * dim)).copied().collect();
+        let all = self.reads(first).start..self.reads(first + count - 1).end;
+        let near = |stretch: &&Stretch| stretch.tokens.start < all.end && all.start < stretch.tokens.end;
+        let stretches: Vec<_> = stretches.iter().filter(near).collect();
+        let mut scores: Vec<_> = stretches
+            .iter()
+            .map(|stretch| {
+                let mut scores = States::new(count, stretch.keys.columns());
+                stretch.keys.multiply(&queries, scores.numbers_mut());
+                scores
+            })
+            .collect();
+        let sums: Vec<_> =
+            (0..count).map(|row| self.softmax(first + row, row, &stretches, bias, &mut scores)).collect();
+        let columns = dim.next_multiple_of(16);
+        let mut part = States::new(count, columns);
+        out.fill(0.0);
+        for (stretch, scores) in stretches.iter().zip(&scores) {
+            stretch.values.multiply(scores.numbers(), part.numbers_mut());
+            for (out, part) in out.chunks_exact_mut(dim).zip(part.numbers().chunks_exact(columns)) {
+                out.iter_mut().zip(part).for_each(|(out, x)| *out += x);
+            }
+        }
+        for (out, sum) in out.chunks_exact_mut(dim).zip(sums) {
+            for x in out {
+                *x /= sum;
+            }
+        }
+    }
+
+    /// Turns a query's scores into exponentials, zeros where it does not read; returns their sum.
+    fn softmax(&self, query: usize, row: usize, stretches: &[&Stretch], bias: &[f32], scores: &mut [States]) -> f32 {
+        let reads = self.reads(query);
+        let within = |stretch: &Stretch| {
+            let Range { start, end } = stretch.tokens;
+            reads.start.clamp(start, end) - start..reads.end.clamp(start, end) - start
+        };
+        let mut most = f32::NEG_INFINITY;
+        for (stretch, scores) in stretches.iter().zip(scores.iter_mut()) {
+            let width = scores.width();
+            let read = within(stretch);
+            let start = stretch.tokens.start + read.start;
+            let row = &mut scores.numbers_mut()[row * width..][..width][read];
+            if !bias.is_empty() {
+                let bias = &bias[start + self.tokens() - 1 - query..];
+                row.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
+            }
+            most = self.isa.run(Largest(row)).max(most);
+        }
+        let mut sum = 0.0;
+        for (stretch, scores) in stretches.iter().zip(scores.iter_mut()) {
+            let width = scores.width();
+            let read = within(stretch);
+            let row = &mut scores.numbers_mut()[row * width..][..width];
+            row[..read.start].fill(0.0);
+            row[read.end..].fill(0.0);
+            sum += self.isa.run(Exponentials { row: &mut row[read], most });
+        }
+        sum
+    }
+}
+
+struct Largest<'a>(&'a [f32]);
+
+impl Kernel for Largest<'_> {
+    type Out = f32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> f32 {
+        let chunks = self.0.chunks_exact(L::WIDTH);
+        let rest = chunks.remainder().iter().fold(f32::NEG_INFINITY, |most, x| most.max(*x));
+        let mut most = lanes.splat(rest);
+        for chunk in chunks {
+            // SAFETY: a chunk is as long as a vector.
+            most = lanes.max(most, unsafe { lanes.load(chunk.as_ptr()) });
+        }
+        lanes.largest(most)
+    }
+}
+
+struct Exponentials<'a> {
+    row: &'a mut [f32],
+    most: f32,
+}
+
+impl Kernel for Exponentials<'_> {
+    type Out = f32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> f32 {
+        let most = lanes.splat(self.most);
+        each(lanes, self.row, |x| math::exp(lanes, lanes.sub(x, most)));
+        sum(lanes, self.row, |x| x)
+    }
+}

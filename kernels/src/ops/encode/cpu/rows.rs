@@ -1,0 +1,287 @@
+//! The steps that treat each row by itself: words to states, products with what follows them, norms.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+
+use rayon::prelude::*;
+
+use super::{Cpu, Weight, states::States};
+use crate::{
+    OpError,
+    cpu::{
+        math,
+        simd::{Isa, Kernel, Lanes},
+    },
+    ops::encode::{
+        Activation, Embeddings, Linear, Norm, NormKind,
+        primitives::{Attention, Batch, Pooled, Primitives, Row, Then},
+    },
+};
+
+/// Rows that are multiplied and finished before the next, so that they are still in a near cache.
+const BLOCK: usize = 64;
+/// The same where rows are spread over threads.
+const SPREAD_BLOCK: usize = 8;
+
+impl Cpu {
+    /// Calls `work` with blocks of rows of `out` and the number of the first.
+    pub(super) fn by_rows(&self, out: &mut [f32], width: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
+        if self.spread {
+            let blocks = out.par_chunks_mut(SPREAD_BLOCK * width).enumerate();
+            blocks.for_each(|(block, out)| work(block * SPREAD_BLOCK, out));
+        } else {
+            let blocks = out.chunks_mut(BLOCK * width).enumerate();
+            blocks.for_each(|(block, out)| work(block * BLOCK, out));
+        }
+    }
+}
+
+impl Primitives for Cpu {
+    type Weight = Weight;
+    type Tensor = States;
+
+    fn embed(
+        &mut self,
+        batch: &Batch,
+        embeddings: &Embeddings<Weight>,
+        position_offset: usize,
+    ) -> Result<States, OpError> {
+        let width = embeddings.width()?;
+        let mut states = States::new(batch.ids.len(), width);
+        states.numbers_mut().fill(0.0);
+        for pair in batch.starts.windows(2) {
+            for (position, token) in (pair[0] as usize..pair[1] as usize).enumerate() {
+                let row = &mut states.numbers_mut()[token * width..][..width];
+                embeddings.words.add_row(batch.ids[token] as usize, row)?;
+                if let Some(positions) = &embeddings.positions {
+                    positions.add_row(position_offset + position, row)?;
+                }
+                if let Some(types) = &embeddings.types {
+                    types.add_row(batch.types.get(token).map_or(0, |kind| *kind as usize), row)?;
+                }
+            }
+        }
+        if let Some(norm) = &embeddings.norm {
+            let norm = Rule::new(norm)?;
+            self.by_rows(states.numbers_mut(), width, |_, rows| norm.apply(self.isa, rows));
+        }
+        Ok(states)
+    }
+
+    fn linear(&mut self, x: &States, linear: &Linear<Weight>, then: Then) -> Result<States, OpError> {
+        let packed = linear.weight.matrix()?;
+        let bias = linear.bias.as_ref().map(Weight::numbers).transpose()?;
+        let finish = Finish { bias, outputs: linear.outputs, then };
+        let width = finish.width();
+        let mut out = States::new(x.numbers().len() / linear.inputs, width);
+        self.by_rows(out.numbers_mut(), width, |first, out| {
+            let rows = out.len() / width;
+            let x = &x.numbers()[first * linear.inputs..][..rows * linear.inputs];
+            if packed.columns() == width {
+                packed.multiply(x, out);
+                finish.in_place(self.isa, out, width);
+            } else {
+                let mut tile = States::new(rows, packed.columns());
+                packed.multiply(x, tile.numbers_mut());
+                finish.in_place(self.isa, tile.numbers_mut(), packed.columns());
+                finish.write(self.isa, tile.numbers(), packed.columns(), out);
+            }
+        });
+        Ok(out)
+    }
+
+    fn attention(&mut self, batch: &Batch, qkv: States, how: &Attention<'_, Weight>) -> Result<States, OpError> {
+        self.attend(batch, qkv, how)
+    }
+
+    fn norm(&mut self, x: &States, norm: &Norm<Weight>) -> Result<States, OpError> {
+        let width = x.width();
+        let norm = Rule::new(norm)?;
+        let mut out = States::new(x.numbers().len() / width, width);
+        self.by_rows(out.numbers_mut(), width, |first, out| {
+            out.copy_from_slice(&x.numbers()[first * width..][..out.len()]);
+            norm.apply(self.isa, out);
+        });
+        Ok(out)
+    }
+
+    fn add_norm(&mut self, mut residual: States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
+        let norm = Rule::new(norm)?;
+        let width = residual.width();
+        self.by_rows(residual.numbers_mut(), width, |first, rows| {
+            add(rows, &delta.numbers()[first * width..]);
+            norm.apply(self.isa, rows);
+        });
+        Ok(residual)
+    }
+
+    fn add_then_norm(&mut self, residual: &mut States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
+        let width = residual.width();
+        self.by_rows(residual.numbers_mut(), width, |first, rows| add(rows, &delta.numbers()[first * width..]));
+        self.norm(residual, norm)
+    }
+
+    fn pool(&mut self, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
+        Ok(super::pool::pool(states.numbers(), states.width(), rows))
+    }
+}
+
+impl Embeddings<Weight> {
+    fn width(&self) -> Result<usize, OpError> {
+        match &self.words {
+            Weight::Table(table) => Ok(table.shape()[1]),
+            Weight::Matrix(_) | Weight::Numbers(_) => super::misplaced("a table"),
+        }
+    }
+}
+
+fn add(to: &mut [f32], from: &[f32]) {
+    to.iter_mut().zip(from).for_each(|(to, x)| *to += x);
+}
+
+/// What is done to the rows of a product.
+#[derive(Clone, Copy)]
+struct Finish<'a> {
+    bias: Option<&'a [f32]>,
+    outputs: usize,
+    then: Then,
+}
+
+impl Finish<'_> {
+    /// Numbers in a finished row.
+    fn width(&self) -> usize {
+        match self.then {
+            Then::Nothing | Then::Activate(_) => self.outputs,
+            Then::Gate(_) => self.outputs / 2,
+        }
+    }
+
+    /// Adds the bias and applies the activation to rows that lie `columns` apart.
+    fn in_place(&self, isa: Isa, rows: &mut [f32], columns: usize) {
+        let activated = match self.then {
+            Then::Nothing => None,
+            Then::Activate(activation) => Some((activation, self.outputs)),
+            Then::Gate(activation) => Some((activation, self.outputs / 2)),
+        };
+        for row in rows.chunks_exact_mut(columns) {
+            if let Some(bias) = self.bias {
+                add(&mut row[..self.outputs], bias);
+            }
+            if let Some((activation, width)) = activated {
+                isa.run(Activate { row: &mut row[..width], activation });
+            }
+        }
+    }
+
+    /// Writes finished rows of a tile, without its padding, and with the halves multiplied.
+    fn write(&self, _isa: Isa, tile: &[f32], columns: usize, out: &mut [f32]) {
+        let width = self.width();
+        for (row, out) in tile.chunks_exact(columns).zip(out.chunks_exact_mut(width)) {
+            out.copy_from_slice(&row[..width]);
+            if matches!(self.then, Then::Gate(_)) {
+                out.iter_mut().zip(&row[width..]).for_each(|(out, x)| *out *= x);
+            }
+        }
+    }
+}
+
+struct Activate<'a> {
+    row: &'a mut [f32],
+    activation: Activation,
+}
+
+impl Kernel for Activate<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        match self.activation {
+            Activation::Gelu => each(lanes, self.row, |x| math::gelu(lanes, x)),
+            Activation::GeluTanh => each(lanes, self.row, |x| math::gelu_tanh(lanes, x)),
+            Activation::Silu => each(lanes, self.row, |x| math::silu(lanes, x)),
+            Activation::Relu => each(lanes, self.row, |x| lanes.max(x, lanes.zero())),
+        }
+    }
+}
+
+/// Replaces every number of a row.
+#[inline(always)]
+pub(super) fn each<L: Lanes>(lanes: L, row: &mut [f32], f: impl Fn(L::Vector) -> L::Vector) {
+    let mut chunks = row.chunks_exact_mut(L::WIDTH);
+    for chunk in &mut chunks {
+        // SAFETY: a chunk is as long as a vector.
+        unsafe { lanes.store(chunk.as_mut_ptr(), f(lanes.load(chunk.as_ptr()))) };
+    }
+    let rest = chunks.into_remainder();
+    if !rest.is_empty() {
+        let mut whole = [0.0; 16];
+        // SAFETY: the rest is shorter than a vector, and no vector is longer than 16 numbers.
+        unsafe { lanes.store(whole.as_mut_ptr(), f(lanes.load_first(rest.as_ptr(), rest.len()))) };
+        rest.copy_from_slice(&whole[..rest.len()]);
+    }
+}
+
+/// A norm and its numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Rule<'a> {
+    kind: NormKind,
+    epsilon: f32,
+    weight: &'a [f32],
+    bias: Option<&'a [f32]>,
+}
+
+impl<'a> Rule<'a> {
+    pub(super) fn new(norm: &'a Norm<Weight>) -> Result<Self, OpError> {
+        let bias = norm.bias.as_ref().map(Weight::numbers).transpose()?;
+        Ok(Self { kind: norm.kind, epsilon: norm.epsilon, weight: norm.weight.numbers()?, bias })
+    }
+
+    /// Normalises rows of the weight's length in place.
+    pub(super) fn apply(&self, isa: Isa, rows: &mut [f32]) {
+        rows.chunks_exact_mut(self.weight.len()).for_each(|row| isa.run(Normalize { row, rule: *self }));
+    }
+}
+
+struct Normalize<'a> {
+    row: &'a mut [f32],
+    rule: Rule<'a>,
+}
+
+impl Kernel for Normalize<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { row, rule } = self;
+        let count = row.len() as f32;
+        let mean = match rule.kind {
+            NormKind::Layer => sum(lanes, row, |x| x) / count,
+            NormKind::Rms => 0.0,
+        };
+        let shift = lanes.splat(mean);
+        if mean != 0.0 {
+            each(lanes, row, |x| lanes.sub(x, shift));
+        }
+        let squares = sum(lanes, row, |x| lanes.mul(x, x));
+        let factor = (squares / count + rule.epsilon).sqrt().recip();
+        row.iter_mut().zip(rule.weight).for_each(|(x, weight)| *x = *x * factor * weight);
+        if let Some(bias) = rule.bias {
+            add(row, bias);
+        }
+    }
+}
+
+/// The sum of a function of every number, in an order that the length alone sets. `f(0)` is 0.
+#[inline(always)]
+pub(super) fn sum<L: Lanes>(lanes: L, row: &[f32], f: impl Fn(L::Vector) -> L::Vector) -> f32 {
+    let chunks = row.chunks_exact(L::WIDTH);
+    let rest = chunks.remainder();
+    let mut sums = lanes.zero();
+    for chunk in chunks {
+        // SAFETY: a chunk is as long as a vector.
+        sums = lanes.add(sums, f(unsafe { lanes.load(chunk.as_ptr()) }));
+    }
+    if !rest.is_empty() {
+        // SAFETY: the rest is shorter than a vector.
+        sums = lanes.add(sums, f(unsafe { lanes.load_first(rest.as_ptr(), rest.len()) }));
+    }
+    lanes.sum(sums)
+}

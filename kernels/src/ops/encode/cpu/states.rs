@@ -1,0 +1,55 @@
+//! States of tokens, in memory that a thread uses again: fresh pages would cost as much as a small product.
+
+use std::cell::RefCell;
+
+/// Freed buffers a thread keeps.
+const KEPT: usize = 6;
+/// Larger ones are given back.
+const LARGEST: usize = 4 << 20;
+
+thread_local! {
+    static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(vec![]) };
+}
+
+/// Numbers in rows of one width.
+pub(in crate::ops::encode) struct States {
+    numbers: Vec<f32>,
+    width: usize,
+}
+
+impl States {
+    /// Rows with whatever was there before: write all of it before anything is read.
+    pub(super) fn new(rows: usize, width: usize) -> Self {
+        let mut numbers = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        numbers.resize(rows * width, 0.0);
+        Self { numbers, width }
+    }
+
+    /// Numbers in a row.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// All numbers.
+    pub(super) fn numbers(&self) -> &[f32] {
+        &self.numbers
+    }
+
+    /// All numbers.
+    pub(super) fn numbers_mut(&mut self) -> &mut [f32] {
+        &mut self.numbers
+    }
+}
+
+impl Drop for States {
+    fn drop(&mut self) {
+        let numbers = std::mem::take(&mut self.numbers);
+        if numbers.capacity() <= LARGEST {
+            FREE.with_borrow_mut(|free| {
+                if free.len() < KEPT {
+                    free.push(numbers);
+                }
+            });
+        }
+    }
+}

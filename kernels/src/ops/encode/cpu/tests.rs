@@ -1,0 +1,107 @@
+//! The CPU's encoder against plain f64 loops, and its bits against any cut of the same work.
+
+use super::super::{samples, *};
+use crate::{Backend, Op, cpu};
+
+fn backend(threads: usize) -> Backend {
+    Backend::Cpu(cpu::Worker::new(cpu::Pool::start(threads).expect("threads")))
+}
+
+fn run(requests: &[EncodeRequest], threads: usize) -> Vec<Encoded> {
+    Encode::run(&requests.iter().collect::<Vec<_>>(), &mut backend(threads)).expect("a fit batch")
+}
+
+fn floats(encoded: &Encoded) -> Vec<f32> {
+    bytemuck::pod_collect_to_vec(&encoded.bytes)
+}
+
+#[test]
+fn every_architecture_is_close_to_its_oracle() {
+    for (name, encoder) in samples::all().expect("fit samples") {
+        let request = samples::request(&encoder, &[1, 2, 0, 13, 16, 17, 70, encoder.config().max_tokens]);
+        let expected = oracle::vectors(&request).expect("a fit request").concat();
+        let got = floats(&run(&[request], 2)[0]);
+        assert_eq!(got.len(), expected.len());
+        let worst = got.iter().zip(&expected).map(|(x, e)| (f64::from(*x) - e).abs()).fold(0.0, f64::max);
+        assert!(worst < 2e-6, "{name}: {worst}");
+    }
+}
+
+#[test]
+fn a_text_has_the_same_bits_alone_in_pairs_and_among_five_hundred() {
+    for (name, encoder) in samples::all().expect("fit samples") {
+        let lengths: Vec<_> =
+            (0..500).map(|i| (i * i) % 41 % encoder.config().max_tokens + usize::from(i % 7 > 0)).collect();
+        let whole = samples::request(&encoder, &lengths);
+        let singles: Vec<_> = (0..500).map(|at| samples::text(&whole, at)).collect();
+        let width = encoder.config().hidden * 4;
+        let crowd = &run(&[whole], 2)[0].bytes;
+        for at in [0, 3, 77, 204, 499] {
+            let alone = run(&[singles[at].clone()], 3).remove(0).bytes;
+            assert_eq!(alone, crowd[at * width..][..width], "{name}: text {at} alone");
+            let pair = run(&[singles[(at + 9) % 500].clone(), singles[at].clone()], 1).remove(1).bytes;
+            assert_eq!(alone, pair, "{name}: text {at} in a pair");
+        }
+    }
+}
+
+#[test]
+fn spans_token_vectors_and_kinds_of_pooling_are_those_of_the_oracle() {
+    let (_, encoder) = samples::all().expect("fit samples").remove(0);
+    for pooling in [Pooling::Cls, Pooling::Mean, Pooling::Max, Pooling::WeightedMean, Pooling::Last, Pooling::None] {
+        for spans in [None, Some(vec![[0, 3], [3, 9], [5, 5], [2, 12]])] {
+            for output in [Output::F32, Output::F16, Output::Bf16] {
+                let request = samples::request(&encoder, &[7, 0, 5]);
+                let request = EncodeRequest { pooling, spans: spans.clone(), output, dimensions: 5, ..request };
+                let expected = oracle::answer(&request).expect("a fit request");
+                let got = run(&[request], 2).remove(0);
+                assert_eq!((got.rows, got.bytes.len()), (expected.rows, expected.bytes.len()));
+                if output == Output::F32 {
+                    let pairs = floats(&got).into_iter().zip(floats(&expected));
+                    assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 2e-6), "{pooling:?} {spans:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_that_would_read_outside_an_encoder_are_refused() {
+    let (_, encoder) = samples::all().expect("fit samples").remove(0);
+    let fit = samples::request(&encoder, &[2, 2]);
+    let config = encoder.config();
+    let long = samples::request(&encoder, &[config.max_tokens]);
+    let ids = [long.ids.clone(), vec![1]].concat();
+    let unfit = [
+        EncodeRequest { ids: vec![0, 1, 2, u32::try_from(config.vocabulary).expect("small")], ..fit.clone() },
+        EncodeRequest { offsets: vec![0, 3, 2, 4], ..fit.clone() },
+        EncodeRequest { offsets: vec![0, 2], ..fit.clone() },
+        EncodeRequest { offsets: vec![], ..fit.clone() },
+        EncodeRequest { types: vec![0], ..fit.clone() },
+        EncodeRequest { types: vec![0, 0, 0, 9], ..fit.clone() },
+        EncodeRequest { spans: Some(vec![[1, 5]]), ..fit.clone() },
+        EncodeRequest { spans: Some(vec![[3, 1]]), ..fit.clone() },
+        EncodeRequest { dimensions: 0, ..fit.clone() },
+        EncodeRequest { dimensions: config.hidden + 1, ..fit.clone() },
+        EncodeRequest { offsets: vec![0, u32::try_from(ids.len()).expect("small")], ids, ..fit.clone() },
+    ];
+    for request in unfit {
+        let result = Encode::run(&[&fit, &request], &mut backend(1));
+        assert!(matches!(result, Err(OpError::Invalid(_))), "{request:?}");
+    }
+}
+
+#[test]
+fn a_request_without_tokens_has_zeros() {
+    let (_, encoder) = samples::all().expect("fit samples").remove(0);
+    let request = samples::request(&encoder, &[0, 0]);
+    assert_eq!(floats(&run(&[request], 2)[0]), vec![0.0; 2 * encoder.config().hidden]);
+    assert_eq!(run(&[samples::request(&encoder, &[])], 2)[0].rows, 0);
+}
+
+#[test]
+fn groups_hold_whole_texts_and_no_more_tokens_than_they_may() {
+    assert_eq!(super::groups(&[0, 3, 5, 9, 30, 30, 31], 6), [0..2, 2..3, 3..4, 4..6]);
+    assert_eq!(super::groups(&[0, 0, 0], 6), [] as [std::ops::Range<usize>; 0]);
+    assert_eq!(super::groups(&[0], 6), [] as [std::ops::Range<usize>; 0]);
+}
