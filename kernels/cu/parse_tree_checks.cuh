@@ -100,6 +100,41 @@ struct Nodes {
         return true;
     }
 
+    // The name that a pattern's attributes or arguments belong to is not `_`, which is a whole pattern already.
+    __device__ bool pattern_head(u32 row) const {
+        while (kind(row) == KIND_ATTRIBUTE) row -= 1;
+        return kind(row) != KIND_NAME || !is_underscore(records[row].w / 4);
+    }
+
+    __device__ bool is_name(u32 name, const char* wanted, u32 wanted_length) const {
+        const u32 place = batch.name_bases[source] + name;
+        const u32 start = batch.name_starts[place], length = batch.name_ends[place] - start;
+        if (length != wanted_length || start >= batch.source_lens[source]) return false;
+        const u8* text = batch.text + batch.source_starts[source] + start;
+        for (u32 at = 0; at < length; at++) {
+            if (text[at] != (u8)wanted[at]) return false;
+        }
+        return true;
+    }
+
+    // The features that an import asks of the future, if the module's name says so: from 3.14 on all must exist. Of others
+    // the CPU knows whether the statement stands where it counts.
+    __device__ __noinline__ bool future(u32 row, u32 module) const {
+        if (!is_name(module, "__future__", 10)) return true;
+        const u32 statement = parent(row);
+        for (u32 part = row + 1; part < statement; part++) {
+            if (field(part) == FIELD_NAMES && parent(part - 1) != part) return false;
+            if (field(part) != FIELD_NAME) continue;
+            const u32 name = records[part].w;
+            const bool known = is_name(name, "annotations", 11) || is_name(name, "division", 8) ||
+                is_name(name, "absolute_import", 15) || is_name(name, "print_function", 14) ||
+                is_name(name, "unicode_literals", 16) || is_name(name, "generator_stop", 14) ||
+                is_name(name, "with_statement", 14) || is_name(name, "nested_scopes", 13) || is_name(name, "generators", 10);
+            if (!known) return false;
+        }
+        return true;
+    }
+
     __device__ bool is_imaginary(u32 row) const {
         const u32 end = records[row].z;
         return end > 0 && (batch.text[batch.source_starts[source] + end - 1] | 0x20) == 'j';
@@ -147,10 +182,11 @@ struct Nodes {
             const u32 next = next_sibling(row);
             if (next != ROOT && this->field(next) == FIELD_PATTERNS) return false;
         }
+        if (field == FIELD_CLS && !pattern_head(row)) return false;
         switch (kind) {
             case KIND_KEYWORD: return keyword(row);
             case KIND_MATCH_AS: case KIND_MATCH_STAR: case KIND_MATCH_MAPPING: return capture(row, aux);
-            case KIND_MATCH_VALUE: return literal(row - 1);
+            case KIND_MATCH_VALUE: return literal(row - 1) && pattern_head(row - 1);
             case KIND_BIN_OP:
                 return field != FIELD_KEYS || this->kind(parent(row)) != KIND_MATCH_MAPPING || literal(row);
             case KIND_FORMATTED_VALUE: case KIND_INTERPOLATION:

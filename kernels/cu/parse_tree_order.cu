@@ -32,7 +32,11 @@ __device__ bool mark_fields(const TreeBatch& batch, u32 first, u32 end, u32 toke
         const u32 field = open[depth - 1];
         if (field != NONE) {
             batch.payloads[field] = at - token_base;
-            if (batch.kinds[at - 1] == TOKEN_EQUAL) batch.kinds[field] = TOKEN_DEBUG_OPEN;
+            if (batch.kinds[at - 1] == TOKEN_EQUAL) {
+                // In the specification of a field that is in one itself it has no text.
+                if (depth >= 3 && open[depth - 2] == NONE && open[depth - 3] == NONE) return false;
+                batch.kinds[field] = TOKEN_DEBUG_OPEN;
+            }
         }
         open[depth - 1] = NONE;
         if (kind == TOKEN_FIELD_CLOSE) depth -= 1;

@@ -59,6 +59,7 @@ extern "C" __global__ void __launch_bounds__(256) tree_rows(const __grid_constan
         bool right = nodes.check(node, kind, field, aux);
         const u32 minor = batch.versions[source];
         if (minor < 14) right = right && nodes.version(node, kind, field, minor);
+        else if (field == FIELD_MODULE) right = right && nodes.future(node, aux);
         // Exception groups.
         if (minor < 11 && batch.places[line].w & STARRED) right = false;
         if (!right) give_up(batch, source, BY_CHECK);

@@ -66,14 +66,26 @@ struct Reader {
 
     __device__ bool plain(u32 from, u32 to, Piece& piece) {
         piece = {from, to, TAG_STR, false, false, false, false};
-        return !team.contains(text, from, to, '#', '\r');
+        // What the parser does about these is left to it.
+        return !team.contains(text, from, to, '#', '\r') && !team.contains(text, from, to, '!', '\\');
+    }
+
+    // Text that goes on in nothing but escaped newlines behind a doubled brace: it ends at the brace.
+    __device__ bool ends_early(u32 from, u32 to) const {
+        u32 end = to;
+        while (end >= from + 2 && (text[end - 1] == '\n' || text[end - 1] == '\r')) {
+            const u32 newline = end >= from + 3 && text[end - 1] == '\n' && text[end - 2] == '\r' ? 2 : 1;
+            if (text[end - newline - 1] != '\\') break;
+            end -= newline + 1;
+        }
+        return end != to && end >= from + 2 && text[end - 1] == text[end - 2] && (text[end - 1] == '{' || text[end - 1] == '}');
     }
 
     __device__ bool middle(u32 token, Piece& piece) {
         const u32 payload = batch.payloads[token];
         piece = {batch.starts[token], batch.ends[token], TAG_STR, (payload & STRING_RAW) != 0, false,
             !(payload & STRING_SPEC), (payload & STRING_CHANGED) != 0};
-        return true;
+        return !piece.decoded || piece.raw || !piece.braces || !ends_early(piece.from, piece.to);
     }
 
     // The next piece, if there is one.
@@ -297,7 +309,7 @@ __device__ bool expression(const TreeBatch& batch, const Values& values, u32 val
     if (batch.kinds[token] == TOKEN_DEBUG_OPEN) behind -= 1;
     const u32 start = batch.ends[token], stop = batch.starts[behind];
     u32 end = stop;
-    if (Team<false>().contains(text, start, stop, '#', '\r')) return false;
+    if (Team<false>().contains(text, start, stop, '#', '\r') || Team<false>().contains(text, start, stop, '!', '!')) return false;
     while (end > start && is_space(text[end - 1])) end -= 1;
     values.row_starts[row] = start;
     values.row_ends[row] = stop;

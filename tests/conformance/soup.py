@@ -17,13 +17,13 @@ _NUMBER = [*"0123456789_.eEjJxXoObBaf+- ", *_split("1 0 0x 0b 0o 1e 1_0 .5 if or
 _STRING = _split(
     r"""
 ' ' " " ''' { } {{ }} {x} {x!r} {x:>{y}} {x=} ! !r !s : = , ( ) [ ] \ \\ \n \N{DIGIT} \x41 \x4 \u0041 \8 a b x
-f rf F b rb u U t rt Rb # lambda yield * ** := -> \N { \{ }'
+f rf F b rb u U t rt Rb # lambda yield * ** := -> \N { \{ }' {x!=y=} {x!=y:} {"#"=} {x:{y:{z=}}}
 """
 )
 _SPACES = ['"""', " ", " ", "\n", "\\\n", "\t", "\xe9", "\r\n"]
 _PATTERN = _split(
     """
-x y _ x.y x._ 1 -1 1+2j -1-2j 1+2 1j "a" b"a" f"a" "a" None True False * ** | | ( ) [ ] { } , , : = as as _ C C( D. k=
+x y _ _.x _() x.y x._ 1 -1 1+2j -1-2j 1+2 1j "a" b"a" f"a" "a" None True False * ** | | ( ) [ ] { } , , : = as as _ C C( D. k=
 **r *_ *r -x +1 1.5 "a""b" "a"b"b" not x (x) [x] if ... _(
 """
 )
@@ -46,7 +46,7 @@ lambda:
 )
 _STATEMENT = _split(
     """
-import from as a b a.b . .. ... * ( ) , , ; global nonlocal x pass return raise yield del assert with with( as x async
+import from __future__ as a b a.b . .. ... * ( ) , , ; global nonlocal x pass return raise yield del assert with with( as x async
 async def for while in : = type T [T] [T:int] [*T] [**P] [T=int] class class A def f (): except except* finally try:
 match case print exec _ match( case( type( @ @d -> None else: elif x: if x: lambda await
 """

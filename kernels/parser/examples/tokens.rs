@@ -2,8 +2,11 @@
 
 use std::io::{BufRead, Write};
 
-use accelerd_parser::lexer::{Lexed, lex};
-use accelerd_parser::{Diagnostic, Terminal, text, values};
+use accelerd_parser::lexer::{Lexed, lex_as};
+use accelerd_parser::{Diagnostic, Options, Terminal, text, values};
+
+/// Of the CPython that it is compared with.
+const OPTIONS: Options = Options { feature_version: 13 };
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -11,8 +14,8 @@ fn main() -> std::io::Result<()> {
         let path = path?;
         let source = std::fs::read(&path)?;
         writeln!(out, "F {path}")?;
-        match text::decode(&source) {
-            Ok(text) => tell(&mut out, &text, &lex(&text))?,
+        match text::decode(&source, &OPTIONS) {
+            Ok(text) => tell(&mut out, &text, &lex_as(&text, &OPTIONS))?,
             Err(error) => tell_error(&mut out, &error)?,
         }
     }

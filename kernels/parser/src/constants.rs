@@ -7,6 +7,10 @@ use crate::columns::{Columns, Field, Kind, NONE, VALUE_ELLIPSIS};
 use crate::diagnostic::Diagnostic;
 use crate::tokens::{Terminal, Tokens, string};
 use crate::values::{self, Value};
+use crate::{Operator, Options};
+
+/// What an escaped newline looks like.
+const NEWLINES: [&[u8]; 3] = [b"\\\n", b"\\\r\n", b"\\\r"];
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -15,6 +19,7 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 pub(crate) struct Constants<'a> {
     text: &'a str,
     tokens: &'a Tokens,
+    options: Options,
     /// Rows of texts that turned out to be empty.
     empty: Vec<usize>,
     pieces: Vec<Value>,
@@ -22,8 +27,8 @@ pub(crate) struct Constants<'a> {
 
 impl<'a> Constants<'a> {
     /// For a text and its tokens.
-    pub(crate) fn new(text: &'a str, tokens: &'a Tokens) -> Self {
-        Self { text, tokens, empty: Vec::new(), pieces: Vec::new() }
+    pub(crate) fn new(text: &'a str, tokens: &'a Tokens, options: Options) -> Self {
+        Self { text, tokens, options, empty: Vec::new(), pieces: Vec::new() }
     }
 
     /// Values for all rows.
@@ -101,12 +106,13 @@ impl<'a> Constants<'a> {
                         at += 1;
                         continue;
                     }
-                    (value, (start, stop))
+                    (value, (start, self.end_of_text(start, stop, payload)))
                 }
                 Terminal::DebugOpen => {
                     let behind = tokens.starts[payload as usize];
+                    let value = self.debug_text(at, columns)?;
                     at = tokens.kinds.len() - 1;
-                    (values::expression_text(self.text, stop, behind, &mut columns.extra), (stop, behind))
+                    (value, (stop, behind))
                 }
                 _ => break,
             };
@@ -121,6 +127,72 @@ impl<'a> Constants<'a> {
         (columns.starts[row], columns.ends[row]) = (start, stop);
         let value = values::join(self.text, &self.pieces, &mut columns.extra);
         Ok((value.start != value.end).then_some(value))
+    }
+
+    /// Where CPython has literal text end: it goes on anew behind each doubled brace, and drops what is empty.
+    fn end_of_text(&self, start: u32, stop: u32, payload: u32) -> u32 {
+        if payload & string::CHANGED == 0 || payload & (string::RAW | string::SPEC) != 0 {
+            return stop;
+        }
+        let whole = &self.text.as_bytes()[start as usize..stop as usize];
+        let mut rest = whole;
+        while let Some(before) = NEWLINES.iter().find_map(|newline| rest.strip_suffix(*newline)) {
+            rest = before;
+        }
+        let doubled = rest.ends_with(b"{{") || rest.ends_with(b"}}");
+        stop - if doubled { u32::try_from(whole.len() - rest.len()).unwrap_or(0) } else { 0 }
+    }
+
+    /// What `f"{x=}"` shows of its expression.
+    fn debug_text(&self, open: usize, columns: &mut Columns) -> Result<Value> {
+        let behind = self.tokens.payloads[open] as usize;
+        let start = self.tokens.ends[open];
+        let end = self.inequality(open, behind).unwrap_or(self.tokens.starts[behind]);
+        let value = values::expression_text(self.text, start, end, &self.options, &mut columns.extra);
+        let written = &self.text.as_bytes()[start as usize..end as usize];
+        if self.options.feature_version >= 14 || memchr::memchr(b'\\', written).is_none() || self.is_raw(open) {
+            return Ok(value);
+        }
+        values::decoded_expression(self.text, value, (0, 0), &mut columns.extra)
+            .map_err(|error| self.blamed(error, open))
+    }
+
+    /// Where CPython takes the text of an expression to end too early: it takes a `!=` outside of brackets for a
+    /// conversion's `!`, before 3.14 the first one, from then on the last one where a format specification follows.
+    fn inequality(&self, open: usize, behind: usize) -> Option<u32> {
+        let newer = self.options.feature_version >= 14;
+        if newer && self.tokens.kinds[behind] != Terminal::FieldColon {
+            return None;
+        }
+        let (mut depth, mut found) = (0_usize, None);
+        for at in open + 1..behind {
+            match self.tokens.kinds[at] {
+                kind if opens(kind) => depth += 1,
+                kind if closes(kind) => depth -= 1,
+                Terminal::Comparison if depth == 0 && self.tokens.payloads[at] == Operator::NotEq as u32 => {
+                    found = found.filter(|_| !newer).or(Some(self.tokens.starts[at]));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Whether the string that a field is in is raw.
+    #[cold]
+    fn is_raw(&self, field: usize) -> bool {
+        let mut depth = 0_usize;
+        for at in (0..field).rev() {
+            match self.tokens.kinds[at] {
+                Terminal::FStringEnd => depth += 1,
+                Terminal::FStringStart | Terminal::TStringStart if depth == 0 => {
+                    return self.tokens.payloads[at] & string::RAW != 0;
+                }
+                Terminal::FStringStart | Terminal::TStringStart => depth -= 1,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// An error of literal text is laid to the end of its string.
@@ -149,7 +221,8 @@ impl<'a> Constants<'a> {
         if tokens.kinds[open] == Terminal::DebugOpen {
             stop = tokens.starts[behind - 1];
         }
-        let value = values::expression_text(self.text, start, stop, &mut columns.extra);
+        let end = self.inequality(open, behind).unwrap_or(stop);
+        let value = values::expression_text(self.text, start, end, &self.options, &mut columns.extra);
         let value = trimmed(self.text, value, &columns.extra);
         (columns.starts[row], columns.ends[row]) = (start, stop);
         value
@@ -161,6 +234,31 @@ impl<'a> Constants<'a> {
             remove(columns, &self.empty);
         }
     }
+}
+
+fn opens(kind: Terminal) -> bool {
+    matches!(
+        kind,
+        Terminal::LeftParen
+            | Terminal::LeftBracket
+            | Terminal::LeftBrace
+            | Terminal::WithParen
+            | Terminal::FieldOpen
+            | Terminal::DebugOpen
+            | Terminal::FStringStart
+            | Terminal::TStringStart
+    )
+}
+
+fn closes(kind: Terminal) -> bool {
+    matches!(
+        kind,
+        Terminal::RightParen
+            | Terminal::RightBracket
+            | Terminal::RightBrace
+            | Terminal::FieldClose
+            | Terminal::FStringEnd
+    )
 }
 
 /// Whether a constant is text of an f-string.

@@ -3,11 +3,13 @@
 use crate::tokens::{Terminal, Tokens};
 
 /// Gives each `FieldOpen` the number of the token that ends its expression (`!`, `:` or `}`) as its payload, and makes it
-/// a `DebugOpen` where that token follows `=`.
-pub(crate) fn mark(tokens: &mut Tokens) {
+/// a `DebugOpen` where that token follows `=`. Whether one of these is in the specification of a field that is in one
+/// itself: CPython gives that no text, and fails.
+pub(crate) fn mark(tokens: &mut Tokens) -> bool {
     if !tokens.kinds.contains(&Terminal::FieldOpen) {
-        return;
+        return false;
     }
+    let mut too_deep = false;
     // The fields that are open, and whether the end of their expression is still to come.
     let mut open: Vec<(usize, bool)> = Vec::new();
     for at in 0..tokens.kinds.len() {
@@ -26,9 +28,20 @@ pub(crate) fn mark(tokens: &mut Tokens) {
                     end(tokens, field, at);
                 }
             }
+            Terminal::Equal => {
+                // Behind the expression of the outer two.
+                too_deep |=
+                    matches!(open[..], [.., (_, false), (_, false), (_, true)]) && ends_expression(tokens, at + 1);
+            }
             _ => {}
         }
     }
+    too_deep
+}
+
+fn ends_expression(tokens: &Tokens, at: usize) -> bool {
+    let kind = tokens.kinds.get(at);
+    kind.is_some_and(|kind| matches!(kind, Terminal::FieldBang | Terminal::FieldColon | Terminal::FieldClose))
 }
 
 fn end(tokens: &mut Tokens, field: usize, at: usize) {

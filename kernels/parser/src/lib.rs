@@ -22,6 +22,7 @@ mod constants;
 pub mod diagnostic;
 mod driver;
 mod fields;
+mod future;
 mod kinds;
 pub mod lexer;
 pub mod outline;

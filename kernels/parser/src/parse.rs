@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use crate::blocks::{self, Blocks, Source};
 use crate::columns::Columns;
 use crate::constants::Constants;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Class, Diagnostic};
 use crate::driver::{Driver, Stop};
 use crate::lexer::{self, Lexed};
 use crate::rows::Rows;
 use crate::tokens::{Line, Terminal, Tokens};
-use crate::{checks, fields, rules, text};
+use crate::{checks, fields, future, rules, text};
 
 /// The newest version of the grammar, 3.14.
 pub const NEWEST: u8 = 14;
@@ -46,23 +46,30 @@ pub struct Parsed<'a> {
 /// The time is linear in the length of the source, whatever is in it.
 pub fn parse<'a>(source: &'a [u8], options: &Options) -> Parsed<'a> {
     let options = *options;
-    match text::decode(source) {
+    match text::decode(source, &options) {
         Ok(text) => parse_text(text, options),
         Err(error) => Parsed { text: "".into(), tokens: Tokens::default(), comments: Vec::new(), outcome: Err(error) },
     }
 }
 
 fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
-    let mut lexed = lexer::lex(&text);
+    let mut lexed = lexer::lex_as(&text, &options);
     rules::apply(&mut lexed);
-    fields::mark(&mut lexed.tokens);
+    let textless = fields::mark(&mut lexed.tokens);
     let outcome = tree(&text, &mut lexed, options);
+    let outcome = outcome.and_then(|columns| if textless { Err(no_text()) } else { Ok(columns) });
     let outcome = outcome.map(|columns| Columns {
         name_starts: std::mem::take(&mut lexed.name_starts),
         name_ends: std::mem::take(&mut lexed.name_ends),
         ..columns
     });
     Parsed { text, tokens: lexed.tokens, comments: lexed.comments, outcome }
+}
+
+/// CPython's words where it has no text for a field with `=`.
+#[cold]
+fn no_text() -> Diagnostic {
+    Diagnostic { class: Class::Value, ..Diagnostic::syntax(0, 0, "field 'value' is required for Constant") }
 }
 
 fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diagnostic> {
@@ -84,20 +91,18 @@ fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diag
     }
     blocks.finish(Source { text, tokens: &lexed.tokens }, &mut rows.columns)?;
     let mut columns = rows.finish();
-    let mut constants = Constants::new(text, &lexed.tokens);
+    let mut constants = Constants::new(text, &lexed.tokens, options);
     constants.all(&mut columns)?;
     constants.finish(&mut columns);
+    if options.feature_version >= 14 {
+        future::check(text, lexed, &columns)?;
+    }
     Ok(columns)
 }
 
 /// The number of the name `_`.
 fn underscore(text: &str, lexed: &Lexed) -> Option<u32> {
-    let written = |start: u32, end: u32| match (start as usize).checked_sub(text.len()) {
-        Some(start) => &lexed.extra[start..end as usize - text.len()],
-        None => &text.as_bytes()[start as usize..end as usize],
-    };
-    let mut names = lexed.name_starts.iter().zip(&lexed.name_ends);
-    names.position(|(&start, &end)| written(start, end) == b"_").map(small)
+    (0..small(lexed.name_starts.len())).find(|&name| lexed.name(text, &lexed.extra, name) == b"_")
 }
 
 /// Parses one line, which may be cut by an error of the lexer.

@@ -4,11 +4,12 @@ mod encodings;
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr2, memchr2_iter, memmem, memrchr2};
 
 use self::encodings::Codec;
+use crate::Options;
 use crate::diagnostic::{Class, Diagnostic};
-use crate::lexer::{Lexed, MOST_BYTES, lex};
+use crate::lexer::{Lexed, MOST_BYTES, lex_as};
 use crate::tokens::{Terminal, string};
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -17,8 +18,9 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 
 /// The text of a source. A source in UTF-8 is its own text, byte order mark and carriage returns included; [`lex`] knows them.
 ///
-/// CPython does not decode comments of a source without a declared encoding: bytes there that are no UTF-8 become `X`s.
-pub fn decode(source: &[u8]) -> Result<Cow<'_, str>> {
+/// Before 3.14 CPython does not decode comments of a source without a declared encoding: bytes there that are no UTF-8
+/// become `X`s.
+pub fn decode<'a>(source: &'a [u8], options: &Options) -> Result<Cow<'a, str>> {
     if source.len() > MOST_BYTES {
         let message = format!("source has {} bytes, at most {MOST_BYTES} are expected", source.len());
         return Err(Diagnostic { class: Class::Value, start: 0, end: 0, message: message.into() });
@@ -28,8 +30,8 @@ pub fn decode(source: &[u8]) -> Result<Cow<'_, str>> {
     }
     let marked = source.starts_with(MARK);
     match declared(if marked { &source[MARK.len()..] } else { source }) {
-        None => utf8(source),
-        Some(name) if name == "utf-8" => utf8(source),
+        None => utf8(source, *options),
+        Some(name) if name == "utf-8" => utf8(source, *options),
         Some(name) if marked => Err(unplaced(format!("encoding problem: {name} with BOM"))),
         Some(name) => with_codec(source, &name),
     }
@@ -101,13 +103,14 @@ fn usual(name: &[u8]) -> String {
     }
 }
 
-fn utf8(source: &[u8]) -> Result<Cow<'_, str>> {
-    std::str::from_utf8(source).map_or_else(|_| patched(source).map(Cow::Owned), |text| Ok(Cow::Borrowed(text)))
+fn utf8(source: &[u8], options: Options) -> Result<Cow<'_, str>> {
+    std::str::from_utf8(source)
+        .map_or_else(|_| patched(source, options).map(Cow::Owned), |text| Ok(Cow::Borrowed(text)))
 }
 
 /// The text of a source with bytes that are no UTF-8, if CPython does not come to decode them.
 #[cold]
-fn patched(source: &[u8]) -> Result<String> {
+fn patched(source: &[u8], options: Options) -> Result<String> {
     let mut text = String::with_capacity(source.len());
     let mut bad = Vec::new();
     for chunk in source.utf8_chunks() {
@@ -117,10 +120,28 @@ fn patched(source: &[u8]) -> Result<String> {
             text.extend(chunk.invalid().iter().map(|_| 'X'));
         }
     }
-    let lexed = lex(&text);
+    let lexed = lex_as(&text, &options);
     let read_up_to = lexed.error.as_ref().map_or(text.len(), |error| error.diagnostic.start as usize);
+    if options.feature_version >= 14 {
+        // Each line is looked at as soon as it is read.
+        let line = memrchr2(b'\n', b'\r', &source[..bad[0]]).map_or(0, |newline| newline + 1);
+        return if line < read_up_to { Err(no_encoding(source, bad[0])) } else { Ok(text) };
+    }
     let met = bad.into_iter().find(|&at| at < read_up_to && !in_comment(&lexed, at));
     met.map_or(Ok(text), |at| Err(undecodable(source, &lexed, at)))
+}
+
+/// What 3.14 says of a byte that is no UTF-8.
+fn no_encoding(source: &[u8], at: usize) -> Diagnostic {
+    let lines = memchr2_iter(b'\n', b'\r', &source[..at]).count() - memmem::find_iter(&source[..at], b"\r\n").count();
+    let place = u32::try_from(at).unwrap_or(u32::MAX);
+    let message = format!(
+        "Non-UTF-8 code starting with '\\x{:02x}' on line {}, but no encoding declared; \
+         see https://peps.python.org/pep-0263/ for details",
+        source[at],
+        lines + 1
+    );
+    Diagnostic::syntax(place, place, message)
 }
 
 fn in_comment(lexed: &Lexed, at: usize) -> bool {

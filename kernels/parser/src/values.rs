@@ -3,8 +3,10 @@
 //! A value is a slice of the text wherever no byte of it changes; else it is appended to `extra`.
 
 mod escapes;
+mod quotes;
 
 use self::escapes::Escapes;
+use crate::Options;
 use crate::columns::Tag;
 use crate::diagnostic::{Class, Diagnostic};
 use crate::tokens::{Tokens, string};
@@ -178,21 +180,41 @@ fn join_apart(text: &str, values: &[Value], extra: &mut Vec<u8>) -> Value {
 
 /// The source of a field's expression, as `f"{x=}"` and t-strings keep it: without comments, whose newlines stay.
 ///
-/// CPython takes each `#` for a comment's, one inside a string too.
-pub fn expression_text(text: &str, start: u32, end: u32, extra: &mut Vec<u8>) -> Value {
+/// Before 3.14 CPython takes each `#` for a comment's, one inside a string too; from then on it counts quotes.
+pub fn expression_text(text: &str, start: u32, end: u32, options: &Options, extra: &mut Vec<u8>) -> Value {
     let body = &text.as_bytes()[start as usize..end as usize];
     if memchr::memchr2(b'#', b'\r', body).is_none() {
         return Value { tag: Tag::Str, start, end };
     }
     let before = extra.len();
+    let quotes = options.feature_version >= 14;
+    if quotes && !quotes::has_comment(body) {
+        push_with_newlines(extra, body);
+        return appended(Tag::Str, text, before, extra);
+    }
     let mut rest = body;
-    while let Some(hash) = memchr::memchr(b'#', rest) {
+    while let Some(hash) = if quotes { quotes::comment(rest) } else { memchr::memchr(b'#', rest) } {
         push_with_newlines(extra, &rest[..hash]);
         rest = &rest[hash..];
         rest = &rest[memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len())..];
     }
     push_with_newlines(extra, rest);
     appended(Tag::Str, text, before, extra)
+}
+
+/// What the source of a field's expression stands for before 3.14, where CPython decodes its escapes as those of text
+/// between fields. An error is laid to `blame`.
+pub fn decoded_expression(text: &str, value: Value, blame: (u32, u32), extra: &mut Vec<u8>) -> Result {
+    let (from, to) = (value.start as usize, value.end as usize);
+    let body = match from.checked_sub(text.len()) {
+        Some(from) => extra[from..to - text.len()].to_vec(),
+        None => text.as_bytes()[from..to].to_vec(),
+    };
+    let before = extra.len();
+    (Escapes { body: &body, bytes: false, braces: false })
+        .decode(extra)
+        .map_err(|message| Diagnostic::syntax(blame.0, blame.1, message))?;
+    Ok(appended(Tag::Str, text, before, extra))
 }
 
 fn appended(tag: Tag, text: &str, from: usize, extra: &[u8]) -> Value {

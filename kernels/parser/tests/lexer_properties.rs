@@ -1,7 +1,7 @@
 //! What holds of any bytes: nothing panics, and what comes out is in order.
 
 use accelerd_parser::lexer::{Lexed, lex, line_starts};
-use accelerd_parser::{Terminal, Tokens, rules, text, values};
+use accelerd_parser::{Options, Terminal, Tokens, rules, text, values};
 use proptest::prelude::{Strategy, prop, prop_oneof, proptest};
 
 /// Pieces that make deep and broken texts likely.
@@ -66,7 +66,7 @@ fn check_values(text: &str, lexed: &Lexed) {
         if let Ok(value) = value {
             assert!(value.start <= value.end && value.end as usize <= text.len() + extra.len());
         }
-        values::expression_text(text, start, end, &mut extra);
+        values::expression_text(text, start, end, &Options::default(), &mut extra);
     }
 }
 
@@ -85,7 +85,7 @@ fn value(text: &str, tokens: &Tokens, at: usize) -> Option<Vec<u8>> {
 proptest! {
     #[test]
     fn any_bytes_are_lexed(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200)) {
-        if let Ok(text) = text::decode(&bytes) {
+        if let Ok(text) = text::decode(&bytes, &Options::default()) {
             check(&text);
         }
     }

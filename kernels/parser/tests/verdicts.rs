@@ -121,3 +121,53 @@ fn long_lines_take_time_in_proportion_to_their_length() {
     assert_eq!(error(&format!("[a {}]", "for b in c if d ".repeat(many))), None);
     assert_eq!(error(&format!("f({})", "a=1, **b, ".repeat(many))), None);
 }
+
+#[test]
+fn an_underscore_is_a_whole_pattern() {
+    right(&["match a:\n case b._ | A(_=_) | {_.b: _}: pass", "case = _; _(case)", "match a:\n case a if _(_.b): pass"]);
+    for (source, place) in [("_ (b)", 16), ("_()", 15), ("_.b", 15), ("_.b.c(d)", 15), ("A(_.b())", 17)] {
+        let source = format!("match a:\n case {source}: pass");
+        let error = parse(source.as_bytes(), &Options::default()).outcome.expect_err("no pattern");
+        assert_eq!((error.start, error.message.as_ref()), (place + 1, "invalid syntax"), "{source:?}");
+    }
+}
+
+#[test]
+fn from_3_14_on_no_newline_ends_a_format_specification_in_single_quotes() {
+    let before = Options { feature_version: 13 };
+    for (source, place) in [("f'{a:b\n}'", 5), ("(f'{a:\n}')", 5), ("f'''{f'{a:b\n}'}'''", 10)] {
+        assert!(parse(source.as_bytes(), &before).outcome.is_ok(), "{source:?}");
+        let error = parse(source.as_bytes(), &Options::default()).outcome.expect_err("a newline");
+        let message = "f-string: newlines are not allowed in format specifiers for single quoted f-strings";
+        assert_eq!((error.start, error.message.as_ref()), (place, message), "{source:?}");
+    }
+    right(&["f'''{a:b\n}'''", "f'{a:\\\n}'"]);
+}
+
+#[test]
+fn from_3_14_on_features_of_the_future_exist() {
+    let wrong = [
+        ("from __future__ import b", "future feature b is not defined"),
+        ("from __future__ import *", "future feature * is not defined"),
+        ("'a'\nfrom __future__ import annotations; from __future__ import (division as a, braces)", "not a chance"),
+    ];
+    for (source, message) in wrong {
+        assert_eq!(error(source), Some((SYNTAX, message.to_owned())), "{source:?}");
+        assert!(parse(source.as_bytes(), &Options { feature_version: 13 }).outcome.is_ok(), "{source:?}");
+    }
+    right(&[
+        "'a'\nfrom __future__ import annotations, generators as b",
+        "a\nfrom __future__ import b",
+        "'a'\n'b'\nfrom __future__ import b",
+        "f'a'\nfrom __future__ import b",
+        "from .__future__ import b",
+        "from __future__.a import b",
+        "if a:\n from __future__ import b",
+    ]);
+}
+
+#[test]
+fn the_third_field_inside_each_other_has_no_text_to_show() {
+    right(&["f'{a:{b=:{c}}}'", "f'{a:{b:{c(d=1)}}}'", "f'{f\"{f'''{a=}'''}\"}'"]);
+    wrong(&[("f'{a:{b:{c=}}}'", Class::Value, "field 'value' is required for Constant")]);
+}

@@ -59,6 +59,7 @@ impl Checker<'_> {
             Field::Target | Field::Targets | Field::OptionalVars => self.target(row)?,
             Field::Defaults => self.default(row)?,
             Field::KwdPatterns => self.keyword_pattern(row)?,
+            Field::Cls => self.pattern_head(row)?,
             _ => {}
         }
         match self.columns.kinds[row] {

@@ -3,6 +3,7 @@
 use super::{Checker, Result};
 use crate::NONE;
 use crate::columns::{Field, Kind, Operator};
+use crate::diagnostic::Diagnostic;
 
 impl Checker<'_> {
     /// `_` captures nothing: alone it is the pattern that always matches, elsewhere it is refused.
@@ -31,7 +32,20 @@ impl Checker<'_> {
     }
 
     pub(super) fn match_value(&self, row: usize) -> Result<()> {
-        self.literal(row - 1)
+        self.literal(row - 1)?;
+        self.pattern_head(row - 1)
+    }
+
+    /// The name that a pattern's attributes or arguments belong to is not `_`, which is a whole pattern already.
+    pub(super) fn pattern_head(&self, mut row: usize) -> Result<()> {
+        while self.kind(row) == Kind::Attribute {
+            row -= 1;
+        }
+        if self.kind(row) != Kind::Name || Some(self.columns.aux[row] / 4) != self.underscore {
+            return Ok(());
+        }
+        let behind = self.tokens.starts.partition_point(|&place| place < self.columns.ends[row]);
+        Err(Diagnostic::syntax(self.tokens.starts[behind], self.tokens.ends[behind], "invalid syntax"))
     }
 
     pub(super) fn match_key(&self, row: usize) -> Result<()> {

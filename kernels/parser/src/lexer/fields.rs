@@ -160,13 +160,20 @@ impl Lexer<'_> {
         }
     }
 
-    /// A newline ends a format specification in single quotes, not the field; elsewhere it is an error. CPython puts one
-    /// behind the text.
+    /// Before 3.14 a newline ends a format specification in single quotes, not the field; elsewhere it is an error. CPython
+    /// puts one behind the text.
     #[cold]
     fn literal_newline(&self, at: usize, part: Part, frame: &Frame, changed: bool) -> Result<(usize, End, bool)> {
         let at = at.min(self.bytes.len());
         if part == Part::Spec && !frame.triple {
-            return Ok((at, End::Newline, changed));
+            if self.options.feature_version < 14 {
+                return Ok((at, End::Newline, changed));
+            }
+            let letter = frame.letter();
+            let message = format!(
+                "{letter}-string: newlines are not allowed in format specifiers for single quoted {letter}-strings"
+            );
+            return Err(self.raise(message, self.before(at)));
         }
         Err(self.unterminated_frame(frame, at))
     }

@@ -25,9 +25,9 @@ use self::names::{Names, place};
 use self::outcome::Stray;
 use self::tables::{CLASSES, Class, DIAMOND, NAME_PARTS, PAIRS, PART, SYMBOL_CLASSES, SYMBOLS, WIDE, WITH_EQUAL};
 use self::words::{eight_at, lowest, name_bytes};
-use crate::Diagnostic;
 use crate::rules::SoftKeywords;
 use crate::tokens::{Line, Terminal, Tokens};
+use crate::{Diagnostic, Options};
 
 /// A longer text cannot be told in `u32`s, together with what `extra` may add to it.
 pub const MOST_BYTES: usize = 1 << 30;
@@ -56,6 +56,15 @@ pub struct Lexed {
 }
 
 impl Lexed {
+    /// A name, by its number; `extra` starts with the names that are written otherwise in the text.
+    pub(crate) fn name<'a>(&self, text: &'a str, extra: &'a [u8], number: u32) -> &'a [u8] {
+        let (start, end) = (self.name_starts[number as usize] as usize, self.name_ends[number as usize] as usize);
+        match start.checked_sub(text.len()) {
+            Some(start) => &extra[start..end - text.len()],
+            None => &text.as_bytes()[start..end],
+        }
+    }
+
     /// The error that CPython reports instead of one of the grammar: having met a `SyntaxError` of the grammar at a place, it
     /// reads the rest of the source for a better reason.
     pub fn better_reason(&self, text: &str, at: u32) -> Option<Diagnostic> {
@@ -63,13 +72,21 @@ impl Lexed {
     }
 }
 
-/// Takes a text apart.
+/// Takes a text apart, as the newest version does.
 ///
 /// # Panics
 /// If the text is longer than [`MOST_BYTES`].
 pub fn lex(text: &str) -> Lexed {
+    lex_as(text, &Options::default())
+}
+
+/// Takes a text apart, as a version does.
+///
+/// # Panics
+/// If the text is longer than [`MOST_BYTES`].
+pub fn lex_as(text: &str, options: &Options) -> Lexed {
     assert!(text.len() <= MOST_BYTES, "text has {} bytes, at most {MOST_BYTES} are expected", text.len());
-    let mut lexer = Lexer::new(text);
+    let mut lexer = Lexer::new(text, *options);
     let error = lexer.run().err().map(|error| *error);
     lexer.finish(error)
 }
@@ -94,6 +111,7 @@ pub fn line_starts(text: &str) -> Vec<u32> {
 struct Lexer<'a> {
     text: &'a str,
     bytes: &'a [u8],
+    options: Options,
     tokens: Tokens,
     lines: Vec<Line>,
     comments: Vec<(u32, u32)>,
@@ -113,11 +131,12 @@ struct Lexer<'a> {
 type Result<T> = std::result::Result<T, Box<LexError>>;
 
 impl<'a> Lexer<'a> {
-    fn new(text: &'a str) -> Self {
+    fn new(text: &'a str, options: Options) -> Self {
         let expected = text.len() / 4;
         Self {
             text,
             bytes: text.as_bytes(),
+            options,
             tokens: Tokens {
                 kinds: Vec::with_capacity(expected),
                 starts: Vec::with_capacity(expected),

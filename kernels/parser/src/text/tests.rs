@@ -3,20 +3,23 @@
 use std::borrow::Cow;
 
 use super::decode;
+use crate::Options;
+
+const BEFORE_314: Options = Options { feature_version: 13 };
 
 fn text(source: &[u8]) -> String {
-    decode(source).expect("a text").into_owned()
+    decode(source, &BEFORE_314).expect("a text").into_owned()
 }
 
 fn error(source: &[u8]) -> (u32, String) {
-    let found = decode(source).expect_err("an error");
+    let found = decode(source, &BEFORE_314).expect_err("an error");
     (found.start, found.message.into_owned())
 }
 
 #[test]
 fn utf8_is_not_copied() {
     for source in ["x = 'é'\r\n", "\u{feff}x", "# coding: UTF-8-unix\nx", "\n# vim: fileencoding=utf_8\n"] {
-        assert!(matches!(decode(source.as_bytes()), Ok(Cow::Borrowed(same)) if same == source));
+        assert!(matches!(decode(source.as_bytes(), &BEFORE_314), Ok(Cow::Borrowed(same)) if same == source));
     }
 }
 
@@ -77,4 +80,16 @@ fn bytes_that_are_no_utf8_are_errors_of_their_token() {
 #[test]
 fn comments_are_not_decoded() {
     assert_eq!(text(b"x # \xff\xe9\ny"), "x # XX\ny");
+}
+
+#[test]
+fn from_3_14_on_comments_are_decoded() {
+    let source = b"x\r\n# a\xff";
+    assert_eq!(text(source), "x\r\n# aX");
+    let found = decode(source, &Options::default()).expect_err("no UTF-8");
+    let message = "Non-UTF-8 code starting with '\\xff' on line 2, but no encoding declared; \
+                   see https://peps.python.org/pep-0263/ for details";
+    assert_eq!((found.start, found.message.as_ref()), (6, message));
+    // An error before its line comes first.
+    assert!(decode(b"'\n# \xff", &Options::default()).is_ok());
 }

@@ -1,6 +1,7 @@
 //! What strings and numbers stand for, in small texts.
 
 use super::{Value, expression_text, join, middle, number, string, strings};
+use crate::Options;
 use crate::columns::Tag;
 use crate::lexer::lex;
 use crate::tokens::Terminal;
@@ -128,7 +129,7 @@ fn newlines_in_strings_are_line_feeds() {
 #[test]
 fn the_source_of_an_expression_loses_its_comments() {
     let (text, mut extra) = ("x # y\r\n=", Vec::new());
-    let value = expression_text(text, 0, 8, &mut extra);
+    let value = expression_text(text, 0, 8, &Options::default(), &mut extra);
     assert_eq!(bytes_of(text, value, &extra), b"x \n=");
 }
 

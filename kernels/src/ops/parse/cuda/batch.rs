@@ -78,7 +78,10 @@ pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Re
 }
 
 fn decode<'a>(batch: &[&'a ParseRequest]) -> Vec<Source<'a>> {
-    let one = |request: &'a ParseRequest, bytes: &'a Bytes| Source { request, bytes, text: text::decode(bytes).ok() };
+    let one = |request: &'a ParseRequest, bytes: &'a Bytes| {
+        let text = text::decode(bytes, &request.options).ok();
+        Source { request, bytes, text }
+    };
     let all: Vec<_> =
         batch.iter().flat_map(|&request| request.sources.iter().map(move |bytes| (request, bytes))).collect();
     let bytes: usize = all.iter().map(|(_, bytes)| bytes.len()).sum();

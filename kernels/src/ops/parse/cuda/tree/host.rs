@@ -1,6 +1,6 @@
 //! Trees on the device from tokens that the CPU made: what tests and measurements of the tree's kernels start from.
 
-use accelerd_parser::{lexer, rules, text};
+use accelerd_parser::{Options, lexer, rules, text};
 
 use super::launch::{Summary, trees};
 use super::lexed::Lexed;
@@ -56,7 +56,7 @@ impl HostLexed {
     fn add(&mut self, source: &[u8]) {
         self.bases();
         self.source_starts.push(word(self.text.len()));
-        let Ok(text) = text::decode(source) else {
+        let Ok(text) = text::decode(source, &Options::default()) else {
             self.source_lens.push(0);
             self.flags.push(1);
             return;

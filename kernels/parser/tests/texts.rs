@@ -1,0 +1,73 @@
+//! The texts of strings with fields, where CPython's depend on its version.
+
+use accelerd_parser::{Columns, Kind, Options, Tag, parse};
+
+fn parsed(source: &str, feature_version: u8) -> (String, Columns) {
+    let parsed = parse(source.as_bytes(), &Options { feature_version });
+    (parsed.text.into_owned(), parsed.outcome.unwrap_or_else(|error| panic!("{source:?}: {error}")))
+}
+
+/// All texts, in the order of their rows.
+fn texts(source: &str, feature_version: u8) -> Vec<String> {
+    let (text, columns) = parsed(source, feature_version);
+    let written = |(&start, &end): (&u32, &u32)| {
+        let (start, end) = (start as usize, end as usize);
+        let bytes = match start.checked_sub(text.len()).filter(|_| end > text.len()) {
+            Some(start) => &columns.extra[start..end - text.len()],
+            None => &text.as_bytes()[start..end],
+        };
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    let all = columns.value_starts.iter().zip(&columns.value_ends).zip(&columns.value_tags);
+    all.filter(|(_, tag)| **tag == Tag::Str).map(|(place, _)| written(place)).collect()
+}
+
+#[track_caller]
+fn are(source: &str, before_3_14: &[&str], since: &[&str]) {
+    assert_eq!(texts(source, 13), before_3_14, "{source:?} in 3.13");
+    assert_eq!(texts(source, 14), since, "{source:?} in 3.14");
+}
+
+#[test]
+fn before_3_14_the_shown_source_of_a_field_is_decoded() {
+    are("f'{\\\nC()=!r}'", &["C()="], &["\\\nC()="]);
+    are("f'{C()\\\r\n=}'", &["C()="], &["C()\\\n="]);
+    are("f'{x[\"\\x41\"]=}'", &["x[\"A\"]=", "A"], &["x[\"\\x41\"]=", "A"]);
+    are("rf'{\\\nx=}'", &["\\\nx="], &["\\\nx="]);
+    are("rf'{f\"{\\\nx=}\"}'", &["x="], &["\\\nx="]);
+    let bad = parse(b"f\"{r'\\x4'=}\"", &Options { feature_version: 13 }).outcome.expect_err("an escape");
+    assert!(bad.message.starts_with("(unicode error)"), "{bad}");
+}
+
+#[test]
+fn an_inequality_passes_for_a_conversion() {
+    are("f'{a!=b!=c=}'", &["a"], &["a!=b!=c="]);
+    are("f'{a!=b!=c=:}'", &["a"], &["a!=b"]);
+    are("f'{x(a!=b)=:}'", &["x(a!=b)="], &["x(a!=b)="]);
+    are("f'{x:{y!=z=}}'", &["y"], &["y!=z="]);
+    assert_eq!(texts("t'{a!=b!=c:}'", 14), ["a!=b"]);
+    assert_eq!(texts("t'{a!=b}{a!=b!r:c}'", 14), ["a!=b", "a!=b", "c"]);
+}
+
+#[test]
+fn from_3_14_on_a_hash_between_quotes_is_no_comment() {
+    are("f'{\"#\"=}'", &["\"", "#"], &["\"#\"=", "#"]);
+    are("f'{x #\"\n=}'", &["x \n="], &["x \n="]);
+    are("f\"\"\"{'''a'#'''=}\"\"\"", &["'''a'", "a'#"], &["'''a'", "a'#"]);
+}
+
+#[test]
+fn text_that_goes_on_in_nothing_ends_at_its_last_brace() {
+    for (source, place) in [
+        ("f'{x}\\}}\\\n'", (5, 8)),
+        ("f'''{x}}}\\\n\\\r\n'''", (7, 9)),
+        ("f'a{{\\\n'", (2, 5)),
+        ("f'{x}a\\\n'", (5, 8)),
+        ("f'{x}a}}\\\\\\\n'", (5, 12)),
+        ("rf'{x}}}\\\n'", (6, 10)),
+    ] {
+        let (_, columns) = parsed(source, 14);
+        let row = columns.kinds.iter().rposition(|&kind| kind == Kind::Constant).expect("a text");
+        assert_eq!((columns.starts[row], columns.ends[row]), place, "{source:?}");
+    }
+}
