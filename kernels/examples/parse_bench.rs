@@ -69,6 +69,7 @@ fn measure(name: &str, texts: &[&str], cache: &Path) {
         kernel_cache: Some(cache.to_owned()),
         kernel_cache_bytes: 1 << 30,
         staging_bytes: 64 << 20,
+        pinned_bytes: 512 << 20,
         ..Settings::default()
     };
     let found = discover(&settings).unwrap_or_else(|e| panic!("{e}"));

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, error::Error, fs, path::Path, time::Instant};
 use accelerd_kernels::{
     Backend, Choice, Op, Settings,
     backend::discover,
+    cpu::Pool,
     cuda::{self, Worker},
     ops::parse::{
         Outputs, Parse, ParseRequest,
@@ -34,9 +35,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         cuda_library_paths: vec![libraries.into()],
         kernel_cache: cache,
         kernel_cache_bytes: 64 << 20,
+        pinned_bytes: 512 << 20,
         ..Settings::default()
     };
-    let device = cuda::discover(&settings)?.remove(0);
+    let device = cuda::discover(&settings, &Pool::start(0)?)?.remove(0);
     let worker = Worker::open(device)?;
     let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
     let bytes: usize = sources.iter().map(|source| source.len()).sum();

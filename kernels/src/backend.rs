@@ -53,6 +53,8 @@ pub struct Settings {
     pub pool_limit_bytes: u64,
     /// Bytes of each worker's pinned staging buffer.
     pub staging_bytes: usize,
+    /// Most bytes of pinned blocks that the workers of a GPU share for what they copy beside their kernels.
+    pub pinned_bytes: usize,
 }
 
 /// What is known of a device from the start.
@@ -129,11 +131,11 @@ pub fn discover(settings: &Settings) -> Result<Discovered, DiscoverError> {
     let pool = cpu::Pool::start(settings.cpu_threads).map_err(DiscoverError::Cpu)?;
     let (mut devices, fallback) = match settings.choice {
         Choice::Cpu => (vec![], Some("backend is \"cpu\"".to_owned())),
-        Choice::Auto => match cuda::discover(settings) {
+        Choice::Auto => match cuda::discover(settings, &pool) {
             Ok(found) => (found, None),
             Err(reason) => (vec![], Some(reason)),
         },
-        Choice::Cuda => (cuda::discover(settings).map_err(DiscoverError::NoCuda)?, None),
+        Choice::Cuda => (cuda::discover(settings, &pool).map_err(DiscoverError::NoCuda)?, None),
     };
     let mut devices: Vec<_> = devices.drain(..).map(Device::Cuda).collect();
     devices.push(Device::Cpu(pool));

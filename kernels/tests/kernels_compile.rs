@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, env, path::PathBuf};
 
 use accelerd_kernels::{
     Settings,
+    cpu::Pool,
     cuda::{self, Arch, MODULES},
 };
 
@@ -82,7 +83,7 @@ fn an_architecture_that_the_compiler_dropped_is_told() {
 #[test]
 fn discovery_without_a_device_is_a_reason_of_one_line() {
     let settings = Settings { cuda_library_paths: folders(), ..Settings::default() };
-    if let Err(reason) = cuda::discover(&settings) {
+    if let Err(reason) = cuda::discover(&settings, &Pool::start(1).expect("one thread")) {
         assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
     }
 }

@@ -28,6 +28,7 @@ fn worker() -> Option<Backend> {
         kernel_cache: env::var_os("ACCELERD_KERNEL_CACHE").map(Into::into),
         kernel_cache_bytes: 1 << 30,
         staging_bytes: 32 << 20,
+        pinned_bytes: 512 << 20,
         ..Settings::default()
     };
     let found = discover(&settings).unwrap_or_else(|e| panic!("{e}"));

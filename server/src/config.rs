@@ -133,6 +133,8 @@ pub struct Cuda {
     pub streams: usize,
     /// Pinned memory of each worker.
     pub staging: ByteSize,
+    /// Most bytes of pinned memory that the workers of a GPU share for answers.
+    pub pinned: ByteSize,
     /// How long after the last device was lost liveness turns false.
     #[serde(with = "humantime_serde")]
     pub lost_grace: Duration,
@@ -358,6 +360,7 @@ impl Config {
             kernel_cache_bytes: self.cuda.kernel_cache_limit.as_u64(),
             pool_limit_bytes: self.cuda.pool_limit.as_u64(),
             staging_bytes: to_usize(self.cuda.staging),
+            pinned_bytes: to_usize(self.cuda.pinned),
         }
     }
 }

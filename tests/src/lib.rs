@@ -16,6 +16,7 @@ pub fn discovered() -> &'static Discovered {
             choice: if required { Choice::Cuda } else { Choice::Auto },
             cuda_library_paths: std::env::split_paths(&folders).filter(|p| p != &PathBuf::new()).collect(),
             staging_bytes: 32 << 20,
+            pinned_bytes: 64 << 20,
             ..Settings::default()
         };
         discover(&settings).unwrap_or_else(|e| panic!("{e}"))

@@ -67,6 +67,11 @@ impl Pool {
         self.threads.install(work)
     }
 
+    /// Runs `work` on the calling thread, and what it spawns on the pool's threads; waits for both.
+    pub fn scope<'s, R>(&self, work: impl FnOnce(&rayon::Scope<'s>) -> R) -> R {
+        self.threads.in_place_scope(work)
+    }
+
     /// Runs `work` on the pool's threads and counts it as a call of the kernel `name`.
     pub fn time<R: Send>(&self, name: &'static str, work: impl FnOnce() -> R + Send) -> R {
         let start = Instant::now();

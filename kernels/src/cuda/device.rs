@@ -17,10 +17,11 @@ use super::{
     driver::{self, ok},
     memory::Pool,
     modules::Kernel,
+    pinned::PinnedPool,
     residents::Residents,
     stats::Function,
 };
-use crate::{DeviceId, DeviceInfo, KernelStats, OpError, PoolStats, Settings};
+use crate::{DeviceId, DeviceInfo, KernelStats, OpError, PoolStats, Settings, cpu};
 
 /// Slices below this are copied by one thread: waking others takes longer.
 const PARALLEL_COPY: usize = 2 << 20;
@@ -36,8 +37,10 @@ pub struct Device {
     l2_bytes: u64,
     shared_bytes: u32,
     staging_bytes: usize,
-    context: Context,
+    context: Arc<Context>,
     pool: Arc<Pool>,
+    pinned: Arc<PinnedPool>,
+    cpu: Arc<cpu::Pool>,
     modules: Vec<usize>,
     functions: HashMap<&'static str, Arc<Function>>,
     residents: Residents,
@@ -46,7 +49,7 @@ pub struct Device {
 }
 
 /// The primary context of a device; given back when dropped.
-struct Context {
+pub(super) struct Context {
     device: sys::CUdevice,
     handle: usize,
 }
@@ -66,7 +69,7 @@ impl Context {
         Ok(Self { device, handle: handle as usize })
     }
 
-    fn bind(&self) -> CUresult {
+    pub(super) fn bind(&self) -> CUresult {
         // SAFETY: the context is retained while `self` lives.
         unsafe { sys::cuCtxSetCurrent(self.handle as sys::CUcontext) }
     }
@@ -134,17 +137,22 @@ fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, CU
 
 impl Device {
     /// Makes the context and the pool, and loads the kernels.
-    pub(super) fn open(listed: Listed, compiled: &[Compiled], settings: &Settings) -> Result<Arc<Self>, String> {
-        Self::bare(listed, settings).map_err(driver::describe)?.loaded(compiled).map(Arc::new)
+    pub(super) fn open(
+        listed: Listed,
+        compiled: &[Compiled],
+        settings: &Settings,
+        cpu: &Arc<cpu::Pool>,
+    ) -> Result<Arc<Self>, String> {
+        Self::bare(listed, settings, cpu).map_err(driver::describe)?.loaded(compiled).map(Arc::new)
     }
 
-    fn bare(listed: Listed, settings: &Settings) -> Result<Self, CUresult> {
+    fn bare(listed: Listed, settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Self, CUresult> {
         let handle = listed.handle;
         let pools = attribute(handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
         if pools == 0 {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
-        let context = Context::retain(handle)?;
+        let context = Arc::new(Context::retain(handle)?);
         ok(context.bind())?;
         let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         Ok(Self {
@@ -154,6 +162,8 @@ impl Device {
             shared_bytes: attribute(handle, shared)?,
             staging_bytes: settings.staging_bytes,
             pool: Arc::new(Pool::create(handle, settings.pool_limit_bytes)?),
+            pinned: PinnedPool::new(Arc::clone(&context), settings.pinned_bytes),
+            cpu: Arc::clone(cpu),
             context,
             modules: vec![],
             functions: HashMap::new(),
@@ -232,6 +242,16 @@ impl Device {
 
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// Its pinned blocks.
+    pub(crate) fn pinned(&self) -> &Arc<PinnedPool> {
+        &self.pinned
+    }
+
+    /// The threads for what its operations do on the CPU.
+    pub fn cpu(&self) -> &cpu::Pool {
+        &self.cpu
     }
 
     /// A loaded kernel.

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use cudarc::driver::sys::{self, CUresult};
 
 /// What this crate calls. A driver that lacks one of them would make `cudarc` panic, so they are looked for first.
-const NEEDED: [&str; 39] = [
+const NEEDED: [&str; 40] = [
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -45,6 +45,7 @@ const NEEDED: [&str; 39] = [
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+    "cuStreamWaitEvent",
 ];
 
 /// Finds and starts the driver, or says why it cannot be used.

@@ -6,6 +6,7 @@
 //! opened, and cached on disk.
 
 mod arch;
+mod beside;
 mod blas;
 mod build;
 mod cache;
@@ -17,6 +18,7 @@ mod mailbox;
 mod memory;
 pub mod modules;
 mod nvrtc;
+mod pinned;
 mod residents;
 mod staging;
 mod stats;
@@ -25,6 +27,7 @@ mod worker;
 use std::{collections::HashMap, sync::Arc};
 
 pub use arch::{Arch, ArchError};
+pub(crate) use beside::{Landed, Landing, Layout, Mark, On, Parcel, Place, Sent};
 pub use blas::{Compute, Element, Epilogue, Product};
 pub use build::{BuildError, Built, build_kernels};
 pub use device::Device;
@@ -33,16 +36,17 @@ pub use mailbox::Mailbox;
 pub use memory::{Buffer, DevicePtr};
 pub use modules::{Kernel, MODULES, Module};
 pub use nvrtc::ptx;
+pub(crate) use pinned::PinnedPool;
 pub use residents::Residents;
 pub use worker::Worker;
 
-use crate::Settings;
+use crate::{Settings, cpu};
 
 /// Finds the GPUs and makes them ready, all kernels compiled; or says in one line why there are none.
 ///
 /// Ordinals that were named must all work. Where none was named, a device that cannot be used is left out as long as
-/// another one can.
-pub fn discover(settings: &Settings) -> Result<Vec<Arc<Device>>, String> {
+/// another one can. What their operations do on the CPU is done by `cpu`.
+pub fn discover(settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Vec<Arc<Device>>, String> {
     driver::start()?;
     let nvrtc = nvrtc::Nvrtc::find(&settings.cuda_library_paths)?;
     let cache = settings.kernel_cache.as_deref().map(|folder| cache::Cache::new(folder, settings.kernel_cache_bytes));
@@ -55,7 +59,7 @@ pub fn discover(settings: &Settings) -> Result<Vec<Arc<Device>>, String> {
                 place.insert(build::all(&nvrtc, listed.arch, cache.as_ref()).map_err(|e| e.to_string())?)
             }
         };
-        Device::open(listed, images, settings)
+        Device::open(listed, images, settings, cpu)
     };
     let (mut found, mut reasons) = (vec![], vec![]);
     for ordinal in ordinals(settings)? {
@@ -94,7 +98,7 @@ mod tests {
 
     #[test]
     fn discovery_answers_with_devices_or_a_reason_of_one_line() {
-        if let Err(reason) = discover(&Settings::default()) {
+        if let Err(reason) = discover(&Settings::default(), &cpu::Pool::start(1).expect("one thread")) {
             assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
         }
     }

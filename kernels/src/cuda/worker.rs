@@ -13,6 +13,7 @@ use bytemuck::Pod;
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
+    beside::Beside,
     blas::Blas,
     device::Device,
     launch::{Args, Grid},
@@ -38,6 +39,7 @@ pub struct Worker {
     staging: RefCell<Staging>,
     timers: RefCell<Timers>,
     blas: OnceCell<Blas>,
+    beside: OnceCell<Beside>,
     stays_here: PhantomData<*const ()>,
 }
 
@@ -62,6 +64,7 @@ impl Worker {
             staging: RefCell::new(staging),
             timers: RefCell::default(),
             blas: OnceCell::new(),
+            beside: OnceCell::new(),
             stays_here: PhantomData,
             device,
         })
@@ -335,6 +338,15 @@ impl Worker {
         }
         self.blas.get().ok_or_else(|| self.device.failed("libcublasLt", "was not opened"))
     }
+
+    /// The streams for copies, made when first asked for.
+    pub(super) fn beside(&self) -> Result<&Beside, OpError> {
+        if self.beside.get().is_none() {
+            let made = Beside::new(&self.device)?;
+            let _ = self.beside.set(made);
+        }
+        self.beside.get().ok_or_else(|| self.device.failed("stream", "was not made"))
+    }
 }
 
 impl Drop for Worker {
@@ -347,6 +359,9 @@ impl Drop for Worker {
         // SAFETY: the stream is alive. Waited for before it closes: from then on what was allocated on it is freed in
         // the order of other streams.
         let _ = unsafe { sys::cuStreamSynchronize(self.stream) };
+        if let Some(beside) = self.beside.take() {
+            beside.destroy();
+        }
         // SAFETY: the stream is this worker's and destroyed once; nothing is freed on it any more.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.shared.close()) };
         self.timers.get_mut().destroy();

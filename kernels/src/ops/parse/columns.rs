@@ -1,12 +1,12 @@
-//! The columns of many trees, one after the other.
+//! The columns of many trees, one after the other, and whatever else there is one of for each column.
 
-use accelerd_parser::{Columns, Parsed, Terminal};
+use std::ops::Range;
 
-use super::Outputs;
+use super::{Outputs, column::Column};
 
 /// How much of each column is a source's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the count of its column")]
+#[expect(missing_docs, reason = "each is the count of its table")]
 pub struct Counts {
     pub nodes: u32,
     pub names: u32,
@@ -18,83 +18,159 @@ pub struct Counts {
     pub comments: u32,
 }
 
-/// Columns as `accelerd_parser::columns` describes them, of many sources. Kinds, fields and tags are their numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+impl Counts {
+    /// The sum of both.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            nodes: self.nodes + other.nodes,
+            names: self.names + other.names,
+            values: self.values + other.values,
+            extra: self.extra + other.extra,
+            lines: self.lines + other.lines,
+            tokens: self.tokens + other.tokens,
+            comments: self.comments + other.comments,
+        }
+    }
+
+    /// What is between two places, of the tables that are wanted.
+    pub(super) fn between(from: Self, to: Self, wanted: Outputs) -> Self {
+        let rows = |table: Table| if table.wanted(wanted) { table.of(to) - table.of(from) } else { 0 };
+        Self {
+            nodes: rows(Table::Nodes),
+            names: rows(Table::Names),
+            values: rows(Table::Values),
+            extra: rows(Table::Extra),
+            lines: rows(Table::Lines),
+            tokens: rows(Table::Tokens),
+            comments: rows(Table::Comments),
+        }
+    }
+}
+
+/// Something for each column: `B` where it has bytes, `W` where it has words of 32 bits. The columns are those that
+/// `accelerd_parser::columns` describes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described there")]
-pub struct BatchColumns {
-    pub kinds: Vec<u8>,
-    pub fields: Vec<u8>,
-    pub parents: Vec<u32>,
-    pub starts: Vec<u32>,
-    pub ends: Vec<u32>,
-    pub aux: Vec<u32>,
-    pub name_starts: Vec<u32>,
-    pub name_ends: Vec<u32>,
-    pub value_tags: Vec<u8>,
-    pub value_starts: Vec<u32>,
-    pub value_ends: Vec<u32>,
-    pub extra: Vec<u8>,
-    pub line_starts: Vec<u32>,
+pub struct Columns<B, W> {
+    pub kinds: B,
+    pub fields: B,
+    pub parents: W,
+    pub starts: W,
+    pub ends: W,
+    pub aux: W,
+    pub name_starts: W,
+    pub name_ends: W,
+    pub value_tags: B,
+    pub value_starts: W,
+    pub value_ends: W,
+    pub extra: B,
+    pub line_starts: W,
     /// Numbers of terminals plus 1.
-    pub token_kinds: Vec<u8>,
-    pub token_starts: Vec<u32>,
-    pub token_ends: Vec<u32>,
-    pub comment_starts: Vec<u32>,
-    pub comment_ends: Vec<u32>,
+    pub token_kinds: B,
+    pub token_starts: W,
+    pub token_ends: W,
+    pub comment_starts: W,
+    pub comment_ends: W,
 }
 
-impl BatchColumns {
-    /// Adds what is wanted of a parsed source, and says how much that is.
-    pub(super) fn push(&mut self, parsed: &Parsed<'_>, line_starts: &[u32], wanted: Outputs) -> Counts {
-        let mut counts = Counts::default();
-        if let (true, Ok(tree)) = (wanted.tree, &parsed.outcome) {
-            self.push_tree(tree);
-            counts.nodes = count(tree.kinds.len());
-            counts.names = count(tree.name_starts.len());
-            counts.values = count(tree.value_tags.len());
-            counts.extra = count(tree.extra.len());
+/// The columns of many sources. Kinds, fields and tags are their numbers.
+pub type BatchColumns = Columns<Column<u8>, Column<u32>>;
+
+/// Which table a column belongs to: columns of one table are equally long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Nodes,
+    Names,
+    Values,
+    Extra,
+    Lines,
+    Tokens,
+    Comments,
+}
+
+impl Table {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Nodes, Self::Names, Self::Values, Self::Extra, Self::Lines, Self::Tokens, Self::Comments];
+
+    /// Whether its columns are to be returned.
+    pub(super) fn wanted(self, outputs: Outputs) -> bool {
+        match self {
+            Self::Nodes | Self::Names | Self::Values | Self::Extra => outputs.tree,
+            Self::Lines => outputs.tree || outputs.line_starts,
+            Self::Tokens => outputs.tokens,
+            Self::Comments => outputs.comments,
         }
-        if wanted.tree || wanted.line_starts {
-            self.line_starts.extend_from_slice(line_starts);
-            counts.lines = count(line_starts.len());
-        }
-        if wanted.tokens {
-            self.token_kinds.extend(parsed.tokens.kinds.iter().map(|&kind| token_kind(kind as u8)));
-            self.token_starts.extend_from_slice(&parsed.tokens.starts);
-            self.token_ends.extend_from_slice(&parsed.tokens.ends);
-            counts.tokens = count(parsed.tokens.kinds.len());
-        }
-        if wanted.comments {
-            self.comment_starts.extend(parsed.comments.iter().map(|&(start, _)| start));
-            self.comment_ends.extend(parsed.comments.iter().map(|&(_, end)| end));
-            counts.comments = count(parsed.comments.len());
-        }
-        counts
     }
 
-    fn push_tree(&mut self, tree: &Columns) {
-        self.kinds.extend_from_slice(bytemuck::cast_slice(&tree.kinds));
-        self.fields.extend_from_slice(bytemuck::cast_slice(&tree.fields));
-        self.parents.extend_from_slice(&tree.parents);
-        self.starts.extend_from_slice(&tree.starts);
-        self.ends.extend_from_slice(&tree.ends);
-        self.aux.extend_from_slice(&tree.aux);
-        self.name_starts.extend_from_slice(&tree.name_starts);
-        self.name_ends.extend_from_slice(&tree.name_ends);
-        self.value_tags.extend_from_slice(bytemuck::cast_slice(&tree.value_tags));
-        self.value_starts.extend_from_slice(&tree.value_starts);
-        self.value_ends.extend_from_slice(&tree.value_ends);
-        self.extra.extend_from_slice(&tree.extra);
+    /// How many rows it has.
+    pub(super) fn of(self, counts: Counts) -> u32 {
+        match self {
+            Self::Nodes => counts.nodes,
+            Self::Names => counts.names,
+            Self::Values => counts.values,
+            Self::Extra => counts.extra,
+            Self::Lines => counts.lines,
+            Self::Tokens => counts.tokens,
+            Self::Comments => counts.comments,
+        }
+    }
+
+    /// Its rows between two places.
+    pub(super) fn rows(self, from: Counts, to: Counts) -> Range<usize> {
+        self.of(from) as usize..self.of(to) as usize
     }
 }
 
-/// The number of a token's kind outside: the parser alone cares whether `=` follows a field's expression.
-pub(super) fn token_kind(terminal: u8) -> u8 {
-    let kind = if terminal == Terminal::DebugOpen as u8 { Terminal::FieldOpen as u8 } else { terminal };
-    // What a GPU left where a source is not its own may be any byte.
-    kind.wrapping_add(1)
-}
+impl<B, W> Columns<B, W> {
+    /// Makes something else of what there is for each column.
+    pub(super) fn map<C, V>(
+        self,
+        mut bytes: impl FnMut(Table, B) -> C,
+        mut words: impl FnMut(Table, W) -> V,
+    ) -> Columns<C, V> {
+        Columns {
+            kinds: bytes(Table::Nodes, self.kinds),
+            fields: bytes(Table::Nodes, self.fields),
+            parents: words(Table::Nodes, self.parents),
+            starts: words(Table::Nodes, self.starts),
+            ends: words(Table::Nodes, self.ends),
+            aux: words(Table::Nodes, self.aux),
+            name_starts: words(Table::Names, self.name_starts),
+            name_ends: words(Table::Names, self.name_ends),
+            value_tags: bytes(Table::Values, self.value_tags),
+            value_starts: words(Table::Values, self.value_starts),
+            value_ends: words(Table::Values, self.value_ends),
+            extra: bytes(Table::Extra, self.extra),
+            line_starts: words(Table::Lines, self.line_starts),
+            token_kinds: bytes(Table::Tokens, self.token_kinds),
+            token_starts: words(Table::Tokens, self.token_starts),
+            token_ends: words(Table::Tokens, self.token_ends),
+            comment_starts: words(Table::Comments, self.comment_starts),
+            comment_ends: words(Table::Comments, self.comment_ends),
+        }
+    }
 
-fn count(length: usize) -> u32 {
-    u32::try_from(length).expect("a source is smaller than 1 GiB, and so is each of its columns")
+    /// Puts each beside its like.
+    pub(super) fn zip<C, V>(self, other: Columns<C, V>) -> Columns<(B, C), (W, V)> {
+        Columns {
+            kinds: (self.kinds, other.kinds),
+            fields: (self.fields, other.fields),
+            parents: (self.parents, other.parents),
+            starts: (self.starts, other.starts),
+            ends: (self.ends, other.ends),
+            aux: (self.aux, other.aux),
+            name_starts: (self.name_starts, other.name_starts),
+            name_ends: (self.name_ends, other.name_ends),
+            value_tags: (self.value_tags, other.value_tags),
+            value_starts: (self.value_starts, other.value_starts),
+            value_ends: (self.value_ends, other.value_ends),
+            extra: (self.extra, other.extra),
+            line_starts: (self.line_starts, other.line_starts),
+            token_kinds: (self.token_kinds, other.token_kinds),
+            token_starts: (self.token_starts, other.token_starts),
+            token_ends: (self.token_ends, other.token_ends),
+            comment_starts: (self.comment_starts, other.comment_starts),
+            comment_ends: (self.comment_ends, other.comment_ends),
+        }
+    }
 }

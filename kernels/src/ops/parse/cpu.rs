@@ -2,65 +2,145 @@
 
 use std::borrow::Cow;
 
-use accelerd_parser::{Parsed, Tree, outline};
+use accelerd_parser::{Columns, Parsed, Terminal, Tokens, Tree, outline};
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::{BatchColumns, Item, Located, ParseRequest, ParseResponse, SourceResult};
+use super::{
+    Counts, Item, Located, ParseRequest, ParseResponse, SourceResult,
+    gather::{Part, Piece, gather},
+};
 
 /// Bytes of source below which waking more threads costs more than they save (about 0.1 ms of one core).
 const SPREAD_BYTES: usize = 16 << 10;
 
+/// Sources whose memory one thread frees.
+const FREED_AT_ONCE: usize = 64;
+
 /// Parses every source of every request on the threads of the pool that runs this.
 pub(super) fn run(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
     let bytes: usize = batch.iter().flat_map(|request| &request.sources).map(Bytes::len).sum();
+    let one = |request: &&ParseRequest| {
+        let parsed = request.sources.iter().map(|source| Done::parse(source, request)).collect();
+        answer(request, parsed)
+    };
     if bytes < SPREAD_BYTES {
-        let one =
-            |request: &&ParseRequest| gather(request, request.sources.iter().map(|source| parse(source, request)));
         return batch.iter().map(one).collect();
     }
     let spread = |request: &&ParseRequest| {
-        let parsed: Vec<_> = request.sources.par_iter().map(|source| parse(source, request)).collect();
-        gather(request, parsed)
+        let parsed = request.sources.par_iter().map(|source| Done::parse(source, request)).collect();
+        answer(request, parsed)
     };
     batch.par_iter().map(spread).collect()
 }
 
-/// A parsed source, with what is told of it.
-pub(super) struct Done<'a> {
-    pub(super) parsed: Parsed<'a>,
-    pub(super) line_starts: Vec<u32>,
+/// Puts the sources of a request together.
+fn answer(request: &ParseRequest, sources: Vec<Done>) -> ParseResponse {
+    let columns = gather(sources.iter().map(Done::part), request.outputs, None);
+    // To free what is not kept takes a while, too.
+    let results = sources.into_par_iter().with_min_len(FREED_AT_ONCE).map(|done| done.result).collect();
+    ParseResponse { results, columns }
+}
+
+/// A parsed source: its columns, and what is told of it.
+pub(super) struct Done {
+    tree: Columns,
+    line_starts: Vec<u32>,
+    tokens: Tokens,
+    /// Numbers of kinds as the outside knows them, where they are wanted.
+    token_kinds: Vec<u8>,
+    comments: [Vec<u32>; 2],
     pub(super) result: SourceResult,
 }
 
-/// Parses a source.
-pub(super) fn parse<'a>(source: &'a Bytes, request: &ParseRequest) -> Done<'a> {
-    let parsed = accelerd_parser::parse(source, &request.options);
-    let line_starts = accelerd_parser::lexer::line_starts(&parsed.text);
-    let (diagnostic, outline) = {
-        let locate = Locate { text: parsed.text.as_bytes(), line_starts: &line_starts };
-        match &parsed.outcome {
-            Ok(columns) if request.outputs.outline => (None, locate.outline(&Tree::new(locate.text, columns))),
-            Ok(_) => (None, vec![]),
-            Err(error) => (Some(locate.at(error.clone(), (error.start, error.end))), vec![]),
+impl Done {
+    /// Parses a source.
+    pub(super) fn parse(source: &[u8], request: &ParseRequest) -> Self {
+        let wanted = request.outputs;
+        let Parsed { text, tokens, comments, outcome } = accelerd_parser::parse(source, &request.options);
+        let line_starts = accelerd_parser::lexer::line_starts(&text);
+        let locate = Locate { text: text.as_bytes(), line_starts: &line_starts };
+        let (tree, diagnostic, outline) = match outcome {
+            Ok(tree) if wanted.outline => {
+                let outline = locate.outline(&Tree::new(locate.text, &tree));
+                (tree, None, outline)
+            }
+            Ok(tree) => (tree, None, vec![]),
+            Err(error) => {
+                let place = (error.start, error.end);
+                (Columns::default(), Some(locate.at(error, place)), vec![])
+            }
+        };
+        let kinds = tokens.kinds.iter().filter(|_| wanted.tokens);
+        let mut done = Self {
+            token_kinds: kinds.map(|&kind| token_kind(kind as u8)).collect(),
+            comments: [
+                comments.iter().map(|&(start, _)| start).collect(),
+                comments.iter().map(|&(_, end)| end).collect(),
+            ],
+            result: SourceResult { diagnostic, text: other_text(&text), outline, ..SourceResult::default() },
+            tree,
+            line_starts,
+            tokens,
+        };
+        done.result.counts = Counts::between(Counts::default(), done.counts(), wanted);
+        done
+    }
+
+    /// Its columns.
+    pub(super) fn part(&self) -> Part<'_> {
+        let Self { tree, tokens, comments: [comment_starts, comment_ends], .. } = self;
+        Part {
+            kinds: Piece::Own(bytemuck::cast_slice(&tree.kinds)),
+            fields: Piece::Own(bytemuck::cast_slice(&tree.fields)),
+            parents: Piece::Own(&tree.parents),
+            starts: Piece::Own(&tree.starts),
+            ends: Piece::Own(&tree.ends),
+            aux: Piece::Own(&tree.aux),
+            name_starts: Piece::Own(&tree.name_starts),
+            name_ends: Piece::Own(&tree.name_ends),
+            value_tags: Piece::Own(bytemuck::cast_slice(&tree.value_tags)),
+            value_starts: Piece::Own(&tree.value_starts),
+            value_ends: Piece::Own(&tree.value_ends),
+            extra: Piece::Own(&tree.extra),
+            line_starts: Piece::Own(&self.line_starts),
+            token_kinds: Piece::Own(&self.token_kinds),
+            token_starts: Piece::Own(&tokens.starts),
+            token_ends: Piece::Own(&tokens.ends),
+            comment_starts: Piece::Own(comment_starts),
+            comment_ends: Piece::Own(comment_ends),
         }
-    };
-    let text = match &parsed.text {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
-    };
-    Done { parsed, line_starts, result: SourceResult { diagnostic, text, outline, ..SourceResult::default() } }
+    }
+
+    fn counts(&self) -> Counts {
+        let count =
+            |length: usize| u32::try_from(length).expect("a source is smaller than 1 GiB, and so are its columns");
+        Counts {
+            nodes: count(self.tree.kinds.len()),
+            names: count(self.tree.name_starts.len()),
+            values: count(self.tree.value_tags.len()),
+            extra: count(self.tree.extra.len()),
+            lines: count(self.line_starts.len()),
+            tokens: count(self.token_kinds.len()),
+            comments: count(self.comments[0].len()),
+        }
+    }
 }
 
-/// Puts the sources of a request together.
-fn gather<'a>(request: &ParseRequest, sources: impl IntoIterator<Item = Done<'a>>) -> ParseResponse {
-    let mut columns = BatchColumns::default();
-    let add = |Done { parsed, line_starts, result }: Done<'_>| SourceResult {
-        counts: columns.push(&parsed, &line_starts, request.outputs),
-        ..result
-    };
-    let results = sources.into_iter().map(add).collect();
-    ParseResponse { results, columns }
+/// The text of a source, if its bytes are another.
+#[expect(clippy::ptr_arg, reason = "it is asked whether the text is borrowed")]
+pub(super) fn other_text(text: &Cow<'_, str>) -> Option<Bytes> {
+    match text {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
+    }
+}
+
+/// The number of a token's kind outside: the parser alone cares whether `=` follows a field's expression.
+pub(super) fn token_kind(terminal: u8) -> u8 {
+    let kind = if terminal == Terminal::DebugOpen as u8 { Terminal::FieldOpen as u8 } else { terminal };
+    // What a GPU left where a source is not its own may be any byte.
+    kind.wrapping_add(1)
 }
 
 /// Finds lines and characters of a text.

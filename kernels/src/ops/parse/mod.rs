@@ -8,11 +8,14 @@ use bytes::Bytes;
 
 use crate::{Backend, Op, OpError, Size};
 
+mod column;
 mod columns;
 mod cpu;
 pub mod cuda;
+mod gather;
 
-pub use columns::{BatchColumns, Counts};
+pub use column::Column;
+pub use columns::{BatchColumns, Columns, Counts};
 
 /// What to return of each source, besides its verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,8 +1,10 @@
-//! Parsing on a GPU: [`lexer`] makes tokens of sources, [`tree`] makes trees of tokens, and `batch` brings them back and has
-//! the CPU finish what is left to it.
+//! Parsing on a GPU: [`lexer`] makes tokens of sources, [`tree`] makes trees of tokens, `slice` takes so many sources
+//! through both, and `batch` keeps slices on their way and has the CPU finish what is left to it.
 
+mod areas;
 mod batch;
 pub mod lexer;
+mod slice;
 pub mod tree;
 
 pub(super) use batch::run;

@@ -12,12 +12,13 @@ mod tests;
 
 pub use answer::{Answer, Reason};
 pub use sources::Sources;
+pub(super) use sources::SourcesRoom;
 
 use kernels::{
     Batch, CHECK, CLOSE, FIRSTS, JOIN_COUNTS, JOIN_STATES, LEX, LINES, MATCH, MINIMA, NUMBER, RANKS, RULES, STATES,
     WRITE,
 };
-use room::{Caps, Room, Zeros};
+use room::{Caps, Counting, Room, Zeros};
 use sources::word;
 
 use crate::{
@@ -87,16 +88,37 @@ pub struct Tokens {
 
 /// Takes sources apart. Waits for the counts, and so for everything.
 pub fn lex(sources: &Sources, worker: &Worker) -> Result<Tokens, OpError> {
-    let mut caps = Caps::expected(sources);
-    loop {
+    Lexing::start(sources, worker)?.finish(sources, worker)
+}
+
+/// Sources that are being taken apart.
+pub(super) struct Lexing {
+    caps: Caps,
+    room: Room,
+    counts: Counting,
+}
+
+impl Lexing {
+    /// Launches everything, with as much room as most sources need.
+    pub(super) fn start(sources: &Sources, worker: &Worker) -> Result<Self, OpError> {
+        Self::with(Caps::expected(sources), sources, worker)
+    }
+
+    fn with(caps: Caps, sources: &Sources, worker: &Worker) -> Result<Self, OpError> {
         let room = Room::new(sources, caps, worker)?;
         let zeros = Zeros::new(sources, caps, worker)?;
-        let batch = room.batch(sources, &zeros, seed());
-        launch(&batch, worker)?;
-        let counts = zeros.counts(worker)?;
-        match caps.grown(&counts) {
-            None => return Ok(room.tokens(&counts)),
-            Some(grown) => caps = grown,
+        launch(&room.batch(sources, &zeros, seed()), worker)?;
+        Ok(Self { caps, room, counts: zeros.counts(worker)? })
+    }
+
+    /// Waits for it, and does it again where the room was too little.
+    pub(super) fn finish(mut self, sources: &Sources, worker: &Worker) -> Result<Tokens, OpError> {
+        loop {
+            let counts = self.counts.wait()?;
+            match self.caps.grown(&counts) {
+                None => return Ok(self.room.tokens(&counts)),
+                Some(grown) => self = Self::with(grown, sources, worker)?,
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     OpError,
-    cuda::{Buffer, DevicePtr, Worker},
+    cuda::{Buffer, DevicePtr, Landing, Layout, On, Place, Worker},
 };
 
 use super::A_BLOCK;
@@ -80,9 +80,26 @@ impl Zeros {
         self.all.ptr_at(self.places[number]).cast()
     }
 
-    pub(super) fn counts(&self, worker: &Worker) -> Result<Counts, OpError> {
-        let words = worker.download(&self.all, ..8)?;
-        Ok(bytemuck::pod_read_unaligned(bytemuck::cast_slice(&words)))
+    /// Has the counts copied back once the kernels are through.
+    pub(super) fn counts(&self, worker: &Worker) -> Result<Counting, OpError> {
+        let mut layout = Layout::default();
+        let place = layout.add(size_of::<Counts>() / size_of::<u64>());
+        let mut landing = worker.landing(&layout)?;
+        worker.bring(&self.all, &mut landing, place, On::Kernels)?;
+        Ok(Counting { landing, place })
+    }
+}
+
+/// Counts on their way.
+pub(super) struct Counting {
+    landing: Landing,
+    place: Place<u64>,
+}
+
+impl Counting {
+    pub(super) fn wait(self) -> Result<Counts, OpError> {
+        let landed = self.landing.wait()?;
+        Ok(bytemuck::pod_read_unaligned(bytemuck::cast_slice(landed.get(self.place))))
     }
 }
 
