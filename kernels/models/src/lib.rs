@@ -6,6 +6,7 @@ use accelerd_kernels::ops::embed::Table;
 
 mod characters;
 mod format;
+pub mod hf;
 mod tokenizer;
 mod trie;
 

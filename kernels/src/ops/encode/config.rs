@@ -18,7 +18,7 @@ pub struct EncoderConfig {
     pub vocabulary: usize,
     /// Numbers in the state of a token.
     pub hidden: usize,
-    /// Layers.
+    /// Layers; without any, an encoder is a table of words.
     pub layers: usize,
     /// Heads of queries.
     pub heads: usize,
@@ -79,6 +79,8 @@ pub enum Placement {
 /// How positions enter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Positions {
+    /// Not at all.
+    None,
     /// A table that is added to the words.
     Absolute,
     /// Queries and keys are rotated: number `i` of a head with number `i + dims / 2`, for `i < dims / 2`, by
@@ -115,13 +117,13 @@ pub enum Activation {
     Relu,
 }
 
-/// Layers that read only near tokens: all but each `every`-th, from the first on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Layers that read only near tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Largest distance between a token and one it reads.
     pub distance: usize,
-    /// Layer `l` reads everything where `l % every == 0`.
-    pub every: usize,
+    /// Which layers.
+    pub layers: Vec<bool>,
 }
 
 /// What queries and keys are normalised over, before rotation. Weights are of that size.
@@ -171,13 +173,14 @@ impl EncoderConfig {
     pub fn position_rows(&self) -> usize {
         match self.positions {
             Positions::Absolute | Positions::RelativeBias { .. } => self.position_offset + self.max_tokens,
-            Positions::Rotary { .. } | Positions::Alibi => 0,
+            Positions::None | Positions::Rotary { .. } | Positions::Alibi => 0,
         }
     }
 
     /// How far a layer reads: `None` is everything (that `causal` lets it).
     pub fn window(&self, layer: usize) -> Option<usize> {
-        self.window.and_then(|window| (!layer.is_multiple_of(window.every)).then_some(window.distance))
+        let window = self.window.as_ref()?;
+        window.layers.get(layer).copied().unwrap_or(false).then_some(window.distance)
     }
 
     /// What a score is multiplied with.
@@ -190,7 +193,6 @@ impl EncoderConfig {
         let sizes = [
             ("vocabulary", self.vocabulary, 1 << 24),
             ("hidden", self.hidden, 1 << 16),
-            ("layers", self.layers, 1 << 12),
             ("heads", self.heads, 1 << 10),
             ("kv_heads", self.kv_heads, self.heads),
             ("head_dim", self.head_dim, 1 << 10),
@@ -202,6 +204,9 @@ impl EncoderConfig {
                 return invalid(format!("{name} is 1 to {most}, got {got}"));
             }
         }
+        if self.layers > 1 << 12 {
+            return invalid(format!("layers are at most 4096, got {}", self.layers));
+        }
         if !self.heads.is_multiple_of(self.kv_heads) {
             return invalid(format!("heads are a multiple of kv_heads, got {} and {}", self.heads, self.kv_heads));
         }
@@ -210,9 +215,6 @@ impl EncoderConfig {
         }
         if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
             return invalid(format!("epsilon is a number from 0 on, got {}", self.epsilon));
-        }
-        if self.window.is_some_and(|window| window.every == 0) {
-            return invalid("window.every is at least 1".to_owned());
         }
         self.check_positions()
     }
@@ -235,7 +237,7 @@ impl EncoderConfig {
                 }
                 Ok(())
             }
-            Positions::Absolute | Positions::Alibi => Ok(()),
+            Positions::None | Positions::Absolute | Positions::Alibi => Ok(()),
         }
     }
 }

@@ -115,7 +115,7 @@ impl<W> Model<'_, W> {
         };
         let dims = match config.positions {
             Positions::Rotary { dims, .. } => dims,
-            Positions::Absolute | Positions::Alibi | Positions::RelativeBias { .. } => 0,
+            Positions::None | Positions::Absolute | Positions::Alibi | Positions::RelativeBias { .. } => 0,
         };
         let norms = layer.query_norm.as_ref().zip(layer.key_norm.as_ref());
         Attention {

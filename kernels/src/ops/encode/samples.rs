@@ -42,7 +42,7 @@ pub fn all() -> Result<Vec<(&'static str, Arc<Encoder>)>, OpError> {
                 layers: 4,
                 max_tokens: 600,
                 token_types: 0,
-                window: Some(Window { distance: 5, every: 3 }),
+                window: Some(Window { distance: 5, layers: vec![false, true, true, false] }),
                 ..bert.clone()
             },
         ),
@@ -63,6 +63,7 @@ pub fn all() -> Result<Vec<(&'static str, Arc<Encoder>)>, OpError> {
                 ..bert.clone()
             },
         ),
+        ("table", EncoderConfig { layers: 0, positions: Positions::None, token_types: 0, ..bert.clone() }),
         ("odd", EncoderConfig { hidden: 37, heads: 3, kv_heads: 1, head_dim: 10, intermediate: 51, ..bert }),
     ];
     configs.into_iter().map(|(name, config)| Ok((name, Arc::new(encoder(config)?)))).collect()
@@ -118,7 +119,7 @@ pub fn encoder(config: EncoderConfig) -> Result<Encoder, OpError> {
     };
     let buckets = match config.positions {
         Positions::RelativeBias { buckets, .. } => make.numbers(buckets * config.heads, 0.0, 1.0),
-        Positions::Absolute | Positions::Rotary { .. } | Positions::Alibi => vec![],
+        Positions::None | Positions::Absolute | Positions::Rotary { .. } | Positions::Alibi => vec![],
     };
     tables::fill(&config, &buckets, &mut weights)?;
     Encoder::new(config, weights)

@@ -12,7 +12,7 @@ use crate::OpError;
 pub fn fill(config: &EncoderConfig, buckets: &[f32], weights: &mut Weights<Tensor>) -> Result<(), OpError> {
     let tokens = config.max_tokens;
     match config.positions {
-        Positions::Absolute => {}
+        Positions::None | Positions::Absolute => {}
         Positions::Rotary { theta, local_theta, dims } => {
             let table = |theta| Tensor::from_f32(&[tokens, dims], &rotary(theta, dims, tokens)).map(Some);
             weights.rotary = table(theta)?;

@@ -85,6 +85,16 @@ impl Tensor {
         }
     }
 
+    /// The same rows, the second half of them first.
+    pub fn exchange_halves(&self) -> Result<Self, OpError> {
+        let rows = self.shape.first().copied().unwrap_or(0);
+        if rows % 2 == 1 {
+            return invalid(format!("a tensor of shape {:?} has no halves", self.shape));
+        }
+        let (first, second) = self.bytes.split_at(self.bytes.len() / 2);
+        Self::new(self.element, &self.shape, [second, first].concat().into())
+    }
+
     /// Tensors with equal rows, one below the other. All are stored alike, or the result is f32.
     pub fn stack(parts: &[&Self]) -> Result<Self, OpError> {
         let Some(first) = parts.first() else { return invalid("no tensors to stack".to_owned()) };
@@ -305,7 +315,7 @@ impl Weights<Tensor> {
             }
             Positions::Alibi => slopes = Some([config.heads]),
             Positions::RelativeBias { .. } => bias = Some([config.heads, 2 * config.max_tokens - 1]),
-            Positions::Absolute => {}
+            Positions::None | Positions::Absolute => {}
         }
         expect("rotary", self.rotary.as_ref(), rotary)?;
         expect("local_rotary", self.local_rotary.as_ref(), local)?;

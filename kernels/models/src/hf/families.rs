@@ -1,0 +1,485 @@
+//! The architectures: how config.json describes each, and what its tensors are called.
+
+use accelerd_kernels::ops::encode::{
+    Activation, EncoderConfig, NormKind, Placement, Pooling, Positions, QueryNorm, Window,
+};
+
+use super::{error::LoadError, fields::Fields};
+
+/// What `model_type` may be.
+pub(super) const KNOWN: &[&str] = &[
+    "bert",
+    "camembert",
+    "distilbert",
+    "jina_bert",
+    "llama",
+    "mistral",
+    "modernbert",
+    "mpnet",
+    "nomic_bert",
+    "qwen2",
+    "qwen3",
+    "roberta",
+    "xlm-roberta",
+];
+
+/// Where the parts of a joined matrix are, as names after a layer's.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Parts {
+    /// In this order in one tensor.
+    One(&'static str),
+    /// In tensors of their own.
+    Many(&'static [&'static str]),
+    /// In one tensor, the two halves exchanged.
+    Exchanged(&'static str),
+}
+
+/// The names of tensors, without `.weight` and `.bias`. Those of a layer stand behind `layers` and its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names {
+    pub(super) words: &'static str,
+    pub(super) positions: &'static str,
+    pub(super) types: &'static str,
+    pub(super) embedding_norm: Option<&'static str>,
+    pub(super) layers: &'static str,
+    pub(super) qkv: Parts,
+    pub(super) query_norm: &'static str,
+    pub(super) key_norm: &'static str,
+    pub(super) output: &'static str,
+    pub(super) attention_norm: &'static str,
+    pub(super) up: Parts,
+    pub(super) down: &'static str,
+    pub(super) mlp_norm: &'static str,
+    pub(super) final_norm: &'static str,
+    pub(super) relative_bias: &'static str,
+}
+
+/// Which linear layers and norms have a bias.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by its own name")]
+pub(super) struct Biases {
+    pub(super) qkv: bool,
+    pub(super) output: bool,
+    pub(super) up: bool,
+    pub(super) down: bool,
+    pub(super) norms: bool,
+}
+
+const ALL_BIASES: Biases = Biases { qkv: true, output: true, up: true, down: true, norms: true };
+const NO_BIASES: Biases = Biases { qkv: false, output: false, up: false, down: false, norms: false };
+
+/// An encoder's description and where its weights are.
+#[derive(Clone, Debug)]
+pub(super) struct Family {
+    pub(super) config: EncoderConfig,
+    /// As several authors call them; [`super::weights`] takes those that are there.
+    pub(super) names: Vec<Names>,
+    pub(super) biases: Biases,
+    /// Whether the first layer has no norm before attention.
+    pub(super) first_is_bare: bool,
+}
+
+const BERT: Names = Names {
+    words: "embeddings.word_embeddings",
+    positions: "embeddings.position_embeddings",
+    types: "embeddings.token_type_embeddings",
+    embedding_norm: Some("embeddings.LayerNorm"),
+    layers: "encoder.layer",
+    qkv: Parts::Many(&["attention.self.query", "attention.self.key", "attention.self.value"]),
+    query_norm: "attention.self.layer_norm_q",
+    key_norm: "attention.self.layer_norm_k",
+    output: "attention.output.dense",
+    attention_norm: "attention.output.LayerNorm",
+    up: Parts::Many(&["intermediate.dense"]),
+    down: "output.dense",
+    mlp_norm: "output.LayerNorm",
+    final_norm: "",
+    relative_bias: "encoder.relative_attention_bias",
+};
+
+const MPNET: Names = Names {
+    qkv: Parts::Many(&["attention.attn.q", "attention.attn.k", "attention.attn.v"]),
+    output: "attention.attn.o",
+    attention_norm: "attention.LayerNorm",
+    ..BERT
+};
+
+const DISTILBERT: Names = Names {
+    layers: "transformer.layer",
+    qkv: Parts::Many(&["attention.q_lin", "attention.k_lin", "attention.v_lin"]),
+    output: "attention.out_lin",
+    attention_norm: "sa_layer_norm",
+    up: Parts::Many(&["ffn.lin1"]),
+    down: "ffn.lin2",
+    mlp_norm: "output_layer_norm",
+    ..BERT
+};
+
+const JINA: Names = Names { up: Parts::One("mlp.gated_layers"), down: "mlp.wo", mlp_norm: "mlp.layernorm", ..BERT };
+
+const JINA_CODE: Names = Names {
+    attention_norm: "layer_norm_1",
+    up: Parts::Exchanged("mlp.up_gated_layer"),
+    down: "mlp.down_layer",
+    mlp_norm: "layer_norm_2",
+    ..BERT
+};
+
+/// As its authors publish it.
+const NOMIC: Names = Names {
+    embedding_norm: Some("emb_ln"),
+    layers: "encoder.layers",
+    qkv: Parts::One("attn.Wqkv"),
+    output: "attn.out_proj",
+    attention_norm: "norm1",
+    up: Parts::Many(&["mlp.fc12", "mlp.fc11"]),
+    down: "mlp.fc2",
+    mlp_norm: "norm2",
+    ..BERT
+};
+
+/// As transformers names it.
+const NOMIC_NATIVE: Names = Names {
+    layers: "layers",
+    qkv: Parts::Many(&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]),
+    output: "self_attn.o_proj",
+    attention_norm: "post_attention_layernorm",
+    up: Parts::Many(&["mlp.gate_proj", "mlp.up_proj"]),
+    down: "mlp.down_proj",
+    mlp_norm: "post_mlp_layernorm",
+    ..BERT
+};
+
+const MODERNBERT: Names = Names {
+    words: "embeddings.tok_embeddings",
+    embedding_norm: Some("embeddings.norm"),
+    layers: "layers",
+    qkv: Parts::One("attn.Wqkv"),
+    output: "attn.Wo",
+    attention_norm: "attn_norm",
+    up: Parts::One("mlp.Wi"),
+    down: "mlp.Wo",
+    mlp_norm: "mlp_norm",
+    final_norm: "final_norm",
+    ..BERT
+};
+
+const DECODER: Names = Names {
+    words: "embed_tokens",
+    embedding_norm: None,
+    layers: "layers",
+    qkv: Parts::Many(&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]),
+    query_norm: "self_attn.q_norm",
+    key_norm: "self_attn.k_norm",
+    output: "self_attn.o_proj",
+    attention_norm: "input_layernorm",
+    up: Parts::Many(&["mlp.gate_proj", "mlp.up_proj"]),
+    down: "mlp.down_proj",
+    mlp_norm: "post_attention_layernorm",
+    final_norm: "norm",
+    ..BERT
+};
+
+impl Family {
+    /// Reads config.json.
+    pub(super) fn new(fields: Fields<'_>) -> Result<Self, LoadError> {
+        let kind = fields.text(&["model_type"], "")?;
+        let architectures = fields.texts(&["architectures"])?.unwrap_or_default();
+        let is_jina = architectures.iter().any(|name| name.starts_with("JinaBert"));
+        match kind {
+            "bert" | "jina_bert" if is_jina || kind == "jina_bert" => jina(fields),
+            "bert" => bert(fields, 0),
+            "roberta" | "xlm-roberta" | "camembert" => {
+                bert(fields, fields.count_or_none(&["pad_token_id"])?.unwrap_or(1) + 1)
+            }
+            "mpnet" => mpnet(fields),
+            "distilbert" => distilbert(fields),
+            "nomic_bert" => nomic(fields),
+            "modernbert" => modernbert(fields),
+            "qwen2" | "qwen3" | "llama" | "mistral" => decoder(fields, kind),
+            _ => {
+                let got = if kind.is_empty() { architectures.join(", ") } else { kind.to_owned() };
+                Err(LoadError::UnknownArchitecture { got, known: KNOWN.to_vec() })
+            }
+        }
+    }
+}
+
+fn activation(name: &str) -> Result<Activation, LoadError> {
+    match name {
+        "gelu" | "gelu_python" | "geglu" => Ok(Activation::Gelu),
+        "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Ok(Activation::GeluTanh),
+        "silu" | "swish" | "swiglu" => Ok(Activation::Silu),
+        "relu" | "reglu" => Ok(Activation::Relu),
+        other => Err(LoadError::Unsupported(format!("activation \"{other}\""))),
+    }
+}
+
+/// Refuses a variant that would be computed wrongly.
+fn refuse(is_there: bool, what: &str) -> Result<(), LoadError> {
+    if is_there { Err(LoadError::Unsupported(what.to_owned())) } else { Ok(()) }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a small constant that was written with few digits")]
+fn epsilon(fields: Fields<'_>, names: &[&str], otherwise: f64) -> Result<f32, LoadError> {
+    Ok(fields.number(names, otherwise)? as f32)
+}
+
+fn head_dim(hidden: usize, heads: usize) -> Result<usize, LoadError> {
+    if heads == 0 || !hidden.is_multiple_of(heads) {
+        return Err(LoadError::Config(format!("hidden_size {hidden} is not a multiple of {heads} heads")));
+    }
+    Ok(hidden / heads)
+}
+
+/// BERT, and RoBERTa's family, whose positions start behind that of the padding.
+fn bert(fields: Fields<'_>, position_offset: usize) -> Result<Family, LoadError> {
+    let kind = fields.text(&["position_embedding_type"], "absolute")?;
+    refuse(kind != "absolute", &format!("position_embedding_type \"{kind}\""))?;
+    refuse(fields.flag(&["is_decoder"], false)?, "is_decoder")?;
+    refuse(fields.count_or_none(&["embedding_size"])?.is_some(), "embedding_size")?;
+    let hidden = fields.count(&["hidden_size"])?;
+    let heads = fields.count(&["num_attention_heads"])?;
+    let rows = fields.count(&["max_position_embeddings"])?;
+    let config = EncoderConfig {
+        vocabulary: fields.count(&["vocab_size"])?,
+        hidden,
+        layers: fields.count(&["num_hidden_layers"])?,
+        heads,
+        kv_heads: heads,
+        head_dim: head_dim(hidden, heads)?,
+        intermediate: fields.count(&["intermediate_size"])?,
+        max_tokens: rows.saturating_sub(position_offset),
+        position_offset,
+        token_types: fields.count_or_none(&["type_vocab_size"])?.unwrap_or(2),
+        norm: NormKind::Layer,
+        epsilon: epsilon(fields, &["layer_norm_eps"], 1e-12)?,
+        placement: Placement::After,
+        positions: Positions::Absolute,
+        activation: activation(fields.text(&["hidden_act"], "gelu")?)?,
+        gated: false,
+        causal: false,
+        window: None,
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    };
+    Ok(Family { config, names: vec![BERT], biases: ALL_BIASES, first_is_bare: false })
+}
+
+fn mpnet(fields: Fields<'_>) -> Result<Family, LoadError> {
+    let family = bert(fields, fields.count_or_none(&["pad_token_id"])?.unwrap_or(1) + 1)?;
+    let buckets = fields.count_or_none(&["relative_attention_num_buckets"])?.unwrap_or(32);
+    let positions = Positions::RelativeBias { buckets, max_distance: 128 };
+    let config = EncoderConfig { positions, token_types: 0, ..family.config };
+    Ok(Family { config, names: vec![MPNET], ..family })
+}
+
+fn distilbert(fields: Fields<'_>) -> Result<Family, LoadError> {
+    let hidden = fields.count(&["dim"])?;
+    let heads = fields.count(&["n_heads"])?;
+    let config = EncoderConfig {
+        vocabulary: fields.count(&["vocab_size"])?,
+        hidden,
+        layers: fields.count(&["n_layers"])?,
+        heads,
+        kv_heads: heads,
+        head_dim: head_dim(hidden, heads)?,
+        intermediate: fields.count(&["hidden_dim"])?,
+        max_tokens: fields.count(&["max_position_embeddings"])?,
+        position_offset: 0,
+        token_types: 0,
+        norm: NormKind::Layer,
+        epsilon: 1e-12,
+        placement: Placement::After,
+        positions: Positions::Absolute,
+        activation: activation(fields.text(&["activation"], "gelu")?)?,
+        gated: false,
+        causal: false,
+        window: None,
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    };
+    Ok(Family { config, names: vec![DISTILBERT], biases: ALL_BIASES, first_is_bare: false })
+}
+
+fn jina(fields: Fields<'_>) -> Result<Family, LoadError> {
+    let positions = fields.text(&["position_embedding_type"], "alibi")?;
+    refuse(positions != "alibi", &format!("position_embedding_type \"{positions}\""))?;
+    let hidden = fields.count(&["hidden_size"])?;
+    let heads = fields.count(&["num_attention_heads"])?;
+    let forward = fields.text(&["feed_forward_type"], "original")?;
+    let gated = forward != "original";
+    let function = if gated { forward } else { fields.text(&["hidden_act"], "gelu")? };
+    let config = EncoderConfig {
+        vocabulary: fields.count(&["vocab_size"])?,
+        hidden,
+        layers: fields.count(&["num_hidden_layers"])?,
+        heads,
+        kv_heads: heads,
+        head_dim: head_dim(hidden, heads)?,
+        intermediate: fields.count(&["intermediate_size"])?,
+        max_tokens: fields.count(&["max_position_embeddings"])?,
+        position_offset: 0,
+        token_types: fields.count_or_none(&["type_vocab_size"])?.unwrap_or(2),
+        norm: NormKind::Layer,
+        epsilon: epsilon(fields, &["layer_norm_eps"], 1e-12)?,
+        placement: Placement::After,
+        positions: Positions::Alibi,
+        activation: activation(function)?,
+        gated,
+        causal: false,
+        window: None,
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    };
+    let names = if gated { vec![JINA_CODE, JINA] } else { vec![BERT] };
+    let biases = Biases { up: !gated, ..ALL_BIASES };
+    Ok(Family { config, names, biases, first_is_bare: false })
+}
+
+fn nomic(fields: Fields<'_>) -> Result<Family, LoadError> {
+    for what in ["prenorm", "parallel_block", "use_rms_norm", "rotary_emb_interleaved", "multi_query"] {
+        refuse(fields.flag(&[what], false)?, what)?;
+    }
+    refuse(fields.number(&["rotary_emb_fraction"], 1.0)?.to_bits() != 1_f64.to_bits(), "rotary_emb_fraction below 1")?;
+    refuse(fields.number(&["rotary_scaling_factor"], 0.0)? > 0.0, "rotary_scaling_factor")?;
+    refuse(fields.count_or_none(&["num_experts"])?.unwrap_or(0) > 0, "a mixture of experts")?;
+    let hidden = fields.count(&["n_embd", "hidden_size"])?;
+    let heads = fields.count(&["n_head", "num_attention_heads"])?;
+    let dim = fields.count_or_none(&["head_dim"])?.map_or_else(|| head_dim(hidden, heads), Ok)?;
+    let base = fields.number(&["rotary_emb_base"], 1000.0)?;
+    let theta = rope_theta(fields.object("rope_parameters")?, base)?;
+    let config = EncoderConfig {
+        vocabulary: fields.count(&["vocab_size"])?,
+        hidden,
+        layers: fields.count(&["n_layer", "num_hidden_layers"])?,
+        heads,
+        kv_heads: heads,
+        head_dim: dim,
+        intermediate: fields.count(&["n_inner", "intermediate_size"])?,
+        max_tokens: fields.count(&["n_positions", "max_position_embeddings"])?,
+        position_offset: 0,
+        token_types: fields.count_or_none(&["type_vocab_size"])?.unwrap_or(2),
+        norm: NormKind::Layer,
+        epsilon: epsilon(fields, &["layer_norm_epsilon", "layer_norm_eps"], 1e-12)?,
+        placement: Placement::After,
+        positions: Positions::Rotary { theta, local_theta: theta, dims: dim },
+        activation: activation(fields.text(&["activation_function", "hidden_act"], "silu")?)?,
+        gated: true,
+        causal: fields.flag(&["causal"], false)?,
+        window: None,
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    };
+    let up = fields.flag(&["mlp_fc1_bias"], false)?;
+    let qkv = fields.flag(&["qkv_proj_bias"], false)?;
+    let biases = Biases { qkv, output: qkv, up, down: fields.flag(&["mlp_fc2_bias"], false)?, norms: true };
+    Ok(Family { config, names: vec![NOMIC, NOMIC_NATIVE], biases, first_is_bare: false })
+}
+
+fn modernbert(fields: Fields<'_>) -> Result<Family, LoadError> {
+    let hidden = fields.count(&["hidden_size"])?;
+    let heads = fields.count(&["num_attention_heads"])?;
+    let layers = fields.count(&["num_hidden_layers"])?;
+    let dim = head_dim(hidden, heads)?;
+    let every = fields.count_or_none(&["global_attn_every_n_layers"])?.unwrap_or(3).max(1);
+    let near = match fields.texts(&["layer_types"])? {
+        Some(kinds) => kinds.iter().map(|kind| *kind == "sliding_attention").collect(),
+        None => (0..layers.min(1 << 12)).map(|layer| !layer.is_multiple_of(every)).collect(),
+    };
+    let ropes = fields.object("rope_parameters")?;
+    let rope = |name: &str| ropes.map(|ropes| ropes.object(name)).transpose().map(Option::flatten);
+    let theta = rope_theta(rope("full_attention")?, fields.number(&["global_rope_theta"], 160_000.0)?)?;
+    let local_theta = rope_theta(rope("sliding_attention")?, fields.number(&["local_rope_theta"], 10_000.0)?)?;
+    let config = EncoderConfig {
+        vocabulary: fields.count(&["vocab_size"])?,
+        hidden,
+        layers,
+        heads,
+        kv_heads: heads,
+        head_dim: dim,
+        intermediate: fields.count(&["intermediate_size"])?,
+        max_tokens: fields.count(&["max_position_embeddings"])?,
+        position_offset: 0,
+        token_types: 0,
+        norm: NormKind::Layer,
+        epsilon: epsilon(fields, &["norm_eps"], 1e-5)?,
+        placement: Placement::Before,
+        positions: Positions::Rotary { theta, local_theta, dims: dim },
+        activation: activation(fields.text(&["hidden_activation"], "gelu")?)?,
+        gated: true,
+        causal: false,
+        window: Some(Window { distance: fields.count_or_none(&["local_attention"])?.unwrap_or(128) / 2, layers: near }),
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    };
+    let attention = fields.flag(&["attention_bias"], false)?;
+    let mlp = fields.flag(&["mlp_bias"], false)?;
+    let norms = fields.flag(&["norm_bias"], false)?;
+    let biases = Biases { qkv: attention, output: attention, up: mlp, down: mlp, norms };
+    Ok(Family { config, names: vec![MODERNBERT], biases, first_is_bare: true })
+}
+
+/// Decoders that were trained to embed: causal, with the last token's state as the text's.
+fn decoder(fields: Fields<'_>, kind: &str) -> Result<Family, LoadError> {
+    let hidden = fields.count(&["hidden_size"])?;
+    let heads = fields.count(&["num_attention_heads"])?;
+    let layers = fields.count(&["num_hidden_layers"])?;
+    let dim = fields.count_or_none(&["head_dim"])?.map_or_else(|| head_dim(hidden, heads), Ok)?;
+    let scaled = fields.object("rope_scaling")?.is_some();
+    refuse(scaled, "rope_scaling")?;
+    let theta = rope_theta(fields.object("rope_parameters")?, fields.number(&["rope_theta"], 10_000.0)?)?;
+    let slides = fields.flag(&["use_sliding_window"], kind == "mistral")?;
+    let config = EncoderConfig {
+        vocabulary: fields.count(&["vocab_size"])?,
+        hidden,
+        layers,
+        heads,
+        kv_heads: fields.count_or_none(&["num_key_value_heads"])?.unwrap_or(heads),
+        head_dim: dim,
+        intermediate: fields.count(&["intermediate_size"])?,
+        max_tokens: fields.count(&["max_position_embeddings"])?,
+        position_offset: 0,
+        token_types: 0,
+        norm: NormKind::Rms,
+        epsilon: epsilon(fields, &["rms_norm_eps"], 1e-6)?,
+        placement: Placement::Before,
+        positions: Positions::Rotary { theta, local_theta: theta, dims: dim },
+        activation: activation(fields.text(&["hidden_act"], "silu")?)?,
+        gated: true,
+        causal: fields.flag(&["is_causal"], true)?,
+        window: if slides { sliding_window(fields, layers)? } else { None },
+        query_norm: (kind == "qwen3").then_some(QueryNorm::Head),
+        pooling: Pooling::Last,
+        normalize: true,
+    };
+    let attention = fields.flag(&["attention_bias"], kind == "qwen2")?;
+    let output = attention && kind != "qwen2";
+    let mlp = fields.flag(&["mlp_bias"], false)?;
+    let biases = Biases { qkv: attention, output, up: mlp, down: mlp, ..NO_BIASES };
+    Ok(Family { config, names: vec![DECODER], biases, first_is_bare: false })
+}
+
+/// A token reads itself and `sliding_window - 1` before it, in the layers that say so.
+fn sliding_window(fields: Fields<'_>, layers: usize) -> Result<Option<Window>, LoadError> {
+    let Some(size) = fields.count_or_none(&["sliding_window"])? else { return Ok(None) };
+    let from = fields.count_or_none(&["max_window_layers"])?.unwrap_or(0);
+    let near = match fields.texts(&["layer_types"])? {
+        Some(kinds) => kinds.iter().map(|kind| *kind == "sliding_attention").collect(),
+        None => (0..layers.min(1 << 12)).map(|layer| layer >= from).collect(),
+    };
+    Ok(Some(Window { distance: size.saturating_sub(1), layers: near }))
+}
+
+/// The base of rotations, where their settings say it.
+fn rope_theta(rope: Option<Fields<'_>>, otherwise: f64) -> Result<f64, LoadError> {
+    let Some(rope) = rope else { return Ok(otherwise) };
+    let kind = rope.text(&["rope_type", "type"], "default")?;
+    refuse(kind != "default", &format!("rope_type \"{kind}\""))?;
+    rope.number(&["rope_theta"], otherwise)
+}

@@ -1,0 +1,181 @@
+//! The files of a folder: JSON, and tensors in one safetensors file or several.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read,
+    path::{Component, Path, PathBuf},
+};
+
+use accelerd_kernels::ops::encode::{Element, Tensor};
+use bytes::Bytes;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Map, Value};
+
+use super::error::LoadError;
+
+/// Files of settings are read up to this size: the largest tokenisers have some 30 MB.
+const MOST_JSON_BYTES: u64 = 256 << 20;
+
+const WEIGHTS: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// Reads a file that may be missing.
+pub(super) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
+    let failed = |error| LoadError::Read { path: path.to_owned(), error };
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut bytes = vec![];
+    file.take(MOST_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MOST_JSON_BYTES {
+        return Err(LoadError::format(path, format!("is larger than {MOST_JSON_BYTES} bytes")));
+    }
+    Ok(Some(bytes))
+}
+
+/// Reads a file of JSON that may be missing.
+pub(super) fn json_if_there(path: &Path) -> Result<Option<Value>, LoadError> {
+    let bytes = read_if_there(path)?;
+    bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| LoadError::format(path, error))).transpose()
+}
+
+/// Reads a JSON object that may be missing.
+pub(super) fn object_if_there(path: &Path) -> Result<Option<Map<String, Value>>, LoadError> {
+    match json_if_there(path)? {
+        None => Ok(None),
+        Some(Value::Object(object)) => Ok(Some(object)),
+        Some(_) => Err(LoadError::format(path, "is not a JSON object")),
+    }
+}
+
+/// Files that hold the weights of a folder.
+pub(super) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let single = folder.join(WEIGHTS);
+    if single.is_file() {
+        return Ok(vec![single]);
+    }
+    let path = folder.join(INDEX);
+    let Some(index) = object_if_there(&path)? else {
+        let pickled = folder.join("pytorch_model.bin").is_file();
+        let hint = if pickled { ", but pytorch_model.bin: convert it, a pickle is a program" } else { "" };
+        return Err(LoadError::NoWeights { path: folder.to_owned(), hint });
+    };
+    let names = index.get("weight_map").and_then(Value::as_object);
+    let names = names.ok_or_else(|| LoadError::format(&path, "has no weight_map"))?;
+    let files: BTreeSet<&str> = names.values().filter_map(Value::as_str).collect();
+    let plain = |name: &str| {
+        let mut parts = Path::new(name).components();
+        matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+    };
+    match files.iter().find(|name| !plain(name)) {
+        Some(name) => Err(LoadError::format(&path, format!("names {name:?}, which is not a file of this folder"))),
+        None => Ok(files.into_iter().map(|name| folder.join(name)).collect()),
+    }
+}
+
+/// Bytes of some files.
+pub(super) fn total_bytes(files: &[PathBuf]) -> Result<u64, LoadError> {
+    let length = |path: &PathBuf| {
+        let found = fs::metadata(path).map(|data| data.len());
+        found.map_err(|error| LoadError::Read { path: path.clone(), error })
+    };
+    files.iter().map(length).sum()
+}
+
+/// All tensors of a folder, by name.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoint {
+    tensors: BTreeMap<String, Found>,
+    /// What stands before all names, as in `bert.`.
+    prefix: String,
+}
+
+#[derive(Debug)]
+struct Found {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Bytes,
+}
+
+impl Checkpoint {
+    /// Reads all files into memory: one that changes underneath must not change a model.
+    pub(super) fn read(files: &[PathBuf]) -> Result<Self, LoadError> {
+        let mut checkpoint = Self::default();
+        for path in files {
+            let bytes = fs::read(path).map_err(|error| LoadError::Read { path: path.clone(), error })?;
+            checkpoint.add(path, &Bytes::from(bytes))?;
+        }
+        Ok(checkpoint)
+    }
+
+    fn add(&mut self, path: &Path, file: &Bytes) -> Result<(), LoadError> {
+        let tensors = SafeTensors::deserialize(file)
+            .map_err(|error| LoadError::format(path, format!("is truncated or no safetensors file: {error}")))?;
+        for (name, view) in tensors.iter() {
+            let found = Found { dtype: view.dtype(), shape: view.shape().to_vec(), bytes: file.slice_ref(view.data()) };
+            self.tensors.insert(name.to_owned(), found);
+        }
+        Ok(())
+    }
+
+    /// Takes what stands before `name` in the file for the prefix of all names.
+    pub(super) fn set_prefix(&mut self, name: &str) -> Result<(), LoadError> {
+        let before = |full: &String| {
+            let prefix = full.strip_suffix(name)?;
+            (prefix.is_empty() || prefix.ends_with('.')).then(|| prefix.to_owned())
+        };
+        let shortest = self.tensors.keys().filter_map(before).min_by_key(String::len);
+        self.prefix = shortest.ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?;
+        Ok(())
+    }
+
+    /// Whether there is a tensor of this name behind any prefix.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        let ends =
+            |full: &String| full.strip_suffix(name).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'));
+        self.tensors.keys().any(ends)
+    }
+
+    /// Whether there is a tensor of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(&format!("{}{name}", self.prefix))
+    }
+
+    /// A tensor of this name and shape.
+    pub(super) fn take(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
+        let name = format!("{}{name}", self.prefix);
+        let found = self.tensors.get(&name).ok_or_else(|| LoadError::MissingTensor(name.clone()))?;
+        if found.shape != shape {
+            return Err(LoadError::Shape { name, expected: shape.to_vec(), got: found.shape.clone() });
+        }
+        found.tensor(&name)
+    }
+
+    /// The only tensor of two dimensions.
+    pub(super) fn only_matrix(&self) -> Result<Tensor, LoadError> {
+        let mut matrices = self.tensors.iter().filter(|(_, found)| found.shape.len() == 2);
+        match (matrices.next(), matrices.next()) {
+            (Some((name, found)), None) => found.tensor(name),
+            (first, _) => {
+                let got = if first.is_some() { "several" } else { "none" };
+                Err(LoadError::Unsupported(format!("a table among {got} tensors of two dimensions")))
+            }
+        }
+    }
+}
+
+impl Found {
+    fn tensor(&self, name: &str) -> Result<Tensor, LoadError> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the format has many kinds of numbers, and will have more")]
+        let element = match self.dtype {
+            Dtype::F32 => Element::F32,
+            Dtype::F16 => Element::F16,
+            Dtype::BF16 => Element::Bf16,
+            other => return Err(LoadError::Unsupported(format!("tensor {name} of {other:?}"))),
+        };
+        Ok(Tensor::new(element, &self.shape, self.bytes.clone())?)
+    }
+}

@@ -1,0 +1,142 @@
+//! Folders as HuggingFace lays them out: config.json, safetensors, tokenizer.json, and what sentence-transformers adds.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use accelerd_kernels::ops::encode::{
+    Embeddings, Encoder, EncoderConfig, NormKind, Placement, Pooling, Positions, Tensor, Weights,
+};
+
+mod error;
+mod families;
+mod fields;
+mod files;
+mod modules;
+mod npy;
+mod text;
+mod weights;
+
+pub use error::LoadError;
+pub use text::{Pieces, TextRules};
+
+/// What a folder's encoder needs besides itself.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The encoder.
+    pub encoder: Encoder,
+    /// Its tokeniser, if the folder has one.
+    pub text: Option<TextRules>,
+    /// Tokens that a text is cut to where the request does not say.
+    pub limit: usize,
+    /// Prompts by name.
+    pub prompts: BTreeMap<String, String>,
+    /// Which of them is put before texts where the request does not say.
+    pub default_prompt: Option<String>,
+    /// `model_type` of config.json, or `table`.
+    pub kind: String,
+}
+
+/// `model_type`s that can be loaded.
+pub fn known() -> &'static [&'static str] {
+    families::KNOWN
+}
+
+/// Bytes of the weights in a folder or table file, before anything is read.
+pub fn weight_bytes(path: &Path) -> Result<u64, LoadError> {
+    files::total_bytes(&sources(path)?)
+}
+
+fn sources(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    if path.is_dir() { files::weight_files(path) } else { Ok(vec![path.to_owned()]) }
+}
+
+/// Loads a folder; or a file that is a table of words, `.npy` or `.safetensors`, with a tokenizer.json beside it or
+/// without one.
+pub fn load(path: &Path) -> Result<Loaded, LoadError> {
+    if path.is_dir() { load_folder(path) } else { load_table(path) }
+}
+
+fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
+    let path = folder.join("config.json");
+    let config = files::object_if_there(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
+    let fields = fields::Fields(&config);
+    let mut family = families::Family::new(fields)?;
+    if let Some(modules) = modules::modules(folder)? {
+        (family.config.pooling, family.config.normalize) = (modules.pooling, modules.normalize);
+    }
+    let mut checkpoint = files::Checkpoint::read(&files::weight_files(folder)?)?;
+    let weights = weights::read(&mut family, &mut checkpoint)?;
+    let (prompts, default_prompt) = modules::prompts(folder)?;
+    Ok(Loaded {
+        text: TextRules::read(folder, family.config.vocabulary)?,
+        limit: modules::limit(folder, family.config.max_tokens)?,
+        encoder: Encoder::new(family.config, weights)?,
+        prompts,
+        default_prompt,
+        kind: fields.text(&["model_type"], "")?.to_owned(),
+    })
+}
+
+/// A text of a table may be this long.
+const TABLE_TOKENS: usize = 1 << 20;
+
+fn load_table(path: &Path) -> Result<Loaded, LoadError> {
+    let words = if path.extension().is_some_and(|ending| ending == "npy") {
+        npy::read(path)?
+    } else {
+        files::Checkpoint::read(&[path.to_owned()])?.only_matrix()?
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let encoder = table(words)?;
+    Ok(Loaded {
+        text: TextRules::read(folder, encoder.config().vocabulary)?,
+        encoder,
+        limit: TABLE_TOKENS,
+        prompts: BTreeMap::new(),
+        default_prompt: None,
+        kind: "table".to_owned(),
+    })
+}
+
+/// A table of words is an encoder without layers.
+fn table(words: Tensor) -> Result<Encoder, LoadError> {
+    let &[vocabulary, hidden] = words.shape() else {
+        return Err(LoadError::Unsupported(format!("a table of shape {:?}", words.shape())));
+    };
+    let config = EncoderConfig {
+        vocabulary,
+        hidden,
+        layers: 0,
+        heads: 1,
+        kv_heads: 1,
+        head_dim: 1,
+        intermediate: 1,
+        max_tokens: TABLE_TOKENS,
+        position_offset: 0,
+        token_types: 0,
+        norm: NormKind::Layer,
+        epsilon: 0.0,
+        placement: Placement::After,
+        positions: Positions::None,
+        activation: accelerd_kernels::ops::encode::Activation::Relu,
+        gated: false,
+        causal: false,
+        window: None,
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    };
+    let embeddings = Embeddings { words, positions: None, types: None, norm: None };
+    let weights = Weights {
+        embeddings,
+        rotary: None,
+        local_rotary: None,
+        relative_bias: None,
+        slopes: None,
+        layers: vec![],
+        final_norm: None,
+    };
+    Ok(Encoder::new(config, weights)?)
+}

@@ -1,0 +1,99 @@
+//! What sentence-transformers writes beside a model: how tokens are pooled, prompts, the longest text.
+
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path},
+};
+
+use accelerd_kernels::ops::encode::Pooling;
+use serde_json::Value;
+
+use super::{
+    error::LoadError,
+    fields::Fields,
+    files::{json_if_there, object_if_there},
+};
+
+/// What the modules say.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Modules {
+    /// How tokens are pooled.
+    pub(super) pooling: Pooling,
+    /// Whether vectors are scaled to unit length.
+    pub(super) normalize: bool,
+}
+
+/// Reads modules.json, if it is there.
+pub(super) fn modules(folder: &Path) -> Result<Option<Modules>, LoadError> {
+    let path = folder.join("modules.json");
+    let Some(list) = json_if_there(&path)? else { return Ok(None) };
+    let list = list.as_array().ok_or_else(|| LoadError::format(&path, "is not a list"))?;
+    let mut modules = Modules { pooling: Pooling::Mean, normalize: false };
+    for module in list {
+        let text = |name: &str| module.get(name).and_then(Value::as_str);
+        let kind = text("type").and_then(|kind| kind.rsplit('.').next()).unwrap_or_default();
+        match kind {
+            "Transformer" => {}
+            "Pooling" => modules.pooling = pooling(folder, text("path").unwrap_or("1_Pooling"))?,
+            "Normalize" => modules.normalize = true,
+            other => return Err(LoadError::Unsupported(format!("module \"{other}\" of modules.json"))),
+        }
+    }
+    Ok(Some(modules))
+}
+
+fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
+    let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    let path = folder.join(name).join("config.json");
+    if !inside {
+        return Err(LoadError::format(&path, "lies outside the model's folder"));
+    }
+    let object = object_if_there(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
+    let fields = Fields(&object);
+    if !fields.flag(&["include_prompt"], true)? {
+        return Err(LoadError::Unsupported("pooling without the prompt (include_prompt)".to_owned()));
+    }
+    let kinds = [
+        ("pooling_mode_cls_token", "cls", Pooling::Cls),
+        ("pooling_mode_mean_tokens", "mean", Pooling::Mean),
+        ("pooling_mode_max_tokens", "max", Pooling::Max),
+        ("pooling_mode_weightedmean_tokens", "weightedmean", Pooling::WeightedMean),
+        ("pooling_mode_lasttoken", "lasttoken", Pooling::Last),
+    ];
+    let named = fields.text(&["pooling_mode"], "").unwrap_or_default();
+    let chosen: Vec<_> = kinds
+        .iter()
+        .filter(|(flag, name, _)| object.get(*flag).and_then(Value::as_bool).unwrap_or(*name == named))
+        .collect();
+    let root = object.get("pooling_mode_mean_sqrt_len_tokens").and_then(Value::as_bool).unwrap_or(false);
+    match chosen.as_slice() {
+        [(_, _, pooling)] if !root => Ok(*pooling),
+        _ => Err(LoadError::Unsupported(format!("the pooling of {}", path.display()))),
+    }
+}
+
+/// Prompts by name, and which is the default.
+pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option<String>), LoadError> {
+    let Some(object) = object_if_there(&folder.join("config_sentence_transformers.json"))? else {
+        return Ok(Default::default());
+    };
+    let fields = Fields(&object);
+    let prompts = fields.object("prompts")?.map(|prompts| {
+        let texts = prompts.0.iter().filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
+        texts.collect()
+    });
+    let default = fields.text(&["default_prompt_name"], "")?;
+    Ok((prompts.unwrap_or_default(), Some(default.to_owned()).filter(|name| !name.is_empty())))
+}
+
+/// Tokens that a text is cut to: what is said for sentences, or for the tokeniser, at most `most`.
+pub(super) fn limit(folder: &Path, most: usize) -> Result<usize, LoadError> {
+    let sentences = object_if_there(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
+    if let Some(limit) = Fields(&sentences).count_or_none(&["max_seq_length"])? {
+        return Ok(limit.min(most));
+    }
+    let Some(object) = object_if_there(&folder.join("tokenizer_config.json"))? else { return Ok(most) };
+    // Some write 1e30 for no limit.
+    let limit = object.get("model_max_length").and_then(Value::as_u64);
+    Ok(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(most, |limit| limit.min(most)))
+}
