@@ -127,12 +127,35 @@ impl Blocks {
                 self.header = Some(header);
                 Err(self.missing_block(source, line))
             }
-            None if line.column > column => Err(indentation(source, line.first, "unexpected indent")),
+            None if line.column > column => Err(unexpected(source.tokens.starts[line.first as usize])),
             None if line.column < column && !self.decorators.is_empty() => {
                 Err(indentation(source, line.first, "unexpected unindent"))
             }
             None => self.leave(source, line, columns),
         }
+    }
+
+    /// What is wrong with where a line stands, whatever is wrong inside it: a `try` that it ends has no handlers, or there
+    /// is no statement that it continues.
+    pub(crate) fn before(&self, source: Source<'_>, line: &Line) -> Option<Diagnostic> {
+        let terminal = source.tokens.kinds[line.first as usize];
+        let state = self.level().last.state;
+        let continues = match terminal {
+            Terminal::Elif => state == State::If,
+            Terminal::Else => matches!(state, State::If | State::Loop | State::Handlers { .. }),
+            Terminal::Except => matches!(state, State::Try | State::Handlers { .. }),
+            Terminal::Finally => matches!(state, State::Try | State::Handlers { .. } | State::TryElse),
+            _ => true,
+        };
+        if state == State::Try && !matches!(terminal, Terminal::Except | Terminal::Finally) {
+            return Some(at(source, line.first, MISSING_HANDLER));
+        }
+        (!continues || terminal_is_clause(terminal) && !self.decorators.is_empty()).then(|| wrong(source, line.first))
+    }
+
+    /// Whether a line of so many columns is deeper than it may be.
+    pub(crate) fn refuses(&self, column: u32) -> bool {
+        self.header.is_none() && column > self.level().column
     }
 
     fn leave(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
@@ -323,6 +346,10 @@ fn introduced(source: Source<'_>, header: Header) -> &'static str {
     }
 }
 
+fn terminal_is_clause(terminal: Terminal) -> bool {
+    matches!(terminal, Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally)
+}
+
 fn starts_header(terminal: Terminal) -> bool {
     matches!(
         terminal,
@@ -383,6 +410,12 @@ pub(crate) fn at(source: Source<'_>, token: u32, message: impl Into<std::borrow:
     let start = starts.get(token as usize).copied().unwrap_or(behind);
     let end = ends.get(token as usize).copied().unwrap_or(behind);
     Diagnostic::syntax(start, end, message)
+}
+
+/// That a line is deeper than it may be, by the place of its first token: CPython names the last byte in front of it.
+pub(crate) fn unexpected(first: u32) -> Diagnostic {
+    let place = first.saturating_sub(1);
+    Diagnostic { class: Class::Indentation, ..Diagnostic::syntax(place, place, "unexpected indent") }
 }
 
 fn indentation(source: Source<'_>, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {

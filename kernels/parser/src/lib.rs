@@ -27,6 +27,7 @@ mod kinds;
 pub mod lexer;
 pub mod outline;
 pub mod parse;
+mod reasons;
 mod rows;
 pub mod rules;
 pub mod tables;

@@ -8,6 +8,7 @@ use crate::constants::Constants;
 use crate::diagnostic::{Class, Diagnostic};
 use crate::driver::{Driver, Stop};
 use crate::lexer::{self, Lexed};
+use crate::reasons::{self, Refused};
 use crate::rows::Rows;
 use crate::tokens::{Line, Terminal, Tokens};
 use crate::{checks, fields, future, rules, text};
@@ -57,7 +58,14 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
     rules::apply(&mut lexed);
     let textless = fields::mark(&mut lexed.tokens);
     let outcome = tree(&text, &mut lexed, options);
-    let outcome = outcome.and_then(|columns| if textless { Err(no_text()) } else { Ok(columns) });
+    // It fails as soon as it has read that far.
+    let reaches = |error: &Diagnostic, field: usize| lexed.tokens.starts.get(field).is_none_or(|&at| at < error.start);
+    let outcome = match (outcome, textless) {
+        (Ok(_), Some(_)) => Err(no_text()),
+        (Err(error), Some(field)) if field < lexed.tokens.kinds.len() && reaches(&error, field) => Err(no_text()),
+        (outcome, _) => outcome,
+    };
+    let outcome = outcome.map_err(|error| reasons::settled(&text, &lexed, error));
     let outcome = outcome.map(|columns| Columns {
         name_starts: std::mem::take(&mut lexed.name_starts),
         name_ends: std::mem::take(&mut lexed.name_ends),
@@ -82,12 +90,14 @@ fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diag
         let line = lexed.lines[number];
         let first = rows.len;
         blocks.enter(Source { text, tokens: &lexed.tokens }, &line, &mut rows.columns)?;
-        nodes(text, &mut driver, lexed, number, &mut rows)?;
+        let parsed = nodes(text, &mut driver, lexed, number, &mut rows, options);
+        parsed.map_err(|error| blocks.before(Source { text, tokens: &lexed.tokens }, &line).unwrap_or(error))?;
         blocks.line(Source { text, tokens: &lexed.tokens }, &line, first..rows.len, &mut rows.columns)?;
         checks::line(text, &lexed.tokens, underscore, options, &mut rows.columns, first..rows.len)?;
     }
     if let Some(error) = &lexed.error {
-        return Err(error.diagnostic.clone());
+        let indented = lexed.begun.is_some_and(|column| blocks.refuses(column));
+        return Err(if indented { blocks::unexpected(error.diagnostic.start) } else { error.diagnostic.clone() });
     }
     blocks.finish(Source { text, tokens: &lexed.tokens }, &mut rows.columns)?;
     let mut columns = rows.finish();
@@ -106,7 +116,14 @@ fn underscore(text: &str, lexed: &Lexed) -> Option<u32> {
 }
 
 /// Parses one line, which may be cut by an error of the lexer.
-fn nodes(text: &str, driver: &mut Driver, lexed: &mut Lexed, number: usize, rows: &mut Rows) -> Result<(), Diagnostic> {
+fn nodes(
+    text: &str,
+    driver: &mut Driver,
+    lexed: &mut Lexed,
+    number: usize,
+    rows: &mut Rows,
+    options: Options,
+) -> Result<(), Diagnostic> {
     let line = lexed.lines[number];
     let range = (line.first as usize, line.end as usize);
     let before = rows.len;
@@ -120,8 +137,10 @@ fn nodes(text: &str, driver: &mut Driver, lexed: &mut Lexed, number: usize, rows
         (Ok(()), None) => Ok(()),
         (Ok(()), Some(_)) if !cut => Ok(()),
         (Ok(()), Some(error)) => Err(error.diagnostic.clone()),
-        (Err(Stop::Wrong(at)), Some(error)) if cut && at == range.1 => Err(error.diagnostic.clone()),
-        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range)),
+        (Err(Stop::Wrong(at)), Some(error)) if cut && at == range.1 && !error.is_stray() => {
+            Err(error.diagnostic.clone())
+        }
+        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range, options, cut)),
         (Err(Stop::Deep(at)), _) => {
             Err(blocks::at(Source { text, tokens: &lexed.tokens }, small(at), "too many nested expressions"))
         }
@@ -137,33 +156,16 @@ fn free_parenthesis(tokens: &mut Tokens, line: &Line) -> bool {
 
 /// An error of the grammar at a token of a line.
 #[cold]
-fn wrong(text: &str, lexed: &Lexed, at: usize, (first, end): (usize, usize)) -> Diagnostic {
-    let tokens = &lexed.tokens;
-    let place = if at < end { tokens.starts[at] } else { tokens.ends[end - 1] };
-    if let Some(better) = lexed.better_reason(text, place) {
-        return better;
-    }
-    if at == end && lacks_colon(text, tokens, (first, end)) {
-        return Diagnostic::syntax(place, place, "expected ':'");
-    }
-    let behind = if at < end { tokens.ends[at] } else { place };
-    Diagnostic::syntax(place, behind, "invalid syntax")
-}
-
-/// Whether a line would be right with a colon behind it.
-fn lacks_colon(text: &str, tokens: &Tokens, (first, end): (usize, usize)) -> bool {
-    let mut line = Tokens {
-        kinds: tokens.kinds[first..end].to_vec(),
-        starts: tokens.starts[first..end].to_vec(),
-        ends: tokens.ends[first..end].to_vec(),
-        payloads: tokens.payloads[first..end].to_vec(),
-    };
-    line.kinds.push(Terminal::Colon);
-    for column in [&mut line.starts, &mut line.ends, &mut line.payloads] {
-        column.push(0);
-    }
-    let mut rows = Rows::for_tokens(end - first);
-    Driver::default().parse(text.as_bytes(), &line, (0, line.kinds.len()), &mut rows).is_ok()
+fn wrong(
+    text: &str,
+    lexed: &Lexed,
+    at: usize,
+    (first, end): (usize, usize),
+    options: Options,
+    cut: bool,
+) -> Diagnostic {
+    let behind = lexed.error.as_ref().filter(|_| cut);
+    Refused { text, tokens: &lexed.tokens, options, first, end, at, behind }.reason()
 }
 
 fn small(token: usize) -> u32 {

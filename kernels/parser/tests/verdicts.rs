@@ -44,7 +44,7 @@ fn arguments_keep_their_order() {
         ("f(**a, b)", SYNTAX, "positional argument follows keyword argument unpacking"),
         ("f(**a, b=1, *c)", SYNTAX, "iterable argument unpacking follows keyword argument unpacking"),
         ("def f(a=1, /, b): pass", SYNTAX, "parameter without a default follows parameter with a default"),
-        ("lambda *, **a: 0", SYNTAX, "invalid syntax"),
+        ("lambda *, **a: 0", SYNTAX, "named arguments must follow bare *"),
     ]);
 }
 
@@ -58,7 +58,7 @@ fn blocks_are_indented_and_clauses_follow_their_statement() {
         ("else: a", SYNTAX, "invalid syntax"),
         ("try: a\nelse: b", SYNTAX, "expected 'except' or 'finally' block"),
         ("def f(a) -> b\nc", SYNTAX, "expected ':'"),
-        ("a if b\nc", SYNTAX, "invalid syntax"),
+        ("a if b\nc", SYNTAX, "expected 'else' after 'if' expression"),
         ("try: a\nb", SYNTAX, "expected 'except' or 'finally' block"),
         ("try: a\nexcept* b: c\nexcept d: e", SYNTAX, "cannot have both 'except' and 'except*' on the same 'try'"),
         ("@a\nb", SYNTAX, "invalid syntax"),

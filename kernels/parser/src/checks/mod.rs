@@ -5,6 +5,8 @@ mod patterns;
 mod targets;
 mod versions;
 
+pub(crate) use self::targets::described;
+
 use std::ops::Range;
 
 use crate::Options;
@@ -38,7 +40,11 @@ pub(crate) fn line(
     let mut checker = Checker { tokens, text, columns, options, underscore };
     let mut outcome: Result<()> = Ok(());
     for row in rows.rev() {
-        if let Err(error) = checker.row(row) {
+        let found = checker.row(row).and_then(|()| match underscore {
+            None => Ok(()),
+            Some(_) => checker.pattern_head_of(row),
+        });
+        if let Err(error) = found {
             outcome = match outcome {
                 Err(other) if other_is_first(&other, &error) => Err(other),
                 _ => Err(error),
@@ -59,7 +65,6 @@ impl Checker<'_> {
             Field::Target | Field::Targets | Field::OptionalVars => self.target(row)?,
             Field::Defaults => self.default(row)?,
             Field::KwdPatterns => self.keyword_pattern(row)?,
-            Field::Cls => self.pattern_head(row)?,
             _ => {}
         }
         match self.columns.kinds[row] {

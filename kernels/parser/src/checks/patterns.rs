@@ -32,12 +32,16 @@ impl Checker<'_> {
     }
 
     pub(super) fn match_value(&self, row: usize) -> Result<()> {
-        self.literal(row - 1)?;
-        self.pattern_head(row - 1)
+        self.literal(row - 1)
     }
 
     /// The name that a pattern's attributes or arguments belong to is not `_`, which is a whole pattern already.
-    pub(super) fn pattern_head(&self, mut row: usize) -> Result<()> {
+    pub(super) fn pattern_head_of(&self, row: usize) -> Result<()> {
+        let mut row = match (self.kind(row), self.columns.fields[row]) {
+            (Kind::MatchValue, _) => row - 1,
+            (_, Field::Cls) => row,
+            _ => return Ok(()),
+        };
         while self.kind(row) == Kind::Attribute {
             row -= 1;
         }

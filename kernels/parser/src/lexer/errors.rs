@@ -25,6 +25,11 @@ pub struct LexError {
 }
 
 impl LexError {
+    /// Whether it is a token that no grammar has, behind which CPython reads on.
+    pub(crate) fn is_stray(&self) -> bool {
+        self.diagnostic.message == "invalid syntax"
+    }
+
     /// What CPython reports instead of a `SyntaxError` of the grammar at a place in front of this error.
     pub fn better_than(&self, text: &str, at: u32) -> Option<Diagnostic> {
         if self.eager {

@@ -51,6 +51,8 @@ pub struct Lexed {
     pub soft: SoftKeywords,
     /// Why there are no more tokens.
     pub error: Option<LexError>,
+    /// How many columns deep the line is whose first token is the error.
+    pub begun: Option<u32>,
     /// The error stands inside the last line, whose tokens up to it are there.
     pub cut: bool,
 }

@@ -16,7 +16,11 @@ pub(super) struct Stray {
 impl Lexer<'_> {
     /// Puts the result together; of several errors the first one counts.
     pub(super) fn finish(mut self, error: Option<LexError>) -> Lexed {
+        let column = self.column;
+        let ended = error.as_ref().is_some_and(|_| self.first == place(self.tokens.kinds.len()));
+        let met = error.as_ref().map(|error| error.diagnostic.clone());
         let (error, cut) = self.first_error(error);
+        let begun = (ended && met == error.as_ref().map(|error| error.diagnostic.clone())).then_some(column);
         let soft = SoftKeywords {
             r#match: self.names.find(b"match"),
             case: self.names.find(b"case"),
@@ -31,6 +35,7 @@ impl Lexer<'_> {
             name_ends: self.names.ends,
             extra: self.names.extra,
             error,
+            begun,
             cut,
         }
     }
