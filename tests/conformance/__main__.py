@@ -3,6 +3,7 @@
 python3 tests/conformance                                      everything, which takes a while
 python3 tests/conformance --only 'library*' --judge 3.13       some
 python3 tests/conformance --only mutations --count 1000000     more of one
+python3 tests/conformance --judge 3.13-as-3.8                  what `ast.parse(feature_version=...)` makes of them
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="names of corpora, with wildcards")
     parser.add_argument("--skip", action="append", default=[], help="names of corpora to leave out")
-    parser.add_argument("--judge", action="append", help="versions of Python; 3.13, 3.11 and 3.14 unless given")
+    parser.add_argument("--judge", action="append", help="versions, or 3.13-as-3.8; 3.13, 3.11, 3.14 if not given")
     parser.add_argument("--count", type=int, default=100_000, help="how many mutated snippets")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=int, help="cases of a corpus, for a quick look")

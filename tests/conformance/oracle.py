@@ -1,6 +1,6 @@
 """Judges a batch: parses each source with the running Python and compares what our parser made of it.
 
-    python3.13 oracle.py CLIENT SOURCES ANSWERS OUTCOMES
+    python3.13 oracle.py CLIENT SOURCES ANSWERS OUTCOMES [FEATURE_VERSION]
 
 Run by any CPython from 3.10 on, without packages: CLIENT is the folder of the package `accelerd`, of which only the
 tree is loaded. OUTCOMES gets a line of JSON a source. With `reference` for ANSWERS they are made from CPython's tree.
@@ -34,10 +34,10 @@ def load_client(client: str) -> None:
     sys.path.insert(0, str(HERE))
 
 
-def judge(source: bytes, answer: Any) -> dict[str, Any]:
+def judge(source: bytes, answer: Any, feature_version: tuple[int, int] | None = None) -> dict[str, Any]:
     """The outcome of one source: `equal`, `refused` by both, `different` with a cause, or `exhausted`."""
     try:
-        theirs = ast.parse(source)
+        theirs = ast.parse(source, feature_version=feature_version)
     except _EXHAUSTED:
         return {"outcome": "exhausted"}
     except (SyntaxError, ValueError) as error:
@@ -118,11 +118,12 @@ def _reference_answers(sources: list[bytes]) -> Iterator[Any]:
             yield Answer(source, None, Refusal(type(error).__name__, place, place, getattr(error, "msg", str(error))))
 
 
-def main(client: str, sources_file: str, answers_file: str, outcomes_file: str) -> None:
+def main(client: str, sources_file: str, answers_file: str, outcomes_file: str, told: str = "") -> None:
     load_client(client)
     from frames import read_answers, read_blocks
 
     warnings.simplefilter("ignore")
+    feature_version = tuple(map(int, told.split("."))) if told else None
     sys.setrecursionlimit(20_000)
     sources = list(read_blocks(Path(sources_file).read_bytes()))
     if answers_file == "reference":
@@ -131,7 +132,7 @@ def main(client: str, sources_file: str, answers_file: str, outcomes_file: str) 
         answers = read_answers(Path(answers_file).read_bytes())
     with open(outcomes_file, "w") as out:
         for source, answer in zip(sources, answers, strict=True):
-            out.write(json.dumps(judge(source, answer)) + "\n")
+            out.write(json.dumps(judge(source, answer, feature_version)) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,6 +123,14 @@ def test_verdicts_that_differ_are_told_apart() -> None:
         True,
         True,
     )
+
+
+def test_a_judge_is_told_a_feature_version() -> None:
+    refusal = Answer(b"", None, Refusal("SyntaxError", 0, 0, ""))
+    source = b"type X = int" if sys.version_info >= (3, 12) else b"match x:\n case 1: pass"
+    older, newer = ((3, 11), (3, 12)) if sys.version_info >= (3, 12) else ((3, 9), (3, 10))
+    assert oracle.judge(source, refusal, older)["outcome"] == "refused"
+    assert oracle.judge(source, refusal, newer)["outcome"] == "different"
 
 
 def test_the_same_seed_mutates_alike_and_tokens_lose_nothing() -> None:

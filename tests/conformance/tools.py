@@ -32,12 +32,16 @@ class Oracle:
     """A Python that judges."""
 
     name: str
+    # Whose grammar it judges by.
     version: str
     command: tuple[str, ...]
+    # What it is told to be, if that is not what it is.
+    feature_version: str = ""
 
     def judge(self, sources: Path, answers: Path | str, outcomes: Path) -> list[dict[str, Any]]:
         """One outcome a source."""
-        subprocess.run([*self.command, CLIENT, sources, answers, outcomes], check=True)
+        told = [self.feature_version] if self.feature_version else []
+        subprocess.run([*self.command, CLIENT, sources, answers, outcomes, *told], check=True)
         return [json.loads(line) for line in outcomes.open()]
 
 
@@ -81,12 +85,20 @@ def built_parser() -> Path | None:
 
 @cache
 def oracles(versions: tuple[str, ...]) -> list[Oracle]:
-    """A Python of each version; 3.14 runs in node where the machine has none."""
-    found = [_native(version) or _pyodide(version) for version in versions]
+    """A Python of each version; 3.14 runs in node where the machine has none. `3.13-as-3.8` is told a `feature_version`."""
+    found = [_told(version) or _native(version) or _pyodide(version) for version in versions]
     for version, oracle in zip(versions, found, strict=True):
         if oracle is None:
             print(f"no Python {version} here: left out", file=sys.stderr)
     return [oracle for oracle in found if oracle is not None]
+
+
+def _told(version: str) -> Oracle | None:
+    base, _, feature_version = version.partition("-as-")
+    native = _native(base) if feature_version else None
+    if native is None:
+        return None
+    return Oracle(f"{native.name} as {feature_version}", feature_version, native.command, feature_version)
 
 
 def own_oracle() -> Oracle:

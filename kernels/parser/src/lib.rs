@@ -10,6 +10,9 @@
 //! 5. `blocks`: lines to nested statements, by their indentation.
 //! 6. `checks`: what the grammar leaves open: targets, parameter order, patterns.
 //! 7. `constants`: the values of constants.
+//! 8. `future`: what 3.14 says of a whole module.
+//!
+//! Of a source that is refused, `reasons` finds out what CPython would say, by asking the tables about parts of the line.
 //!
 //! The outcome is [`Columns`], described there once, for every backend and client.
 
