@@ -19,22 +19,51 @@ enum Reason {
     BY_VALUE = 32,   // a value in error, or one that only the CPU knows
 };
 
-// A unit parsed by one thread has at most so many tokens; its nodes are at most twice as many.
+// A unit, which one thread parses, has at most so many tokens; its nodes are at most twice as many.
 #define MOST_TOKENS 2047
 #define SLOTS_PER_TOKEN 2
+// Lines of more tokens are looked at by a warp, and cut into units where that can be done.
+#define SHORT_TOKENS 64
 
-// A line's node while its rows have no numbers.
-//   x: kind | field << 8 | parent in the line << 16, ROOT where it has none
+// A unit's node while its rows have no numbers.
+//   x: kind | field << 8 | parent in the unit << 16, NEAR_ROOT where it has none
 //   y, z: start and end
-//   w: aux; of a constant with a value its token in the line | its rank among the line's values << 16
-#define ROOT 0xffffu
+//   w: aux; of a constant with a value its token in the unit | its rank among the unit's values << 16
+#define NEAR_ROOT 0xffffu
+#define ROOT NONE
 typedef uint4 Record;
+// The kind of a node that stands for the chunks cut out of a bracket.
+#define KIND_HOLE 0xffu
 
 // What the tables made of a line.
-//   x: nodes | values << 16
-//   y: the first root | LINE_OK
+//   x: nodes | values << 16; of a cut line its first piece
+//   y: the first root | LINE_OK; of a cut line LINE_CUT
 #define LINE_OK 0x80000000u
+#define LINE_CUT 0x40000000u
 typedef uint2 Outcome;
+
+// Tokens of a cut line that follow each other in one unit, which are those between two places where the line is cut. A
+// line's pieces follow each other in its order. The units are what remains of the line, and chunks: the elements of a long
+// bracket, from a comma to another. In the unit around it a token stands for each bracket's chunks. Tokens of a unit are
+// numbered with those.
+struct Stretch {
+    u32 token;       // its first one, in the batch
+    u32 before;      // tokens of the unit before it
+    u32 next;        // the unit's next piece, or NONE
+    u32 unit;        // the unit's first piece; NONE: this is no piece
+    u32 big;         // which token stands for the chunks before it, or, of a chunk, for it; else 0
+    u32 node, value; // nodes and values of the unit before it
+    u32 row, place;  // nodes and values of the line before it
+    // Of a unit's first piece:
+    u32 outer;       // of a chunk the last piece before its bracket, in the unit around it
+    u32 count;       // tokens
+    u32 own;         // tokens that are the line's own
+    u32 slots;       // the token whose slots its nodes go to
+    u32 line;
+    u32 nodes, values, head;  // of the unit; the first root
+    // Of a line's first piece:
+    u32 pieces, line_nodes, line_values;
+};
 
 // What blocks made of a line.
 //   x: parent of its roots   y: parent of its header   z: end of its header
@@ -71,15 +100,48 @@ struct TreeBatch {
     u16* least;              // by 32 lines: the least column
     u16* least_of_least;     // by 1024 lines
     u8* firsts;              // by line: its first terminal
-    Record* records;         // SLOTS_PER_TOKEN a token
+    Record* records;         // SLOTS_PER_TOKEN a token: nodes of units
+    Record* merged;          // likewise: nodes of whole lines that were cut; their parents are in `far`
+    u32* far;                // likewise: roots that a thread has no room for; later parents in a line, or ROOT
     Outcome* outcomes;       // by line
     uint2* bases;            // by line and behind the last: rows and values before it
     Place* places;           // by line
+    Stretch* pieces;           // COUNT_PIECES
+    u32* long_lines;         // COUNT_LONG lines of more than SHORT_TOKENS tokens
+    u32* counters;           // zeros at first
     u32 source_count;
     u32 line_cap;            // room for lines; how many there are stands in `logical_bases`
     u32 token_cap;
+    u32 piece_cap;
+    u32 piece_base;          // units that are no lines are numbered from here on: a multiple of 65,536
     u32 unused;
 };
+
+// The first share of units that no warp has taken; values that append something; and as above.
+enum Counter { COUNT_SHARES, COUNT_APPENDING, COUNT_LONG, COUNT_PIECES };
+
+struct Sizes {
+    u32 nodes, values, head;
+};
+
+__device__ __forceinline__ Sizes sizes_of(const TreeBatch& batch, const Outcome& outcome) {
+    if (!(outcome.y & LINE_CUT)) return {outcome.x & 0xffff, outcome.x >> 16, outcome.y & 0xffff};
+    const Stretch& piece = batch.pieces[outcome.x];
+    return {piece.line_nodes, piece.line_values, piece.head};
+}
+
+// The token of a batch that a unit's token is.
+__device__ __forceinline__ u32 token_of_unit(const Stretch* pieces, u32 unit, u32 token) {
+    u32 piece = unit;
+    for (u32 next; (next = pieces[piece].next) != NONE && pieces[next].before <= token;) piece = next;
+    return pieces[piece].token + token - pieces[piece].before;
+}
+
+// The row in its line of a unit's node, which is in a piece or behind it.
+__device__ __forceinline__ u32 row_of_node(const Stretch* pieces, u32 piece, u32 node) {
+    for (u32 next; (next = pieces[piece].next) != NONE && pieces[next].node <= node;) piece = next;
+    return pieces[piece].row + node - pieces[piece].node;
+}
 
 __device__ __forceinline__ u32 lines_of(const TreeBatch& batch) {
     return min(batch.logical_bases[batch.source_count], batch.line_cap);

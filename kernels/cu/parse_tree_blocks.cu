@@ -74,10 +74,9 @@ struct Lines {
 
     // Whether the next line must be deeper.
     __device__ __forceinline__ bool opens(u32 line) const {
-        const Outcome outcome = batch.outcomes[line];
-        const u32 nodes = outcome.x & 0xffff;
-        if (has_header(line)) return (outcome.y & 0xffff) + 1 == nodes;
-        return is_clause(line) && nodes == 0;
+        const Sizes sizes = sizes_of(batch, batch.outcomes[line]);
+        if (has_header(line)) return sizes.head + 1 == sizes.nodes;
+        return is_clause(line) && sizes.nodes == 0;
     }
 
     __device__ __forceinline__ bool is_loop(u32 line) const {
@@ -91,7 +90,7 @@ struct Lines {
 
     // The row of a line's header in its source.
     __device__ __forceinline__ u32 header(u32 line) const {
-        return batch.bases[line].x - batch.bases[begin].x + (batch.outcomes[line].y & 0xffff);
+        return batch.bases[line].x - batch.bases[begin].x + sizes_of(batch, batch.outcomes[line]).head;
     }
 
     // The `try` that an `except`, or an `else` behind one, belongs to; NONE if there is none.

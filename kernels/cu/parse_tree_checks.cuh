@@ -11,13 +11,18 @@ enum Context { LOAD = 0, STORE = 1, DELETE = 2 };
 struct Nodes {
     const TreeBatch& batch;
     const Record* records;
+    const u32* parents;  // of a cut line; else null
     u32 source;
     u32 first_token;
 
     __device__ __forceinline__ u32 head(u32 row) const { return records[row].x; }
     __device__ __forceinline__ u32 kind(u32 row) const { return head(row) & 0xff; }
     __device__ __forceinline__ u32 field(u32 row) const { return head(row) >> 8 & 0xff; }
-    __device__ __forceinline__ u32 parent(u32 row) const { return head(row) >> 16; }
+    __device__ __forceinline__ u32 parent(u32 row) const {
+        if (parents) return parents[row];
+        const u32 near = head(row) >> 16;
+        return near == NEAR_ROOT ? ROOT : near;
+    }
 
     // The next node with the same parent, of those in front of it, or ROOT.
     __device__ __forceinline__ u32 next_sibling(u32 row) const {

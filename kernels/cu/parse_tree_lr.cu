@@ -1,9 +1,9 @@
-// The LR(1) parser: logical lines to nodes, one thread a line, by the tables of the grammar.
+// The LR(1) parser: logical lines to nodes, one thread a line, or a unit of a cut line, by the tables of the grammar.
 //
 // It is the loop of the parser's `driver` module, bit for bit. Nodes leave it in postorder into the line's own slots. The
 // roots that the symbols on the stack have left so far lie on a second stack, so that a reduction finds its children
 // without reading what was written. Steps of both kinds, taking a terminal and reducing, share one loop: the threads
-// of a warp stay together.
+// of a warp stay together. Chunks that were cut out leave one root, which tree_merge replaces with theirs.
 
 #include "parse_tree.cuh"
 
@@ -62,49 +62,90 @@ struct Lr {
     const u32* order;  // lines to parse
     const u32* count;  // how many
     const u32* ends;   // by key: where its lines end in the order
-    u32* next;         // the first share that no warp has taken
-    u32* far_roots;    // SLOTS_PER_TOKEN a token
     Tables tables;
 };
 
-// A symbol: state, first token of the line, height of the roots' stack.
+// A symbol: state, first token in the unit, height of the roots' stack.
 __device__ __forceinline__ u32 symbol_of(u32 state, u32 token, u32 roots) { return state | token << 9 | roots << 20; }
 __device__ __forceinline__ u32 state_of(u32 symbol) { return symbol & 0x1ff; }
 __device__ __forceinline__ u32 token_of(u32 symbol) { return symbol >> 9 & 0x7ff; }
 __device__ __forceinline__ u32 roots_of(u32 symbol) { return symbol >> 20; }
 
-// One line on its way through the tables.
+// One unit on its way through the tables.
 struct Line {
     const Lr& lr;
     const u8* bytes;
-    const u8* kinds;
     Record* records;
     u32* far;
-    u32 first, count;       // its tokens
+    u32 line, unit;         // its first piece, or NONE for a whole line
+    u32 first, count, room; // its tokens, and slots
+    // The piece that the token behind the next one is in: kinds of its tokens, by their numbers in the unit, and the
+    // number of the one that stands for the chunks behind it.
+    const u8* kinds;
+    u32 ahead, hole;
+    // The piece that the next token is in: its first token, and what makes a token of the batch of one behind it.
+    u32 piece, before, shift;
     u32 at;                 // the next one
     u32 terminal, behind;   // it, and the one behind it
     u32 top;                // the topmost symbol
     u32 nodes, values, roots;
     u32 last;               // kind of the last node
-    u32 symbols[DEPTH];
-    u32 near[NEAR_ROOTS];
+    // They lie outside, DEPTH and NEAR_ROOTS: a struct with arrays does not stay in registers.
+    u32* symbols;
+    u32* near;
 
-    __device__ Line(const Lr& lr, const u8* bytes) : lr(lr), bytes(bytes) {}
+    __device__ Line(const Lr& lr, const u8* bytes, u32* symbols, u32* near)
+        : lr(lr), bytes(bytes), symbols(symbols), near(near) {}
 
     template <class T>
     __device__ __forceinline__ T table(u32 start, u32 place) const {
         return ((const T*)(bytes + start))[place];
     }
 
-    __device__ __forceinline__ u32 terminal_at(u32 token) const {
-        return token < count ? kinds[token] : lr.tables.end;
+    // Asked for each token in turn.
+    __device__ __forceinline__ u32 terminal_at(u32 token) {
+        if (token >= count) return lr.tables.end;
+        return token == hole ? look_over_hole() : kinds[token];
+    }
+
+    __device__ __forceinline__ u32 look_over_hole() {
+        look_into(lr.batch.pieces[ahead].next);
+        return lr.batch.pieces[ahead].big;
+    }
+
+    __device__ __forceinline__ void look_into(u32 number) {
+        const Stretch& own = lr.batch.pieces[number];
+        ahead = number;
+        kinds = lr.batch.kinds + own.token - own.before;
+        hole = own.next == NONE ? NONE : lr.batch.pieces[own.next].before - 1;
     }
 
     __device__ __forceinline__ void start() {
         at = top = nodes = values = roots = last = 0;
+        symbols[0] = symbol_of(0, 0, 0);
+        before = 0;
+        shift = first;
+        kinds = lr.batch.kinds + first;
+        hole = NONE;
+        piece = unit;
+        if (unit != NONE) start_unit();
         terminal = terminal_at(0);
         behind = terminal_at(1);
-        symbols[0] = symbol_of(0, 0, 0);
+    }
+
+    // A chunk starts as if a token had been taken that says what it is a chunk of.
+    __device__ __forceinline__ void start_unit() {
+        look_into(unit);
+        const u32 big = lr.batch.pieces[unit].big;
+        if (big == 0) return;
+        terminal = big == TOKEN_BIG_ARGS ? TOKEN_CHUNK_ARGS : big == TOKEN_BIG_DICT ? TOKEN_CHUNK_DICT : TOKEN_CHUNK_LIST;
+        symbols[1] = symbol_of(action() & 0x1ff, 0, 0);
+        top = 1;
+    }
+
+    // The token of the batch.
+    __device__ __forceinline__ u32 token_at(u32 token) const {
+        return token >= before ? token + shift : token_of_unit(lr.batch.pieces, unit, token);
     }
 
     __device__ __forceinline__ u32 root(u32 place) const {
@@ -121,8 +162,22 @@ struct Line {
     __device__ __forceinline__ void take(u32 state) {
         symbols[++top] = symbol_of(state, at, roots);
         at += 1;
+        if (terminal - TOKEN_BIG_LIST <= TOKEN_BIG_DICT - TOKEN_BIG_LIST) take_hole();
         terminal = behind;
         behind = terminal_at(at + 1);
+    }
+
+    // Leaves a root for the chunks.
+    __device__ __forceinline__ void take_hole() {
+        const u32 node = min(nodes++, room - 1);
+        set_root(roots++, KIND_HOLE | FIELD_BODY << 8 | node << 16);
+        last = KIND_HOLE;
+        piece = lr.batch.pieces[piece].next;
+        Stretch& own = lr.batch.pieces[piece];
+        own.node = nodes;
+        own.value = values;
+        before = own.before;
+        shift = own.token - own.before;
     }
 
     __device__ __forceinline__ u32 action() const {
@@ -136,29 +191,29 @@ struct Line {
         return kind == parts.x ? parts.y : parts.z;
     }
 
-    // Gives the roots of a production's symbols their fields, and to `parent` if that is no ROOT: the roots go.
+    // Gives the roots of a production's symbols their fields, and to `parent` if that is no NEAR_ROOT: the roots go.
     __device__ __forceinline__ void adopt(const uint4& production, u32 base, u32 length, u32 least, u32 parent) {
         u32 next = roots;
         for (u32 place = length; place-- > least;) {
             const u32 label = (place < 4 ? production.z >> place * 8 : production.w >> (place - 4) * 8) & 0xff;
             const u32 lowest = roots_of(symbols[base + place]);
             // A list grows by one symbol at a time: the roots it has already must not be walked again.
-            if (parent == ROOT && label == 0) next = min(next, lowest);
+            if (parent == NEAR_ROOT && label == 0) next = min(next, lowest);
             while (next > lowest) {
                 next -= 1;
                 u32 entry = root(next);
                 const u32 kind = entry & 0xff;
                 if (label) entry = (entry & ~0xff00u) | field_of(label, kind) << 8;
-                if (parent != ROOT) records[entry >> 16].x = (entry & 0xffff) | parent << 16;
+                if (parent != NEAR_ROOT) records[entry >> 16].x = (entry & 0xffff) | parent << 16;
                 else if (label) set_root(next, entry);
             }
         }
-        if (parent != ROOT) roots = next;
+        if (parent != NEAR_ROOT) roots = next;
     }
 
-    __device__ __forceinline__ u32 payload(u32 token) const { return lr.batch.payloads[first + token]; }
-    __device__ __forceinline__ u32 start_of(u32 token) const { return lr.batch.starts[first + token]; }
-    __device__ __forceinline__ u32 end_of(u32 token) const { return lr.batch.ends[first + token]; }
+    __device__ __forceinline__ u32 payload(u32 token) const { return lr.batch.payloads[token_at(token)]; }
+    __device__ __forceinline__ u32 start_of(u32 token) const { return lr.batch.starts[token_at(token)]; }
+    __device__ __forceinline__ u32 end_of(u32 token) const { return lr.batch.ends[token_at(token)]; }
 
     __device__ __forceinline__ u32 rare_aux(u32 from, u32 token, u32 end, u32 node_behind) const {
         if (from == AUX_LEVEL) {
@@ -173,8 +228,6 @@ struct Line {
         if (end_of(token) - start_of(token) != 1 || end_of(token - 1) != start_of(token)) return 0;
         return lr.batch.text[lr.batch.source_starts[lr.batch.line_sources[line]] + start_of(token)];
     }
-
-    u32 line;
 
     __device__ __forceinline__ u32 aux_of(const uint4& production, u32 base, u32 length) {
         const u32 from = production.x >> 20 & 0xf;
@@ -200,7 +253,7 @@ struct Line {
         const u32 below = symbols[base - 1];
         const u32 symbol = length ? symbols[base] : symbol_of(0, at, roots);
         if (kind == 0) {
-            if (production.z | production.w) adopt(production, base, length, 0, ROOT);
+            if (production.z | production.w) adopt(production, base, length, 0, NEAR_ROOT);
         } else {
             const bool touches = (production.x >> 20 & 0xf) == AUX_TEXT && roots_of(below) < roots && last == KIND_CONSTANT;
             if (!touches) emit(production, base, length, kind, token_of(symbol));
@@ -218,7 +271,7 @@ struct Line {
 
     __device__ __forceinline__ void emit(const uint4& production, u32 base, u32 length, u32 kind, u32 token) {
         // More nodes than slots make the line fail in the end.
-        const u32 node = min(nodes++, count * SLOTS_PER_TOKEN - 1);
+        const u32 node = min(nodes++, room - 1);
         const u32 aux = aux_of(production, base, length);
         adopt(production, base, length, production.x >> 28 & 7, node);
         Record* record = &records[node];
@@ -241,7 +294,7 @@ struct Line {
             }
             const u32 what = step >> 14;
             if (what == ENTRY_REDUCE || what == ENTRY_TAKE_AND_REDUCE) step = reduce(step & ENTRY_NUMBER);
-            if (top >= DEPTH - 2 || nodes > count * SLOTS_PER_TOKEN) {
+            if (top >= DEPTH - 2 || nodes > room) {
                 deep = true;
                 return false;
             }
@@ -249,18 +302,18 @@ struct Line {
         }
     }
 
-    // The roots of a whole line have no parent in it.
+    // The roots that are left have no parent in the unit.
     __device__ __forceinline__ void leave_roots() {
         for (u32 place = 0; place < roots; place++) {
             const u32 entry = root(place);
-            records[entry >> 16].x = (entry & 0xffff) | ROOT << 16;
+            records[entry >> 16].x = (entry & 0xffff) | NEAR_ROOT << 16;
         }
     }
 
     // In a line that does not parse with the items of a `with` in parentheses, these are part of one expression.
     __device__ __forceinline__ bool free_parenthesis() {
         for (u32 token = 0; token < count && token < 3; token++) {
-            if (kinds[token] == TOKEN_WITH_PAREN) {
+            if (lr.batch.kinds[first + token] == TOKEN_WITH_PAREN) {
                 lr.batch.kinds[first + token] = TOKEN_LEFT_PAREN;
                 return true;
             }
@@ -268,24 +321,44 @@ struct Line {
         return false;
     }
 
+    // `number`: of a line, or of a unit's first piece.
     __device__ __forceinline__ void run(u32 number) {
-        line = number;
-        const uint4 facts = lr.batch.lines[line];
-        first = facts.x;
-        count = facts.y - facts.x;
-        kinds = lr.batch.kinds + first;
-        records = lr.batch.records + (u64)first * SLOTS_PER_TOKEN;
-        far = lr.far_roots + (u64)first * SLOTS_PER_TOKEN;
+        u32 slots;
+        if (number < lr.batch.piece_base) {
+            const uint4 facts = lr.batch.lines[number];
+            line = number;
+            unit = NONE;
+            first = slots = facts.x;
+            count = facts.y - facts.x;
+            room = count * SLOTS_PER_TOKEN;
+        } else {
+            unit = number - lr.batch.piece_base;
+            const Stretch& own = lr.batch.pieces[unit];
+            line = own.line;
+            first = own.token;
+            count = own.count;
+            slots = own.slots;
+            room = own.own * SLOTS_PER_TOKEN;
+        }
+        records = lr.batch.records + (u64)slots * SLOTS_PER_TOKEN;
+        far = lr.batch.far + (u64)slots * SLOTS_PER_TOKEN;
         bool deep = false;
         bool right = parse(deep);
         if (!right && free_parenthesis()) right = parse(deep);
-        if (right) {
-            leave_roots();
-            const u32 head = roots ? root(0) >> 16 : 0;
-            lr.batch.outcomes[line] = make_uint2(nodes | values << 16, head | LINE_OK);
+        if (right) leave_roots();
+        leave(right, deep);
+    }
+
+    __device__ __forceinline__ void leave(bool right, bool deep) {
+        if (!right) give_up(lr.batch, lr.batch.line_sources[line], deep ? BY_LENGTH : BY_LINE);
+        const u32 head = right && roots ? root(0) >> 16 : 0;
+        if (unit == NONE) {
+            lr.batch.outcomes[line] = right ? make_uint2(nodes | values << 16, head | LINE_OK) : make_uint2(0, 0);
         } else {
-            lr.batch.outcomes[line] = make_uint2(0, 0);
-            give_up(lr.batch, lr.batch.line_sources[line], deep ? BY_LENGTH : BY_LINE);
+            Stretch& own = lr.batch.pieces[unit];
+            own.nodes = nodes;
+            own.values = values;
+            own.head = head;
         }
     }
 };
@@ -309,9 +382,10 @@ __device__ __forceinline__ Share share_of(const Lr& lr, u32 ticket) {
 // Warps take shares until none is left.
 __device__ __forceinline__ void parse_all(const Lr& lr, const u8* bytes) {
     const u32 lane = threadIdx.x & 31;
-    Line line(lr, bytes);
+    u32 symbols[DEPTH], near[NEAR_ROOTS];
+    Line line(lr, bytes, symbols, near);
     for (;;) {
-        const u32 ticket = __shfl_sync(FULL_WARP, lane == 0 ? atomicAdd(lr.next, 1u) : 0, 0);
+        const u32 ticket = __shfl_sync(FULL_WARP, lane == 0 ? atomicAdd(&lr.batch.counters[COUNT_SHARES], 1u) : 0, 0);
         const Share share = share_of(lr, ticket);
         if (share.lines == 0) return;
         if (lane < share.lines) line.run(lr.order[share.first + lane]);
@@ -320,7 +394,7 @@ __device__ __forceinline__ void parse_all(const Lr& lr, const u8* bytes) {
 }
 
 // tree_lr_shared: parses the lines of an order; the tables lie in shared memory.
-//   records, outcomes and reasons are written. `next` starts at 0.
+//   records, outcomes, pieces and reasons are written.
 // 512 threads, as many blocks as run at once; dynamic shared memory for the tables.
 extern "C" __global__ void __launch_bounds__(512) tree_lr_shared(const __grid_constant__ Lr lr) {
     extern __shared__ uint4 shared[];

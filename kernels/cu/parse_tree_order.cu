@@ -3,8 +3,7 @@
 #include "parse_tree.cuh"
 #include "parse_tree_scan.cuh"
 
-// Lines of more than this many tokens are parsed before all others, the longest first.
-#define SHORT_TOKENS 64
+// Units of more than SHORT_TOKENS tokens are parsed before all others, the longest first.
 #define LONG_KEYS 32
 // The others keep near each other what is near in memory: they are sorted among so many.
 #define SLICE_BITS 16
@@ -17,7 +16,7 @@ extern "C" __global__ void tree_sources(const __grid_constant__ TreeBatch batch)
     if (source < batch.source_count) batch.reasons[source] = batch.flags[source] ? BY_LEXER : 0;
 }
 
-// Marks the fields of a line whose expression ends with `=`, and notes in each which token ends its expression.
+// Marks the fields of a short line whose expression ends with `=`, and notes in each which token ends its expression.
 __device__ bool mark_fields(const TreeBatch& batch, u32 first, u32 end, u32 token_base) {
     u32 open[MOST_FIELDS], depth = 0;
     for (u32 at = first; at < end; at++) {
@@ -45,7 +44,7 @@ __device__ bool mark_fields(const TreeBatch& batch, u32 first, u32 end, u32 toke
 }
 
 // tree_lines: source, column and first terminal of each line, its fields, and the least columns of 32 and 1024 lines.
-// One thread a line, 1024 a block. Gives up sources with lines that no unit takes.
+//   writes long_lines, too. One thread a line, 1024 a block.
 extern "C" __global__ void __launch_bounds__(1024) tree_lines(const __grid_constant__ TreeBatch batch) {
     __shared__ u32 least[32];
     const u32 line = blockIdx.x * 1024 + threadIdx.x;
@@ -60,8 +59,10 @@ extern "C" __global__ void __launch_bounds__(1024) tree_lines(const __grid_const
             facts.y = base + batch.logical_ends[line];
             facts.z = batch.logical_columns[line];
             facts.w = batch.logical_alternates[line];
-            const bool fits = facts.y - facts.x <= MOST_TOKENS && facts.z < 0xffff;
-            if (!fits || !mark_fields(batch, facts.x, facts.y, base)) give_up(batch, source, BY_LENGTH);
+            const bool is_long = facts.y - facts.x > SHORT_TOKENS;
+            if (is_long) batch.long_lines[atomicAdd(&batch.counters[COUNT_LONG], 1u)] = line;
+            const bool fits = is_long || mark_fields(batch, facts.x, facts.y, base);
+            if (!fits || facts.z >= 0xffff) give_up(batch, source, BY_LENGTH);
             batch.firsts[line] = batch.kinds[facts.x];
         }
         column = min(facts.z, 0xfffeu);
@@ -82,13 +83,26 @@ extern "C" __global__ void __launch_bounds__(1024) tree_lines(const __grid_const
     if (threadIdx.x == 0) batch.least_of_least[blockIdx.x] = (u16)column;
 }
 
-// Where a line stands in the order, or NONE if it is not parsed.
-__device__ __forceinline__ u32 key_of(const TreeBatch& batch, u32 line) {
-    if (line >= lines_of(batch) || batch.reasons[batch.line_sources[line]]) return NONE;
-    const uint4 facts = batch.lines[line];
-    const u32 tokens = facts.y - facts.x;
+// Where so many tokens stand in the order.
+__device__ __forceinline__ u32 key_of_tokens(u32 item, u32 tokens) {
     if (tokens > SHORT_TOKENS) return LONG_KEYS - 1 - min((tokens - 1) / 32, LONG_KEYS - 1u);
-    return LONG_KEYS + ((line >> SLICE_BITS) * SHORT_TOKENS) + SHORT_TOKENS - tokens;
+    return LONG_KEYS + ((item >> SLICE_BITS) * SHORT_TOKENS) + SHORT_TOKENS - tokens;
+}
+
+// Where a line, or a unit of one that was cut, stands in the order, or NONE if it is not parsed.
+__device__ __forceinline__ u32 key_of(const TreeBatch& batch, u32 item) {
+    if (item >= batch.piece_base) {
+        const u32 number = item - batch.piece_base;
+        if (number >= min(batch.counters[COUNT_PIECES], batch.piece_cap)) return NONE;
+        const Stretch& piece = batch.pieces[number];
+        if (piece.unit != number || batch.reasons[batch.line_sources[piece.line]]) return NONE;
+        return key_of_tokens(item, max(piece.count, 1u));
+    }
+    if (item >= lines_of(batch) || batch.reasons[batch.line_sources[item]]) return NONE;
+    const uint4 facts = batch.lines[item];
+    const u32 tokens = facts.y - facts.x;
+    if (tokens > SHORT_TOKENS && batch.outcomes[item].y & LINE_CUT) return NONE;
+    return key_of_tokens(item, tokens);
 }
 
 // The key among those of the block, whose lines are all of one slice.
@@ -101,7 +115,7 @@ __device__ __forceinline__ u32 global_key(u32 local) {
     return local < LONG_KEYS ? local : local + slice * SHORT_TOKENS;
 }
 
-// tree_count: how many lines each key has, added to zeros. One thread a line, 1024 a block.
+// tree_count: how many lines and units each key has, added to zeros. One thread a line or piece, 1024 a block.
 extern "C" __global__ void __launch_bounds__(1024) tree_count(const __grid_constant__ TreeBatch batch, u32* counts) {
     __shared__ u32 local[LONG_KEYS + SHORT_TOKENS];
     for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_TOKENS; at += blockDim.x) local[at] = 0;
@@ -128,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(1024) tree_starts(u32* counts, u32 
     if (threadIdx.x == 0) counts[keys] = (u32)before;
 }
 
-// tree_order: the lines by key. The order inside a key is any. One thread a line, 1024 a block.
+// tree_order: the lines and units by key. The order inside a key is any. One thread a line or piece, 1024 a block.
 extern "C" __global__ void __launch_bounds__(1024) tree_order(const __grid_constant__ TreeBatch batch, u32* starts, u32* order) {
     __shared__ u32 local[LONG_KEYS + SHORT_TOKENS];
     for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_TOKENS; at += blockDim.x) local[at] = 0;
@@ -147,8 +161,8 @@ extern "C" __global__ void __launch_bounds__(1024) tree_order(const __grid_const
 // Rows and values of a line; none where the CPU parses the source.
 __device__ __forceinline__ u64 nodes_and_values(const TreeBatch& batch, u32 line) {
     if (batch.reasons[batch.line_sources[line]]) return 0;
-    const Outcome outcome = batch.outcomes[line];
-    return (outcome.x & 0xffffu) | (u64)(outcome.x >> 16) << 32;
+    const Sizes sizes = sizes_of(batch, batch.outcomes[line]);
+    return sizes.nodes | (u64)sizes.values << 32;
 }
 
 // tree_rows_sum, tree_rows_spread: how many rows and values stand before each line and behind the last.

@@ -23,8 +23,8 @@ struct Row {
     u32 kind, field, parent, end;
 };
 
-__device__ __forceinline__ Row placed(u32 record, u32 end, u32 node, u32 line_row, u32 head, const Place& place) {
-    Row row = {record & 0xff, record >> 8 & 0xff, record >> 16, end};
+__device__ __forceinline__ Row placed(u32 record, u32 parent, u32 end, u32 node, u32 line_row, u32 head, const Place& place) {
+    Row row = {record & 0xff, record >> 8 & 0xff, parent, end};
     if (row.parent != ROOT) {
         row.parent += line_row;
     } else if (place.w & HAS_HEADER && node == head) {
@@ -51,7 +51,10 @@ extern "C" __global__ void __launch_bounds__(256) tree_rows(const __grid_constan
         const u32 local = owner_of(bases, count + 1, at), line = first + local, node = at - bases[local];
         const u32 source = batch.line_sources[line];
         const u32 token = batch.lines[line].x;
-        const Nodes nodes{batch, batch.records + (u64)token * SLOTS_PER_TOKEN, source, token};
+        const Outcome outcome = batch.outcomes[line];
+        const bool cut = outcome.y & LINE_CUT;
+        const u64 slot = (u64)token * SLOTS_PER_TOKEN;
+        const Nodes nodes{batch, (cut ? batch.merged : batch.records) + slot, cut ? batch.far + slot : nullptr, source, token};
         const Record record = nodes.records[node];
         const uint2 before = batch.bases[batch.logical_bases[source]];
         u32 aux = record.w;
@@ -63,14 +66,16 @@ extern "C" __global__ void __launch_bounds__(256) tree_rows(const __grid_constan
         // Exception groups.
         if (minor < 11 && batch.places[line].w & STARRED) right = false;
         if (!right) give_up(batch, source, BY_CHECK);
-        if (kind == KIND_CONSTANT && aux < VALUE_ELLIPSIS) {
+        // Of a cut line, tree_merge has numbered the values.
+        if (kind == KIND_CONSTANT && aux < VALUE_ELLIPSIS && !cut) {
             const u32 value = batch.bases[line].y + (aux >> 16);
             rows.value_rows[value] = at;
             rows.value_tokens[value] = token + (aux & 0xffff);
             rows.value_sources[value] = source;
             aux = value - before.y;
         }
-        const Row row = placed(record.x, record.z, node, bases[local] - before.x, batch.outcomes[line].y & 0xffff, batch.places[line]);
+        const u32 head = sizes_of(batch, outcome).head, above = nodes.parent(node);
+        const Row row = placed(record.x, above, record.z, node, bases[local] - before.x, head, batch.places[line]);
         rows.kinds[at] = (u8)row.kind;
         rows.fields[at] = (u8)row.field;
         rows.parents[at] = row.parent;

@@ -27,8 +27,7 @@ struct Values {
     u32* ends;
     u32* sizes;       // by value: how much it appends
     u32* bases;       // by value and behind the last: how much is appended before it
-    u32* appending;   // values that append something
-    u32* count;       // how many
+    u32* appending;   // COUNT_APPENDING values that append something
     u8* extra;
     u32 cap;          // room for values
     u32 extra_cap;    // room for bytes
@@ -350,7 +349,7 @@ __device__ bool measure(const TreeBatch& batch, const Values& values, u32 value)
     values.starts[value] = place.x;
     values.ends[value] = place.y;
     values.sizes[value] = sink.count;
-    if (decodes) values.appending[atomicAdd(values.count, 1u)] = value;
+    if (decodes) values.appending[atomicAdd(&batch.counters[COUNT_APPENDING], 1u)] = value;
     return true;
 }
 
@@ -389,7 +388,7 @@ __device__ __forceinline__ void in_turn(u32 value, bool short_text, bool long_te
     }
 }
 
-// tree_values: types and places of values, of those that are written otherwise the size. `count` starts at 0.
+// tree_values: types and places of values, of those that are written otherwise the size.
 // One thread a value, in turns; a warp for long texts.
 extern "C" __global__ void __launch_bounds__(256)
     tree_values(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
@@ -431,7 +430,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
 // tree_extra: appends what values have that the text has not. One thread a value that appends, in turns; a warp for long ones.
 extern "C" __global__ void __launch_bounds__(256)
     tree_extra(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
-    const u32 count = *values.count;
+    const u32 count = batch.counters[COUNT_APPENDING];
     for (u32 base = 0; base < count; base += gridDim.x * blockDim.x) {
         // What lies together, as long texts do, goes to different warps.
         const u32 warps = min(gridDim.x * blockDim.x, count - base + 31) / 32;

@@ -44,6 +44,7 @@ pub static MODULES: &[&Module] = &[
     &parse::STRUCTURE,
     &parse::NAMES,
     &trees::ORDERS,
+    &trees::CUTTER,
     &trees::DRIVER,
     &trees::NESTING,
     &trees::COLUMNS,

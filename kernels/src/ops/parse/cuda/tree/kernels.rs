@@ -2,24 +2,27 @@
 
 use crate::cuda::{Kernel, Module, modules::COMMON};
 
-const BATCH: usize = 248;
+const BATCH: usize = 296;
 
 pub(super) const SOURCES: Kernel = Kernel { name: "tree_sources", params: &[BATCH] };
 pub(super) const LINES: Kernel = Kernel { name: "tree_lines", params: &[BATCH] };
+pub(super) const CUT: Kernel = Kernel { name: "tree_cut", params: &[BATCH] };
+pub(super) const PIECES: Kernel = Kernel { name: "tree_pieces", params: &[BATCH] };
+pub(super) const MERGE: Kernel = Kernel { name: "tree_merge", params: &[BATCH, 8, 8, 8] };
 pub(super) const COUNT: Kernel = Kernel { name: "tree_count", params: &[BATCH, 8] };
 pub(super) const STARTS: Kernel = Kernel { name: "tree_starts", params: &[8, 4] };
 pub(super) const ORDER: Kernel = Kernel { name: "tree_order", params: &[BATCH, 8, 8] };
 pub(super) const ROWS_SUM: Kernel = Kernel { name: "tree_rows_sum", params: &[BATCH, 8] };
 pub(super) const ROWS_SPREAD: Kernel = Kernel { name: "tree_rows_spread", params: &[BATCH, 8] };
-pub(super) const LR_SHARED: Kernel = Kernel { name: "tree_lr_shared", params: &[BATCH + 96] };
-pub(super) const LR: Kernel = Kernel { name: "tree_lr", params: &[BATCH + 96] };
+pub(super) const LR_SHARED: Kernel = Kernel { name: "tree_lr_shared", params: &[BATCH + 80] };
+pub(super) const LR: Kernel = Kernel { name: "tree_lr", params: &[BATCH + 80] };
 pub(super) const BLOCKS: Kernel = Kernel { name: "tree_blocks", params: &[BATCH] };
 pub(super) const ROWS: Kernel = Kernel { name: "tree_rows", params: &[BATCH, 72] };
-pub(super) const VALUES: Kernel = Kernel { name: "tree_values", params: &[BATCH, 136] };
-pub(super) const EXTRA_SUM: Kernel = Kernel { name: "tree_extra_sum", params: &[BATCH, 136, 8] };
-pub(super) const EXTRA_SPREAD: Kernel = Kernel { name: "tree_extra_spread", params: &[BATCH, 136, 8] };
-pub(super) const EXTRA: Kernel = Kernel { name: "tree_extra", params: &[BATCH, 136] };
-pub(super) const SUMMARY: Kernel = Kernel { name: "tree_summary", params: &[BATCH, 136, 8] };
+pub(super) const VALUES: Kernel = Kernel { name: "tree_values", params: &[BATCH, 128] };
+pub(super) const EXTRA_SUM: Kernel = Kernel { name: "tree_extra_sum", params: &[BATCH, 128, 8] };
+pub(super) const EXTRA_SPREAD: Kernel = Kernel { name: "tree_extra_spread", params: &[BATCH, 128, 8] };
+pub(super) const EXTRA: Kernel = Kernel { name: "tree_extra", params: &[BATCH, 128] };
+pub(super) const SUMMARY: Kernel = Kernel { name: "tree_summary", params: &[BATCH, 128, 8] };
 
 const NUMBERS: (&str, &str) = ("parse_tree_numbers.cuh", include_str!("../../../../../cu/parse_tree_numbers.cuh"));
 const TREE: (&str, &str) = ("parse_tree.cuh", include_str!("../../../../../cu/parse_tree.cuh"));
@@ -33,6 +36,14 @@ pub(crate) static ORDERS: Module = Module {
     source: include_str!("../../../../../cu/parse_tree_order.cu"),
     headers: &[COMMON, NUMBERS, TREE, SCAN],
     kernels: &[SOURCES, LINES, COUNT, STARTS, ORDER, ROWS_SUM, ROWS_SPREAD],
+};
+
+/// Long lines to units, and back.
+pub(crate) static CUTTER: Module = Module {
+    name: "parse_tree_cut",
+    source: include_str!("../../../../../cu/parse_tree_cut.cu"),
+    headers: &[COMMON, NUMBERS, TREE],
+    kernels: &[CUT, PIECES, MERGE],
 };
 
 /// The tables' loop.

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use bytemuck::{Pod, Zeroable};
 
 use super::kernels::{
-    BLOCKS, COUNT, EXTRA, EXTRA_SPREAD, EXTRA_SUM, LINES, LR, LR_SHARED, ORDER, ROWS, ROWS_SPREAD, ROWS_SUM, SOURCES,
-    STARTS, SUMMARY, VALUES,
+    BLOCKS, COUNT, CUT, EXTRA, EXTRA_SPREAD, EXTRA_SUM, LINES, LR, LR_SHARED, MERGE, ORDER, PIECES, ROWS, ROWS_SPREAD,
+    ROWS_SUM, SOURCES, STARTS, SUMMARY, VALUES,
 };
 use super::lexed::Lexed;
 use super::tables::{Places, Tables};
@@ -19,12 +19,20 @@ use crate::{
 const SLOTS_PER_TOKEN: usize = 2;
 /// Lines of a block of most kernels that go by lines.
 const BLOCK_LINES: usize = 1024;
-/// Mirrors `LONG_KEYS`, `SHORT_TOKENS` and `SLICE_BITS` in `cu/parse_tree_order.cu`.
+/// Words of a piece of a cut line; mirrors `Stretch` in `cu/parse_tree.cuh`.
+const PIECE_WORDS: usize = 20;
+/// Tokens that there is room for a piece for. A line that finds none is parsed whole, or left to the CPU.
+const PIECE_TOKENS: usize = 16;
+/// Mirrors `Counter`.
+const COUNTERS: usize = 4;
+/// Mirrors `SHORT_TOKENS`, and `LONG_KEYS` and `SLICE_BITS` in `cu/parse_tree_order.cu`.
 const LONG_KEYS: usize = 32;
 const SHORT_TOKENS: usize = 64;
 const SLICE_BITS: u32 = 16;
 /// Mirrors `LINES` in `cu/parse_tree_rows.cu`.
 const ROWS_LINES: usize = 256;
+/// Mirrors `CUT_WARPS` in `cu/parse_tree_cut.cu`.
+const CUT_THREADS: u32 = 128;
 const SCAN_THREADS: u32 = 256;
 const MOST_RANGES: u32 = 1024;
 
@@ -42,12 +50,19 @@ struct TreeBatch {
     least_of_least: u64,
     firsts: u64,
     records: u64,
+    merged: u64,
+    far: u64,
     outcomes: u64,
     bases: u64,
     places: u64,
+    pieces: u64,
+    long_lines: u64,
+    counters: u64,
     source_count: u32,
     line_cap: u32,
     token_cap: u32,
+    piece_cap: u32,
+    piece_base: u32,
     unused: u32,
 }
 
@@ -60,8 +75,6 @@ struct Lr {
     order: u64,
     count: u64,
     ends: u64,
-    next: u64,
-    far_roots: u64,
     tables: Places,
 }
 
@@ -87,7 +100,6 @@ struct Values {
     sizes: u64,
     bases: u64,
     appending: u64,
-    count: u64,
     extra: u64,
     cap: u32,
     extra_cap: u32,
@@ -150,13 +162,15 @@ struct Scratch {
     least_of_least: Buffer<u16>,
     firsts: Buffer<u8>,
     records: Buffer<[u32; 4]>,
-    far_roots: Buffer<u32>,
+    merged: Buffer<[u32; 4]>,
+    far: Buffer<u32>,
     outcomes: Buffer<[u32; 2]>,
     bases: Buffer<[u32; 2]>,
     places: Buffer<[u32; 4]>,
     keys: Buffer<u32>,
     order: Buffer<u32>,
-    /// The first line that no warp has taken, how many values are appending.
+    pieces: Buffer<[u32; PIECE_WORDS]>,
+    long_lines: Buffer<u32>,
     counters: Buffer<u32>,
     sums: Buffer<u64>,
     /// Rows, tokens, sources, sizes, bases of values, and those that append.
@@ -177,21 +191,38 @@ impl Scratch {
             least_of_least: worker.alloc(lines.div_ceil(BLOCK_LINES))?,
             firsts: worker.alloc(lines)?,
             records: worker.alloc(tokens * SLOTS_PER_TOKEN)?,
-            far_roots: worker.alloc(tokens * SLOTS_PER_TOKEN)?,
+            merged: worker.alloc(tokens * SLOTS_PER_TOKEN)?,
+            far: worker.alloc(tokens * SLOTS_PER_TOKEN)?,
             outcomes: worker.alloc(lines)?,
             bases: worker.alloc(lines + 1)?,
             places: worker.alloc(lines)?,
-            keys: worker.alloc_zeroed(keys(lines) + 1)?,
-            order: worker.alloc(lines)?,
-            counters: worker.alloc_zeroed(2)?,
+            keys: worker.alloc_zeroed(keys(lexed) + 1)?,
+            order: worker.alloc(lines + piece_cap(lexed))?,
+            pieces: worker.alloc(piece_cap(lexed))?,
+            long_lines: worker.alloc(tokens / SHORT_TOKENS + 1)?,
+            counters: worker.alloc_zeroed(COUNTERS)?,
             sums: worker.alloc(MOST_RANGES as usize)?,
             values: [values()?, values()?, values()?, values()?, values()?, values()?],
         })
     }
 }
 
-fn keys(lines: usize) -> usize {
-    LONG_KEYS + (lines >> SLICE_BITS).saturating_add(1) * SHORT_TOKENS
+fn piece_cap(lexed: &Lexed) -> usize {
+    lexed.token_cap / PIECE_TOKENS + BLOCK_LINES
+}
+
+/// Units of cut lines are numbered from here on.
+fn piece_base(lexed: &Lexed) -> usize {
+    lexed.logical_cap.next_multiple_of(1 << SLICE_BITS)
+}
+
+/// Lines, and pieces of cut ones.
+fn items(lexed: &Lexed) -> usize {
+    piece_base(lexed) + piece_cap(lexed)
+}
+
+fn keys(lexed: &Lexed) -> usize {
+    LONG_KEYS + ((items(lexed) >> SLICE_BITS) + 1) * SHORT_TOKENS
 }
 
 static TABLES: LazyLock<Arc<Tables>> = LazyLock::new(|| Arc::new(Tables::pack()));
@@ -270,12 +301,19 @@ impl Run<'_> {
             least_of_least: scratch.least_of_least.ptr().address(),
             firsts: scratch.firsts.ptr().address(),
             records: scratch.records.ptr().address(),
+            merged: scratch.merged.ptr().address(),
+            far: scratch.far.ptr().address(),
             outcomes: scratch.outcomes.ptr().address(),
             bases: scratch.bases.ptr().address(),
             places: scratch.places.ptr().address(),
+            pieces: scratch.pieces.ptr().address(),
+            long_lines: scratch.long_lines.ptr().address(),
+            counters: scratch.counters.ptr().address(),
             source_count: word(lexed.sources),
             line_cap: word(lexed.logical_cap),
             token_cap: word(lexed.token_cap),
+            piece_cap: word(piece_cap(lexed)),
+            piece_base: word(piece_base(lexed)),
             unused: 0,
         }
     }
@@ -295,11 +333,13 @@ impl Run<'_> {
         let scratch = &self.scratch;
         self.launch(&SOURCES, Grid::x(word(self.lexed.sources.div_ceil(256))), 256, self.args())?;
         self.launch(&LINES, self.by_lines(BLOCK_LINES), 1024, self.args())?;
-        self.launch(&COUNT, self.by_lines(BLOCK_LINES), 1024, self.args().ptr(scratch.keys.ptr()))?;
-        let starts = Args::new().ptr(scratch.keys.ptr()).u32(word(keys(self.lexed.logical_cap)));
+        self.launch(&CUT, self.ranges(), CUT_THREADS, self.args())?;
+        let items = Grid::x(word(items(self.lexed).div_ceil(BLOCK_LINES)));
+        self.launch(&COUNT, items, 1024, self.args().ptr(scratch.keys.ptr()))?;
+        let starts = Args::new().ptr(scratch.keys.ptr()).u32(word(keys(self.lexed)));
         self.launch(&STARTS, Grid::x(1), 1024, starts)?;
         let order = self.args().ptr(scratch.keys.ptr()).ptr(scratch.order.ptr());
-        self.launch(&ORDER, self.by_lines(BLOCK_LINES), 1024, order)
+        self.launch(&ORDER, items, 1024, order)
     }
 
     /// The nodes of each line, and how many come before them.
@@ -310,10 +350,8 @@ impl Run<'_> {
             batch: self.batch(),
             bytes: tables.bytes.ptr().address(),
             order: scratch.order.ptr().address(),
-            count: scratch.keys.ptr_at(keys(self.lexed.logical_cap)).address(),
+            count: scratch.keys.ptr_at(keys(self.lexed)).address(),
             ends: scratch.keys.ptr().address(),
-            next: scratch.counters.ptr().address(),
-            far_roots: scratch.far_roots.ptr().address(),
             tables: tables.places,
         };
         let mut args = Args::new().value(lr);
@@ -323,8 +361,11 @@ impl Run<'_> {
         } else {
             self.worker.launch(&LR, Grid::x(self.worker.units() * 4), 256, 0, &mut args)?;
         }
+        self.launch(&PIECES, self.ranges(), 256, self.args())?;
         self.launch(&ROWS_SUM, self.ranges(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))?;
-        self.launch(&ROWS_SPREAD, self.ranges(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))
+        self.launch(&ROWS_SPREAD, self.ranges(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))?;
+        let [rows, tokens, sources, ..] = &scratch.values;
+        self.launch(&MERGE, self.ranges(), 256, self.args().ptr(rows.ptr()).ptr(tokens.ptr()).ptr(sources.ptr()))
     }
 
     /// Lines to blocks, nodes to rows.
@@ -367,7 +408,6 @@ impl Run<'_> {
             sizes: sizes.ptr().address(),
             bases: bases.ptr().address(),
             appending: appending.ptr().address(),
-            count: scratch.counters.ptr_at(1).address(),
             extra: trees.extra.ptr().address(),
             cap: word(self.lexed.token_cap),
             extra_cap: word(trees.extra.len()),
