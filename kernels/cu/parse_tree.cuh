@@ -117,8 +117,11 @@ struct TreeBatch {
     u32 unused;
 };
 
-// The first share of units that no warp has taken; values that append something; and as above.
-enum Counter { COUNT_SHARES, COUNT_APPENDING, COUNT_LONG, COUNT_PIECES };
+// What is counted: SHARES are those that warps have taken.
+enum Counter {
+    COUNT_SHARES, COUNT_LONG, COUNT_PIECES, COUNT_APPENDING, COUNT_LONG_APPENDING, COUNT_LONG_TEXTS, COUNT_TEXT_SHARES,
+    COUNT_EXTRA_SHARES,
+};
 
 struct Sizes {
     u32 nodes, values, head;

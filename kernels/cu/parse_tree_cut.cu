@@ -13,7 +13,7 @@
 #define CUT_WARPS 4u
 
 // What stands in a bracket itself, not deeper.
-enum Direct : u32 { HAS_COMMA = 1, HAS_FOR = 2, HAS_COLON = 4, IS_NOTED = 8 };
+enum Direct : u32 { HAS_COMMA = 1, HAS_FOR = 2, HAS_COLON = 4, IS_FIELD = 8, IS_NOTED = 16 };
 #define LAMBDAS_SHIFT 8
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
@@ -36,17 +36,59 @@ __device__ __forceinline__ bool ends_primary(u32 kind) {
         closes(kind);
 }
 
-// 32 tokens of a line, one a lane.
+// 32 tokens of a line, one a lane. What brackets enclose that open and close among them is hidden, as they are themselves:
+// they are too short to be cut.
 struct Group {
     u32 kind;
-    u32 brackets, lambdas, colons, commas;
+    u32 brackets, lambdas, colons, commas, fors, parts;
 
-    __device__ Group(const u8* kinds, u32 at, u32 end) {
-        kind = at < end ? kinds[at] : TOKEN_NAME;
-        brackets = __ballot_sync(FULL_WARP, opens(kind) || closes(kind));
-        lambdas = __ballot_sync(FULL_WARP, kind == TOKEN_LAMBDA);
-        colons = __ballot_sync(FULL_WARP, kind == TOKEN_COLON);
-        commas = __ballot_sync(FULL_WARP, kind == TOKEN_COMMA);
+    __device__ explicit Group(u32 kind) : kind(kind) {
+        const u32 opening = __ballot_sync(FULL_WARP, opens(kind)), closing = __ballot_sync(FULL_WARP, closes(kind));
+        parts = __ballot_sync(FULL_WARP, kind == TOKEN_FIELD_COLON || kind == TOKEN_FIELD_BANG);
+        brackets = opening | closing;
+        const u32 fields = __ballot_sync(FULL_WARP, is_field_open(kind) || kind == TOKEN_FIELD_CLOSE) | parts;
+        // All fields are to be noted.
+        const u32 seen = brackets && !fields ? visible(opening, closing) : FULL_WARP;
+        lambdas = __ballot_sync(FULL_WARP, kind == TOKEN_LAMBDA) & seen;
+        colons = __ballot_sync(FULL_WARP, kind == TOKEN_COLON) & seen;
+        commas = __ballot_sync(FULL_WARP, kind == TOKEN_COMMA) & seen;
+        fors = __ballot_sync(FULL_WARP, kind == TOKEN_FOR) & seen;
+    }
+
+    // Leaves the brackets that have no match here; gives the tokens that no others enclose.
+    __device__ u32 visible(u32 opening, u32 closing) {
+        const u32 upto = (2u << lane_id()) - 1;
+        const int depth = __popc(opening & upto) - __popc(closing & upto);
+        int least_upto = depth, least_from = depth;
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            const int earlier = __shfl_up_sync(FULL_WARP, least_upto, step);
+            const int later = __shfl_down_sync(FULL_WARP, least_from, step);
+            if (lane_id() >= step) least_upto = min(least_upto, earlier);
+            if (lane_id() + step < 32) least_from = min(least_from, later);
+        }
+        const int before = __shfl_up_sync(FULL_WARP, least_upto, 1), least_before = lane_id() ? min(before, 0) : 0;
+        const u32 ups = opening & __ballot_sync(FULL_WARP, least_from >= depth);
+        const u32 downs = closing & __ballot_sync(FULL_WARP, depth < least_before);
+        brackets = ups | downs;
+        return __ballot_sync(FULL_WARP, depth == __popc(ups & upto) - __popc(downs & upto));
+    }
+};
+
+// The groups of a line, each read before it is needed.
+struct Groups {
+    const u8* kinds;
+    u32 end, next;
+
+    __device__ Groups(const u8* kinds, u32 first, u32 end) : kinds(kinds), end(end), next(read(first)) {}
+
+    __device__ u32 read(u32 base) const { return base + lane_id() < end ? kinds[base + lane_id()] : TOKEN_NAME; }
+
+    // The tokens from `base` on, which is 32 more each time.
+    __device__ Group at(u32 base) {
+        const u32 kind = next;
+        next = read(base + 32);
+        return Group(kind);
     }
 };
 
@@ -83,9 +125,9 @@ struct Cutter {
         return at < end && batch.kinds[at] == TOKEN_DEF;
     }
 
-    // The token that stands for what is in a bracket, or 0 if it stays whole.
+    // The token that stands for what is in a long bracket, or 0 if it stays whole.
     __device__ u32 big_of(u32 token, u32 close, u32 direct) const {
-        if (close - token <= LEAST_CUT || (direct & (HAS_COMMA | HAS_FOR)) != HAS_COMMA) return 0;
+        if ((direct & (HAS_COMMA | HAS_FOR)) != HAS_COMMA) return 0;
         const u32 kind = batch.kinds[token], before = token > first ? batch.kinds[token - 1] : NONE;
         if (kind == TOKEN_LEFT_BRACE) {
             return direct & HAS_COLON || batch.kinds[token + 1] == TOKEN_DOUBLE_STAR ? TOKEN_BIG_DICT : TOKEN_BIG_LIST;
@@ -101,15 +143,14 @@ struct Cutter {
         const bool pattern = batch.kinds[first] == TOKEN_CASE, signature = defines();
         u32 depth = 0, token = NONE, direct = 0, lambdas = 0;
         cuts = 0;
+        Groups groups(batch.kinds, first, end);
         for (u32 base = first; base < end; base += 32) {
-            const Group group(batch.kinds, base + lane_id(), end);
-            const u32 fors = __ballot_sync(FULL_WARP, group.kind == TOKEN_FOR);
-            const u32 parts = __ballot_sync(FULL_WARP, group.kind == TOKEN_FIELD_COLON || group.kind == TOKEN_FIELD_BANG);
-            const u32 events = group.brackets | group.lambdas | parts;
+            const Group group = groups.at(base);
+            const u32 events = group.brackets | group.lambdas | group.parts;
             for (u32 left = FULL_WARP;;) {
                 const u32 stops = (events | (lambdas ? group.colons : 0)) & left;
                 const u32 stop = stops ? __ffs(stops) - 1 : 32, run = left & bits_below(stop);
-                if (run & fors) direct |= HAS_FOR;
+                if (run & group.fors) direct |= HAS_FOR;
                 if (!lambdas && run & group.commas) direct |= HAS_COMMA;
                 if (!lambdas && run & group.colons) direct |= HAS_COLON;
                 if (stop == 32) break;
@@ -125,14 +166,14 @@ struct Cutter {
                     if (lane_id() == 0) stacks.open[depth] = {token, direct | lambdas << LAMBDAS_SHIFT};
                     depth += 1;
                     token = at;
-                    direct = lambdas = 0;
+                    direct = is_field_open(kind) ? IS_FIELD : 0;
+                    lambdas = 0;
                 } else {
                     if (depth == 0) return false;
-                    const bool field = is_field_open(batch.kinds[token]);
-                    if (field && !(direct & IS_NOTED)) note(token, at);
+                    if ((direct & (IS_FIELD | IS_NOTED)) == IS_FIELD) note(token, at);
                     direct |= IS_NOTED;
                     if (!closes(kind)) continue;
-                    if (!field) {
+                    if (!(direct & IS_FIELD) && at - token > LEAST_CUT) {
                         const u32 big = pattern || (signature && depth == 1) ? 0 : big_of(token, at, direct);
                         if (lane_id() == 0) batch.payloads[token] = big;
                         cuts += big != 0;
@@ -183,11 +224,12 @@ struct Cutter {
         u32 depth = 0, level = NONE, height = 0, pieces = 1, used = 0;
         bool fits = true;
         begin_unit(number, first, NONE, 0);
+        Groups groups(batch.kinds, first, end);
         for (u32 base = first; base < end; base += 32) {
             const u32 at = base + lane_id();
-            const Group group(batch.kinds, at, end);
+            const Group group = groups.at(base);
             const bool may = group.kind == TOKEN_LEFT_PAREN || group.kind == TOKEN_LEFT_BRACKET || group.kind == TOKEN_LEFT_BRACE;
-            const u32 bigs = may ? batch.payloads[at] : 0;
+            const u32 bigs = may && group.brackets >> lane_id() & 1 ? batch.payloads[at] : 0;
             for (u32 left = FULL_WARP;;) {
                 const bool inside = depth == level;
                 const u32 stops = (group.brackets | (inside ? group.lambdas : 0) | (inside && lambdas ? group.colons : 0)) & left;

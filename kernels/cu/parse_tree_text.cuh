@@ -19,6 +19,19 @@
 
 enum Tag { TAG_INT = 1, TAG_FLOAT = 2, TAG_IMAGINARY = 3, TAG_STR = 4, TAG_UNICODE_STR = 5, TAG_BYTES = 6 };
 
+// Whether a word of text has a byte.
+__device__ __forceinline__ u32 has(u32 word, u32 byte) {
+    const u32 other = word ^ byte * 0x01010101u;
+    return (other - 0x01010101u) & ~other & 0x80808080u;
+}
+
+// Four bytes from a place on; what lies outside of a range is zero.
+__device__ __forceinline__ u32 within(u32 word, u32 at, u32 from, u32 to) {
+    if (at < from) word &= at + 4 <= from ? 0 : ~0u << (from - at) * 8;
+    if (at + 4 > to) word &= at >= to ? 0 : ~0u >> (at + 4 - to) * 8;
+    return word;
+}
+
 // Takes decoded bytes, or only counts them.
 struct Sink {
     u8* out;  // or null
@@ -27,6 +40,14 @@ struct Sink {
     __device__ __forceinline__ void push(u32 byte) {
         if (out) out[count] = (u8)byte;
         count += 1;
+    }
+
+    __device__ __forceinline__ void push_word(u32 word) {
+        if (out) {
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) out[count + i] = (u8)(word >> (8 * i));
+        }
+        count += 4;
     }
 };
 
@@ -37,6 +58,7 @@ struct Piece {
     bool decoded;  // it means something else than is written
 };
 
+// Sources start where addresses are multiples of 32.
 struct Decoder {
     const u8* text;
     Piece piece;
@@ -55,7 +77,7 @@ struct Decoder {
     }
 
     // A code point in UTF-8, a surrogate as if it were one; or a byte.
-    __device__ void code(u32 code, Sink& sink) const {
+    __device__ __forceinline__ void code(u32 code, Sink& sink) const {
         if (piece.bytes || code < 0x80) {
             sink.push(code & 0xff);
         } else if (code < 0x800) {
@@ -73,7 +95,7 @@ struct Decoder {
         }
     }
 
-    __device__ bool hexadecimal(u32& at, u32 digits, Sink& sink) const {
+    __device__ __forceinline__ bool hexadecimal(u32& at, u32 digits, Sink& sink) const {
         u32 value = 0;
         at += 2;
         for (u32 digit = 0; digit < digits; digit++, at++) {
@@ -88,7 +110,7 @@ struct Decoder {
     }
 
     // The escape at a backslash; `at` goes behind it. False for an error, or a name.
-    __device__ bool escape(u32& at, Sink& sink) const {
+    __device__ __forceinline__ bool escape(u32& at, Sink& sink) const {
         const u32 next = byte(at + 1);
         u32 simple = next;
         switch (next) {
@@ -123,9 +145,29 @@ struct Decoder {
         return true;
     }
 
+    // Whether four bytes stand for themselves.
+    __device__ __forceinline__ bool is_calm(u32 word) const {
+        return !(has(word, '\r') || (!piece.raw && has(word, '\\')) || (piece.braces && (has(word, '{') || has(word, '}'))));
+    }
+
+    // Appends bytes that stand for themselves, 16 at once; says where others may come.
+    __device__ __forceinline__ u32 pass_calm(u32 at, u32 end, Sink& sink) const {
+        for (; at + 16 <= end; at += 16) {
+            const uint4 words = *(const uint4*)(text + at);
+            if (!is_calm(words.x) || !is_calm(words.y) || !is_calm(words.z) || !is_calm(words.w)) break;
+            sink.push_word(words.x);
+            sink.push_word(words.y);
+            sink.push_word(words.z);
+            sink.push_word(words.w);
+        }
+        return at;
+    }
+
     // Appends what the bytes from `at` up to `end` stand for.
-    __device__ __noinline__ bool decode(u32 at, u32 end, Sink& sink) const {
+    __device__ __forceinline__ bool decode(u32 at, u32 end, Sink& sink) const {
         while (at < end) {
+            if ((at & 15) == 0) at = pass_calm(at, end, sink);
+            if (at >= end) break;
             const u32 own = text[at];
             if (own == '\\' && !piece.raw) {
                 if (!escape(at, sink)) return false;
@@ -152,6 +194,22 @@ struct Decoder {
     }
 };
 
+// What `decode` cannot decode.
+#define NOT_DECODED NONE
+
+// Decodes part of a piece, or only counts if `out` is null; gives how many bytes come out of it. By value, so that all of
+// it stays in registers.
+__device__ __noinline__ u32 decode_part(const u8* text, u32 to, u32 how, u32 at, u32 end, u8* out) {
+    const Decoder decoder = {text, {0, to, 0, (how & 1) != 0, (how & 2) != 0, (how & 4) != 0, true}};
+    Sink sink = {out, 0};
+    return decoder.decode(at, end, sink) ? sink.count : NOT_DECODED;
+}
+
+__device__ __forceinline__ u32 decode_part(const Decoder& decoder, u32 at, u32 end, u8* out) {
+    const Piece& piece = decoder.piece;
+    return decode_part(decoder.text, piece.to, (piece.raw ? 1 : 0) | (piece.bytes ? 2 : 0) | (piece.braces ? 4 : 0), at, end, out);
+}
+
 // One thread, or a warp whose lanes all do the same, and share what goes by bytes.
 template <bool WARP>
 struct Team {
@@ -171,16 +229,24 @@ struct Team {
         return sum - mine;
     }
 
-    __device__ bool contains(const u8* text, u32 from, u32 to, u32 one, u32 other) const {
+    // Whether one of the words of a range passes a test, which zeros do not.
+    template <class Test>
+    __device__ __forceinline__ bool some(const u8* text, u32 from, u32 to, Test test) const {
         bool found = false;
-        for (u32 at = from + lane(); at < to; at += size()) found |= text[at] == one || text[at] == other;
+        for (u32 at = (from & ~15u) + 16 * lane(); at < to && !found; at += 16 * size()) {
+            const uint4 words = *(const uint4*)(text + at);
+            found = test(within(words.x, at, from, to)) || test(within(words.y, at + 4, from, to)) ||
+                test(within(words.z, at + 8, from, to)) || test(within(words.w, at + 12, from, to));
+        }
         return any(found);
     }
 
+    __device__ bool contains(const u8* text, u32 from, u32 to, u32 one, u32 other) const {
+        return some(text, from, to, [=](u32 word) { return (has(word, one) | has(word, other)) != 0; });
+    }
+
     __device__ bool is_ascii(const u8* text, u32 from, u32 to) const {
-        bool wide = false;
-        for (u32 at = from + lane(); at < to; at += size()) wide |= text[at] >= 0x80;
-        return !any(wide);
+        return !some(text, from, to, [](u32 word) { return (word & 0x80808080u) != 0; });
     }
 
     __device__ void copy(const u8* text, u32 from, u32 to, Sink& sink) const {
@@ -193,22 +259,22 @@ struct Team {
     // Appends what a piece stands for. Each lane decodes a part of it: once to count, and again once it knows where to.
     __device__ __noinline__ bool decode(const Decoder& decoder, Sink& sink) const {
         const u32 from = decoder.piece.from, to = decoder.piece.to;
-        if (!WARP) return decoder.decode(from, to, sink);
+        if (!WARP) {
+            const u32 own = decode_part(decoder, from, to, sink.out ? sink.out + sink.count : nullptr);
+            sink.count += own == NOT_DECODED ? 0 : own;
+            return own != NOT_DECODED;
+        }
         const u32 each = (to - from + 31) / 32, first = min(from + lane() * each, to), behind = min(first + each, to);
         const u32 start = lane() == 0 ? from : decoder.boundary(first, behind);
         const bool starts = lane() == 0 || start < behind;
         const u32 later = __ballot_sync(FULL_WARP, starts) & ~((2u << lane()) - 1);
         const u32 next = __shfl_sync(FULL_WARP, start, later ? __ffs(later) - 1 : 0);
         const u32 end = starts ? (later ? next : to) : start;
-        Sink own = {nullptr, 0};
-        const bool right = !starts || decoder.decode(start, end, own);
-        if (any(!right)) return false;
+        const u32 own = starts ? decode_part(decoder, start, end, nullptr) : 0;
+        if (any(own == NOT_DECODED)) return false;
         u32 total = 0;
-        const u32 place = before(own.count, total);
-        if (sink.out && starts) {
-            own = {sink.out + sink.count + place, 0};
-            decoder.decode(start, end, own);
-        }
+        const u32 place = before(own, total);
+        if (sink.out && starts) decode_part(decoder, start, end, sink.out + sink.count + place);
         sink.count += total;
         return true;
     }

@@ -27,7 +27,8 @@ struct Values {
     u32* ends;
     u32* sizes;       // by value: how much it appends
     u32* bases;       // by value and behind the last: how much is appended before it
-    u32* appending;   // COUNT_APPENDING values that append something
+    u32* appending;   // COUNT_APPENDING values that append something; from the end on COUNT_LONG_APPENDING with long texts
+    u32* long_texts;  // COUNT_LONG_TEXTS values with long texts
     u8* extra;
     u32 cap;          // room for values
     u32 extra_cap;    // room for bytes
@@ -349,7 +350,9 @@ __device__ bool measure(const TreeBatch& batch, const Values& values, u32 value)
     values.starts[value] = place.x;
     values.ends[value] = place.y;
     values.sizes[value] = sink.count;
-    if (decodes) values.appending[atomicAdd(&batch.counters[COUNT_APPENDING], 1u)] = value;
+    if (!decodes) return true;
+    if (WARP) values.appending[values.cap - 1 - atomicAdd(&batch.counters[COUNT_LONG_APPENDING], 1u)] = value;
+    else values.appending[atomicAdd(&batch.counters[COUNT_APPENDING], 1u)] = value;
     return true;
 }
 
@@ -372,45 +375,43 @@ __device__ void append(const TreeBatch& batch, const Values& values, u32 value) 
     values.ends[value] = place.y;
 }
 
-// Bytes from the start of a text to its end, more or less.
-__device__ __forceinline__ u32 length_of(const Values& values, u32 value) {
+// Whether a warp takes a text, by its bytes from start to end, more or less.
+__device__ __forceinline__ bool is_long(const Values& values, u32 value) {
     const u32 row = values.rows[value];
-    return values.row_ends[row] - values.row_starts[row];
+    return values.row_ends[row] - values.row_starts[row] > SHORT_TEXT;
 }
 
-// Lets each lane with a short text do `alone`, then the whole warp `together` for each lane with a long one.
-template <class Alone, class Together>
-__device__ __forceinline__ void in_turn(u32 value, bool short_text, bool long_text, Alone alone, Together together) {
-    if (short_text) alone(value);
-    __syncwarp();
-    for (u32 left = __ballot_sync(FULL_WARP, long_text); left; left &= left - 1) {
-        together(__shfl_sync(FULL_WARP, value, __ffs(left) - 1));
-    }
+// The next of so many long texts for this warp.
+__device__ __forceinline__ u32 next_text(const TreeBatch& batch, Counter shares) {
+    return __shfl_sync(FULL_WARP, (threadIdx.x & 31) == 0 ? atomicAdd(&batch.counters[shares], 1u) : 0, 0);
 }
 
-// tree_values: types and places of values, of those that are written otherwise the size.
-// One thread a value, in turns; a warp for long texts.
+// tree_values: types and places of values, of those that are written otherwise the size; but of long texts only a list.
+// One thread a value, in turns.
 extern "C" __global__ void __launch_bounds__(256)
     tree_values(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
     const u32 count = values_of(batch, values.cap);
-    auto fail = [&](u32 value) { give_up(batch, values.sources[value], BY_VALUE); };
-    for (u32 base = blockIdx.x * blockDim.x; base < count; base += gridDim.x * blockDim.x) {
-        const u32 value = base + threadIdx.x;
-        bool text = false, is_long = false;
-        if (value < count) {
-            values.sizes[value] = 0;
-            const u32 token = values.tokens[value];
-            if (batch.kinds[token] == TOKEN_NUMBER || values.fields[values.rows[value]] == FIELD_STR) {
-                if (!find(batch, values, value, token)) fail(value);
-            } else {
-                text = batch.reasons[values.sources[value]] == 0;
-                is_long = length_of(values, value) > SHORT_TEXT;
-            }
+    for (u32 value = blockIdx.x * blockDim.x + threadIdx.x; value < count; value += gridDim.x * blockDim.x) {
+        values.sizes[value] = 0;
+        const u32 token = values.tokens[value], source = values.sources[value];
+        bool right = true;
+        if (batch.kinds[token] == TOKEN_NUMBER || values.fields[values.rows[value]] == FIELD_STR) {
+            right = find(batch, values, value, token);
+        } else if (batch.reasons[source] == 0) {
+            if (is_long(values, value)) values.long_texts[atomicAdd(&batch.counters[COUNT_LONG_TEXTS], 1u)] = value;
+            else right = measure<false>(batch, values, value);
         }
-        in_turn(
-            value, text && !is_long, text && is_long,
-            [&](u32 value) { if (!measure<false>(batch, values, value)) fail(value); },
-            [&](u32 value) { if (!measure<true>(batch, values, value)) fail(value); });
+        if (!right) give_up(batch, source, BY_VALUE);
+    }
+}
+
+// tree_texts: the same for long texts. A warp a text, in turns.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_texts(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
+    const u32 count = batch.counters[COUNT_LONG_TEXTS];
+    for (u32 at; (at = next_text(batch, COUNT_TEXT_SHARES)) < count;) {
+        const u32 value = values.long_texts[at];
+        if (!measure<true>(batch, values, value)) give_up(batch, values.sources[value], BY_VALUE);
     }
 }
 
@@ -427,20 +428,17 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
         [&](u32 value, u64 before) { values.bases[value] = (u32)before; });
 }
 
-// tree_extra: appends what values have that the text has not. One thread a value that appends, in turns; a warp for long ones.
+// tree_extra: appends what values have that the text has not. First a warp a long text, then one thread a value.
 extern "C" __global__ void __launch_bounds__(256)
     tree_extra(const __grid_constant__ TreeBatch batch, const __grid_constant__ Values values) {
-    const u32 count = batch.counters[COUNT_APPENDING];
-    for (u32 base = 0; base < count; base += gridDim.x * blockDim.x) {
-        // What lies together, as long texts do, goes to different warps.
-        const u32 warps = min(gridDim.x * blockDim.x, count - base + 31) / 32;
-        const u32 at = base + (threadIdx.x & 31) * warps + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-        const bool mine = (blockIdx.x * blockDim.x + threadIdx.x) / 32 < warps && at < count;
-        const u32 value = mine ? values.appending[at] : 0;
-        const bool is_long = mine && length_of(values, value) > SHORT_TEXT;
-        in_turn(
-            value, mine && !is_long, is_long, [&](u32 value) { append<false>(batch, values, value); },
-            [&](u32 value) { append<true>(batch, values, value); });
+    const u32 longs = batch.counters[COUNT_LONG_APPENDING], count = batch.counters[COUNT_APPENDING];
+    for (u32 at; (at = next_text(batch, COUNT_EXTRA_SHARES)) < longs;) {
+        append<true>(batch, values, values.appending[values.cap - 1 - at]);
+    }
+    // What lies together, as similar texts do, goes to different warps.
+    const u32 warps = gridDim.x * blockDim.x / 32, warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    for (u32 at = (threadIdx.x & 31) * warps + warp; at < count; at += gridDim.x * blockDim.x) {
+        append<false>(batch, values, values.appending[at]);
     }
 }
 

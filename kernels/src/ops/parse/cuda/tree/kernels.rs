@@ -18,11 +18,12 @@ pub(super) const LR_SHARED: Kernel = Kernel { name: "tree_lr_shared", params: &[
 pub(super) const LR: Kernel = Kernel { name: "tree_lr", params: &[BATCH + 80] };
 pub(super) const BLOCKS: Kernel = Kernel { name: "tree_blocks", params: &[BATCH] };
 pub(super) const ROWS: Kernel = Kernel { name: "tree_rows", params: &[BATCH, 72] };
-pub(super) const VALUES: Kernel = Kernel { name: "tree_values", params: &[BATCH, 128] };
-pub(super) const EXTRA_SUM: Kernel = Kernel { name: "tree_extra_sum", params: &[BATCH, 128, 8] };
-pub(super) const EXTRA_SPREAD: Kernel = Kernel { name: "tree_extra_spread", params: &[BATCH, 128, 8] };
-pub(super) const EXTRA: Kernel = Kernel { name: "tree_extra", params: &[BATCH, 128] };
-pub(super) const SUMMARY: Kernel = Kernel { name: "tree_summary", params: &[BATCH, 128, 8] };
+pub(super) const VALUES: Kernel = Kernel { name: "tree_values", params: &[BATCH, 136] };
+pub(super) const TEXTS: Kernel = Kernel { name: "tree_texts", params: &[BATCH, 136] };
+pub(super) const EXTRA_SUM: Kernel = Kernel { name: "tree_extra_sum", params: &[BATCH, 136, 8] };
+pub(super) const EXTRA_SPREAD: Kernel = Kernel { name: "tree_extra_spread", params: &[BATCH, 136, 8] };
+pub(super) const EXTRA: Kernel = Kernel { name: "tree_extra", params: &[BATCH, 136] };
+pub(super) const SUMMARY: Kernel = Kernel { name: "tree_summary", params: &[BATCH, 136, 8] };
 
 const NUMBERS: (&str, &str) = ("parse_tree_numbers.cuh", include_str!("../../../../../cu/parse_tree_numbers.cuh"));
 const TREE: (&str, &str) = ("parse_tree.cuh", include_str!("../../../../../cu/parse_tree.cuh"));
@@ -75,7 +76,7 @@ pub(crate) static CONSTANTS: Module = Module {
     name: "parse_tree_values",
     source: include_str!("../../../../../cu/parse_tree_values.cu"),
     headers: &[COMMON, NUMBERS, TREE, SCAN, TEXT],
-    kernels: &[VALUES, EXTRA_SUM, EXTRA_SPREAD, EXTRA, SUMMARY],
+    kernels: &[VALUES, TEXTS, EXTRA_SUM, EXTRA_SPREAD, EXTRA, SUMMARY],
 };
 
 #[cfg(test)]

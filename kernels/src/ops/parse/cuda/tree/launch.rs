@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::kernels::{
     BLOCKS, COUNT, CUT, EXTRA, EXTRA_SPREAD, EXTRA_SUM, LINES, LR, LR_SHARED, MERGE, ORDER, PIECES, ROWS, ROWS_SPREAD,
-    ROWS_SUM, SOURCES, STARTS, SUMMARY, VALUES,
+    ROWS_SUM, SOURCES, STARTS, SUMMARY, TEXTS, VALUES,
 };
 use super::lexed::Lexed;
 use super::tables::{Places, Tables};
@@ -24,7 +24,7 @@ const PIECE_WORDS: usize = 20;
 /// Tokens that there is room for a piece for. A line that finds none is parsed whole, or left to the CPU.
 const PIECE_TOKENS: usize = 16;
 /// Mirrors `Counter`.
-const COUNTERS: usize = 4;
+const COUNTERS: usize = 8;
 /// Mirrors `SHORT_TOKENS`, and `LONG_KEYS` and `SLICE_BITS` in `cu/parse_tree_order.cu`.
 const LONG_KEYS: usize = 32;
 const SHORT_TOKENS: usize = 64;
@@ -100,6 +100,7 @@ struct Values {
     sizes: u64,
     bases: u64,
     appending: u64,
+    long_texts: u64,
     extra: u64,
     cap: u32,
     extra_cap: u32,
@@ -173,8 +174,8 @@ struct Scratch {
     long_lines: Buffer<u32>,
     counters: Buffer<u32>,
     sums: Buffer<u64>,
-    /// Rows, tokens, sources, sizes, bases of values, and those that append.
-    values: [Buffer<u32>; 6],
+    /// Rows, tokens, sources, sizes, bases of values, those that append, and those with long texts.
+    values: [Buffer<u32>; 7],
 }
 
 impl Scratch {
@@ -202,7 +203,7 @@ impl Scratch {
             long_lines: worker.alloc(tokens / SHORT_TOKENS + 1)?,
             counters: worker.alloc_zeroed(COUNTERS)?,
             sums: worker.alloc(MOST_RANGES as usize)?,
-            values: [values()?, values()?, values()?, values()?, values()?, values()?],
+            values: [values()?, values()?, values()?, values()?, values()?, values()?, values()?],
         })
     }
 }
@@ -390,7 +391,7 @@ impl Run<'_> {
     /// Values, and how much of everything each source has.
     fn values(&self) -> Result<(), OpError> {
         let (scratch, trees) = (&self.scratch, &self.trees);
-        let [rows, tokens, sources, sizes, bases, appending] = &scratch.values;
+        let [rows, tokens, sources, sizes, bases, appending, long_texts] = &scratch.values;
         let values = Values {
             columns: [
                 trees.kinds.ptr().address(),
@@ -408,12 +409,14 @@ impl Run<'_> {
             sizes: sizes.ptr().address(),
             bases: bases.ptr().address(),
             appending: appending.ptr().address(),
+            long_texts: long_texts.ptr().address(),
             extra: trees.extra.ptr().address(),
             cap: word(self.lexed.token_cap),
             extra_cap: word(trees.extra.len()),
         };
         let args = || self.args().value(values);
         self.launch(&VALUES, self.ranges(), 256, args())?;
+        self.launch(&TEXTS, self.ranges(), 256, args())?;
         self.launch(&EXTRA_SUM, self.ranges(), SCAN_THREADS, args().ptr(scratch.sums.ptr()))?;
         self.launch(&EXTRA_SPREAD, self.ranges(), SCAN_THREADS, args().ptr(scratch.sums.ptr()))?;
         self.launch(&EXTRA, self.ranges(), 256, args())?;
