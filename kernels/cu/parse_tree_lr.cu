@@ -37,8 +37,13 @@ enum Aux {
 #define ALONE_KEYS 24
 #define FEW_KEYS 28
 #define FEW 4u
-// Roots that a thread keeps; more go to memory.
-#define NEAR_ROOTS 72
+// Threads of a block.
+#define LR_THREADS 384u
+// Symbols and roots of each thread that lie in shared memory; behind them come those that a thread keeps for itself, and
+// roots beyond in device memory. Threads of a warp are at different heights: in shared memory alone that costs nothing.
+#define NEAR_SYMBOLS 22u
+#define NEAR_ROOTS 14u
+#define OWN_ROOTS 72u
 
 // Where each table starts, in bytes. Rows are given by where they start, save those of `gotos`.
 struct Tables {
@@ -90,12 +95,25 @@ struct Line {
     u32 top;                // the topmost symbol
     u32 nodes, values, roots;
     u32 last;               // kind of the last node
-    // They lie outside, DEPTH and NEAR_ROOTS: a struct with arrays does not stay in registers.
+    // They lie outside, DEPTH and OWN_ROOTS: a struct with arrays does not stay in registers.
     u32* symbols;
-    u32* near;
+    u32* own_roots;
+    // In shared memory, LR_THREADS apart.
+    u32* near_symbols;
+    u32* near_roots;
 
-    __device__ Line(const Lr& lr, const u8* bytes, u32* symbols, u32* near)
-        : lr(lr), bytes(bytes), symbols(symbols), near(near) {}
+    __device__ Line(const Lr& lr, const u8* bytes, u32* symbols, u32* own_roots, u32* near)
+        : lr(lr), bytes(bytes), symbols(symbols), own_roots(own_roots), near_symbols(near + threadIdx.x),
+          near_roots(near + NEAR_SYMBOLS * LR_THREADS + threadIdx.x) {}
+
+    __device__ __forceinline__ u32 symbol(u32 place) const {
+        return place < NEAR_SYMBOLS ? near_symbols[place * LR_THREADS] : symbols[place];
+    }
+
+    __device__ __forceinline__ void set_symbol(u32 place, u32 value) {
+        if (place < NEAR_SYMBOLS) near_symbols[place * LR_THREADS] = value;
+        else symbols[place] = value;
+    }
 
     template <class T>
     __device__ __forceinline__ T table(u32 start, u32 place) const {
@@ -122,7 +140,7 @@ struct Line {
 
     __device__ __forceinline__ void start() {
         at = top = nodes = values = roots = last = 0;
-        symbols[0] = symbol_of(0, 0, 0);
+        set_symbol(0, symbol_of(0, 0, 0));
         before = 0;
         shift = first;
         kinds = lr.batch.kinds + first;
@@ -139,7 +157,7 @@ struct Line {
         const u32 big = lr.batch.pieces[unit].big;
         if (big == 0) return;
         terminal = big == TOKEN_BIG_ARGS ? TOKEN_CHUNK_ARGS : big == TOKEN_BIG_DICT ? TOKEN_CHUNK_DICT : TOKEN_CHUNK_LIST;
-        symbols[1] = symbol_of(action() & 0x1ff, 0, 0);
+        set_symbol(1, symbol_of(action() & 0x1ff, 0, 0));
         top = 1;
     }
 
@@ -149,18 +167,20 @@ struct Line {
     }
 
     __device__ __forceinline__ u32 root(u32 place) const {
-        return place < NEAR_ROOTS ? near[place] : far[place];
+        if (place < NEAR_ROOTS) return near_roots[place * LR_THREADS];
+        return place < OWN_ROOTS ? own_roots[place] : far[place];
     }
 
     // A root: its node, kind and field.
     __device__ __forceinline__ void set_root(u32 place, u32 value) {
-        if (place < NEAR_ROOTS) near[place] = value;
+        if (place < NEAR_ROOTS) near_roots[place * LR_THREADS] = value;
+        else if (place < OWN_ROOTS) own_roots[place] = value;
         else far[place] = value;
     }
 
     // Takes the terminal.
     __device__ __forceinline__ void take(u32 state) {
-        symbols[++top] = symbol_of(state, at, roots);
+        set_symbol(++top, symbol_of(state, at, roots));
         at += 1;
         if (terminal - TOKEN_BIG_LIST <= TOKEN_BIG_DICT - TOKEN_BIG_LIST) take_hole();
         terminal = behind;
@@ -181,7 +201,7 @@ struct Line {
     }
 
     __device__ __forceinline__ u32 action() const {
-        const u32 row = table<u16>(lr.tables.action_rows, state_of(symbols[top]));
+        const u32 row = table<u16>(lr.tables.action_rows, state_of(symbol(top)));
         return table<u16>(lr.tables.actions, row + terminal);
     }
 
@@ -196,7 +216,7 @@ struct Line {
         u32 next = roots;
         for (u32 place = length; place-- > least;) {
             const u32 label = (place < 4 ? production.z >> place * 8 : production.w >> (place - 4) * 8) & 0xff;
-            const u32 lowest = roots_of(symbols[base + place]);
+            const u32 lowest = roots_of(symbol(base + place));
             // A list grows by one symbol at a time: the roots it has already must not be walked again.
             if (parent == NEAR_ROOT && label == 0) next = min(next, lowest);
             while (next > lowest) {
@@ -233,15 +253,15 @@ struct Line {
         const u32 from = production.x >> 20 & 0xf;
         if (from == AUX_CONSTANT) return production.y;
         const u32 place = production.x >> 24 & 0xf;
-        const u32 token = token_of(symbols[base + place]);
+        const u32 token = token_of(symbol(base + place));
         if (from <= AUX_STORE) {
             const u32 value = payload(token + (from == AUX_SECOND));
             return from < AUX_REFERENCE ? value : value * 4 + (from == AUX_STORE);
         }
         if (from == AUX_TOKEN || from == AUX_TEXT) return token | values++ << 16;
-        if (from == AUX_SOURCE) return (token_of(symbols[base - 1]) - 1) | values++ << 16;
+        if (from == AUX_SOURCE) return (token_of(symbol(base - 1)) - 1) | values++ << 16;
         const bool more = place + 1 < length;
-        const u32 next = more ? symbols[base + place + 1] : 0;
+        const u32 next = more ? symbol(base + place + 1) : 0;
         return rare_aux(from, token, more ? token_of(next) : at, roots_of(next));
     }
 
@@ -250,13 +270,13 @@ struct Line {
         const uint4 production = table<uint4>(lr.tables.productions, number);
         const u32 length = production.x & 0xf, kind = production.x >> 12 & 0xff;
         const u32 base = top + 1 - length;
-        const u32 below = symbols[base - 1];
-        const u32 symbol = length ? symbols[base] : symbol_of(0, at, roots);
+        const u32 below = symbol(base - 1);
+        const u32 own = length ? symbol(base) : symbol_of(0, at, roots);
         if (kind == 0) {
             if (production.z | production.w) adopt(production, base, length, 0, NEAR_ROOT);
         } else {
             const bool touches = (production.x >> 20 & 0xf) == AUX_TEXT && roots_of(below) < roots && last == KIND_CONSTANT;
-            if (!touches) emit(production, base, length, kind, token_of(symbol));
+            if (!touches) emit(production, base, length, kind, token_of(own));
         }
         const u32 row = table<u16>(lr.tables.step_rows, state_of(below)) + (production.x >> 4 & 0xff);
         u32 step = table<u16>(lr.tables.steps, row);
@@ -265,7 +285,7 @@ struct Line {
             step = table<u16>(lr.tables.gotos, (step & ENTRY_NUMBER) * lr.tables.goto_width + column);
         }
         top = base;
-        symbols[base] = symbol_of(step & 0x1ff, token_of(symbol), roots_of(symbol));
+        set_symbol(base, symbol_of(step & 0x1ff, token_of(own), roots_of(own)));
         return step;
     }
 
@@ -380,10 +400,10 @@ __device__ __forceinline__ Share share_of(const Lr& lr, u32 ticket) {
 }
 
 // Warps take shares until none is left.
-__device__ __forceinline__ void parse_all(const Lr& lr, const u8* bytes) {
+__device__ __forceinline__ void parse_all(const Lr& lr, const u8* bytes, u32* near) {
     const u32 lane = threadIdx.x & 31;
-    u32 symbols[DEPTH], near[NEAR_ROOTS];
-    Line line(lr, bytes, symbols, near);
+    u32 symbols[DEPTH], roots[OWN_ROOTS];
+    Line line(lr, bytes, symbols, roots, near);
     for (;;) {
         const u32 ticket = __shfl_sync(FULL_WARP, lane == 0 ? atomicAdd(&lr.batch.counters[COUNT_SHARES], 1u) : 0, 0);
         const Share share = share_of(lr, ticket);
@@ -395,14 +415,17 @@ __device__ __forceinline__ void parse_all(const Lr& lr, const u8* bytes) {
 
 // tree_lr_shared: parses the lines of an order; the tables lie in shared memory.
 //   records, outcomes, pieces and reasons are written.
-// 512 threads, as many blocks as run at once; dynamic shared memory for the tables.
-extern "C" __global__ void __launch_bounds__(512) tree_lr_shared(const __grid_constant__ Lr lr) {
+// LR_THREADS threads, as many blocks as run at once; dynamic shared memory for the tables, NEAR_SYMBOLS and NEAR_ROOTS.
+extern "C" __global__ void __launch_bounds__(LR_THREADS) tree_lr_shared(const __grid_constant__ Lr lr) {
     extern __shared__ uint4 shared[];
     const uint4* from = (const uint4*)lr.bytes;
     for (u32 at = threadIdx.x; at < lr.tables.bytes / 16; at += blockDim.x) shared[at] = from[at];
     __syncthreads();
-    parse_all(lr, (const u8*)shared);
+    parse_all(lr, (const u8*)shared, (u32*)((u8*)shared + lr.tables.bytes));
 }
 
 // tree_lr: the same with the tables in device memory, for devices with little shared memory.
-extern "C" __global__ void __launch_bounds__(256) tree_lr(const __grid_constant__ Lr lr) { parse_all(lr, lr.bytes); }
+extern "C" __global__ void __launch_bounds__(LR_THREADS) tree_lr(const __grid_constant__ Lr lr) {
+    extern __shared__ uint4 shared[];
+    parse_all(lr, lr.bytes, (u32*)shared);
+}

@@ -39,7 +39,7 @@ __device__ __forceinline__ Row placed(u32 record, u32 parent, u32 end, u32 node,
 
 // tree_rows: writes the rows of lines, coalesced; gives up sources with rows that are wrong.
 // LINES lines a block, whose threads take their rows in turn.
-extern "C" __global__ void __launch_bounds__(256) tree_rows(const __grid_constant__ TreeBatch batch, const __grid_constant__ Rows rows) {
+extern "C" __global__ void __launch_bounds__(256, 8) tree_rows(const __grid_constant__ TreeBatch batch, const __grid_constant__ Rows rows) {
     __shared__ u32 bases[LINES + 1];
     const u32 first = blockIdx.x * LINES, lines = lines_of(batch);
     if (first >= lines) return;

@@ -31,8 +31,11 @@ const SHORT_TOKENS: usize = 64;
 const SLICE_BITS: u32 = 16;
 /// Mirrors `LINES` in `cu/parse_tree_rows.cu`.
 const ROWS_LINES: usize = 256;
-/// Mirrors `CUT_WARPS` in `cu/parse_tree_cut.cu`.
-const CUT_THREADS: u32 = 128;
+/// Mirrors `CUT_THREADS` in `cu/parse_tree_cut.cu`.
+const CUT_THREADS: u32 = 256;
+/// Mirrors `LR_THREADS`, `NEAR_SYMBOLS` and `NEAR_ROOTS` in `cu/parse_tree_lr.cu`.
+const LR_THREADS: u32 = 384;
+const LR_STACK_BYTES: u32 = LR_THREADS * (22 + 14) * 4;
 const SCAN_THREADS: u32 = 256;
 const MOST_RANGES: u32 = 1024;
 
@@ -356,11 +359,11 @@ impl Run<'_> {
             tables: tables.places,
         };
         let mut args = Args::new().value(lr);
-        let shared = tables.places.bytes;
+        let shared = tables.places.bytes + LR_STACK_BYTES;
         if shared <= self.worker.shared_bytes() {
-            self.worker.launch(&LR_SHARED, Grid::x(self.worker.units()), 512, shared, &mut args)?;
+            self.worker.launch(&LR_SHARED, Grid::x(self.worker.units()), LR_THREADS, shared, &mut args)?;
         } else {
-            self.worker.launch(&LR, Grid::x(self.worker.units() * 4), 256, 0, &mut args)?;
+            self.worker.launch(&LR, Grid::x(self.worker.units()), LR_THREADS, LR_STACK_BYTES, &mut args)?;
         }
         self.launch(&PIECES, self.ranges(), 256, self.args())?;
         self.launch(&ROWS_SUM, self.ranges(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))?;
