@@ -140,6 +140,11 @@ __device__ __forceinline__ u32 token_of_unit(const Stretch* pieces, u32 unit, u3
     return pieces[piece].token + token - pieces[piece].before;
 }
 
+// How many nodes of its unit a piece has: the node in front of the next piece stands for what is between them.
+__device__ __forceinline__ u32 nodes_of(const Stretch* pieces, const Stretch& piece, const Stretch& unit) {
+    return (piece.next == NONE ? unit.nodes : pieces[piece.next].node - 1) - piece.node;
+}
+
 // The row in its line of a unit's node, which is in a piece or behind it.
 __device__ __forceinline__ u32 row_of_node(const Stretch* pieces, u32 piece, u32 node) {
     for (u32 next; (next = pieces[piece].next) != NONE && pieces[next].node <= node;) piece = next;

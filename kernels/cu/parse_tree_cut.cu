@@ -7,6 +7,8 @@
 
 // A bracket of so many tokens or fewer stays whole.
 #define LEAST_CUT 64u
+// A longer line would keep all others waiting: the CPU is as fast with it.
+#define MOST_CUT 5000u
 // A chunk ends with the first comma behind so many tokens.
 #define CHUNK 48u
 #define MOST_OPEN 256u
@@ -205,11 +207,21 @@ struct Cutter {
         now.lambdas = 0;
     }
 
+    // Whether a bracket on the stack is a field whose expression has ended.
+    __device__ bool is_noted(u32 height) const {
+        return (shared.stacks.open[height].direct & (IS_FIELD | IS_NOTED)) == (IS_FIELD | IS_NOTED);
+    }
+
     // A closing bracket, or the end of a field's expression.
     __device__ void close(Matcher& now, u32 kind, u32 at) const {
         now.fits = now.depth > 0;
         if (!now.fits) return;
-        if ((now.direct & (IS_FIELD | IS_NOTED)) == IS_FIELD) note(now.token, at);
+        if ((now.direct & (IS_FIELD | IS_NOTED)) == IS_FIELD) {
+            // With `=` in the specification of a field that is in one itself it has no text.
+            now.fits = now.depth < 3 || batch.kinds[at - 1] != TOKEN_EQUAL || !is_noted(now.depth - 1) || !is_noted(now.depth - 2);
+            if (!now.fits) return;
+            note(now.token, at);
+        }
         now.direct |= IS_NOTED;
         if (!closes(kind)) return;
         if (!(now.direct & IS_FIELD) && at - now.token > LEAST_CUT) {
@@ -366,7 +378,15 @@ struct Cutter {
 
     // Cuts the line, if that helps; its pieces are found in its outcome. Gives its source up if no unit takes it.
     __device__ void run(u32 source) const {
-        const u32 tokens = end - first, cuts = count_cuts(), room = 1 + 3 * cuts + tokens / CHUNK;
+        const u32 tokens = end - first;
+        if (tokens > MOST_CUT) {
+            if (threadIdx.x == 0) {
+                batch.outcomes[line] = make_uint2(0, 0);
+                give_up(batch, source, BY_LENGTH);
+            }
+            return;
+        }
+        const u32 cuts = count_cuts(), room = 1 + 3 * cuts + tokens / CHUNK;
         const u32 number = cuts ? take_room(room) : NONE;
         const bool fits = number == NONE ? shared.fits && tokens <= MOST_TOKENS : cut_all(number, room);
         if (threadIdx.x != 0) return;
@@ -406,8 +426,7 @@ extern "C" __global__ void __launch_bounds__(256) tree_pieces(const __grid_const
             if (own < all) {
                 const Stretch& piece = pieces[own];
                 const Stretch& unit = batch.pieces[piece.unit];
-                // The node in front of the next piece stands for what is between them.
-                own_nodes = (piece.next == NONE ? unit.nodes : batch.pieces[piece.next].node - 1) - piece.node;
+                own_nodes = nodes_of(batch.pieces, piece, unit);
                 own_values = (piece.next == NONE ? unit.values : batch.pieces[piece.next].value) - piece.value;
             }
             u32 sum_nodes = own_nodes, sum_values = own_values;
@@ -461,7 +480,7 @@ struct Merger {
         if (batch.reasons[source]) return;
         const uint2 bases = batch.bases[line], before = batch.bases[batch.logical_bases[source]];
         const u64 from = (u64)unit.slots * SLOTS_PER_TOKEN, to = (u64)batch.lines[line].x * SLOTS_PER_TOKEN;
-        const u32 end = piece.next == NONE ? unit.nodes : pieces[piece.next].node - 1;
+        const u32 end = piece.node + nodes_of(pieces, piece, unit);
         for (u32 node = piece.node + lane_id(); node < end; node += 32) {
             Record record = batch.records[from + node];
             const u32 row = piece.row + node - piece.node, kind = record.x & 0xff, above = record.x >> 16;

@@ -51,6 +51,7 @@ enum Terminal {
     TOKEN_WITH_PAREN = 57,
     TOKEN_LEFT_PAREN = 58,
     TOKEN_RIGHT_BRACE = 63,
+    TOKEN_DOT = 67,
     TOKEN_AT = 68,
     TOKEN_EQUAL = 69,
     TOKEN_STAR = 72,

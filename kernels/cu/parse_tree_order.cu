@@ -7,6 +7,9 @@
 #define LONG_KEYS 32
 // The others keep near each other what is near in memory: they are sorted among so many.
 #define SLICE_BITS 16
+// They are told apart by how they begin, too: the threads of a warp stay together longer.
+#define BEGINNINGS 4
+#define SHORT_KEYS (SHORT_TOKENS * BEGINNINGS)
 // Fields that may be open at once in a line.
 #define MOST_FIELDS 16
 
@@ -83,10 +86,15 @@ extern "C" __global__ void __launch_bounds__(1024) tree_lines(const __grid_const
     if (threadIdx.x == 0) batch.least_of_least[blockIdx.x] = (u16)column;
 }
 
-// Where so many tokens stand in the order.
-__device__ __forceinline__ u32 key_of_tokens(u32 item, u32 tokens) {
+// Where a unit of so many tokens, from a first one on, stands in the order.
+__device__ __forceinline__ u32 key_of_tokens(const TreeBatch& batch, u32 item, u32 first, u32 tokens) {
     if (tokens > SHORT_TOKENS) return LONG_KEYS - 1 - min((tokens - 1) / 32, LONG_KEYS - 1u);
-    return LONG_KEYS + ((item >> SLICE_BITS) * SHORT_TOKENS) + SHORT_TOKENS - tokens;
+    u32 beginning = 0;
+    if (batch.kinds[first] == TOKEN_NAME) {
+        const u32 second = tokens > 1 ? batch.kinds[first + 1] : TOKEN_NAME;
+        beginning = second == TOKEN_EQUAL ? 1 : second == TOKEN_DOT ? 2 : 3;
+    }
+    return LONG_KEYS + (item >> SLICE_BITS) * SHORT_KEYS + (SHORT_TOKENS - tokens) * BEGINNINGS + beginning;
 }
 
 // Where a line, or a unit of one that was cut, stands in the order, or NONE if it is not parsed.
@@ -96,34 +104,34 @@ __device__ __forceinline__ u32 key_of(const TreeBatch& batch, u32 item) {
         if (number >= min(batch.counters[COUNT_PIECES], batch.piece_cap)) return NONE;
         const Stretch& piece = batch.pieces[number];
         if (piece.unit != number || batch.reasons[batch.line_sources[piece.line]]) return NONE;
-        return key_of_tokens(item, max(piece.count, 1u));
+        return key_of_tokens(batch, item, piece.token, max(piece.count, 1u));
     }
     if (item >= lines_of(batch) || batch.reasons[batch.line_sources[item]]) return NONE;
     const uint4 facts = batch.lines[item];
     const u32 tokens = facts.y - facts.x;
     if (tokens > SHORT_TOKENS && batch.outcomes[item].y & LINE_CUT) return NONE;
-    return key_of_tokens(item, tokens);
+    return key_of_tokens(batch, item, facts.x, tokens);
 }
 
 // The key among those of the block, whose lines are all of one slice.
 __device__ __forceinline__ u32 local_key(u32 key) {
-    return key < LONG_KEYS ? key : LONG_KEYS + (key - LONG_KEYS) % SHORT_TOKENS;
+    return key < LONG_KEYS ? key : LONG_KEYS + (key - LONG_KEYS) % SHORT_KEYS;
 }
 
 __device__ __forceinline__ u32 global_key(u32 local) {
     const u32 slice = (blockIdx.x * 1024) >> SLICE_BITS;
-    return local < LONG_KEYS ? local : local + slice * SHORT_TOKENS;
+    return local < LONG_KEYS ? local : local + slice * SHORT_KEYS;
 }
 
 // tree_count: how many lines and units each key has, added to zeros. One thread a line or piece, 1024 a block.
 extern "C" __global__ void __launch_bounds__(1024) tree_count(const __grid_constant__ TreeBatch batch, u32* counts) {
-    __shared__ u32 local[LONG_KEYS + SHORT_TOKENS];
-    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_TOKENS; at += blockDim.x) local[at] = 0;
+    __shared__ u32 local[LONG_KEYS + SHORT_KEYS];
+    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_KEYS; at += blockDim.x) local[at] = 0;
     __syncthreads();
     const u32 key = key_of(batch, blockIdx.x * 1024 + threadIdx.x);
     if (key != NONE) atomicAdd(&local[local_key(key)], 1u);
     __syncthreads();
-    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_TOKENS; at += blockDim.x) {
+    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_KEYS; at += blockDim.x) {
         if (local[at]) atomicAdd(&counts[global_key(at)], local[at]);
     }
 }
@@ -144,14 +152,14 @@ extern "C" __global__ void __launch_bounds__(1024) tree_starts(u32* counts, u32 
 
 // tree_order: the lines and units by key. The order inside a key is any. One thread a line or piece, 1024 a block.
 extern "C" __global__ void __launch_bounds__(1024) tree_order(const __grid_constant__ TreeBatch batch, u32* starts, u32* order) {
-    __shared__ u32 local[LONG_KEYS + SHORT_TOKENS];
-    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_TOKENS; at += blockDim.x) local[at] = 0;
+    __shared__ u32 local[LONG_KEYS + SHORT_KEYS];
+    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_KEYS; at += blockDim.x) local[at] = 0;
     __syncthreads();
     const u32 line = blockIdx.x * 1024 + threadIdx.x;
     const u32 key = key_of(batch, line);
     const u32 rank = key == NONE ? 0 : atomicAdd(&local[local_key(key)], 1u);
     __syncthreads();
-    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_TOKENS; at += blockDim.x) {
+    for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_KEYS; at += blockDim.x) {
         if (local[at]) local[at] = atomicAdd(&starts[global_key(at)], local[at]);
     }
     __syncthreads();

@@ -18,6 +18,7 @@ pub(super) const LR_SHARED: Kernel = Kernel { name: "tree_lr_shared", params: &[
 pub(super) const LR: Kernel = Kernel { name: "tree_lr", params: &[BATCH + 80] };
 pub(super) const BLOCKS: Kernel = Kernel { name: "tree_blocks", params: &[BATCH] };
 pub(super) const ROWS: Kernel = Kernel { name: "tree_rows", params: &[BATCH, 72] };
+pub(super) const ROWS_CUT: Kernel = Kernel { name: "tree_rows_cut", params: &[BATCH, 72] };
 pub(super) const VALUES: Kernel = Kernel { name: "tree_values", params: &[BATCH, 136] };
 pub(super) const TEXTS: Kernel = Kernel { name: "tree_texts", params: &[BATCH, 136] };
 pub(super) const EXTRA_SUM: Kernel = Kernel { name: "tree_extra_sum", params: &[BATCH, 136, 8] };
@@ -68,7 +69,7 @@ pub(crate) static COLUMNS: Module = Module {
     name: "parse_tree_rows",
     source: include_str!("../../../../../cu/parse_tree_rows.cu"),
     headers: &[COMMON, NUMBERS, TREE, CHECKS],
-    kernels: &[ROWS],
+    kernels: &[ROWS, ROWS_CUT],
 };
 
 /// Constants.

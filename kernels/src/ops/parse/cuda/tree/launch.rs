@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use bytemuck::{Pod, Zeroable};
 
 use super::kernels::{
-    BLOCKS, COUNT, CUT, EXTRA, EXTRA_SPREAD, EXTRA_SUM, LINES, LR, LR_SHARED, MERGE, ORDER, PIECES, ROWS, ROWS_SPREAD,
-    ROWS_SUM, SOURCES, STARTS, SUMMARY, TEXTS, VALUES,
+    BLOCKS, COUNT, CUT, EXTRA, EXTRA_SPREAD, EXTRA_SUM, LINES, LR, LR_SHARED, MERGE, ORDER, PIECES, ROWS, ROWS_CUT,
+    ROWS_SPREAD, ROWS_SUM, SOURCES, STARTS, SUMMARY, TEXTS, VALUES,
 };
 use super::lexed::Lexed;
 use super::tables::{Places, Tables};
@@ -25,9 +25,10 @@ const PIECE_WORDS: usize = 20;
 const PIECE_TOKENS: usize = 16;
 /// Mirrors `Counter`.
 const COUNTERS: usize = 8;
-/// Mirrors `SHORT_TOKENS`, and `LONG_KEYS` and `SLICE_BITS` in `cu/parse_tree_order.cu`.
+/// Mirrors `SHORT_TOKENS`, and `LONG_KEYS`, `SHORT_KEYS` and `SLICE_BITS` in `cu/parse_tree_order.cu`.
 const LONG_KEYS: usize = 32;
 const SHORT_TOKENS: usize = 64;
+const SHORT_KEYS: usize = SHORT_TOKENS * 4;
 const SLICE_BITS: u32 = 16;
 /// Mirrors `LINES` in `cu/parse_tree_rows.cu`.
 const ROWS_LINES: usize = 256;
@@ -226,7 +227,7 @@ fn items(lexed: &Lexed) -> usize {
 }
 
 fn keys(lexed: &Lexed) -> usize {
-    LONG_KEYS + ((items(lexed) >> SLICE_BITS) + 1) * SHORT_TOKENS
+    LONG_KEYS + ((items(lexed) >> SLICE_BITS) + 1) * SHORT_KEYS
 }
 
 static TABLES: LazyLock<Arc<Tables>> = LazyLock::new(|| Arc::new(Tables::pack()));
@@ -388,7 +389,8 @@ impl Run<'_> {
             of_values: [rows, tokens, sources].map(|column| column.ptr().address()),
         };
         self.launch(&BLOCKS, self.by_lines(256), 256, self.args())?;
-        self.launch(&ROWS, self.by_lines(ROWS_LINES), 256, self.args().value(columns))
+        self.launch(&ROWS, self.by_lines(ROWS_LINES), 256, self.args().value(columns))?;
+        self.launch(&ROWS_CUT, self.ranges(), 256, self.args().value(columns))
     }
 
     /// Values, and how much of everything each source has.
