@@ -80,6 +80,9 @@ pub(crate) fn cases() -> Vec<Case> {
             agree(&[sources], backend)
         }),
         Case::new("parse::sources_of_every_shape", |backend| agree(&[shapes()], backend)),
+        Case::new("parse::long_brackets", |backend| agree(&[long_brackets()], backend)),
+        Case::new("parse::errors_in_long_brackets", |backend| agree(&[wrong_brackets()], backend)),
+        Case::new("parse::long_lines", |backend| agree(&[long_lines()], backend)),
         Case::new("parse::every_feature_version", |backend| {
             let requests: Vec<_> = (8..=14).map(|version| request(shapes(), version)).collect();
             compare(&requests, backend)
@@ -213,6 +216,122 @@ fn shapes() -> Vec<Bytes> {
     texts.extend([nested(199), nested(200), nested(201), indented(98), indented(99), indented(100)]);
     let bytes = [&b"x = '\xff'\n"[..], b"# coding: latin-1\nx = '\xe9'\n", b"x\0y\n", b"# coding: nonsense\n"];
     texts.into_iter().map(Bytes::from).chain(bytes.map(Bytes::from_static)).collect()
+}
+
+/// Brackets of more elements than one thread parses, alone and in each other, wherever they may stand.
+fn long_brackets() -> Vec<Bytes> {
+    let many = |count: usize, element: &str| element.repeat(count);
+    let (numbers, names) = (many(40, "1, "), many(100, "a, "));
+    let nested = format!("[{}]", many(30, &format!("(i, {{'k': [{numbers}]}}, f(x, *y, k=[{names}])), ")));
+    let mut texts = vec![
+        format!("x = [{}]\ny = 2\n", many(100_000, "1, ")),
+        format!("x = [{}]\n", many(2_000, "'a', b'c', 1.5, ..., 'd' 'e\\n', ")),
+        format!("x = {{{}**c}}\n", many(2_000, "'k': v, **w, ")),
+        format!("x = {{{}}}\n", many(1_000, "a, *b, ")),
+        format!("x = ({})\n", many(1_000, "a, b := 1, ")),
+        format!("f({}*b, **c)\n", many(1_000, "a, *b, ")),
+        format!("f({}**c)\n", many(1_000, "k=v, ")),
+        format!("class A({}m=1):\n  x = 1\n", many(100, "B, ")),
+        format!("class A({}): x = 1; y\n", many(100, "k=v, ")),
+        format!("x[{names}] = y[{names}:1]\n"),
+        format!("def f(a=[{names}], *, b=({numbers})): return [{numbers}]\n"),
+        format!("def f({}): pass\nfrom a import ({})\n", many(100, "a, ").trim_end_matches(", "), names),
+        format!("z = {nested}\n"),
+        format!("if x in {nested}: pass\nelif y in ({numbers}): q\nelse: w\n"),
+        format!("z = [{}]\n", many(30, &format!("[i for i, j in [{names}] if i], "))),
+        format!("print(*(i for i in [{names}]), {names} sep='')\n"),
+        format!("z = [{}]\n", many(60, "lambda a, b=1, *c: {1: 2}, ")),
+        format!("z = {{{}}}\n", many(60, "k: lambda a, b: lambda: 0, ")),
+        format!("z = [{}]\n", many(9, &format!("f'{{[{numbers}]}}{{x!r:>{{w}}}}' 'b' f'{{y=}}', "))),
+        format!("z = t'{{[{numbers}{numbers}]}}{{y=}}'\n"),
+        format!("(a, {}) = [b, {}] = x\n", many(60, "(b, c), [d.e, *f], "), many(60, "c[0], ")),
+        format!("for (a, {names}) in x: del (a, {names})\n"),
+        format!(
+            "with (a as b, f({names}) as c): pass\nwith (a, f({names})) as c: pass\nwith (a, {names}) as c: pass\n"
+        ),
+        format!("match [{names}]:\n  case [{numbers}]: pass\n"),
+        format!("match ({names}):\n  case f({numbers}): pass\n"),
+        format!("try: pass\nexcept ({names}): pass\n"),
+        format!("@f({names})\nasync def g(): return (await h({names}))\n"),
+        format!("x: ({names}) = [{numbers}{numbers}]\nx += ({names})\n"),
+        format!("f({names})({}*c)[d]({names}).e({names})\n", many(60, "*b, ")),
+        format!("x = {}\n", many(30, &format!("[{names}] + ")) + "[]"),
+        format!("x = {}{numbers}{}\n", "[".repeat(150), "], ".repeat(150)),
+        format!("x = (yield {names} b)\n"),
+        format!("type X = Y[{names}]\ntype ({names})\n"),
+    ];
+    // Comments and newlines between elements.
+    texts.push(format!("if x:\n    f({})\n    y = 1\n", many(80, "a,  # b\n  'd' 'e', ")));
+    texts.into_iter().map(Bytes::from).collect()
+}
+
+/// Long brackets with something wrong at their start, in their middle and at their end.
+fn wrong_brackets() -> Vec<Bytes> {
+    const WRONG: [&str; 20] = [
+        "1,, 2",
+        "1 2",
+        "a=1",
+        "**b",
+        "1: 2",
+        "x for x in y",
+        "",
+        ",",
+        "*",
+        "lambda",
+        "yield",
+        "1 if 2",
+        "a.b=3",
+        "f(",
+        ")",
+        "'\\x'",
+        "1a",
+        "a := ",
+        "k=1, b",
+        "*a=1",
+    ];
+    const AROUND: [(&str, &str); 8] = [
+        ("[", "]"),
+        ("(", ")"),
+        ("{", "}"),
+        ("f(", ")"),
+        ("class A(", "): pass"),
+        ("{a: b, ", "}"),
+        ("x[", "]"),
+        ("def f(", "): pass"),
+    ];
+    let mut texts = vec![];
+    for (open, close) in AROUND {
+        for wrong in WRONG {
+            for place in [0, 50, 99] {
+                let element = |at: usize| {
+                    if at == place {
+                        wrong
+                    } else if open.len() == 7 {
+                        "1: 2"
+                    } else {
+                        "a"
+                    }
+                };
+                let elements: Vec<_> = (0..100).map(element).collect();
+                texts.push(Bytes::from(format!("x\n{open}{}{close}\n", elements.join(", "))));
+            }
+        }
+    }
+    texts
+}
+
+/// Physical lines of 5, 100 and 1,000 KB, of code, text and comments.
+fn long_lines() -> Vec<Bytes> {
+    let of = |bytes: usize, piece: &str| piece.repeat(bytes / piece.len());
+    let lines = |bytes: usize| {
+        [
+            format!("x = [{}]\ny = 1\n", of(bytes, "'a', 12, ")),
+            format!("x = '{}'\ny = 1\n", of(bytes, "ab\\n\\u00e9c ")),
+            format!("x = 1  # {}\ny = 1\n", of(bytes, "[' ")),
+            format!("{}\n", of(bytes, "x = 1; ")),
+        ]
+    };
+    [5 << 10, 100 << 10, 1 << 20].into_iter().flat_map(lines).map(Bytes::from).collect()
 }
 
 fn random_source(random: &mut StdRng) -> Bytes {
