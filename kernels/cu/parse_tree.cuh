@@ -151,6 +151,8 @@ __device__ __forceinline__ u32 row_of_node(const Stretch* pieces, u32 piece, u32
     return pieces[piece].row + node - pieces[piece].node;
 }
 
+__device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
+
 __device__ __forceinline__ u32 lines_of(const TreeBatch& batch) {
     return min(batch.logical_bases[batch.source_count], batch.line_cap);
 }

@@ -45,6 +45,7 @@ pub static MODULES: &[&Module] = &[
     &parse::NAMES,
     &trees::ORDERS,
     &trees::CUTTER,
+    &trees::MERGER,
     &trees::DRIVER,
     &trees::NESTING,
     &trees::COLUMNS,

@@ -40,12 +40,20 @@ pub(crate) static ORDERS: Module = Module {
     kernels: &[SOURCES, LINES, COUNT, STARTS, ORDER, ROWS_SUM, ROWS_SPREAD],
 };
 
-/// Long lines to units, and back.
+/// Long lines to units.
 pub(crate) static CUTTER: Module = Module {
     name: "parse_tree_cut",
     source: include_str!("../../../../../cu/parse_tree_cut.cu"),
     headers: &[COMMON, NUMBERS, TREE],
-    kernels: &[CUT, PIECES, MERGE],
+    kernels: &[CUT],
+};
+
+/// Units to long lines.
+pub(crate) static MERGER: Module = Module {
+    name: "parse_tree_merge",
+    source: include_str!("../../../../../cu/parse_tree_merge.cu"),
+    headers: &[COMMON, NUMBERS, TREE],
+    kernels: &[PIECES, MERGE],
 };
 
 /// The tables' loop.
