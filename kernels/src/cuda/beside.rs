@@ -116,7 +116,7 @@ impl Worker {
         Ok(Landing(Busy::new(self.device(), self.block(layout.bytes)?)?))
     }
 
-    /// Starts to copy numbers from the start of a buffer to their place. On the stream for downloads that waits for no
+    /// Starts to copy numbers from element `at` of a buffer on to their place. On the stream for downloads that waits for no
     /// kernel: the caller has waited, and keeps the buffer until the copy is done.
     ///
     /// # Panics
@@ -124,6 +124,7 @@ impl Worker {
     pub(crate) fn bring<T: Pod>(
         &self,
         from: &Buffer<T>,
+        at: usize,
         into: &mut Landing,
         place: Place<T>,
         on: On,
@@ -133,11 +134,11 @@ impl Worker {
             return Ok(());
         }
         self.device().enter()?;
-        assert!(place.len <= from.len(), "{} of a buffer of {}", place.len, from.len());
+        assert!(at + place.len <= from.len(), "{} from {at} of a buffer of {}", place.len, from.len());
         let to = into.0.block.bytes_mut()[place.at..place.at + bytes].as_mut_ptr();
         // SAFETY: the buffer owns so many bytes, the block has room for them, and is neither read nor given away before
         // the copy is done: the event is recorded behind it.
-        let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.ptr().address(), bytes, stream) };
+        let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.ptr_at(at).address(), bytes, stream) };
         into.0.mark(stream)?;
         self.device().check("download", copied)
     }
@@ -272,6 +273,18 @@ pub(crate) struct Sent(#[expect(dead_code, reason = "waits when dropped")] Busy)
 pub(crate) struct Landing(Busy);
 
 impl Landing {
+    /// Copies numbers to a place that no copy of the device goes to.
+    ///
+    /// # Panics
+    /// Where they are not as many, or the place is not in the block.
+    pub(crate) fn write<T: Pod>(&mut self, numbers: &[T], place: Place<T>) {
+        assert_eq!(numbers.len(), place.len, "the place has the size of what is written");
+        let bytes: &[u8] = bytemuck::cast_slice(numbers);
+        let into = &mut self.0.block.bytes_mut()[place.at..place.at + bytes.len()];
+        // SAFETY: as many bytes on both sides; one is borrowed for writing and so apart from the other.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.as_mut_ptr().cast(), bytes.len()) }
+    }
+
     /// Waits until everything has come.
     pub(crate) fn wait(mut self) -> Result<Landed, OpError> {
         self.0.last.wait()?;
@@ -316,6 +329,11 @@ impl Landed {
 }
 
 impl<T> Place<T> {
+    /// How many numbers it has.
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
     /// Whether it is empty.
     pub(crate) fn is_empty(self) -> bool {
         self.len == 0

@@ -32,6 +32,12 @@ impl Counts {
         }
     }
 
+    /// How much more this is.
+    pub(super) fn minus(self, other: Self) -> Self {
+        let all = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
+        Self::between(other, self, all)
+    }
+
     /// What is between two places, of the tables that are wanted.
     pub(super) fn between(from: Self, to: Self, wanted: Outputs) -> Self {
         let rows = |table: Table| if table.wanted(wanted) { table.of(to) - table.of(from) } else { 0 };

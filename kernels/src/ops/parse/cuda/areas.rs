@@ -1,6 +1,6 @@
 //! Where columns land: slices of one request one behind the other, so that its columns need no copy to be whole.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use bytemuck::Pod;
 use rayon::prelude::*;
@@ -8,7 +8,11 @@ use rayon::prelude::*;
 use crate::{
     OpError,
     cuda::{Buffer, Landed, Landing, Layout, On, Place, Worker},
-    ops::parse::{Columns, Counts, columns::Table, cpu::token_kind},
+    ops::parse::{
+        Columns, Counts,
+        columns::Table,
+        cpu::{Done, token_kind},
+    },
 };
 
 /// Rows that an area has room for beyond what is expected, in sixteenths.
@@ -27,12 +31,31 @@ pub(super) struct Areas {
     expected: usize,
 }
 
+/// Rows of each column that follow each other.
+pub(super) enum Stretch<'a> {
+    /// On the device, between these.
+    Device(Counts, Counts),
+    /// What the CPU made of a source.
+    Anew(&'a Done),
+}
+
+impl Stretch<'_> {
+    fn rows(&self) -> Counts {
+        match self {
+            Self::Device(from, to) => to.minus(*from),
+            Self::Anew(done) => done.result.counts,
+        }
+    }
+}
+
 /// A block with room for so many rows of each column.
 struct Area {
     landing: Landing,
     places: Places,
     room: Counts,
     used: Counts,
+    /// Tokens whose kinds are numbered as the device does.
+    renumber: Vec<Range<usize>>,
 }
 
 impl Areas {
@@ -44,21 +67,26 @@ impl Areas {
         }
     }
 
-    /// Starts to bring a slice's columns, of so many rows; says which area they are in, and where. `bytes`: of source.
+    /// Starts to bring a slice's columns; says which area they are in, what is before them, and where the area's columns
+    /// are. `bytes`: of source.
     pub(super) fn bring(
         &mut self,
         columns: &Columns<&Buffer<u8>, &Buffer<u32>>,
-        rows: Counts,
+        stretches: &[Stretch<'_>],
         bytes: usize,
         worker: &Worker,
-    ) -> Result<(usize, Places), OpError> {
+    ) -> Result<(usize, Counts, Places), OpError> {
+        let rows = stretches.iter().fold(Counts::default(), |sum, stretch| sum.plus(stretch.rows()));
         if !self.all.last().is_some_and(|area| area.fits(rows)) {
             let room = expected(rows, bytes, self.expected);
             self.all.push(Area::new(room, worker)?);
         }
         self.expected = self.expected.saturating_sub(bytes);
         let number = self.all.len() - 1;
-        Ok((number, self.all[number].bring(columns, rows, worker)?))
+        let area = &mut self.all[number];
+        let base = area.used;
+        stretches.iter().try_for_each(|stretch| area.bring(columns, stretch, worker))?;
+        Ok((number, base, area.places))
     }
 
     /// Waits until everything has come.
@@ -97,7 +125,13 @@ impl Area {
             |table, ()| layout.borrow_mut().add(table.of(room) as usize),
             |table, ()| layout.borrow_mut().add(table.of(room) as usize),
         );
-        Ok(Self { landing: worker.landing(&layout.into_inner())?, places, room, used: Counts::default() })
+        Ok(Self {
+            landing: worker.landing(&layout.into_inner())?,
+            places,
+            room,
+            used: Counts::default(),
+            renumber: vec![],
+        })
     }
 
     fn fits(&self, rows: Counts) -> bool {
@@ -107,32 +141,46 @@ impl Area {
     fn bring(
         &mut self,
         columns: &Columns<&Buffer<u8>, &Buffer<u32>>,
-        rows: Counts,
+        stretch: &Stretch<'_>,
         worker: &Worker,
-    ) -> Result<Places, OpError> {
-        let (from, to) = (self.used, self.used.plus(rows));
-        let places = self
-            .places
-            .map(|table, place| place.part(table.rows(from, to)), |table, place| place.part(table.rows(from, to)));
-        let copies = RefCell::new(Copies { landing: &mut self.landing, worker, failed: Ok(()) });
-        columns.zip(places).map(
-            |_, (from, to)| copies.borrow_mut().start(from, to),
-            |_, (from, to)| copies.borrow_mut().start(from, to),
+    ) -> Result<(), OpError> {
+        let (before, behind) = (self.used, self.used.plus(stretch.rows()));
+        let places = self.places.map(
+            |table, place| place.part(table.rows(before, behind)),
+            |table, place| place.part(table.rows(before, behind)),
         );
-        self.used = to;
-        copies.into_inner().failed?;
-        Ok(places)
+        self.used = behind;
+        let copies = RefCell::new(Copies { landing: &mut self.landing, worker, failed: Ok(()) });
+        match stretch {
+            Stretch::Device(from, _) => {
+                self.renumber.push(Table::Tokens.rows(before, behind));
+                let start = |table: Table| table.of(*from) as usize;
+                columns.zip(places).map(
+                    |table, (from, to)| copies.borrow_mut().start(from, start(table), to),
+                    |table, (from, to)| copies.borrow_mut().start(from, start(table), to),
+                );
+            }
+            Stretch::Anew(done) => {
+                done.part().zip(places).map(
+                    |_, (piece, to)| copies.borrow_mut().write(piece.numbers(), to),
+                    |_, (piece, to)| copies.borrow_mut().write(piece.numbers(), to),
+                );
+            }
+        }
+        copies.into_inner().failed
     }
 
     /// Waits for the columns, and numbers kinds of tokens as they are outside.
     fn wait(self, worker: &Worker) -> Result<Landed, OpError> {
         let mut landed = self.landing.wait()?;
-        let kinds = landed.get_mut(self.places.token_kinds.part(0..self.used.tokens as usize));
-        let renumber = |kinds: &mut [u8]| kinds.iter_mut().for_each(|kind| *kind = token_kind(*kind));
-        if kinds.len() <= RENUMBERED_AT_ONCE {
-            renumber(kinds);
-        } else {
-            worker.device().cpu().install(|| kinds.par_chunks_mut(RENUMBERED_AT_ONCE).for_each(renumber));
+        for tokens in self.renumber {
+            let kinds = landed.get_mut(self.places.token_kinds.part(tokens));
+            let renumber = |kinds: &mut [u8]| kinds.iter_mut().for_each(|kind| *kind = token_kind(*kind));
+            if kinds.len() <= RENUMBERED_AT_ONCE {
+                renumber(kinds);
+            } else {
+                worker.device().cpu().install(|| kinds.par_chunks_mut(RENUMBERED_AT_ONCE).for_each(renumber));
+            }
         }
         Ok(landed)
     }
@@ -146,9 +194,14 @@ struct Copies<'a> {
 }
 
 impl Copies<'_> {
-    fn start<T: Pod>(&mut self, from: &Buffer<T>, to: Place<T>) {
+    fn start<T: Pod>(&mut self, from: &Buffer<T>, at: usize, to: Place<T>) {
         if self.failed.is_ok() {
-            self.failed = self.worker.bring(from, self.landing, to, On::Downloads);
+            self.failed = self.worker.bring(from, at, self.landing, to, On::Downloads);
         }
+    }
+
+    /// What the CPU has of a column, which may be more than is wanted of it.
+    fn write<T: Pod>(&mut self, numbers: &[T], to: Place<T>) {
+        self.landing.write(&numbers[..to.len()], to);
     }
 }

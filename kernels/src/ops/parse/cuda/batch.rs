@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::{
     areas::Areas,
-    slice::{Asked, Back, InLexer, OnTheWay, Packed, decode},
+    slice::{Asked, Back, InLexer, OnTheWay, Packed, Parsed, decode},
 };
 use crate::{
     OpError,
@@ -21,15 +21,19 @@ use crate::{
     ops::parse::{
         Outputs, ParseRequest, ParseResponse, SourceResult,
         cpu::{Done, other_text},
-        gather::{Part, gather},
+        gather::gather,
     },
 };
 
 /// Bytes of source that go to the device at once: enough to keep it busy, few enough that the first are back early.
 const SLICE_BYTES: usize = 32 << 20;
+/// The first one of a request that takes several is smaller, so that the device begins early.
+const FIRST_BYTES: usize = 8 << 20;
 /// Bytes of source below which one thread puts answers together: waking others takes longer.
 const SPREAD_BYTES: usize = 256 << 10;
-/// Slices whose columns are under way at once; each keeps its memory on the device.
+/// Slices that wait for what the CPU has to do; each keeps its memory on the device, as those under way do.
+const MOST_PARSED: usize = 2;
+/// Slices whose columns are under way at once.
 const MOST_UNDER_WAY: usize = 2;
 
 /// Parses every source of every request.
@@ -44,7 +48,7 @@ pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Re
         let leave = |at: usize| {
             scope.spawn(move |_| drop(anew[at].set(Done::parse(sources[at].bytes, sources[at].request))));
         };
-        Pipeline::new(sources, wanted, worker).run(cut(batch), leave)
+        Pipeline::new(sources, anew, wanted, worker).run(cut(batch), leave)
     })?;
     let finished = Finished { sources, anew, slices, areas, pool: worker.device().pinned() };
     let bytes: usize = sources.iter().map(|source| source.bytes.len()).sum();
@@ -95,7 +99,8 @@ fn cut_one(sources: &[Bytes], mut first: usize, all: usize, plan: &mut Vec<Plann
     let (mut opens, mut bytes) = (Some(all), 0);
     let (begin, end) = (first, first + sources.len());
     for (at, source) in (begin..).zip(sources) {
-        if bytes + source.len() > SLICE_BYTES && at > first {
+        let most = if opens.is_some() { FIRST_BYTES } else { SLICE_BYTES };
+        if bytes + source.len() > most && at > first {
             plan.push(Planned { range: first..at, opens: opens.take() });
             (first, bytes) = (at, 0);
         }
@@ -107,16 +112,30 @@ fn cut_one(sources: &[Bytes], mut first: usize, all: usize, plan: &mut Vec<Plann
 /// Slices on their way through the device.
 struct Pipeline<'a> {
     sources: &'a [Asked<'a>],
+    /// What the CPU makes of sources that are left to it.
+    anew: &'a [OnceLock<Done>],
     wanted: Outputs,
     worker: &'a Worker,
     areas: Areas,
+    opens: VecDeque<Option<usize>>,
+    parsed: VecDeque<Parsed<'a>>,
     under_way: VecDeque<OnTheWay<'a>>,
     back: Vec<Back<'a>>,
 }
 
 impl<'a> Pipeline<'a> {
-    fn new(sources: &'a [Asked<'a>], wanted: Outputs, worker: &'a Worker) -> Self {
-        Self { sources, wanted, worker, areas: Areas::default(), under_way: VecDeque::new(), back: vec![] }
+    fn new(sources: &'a [Asked<'a>], anew: &'a [OnceLock<Done>], wanted: Outputs, worker: &'a Worker) -> Self {
+        Self {
+            sources,
+            anew,
+            wanted,
+            worker,
+            areas: Areas::default(),
+            opens: VecDeque::new(),
+            parsed: VecDeque::new(),
+            under_way: VecDeque::new(),
+            back: vec![],
+        }
     }
 
     /// Takes all slices through; `leave` is told of each source that is the CPU's. Returns where the columns are.
@@ -125,19 +144,15 @@ impl<'a> Pipeline<'a> {
         plan: Vec<Planned>,
         mut leave: impl FnMut(usize),
     ) -> Result<(Vec<Back<'a>>, Vec<Arc<Landed>>), OpError> {
-        let mut opens: VecDeque<_> = plan.iter().map(|slice| slice.opens).collect();
+        self.opens = plan.iter().map(|slice| slice.opens).collect();
         let mut ranges = plan.into_iter().map(|slice| slice.range);
         let mut in_lexer = self.packed(ranges.next())?.map(|packed| packed.lex(self.worker)).transpose()?;
         let mut packed = self.packed(ranges.next())?;
         while let Some(lexing) = in_lexer {
-            if let Some(bytes) = opens.pop_front().flatten() {
-                self.areas.open(bytes);
-            }
             (in_lexer, packed) = self.step(lexing, packed, ranges.next(), &mut leave)?;
         }
-        while let Some(first) = self.under_way.pop_front() {
-            self.back.push(first.wait()?);
-        }
+        self.bring_whole(0)?;
+        self.wait_for_all_but(0)?;
         Ok((self.back, self.areas.wait(self.worker)?))
     }
 
@@ -145,8 +160,8 @@ impl<'a> Pipeline<'a> {
         range.map(|range| decode(self.sources, range, self.worker)?.send(self.worker)).transpose()
     }
 
-    /// Launches the parser of one slice and the lexer of the next, packs the one behind that, and starts to bring the
-    /// first one's columns back.
+    /// Launches the parser of one slice and the lexer of the next, packs the one behind that, and starts to bring columns
+    /// back.
     fn step(
         &mut self,
         lexing: InLexer<'a>,
@@ -158,12 +173,31 @@ impl<'a> Pipeline<'a> {
         let parsing = lexing.parse(self.wanted, self.worker)?;
         let in_lexer = next.map(|next| next.lex(self.worker)).transpose()?;
         let packed = later.map(|later| later.send(self.worker)).transpose()?;
-        self.under_way.push_back(parsing.bring(self.wanted, &mut self.areas, self.worker, leave)?);
-        if self.under_way.len() > MOST_UNDER_WAY {
+        self.parsed.push_back(parsing.wait(self.wanted, leave)?);
+        self.bring_whole(MOST_PARSED)?;
+        self.wait_for_all_but(MOST_UNDER_WAY)?;
+        Ok((in_lexer, packed))
+    }
+
+    /// Starts to bring back, in their order, slices that the CPU has done its part of, and others until so many are left.
+    fn bring_whole(&mut self, most: usize) -> Result<(), OpError> {
+        let whole = |first: &Parsed<'_>| first.is_whole(self.anew);
+        while self.parsed.len() > most || self.parsed.front().is_some_and(whole) {
+            let Some(first) = self.parsed.pop_front() else { break };
+            if let Some(bytes) = self.opens.pop_front().flatten() {
+                self.areas.open(bytes);
+            }
+            self.under_way.push_back(first.bring(self.anew, &mut self.areas, self.worker)?);
+        }
+        Ok(())
+    }
+
+    fn wait_for_all_but(&mut self, most: usize) -> Result<(), OpError> {
+        while self.under_way.len() > most {
             let first = self.under_way.pop_front().map(OnTheWay::wait).transpose()?;
             self.back.extend(first);
         }
-        Ok((in_lexer, packed))
+        Ok(())
     }
 }
 
@@ -197,9 +231,12 @@ impl Finished<'_> {
         } else {
             range.clone().map(result).collect()
         };
-        let runs = self.runs(range);
-        let columns = gather(runs.iter().map(|run| run.part(&self.areas)), wanted, Some(self.pool));
-        ParseResponse { results, columns }
+        let parts = self.slices.iter().filter_map(|slice| {
+            let (own, all) = (slice.range(), &range);
+            let sources = own.start.max(all.start)..own.end.min(all.end);
+            (!sources.is_empty()).then(|| slice.part(sources, &self.areas))
+        });
+        ParseResponse { results, columns: gather(parts, wanted, Some(self.pool)) }
     }
 
     fn slice(&self, at: usize) -> &Back<'_> {
@@ -218,38 +255,6 @@ impl Finished<'_> {
             outline: if wanted.outline { slice.outline(at, &self.areas) } else { vec![] },
         }
     }
-
-    /// The sources in as few pieces as their columns lie in.
-    fn runs(&self, range: Range<usize>) -> Vec<Run<'_>> {
-        let mut runs: Vec<Run<'_>> = vec![];
-        for at in range {
-            if let Some(anew) = self.anew[at].get() {
-                runs.push(Run::Anew(anew));
-                continue;
-            }
-            let slice = self.slice(at);
-            match runs.last_mut() {
-                Some(Run::Slice(same, sources)) if std::ptr::eq(*same, slice) => sources.end = at + 1,
-                _ => runs.push(Run::Slice(slice, at..at + 1)),
-            }
-        }
-        runs
-    }
-}
-
-/// Sources whose columns lie together.
-enum Run<'a> {
-    Slice(&'a Back<'a>, Range<usize>),
-    Anew(&'a Done),
-}
-
-impl Run<'_> {
-    fn part<'s>(&'s self, areas: &'s [Arc<Landed>]) -> Part<'s> {
-        match self {
-            Self::Slice(slice, sources) => slice.part(sources.clone(), areas),
-            Self::Anew(anew) => anew.part(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -264,11 +269,11 @@ mod tests {
     #[test]
     fn small_requests_share_a_slice_and_a_large_one_has_slices_of_its_own() {
         const MOST: usize = SLICE_BYTES;
-        let requests = [&[1, 2][..], &[MOST - 4], &[], &[2], &[MOST, MOST - 1, 1, 1], &[MOST + 1], &[5]];
+        let requests = [&[1, 2][..], &[MOST - 4], &[], &[2], &[FIRST_BYTES, MOST - 1, 1, 1], &[MOST + 1], &[5]];
         let requests: Vec<_> = requests.into_iter().map(request).collect();
         let plan = cut(&requests.iter().collect::<Vec<_>>());
         let plan: Vec<_> = plan.into_iter().map(|slice| (slice.range, slice.opens)).collect();
-        let large = Some(2 * MOST + 1);
+        let large = Some(FIRST_BYTES + MOST + 1);
         let expected = [
             (0..3, Some(MOST - 1)),
             (3..4, Some(2)),

@@ -1,13 +1,17 @@
 //! So many sources as go to the device at once, from stage to stage: packed, lexed, parsed, brought back.
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use accelerd_parser::{Tree, text};
 use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::{
-    areas::{Areas, Places},
+    areas::{Areas, Places, Stretch},
     lexer::{Lexing, Sources, SourcesRoom, Tokens},
     tree::{Lexed, Summary, Trees, trees},
 };
@@ -17,7 +21,7 @@ use crate::{
     ops::parse::{
         Columns, Counts, Item, Located, Outputs, ParseRequest,
         columns::Table,
-        cpu::Locate,
+        cpu::{Done, Locate},
         gather::{Part, Piece},
     },
 };
@@ -67,6 +71,19 @@ pub(super) struct InParser<'a> {
     bases: Bases,
 }
 
+/// Sources that have been parsed, but for those that are left to the CPU.
+pub(super) struct Parsed<'a> {
+    range: Range<usize>,
+    texts: Texts<'a>,
+    bytes: usize,
+    /// By source and behind the last: what is before it in the columns on the device.
+    before: Vec<Counts>,
+    /// Which sources are the CPU's.
+    left: Vec<bool>,
+    tokens: Tokens,
+    trees: Trees,
+}
+
 /// Sources whose columns are being copied back.
 pub(super) struct OnTheWay<'a> {
     back: Back<'a>,
@@ -79,9 +96,9 @@ pub(super) struct OnTheWay<'a> {
 pub(super) struct Back<'a> {
     range: Range<usize>,
     texts: Texts<'a>,
-    /// By source and behind the last: what is before it in the columns.
+    /// By source and behind the last: what is before it in the columns of the area.
     before: Vec<Counts>,
-    /// Number of the area that the columns are in, and where in it.
+    /// Number of the area that the columns are in, and where its columns are.
     area: usize,
     places: Places,
 }
@@ -145,7 +162,7 @@ impl<'a> InLexer<'a> {
             comments: base(Table::Comments),
         };
         let mut landing = worker.landing(&layout)?;
-        worker.bring(&trees.summary, &mut landing, summary, On::Kernels)?;
+        worker.bring(&trees.summary, 0, &mut landing, summary, On::Kernels)?;
         let pairs = [
             (&tokens.line_bases, bases.lines),
             (&tokens.name_bases, bases.names),
@@ -153,7 +170,7 @@ impl<'a> InLexer<'a> {
             (&tokens.comment_bases, bases.comments),
         ];
         for (from, place) in pairs {
-            place.map_or(Ok(()), |place| worker.bring(from, &mut landing, place, On::Kernels))?;
+            place.map_or(Ok(()), |place| worker.bring(from, 0, &mut landing, place, On::Kernels))?;
         }
         Ok(InParser { packed, tokens, trees, landing, summary, bases })
     }
@@ -187,29 +204,60 @@ fn lexed(packed: &Packed<'_>, tokens: &Tokens) -> Lexed {
 }
 
 impl<'a> InParser<'a> {
-    /// Waits for the parser, says which sources it leaves to the CPU, and has the columns copied back beside whatever is
-    /// launched next.
-    pub(super) fn bring(
-        self,
-        wanted: Outputs,
-        areas: &mut Areas,
-        worker: &Worker,
-        mut leave: impl FnMut(usize),
-    ) -> Result<OnTheWay<'a>, OpError> {
+    /// Waits for the parser, and says which sources it leaves to the CPU.
+    pub(super) fn wait(self, wanted: Outputs, mut leave: impl FnMut(usize)) -> Result<Parsed<'a>, OpError> {
         let Self { packed: Packed { range, texts, on_device, .. }, tokens, trees, landing, summary, bases } = self;
         let landed = landing.wait()?;
         let summary = landed.get(summary);
-        for (at, (text, one)) in texts.iter().zip(summary).enumerate() {
-            if one.reasons != 0 || text.is_none() {
-                leave(range.start + at);
-            }
-        }
+        let left: Vec<bool> = texts.iter().zip(summary).map(|(text, one)| one.reasons != 0 || text.is_none()).collect();
+        range.clone().zip(&left).filter(|(_, left)| **left).for_each(|(at, _)| leave(at));
         let before = bases.before(&landed, if wanted.tree { Some(summary) } else { None }, texts.len());
-        let all = before.last().copied().unwrap_or_default();
-        let (area, places) = areas.bring(&columns(&trees, &tokens), all, on_device.bytes(), worker)?;
+        Ok(Parsed { range, texts, bytes: on_device.bytes(), before, left, tokens, trees })
+    }
+}
+
+impl<'a> Parsed<'a> {
+    /// Whether the CPU has done its part.
+    pub(super) fn is_whole(&self, anew: &[OnceLock<Done>]) -> bool {
+        self.range.clone().zip(&self.left).all(|(at, left)| !left || anew[at].get().is_some())
+    }
+
+    /// Has the columns copied back beside whatever is launched next, what the CPU has made among them; waits for that.
+    pub(super) fn bring(
+        self,
+        anew: &[OnceLock<Done>],
+        areas: &mut Areas,
+        worker: &Worker,
+    ) -> Result<OnTheWay<'a>, OpError> {
+        let Self { range, texts, bytes, before, left, tokens, trees } = self;
+        let stretches = stretches(&before, &left, &anew[range.clone()]);
+        let (area, base, places) = areas.bring(&columns(&trees, &tokens), &stretches, bytes, worker)?;
         let done = worker.mark(On::Downloads)?;
+        let mut at = base;
+        let sizes = before.windows(2).zip(&left).zip(&anew[range.clone()]).map(|((pair, left), anew)| match left {
+            true => anew.wait().result.counts,
+            false => pair[1].minus(pair[0]),
+        });
+        let ends = sizes.map(|size| {
+            at = at.plus(size);
+            at
+        });
+        let before = std::iter::once(base).chain(ends).collect();
         Ok(OnTheWay { back: Back { range, texts, before, area, places }, done, _kept: (tokens, trees) })
     }
+}
+
+/// The sources in as few stretches as their columns come in.
+fn stretches<'a>(before: &[Counts], left: &[bool], anew: &'a [OnceLock<Done>]) -> Vec<Stretch<'a>> {
+    let mut stretches: Vec<Stretch<'a>> = vec![];
+    for (at, left) in left.iter().enumerate() {
+        match stretches.last_mut() {
+            _ if *left => stretches.push(Stretch::Anew(anew[at].wait())),
+            Some(Stretch::Device(_, to)) => *to = before[at + 1],
+            _ => stretches.push(Stretch::Device(before[at], before[at + 1])),
+        }
+    }
+    stretches
 }
 
 impl Bases {

@@ -85,7 +85,7 @@ impl Zeros {
         let mut layout = Layout::default();
         let place = layout.add(size_of::<Counts>() / size_of::<u64>());
         let mut landing = worker.landing(&layout)?;
-        worker.bring(&self.all, &mut landing, place, On::Kernels)?;
+        worker.bring(&self.all, 0, &mut landing, place, On::Kernels)?;
         Ok(Counting { landing, place })
     }
 }
