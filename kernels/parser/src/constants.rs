@@ -158,10 +158,10 @@ impl<'a> Constants<'a> {
     }
 
     /// Where CPython takes the text of an expression to end too early: it takes a `!=` outside of brackets for a
-    /// conversion's `!`, before 3.14 the first one, from then on the last one where a format specification follows.
+    /// conversion's `!`; in 3.12 and 3.13 the first one, from then on the last one where a format specification follows.
     fn inequality(&self, open: usize, behind: usize) -> Option<u32> {
         let newer = self.options.feature_version >= 14;
-        if newer && self.tokens.kinds[behind] != Terminal::FieldColon {
+        if self.options.feature_version < 12 || newer && self.tokens.kinds[behind] != Terminal::FieldColon {
             return None;
         }
         let (mut depth, mut found) = (0_usize, None);

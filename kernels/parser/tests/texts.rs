@@ -45,6 +45,7 @@ fn an_inequality_passes_for_a_conversion() {
     are("f'{a!=b!=c=:}'", &["a"], &["a!=b"]);
     are("f'{x(a!=b)=:}'", &["x(a!=b)="], &["x(a!=b)="]);
     are("f'{x:{y!=z=}}'", &["y"], &["y!=z="]);
+    assert_eq!(texts("f'{a!=b=:}'", 11), ["a!=b="]);
     assert_eq!(texts("t'{a!=b!=c:}'", 14), ["a!=b"]);
     assert_eq!(texts("t'{a!=b}{a!=b!r:c}'", 14), ["a!=b", "a!=b", "c"]);
 }
