@@ -188,6 +188,8 @@ pub struct Lane {
     pub max_age: Duration,
     /// Requests of at most this many bytes run on the CPU although there is a GPU.
     pub cpu_below: ByteSize,
+    /// Requests of more bytes queue apart from the others, and leave one worker of the CPU to them.
+    pub long_above: ByteSize,
 }
 
 /// What one lane says otherwise.
@@ -212,6 +214,9 @@ pub struct LaneOverride {
     /// Requests of at most this many bytes run on the CPU although there is a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_below: Option<ByteSize>,
+    /// Requests of more bytes queue apart from the others, and leave one worker of the CPU to them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long_above: Option<ByteSize>,
 }
 
 /// Bounds of single requests.
@@ -339,7 +344,8 @@ impl Config {
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
             cuda_workers: self.cuda.streams,
-            cpu_workers: self.backend.cpu_workers,
+            // One is kept from long batches.
+            cpu_workers: self.backend.cpu_workers.saturating_add(1),
             max_items: self.admission.max_items,
             max_bytes: self.admission.max_bytes.as_u64(),
         }
@@ -395,6 +401,7 @@ impl Lanes {
             concurrency: said.concurrency.unwrap_or(default.concurrency),
             max_age: said.max_age.unwrap_or(default.max_age),
             cpu_below_bytes: said.cpu_below.unwrap_or(default.cpu_below).as_u64(),
+            long_above_bytes: said.long_above.unwrap_or(default.long_above).as_u64(),
         }
     }
 }

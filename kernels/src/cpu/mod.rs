@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Instant,
 };
 
@@ -23,6 +26,17 @@ pub struct Pool {
     info: DeviceInfo,
     /// Calls and nanoseconds by name. Locked once for a whole kernel over a batch, never inside one.
     kernels: Mutex<BTreeMap<&'static str, (u64, u64)>>,
+    holds: AtomicUsize,
+}
+
+/// Long work on a pool, as long as it lives.
+#[derive(Debug)]
+pub struct Hold<'a>(&'a Pool);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, SeqCst);
+    }
 }
 
 impl fmt::Debug for Pool {
@@ -49,7 +63,7 @@ impl Pool {
             units: u32::try_from(threads).unwrap_or(u32::MAX),
             memory_bytes: info::memory_bytes(),
         };
-        Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default() }))
+        Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default(), holds: AtomicUsize::new(0) }))
     }
 
     /// What is known of it.
@@ -72,10 +86,26 @@ impl Pool {
         self.threads.in_place_scope(work)
     }
 
+    /// Says that long work takes the threads until the answer is dropped: short work had better run elsewhere.
+    pub fn hold(&self) -> Hold<'_> {
+        self.holds.fetch_add(1, SeqCst);
+        Hold(self)
+    }
+
+    /// Whether long work has the threads.
+    pub fn is_held(&self) -> bool {
+        self.holds.load(SeqCst) > 0
+    }
+
     /// Runs `work` on the pool's threads and counts it as a call of the kernel `name`.
     pub fn time<R: Send>(&self, name: &'static str, work: impl FnOnce() -> R + Send) -> R {
+        self.time_here(name, || self.install(work))
+    }
+
+    /// Runs `work` on the calling thread and counts it as a call of the kernel `name`.
+    pub fn time_here<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
-        let done = self.install(work);
+        let done = work();
         let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = kernels.entry(name).or_default();

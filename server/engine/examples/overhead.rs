@@ -62,6 +62,7 @@ async fn report_engine(name: &str, deadline: Option<Duration>) {
         concurrency: 1,
         max_age: Duration::from_secs(1),
         cpu_below_bytes: 0,
+        long_above_bytes: 0,
     });
     measure(&lane, 1, 20_000, None).await;
     for submitters in [1, 32, 256] {

@@ -32,6 +32,9 @@ pub struct LaneConfig {
     pub max_age: Duration,
     /// Stateless requests of at most this many bytes run on the CPU pool although there is a GPU; zero never.
     pub cpu_below_bytes: u64,
+    /// Requests of more than this many bytes are *long*: they queue apart, share no batch with others, and leave one
+    /// worker of the CPU to those; zero: none is.
+    pub long_above_bytes: u64,
 }
 
 /// How urgent a request is.

@@ -57,6 +57,9 @@ pub(crate) struct Desk {
     /// Bytes queued for it or running on it.
     load: AtomicU64,
     lost: OnceLock<String>,
+    /// Long batches that may run at once, and those that do.
+    long_places: usize,
+    long_running: AtomicUsize,
     sources: RwLock<Arc<[Arc<dyn Source>]>>,
     /// The source whose turn is next.
     next: AtomicUsize,
@@ -64,7 +67,9 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// A device that nothing queues for.
-    pub(crate) fn new(device: Device, index: usize) -> Self {
+    pub(crate) fn new(device: Device, index: usize, workers: usize) -> Self {
+        // A GPU's short requests are the CPU's, by `cpu_below_bytes`; its workers overlap copies of long ones.
+        let spare = usize::from(device.id() == DeviceId::Cpu);
         Self {
             id: device.id(),
             device,
@@ -72,6 +77,8 @@ impl Desk {
             signal: Arc::new(Signal::new()),
             load: AtomicU64::new(0),
             lost: OnceLock::new(),
+            long_places: workers.saturating_sub(spare).max(1),
+            long_running: AtomicUsize::new(0),
             sources: RwLock::new(Arc::new([])),
             next: AtomicUsize::new(0),
         }
@@ -126,6 +133,18 @@ impl Desk {
         self.load.fetch_sub(bytes, Relaxed);
     }
 
+    /// Whether one more long batch may run.
+    pub(crate) fn has_long_place(&self) -> bool {
+        self.long_running.load(SeqCst) < self.long_places
+    }
+
+    /// A place for a long batch, unless all are taken. Whoever gives one back looks at every queue again: what found
+    /// none in the meantime need not be woken.
+    pub(crate) fn long_place(&self) -> Option<LongPlace<'_>> {
+        let more = |running| (running < self.long_places).then_some(running + 1);
+        self.long_running.fetch_update(SeqCst, SeqCst, more).ok().map(|_| LongPlace(self))
+    }
+
     /// How it stands for a request that looks for a device.
     pub(crate) fn standing(&self) -> Standing {
         Standing { id: self.id, lost: self.lost().is_some(), load: self.load.load(Relaxed) }
@@ -175,6 +194,15 @@ impl Desk {
         if self.sources().iter().any(|source| source.is_available()) {
             self.signal.notify();
         }
+    }
+}
+
+/// The place of a long batch on a device, given back when dropped.
+pub(crate) struct LongPlace<'a>(&'a Desk);
+
+impl Drop for LongPlace<'_> {
+    fn drop(&mut self) {
+        self.0.long_running.fetch_sub(1, SeqCst);
     }
 }
 

@@ -75,11 +75,7 @@ impl Engine {
     fn start_workers(&mut self, config: &EngineConfig) -> Result<(), OpError> {
         let (opened, reports) = mpsc::channel();
         for desk in &self.shared.desks {
-            let count = match desk.id() {
-                DeviceId::Cpu => config.cpu_workers,
-                DeviceId::Cuda(_) => config.cuda_workers,
-            };
-            for number in 0..count.max(1) {
+            for number in 0..workers(desk.id(), config) {
                 let spawned = worker::spawn(desk, number, opened.clone());
                 let failed = |e: std::io::Error| OpError::Failed {
                     device: desk.id(),
@@ -150,10 +146,22 @@ impl Drop for Engine {
     }
 }
 
+/// How many workers a device has.
+fn workers(device: DeviceId, config: &EngineConfig) -> usize {
+    let count = match device {
+        DeviceId::Cpu => config.cpu_workers,
+        DeviceId::Cuda(_) => config.cuda_workers,
+    };
+    count.max(1)
+}
+
 impl Shared {
     fn new(devices: Vec<Device>, config: &EngineConfig) -> Self {
-        let desks: Vec<_> =
-            devices.into_iter().enumerate().map(|(index, device)| Arc::new(Desk::new(device, index))).collect();
+        let desk = |(index, device): (usize, Device)| {
+            let workers = workers(device.id(), config);
+            Arc::new(Desk::new(device, index, workers))
+        };
+        let desks: Vec<_> = devices.into_iter().enumerate().map(desk).collect();
         let largest = |cpu: bool| {
             let of_kind = desks.iter().filter(move |desk| (desk.id() == DeviceId::Cpu) == cpu);
             of_kind.map(|desk| desk.capacity()).max()

@@ -32,8 +32,11 @@ struct Handle<O: Op> {
     core: Arc<LaneCore>,
     shared: Arc<Shared>,
     cpu_below_bytes: u64,
+    long_above_bytes: u64,
     /// One a device, in the engine's order.
     stations: Vec<Arc<Station<O>>>,
+    /// The same for long requests.
+    long: Vec<Arc<Station<O>>>,
 }
 
 /// What does not depend on the operation's types.
@@ -55,6 +58,8 @@ pub(crate) struct Station<O: Op> {
     desk: Arc<Desk>,
     bounds: Bounds,
     queue: Queue<O::Key, Pending<O>>,
+    /// Its batches take the places of long ones.
+    long: bool,
 }
 
 /// A request on its way, which may try several devices.
@@ -117,14 +122,18 @@ impl<O: Op> Lane<O> {
     pub(crate) fn open(shared: &Arc<Shared>, config: &LaneConfig) -> Self {
         let labels = LaneLabels::new(O::NAME, shared.desks.iter().map(|desk| desk.id()));
         let core = Arc::new(LaneCore { name: O::NAME, labels, record: LaneRecord::default() });
-        let station = |desk: &Arc<Desk>| Arc::new(Station::new(&core, shared, desk, config));
-        let stations: Vec<_> = shared.desks.iter().map(station).collect();
-        for station in &stations {
+        let open = |long| -> Vec<_> {
+            shared.desks.iter().map(|desk| Arc::new(Station::new(&core, shared, desk, config, long))).collect()
+        };
+        let LaneConfig { cpu_below_bytes, long_above_bytes, .. } = *config;
+        let (stations, long) = (open(false), open(true));
+        let handle = Handle { core, shared: Arc::clone(shared), cpu_below_bytes, long_above_bytes, stations, long };
+        for station in handle.all() {
             station.desk.add(&(Arc::clone(station) as Arc<dyn Source>));
         }
-        let sources = stations.iter().map(|station| Arc::clone(station) as Arc<dyn Source>).collect();
-        shared.register(Arc::clone(&core), sources);
-        Self(Arc::new(Handle { core, shared: Arc::clone(shared), cpu_below_bytes: config.cpu_below_bytes, stations }))
+        let sources = handle.all().map(|station| Arc::clone(station) as Arc<dyn Source>).collect();
+        shared.register(Arc::clone(&handle.core), sources);
+        Self(Arc::new(handle))
     }
 
     /// Queues a request and waits for its response. Dropping the future takes the request out of the queue.
@@ -147,12 +156,16 @@ impl<O: Op> Lane<O> {
 
     /// Requests queued now, over all devices.
     pub fn queue_len(&self) -> usize {
-        let queued = self.0.stations.iter().map(|station| station.queue.depth().requests).sum::<u64>();
+        let queued = self.0.all().map(|station| station.queue.depth().requests).sum::<u64>();
         usize::try_from(queued).unwrap_or(usize::MAX)
     }
 }
 
 impl<O: Op> Handle<O> {
+    fn all(&self) -> impl Iterator<Item = &Arc<Station<O>>> {
+        self.stations.iter().chain(&self.long)
+    }
+
     /// Takes a request in under the budget.
     fn admit(&self, request: O::Request, context: Context) -> Result<Job<O>, SubmitError> {
         let submitted = now();
@@ -197,7 +210,9 @@ impl<O: Op> Handle<O> {
         let small = job.size.bytes <= self.cpu_below_bytes;
         let wish = Wish { home: job.home, small, suspect: job.losses >= SUSPECT_LOSSES };
         let found = route(self.stations.iter().map(|station| station.desk.standing()), wish);
-        found.map(|index| &*self.stations[index]).ok_or_else(|| self.no_device(job.home))
+        let long = self.long_above_bytes > 0 && job.size.bytes > self.long_above_bytes;
+        let stations = if long { &self.long } else { &self.stations };
+        found.map(|index| &*stations[index]).ok_or_else(|| self.no_device(job.home))
     }
 
     /// Why no device takes a request.
@@ -214,7 +229,7 @@ impl<O: Op> Handle<O> {
 
 impl<O: Op> Drop for Handle<O> {
     fn drop(&mut self) {
-        for station in &self.stations {
+        for station in self.all() {
             station.desk.remove(&**station);
         }
         self.shared.unregister(&self.core);
@@ -273,7 +288,7 @@ impl<O: Op> Drop for Place<'_, O> {
 }
 
 impl<O: Op> Station<O> {
-    fn new(core: &Arc<LaneCore>, shared: &Arc<Shared>, desk: &Arc<Desk>, config: &LaneConfig) -> Self {
+    fn new(core: &Arc<LaneCore>, shared: &Arc<Shared>, desk: &Arc<Desk>, config: &LaneConfig, long: bool) -> Self {
         let bounds = Bounds {
             items: config.max_batch_items,
             bytes: config.max_batch_bytes,
@@ -286,6 +301,7 @@ impl<O: Op> Station<O> {
             desk: Arc::clone(desk),
             bounds,
             queue: Queue::new(bounds, config.concurrency, Arc::clone(&desk.signal)),
+            long,
         }
     }
 
@@ -361,11 +377,15 @@ impl<O: Op> Station<O> {
 
 impl<O: Op> Source for Station<O> {
     fn is_available(&self) -> bool {
-        self.queue.is_available()
+        self.queue.is_available() && (!self.long || self.desk.has_long_place())
     }
 
     fn turn(&self, position: usize, bench: &mut Bench) -> Turn {
         if !self.queue.is_available() {
+            return Turn::Nothing;
+        }
+        let place = if self.long { self.desk.long_place() } else { None };
+        if self.long && place.is_none() {
             return Turn::Nothing;
         }
         let now = Instant::now();
@@ -381,6 +401,7 @@ impl<O: Op> Source for Station<O> {
                 self.desk.took_turn(position);
                 let took = launch::run(self, bench, batch.payloads);
                 self.queue.finish(&batch.key, batch.items, took);
+                drop(place);
                 self.desk.unload(batch.bytes);
                 self.shared.admission.tick(Instant::now());
                 Turn::Ran

@@ -61,6 +61,7 @@ fn lane_config() -> LaneConfig {
         concurrency: 1,
         max_age: Duration::from_secs(3600),
         cpu_below_bytes: 0,
+        long_above_bytes: 0,
     }
 }
 

@@ -29,6 +29,7 @@ fn lane() -> LaneConfig {
         concurrency: 1,
         max_age: second,
         cpu_below_bytes: 0,
+        long_above_bytes: 0,
     }
 }
 

@@ -6,6 +6,8 @@ use accelerd_parser::{Columns, Parsed, Terminal, Tokens, Tree, outline};
 use bytes::Bytes;
 use rayon::prelude::*;
 
+use crate::cpu::Pool;
+
 use super::{
     Counts, Item, Located, ParseRequest, ParseResponse, SourceResult,
     gather::{Part, Piece, gather},
@@ -17,16 +19,34 @@ const SPREAD_BYTES: usize = 16 << 10;
 /// Sources whose memory one thread frees.
 const FREED_AT_ONCE: usize = 64;
 
-/// Parses every source of every request on the threads of the pool that runs this.
-pub(super) fn run(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
-    let bytes: usize = batch.iter().flat_map(|request| &request.sources).map(Bytes::len).sum();
-    let one = |request: &&ParseRequest| {
-        let parsed = request.sources.iter().map(|source| Done::parse(source, request)).collect();
-        answer(request, parsed)
-    };
-    if bytes < SPREAD_BYTES {
-        return batch.iter().map(one).collect();
+/// A request of so many bytes of source keeps a thread for half a millisecond, and a batch of short ones had better not stand
+/// behind it. Columns of a short one are so small that one thread copies them.
+const LONG_BYTES: usize = 64 << 10;
+
+/// Parses every source of every request: on the threads of the pool, or here where that is little, or where long work has
+/// the pool and the batch is none.
+pub(super) fn run(batch: &[&ParseRequest], pool: &Pool) -> Vec<ParseResponse> {
+    let sizes = || batch.iter().map(|request| request.sources.iter().map(Bytes::len).sum::<usize>());
+    let is_long = sizes().any(|bytes| bytes > LONG_BYTES);
+    if sizes().sum::<usize>() < SPREAD_BYTES || (!is_long && pool.is_held()) {
+        return pool.time_here("parse", || in_turn(batch));
     }
+    let _hold = is_long.then(|| pool.hold());
+    pool.time("parse", || spread(batch))
+}
+
+/// Every source on this thread, whichever that is.
+fn in_turn(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
+    let one = |request: &&ParseRequest| {
+        let parsed: Vec<_> = request.sources.iter().map(|source| Done::parse(source, request)).collect();
+        let columns = gather(parsed.iter().map(Done::part), request.outputs, None);
+        ParseResponse { results: parsed.into_iter().map(|done| done.result).collect(), columns }
+    };
+    batch.iter().map(one).collect()
+}
+
+/// The sources spread over the threads of the pool that runs this.
+fn spread(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
     let spread = |request: &&ParseRequest| {
         let parsed = request.sources.par_iter().map(|source| Done::parse(source, request)).collect();
         answer(request, parsed)
@@ -174,5 +194,49 @@ impl Locate<'_> {
 
     fn line(self, at: u32) -> u32 {
         u32::try_from(self.line_starts.partition_point(|&start| start <= at).max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use accelerd_parser::Options;
+
+    use super::*;
+    use crate::ops::parse::Outputs;
+
+    fn request(sources: Vec<Bytes>) -> ParseRequest {
+        let outputs = Outputs { tree: true, ..Outputs::default() };
+        ParseRequest { sources, options: Options { feature_version: 14 }, outputs }
+    }
+
+    #[test]
+    fn a_short_batch_does_not_stand_behind_a_long_one() {
+        let pool = Pool::start(1).expect("one thread");
+        let short = request(vec![Bytes::from("x = 1\n".repeat(10_000))]);
+        assert!((SPREAD_BYTES..LONG_BYTES).contains(&short.sources[0].len()));
+        let (release, released) = mpsc::channel::<()>();
+        let _hold = pool.hold();
+        pool.scope(|scope| {
+            scope.spawn(move |_| released.recv().expect("the short batch ends first"));
+            let answer = run(&[&short], &pool);
+            release.send(()).expect("the pool's only thread is taken until now");
+            assert_eq!(answer[0].results[0].counts.nodes, 30_000);
+        });
+    }
+
+    #[test]
+    fn a_long_batch_has_the_pool_while_it_runs() {
+        let pool = Pool::start(2).expect("two threads");
+        let long = request(vec![Bytes::from("x = 1\n".repeat(50_000))]);
+        assert!(!pool.is_held());
+        let answer = run(&[&long], &pool);
+        assert_eq!(answer[0].results[0].counts.nodes, 150_000);
+        assert!(!pool.is_held(), "it gives it back");
+        let held = pool.hold();
+        assert!(pool.is_held());
+        drop(held);
+        assert_eq!(run(&[&long], &pool), answer);
     }
 }

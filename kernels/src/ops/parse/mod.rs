@@ -100,7 +100,7 @@ impl Op for Parse {
 
     fn run(batch: &[&ParseRequest], on: &mut Backend) -> Result<Vec<ParseResponse>, OpError> {
         match on {
-            Backend::Cpu(worker) => Ok(worker.pool().time("parse", || cpu::run(batch))),
+            Backend::Cpu(worker) => Ok(cpu::run(batch, worker.pool())),
             Backend::Cuda(worker) => cuda::run(batch, worker),
         }
     }

@@ -82,6 +82,39 @@ async fn no_more_batches_run_at_once_than_the_lane_allows() {
 }
 
 #[tokio::test]
+async fn long_requests_share_no_batch_with_others_and_leave_them_a_worker() {
+    let engine = engine_with(1, EngineConfig { cpu_workers: 3, ..engine_config() });
+    let config = LaneConfig { max_batch_items: 1, concurrency: 3, long_above_bytes: 100, ..lane_config() };
+    let (first, second) = (engine.lane::<Fake<0>>(config.clone()), engine.lane::<Fake<1>>(config));
+    let (script, gate) = (Script::new(), Script::gated());
+    let long = |number| Request { bytes: 101, ..gate.request(number) };
+    let mut tasks: Vec<_> = (0..4).map(|number| spawn(&first, long(number))).collect();
+    tasks.push(spawn(&second, long(4)));
+    gate.entered(2).await;
+    for number in 10..20 {
+        let short = Request { bytes: 100, ..script.request(number) };
+        let done = first.submit(short, Context::default()).await.expect("it is answered while the long ones stand");
+        assert_eq!((done.response, done.batch_requests), (2 * number, 1));
+    }
+    assert_eq!((gate.launches().len(), gate.most_running()), (2, 2), "two of three workers are theirs");
+    gate.open_gate();
+    for (number, task) in (0..).zip(tasks) {
+        assert_eq!(response(task).await, 2 * number);
+    }
+    assert_eq!((gate.launches().len(), gate.most_running()), (5, 2));
+}
+
+#[tokio::test]
+async fn a_lone_worker_runs_long_requests_too() {
+    let (engine, script) = (engine(), Script::new());
+    let lane = engine.lane::<Fake>(LaneConfig { long_above_bytes: 1, ..lane_config() });
+    for number in 0..10 {
+        let done = lane.submit(script.request(number), Context::default()).await.expect("it is answered");
+        assert_eq!(done.response, 2 * number);
+    }
+}
+
+#[tokio::test]
 async fn lanes_take_turns_on_a_worker() {
     let (engine, script) = (engine(), Script::gated());
     let busy = engine.lane::<Fake<0>>(LaneConfig { max_batch_items: 1, ..lane_config() });
