@@ -18,6 +18,8 @@ enum Reason {
     BY_CHECK = 16,   // an error that the checks found
     BY_VALUE = 32,   // a value in error, or one that only the CPU knows
 };
+// Above them stand the lexer's own.
+#define LEXER_SHIFT 8
 
 // A unit, which one thread parses, has at most so many tokens; its nodes are at most twice as many.
 #define MOST_TOKENS 2047

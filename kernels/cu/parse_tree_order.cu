@@ -16,7 +16,9 @@
 // tree_sources: what the lexer left to the CPU is left to it. One thread a source.
 extern "C" __global__ void tree_sources(const __grid_constant__ TreeBatch batch) {
     const u32 source = blockIdx.x * blockDim.x + threadIdx.x;
-    if (source < batch.source_count) batch.reasons[source] = batch.flags[source] ? BY_LEXER : 0;
+    if (source >= batch.source_count) return;
+    const u32 flags = batch.flags[source];
+    batch.reasons[source] = flags ? BY_LEXER | flags << LEXER_SHIFT : 0;
 }
 
 // Marks the fields of a short line whose expression ends with `=`, and notes in each which token ends its expression.

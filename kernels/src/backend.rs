@@ -98,6 +98,19 @@ pub struct KernelStats {
     pub nanos: u64,
 }
 
+/// Work that a device left to the CPU because it could not finish it exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftStats {
+    /// The operation.
+    pub op: &'static str,
+    /// Why.
+    pub reason: &'static str,
+    /// Items since the start, as the operation counts them.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// A device of this machine, shared by its workers.
 #[derive(Clone, Debug)]
 pub enum Device {
@@ -169,6 +182,14 @@ impl Device {
         match self {
             Self::Cpu(pool) => pool.kernel_stats(),
             Self::Cuda(device) => device.kernel_stats(),
+        }
+    }
+
+    /// What it left to the CPU, by operation and reason.
+    pub fn left_stats(&self) -> Vec<LeftStats> {
+        match self {
+            Self::Cpu(_) => vec![],
+            Self::Cuda(device) => device.left_stats(),
         }
     }
 

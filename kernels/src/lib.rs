@@ -11,7 +11,9 @@ pub mod matrix;
 pub mod op;
 pub mod ops;
 
-pub use backend::{Backend, Choice, Device, DeviceId, DeviceInfo, Discovered, KernelStats, PoolStats, Settings};
+pub use backend::{
+    Backend, Choice, Device, DeviceId, DeviceInfo, Discovered, KernelStats, LeftStats, PoolStats, Settings,
+};
 pub use error::{DiscoverError, OpError};
 pub use matrix::{Matrix, ShapeError};
 pub use op::{Op, Size};

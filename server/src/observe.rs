@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use accelerd_kernels::{Device, KernelStats};
+use accelerd_kernels::{Device, KernelStats, LeftStats};
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
 use crate::{listen::Connections, serve::App};
@@ -11,6 +11,7 @@ use crate::{listen::Connections, serve::App};
 pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>) {
     memory(app);
     kernels(app);
+    left(app);
     messages(app);
     facts(app);
     let meter = app.metrics.meter();
@@ -103,6 +104,30 @@ fn kernels(app: &Arc<App>) {
 fn each_kernel(app: &App, look: impl Fn(&Device, &KernelStats)) {
     for (device, _) in app.engine.devices() {
         device.kernel_stats().iter().for_each(|kernel| look(&device, kernel));
+    }
+}
+
+fn left(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let counter = |name, description, measure: fn(&LeftStats) -> u64| {
+        let weak = Arc::downgrade(app);
+        meter
+            .u64_observable_counter(name)
+            .with_description(description)
+            .with_callback(move |counter| with(&weak, |app| device_left(app, measure, counter)))
+            .build();
+    };
+    counter("accelerd_left_items", "Items that a GPU left to the CPU, by reason.", |left| left.items);
+    counter("accelerd_left_bytes", "Bytes of the items that a GPU left to the CPU, by reason.", |left| left.bytes);
+}
+
+fn device_left(app: &App, measure: fn(&LeftStats) -> u64, counter: &dyn AsyncInstrument<u64>) {
+    for (device, _) in app.engine.devices() {
+        let name = device.id().to_string();
+        for left in device.left_stats() {
+            let (lane, reason) = (KeyValue::new("lane", left.op), KeyValue::new("reason", left.reason));
+            counter.observe(measure(&left), &[lane, reason, KeyValue::new("device", name.clone())]);
+        }
     }
 }
 

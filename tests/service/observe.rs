@@ -1,5 +1,7 @@
 //! What an operator sees: metrics, statistics, timings.
 
+use accelerd::config::ByteSize;
+use accelerd_kernels::Device;
 use accelerd_proto::v1;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
@@ -51,6 +53,40 @@ async fn metrics_show_requests_queues_and_batches() {
         line.starts_with("accelerd_request_duration_seconds_count{") && line.contains("\"INVALID_ARGUMENT\"")
     });
     assert!(ok && bad, "requests are counted by method and code:\n{metrics}");
+}
+
+/// The sum of a metric's values whose labels have all these.
+fn value(metrics: &str, name: &str, labels: &[&str]) -> f64 {
+    let is_it = |line: &&str| {
+        let rest = line.strip_prefix(name).map(|rest| rest.strip_prefix("_total").unwrap_or(rest));
+        rest.is_some_and(|rest| rest.starts_with(['{', ' '])) && labels.iter().all(|label| line.contains(label))
+    };
+    let values = metrics.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
+}
+
+#[tokio::test]
+async fn metrics_count_what_was_parsed_and_what_a_gpu_left_to_the_cpu() {
+    let world = World::start_with(|config| config.lanes.parse.cpu_below = Some(ByteSize::b(0))).await;
+    let parse = async |sources: &[&'static str]| {
+        let sources = sources.iter().map(|source| bytes::Bytes::from_static(source.as_bytes())).collect();
+        world.parse().parse(v1::ParseRequest { sources, ..v1::ParseRequest::default() }).await.expect("parses");
+    };
+    parse(&["x = 1\n", "x =\n", "if x:\ny\n"]).await;
+    parse(&["\u{e9} = 1\n", "y\n"]).await;
+    let (_, metrics) = get(world.daemon.admin_addr(), "/metrics").await;
+    let whole = |name: &str, labels: &[&str]| value(&metrics, &format!("accelerd_{name}"), labels);
+    assert_eq!((whole("parse_sources_count", &[]), whole("parse_sources_sum", &[])), (2.0, 5.0), "{metrics}");
+    assert_eq!((whole("parse_bytes_count", &[]), whole("parse_bytes_sum", &[])), (2.0, 27.0), "{metrics}");
+    assert_eq!((whole("parse_nodes_count", &[]), whole("parse_nodes_sum", &[])), (2.0, 8.0), "{metrics}");
+    let verdicts = ["ok", "SyntaxError", "IndentationError"].map(|name| format!("verdict=\"{name}\""));
+    let counts = verdicts.each_ref().map(|verdict| whole("parse_verdicts", &[verdict]));
+    assert_eq!(counts, [3.0, 1.0, 1.0], "{metrics}");
+    let has_gpu = world.daemon.app().engine.devices().iter().any(|(device, _)| matches!(device, Device::Cuda(_)));
+    let left = [vec![], vec!["reason=\"wide_name\""], vec!["reason=\"line\""], vec!["reason=\"block\""]];
+    let left = left.map(|labels| (whole("left_items", &labels), whole("left_bytes", &labels)));
+    let expected = [(3.0, 19.0), (1.0, 7.0), (1.0, 4.0), (1.0, 8.0)];
+    assert_eq!(left, if has_gpu { expected } else { [(0.0, 0.0); 4] }, "{metrics}");
 }
 
 #[tokio::test]

@@ -19,9 +19,9 @@ use super::{
     modules::Kernel,
     pinned::PinnedPool,
     residents::Residents,
-    stats::Function,
+    stats::{Function, Left},
 };
-use crate::{DeviceId, DeviceInfo, KernelStats, OpError, PoolStats, Settings, cpu};
+use crate::{DeviceId, DeviceInfo, KernelStats, LeftStats, OpError, PoolStats, Settings, cpu};
 
 /// Slices below this are copied by one thread: waking others takes longer.
 const PARALLEL_COPY: usize = 2 << 20;
@@ -44,6 +44,7 @@ pub struct Device {
     modules: Vec<usize>,
     functions: HashMap<&'static str, Arc<Function>>,
     residents: Residents,
+    left: Left,
     copiers: OnceLock<Option<rayon::ThreadPool>>,
     lost: OnceLock<String>,
 }
@@ -168,6 +169,7 @@ impl Device {
             modules: vec![],
             functions: HashMap::new(),
             residents: Residents::default(),
+            left: Left::default(),
             copiers: OnceLock::new(),
             lost: OnceLock::new(),
         })
@@ -209,6 +211,16 @@ impl Device {
         let mut stats: Vec<_> = self.functions.values().filter_map(|function| function.stats()).collect();
         stats.sort_by_key(|one| one.name);
         stats
+    }
+
+    /// Counts an item of an operation that it left to the CPU.
+    pub(crate) fn count_left(&self, op: &'static str, reason: &'static str, bytes: u64) {
+        self.left.count(op, reason, bytes);
+    }
+
+    /// What it left to the CPU, by operation and reason.
+    pub fn left_stats(&self) -> Vec<LeftStats> {
+        self.left.stats()
     }
 
     /// Why nothing can run on it any more, if that is so.

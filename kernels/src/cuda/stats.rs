@@ -1,9 +1,9 @@
 //! Kernels as loaded on a device, with how often and how long each ran.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -14,7 +14,7 @@ use super::{
     driver::{self, ok},
     modules::Kernel,
 };
-use crate::KernelStats;
+use crate::{KernelStats, LeftStats};
 
 /// The first launches of a kernel are all timed, later ones now and then.
 const FIRST: u64 = 8;
@@ -61,6 +61,23 @@ impl Function {
         let scaled = u128::from(self.nanos.load(Relaxed)) * u128::from(calls) / u128::from(timed.max(1));
         let nanos = u64::try_from(scaled).unwrap_or(u64::MAX);
         (calls > 0).then_some(KernelStats { name: self.kernel.name, calls, nanos })
+    }
+}
+
+/// What a device left to the CPU: items and bytes, by operation and reason. Locked once an item: each costs far more.
+#[derive(Default)]
+pub(super) struct Left(Mutex<BTreeMap<(&'static str, &'static str), (u64, u64)>>);
+
+impl Left {
+    pub(super) fn count(&self, op: &'static str, reason: &'static str, bytes: u64) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = counts.entry((op, reason)).or_default();
+        *entry = (entry.0 + 1, entry.1.saturating_add(bytes));
+    }
+
+    pub(super) fn stats(&self) -> Vec<LeftStats> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(&(op, reason), &(items, bytes))| LeftStats { op, reason, items, bytes }).collect()
     }
 }
 
@@ -155,6 +172,16 @@ pub(super) fn event(flags: sys::CUevent_flags) -> Result<sys::CUevent, CUresult>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_counted_by_operation_and_reason() {
+        let left = Left::default();
+        for (op, reason, bytes) in [("b", "x", 1), ("a", "y", 2), ("b", "x", 3)] {
+            left.count(op, reason, bytes);
+        }
+        let counted: Vec<_> = left.stats().into_iter().map(|s| (s.op, s.reason, s.items, s.bytes)).collect();
+        assert_eq!(counted, [("a", "y", 1, 2), ("b", "x", 2, 4)]);
+    }
 
     #[test]
     fn times_are_scaled_to_all_launches() {

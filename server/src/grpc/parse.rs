@@ -14,6 +14,8 @@ use futures::{StreamExt, stream::BoxStream};
 use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
+mod metrics;
+
 use crate::{
     config::{Limits, to_usize},
     error::ApiError,
@@ -24,6 +26,7 @@ use crate::{
     layers::timing,
     serve::App,
 };
+use metrics::Metrics;
 
 /// Batches of one stream that are parsed at once.
 const WINDOW: usize = 8;
@@ -41,6 +44,7 @@ struct State {
     lane: Lane<Parse>,
     limits: Limits,
     max_message: usize,
+    metrics: Metrics,
 }
 
 /// The service over a lane of the daemon's engine.
@@ -50,6 +54,7 @@ pub(crate) fn service(app: &Arc<App>) -> ParseServiceServer<Parser> {
         lane: app.engine.lane(config.lanes.lane(&config.lanes.parse)),
         limits: config.limits.clone(),
         max_message: config.server.max_message(),
+        metrics: Metrics::new(app.metrics.meter()),
     })))
 }
 
@@ -74,8 +79,11 @@ impl ParseService for Parser {
 
 impl State {
     async fn parse(&self, request: pb::ParseRequest, context: Context) -> Result<pb::ParseResponse, Status> {
-        let done = self.lane.submit(self.check(request)?, context).await.map_err(ApiError::from)?;
+        let request = self.check(request)?;
+        let bytes = request.sources.iter().map(|source| source.len() as u64).sum();
+        let done = self.lane.submit(request, context).await.map_err(ApiError::from)?;
         timing::record(&done);
+        self.metrics.parsed(bytes, &done.response);
         let response = response(done.response);
         let size = response.encoded_len();
         if size > self.max_message {

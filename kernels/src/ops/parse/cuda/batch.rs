@@ -13,6 +13,7 @@ use rayon::prelude::*;
 
 use super::{
     areas::Areas,
+    left,
     slice::{Asked, Back, InLexer, OnTheWay, Packed, Parsed, decode},
 };
 use crate::{
@@ -45,7 +46,8 @@ pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Re
     let anew: Vec<OnceLock<Done>> = sources.iter().map(|_| OnceLock::new()).collect();
     let (sources, anew, cpu) = (&sources, &anew, worker.device().cpu());
     let (slices, areas) = cpu.scope(|scope| {
-        let leave = |at: usize| {
+        let leave = |at: usize, reasons: u32| {
+            left::count(reasons, sources[at].bytes.len(), worker);
             scope.spawn(move |_| drop(anew[at].set(Done::parse(sources[at].bytes, sources[at].request))));
         };
         Pipeline::new(sources, anew, wanted, worker).run(cut(batch), leave)
@@ -138,11 +140,11 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Takes all slices through; `leave` is told of each source that is the CPU's. Returns where the columns are.
+    /// Takes all slices through; `leave` is told of each source that is the CPU's, and why. Returns where the columns are.
     fn run(
         mut self,
         plan: Vec<Planned>,
-        mut leave: impl FnMut(usize),
+        mut leave: impl FnMut(usize, u32),
     ) -> Result<(Vec<Back<'a>>, Vec<Arc<Landed>>), OpError> {
         self.opens = plan.iter().map(|slice| slice.opens).collect();
         let mut ranges = plan.into_iter().map(|slice| slice.range);
@@ -167,7 +169,7 @@ impl<'a> Pipeline<'a> {
         lexing: InLexer<'a>,
         next: Option<Packed<'a>>,
         later: Option<Range<usize>>,
-        leave: &mut impl FnMut(usize),
+        leave: &mut impl FnMut(usize, u32),
     ) -> Result<(Option<InLexer<'a>>, Option<Packed<'a>>), OpError> {
         let later = later.map(|range| decode(self.sources, range, self.worker)).transpose()?;
         let parsing = lexing.parse(self.wanted, self.worker)?;

@@ -3,6 +3,7 @@
 
 mod areas;
 mod batch;
+mod left;
 pub mod lexer;
 mod slice;
 pub mod tree;

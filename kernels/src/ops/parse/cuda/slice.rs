@@ -204,13 +204,15 @@ fn lexed(packed: &Packed<'_>, tokens: &Tokens) -> Lexed {
 }
 
 impl<'a> InParser<'a> {
-    /// Waits for the parser, and says which sources it leaves to the CPU.
-    pub(super) fn wait(self, wanted: Outputs, mut leave: impl FnMut(usize)) -> Result<Parsed<'a>, OpError> {
+    /// Waits for the parser, and says which sources it leaves to the CPU, and the reasons of each.
+    pub(super) fn wait(self, wanted: Outputs, mut leave: impl FnMut(usize, u32)) -> Result<Parsed<'a>, OpError> {
         let Self { packed: Packed { range, texts, on_device, .. }, tokens, trees, landing, summary, bases } = self;
         let landed = landing.wait()?;
         let summary = landed.get(summary);
         let left: Vec<bool> = texts.iter().zip(summary).map(|(text, one)| one.reasons != 0 || text.is_none()).collect();
-        range.clone().zip(&left).filter(|(_, left)| **left).for_each(|(at, _)| leave(at));
+        let reasons = summary.iter().map(|one| one.reasons);
+        let each = range.clone().zip(&left).zip(reasons).filter(|((_, left), _)| **left);
+        each.for_each(|((at, _), reasons)| leave(at, reasons));
         let before = bases.before(&landed, if wanted.tree { Some(summary) } else { None }, texts.len());
         Ok(Parsed { range, texts, bytes: on_device.bytes(), before, left, tokens, trees })
     }

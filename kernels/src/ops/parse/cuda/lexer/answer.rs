@@ -58,6 +58,24 @@ impl Reason {
         Self::BlankBackslash,
     ];
 
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lexical => "lexical",
+            Self::Wide => "wide_name",
+            Self::LongLine => "long_line",
+            Self::FieldLines => "field_lines",
+            Self::Nesting => "nesting",
+            Self::State => "state",
+            Self::LoneReturn => "lone_return",
+            Self::Indentation => "indentation",
+            Self::Brackets => "brackets",
+            Self::Names => "names",
+            Self::Rules => "rules",
+            Self::BlankBackslash => "blank_backslash",
+        }
+    }
+
     /// The reasons in a flag.
     pub fn of(flag: u32) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |reason| flag & *reason as u32 != 0)
