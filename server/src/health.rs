@@ -69,6 +69,7 @@ impl Subject {
             | "readiness"
             | "accelerd.v1.DeviceService"
             | "accelerd.v1.EmbedService"
+            | "accelerd.v1.ParseService"
             | "accelerd.v1.SimilarityService"
             | "grpc.health.v1.Health" => Some(Self::Readiness),
             _ => None,
@@ -113,6 +114,7 @@ impl health_server::Health for Reporter {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
     use tonic::Code;
     use tonic_health::pb::health_server::Health as _;
 
@@ -140,6 +142,20 @@ mod tests {
             assert_eq!(check(&reporter, service).await, ServingStatus::NotServing);
         }
         assert_eq!(reporter.check(ask("nobody")).await.expect_err("unknown").code(), Code::NotFound);
+    }
+
+    #[tokio::test]
+    async fn every_service_is_known_by_its_name() {
+        let reporter = Reporter::new(CancellationToken::new());
+        reporter.set_ready(true);
+        let set = prost_types::FileDescriptorSet::decode(accelerd_proto::DESCRIPTORS).expect("a descriptor set");
+        let services =
+            set.file.iter().flat_map(|file| file.service.iter().map(move |one| (file.package(), one.name())));
+        let names: Vec<_> = services.map(|(package, name)| format!("{package}.{name}")).collect();
+        assert!(names.len() >= 4, "{names:?}");
+        for name in names {
+            assert_eq!(check(&reporter, &name).await, ServingStatus::Serving, "{name}");
+        }
     }
 
     #[tokio::test]

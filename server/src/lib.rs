@@ -10,6 +10,7 @@ pub mod health;
 pub mod layers;
 pub mod lifecycle;
 mod listen;
+mod loss;
 mod observe;
 pub mod serve;
 pub mod telemetry;

@@ -4,7 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -15,7 +15,7 @@ use accelerd_store::StoreError;
 use tokio::{
     net::{TcpListener, UnixListener},
     runtime::Handle,
-    time::{interval, timeout},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
@@ -34,6 +34,7 @@ use crate::{
         trace::{TraceBody, TraceLayer},
     },
     listen::{self, Connections, Ends, Front, Reactors, Served, SocketFile},
+    loss,
     observe::observe,
     telemetry::{Metrics, TelemetryError},
 };
@@ -216,7 +217,7 @@ impl Daemon {
         tokio::spawn(front.accept(health));
         tokio::spawn(admin::serve(admin, Arc::clone(&app), side.ends.closing.clone()));
 
-        tokio::spawn(watch_devices(Arc::downgrade(&app), ends.closing));
+        watch_devices(&app, ends.closing);
         app.health.set_ready(true);
         Ok(Self { grpc_addr, admin_addr, health_addr, app, main, side, reactors, _socket_file: socket_file })
     }
@@ -292,26 +293,14 @@ fn stack(app: &Arc<App>) -> impl Served<TraceBody<DeadlineBody>> {
         .service(Services::new(app))
 }
 
-/// Reports not live once all GPUs have been lost for longer than the grace: nothing but a new process brings them back.
-async fn watch_devices(app: Weak<App>, closing: CancellationToken) {
-    let mut lost_since = None;
-    let mut ticks = interval(Duration::from_secs(1));
-    while closing.run_until_cancelled(ticks.tick()).await.is_some() {
-        let Some(app) = app.upgrade() else { return };
-        if !all_lost(&app.engine.devices()) {
-            lost_since = None;
-        } else if lost_since.get_or_insert_with(Instant::now).elapsed() >= app.config.cuda.lost_grace {
-            tracing::error!("all GPUs are lost; this process should be replaced");
-            app.health.set_live(false);
-            return;
-        }
-    }
-}
-
-/// Whether there were GPUs, and every one of them was lost.
-fn all_lost(devices: &[(Device, Option<String>)]) -> bool {
-    let mut gpus = devices.iter().filter(|(device, _)| matches!(device, Device::Cuda(_))).peekable();
-    gpus.peek().is_some() && gpus.all(|(_, lost)| lost.is_some())
+/// Says that the daemon is to be replaced once its GPUs are. Keeps it not alive.
+fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
+    let weak = Arc::downgrade(app);
+    let look = move || {
+        let devices = weak.upgrade()?.engine.devices();
+        Some(loss::all_lost(devices.iter().map(|(device, lost)| (device.id(), lost.is_some()))))
+    };
+    tokio::spawn(loss::watch(look, app.config.cuda.lost_grace, app.health.clone(), closing));
 }
 
 fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
