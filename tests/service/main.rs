@@ -10,3 +10,4 @@ mod observe;
 mod parse;
 mod parse_client;
 mod similarity;
+mod stalls;
