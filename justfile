@@ -43,6 +43,10 @@ conformance *ARGS:
     cargo build --release --package accelerd-parser --example columns --locked
     python3 tests/conformance {{ ARGS }}
 
+# Packs the corpora of `conformance`, so that `prove` compares both backends on them; fetches them, and takes a while.
+corpora *ARGS:
+    python3 tests/conformance/pack.py {{ ARGS }}
+
 # Fuzzes the parser; needs a nightly compiler and cargo-fuzz, which `tests/run` does not set up.
 fuzz SECONDS="60":
     cd kernels/parser && cargo +nightly fuzz run parse -- -max_total_time={{ SECONDS }}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import lzma
 import random
 import sys
 import sysconfig
@@ -10,9 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import corpora
 import fuzz
 import judge
 import oracle
+import pack
 import pytest
 import tools
 from compare import first_difference
@@ -167,3 +170,18 @@ def test_a_difference_is_reduced_to_what_makes_it(tmp_path: Path) -> None:
     cause = "only ours refuses: SyntaxError: no lambda"
     smallest = judge.reduced(Wrong(None), tools.own_oracle(), source, cause)
     assert b"lambda" in smallest and len(smallest) <= 12
+
+
+def test_packed_corpora_have_every_source_once(tmp_path: Path) -> None:
+    one = corpora.Corpus("one", lambda: iter([("a", b"x"), ("b", b"y"), ("c", b"x")]))
+    other = corpora.Corpus("other", lambda: iter([("d", b"y"), ("e", b"")]))
+    out = tmp_path / "corpora.xz"
+    pack.pack(out, [one, other])
+    blocks = list(read_blocks(lzma.open(out).read()))
+    assert blocks == [b"one", (2).to_bytes(4, "little"), b"x", b"y", b"other", (1).to_bytes(4, "little"), b""]
+
+
+def test_all_corpora_are_packed() -> None:
+    names = [corpus.name for corpus in pack.chosen(7, 3)]
+    assert names == [corpus.name for corpus in corpora.corpora(1, 1)]
+    assert len(list(dict(zip(names, pack.chosen(7, 3)))["soup"].cases())) == 3

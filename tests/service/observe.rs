@@ -56,12 +56,12 @@ async fn metrics_show_requests_queues_and_batches() {
 }
 
 /// The sum of a metric's values whose labels have all these.
-fn value(metrics: &str, name: &str, labels: &[&str]) -> f64 {
+fn value(metrics: &str, name: &str, labels: &[&str]) -> u64 {
     let is_it = |line: &&str| {
         let rest = line.strip_prefix(name).map(|rest| rest.strip_prefix("_total").unwrap_or(rest));
         rest.is_some_and(|rest| rest.starts_with(['{', ' '])) && labels.iter().all(|label| line.contains(label))
     };
-    let values = metrics.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    let values = metrics.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
     values.sum()
 }
 
@@ -76,17 +76,17 @@ async fn metrics_count_what_was_parsed_and_what_a_gpu_left_to_the_cpu() {
     parse(&["\u{e9} = 1\n", "y\n"]).await;
     let (_, metrics) = get(world.daemon.admin_addr(), "/metrics").await;
     let whole = |name: &str, labels: &[&str]| value(&metrics, &format!("accelerd_{name}"), labels);
-    assert_eq!((whole("parse_sources_count", &[]), whole("parse_sources_sum", &[])), (2.0, 5.0), "{metrics}");
-    assert_eq!((whole("parse_bytes_count", &[]), whole("parse_bytes_sum", &[])), (2.0, 27.0), "{metrics}");
-    assert_eq!((whole("parse_nodes_count", &[]), whole("parse_nodes_sum", &[])), (2.0, 8.0), "{metrics}");
+    assert_eq!((whole("parse_sources_count", &[]), whole("parse_sources_sum", &[])), (2, 5), "{metrics}");
+    assert_eq!((whole("parse_bytes_count", &[]), whole("parse_bytes_sum", &[])), (2, 27), "{metrics}");
+    assert_eq!((whole("parse_nodes_count", &[]), whole("parse_nodes_sum", &[])), (2, 8), "{metrics}");
     let verdicts = ["ok", "SyntaxError", "IndentationError"].map(|name| format!("verdict=\"{name}\""));
     let counts = verdicts.each_ref().map(|verdict| whole("parse_verdicts", &[verdict]));
-    assert_eq!(counts, [3.0, 1.0, 1.0], "{metrics}");
+    assert_eq!(counts, [3, 1, 1], "{metrics}");
     let has_gpu = world.daemon.app().engine.devices().iter().any(|(device, _)| matches!(device, Device::Cuda(_)));
     let left = [vec![], vec!["reason=\"wide_name\""], vec!["reason=\"line\""], vec!["reason=\"block\""]];
     let left = left.map(|labels| (whole("left_items", &labels), whole("left_bytes", &labels)));
-    let expected = [(3.0, 19.0), (1.0, 7.0), (1.0, 4.0), (1.0, 8.0)];
-    assert_eq!(left, if has_gpu { expected } else { [(0.0, 0.0); 4] }, "{metrics}");
+    let expected = [(3, 19), (1, 7), (1, 4), (1, 8)];
+    assert_eq!(left, if has_gpu { expected } else { [(0, 0); 4] }, "{metrics}");
 }
 
 #[tokio::test]

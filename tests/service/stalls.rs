@@ -53,7 +53,8 @@ async fn five_megabytes_in_one_file_are_one_tree() {
 #[tokio::test]
 async fn a_literal_of_a_hundred_thousand_elements_has_them_all() {
     let world = World::start_with(smallest).await;
-    let elements = (0..100_000).map(|at| format!("{at},{}", if at % 10 == 9 { "\n" } else { " " })).collect::<String>();
+    let elements = (0..100_000).map(|at| [at.to_string(), if at % 10 == 9 { ",\n" } else { ", " }.into()].concat());
+    let elements: String = elements.collect();
     for [open, close] in [["[", "]"], ["{", "}"], ["(", ")"], ["f(", ")"]] {
         let parsed = parse(&world, vec![format!("{open}{elements}{close}\n")]).await;
         let nodes = parsed.nodes.expect("a tree");

@@ -1,5 +1,7 @@
 //! What the test binaries share: the backends of this machine, seeded inputs, closeness.
 
+pub mod columns;
+
 use std::{path::PathBuf, sync::OnceLock};
 
 use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpError, Settings, backend::discover};

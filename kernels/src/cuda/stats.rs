@@ -66,7 +66,10 @@ impl Function {
 
 /// What a device left to the CPU: items and bytes, by operation and reason. Locked once an item: each costs far more.
 #[derive(Default)]
-pub(super) struct Left(Mutex<BTreeMap<(&'static str, &'static str), (u64, u64)>>);
+pub(super) struct Left(Mutex<BTreeMap<LeftFor, (u64, u64)>>);
+
+/// An operation and a reason.
+type LeftFor = (&'static str, &'static str);
 
 impl Left {
     pub(super) fn count(&self, op: &'static str, reason: &'static str, bytes: u64) {
