@@ -16,7 +16,7 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// The text of a source. A source in UTF-8 is its own text, byte order mark and carriage returns included; [`lex`] knows them.
+/// The text of a source. A source in UTF-8 is its own text, byte order mark and carriage returns included; [`lex`](crate::lexer::lex) knows them.
 ///
 /// Before 3.14 CPython does not decode comments of a source without a declared encoding: bytes there that are no UTF-8
 /// become `X`s.
