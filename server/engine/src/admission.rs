@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::{
     config::{Drained, EngineConfig},
-    error::SubmitError,
+    outcome::SubmitError,
     stats::AdmissionStats,
 };
 

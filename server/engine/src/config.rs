@@ -1,8 +1,6 @@
-//! What the engine and its callers are told, and what a caller gets back.
+//! What the engine and its callers are told.
 
 use std::time::{Duration, Instant};
-
-use accelerd_kernels::DeviceId;
 
 /// Settings of the engine as a whole.
 #[derive(Clone, Debug)]
@@ -75,21 +73,6 @@ pub struct Context {
     pub priority: Priority,
     /// Whose it is: principals of equal priority share fairly. Zero is everybody without a name.
     pub principal: u64,
-}
-
-/// A response, and how it came about.
-#[derive(Debug)]
-pub struct Done<R> {
-    /// The response.
-    pub response: R,
-    /// Where it ran.
-    pub device: DeviceId,
-    /// Requests in its batch.
-    pub batch_requests: usize,
-    /// From submission to launch.
-    pub queue: Duration,
-    /// From launch to result.
-    pub execute: Duration,
 }
 
 /// How a drain ended.

@@ -12,12 +12,12 @@ use tracing::Span;
 use crate::{
     admission::Permit,
     batcher::{Bounds, Close, Entry, EntryId},
-    config::{Context, Done, LaneConfig},
+    config::{Context, LaneConfig},
     device::{Bench, Desk, Source, Turn, Wish, route},
     engine::Shared,
-    error::SubmitError,
     launch,
     metrics::{LaneLabels, Stage},
+    outcome::{Done, SubmitError},
     queue::{Depth, Queue},
     stats::LaneRecord,
 };

@@ -10,10 +10,10 @@ use accelerd_kernels::{Op, OpError};
 use tracing::Span;
 
 use crate::{
-    config::Done,
     device::Bench,
     lane::{Answer, Pending, Station},
     metrics::{Stage, kind_of},
+    outcome::Done,
     stats::Launch,
 };
 

@@ -51,7 +51,6 @@ mod admission;
 mod device;
 #[cfg(not(loom))]
 mod engine;
-mod error;
 #[cfg(not(loom))]
 mod lane;
 #[cfg(not(loom))]
@@ -61,15 +60,18 @@ mod loom_tests;
 #[cfg(not(loom))]
 mod metrics;
 #[cfg(not(loom))]
+mod outcome;
+#[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
 mod worker;
 
-pub use config::{Context, Done, Drained, EngineConfig, LaneConfig, Priority};
+pub use config::{Context, Drained, EngineConfig, LaneConfig, Priority};
 #[cfg(not(loom))]
 pub use engine::Engine;
-pub use error::SubmitError;
 #[cfg(not(loom))]
 pub use lane::Lane;
+#[cfg(not(loom))]
+pub use outcome::{Done, SubmitError};
 #[cfg(not(loom))]
 pub use stats::{AdmissionStats, Distribution, EngineStats, LaneCounts, LaneStats};

@@ -1,8 +1,23 @@
-//! Why a request was not answered.
+//! What a caller gets back: a response, or why there is none.
 
 use std::time::Duration;
 
-use accelerd_kernels::OpError;
+use accelerd_kernels::{DeviceId, OpError};
+
+/// A response, and how it came about.
+#[derive(Debug)]
+pub struct Done<R> {
+    /// The response.
+    pub response: R,
+    /// Where it ran.
+    pub device: DeviceId,
+    /// Requests in its batch.
+    pub batch_requests: usize,
+    /// From submission to launch.
+    pub queue: Duration,
+    /// From launch to result.
+    pub execute: Duration,
+}
 
 /// Why a request was not answered.
 #[derive(Debug, thiserror::Error)]
