@@ -82,8 +82,10 @@ def _judge_tree(source: bytes, answer: Any, theirs: ast.Module) -> dict[str, Any
     if found is None:
         return {"outcome": "equal"}
     place = re.sub(r"\[\d+\]", "[]", found.path)
-    last = re.findall(r"\.\w+", place)[-1:] or ["."]
-    what = last[0] if re.search(r"lineno|offset", place) else f"{last[0]}: {found.theirs} != {found.ours}"
+    last = (re.findall(r"\.\w+", place) or ["."])[-1]
+    # CPython's own faults crowd in format specifications; their causes are told from all others.
+    where = f".format_spec {last}" if ".format_spec." in place else last
+    what = where if re.search(r"lineno|offset", place) else f"{where}: {found.theirs} != {found.ours}"
     return _different(f"tree: {what}", path=found.path, theirs=found.theirs, ours=found.ours, place=place)
 
 
