@@ -13,6 +13,11 @@ const TOKENIZE: Method<proto::TokenizeRequest, proto::TokenizeResponse> =
 const LIST_MODELS: Method<proto::ListModelsRequest, proto::ListModelsResponse> =
     Method::repeatable("/accelerd.v1.EmbedService/ListModels");
 
+const LOAD_MODEL: Method<proto::LoadModelRequest, proto::LoadModelResponse> =
+    Method::once("/accelerd.v1.EmbedService/LoadModel");
+const UNLOAD_MODEL: Method<proto::UnloadModelRequest, proto::UnloadModelResponse> =
+    Method::once("/accelerd.v1.EmbedService/UnloadModel");
+
 /// How to embed. The default is the daemon's built-in model at full length, normalised.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EmbedOptions {
@@ -22,6 +27,57 @@ pub struct EmbedOptions {
     pub dimensions: u32,
     /// Leave vectors at the length the model gives them.
     pub keep_length: bool,
+    /// How tokens become vectors.
+    pub pooling: proto::Pooling,
+    /// Parts of the texts that have vectors instead of the texts, in the order of the texts.
+    pub spans: Vec<proto::Span>,
+    /// Name of one of the model's prompts.
+    pub prompt_name: String,
+    /// A prompt in its own words; empty is no prompt.
+    pub prompt: Option<String>,
+    /// Which end of a long text is left out.
+    pub truncation_side: proto::TruncationSide,
+    /// What is done with a long text.
+    pub long_input: proto::LongInput,
+    /// Most tokens of a text; 0 is the model's own limit.
+    pub max_tokens: u32,
+    /// Whether a GPU computes GELU through the error function.
+    pub exact_gelu: bool,
+}
+
+impl EmbedOptions {
+    /// The request for an input. Set its `output_type` for [`Client::embed_request`].
+    pub fn request(&self, input: Input) -> proto::EmbedRequest {
+        let options = self.clone();
+        proto::EmbedRequest {
+            model: options.model,
+            input: Some(input),
+            dimensions: options.dimensions,
+            normalize: options.keep_length.then_some(false),
+            pooling: options.pooling.into(),
+            spans: options.spans,
+            prompt_name: options.prompt_name,
+            prompt: options.prompt,
+            truncation_side: options.truncation_side.into(),
+            long_input: options.long_input.into(),
+            max_tokens: options.max_tokens,
+            output_type: proto::OutputType::F32.into(),
+            exact_gelu: options.exact_gelu,
+        }
+    }
+}
+
+/// A model to load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelSource {
+    /// Its name in requests.
+    pub name: String,
+    /// Folder or file on the daemon's machine.
+    pub path: String,
+    /// Other names for it.
+    pub aliases: Vec<String>,
+    /// What a GPU computes it in.
+    pub precision: proto::Precision,
 }
 
 /// Vectors of some texts.
@@ -79,19 +135,18 @@ impl Client {
     }
 
     async fn embed_input(&self, input: Input, options: &EmbedOptions) -> Result<Embeddings> {
-        let request = proto::EmbedRequest {
-            model: options.model.clone(),
-            input: Some(input),
-            dimensions: options.dimensions,
-            normalize: Some(!options.keep_length),
-        };
-        let reply = self.unary(EMBED, request).await?;
+        let reply = self.unary(EMBED, options.request(input)).await?;
         Ok(Embeddings {
             vectors: Matrix::from_tensor(reply.message.embeddings, "embeddings")?,
             token_counts: reply.message.token_counts,
             model: reply.message.model,
             timings: reply.timings,
         })
+    }
+
+    /// Embeds as a message says, and answers with the message: for numbers other than f32.
+    pub async fn embed_request(&self, request: proto::EmbedRequest) -> Result<proto::EmbedResponse> {
+        Ok(self.unary(EMBED, request).await?.message)
     }
 
     /// Splits texts into the token ids a model would see. An empty name means `builtin`.
@@ -109,5 +164,19 @@ impl Client {
     /// The models that are loaded, by name.
     pub async fn models(&self) -> Result<Vec<proto::Model>> {
         Ok(self.unary(LIST_MODELS, proto::ListModelsRequest {}).await?.message.models)
+    }
+
+    /// Loads a model from a folder or file on the daemon's machine.
+    pub async fn load_model(&self, source: ModelSource) -> Result<proto::Model> {
+        let ModelSource { name, path, aliases, precision } = source;
+        let request = proto::LoadModelRequest { name, path, aliases, precision: precision.into() };
+        let model = self.unary(LOAD_MODEL, request).await?.message.model;
+        model.ok_or_else(|| Error::Malformed("no model".into()))
+    }
+
+    /// Forgets a model; its name.
+    pub async fn unload_model(&self, name: impl Into<String>) -> Result<String> {
+        let request = proto::UnloadModelRequest { name: name.into() };
+        Ok(self.unary(UNLOAD_MODEL, request).await?.message.name)
     }
 }

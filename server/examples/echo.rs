@@ -88,6 +88,7 @@ impl UnaryService<v1::EmbedRequest> for Embed {
             embeddings: Some(embeddings),
             token_counts: vec![5],
             model: "builtin".to_owned(),
+            scales: None,
         })))
     }
 }

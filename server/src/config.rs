@@ -7,8 +7,10 @@ use std::{
 };
 
 use accelerd_engine::{EngineConfig, LaneConfig};
-use accelerd_kernels as kernels;
+use accelerd_kernels::{self as kernels, ops::encode};
 use serde::{Deserialize, Serialize};
+
+use crate::embedder::Source;
 
 mod load;
 mod size;
@@ -32,6 +34,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// Bounds of single requests.
     pub limits: Limits,
+    /// Models that embed.
+    pub models: Models,
     /// Collections on disk.
     pub store: Store,
     /// The end.
@@ -158,8 +162,10 @@ pub struct Admission {
 pub struct Lanes {
     /// What the others do not say.
     pub default: Lane,
-    /// Overrides for Embed.
+    /// Overrides for Embed with tables.
     pub embed: LaneOverride,
+    /// Overrides for Embed with encoders.
+    pub encode: LaneOverride,
     /// Overrides for Search.
     pub search: LaneOverride,
     /// Overrides for FindSimilar.
@@ -239,6 +245,60 @@ pub struct Limits {
     pub max_payload_bytes: ByteSize,
     /// Collections at once.
     pub max_collections: usize,
+}
+
+/// Models that embed.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Models {
+    /// Folders that callers may load models from, with all below them.
+    #[serde(deserialize_with = "load::list")]
+    pub folders: Vec<PathBuf>,
+    /// Most bytes of the weights of all models; 0 means no cap.
+    pub memory_limit: ByteSize,
+    /// Models that are loaded at the start.
+    pub preload: Vec<Preload>,
+}
+
+/// A model that is loaded at the start.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preload {
+    /// Its name in requests.
+    pub name: String,
+    /// Its folder or file.
+    pub path: String,
+    /// Other names.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// What a GPU computes it in.
+    #[serde(default)]
+    pub precision: Precision,
+}
+
+/// What a GPU computes an encoder in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// bfloat16.
+    #[default]
+    Bf16,
+    /// binary16.
+    F16,
+    /// binary32.
+    F32,
+}
+
+impl From<&Preload> for Source {
+    fn from(preload: &Preload) -> Self {
+        let Preload { name, path, aliases, precision } = preload.clone();
+        let precision = match precision {
+            Precision::Bf16 => encode::Precision::Bf16,
+            Precision::F16 => encode::Precision::F16,
+            Precision::F32 => encode::Precision::F32,
+        };
+        Self { name, path, aliases, precision }
+    }
 }
 
 /// Collections on disk.

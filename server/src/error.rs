@@ -35,6 +35,14 @@ pub enum ApiError {
     /// Stored bytes are damaged.
     #[error("{0}")]
     DataLoss(String),
+    /// What was asked for does not fit into a response.
+    #[error("the response has {bytes} bytes, a message at most {most}: ask for fewer vectors or smaller ones")]
+    AnswerTooLarge {
+        /// What it would have.
+        bytes: usize,
+        /// What a message may have.
+        most: usize,
+    },
     /// A resource that is not the queue is used up: memory for collections, disk.
     #[error("{0}")]
     Exhausted(String),

@@ -24,6 +24,7 @@ use crate::{
     admin,
     config::Config,
     embedder::Embedder,
+    error::ApiError,
     grpc::{Services, similarity},
     health::Reporter,
     layers::{
@@ -64,6 +65,14 @@ pub enum StartError {
     /// The folder of collections could not be opened.
     #[error("cannot use store.data_dir: {0}")]
     Store(#[from] StoreError),
+    /// A model of `models.preload` could not be loaded.
+    #[error("cannot load the model {name:?} of models.preload: {error}")]
+    Model {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: ApiError,
+    },
     /// Telemetry could not be set up.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -108,9 +117,13 @@ impl App {
         });
         let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
         let engine = start_engine(found.devices, &config, &metrics)?;
-        let lane = engine.lane(config.lanes.lane(&config.lanes.embed));
-        let embedder = Embedder::new(vec![Model::builtin()], lane).with_limits(config.limits.clone());
+        let tables = engine.lane(config.lanes.lane(&config.lanes.embed));
+        let encoders = engine.lane(config.lanes.lane(&config.lanes.encode));
+        let embedder = Embedder::new(vec![], tables, encoders)
+            .with_registry(vec![Model::builtin()], &config.models)
+            .with_limits(config.limits.clone());
         let embedder = pool.into_iter().fold(embedder, Embedder::with_pool);
+        preload(&embedder, &config)?;
         let similarity = similarity::State::start(&config, &engine, embedder.clone())?;
         let messages =
             Budget::new(config.admission.max_message_memory.as_u64(), config.server.max_message_bytes.as_u64());
@@ -129,6 +142,17 @@ impl App {
             closing,
         }))
     }
+}
+
+/// Loads the models that the settings name, one after the other.
+fn preload(embedder: &Embedder, config: &Config) -> Result<(), StartError> {
+    for preload in &config.models.preload {
+        let loading = embedder.preload(preload.into());
+        let loaded = Handle::current().block_on(loading);
+        let served = loaded.map_err(|error| StartError::Model { name: preload.name.clone(), error })?;
+        tracing::info!(model = served.name(), bytes = served.bytes(), "a model is loaded");
+    }
+    Ok(())
 }
 
 /// Says in one line what is computed on, and why not on a GPU.

@@ -6,6 +6,7 @@ mod embed;
 mod harness;
 mod input;
 mod lifecycle;
+mod models;
 mod observe;
 mod parse;
 mod parse_client;

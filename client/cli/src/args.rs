@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::Styles, builder::stylin
 
 use crate::commands::{
     bench::BenchArgs, cluster::ClusterArgs, collections::CollectionsArgs, embed::EmbedArgs, generate, health,
-    index::IndexArgs, parse::ParseArgs, search::SearchArgs, similar::SimilarArgs, stats::StatsArgs,
+    index::IndexArgs, models::ModelsArgs, parse::ParseArgs, search::SearchArgs, similar::SimilarArgs, stats::StatsArgs,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -85,8 +85,7 @@ pub enum Command {
     Parse(ParseArgs),
     Stats(StatsArgs),
     Bench(BenchArgs),
-    /// List the models that are loaded.
-    Models,
+    Models(ModelsArgs),
     Collections(CollectionsArgs),
     Health(health::HealthArgs),
     Completions(generate::CompletionsArgs),

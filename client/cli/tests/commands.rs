@@ -204,6 +204,11 @@ async fn every_other_command_prints_one_json_document() {
     index(&server, folder.path(), &[]).await;
     let json = async |words: &[&str]| run(&server, &[words, &["--json"]].concat()).await.json();
     assert_eq!(json(&["models"]).await["models"][0]["name"], "toy");
+    assert_eq!(json(&["models", "list"]).await["models"][0]["dimensions"], 64);
+    assert_eq!(json(&["models", "inspect", "toy"]).await["vocabulary_size"], 7800);
+    let loaded = json(&["models", "load", "mine", "/models/mine", "--alias", "m", "--precision", "f32"]).await;
+    assert_eq!((&loaded["name"], &loaded["aliases"][0]), (&"mine".into(), &"m".into()));
+    assert_eq!(json(&["models", "unload", "a", "b"]).await["unloaded"][1], "b");
     assert_eq!(json(&["collections", "list"]).await["collections"][0]["points"], 5);
     assert_eq!(json(&["stats"]).await["lanes"][0]["wait_ms"]["p99"], 4.0);
     assert_eq!(json(&["health"]).await["serving"], true);

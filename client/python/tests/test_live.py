@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from accelerd import AlreadyExistsError, Client, Collection, InvalidArgumentError, NotFoundError
+from accelerd import AlreadyExistsError, Client, Collection, InvalidArgumentError, NotFoundError, Quantized
 
 SNIPPETS = {
     "dates.py": "def parse_date(text): return datetime.strptime(text, '%Y-%m-%d')",
@@ -36,6 +36,26 @@ def test_embeddings_are_unit_rows_and_the_same_through_tokens(client: Client) ->
     assert vectors.dtype == np.float32 and vectors.shape == (3, client.models()[0].dimensions)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     np.testing.assert_array_equal(client.embed_tokens(client.tokenize(texts)), vectors)
+
+
+def test_vectors_come_in_smaller_numbers_and_bad_choices_are_named(client: Client) -> None:
+    texts = list(SNIPPETS.values())
+    vectors = client.embed(texts)
+    quantized = client.embed(texts, output="int8")
+    assert isinstance(quantized, Quantized) and quantized.values.dtype == np.int8
+    np.testing.assert_allclose(quantized.values * quantized.scales[:, None], vectors, atol=float(quantized.scales.max()))
+    np.testing.assert_array_equal(client.embed(texts, output="binary"), np.packbits(vectors > 0, axis=1))
+    with pytest.raises(ValueError, match="expected one of"):
+        client.embed(texts, pooling="median")
+    with pytest.raises(InvalidArgumentError):
+        client.embed(texts, pooling="cls")
+    with pytest.raises(InvalidArgumentError):
+        client.load_model("hub", "hf://someone/something")
+    with pytest.raises(NotFoundError):
+        client.unload_model("hub")
+    with pytest.raises(ValueError):
+        client.embed(["half a character: \ud83d"])
+    assert client.embed([""]).shape == (1, 256)
 
 
 def test_similar_rows_are_those_numpy_finds(client: Client) -> None:

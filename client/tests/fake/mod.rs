@@ -441,7 +441,7 @@ impl embed::EmbedService for Fake {
         let vectors: Vec<_> = texts.iter().map(|t| toy_vector(t)).collect();
         let counts = texts.iter().map(|t| u32::try_from(t.split_whitespace().count()).unwrap_or(0)).collect();
         let embeddings = Some(tensor(&vectors));
-        Ok(Response::new(proto::EmbedResponse { embeddings, token_counts: counts, model: "toy".into() }))
+        Ok(Response::new(proto::EmbedResponse { embeddings, token_counts: counts, model: "toy".into(), scales: None }))
     }
 
     async fn tokenize(&self, request: Request<proto::TokenizeRequest>) -> Answer<proto::TokenizeResponse> {
@@ -464,8 +464,21 @@ impl embed::EmbedService for Fake {
             vocabulary_size: 7800,
             size_bytes: 2 << 20,
             sha256: "ab".repeat(32),
+            ..Default::default()
         };
         Ok(Response::new(proto::ListModelsResponse { models: vec![model] }))
+    }
+
+    async fn load_model(&self, request: Request<proto::LoadModelRequest>) -> Answer<proto::LoadModelResponse> {
+        self.enter("LoadModel").await?;
+        let proto::LoadModelRequest { name, aliases, .. } = request.into_inner();
+        let model = Some(proto::Model { name, aliases, architecture: "bert".into(), ..Default::default() });
+        Ok(Response::new(proto::LoadModelResponse { model }))
+    }
+
+    async fn unload_model(&self, request: Request<proto::UnloadModelRequest>) -> Answer<proto::UnloadModelResponse> {
+        self.enter("UnloadModel").await?;
+        Ok(Response::new(proto::UnloadModelResponse { name: request.into_inner().name }))
     }
 }
 

@@ -71,7 +71,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn tokenize(model: &Model, texts: &[String]) -> (Vec<u32>, Vec<u32>) {
     let (mut ids, mut offsets) = (vec![], vec![0]);
     for text in texts {
-        model.tokenize(text, &mut ids);
+        model.tokenize(text, &mut ids).expect("it takes texts");
         offsets.push(u32::try_from(ids.len()).expect("fewer than 2^32 tokens"));
     }
     (ids, offsets)
@@ -93,7 +93,7 @@ fn tokenizer(model: &Model, texts: &[String]) {
 }
 
 fn pooling(core: &mut Backend, what: &str, model: &Model, ids: &[u32], offsets: &[u32], dimensions: usize) {
-    let table = Arc::clone(model.table());
+    let table = Arc::clone(model.table().expect("a table"));
     let request = EmbedRequest { table, ids: ids.to_vec(), offsets: offsets.to_vec(), dimensions, normalize: true };
     let time = core_time(|| {
         black_box(Embed::run(&[black_box(&request)], core).expect("a fit batch"));

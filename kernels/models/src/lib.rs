@@ -1,29 +1,73 @@
-//! Embedding models: files in, tables and token ids out.
+//! Embedding models: files in, tables, encoders and token ids out.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
-use accelerd_kernels::ops::embed::Table;
+use accelerd_kernels::ops::{
+    embed::Table,
+    encode::{Encoder, Pooling},
+};
 
 mod characters;
+mod cut;
 mod format;
 pub mod hf;
 mod tokenizer;
 mod trie;
 
+pub use cut::{Cut, CutError, Keep, Long, Sequences};
 pub use format::ModelError;
+use hf::{LoadError, Loaded, TextRules};
 use tokenizer::Tokenizer;
 
 /// The name of the model that is part of the binary.
 pub const BUILTIN: &str = "builtin";
 
-/// A model that embeds text by looking tokens up in a table.
+/// A model that embeds text.
 #[derive(Debug)]
 pub struct Model {
     name: String,
     offered_dimensions: Vec<u32>,
     sha256: String,
+    kind: Kind,
+}
+
+/// How a model embeds.
+#[derive(Debug)]
+pub enum Kind {
+    /// By the mean of its tokens' rows in a table of int8.
+    Table(Box<TableModel>),
+    /// By an encoder.
+    Encoder(Box<EncoderModel>),
+}
+
+/// A table and how its texts are cut into tokens.
+#[derive(Debug)]
+pub struct TableModel {
     tokenizer: Tokenizer,
-    table: Arc<Table>,
+    /// The table, shared with the devices.
+    pub table: Arc<Table>,
+}
+
+/// An encoder and how its texts are cut into tokens.
+#[derive(Debug)]
+pub struct EncoderModel {
+    /// The encoder, shared with the devices.
+    pub encoder: Arc<Encoder>,
+    text: Option<TextRules>,
+    /// Most tokens of a text where the request does not say.
+    pub limit: usize,
+    /// Prompts by name.
+    pub prompts: BTreeMap<String, String>,
+    /// Which of them is put before texts where the request does not say.
+    pub default_prompt: Option<String>,
+    /// Its architecture, as config.json names it.
+    pub architecture: String,
+    /// Bytes of its weights.
+    pub bytes: u64,
 }
 
 impl Model {
@@ -41,9 +85,22 @@ impl Model {
             name: name.into(),
             offered_dimensions: parts.offered_dimensions,
             sha256: parts.sha256,
-            tokenizer: Tokenizer::new(&parts.pieces, parts.characters)?,
-            table: Arc::new(Table::new(parts.dim, parts.values, parts.scales)),
+            kind: Kind::Table(Box::new(TableModel {
+                tokenizer: Tokenizer::new(&parts.pieces, parts.characters)?,
+                table: Arc::new(Table::new(parts.dim, parts.values, parts.scales)),
+            })),
         })
+    }
+
+    /// Loads a folder as HuggingFace lays them out, or a table of words.
+    pub fn load(name: impl Into<String>, path: &Path) -> Result<Self, LoadError> {
+        let Loaded { encoder, text, limit, prompts, default_prompt, kind: architecture, sha256 } = hf::load(path)?;
+        let hidden = u32::try_from(encoder.config().hidden).unwrap_or(u32::MAX);
+        let bytes = encoder.weights().bytes();
+        let encoder = Arc::new(encoder);
+        let kind = EncoderModel { encoder, text, limit, prompts, default_prompt, architecture, bytes };
+        let kind = Kind::Encoder(Box::new(kind));
+        Ok(Self { name: name.into(), offered_dimensions: vec![hidden], sha256, kind })
     }
 
     /// Its name in requests.
@@ -51,28 +108,147 @@ impl Model {
         &self.name
     }
 
-    /// Dimensions it may be truncated to, largest first, the full ones included.
+    /// How it embeds.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Its table, where it embeds by one.
+    pub fn table(&self) -> Option<&Arc<Table>> {
+        match &self.kind {
+            Kind::Table(model) => Some(&model.table),
+            Kind::Encoder(_) => None,
+        }
+    }
+
+    /// Dimensions of its full vectors.
+    pub fn dimensions(&self) -> usize {
+        match &self.kind {
+            Kind::Table(model) => model.table.dim,
+            Kind::Encoder(model) => model.encoder.config().hidden,
+        }
+    }
+
+    /// Dimensions it was trained to be truncated to, largest first, the full ones included.
     pub fn offered_dimensions(&self) -> &[u32] {
         &self.offered_dimensions
     }
 
-    /// Rows of its vocabulary.
-    pub fn vocabulary_size(&self) -> usize {
-        self.table.scales.len()
+    /// Whether vectors of so many dimensions can be had: what it offers; of an encoder any number, since its files do
+    /// not say for which it was trained.
+    pub fn offers(&self, dimensions: u32) -> bool {
+        match &self.kind {
+            Kind::Table(_) => self.offered_dimensions.contains(&dimensions),
+            Kind::Encoder(_) => (1..=self.dimensions()).contains(&(dimensions as usize)),
+        }
     }
 
-    /// SHA-256 of its file, in hexadecimal.
+    /// Rows of its vocabulary.
+    pub fn vocabulary_size(&self) -> usize {
+        match &self.kind {
+            Kind::Table(model) => model.table.scales.len(),
+            Kind::Encoder(model) => model.encoder.config().vocabulary,
+        }
+    }
+
+    /// Bytes of its weights.
+    pub fn bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Table(model) => (model.table.values.len() + 4 * model.table.scales.len()) as u64,
+            Kind::Encoder(model) => model.bytes,
+        }
+    }
+
+    /// SHA-256 of its weights' files, in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// The table, shared with the devices.
-    pub fn table(&self) -> &Arc<Table> {
-        &self.table
+    /// How it pools where the request does not say.
+    pub fn pooling(&self) -> Pooling {
+        match &self.kind {
+            Kind::Table(_) => Pooling::Mean,
+            Kind::Encoder(model) => model.encoder.config().pooling,
+        }
     }
 
-    /// Appends the token ids of a text.
-    pub fn tokenize(&self, text: &str, ids: &mut Vec<u32>) {
-        self.tokenizer.encode(text, ids);
+    /// Whether it scales vectors to unit length where the request does not say.
+    pub fn normalize(&self) -> bool {
+        match &self.kind {
+            Kind::Table(_) => true,
+            Kind::Encoder(model) => model.encoder.config().normalize,
+        }
+    }
+
+    /// Most tokens of a sequence, and how many of them a text is cut to where the request does not say; `None`: any
+    /// number.
+    pub fn limits(&self) -> Option<(usize, usize)> {
+        match &self.kind {
+            Kind::Table(_) => None,
+            Kind::Encoder(model) => Some((model.encoder.config().max_tokens, model.limit)),
+        }
+    }
+
+    /// Whether it takes texts, and not only token ids.
+    pub fn takes_texts(&self) -> bool {
+        match &self.kind {
+            Kind::Table(_) => true,
+            Kind::Encoder(model) => model.text.is_some(),
+        }
+    }
+
+    /// Appends the sequences of a text.
+    pub fn cut(&self, text: &str, how: &Cut, out: &mut Sequences) -> Result<(), CutError> {
+        let joined;
+        let whole = if how.prompt.is_empty() {
+            text
+        } else {
+            joined = [&how.prompt, text].concat();
+            &joined
+        };
+        match &self.kind {
+            Kind::Table(model) => {
+                model.tokenizer.encode(whole, &mut out.ids);
+                out.end_text();
+                Ok(())
+            }
+            Kind::Encoder(model) => model.cut(whole, how, out),
+        }
+    }
+
+    /// Appends the sequences of a text whose ids were made elsewhere, special ones included.
+    pub fn cut_ids(&self, ids: &[u32], how: &Cut, out: &mut Sequences) -> Result<(), CutError> {
+        let limit = match self.limits() {
+            None => usize::MAX,
+            Some((most, limit)) => how.limit.unwrap_or(limit).min(most),
+        };
+        cut::cut(ids, &[], (&[], &[]), limit, how, out)
+    }
+
+    /// Appends the token ids of a text, special ones included, cut to no length.
+    pub fn tokenize(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), CutError> {
+        match &self.kind {
+            Kind::Table(model) => model.tokenizer.encode(text, ids),
+            Kind::Encoder(model) => {
+                let rules = model.text.as_ref().ok_or(CutError::NoTokenizer)?;
+                let pieces = rules.pieces(text, false).map_err(CutError::Tokenizer)?;
+                ids.extend(rules.before().iter().chain(&pieces.ids).chain(rules.after()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EncoderModel {
+    fn cut(&self, text: &str, how: &Cut, out: &mut Sequences) -> Result<(), CutError> {
+        let rules = self.text.as_ref().ok_or(CutError::NoTokenizer)?;
+        let most = self.encoder.config().max_tokens;
+        let limit = how.limit.unwrap_or(self.limit);
+        let least = rules.before().len() + rules.after().len() + 1;
+        if !(least..=most).contains(&limit) {
+            return Err(CutError::Limit { least, most, got: limit });
+        }
+        let pieces = rules.pieces(text, how.with_bytes).map_err(CutError::Tokenizer)?;
+        cut::cut(&pieces.ids, &pieces.bytes, (rules.before(), rules.after()), limit, how, out)
     }
 }

@@ -62,9 +62,9 @@ impl File {
 fn a_small_file_is_read_as_written() {
     let model = Model::parse("small", &File::small().bytes()).expect("a fit file");
     assert_eq!((model.name(), model.vocabulary_size(), model.offered_dimensions()), ("small", 72, &[2, 1][..]));
-    assert_eq!((model.table().scales[71], model.table().values[143]), (0.5, -3));
+    assert_eq!((model.table().expect("a table").scales[71], model.table().expect("a table").values[143]), (0.5, -3));
     let mut ids = vec![];
-    model.tokenize("aÉ ß", &mut ids);
+    model.tokenize("aÉ ß", &mut ids).expect("it takes texts");
     assert_eq!(ids, [0, 4, 18, 36 + 18]);
     assert_eq!(model.sha256(), hex::encode(Sha256::digest(File::small().bytes())));
 }
@@ -72,7 +72,7 @@ fn a_small_file_is_read_as_written() {
 #[test]
 fn tables_of_two_models_have_different_ids() {
     let parse = || Model::parse("small", &File::small().bytes()).expect("a fit file");
-    assert_ne!(parse().table().id, parse().table().id);
+    assert_ne!(parse().table().expect("a table").id, parse().table().expect("a table").id);
 }
 
 #[test]

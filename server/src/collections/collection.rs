@@ -11,7 +11,6 @@ use accelerd_kernels::{
     DeviceId, Matrix, OpError,
     ops::similarity::{Corpus, Hits, SearchRequest},
 };
-use accelerd_models::Model;
 use accelerd_proto::v1::{Payload, value::Kind};
 use accelerd_store::{CollectionMeta, Ids, Journal};
 use prost::Message as _;
@@ -24,7 +23,11 @@ use super::{
     points::{Generation, Upserted},
     writer::{Job, View, Writer},
 };
-use crate::{embedder::Input, error::ApiError, layers::timing};
+use crate::{
+    embedder::{Input, Options, Served},
+    error::ApiError,
+    layers::timing,
+};
 
 /// Changes that may wait for the writer before callers have to.
 const QUEUE: usize = 64;
@@ -236,13 +239,14 @@ impl Collection {
             }
             Vectors::Texts(texts) => {
                 let embedder = &self.shared.env.embedder;
-                let embedded = embedder.embed(&self.model()?, Input::Texts(texts), dim, true, context).await?;
-                Ok(embedded.vectors)
+                let embedded =
+                    embedder.embed(&self.model()?, Input::Texts(texts), &Options::unit(dim), context).await?;
+                embedded.matrix()
             }
         }
     }
 
-    fn model(&self) -> Result<Arc<Model>, ApiError> {
+    fn model(&self) -> Result<Arc<Served>, ApiError> {
         if self.meta().model.is_empty() {
             let reason = format!("collection {:?} has no model, so it takes vectors only", self.meta().name);
             return Err(ApiError::invalid("texts", reason));

@@ -373,7 +373,7 @@ impl Env {
         let offered = model.offered_dimensions();
         match offered.first() {
             Some(all) if asked == 0 => Ok(*all),
-            _ if offered.contains(&asked) => Ok(asked),
+            _ if model.offers(asked) => Ok(asked),
             _ => {
                 let reason = format!("model {:?} offers {offered:?}, got {asked}", model.name());
                 Err(ApiError::invalid("dimensions", reason))

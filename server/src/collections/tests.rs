@@ -43,7 +43,7 @@ fn world(settings: Settings) -> World {
 }
 
 fn open(engine: &Engine, settings: Settings) -> Arc<Collections> {
-    let embedder = Embedder::new(vec![Model::builtin()], engine.lane(lane()));
+    let embedder = Embedder::new(vec![Model::builtin()], engine.lane(lane()), engine.lane(lane()));
     Collections::open(settings, vec![DeviceId::Cpu], engine.lane(lane()), embedder).expect("the folder opens")
 }
 
@@ -378,7 +378,7 @@ async fn a_collection_is_clustered_with_its_ids() {
 async fn collections_of_a_lost_gpu_move_to_the_cpu_and_new_ones_avoid_it() {
     let world = world(Settings::default());
     let gpus = vec![DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cpu];
-    let embedder = Embedder::new(vec![Model::builtin()], world.engine.lane(lane()));
+    let embedder = Embedder::new(vec![Model::builtin()], world.engine.lane(lane()), world.engine.lane(lane()));
     let collections = Collections::open(Settings::default(), gpus, world.engine.lane(lane()), embedder);
     let collections = collections.expect("there is no folder to open");
     let on = async |name: &str| collections.create(spec(name)).await.expect("the name is free").describe().device;

@@ -163,6 +163,7 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     lane(&config.lanes.default, &mut expect);
     for (name, said) in [
         ("embed", &config.lanes.embed),
+        ("encode", &config.lanes.encode),
         ("search", &config.lanes.search),
         ("find_similar", &config.lanes.find_similar),
         ("cluster", &config.lanes.cluster),

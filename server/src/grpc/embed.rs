@@ -1,7 +1,9 @@
-//! `EmbedService`: texts and token ids to vectors.
+//! `EmbedService`: texts and token ids to vectors, and the models that make them.
 
 use std::sync::Arc;
 
+use accelerd_kernels::ops::encode::{Output, Pooling, Precision};
+use accelerd_models::{Keep, Kind, Long};
 use accelerd_proto::v1::{
     self as pb,
     embed_request::Input as PbInput,
@@ -10,7 +12,7 @@ use accelerd_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::{
-    embedder::{Embedded, Input, Tokens},
+    embedder::{Embedded, Input, Options, Served, Source, Span, Tokens},
     error::ApiError,
     grpc::{context, convert},
     serve::App,
@@ -29,12 +31,12 @@ pub(crate) fn service(app: &Arc<App>) -> EmbedServiceServer<Embed> {
 impl EmbedService for Embed {
     async fn embed(&self, request: Request<pb::EmbedRequest>) -> Result<Response<pb::EmbedResponse>, Status> {
         let context = context(&request);
-        let pb::EmbedRequest { model, input, dimensions, normalize } = request.into_inner();
+        let request = request.into_inner();
         let embedder = &self.0.embedder;
-        let model = embedder.model(&model)?;
-        let input = input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;
-        let normalize = normalize.unwrap_or(true);
-        let embedded = embedder.embed(&model, self::input(input), dimensions, normalize, context).await?;
+        let model = embedder.model(&request.model)?;
+        let options = Options { max_answer_bytes: Some(self.0.config.server.max_message()), ..options(&request)? };
+        let input = request.input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;
+        let embedded = embedder.embed(&model, self::input(input), &options, context).await?;
         Ok(Response::new(response(embedded, model.name())))
     }
 
@@ -51,6 +53,30 @@ impl EmbedService for Embed {
         let models = self.0.embedder.models().iter().map(|model| describe(model)).collect();
         Ok(Response::new(pb::ListModelsResponse { models }))
     }
+
+    async fn load_model(
+        &self,
+        request: Request<pb::LoadModelRequest>,
+    ) -> Result<Response<pb::LoadModelResponse>, Status> {
+        let pb::LoadModelRequest { name, path, aliases, precision } = request.into_inner();
+        let precision = match known::<pb::Precision>("precision", precision)? {
+            pb::Precision::Unspecified | pb::Precision::Bf16 => Precision::Bf16,
+            pb::Precision::F16 => Precision::F16,
+            pb::Precision::F32 => Precision::F32,
+        };
+        let served = self.0.embedder.load(Source { name, path, aliases, precision }).await?;
+        tracing::info!(model = served.name(), bytes = served.bytes(), "a model is loaded");
+        Ok(Response::new(pb::LoadModelResponse { model: Some(describe(&served)) }))
+    }
+
+    async fn unload_model(
+        &self,
+        request: Request<pb::UnloadModelRequest>,
+    ) -> Result<Response<pb::UnloadModelResponse>, Status> {
+        let name = self.0.embedder.unload(&request.into_inner().name)?;
+        tracing::info!(model = name, "a model is unloaded");
+        Ok(Response::new(pb::UnloadModelResponse { name }))
+    }
 }
 
 fn input(input: PbInput) -> Input {
@@ -60,20 +86,101 @@ fn input(input: PbInput) -> Input {
     }
 }
 
-fn response(embedded: Embedded, model: &str) -> pb::EmbedResponse {
-    let Embedded { vectors, token_counts } = embedded;
-    pb::EmbedResponse { embeddings: Some(convert::tensor(&vectors)), token_counts, model: model.to_owned() }
+/// A number of an enum, or the field's refusal.
+fn known<T: TryFrom<i32>>(field: &str, number: i32) -> Result<T, ApiError> {
+    T::try_from(number)
+        .map_err(|_| ApiError::invalid(field, format!("expected one of the enum's numbers, got {number}")))
 }
 
-fn describe(model: &accelerd_models::Model) -> pb::Model {
-    let table = model.table();
+fn options(request: &pb::EmbedRequest) -> Result<Options, ApiError> {
+    let span = |span: &pb::Span| Span { text: span.text, start: span.start, end: span.end };
+    Ok(Options {
+        dimensions: request.dimensions,
+        normalize: request.normalize,
+        pooling: match known::<pb::Pooling>("pooling", request.pooling)? {
+            pb::Pooling::Unspecified => None,
+            pb::Pooling::Cls => Some(Pooling::Cls),
+            pb::Pooling::Mean => Some(Pooling::Mean),
+            pb::Pooling::Max => Some(Pooling::Max),
+            pb::Pooling::Last => Some(Pooling::Last),
+            pb::Pooling::WeightedMean => Some(Pooling::WeightedMean),
+            pb::Pooling::None => Some(Pooling::None),
+        },
+        spans: request.spans.iter().map(span).collect(),
+        prompt_name: request.prompt_name.clone(),
+        prompt: request.prompt.clone(),
+        keep: match known::<pb::TruncationSide>("truncation_side", request.truncation_side)? {
+            pb::TruncationSide::Unspecified | pb::TruncationSide::Right => Keep::Start,
+            pb::TruncationSide::Left => Keep::End,
+        },
+        long: match known::<pb::LongInput>("long_input", request.long_input)? {
+            pb::LongInput::Unspecified | pb::LongInput::Truncate => Long::Truncate,
+            pb::LongInput::Error => Long::Refuse,
+            pb::LongInput::Chunk => Long::Chunk,
+        },
+        max_tokens: request.max_tokens,
+        output: match known::<pb::OutputType>("output_type", request.output_type)? {
+            pb::OutputType::Unspecified | pb::OutputType::F32 => Output::F32,
+            pb::OutputType::F16 => Output::F16,
+            pb::OutputType::Bf16 => Output::Bf16,
+            pb::OutputType::Int8 => Output::Int8,
+            pb::OutputType::Binary => Output::Binary,
+        },
+        exact_gelu: request.exact_gelu,
+        max_answer_bytes: None,
+    })
+}
+
+fn response(embedded: Embedded, model: &str) -> pb::EmbedResponse {
+    let Embedded { rows, dimensions, output, bytes, scales, token_counts } = embedded;
+    let (dtype, columns) = match output {
+        Output::F32 => (pb::Dtype::F32, dimensions),
+        Output::F16 => (pb::Dtype::F16, dimensions),
+        Output::Bf16 => (pb::Dtype::Bf16, dimensions),
+        Output::Int8 => (pb::Dtype::I8, dimensions),
+        Output::Binary => (pb::Dtype::U8, dimensions.div_ceil(8)),
+    };
+    let scales = (output == Output::Int8)
+        .then(|| convert::tensor_of(pb::Dtype::F32, &[scales.len()], convert::bytes_of(scales)));
+    let embeddings = Some(convert::tensor_of(dtype, &[rows, columns], bytes));
+    pb::EmbedResponse { embeddings, token_counts, model: model.to_owned(), scales }
+}
+
+fn describe(model: &Served) -> pb::Model {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let (max_tokens, default_max_tokens) = model.limits().map_or((0, 0), |(most, limit)| (count(most), count(limit)));
+    let (architecture, prompt_names) = match model.kind() {
+        Kind::Table(_) => ("table".to_owned(), vec![]),
+        Kind::Encoder(encoder) => (encoder.architecture.clone(), encoder.prompts.keys().cloned().collect()),
+    };
     pb::Model {
         name: model.name().to_owned(),
-        dimensions: count(table.dim),
+        dimensions: count(model.dimensions()),
         offered_dimensions: model.offered_dimensions().to_vec(),
         vocabulary_size: count(model.vocabulary_size()),
-        size_bytes: (table.values.len() + 4 * table.scales.len()) as u64,
+        size_bytes: model.bytes(),
         sha256: model.sha256().to_owned(),
+        aliases: model.aliases.clone(),
+        architecture,
+        max_tokens,
+        default_max_tokens,
+        pooling: match model.pooling() {
+            Pooling::Cls => pb::Pooling::Cls,
+            Pooling::Mean => pb::Pooling::Mean,
+            Pooling::Max => pb::Pooling::Max,
+            Pooling::WeightedMean => pb::Pooling::WeightedMean,
+            Pooling::Last => pb::Pooling::Last,
+            Pooling::None => pb::Pooling::None,
+        }
+        .into(),
+        normalize: model.normalize(),
+        prompt_names,
+        takes_texts: model.takes_texts(),
+        precision: match model.precision {
+            Precision::Bf16 => pb::Precision::Bf16,
+            Precision::F16 => pb::Precision::F16,
+            Precision::F32 => pb::Precision::F32,
+        }
+        .into(),
     }
 }

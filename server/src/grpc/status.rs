@@ -34,6 +34,7 @@ impl From<ApiError> for Status {
             }
             ApiError::Denied(_) => with_reason(Code::PermissionDenied, message, "NOT_ALLOWED", HashMap::new()),
             ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
+            ApiError::AnswerTooLarge { bytes, most } => too_large(message, bytes as u64, most as u64),
             ApiError::Exhausted(_) => {
                 let details = ErrorDetails::with_quota_failure_violation("daemon", message.clone());
                 Self::with_error_details(Code::ResourceExhausted, message, details)

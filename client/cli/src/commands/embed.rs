@@ -48,12 +48,20 @@ pub struct ModelArgs {
     /// Leading dimensions to keep; 0 keeps all.
     #[arg(long, default_value_t = 0, value_name = "N")]
     dimensions: u32,
+    /// Name of one of the model's prompts, such as query.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    prompt_name: String,
 }
 
 impl ModelArgs {
     /// As the client has it.
     pub fn options(&self) -> EmbedOptions {
-        EmbedOptions { model: self.model.clone(), dimensions: self.dimensions, keep_length: false }
+        EmbedOptions {
+            model: self.model.clone(),
+            dimensions: self.dimensions,
+            prompt_name: self.prompt_name.clone(),
+            ..EmbedOptions::default()
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, screen).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, screen).await,
         Command::Bench(args) => bench::run(args, &connect(global, false).await?, screen).await,
-        Command::Models => models::run(&connect(global, false).await?, screen).await,
+        Command::Models(args) => models::run(args, &connect(global, false).await?, screen).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, screen).await,
         Command::Health(args) => health::run(&args, global, screen).await,
         Command::Completions(args) => generate::completions(&args),

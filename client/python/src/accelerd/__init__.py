@@ -6,7 +6,7 @@ client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 """
 
-from ._client import Client, Clusters, Similar, Tokens
+from ._client import Client, Clusters, Quantized, Similar, Tokens
 from ._collection import Collection, Hit, Point
 from ._errors import (
     AccelerdError,
@@ -36,6 +36,7 @@ __all__ = [
     "OutlineItem",
     "Parsed",
     "Point",
+    "Quantized",
     "Similar",
     "Token",
     "Tokens",

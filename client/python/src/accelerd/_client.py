@@ -68,6 +68,23 @@ class Tokens(NamedTuple):
     offsets: NDArray[np.uint32]
 
 
+class Quantized(NamedTuple):
+    """Vectors in one byte a number: row i is `scales[i] * values[i]`."""
+
+    #: int8 [vectors, dimensions].
+    values: NDArray[np.int8]
+    #: float32 [vectors].
+    scales: NDArray[np.float32]
+
+
+def _number(enum: Any, prefix: str, name: str) -> Any:
+    """A number of an enum by the end of its name; empty is what the daemon takes by default."""
+    known = [key.removeprefix(f"{prefix}_").lower() for key in enum.keys() if not key.endswith("_UNSPECIFIED")]
+    if name and name not in known:
+        raise ValueError(f"expected one of {', '.join(known)}, got {name!r}")
+    return enum.Value(f"{prefix}_{name.upper() or 'UNSPECIFIED'}")
+
+
 class Client:
     """A connection to a daemon at `host:port` or `unix:///path`. Safe to share between threads."""
 
@@ -111,23 +128,102 @@ class Client:
         self.close()
 
     def embed(
-        self, texts: Sequence[str], *, model: str = "", dimensions: int = 0, normalize: bool = True
-    ) -> NDArray[np.float32]:
-        """Vectors of texts: float32 [texts, dimensions]."""
+        self,
+        texts: Sequence[str],
+        *,
+        model: str = "",
+        dimensions: int = 0,
+        normalize: bool | None = None,
+        pooling: str = "",
+        spans: Sequence[tuple[int, int, int]] = (),
+        prompt_name: str = "",
+        prompt: str | None = None,
+        truncation_side: str = "",
+        long_input: str = "",
+        max_tokens: int = 0,
+        output: str = "f32",
+        exact_gelu: bool = False,
+    ) -> NDArray[Any] | Quantized:
+        """Vectors of texts: float32 [texts, dimensions] where `output` says nothing else.
+
+        normalize: whether to scale to unit length; None is what the model's own files say.
+        pooling: cls, mean, max, last, weighted_mean, or none for a vector a token.
+        spans: (text, first byte, behind the last byte) of parts that have vectors instead of the texts.
+        prompt_name, prompt: a prompt of the model, or one in its own words, put before each text.
+        truncation_side: right or left, the end of a long text that is left out.
+        long_input: truncate, error or chunk.
+        max_tokens: most tokens of a text; 0 is the model's own limit.
+        output: f32, f16, int8 (a `Quantized`) or binary (uint8, a bit a dimension).
+        """
         if isinstance(texts, str):
             raise TypeError("texts is a list of texts, not one text")
-        return self._embedded(model, dimensions, normalize, texts=embed_pb2.TextInput(values=texts))
+        request = embed_pb2.EmbedRequest(
+            model=model,
+            texts=embed_pb2.TextInput(values=texts),
+            dimensions=dimensions,
+            normalize=normalize,
+            pooling=_number(embed_pb2.Pooling, "POOLING", pooling),
+            spans=[embed_pb2.Span(text=text, start=start, end=end) for text, start, end in spans],
+            prompt_name=prompt_name,
+            prompt=prompt,
+            truncation_side=_number(embed_pb2.TruncationSide, "TRUNCATION_SIDE", truncation_side),
+            long_input=_number(embed_pb2.LongInput, "LONG_INPUT", long_input),
+            max_tokens=max_tokens,
+            output_type=_number(embed_pb2.OutputType, "OUTPUT_TYPE", output),
+            exact_gelu=exact_gelu,
+        )
+        return self._embedded(request)
 
     def embed_tokens(
-        self, tokens: Tokens, *, model: str = "", dimensions: int = 0, normalize: bool = True
-    ) -> NDArray[np.float32]:
+        self,
+        tokens: Tokens,
+        *,
+        model: str = "",
+        dimensions: int = 0,
+        normalize: bool | None = None,
+        pooling: str = "",
+        output: str = "f32",
+    ) -> NDArray[Any] | Quantized:
         """Vectors of token ids, as `tokenize` makes them."""
         listed = embed_pb2.TokenInput(ids=tokens.ids.tolist(), offsets=tokens.offsets.tolist())
-        return self._embedded(model, dimensions, normalize, tokens=listed)
+        request = embed_pb2.EmbedRequest(
+            model=model,
+            tokens=listed,
+            dimensions=dimensions,
+            normalize=normalize,
+            pooling=_number(embed_pb2.Pooling, "POOLING", pooling),
+            output_type=_number(embed_pb2.OutputType, "OUTPUT_TYPE", output),
+        )
+        return self._embedded(request)
 
-    def _embedded(self, model: str, dimensions: int, normalize: bool, **source: Any) -> NDArray[np.float32]:
-        request = embed_pb2.EmbedRequest(model=model, dimensions=dimensions, normalize=normalize, **source)
-        return to_array(self._call(self._embed.Embed, request).embeddings)
+    def _embedded(self, request: embed_pb2.EmbedRequest) -> NDArray[Any] | Quantized:
+        answer = self._call(self._embed.Embed, request)
+        vectors = to_array(answer.embeddings)
+        if request.output_type == embed_pb2.OUTPUT_TYPE_INT8:
+            return Quantized(vectors, to_array(answer.scales))
+        return vectors
+
+    def load_model(
+        self,
+        name: str,
+        path: str,
+        *,
+        aliases: Sequence[str] = (),
+        precision: str = "",
+        timeout: float | None = None,
+    ) -> embed_pb2.Model:
+        """Loads a model from a folder or file on the daemon's machine. Precision on a GPU: bf16, f16 or f32."""
+        request = embed_pb2.LoadModelRequest(
+            name=name,
+            path=path,
+            aliases=aliases,
+            precision=_number(embed_pb2.Precision, "PRECISION", precision),
+        )
+        return self._call(self._embed.LoadModel, request, timeout=timeout).model
+
+    def unload_model(self, name: str) -> str:
+        """Forgets a model; its name."""
+        return self._call(self._embed.UnloadModel, embed_pb2.UnloadModelRequest(name=name)).name
 
     def tokenize(self, texts: Sequence[str], *, model: str = "") -> Tokens:
         """The token ids a model would see."""

@@ -11,6 +11,7 @@ use accelerd_kernels::ops::encode::{Element, Tensor};
 use bytes::Bytes;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use super::error::LoadError;
 
@@ -91,6 +92,7 @@ pub(super) struct Checkpoint {
     tensors: BTreeMap<String, Found>,
     /// What stands before all names, as in `bert.`.
     prefix: String,
+    digest: Sha256,
 }
 
 #[derive(Debug)]
@@ -106,6 +108,7 @@ impl Checkpoint {
         let mut checkpoint = Self::default();
         for path in files {
             let bytes = fs::read(path).map_err(|error| LoadError::Read { path: path.clone(), error })?;
+            checkpoint.digest.update(&bytes);
             checkpoint.add(path, &Bytes::from(bytes))?;
         }
         Ok(checkpoint)
@@ -119,6 +122,11 @@ impl Checkpoint {
             self.tensors.insert(name.to_owned(), found);
         }
         Ok(())
+    }
+
+    /// SHA-256 of the files, one after the other.
+    pub(super) fn sha256(&self) -> String {
+        hex::encode(self.digest.clone().finalize())
     }
 
     /// Takes what stands before `name` in the file for the prefix of all names.

@@ -36,6 +36,8 @@ pub struct Loaded {
     pub default_prompt: Option<String>,
     /// `model_type` of config.json, or `table`.
     pub kind: String,
+    /// SHA-256 of the files with weights, one after the other, in hexadecimal.
+    pub sha256: String,
 }
 
 /// `model_type`s that can be loaded.
@@ -49,7 +51,12 @@ pub fn weight_bytes(path: &Path) -> Result<u64, LoadError> {
 }
 
 fn sources(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
-    if path.is_dir() { files::weight_files(path) } else { Ok(vec![path.to_owned()]) }
+    let data = std::fs::metadata(path).map_err(|error| LoadError::Read { path: path.to_owned(), error })?;
+    match path {
+        folder if data.is_dir() => files::weight_files(folder),
+        file if data.is_file() => Ok(vec![file.to_owned()]),
+        other => Err(LoadError::format(other, "is neither a folder nor a file")),
+    }
 }
 
 /// Loads a folder; or a file that is a table of words, `.npy` or `.safetensors`, with a tokenizer.json beside it or
@@ -68,6 +75,7 @@ fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
     }
     let mut checkpoint = files::Checkpoint::read(&files::weight_files(folder)?)?;
     let weights = weights::read(&mut family, &mut checkpoint)?;
+    let sha256 = checkpoint.sha256();
     let (prompts, default_prompt) = modules::prompts(folder)?;
     Ok(Loaded {
         text: TextRules::read(folder, family.config.vocabulary)?,
@@ -76,6 +84,7 @@ fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
         prompts,
         default_prompt,
         kind: fields.text(&["model_type"], "")?.to_owned(),
+        sha256,
     })
 }
 
@@ -83,10 +92,11 @@ fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
 const TABLE_TOKENS: usize = 1 << 20;
 
 fn load_table(path: &Path) -> Result<Loaded, LoadError> {
-    let words = if path.extension().is_some_and(|ending| ending == "npy") {
+    let (words, sha256) = if path.extension().is_some_and(|ending| ending == "npy") {
         npy::read(path)?
     } else {
-        files::Checkpoint::read(&[path.to_owned()])?.only_matrix()?
+        let checkpoint = files::Checkpoint::read(&[path.to_owned()])?;
+        (checkpoint.only_matrix()?, checkpoint.sha256())
     };
     let folder = path.parent().unwrap_or(Path::new("."));
     let encoder = table(words)?;
@@ -97,6 +107,7 @@ fn load_table(path: &Path) -> Result<Loaded, LoadError> {
         prompts: BTreeMap::new(),
         default_prompt: None,
         kind: "table".to_owned(),
+        sha256,
     })
 }
 

@@ -4,15 +4,17 @@ use std::{fs, path::Path};
 
 use accelerd_kernels::ops::encode::{Element, Tensor};
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
 use super::error::LoadError;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Reads a file.
-pub(super) fn read(path: &Path) -> Result<Tensor, LoadError> {
+/// Reads a file; its table and its SHA-256.
+pub(super) fn read(path: &Path) -> Result<(Tensor, String), LoadError> {
     let file = fs::read(path).map_err(|error| LoadError::Read { path: path.to_owned(), error })?;
-    parse(&Bytes::from(file)).map_err(|reason| LoadError::format(path, reason))
+    let sha256 = hex::encode(Sha256::digest(&file));
+    parse(&Bytes::from(file)).map(|table| (table, sha256)).map_err(|reason| LoadError::format(path, reason))
 }
 
 fn parse(file: &Bytes) -> Result<Tensor, String> {

@@ -159,6 +159,11 @@ impl EncoderConfig {
         (self.heads + 2 * self.kv_heads) * self.head_dim
     }
 
+    /// Bytes of the states of a token while a layer is computed in f32.
+    pub fn token_bytes(&self) -> usize {
+        4 * (3 * self.hidden + self.qkv_width().max(self.up_width() + self.intermediate))
+    }
+
     /// Width of what attention writes.
     pub fn attended_width(&self) -> usize {
         self.heads * self.head_dim

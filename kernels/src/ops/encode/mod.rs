@@ -166,6 +166,17 @@ impl EncodeRequest {
         }
     }
 
+    /// How many rows its answer has.
+    pub fn row_count(&self) -> usize {
+        let tokens = |spans: &[[u32; 2]]| spans.iter().map(|span| span[1].saturating_sub(span[0]) as usize).sum();
+        match (&self.spans, self.pooling) {
+            (Some(spans), Pooling::None) => tokens(spans),
+            (Some(spans), _) => spans.len(),
+            (None, Pooling::None) => self.ids.len(),
+            (None, _) => self.texts(),
+        }
+    }
+
     /// The rows of its answer, where its first token is token `first` of a batch.
     pub fn rows(&self, first: u32) -> Vec<Row> {
         let mut rows = vec![];
@@ -209,10 +220,9 @@ impl Op for Encode {
 
     /// Texts, and the states of their tokens while a layer is computed.
     fn size(request: &EncodeRequest) -> Size {
-        let config = &request.encoder.config;
-        let width = 3 * config.hidden + config.qkv_width().max(config.up_width() + config.intermediate);
-        let answer = request.output.row_bytes(request.dimensions) * request.texts();
-        Size { items: request.texts().max(1) as u64, bytes: (4 * width * request.ids.len() + answer) as u64 }
+        let states = request.encoder.config.token_bytes().saturating_mul(request.ids.len());
+        let answer = request.output.row_bytes(request.dimensions).saturating_mul(request.row_count());
+        Size { items: request.texts().max(1) as u64, bytes: states.saturating_add(answer) as u64 }
     }
 
     /// The CPU, until there are kernels for it elsewhere.

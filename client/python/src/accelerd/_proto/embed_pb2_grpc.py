@@ -50,6 +50,16 @@ class EmbedServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_embed__pb2.ListModelsRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_embed__pb2.ListModelsResponse.FromString,
                 _registered_method=True)
+        self.LoadModel = channel.unary_unary(
+                '/accelerd.v1.EmbedService/LoadModel',
+                request_serializer=accelerd_dot_v1_dot_embed__pb2.LoadModelRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_embed__pb2.LoadModelResponse.FromString,
+                _registered_method=True)
+        self.UnloadModel = channel.unary_unary(
+                '/accelerd.v1.EmbedService/UnloadModel',
+                request_serializer=accelerd_dot_v1_dot_embed__pb2.UnloadModelRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_embed__pb2.UnloadModelResponse.FromString,
+                _registered_method=True)
 
 
 class EmbedServiceServicer(object):
@@ -62,9 +72,10 @@ class EmbedServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: no input, a token id outside the vocabulary, dimensions the model does not offer, offsets that
-        do not partition the ids, or more texts or bytes than the configured limits.
+        do not partition the ids, more texts or bytes than the configured limits, a text that is too long where
+        `long_input` says to refuse it, or a choice that the model does not have.
         - NOT_FOUND: the model is not loaded; ResourceInfo names it.
-        - RESOURCE_EXHAUSTED: the lane is full; RetryInfo says when to retry.
+        - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response is larger than a message may be.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,6 +99,31 @@ class EmbedServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LoadModel(self, request, context):
+        """Loads a model from a folder as HuggingFace lays them out (config.json, *.safetensors, tokenizer.json), or a table
+        of words from a .npy or .safetensors file. Returns once it has answered a first text.
+
+        Fails with:
+        - INVALID_ARGUMENT: a name that is none, a folder that cannot be loaded; the message says which file or tensor.
+        - PERMISSION_DENIED: the path is not below one of the folders of the setting `models.folders`.
+        - ALREADY_EXISTS: a model has this name or alias.
+        - RESOURCE_EXHAUSTED: the models would take more memory than the setting `models.memory_limit`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnloadModel(self, request, context):
+        """Forgets a model. Calls that use it end undisturbed; then its memory is freed.
+
+        Fails with:
+        - INVALID_ARGUMENT: it is the built-in model.
+        - NOT_FOUND: no model has this name or alias.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EmbedServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -105,6 +141,16 @@ def add_EmbedServiceServicer_to_server(servicer, server):
                     servicer.ListModels,
                     request_deserializer=accelerd_dot_v1_dot_embed__pb2.ListModelsRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_embed__pb2.ListModelsResponse.SerializeToString,
+            ),
+            'LoadModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.LoadModel,
+                    request_deserializer=accelerd_dot_v1_dot_embed__pb2.LoadModelRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_embed__pb2.LoadModelResponse.SerializeToString,
+            ),
+            'UnloadModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnloadModel,
+                    request_deserializer=accelerd_dot_v1_dot_embed__pb2.UnloadModelRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_embed__pb2.UnloadModelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -189,6 +235,60 @@ class EmbedService(object):
             '/accelerd.v1.EmbedService/ListModels',
             accelerd_dot_v1_dot_embed__pb2.ListModelsRequest.SerializeToString,
             accelerd_dot_v1_dot_embed__pb2.ListModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LoadModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.EmbedService/LoadModel',
+            accelerd_dot_v1_dot_embed__pb2.LoadModelRequest.SerializeToString,
+            accelerd_dot_v1_dot_embed__pb2.LoadModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnloadModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.EmbedService/UnloadModel',
+            accelerd_dot_v1_dot_embed__pb2.UnloadModelRequest.SerializeToString,
+            accelerd_dot_v1_dot_embed__pb2.UnloadModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

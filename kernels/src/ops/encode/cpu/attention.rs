@@ -8,13 +8,12 @@ use rayon::prelude::*;
 
 use super::{
     Cpu, Weight,
-    rows::{Rule, each, sum},
+    rows::{Exponential, Rule, Same, each, sum},
     states::States,
 };
 use crate::{
     OpError,
     cpu::{
-        math,
         products::Packed,
         simd::{Isa, Kernel, Lanes},
     },
@@ -297,8 +296,7 @@ impl Kernel for Exponentials<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> f32 {
-        let most = lanes.splat(self.most);
-        each(lanes, self.row, |x| math::exp(lanes, lanes.sub(x, most)));
-        sum(lanes, self.row, |x| x)
+        each(lanes, self.row, Exponential { most: self.most });
+        sum(lanes, self.row, Same)
     }
 }

@@ -64,6 +64,15 @@ pub(in crate::ops::encode) fn pooled<'a>(vectors: impl Iterator<Item = (&'a [f32
     pooled
 }
 
+impl Pooled {
+    /// Vectors of f32 that were made elsewhere, written as rows.
+    pub fn of(vectors: &[f32], dimensions: usize, output: Output) -> Self {
+        let mut pooled = Self::default();
+        vectors.chunks_exact(dimensions.max(1)).for_each(|vector| write(vector, output, &mut pooled));
+        pooled
+    }
+}
+
 fn write(vector: &[f32], output: Output, to: &mut Pooled) {
     match output {
         Output::F32 => to.bytes.extend_from_slice(bytemuck::cast_slice(vector)),

@@ -194,27 +194,110 @@ impl Kernel for Activate<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match self.activation {
-            Activation::Gelu => each(lanes, self.row, |x| math::gelu(lanes, x)),
-            Activation::GeluTanh => each(lanes, self.row, |x| math::gelu_tanh(lanes, x)),
-            Activation::Silu => each(lanes, self.row, |x| math::silu(lanes, x)),
-            Activation::Relu => each(lanes, self.row, |x| lanes.max(x, lanes.zero())),
+            Activation::Gelu => each(lanes, self.row, Gelu),
+            Activation::GeluTanh => each(lanes, self.row, GeluTanh),
+            Activation::Silu => each(lanes, self.row, Silu),
+            Activation::Relu => each(lanes, self.row, Relu),
         }
+    }
+}
+
+/// A function of every lane. Not a closure: those are compiled apart from the vectors, and would call every instruction.
+pub(super) trait Map: Copy {
+    /// Must be `#[inline(always)]`.
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector;
+}
+
+#[derive(Clone, Copy)]
+struct Gelu;
+#[derive(Clone, Copy)]
+struct GeluTanh;
+#[derive(Clone, Copy)]
+struct Silu;
+#[derive(Clone, Copy)]
+struct Relu;
+/// The number itself.
+#[derive(Clone, Copy)]
+pub(super) struct Same;
+#[derive(Clone, Copy)]
+struct Square;
+#[derive(Clone, Copy)]
+struct Less(f32);
+/// `e^(x - most)`.
+#[derive(Clone, Copy)]
+pub(super) struct Exponential {
+    pub(super) most: f32,
+}
+
+impl Map for Gelu {
+    #[inline(always)]
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
+        math::gelu(lanes, x)
+    }
+}
+
+impl Map for GeluTanh {
+    #[inline(always)]
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
+        math::gelu_tanh(lanes, x)
+    }
+}
+
+impl Map for Silu {
+    #[inline(always)]
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
+        math::silu(lanes, x)
+    }
+}
+
+impl Map for Relu {
+    #[inline(always)]
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
+        lanes.max(x, lanes.zero())
+    }
+}
+
+impl Map for Same {
+    #[inline(always)]
+    fn of<L: Lanes>(self, _lanes: L, x: L::Vector) -> L::Vector {
+        x
+    }
+}
+
+impl Map for Square {
+    #[inline(always)]
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
+        lanes.mul(x, x)
+    }
+}
+
+impl Map for Less {
+    #[inline(always)]
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
+        lanes.sub(x, lanes.splat(self.0))
+    }
+}
+
+impl Map for Exponential {
+    #[inline(always)]
+    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
+        math::exp(lanes, lanes.sub(x, lanes.splat(self.most)))
     }
 }
 
 /// Replaces every number of a row.
 #[inline(always)]
-pub(super) fn each<L: Lanes>(lanes: L, row: &mut [f32], f: impl Fn(L::Vector) -> L::Vector) {
+pub(super) fn each<L: Lanes>(lanes: L, row: &mut [f32], f: impl Map) {
     let mut chunks = row.chunks_exact_mut(L::WIDTH);
     for chunk in &mut chunks {
         // SAFETY: a chunk is as long as a vector.
-        unsafe { lanes.store(chunk.as_mut_ptr(), f(lanes.load(chunk.as_ptr()))) };
+        unsafe { lanes.store(chunk.as_mut_ptr(), f.of(lanes, lanes.load(chunk.as_ptr()))) };
     }
     let rest = chunks.into_remainder();
     if !rest.is_empty() {
         let mut whole = [0.0; 16];
         // SAFETY: the rest is shorter than a vector, and no vector is longer than 16 numbers.
-        unsafe { lanes.store(whole.as_mut_ptr(), f(lanes.load_first(rest.as_ptr(), rest.len()))) };
+        unsafe { lanes.store(whole.as_mut_ptr(), f.of(lanes, lanes.load_first(rest.as_ptr(), rest.len()))) };
         rest.copy_from_slice(&whole[..rest.len()]);
     }
 }
@@ -253,14 +336,13 @@ impl Kernel for Normalize<'_> {
         let Self { row, rule } = self;
         let count = row.len() as f32;
         let mean = match rule.kind {
-            NormKind::Layer => sum(lanes, row, |x| x) / count,
+            NormKind::Layer => sum(lanes, row, Same) / count,
             NormKind::Rms => 0.0,
         };
-        let shift = lanes.splat(mean);
         if mean != 0.0 {
-            each(lanes, row, |x| lanes.sub(x, shift));
+            each(lanes, row, Less(mean));
         }
-        let squares = sum(lanes, row, |x| lanes.mul(x, x));
+        let squares = sum(lanes, row, Square);
         let factor = (squares / count + rule.epsilon).sqrt().recip();
         row.iter_mut().zip(rule.weight).for_each(|(x, weight)| *x = *x * factor * weight);
         if let Some(bias) = rule.bias {
@@ -271,17 +353,17 @@ impl Kernel for Normalize<'_> {
 
 /// The sum of a function of every number, in an order that the length alone sets. `f(0)` is 0.
 #[inline(always)]
-pub(super) fn sum<L: Lanes>(lanes: L, row: &[f32], f: impl Fn(L::Vector) -> L::Vector) -> f32 {
+pub(super) fn sum<L: Lanes>(lanes: L, row: &[f32], f: impl Map) -> f32 {
     let chunks = row.chunks_exact(L::WIDTH);
     let rest = chunks.remainder();
     let mut sums = lanes.zero();
     for chunk in chunks {
         // SAFETY: a chunk is as long as a vector.
-        sums = lanes.add(sums, f(unsafe { lanes.load(chunk.as_ptr()) }));
+        sums = lanes.add(sums, f.of(lanes, unsafe { lanes.load(chunk.as_ptr()) }));
     }
     if !rest.is_empty() {
         // SAFETY: the rest is shorter than a vector.
-        sums = lanes.add(sums, f(unsafe { lanes.load_first(rest.as_ptr(), rest.len()) }));
+        sums = lanes.add(sums, f.of(lanes, unsafe { lanes.load_first(rest.as_ptr(), rest.len()) }));
     }
     lanes.sum(sums)
 }

@@ -1,0 +1,109 @@
+//! Holds a model's vectors against those that another program left beside it:
+//! `cargo run --release -p accelerd-models --example compare -- FOLDER`.
+//!
+//! `tests/encoders/reference.py` writes `texts.json` and `vectors.f32` into the folder. It then says how many sequences of
+//! 128 tokens a second the CPU takes, by threads.
+#![expect(clippy::print_stdout, reason = "it prints what it finds")]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use accelerd_kernels::{
+    Backend, Op,
+    cpu::{Pool, Worker},
+    ops::encode::{Encode, EncodeRequest, Output, Precision},
+};
+use accelerd_models::{Cut, EncoderModel, Kind, Model, Sequences};
+
+const ROUNDS: usize = 9;
+
+fn main() {
+    let folder = PathBuf::from(env::args().nth(1).expect("the folder of a model"));
+    let begin = Instant::now();
+    let model = Model::load("model", &folder).expect("a model that can be loaded");
+    println!("loaded in {:.2?}", begin.elapsed());
+    let Kind::Encoder(encoder) = model.kind() else { panic!("a folder holds an encoder") };
+    compare(&folder, &model, encoder);
+    for threads in [1, 2] {
+        speed(encoder, threads);
+    }
+}
+
+fn compare(folder: &Path, model: &Model, encoder: &EncoderModel) {
+    let texts = fs::read(folder.join("texts.json")).expect("texts.json beside the model");
+    let texts: Vec<String> = serde_json::from_slice(&texts).expect("a list of texts");
+    let mut sequences = Sequences::default();
+    for text in &texts {
+        model.cut(text, &Cut::default(), &mut sequences).expect("a text that can be cut");
+    }
+    let request = request(encoder, sequences.ids, sequences.offsets);
+    let got = run(&request, 2);
+    let expected = fs::read(folder.join("vectors.f32")).expect("vectors.f32 beside the model");
+    let expected: Vec<f32> = expected.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
+    assert_eq!(got.len(), expected.len(), "as many numbers");
+    let hidden = encoder.encoder.config().hidden;
+    let mut worst = 1.0_f64;
+    for ((a, b), text) in got.chunks(hidden).zip(expected.chunks(hidden)).zip(&texts) {
+        let cosine = cosine(a, b);
+        assert!(cosine >= 0.999_999, "cosine {cosine} of {:?}", text.get(..40).unwrap_or(text));
+        worst = worst.min(cosine);
+    }
+    println!("{} texts: least cosine {worst:.9}", texts.len());
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+fn request(encoder: &EncoderModel, ids: Vec<u32>, offsets: Vec<u32>) -> EncodeRequest {
+    let config = encoder.encoder.config();
+    EncodeRequest {
+        encoder: Arc::clone(&encoder.encoder),
+        ids,
+        types: vec![],
+        offsets,
+        spans: None,
+        pooling: config.pooling,
+        dimensions: config.hidden,
+        normalize: config.normalize,
+        output: Output::F32,
+        precision: Precision::F32,
+        exact_gelu: true,
+    }
+}
+
+fn run(request: &EncodeRequest, threads: usize) -> Vec<f32> {
+    let mut backend = Backend::Cpu(Worker::new(Pool::start(threads).expect("threads")));
+    let answer = Encode::run(&[request], &mut backend).expect("a fit request").remove(0);
+    answer.bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
+}
+
+fn speed(encoder: &EncoderModel, threads: usize) {
+    let vocabulary = u32::try_from(encoder.encoder.config().vocabulary).expect("a small vocabulary");
+    for (texts, tokens) in [(1, 32), (32, 32), (32, 128), (8, 256)] {
+        let ids = (0..texts * tokens).map(|i| i * 7919 % vocabulary).collect();
+        let request = request(encoder, ids, (0..=texts).map(|text| text * tokens).collect());
+        let mut backend = Backend::Cpu(Worker::new(Pool::start(threads).expect("threads")));
+        let mut seconds: Vec<_> = (0..ROUNDS)
+            .map(|_| {
+                let begin = Instant::now();
+                Encode::run(&[&request], &mut backend).expect("a fit request");
+                begin.elapsed().as_secs_f64()
+            })
+            .collect();
+        seconds.sort_by(f64::total_cmp);
+        let rate = |seconds: f64| f64::from(texts) / seconds;
+        let (median, least, most) = (seconds[ROUNDS / 2], seconds[ROUNDS - 1], seconds[0]);
+        println!(
+            "{threads} threads, {texts} x {tokens} tokens: {:.1} seq/s ({:.1} to {:.1})",
+            rate(median),
+            rate(least),
+            rate(most)
+        );
+    }
+}

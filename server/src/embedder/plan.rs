@@ -1,0 +1,140 @@
+//! Sequences of tokens to requests for the encoder's lane, each small enough to share a batch.
+
+use std::{ops::Range, sync::Arc};
+
+use accelerd_kernels::ops::encode::{EncodeRequest, Encoder, Precision};
+use accelerd_models::Sequences;
+
+use super::options::{Choice, Options, Span};
+use crate::error::ApiError;
+
+/// Tokens of one request, about: a text is never cut.
+const REQUEST_TOKENS: usize = 8192;
+
+/// Bytes of the states of one request, about: a wide model's requests have fewer tokens.
+const REQUEST_BYTES: usize = 256 << 20;
+
+/// What a request's texts are computed with.
+pub(super) struct Plan<'a> {
+    pub(super) encoder: &'a Arc<Encoder>,
+    pub(super) precision: Precision,
+    pub(super) options: &'a Options,
+    pub(super) choice: &'a Choice,
+}
+
+impl Plan<'_> {
+    /// The requests, in order.
+    pub(super) fn requests(&self, sequences: &Sequences) -> Result<Vec<EncodeRequest>, ApiError> {
+        let spans = self.spans(sequences)?;
+        let most = REQUEST_TOKENS.min(REQUEST_BYTES / self.encoder.config().token_bytes().max(1));
+        let mut requests = vec![];
+        let mut first = 0;
+        for text in 0..sequences.texts() {
+            let is_last = text + 1 == sequences.texts();
+            let with_next = |next: usize| sequences.tokens(next).end - sequences.tokens(first).start;
+            if is_last || with_next(text + 1) > most {
+                requests.push(self.request(sequences, first..text + 1, &spans));
+                first = text + 1;
+            }
+        }
+        Ok(requests)
+    }
+
+    fn request(&self, sequences: &Sequences, texts: Range<usize>, spans: &[(usize, Range<usize>)]) -> EncodeRequest {
+        let tokens = sequences.tokens(texts.start).start..sequences.tokens(texts.end - 1).end;
+        let own = sequences.texts[texts.start] as usize..=sequences.texts[texts.end] as usize;
+        let place = |at: usize| u32::try_from(at - tokens.start).unwrap_or(u32::MAX);
+        let pair = |range: &Range<usize>| [place(range.start), place(range.end)];
+        let wanted: Vec<_> = if self.options.spans.is_empty() {
+            texts.map(|text| pair(&sequences.tokens(text))).collect()
+        } else {
+            spans.iter().filter(|(text, _)| texts.contains(text)).map(|(_, range)| pair(range)).collect()
+        };
+        EncodeRequest {
+            encoder: Arc::clone(self.encoder),
+            ids: sequences.ids[tokens.clone()].to_vec(),
+            types: vec![],
+            offsets: sequences.offsets[own].iter().map(|offset| place(*offset as usize)).collect(),
+            spans: Some(wanted),
+            pooling: self.choice.pooling,
+            dimensions: self.choice.dimensions,
+            normalize: self.choice.normalize,
+            output: self.options.output,
+            precision: self.precision,
+            exact_gelu: self.options.exact_gelu,
+        }
+    }
+
+    /// The text and the tokens of each span.
+    fn spans(&self, sequences: &Sequences) -> Result<Vec<(usize, Range<usize>)>, ApiError> {
+        let mut last = 0;
+        let spans = self.options.spans.iter().enumerate().map(|(at, span)| {
+            if (span.text as usize) >= sequences.texts() {
+                let reason = format!("expected a text below {}, got {}", sequences.texts(), span.text);
+                return Err(ApiError::invalid(format!("spans[{at}].text"), reason));
+            }
+            if span.text < last {
+                let reason = format!("expected spans in the order of the texts, got {} after {last}", span.text);
+                return Err(ApiError::invalid(format!("spans[{at}].text"), reason));
+            }
+            last = span.text;
+            let range = tokens_of(sequences, span, self.choice.cut.with_bytes);
+            range.map(|range| (span.text as usize, range)).ok_or_else(|| {
+                let (start, end) = (span.start, span.end);
+                let reason = format!("expected a part with tokens that the model reads, got {start} to {end}");
+                ApiError::invalid(format!("spans[{at}]"), reason)
+            })
+        });
+        spans.collect()
+    }
+}
+
+/// The tokens of a span; none where it holds none.
+fn tokens_of(sequences: &Sequences, span: &Span, by_bytes: bool) -> Option<Range<usize>> {
+    let tokens = sequences.tokens(span.text as usize);
+    let (start, end) = (span.start as usize, span.end as usize);
+    if !by_bytes {
+        let range = tokens.start.checked_add(start)?..tokens.start.checked_add(end)?;
+        return (range.start < range.end && range.end <= tokens.end).then_some(range);
+    }
+    let inside = |at: &usize| {
+        let bytes = &sequences.bytes[*at];
+        bytes.start < end && start < bytes.end
+    };
+    let first = tokens.clone().find(inside)?;
+    let last = tokens.rev().find(inside)?;
+    Some(first..last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequences() -> Sequences {
+        Sequences {
+            ids: vec![1, 10, 11, 2, 1, 12, 13, 14, 2],
+            offsets: vec![0, 4, 9],
+            texts: vec![0, 1, 2],
+            bytes: vec![0..0, 0..3, 4..7, 0..0, 0..0, 0..2, 2..5, 5..9, 0..0],
+        }
+    }
+
+    #[test]
+    fn spans_of_bytes_are_the_tokens_they_touch() {
+        let of = |text, start, end| tokens_of(&sequences(), &Span { text, start, end }, true);
+        assert_eq!(of(0, 0, 3), Some(1..2));
+        assert_eq!(of(0, 2, 5), Some(1..3));
+        assert_eq!(of(1, 3, 6), Some(6..8));
+        assert_eq!(of(0, 3, 4), None, "only a blank");
+        assert_eq!(of(0, 5, 2), None);
+    }
+
+    #[test]
+    fn spans_of_tokens_count_from_the_text() {
+        let of = |text, start, end| tokens_of(&sequences(), &Span { text, start, end }, false);
+        assert_eq!(of(1, 0, 5), Some(4..9));
+        assert_eq!(of(1, 4, 6), None, "beyond the text");
+        assert_eq!(of(0, 2, 2), None, "empty");
+        assert_eq!(of(0, 2, u32::MAX), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! The models that are loaded, by name and alias; loading and unloading them within a bound of memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Deref,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use accelerd_kernels::ops::encode::Precision;
+use accelerd_models::{Model, hf};
+
+use super::BUILTIN;
+use crate::{config, error::ApiError};
+
+/// Longest name or alias.
+const MOST_NAME_BYTES: usize = 128;
+
+/// A loaded model, and how it is served.
+#[derive(Debug)]
+pub struct Served {
+    model: Arc<Model>,
+    /// Other names, in order.
+    pub aliases: Vec<String>,
+    /// What a GPU computes it in.
+    pub precision: Precision,
+}
+
+impl Deref for Served {
+    type Target = Model;
+
+    fn deref(&self) -> &Model {
+        &self.model
+    }
+}
+
+/// What is to be loaded.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// Its name in requests.
+    pub name: String,
+    /// A folder or file.
+    pub path: String,
+    /// Other names.
+    pub aliases: Vec<String>,
+    /// What a GPU computes it in.
+    pub precision: Precision,
+}
+
+/// The models.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    folders: Vec<PathBuf>,
+    memory_limit: u64,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    models: BTreeMap<String, Arc<Served>>,
+    /// Names and aliases of models, and of those that are being loaded.
+    names: BTreeSet<String>,
+    /// Bytes of the weights of both.
+    bytes: u64,
+}
+
+impl Registry {
+    pub(super) fn new(models: Vec<Arc<Model>>, settings: &config::Models) -> Self {
+        let served = models.into_iter().map(|model| {
+            let served = Served { aliases: vec![], precision: Precision::default(), model };
+            (served.name().to_owned(), Arc::new(served))
+        });
+        let models: BTreeMap<_, _> = served.collect();
+        let names = models.keys().cloned().collect();
+        Self {
+            folders: settings.folders.clone(),
+            memory_limit: settings.memory_limit.as_u64(),
+            held: Mutex::new(Held { models, names, bytes: 0 }),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By name, in order.
+    pub(super) fn all(&self) -> Vec<Arc<Served>> {
+        self.held().models.values().cloned().collect()
+    }
+
+    /// By name or alias.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Served>> {
+        let held = self.held();
+        let by_alias = || held.models.values().find(|served| served.aliases.iter().any(|alias| alias == name));
+        held.models.get(name).or_else(by_alias).map(Arc::clone)
+    }
+
+    /// The path of a source, if callers may load from there.
+    pub(super) fn allowed(&self, path: &str) -> Result<PathBuf, ApiError> {
+        let denied = || {
+            let reason = "is not below one of the folders of models.folders of the daemon's settings";
+            ApiError::Denied(format!("path: {path} {reason}"))
+        };
+        // What does not exist and what may not be seen look alike.
+        let whole = Path::new(path).canonicalize().map_err(|_| denied())?;
+        let mut folders = self.folders.iter().filter_map(|folder| folder.canonicalize().ok());
+        if folders.any(|folder| whole.starts_with(folder)) { Ok(whole) } else { Err(denied()) }
+    }
+
+    /// Takes the names and the memory for a model that is to be loaded.
+    pub(super) fn reserve(self: &Arc<Self>, source: &Source, path: &Path) -> Result<Reserved, ApiError> {
+        let names: Vec<_> = std::iter::once(&source.name).chain(&source.aliases).cloned().collect();
+        for (at, name) in names.iter().enumerate() {
+            let field = if at == 0 { "name".to_owned() } else { format!("aliases[{}]", at - 1) };
+            check_name(&field, name)?;
+        }
+        let bytes = hf::weight_bytes(path).map_err(unfit)?;
+        let mut held = self.held();
+        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name);
+        if let Some(name) = twice.or_else(|| names.iter().find(|name| held.names.contains(*name))) {
+            return Err(ApiError::AlreadyExists { kind: "model", name: name.clone() });
+        }
+        let all = held.bytes.saturating_add(bytes);
+        if self.memory_limit > 0 && all > self.memory_limit {
+            let (name, limit, held) = (&source.name, self.memory_limit, held.bytes);
+            let reason =
+                format!("model {name:?} has {bytes} bytes of weights; the others hold {held} of at most {limit}");
+            return Err(ApiError::Exhausted(reason));
+        }
+        held.bytes = all;
+        held.names.extend(names.iter().cloned());
+        Ok(Reserved { registry: Arc::clone(self), names, bytes })
+    }
+
+    /// Forgets a model; its name.
+    pub(super) fn remove(&self, name: &str) -> Result<String, ApiError> {
+        let missing = || ApiError::NotFound { kind: "model", name: name.to_owned() };
+        let name = self.find(name).ok_or_else(missing)?.name().to_owned();
+        if name == BUILTIN {
+            return Err(ApiError::invalid("name", "the built-in model is part of the daemon and stays"));
+        }
+        let mut held = self.held();
+        let served = held.models.remove(&name).ok_or_else(missing)?;
+        held.names.remove(&name);
+        for alias in &served.aliases {
+            held.names.remove(alias);
+        }
+        held.bytes = held.bytes.saturating_sub(served.bytes());
+        Ok(name)
+    }
+}
+
+/// Names and memory of a model that is being loaded; given back where it is dropped.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    registry: Arc<Registry>,
+    names: Vec<String>,
+    bytes: u64,
+}
+
+impl Reserved {
+    /// Lets the loaded model be found.
+    pub(super) fn fill(mut self, served: Arc<Served>) {
+        let registry = Arc::clone(&self.registry);
+        let mut held = registry.held();
+        // The header of a file is not part of the weights.
+        held.bytes = held.bytes.saturating_sub(self.bytes).saturating_add(served.bytes());
+        held.models.insert(served.name().to_owned(), served);
+        self.names.clear();
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut held = self.registry.held();
+        held.bytes = held.bytes.saturating_sub(self.bytes);
+        for name in &self.names {
+            held.names.remove(name);
+        }
+    }
+}
+
+/// Reads the files of a source.
+pub(super) fn read(source: &Source, path: &Path) -> Result<Arc<Served>, ApiError> {
+    let model = Arc::new(Model::load(source.name.as_str(), path).map_err(unfit)?);
+    let mut aliases = source.aliases.clone();
+    aliases.sort_unstable();
+    Ok(Arc::new(Served { model, aliases, precision: source.precision }))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
+fn unfit(error: hf::LoadError) -> ApiError {
+    ApiError::invalid("path", error.to_string())
+}
+
+/// Names that need no quoting anywhere and look like no path upwards.
+fn check_name(field: &str, name: &str) -> Result<(), ApiError> {
+    let fits = |at: usize, c: char| c.is_ascii_alphanumeric() || (at > 0 && "-_./".contains(c));
+    let is_fit = !name.is_empty() && name.len() <= MOST_NAME_BYTES && name.char_indices().all(|(at, c)| fits(at, c));
+    if is_fit {
+        return Ok(());
+    }
+    let reason = format!("expected 1 to {MOST_NAME_BYTES} letters, digits and, after the first, -_./, got {name:?}");
+    Err(ApiError::invalid(field, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for name in ["minilm", "BAAI/bge-small-en-v1.5", "a_b"] {
+            assert!(check_name("name", name).is_ok(), "{name}");
+        }
+        for name in ["", "-a", ".", "a b", "ä", "a\n", &"a".repeat(129)] {
+            assert!(check_name("name", name).is_err(), "{name:?}");
+        }
+    }
+}

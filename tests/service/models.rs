@@ -1,0 +1,392 @@
+//! Models that are loaded while the daemon runs: by folder, by name, within bounds, and what a request may ask of them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use accelerd::config::{ByteSize, Preload};
+use accelerd_proto::v1::{self, embed_request::Input};
+use bytes::Bytes;
+use http_body_util::Full;
+use prost::Message;
+use tonic::{Code, Status, body::Body};
+use tower::Service;
+
+use super::harness::{World, assert_refused, bare, f32s, texts};
+
+fn encoders() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/models/tests/encoders")
+}
+
+fn source(name: &str, folder: &str) -> v1::LoadModelRequest {
+    let path = encoders().join(folder).to_string_lossy().into_owned();
+    v1::LoadModelRequest { name: name.to_owned(), path, ..v1::LoadModelRequest::default() }
+}
+
+/// A daemon that may load the small models.
+async fn world() -> World {
+    World::start_with(|config| config.models.folders = vec![encoders()]).await
+}
+
+/// The same, with BERT under its name.
+async fn with_bert() -> World {
+    let world = world().await;
+    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    world
+}
+
+fn of_bert(values: &[&str]) -> v1::EmbedRequest {
+    v1::EmbedRequest { model: "bert".to_owned(), ..texts(values) }
+}
+
+fn tokens(lists: &[Vec<u32>]) -> v1::EmbedRequest {
+    let ends = lists.iter().scan(0, |end, ids| {
+        *end += u32::try_from(ids.len()).expect("few ids");
+        Some(*end)
+    });
+    let offsets = [0].into_iter().chain(ends).collect();
+    let input = Some(Input::Tokens(v1::TokenInput { ids: lists.concat(), offsets }));
+    v1::EmbedRequest { model: "bert".to_owned(), input, ..v1::EmbedRequest::default() }
+}
+
+async fn answer(world: &World, request: v1::EmbedRequest) -> v1::EmbedResponse {
+    world.embed().embed(request).await.expect("it is embedded").into_inner()
+}
+
+async fn vectors(world: &World, request: v1::EmbedRequest) -> Vec<f32> {
+    f32s(&answer(world, request).await.embeddings.expect("vectors"))
+}
+
+#[tokio::test]
+async fn a_loaded_model_answers_with_the_states_that_pytorch_computed() {
+    let world = with_bert().await;
+    let expected = fs::read(encoders().join("bert/expected.json")).expect("it is there");
+    let expected: serde_json::Value = serde_json::from_slice(&expected).expect("JSON");
+    let lists: Vec<Vec<u32>> = serde_json::from_value(expected["texts"].clone()).expect("lists of ids");
+    let states = fs::read(encoders().join("bert/states.f32")).expect("it is there");
+    let states: Vec<f32> = bytemuck::pod_collect_to_vec(&states);
+    let all = v1::EmbedRequest {
+        pooling: v1::Pooling::None.into(),
+        normalize: Some(false),
+        max_tokens: 40,
+        ..tokens(&lists)
+    };
+    let got = answer(&world, all).await;
+    assert_eq!(got.token_counts, [1, 2, 3, 17, 40]);
+    let got = got.embeddings.expect("states");
+    assert_eq!(got.shape, [63, 32]);
+    assert!(f32s(&got).iter().zip(&states).all(|(a, b)| (a - b).abs() < 1e-4));
+}
+
+#[tokio::test]
+async fn models_are_listed_aliased_and_unloaded() {
+    let world = world().await;
+    let aliases = vec!["small".to_owned(), "default".to_owned()];
+    let request = v1::LoadModelRequest { aliases, precision: v1::Precision::F32.into(), ..source("bert", "bert") };
+    let loaded = world.embed().load_model(request).await.expect("it is loaded").into_inner().model.expect("a model");
+    assert_eq!((loaded.name.as_str(), loaded.architecture.as_str(), loaded.dimensions), ("bert", "bert", 32));
+    assert_eq!((loaded.max_tokens, loaded.default_max_tokens, loaded.vocabulary_size), (40, 16, 48));
+    assert_eq!((loaded.pooling(), loaded.normalize), (v1::Pooling::Cls, false));
+    assert_eq!(
+        (loaded.aliases.join(" "), loaded.prompt_names.join(" ")),
+        ("default small".into(), "document query".into())
+    );
+    assert_eq!(loaded.sha256.len(), 64);
+    let listed = world.embed().list_models(v1::ListModelsRequest {}).await.expect("listed").into_inner().models;
+    assert_eq!(listed.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["bert", "builtin"]);
+    assert_eq!(listed[0], loaded);
+    let by_alias = v1::EmbedRequest { model: "small".to_owned(), ..texts(&["the def"]) };
+    assert_eq!(vectors(&world, by_alias).await, vectors(&world, of_bert(&["the def"])).await);
+    let unload = |name: &str| v1::UnloadModelRequest { name: name.to_owned() };
+    assert_eq!(world.embed().unload_model(unload("default")).await.expect("unloaded").into_inner().name, "bert");
+    assert_refused(world.embed().embed(of_bert(&["a"])).await, Code::NotFound, "bert");
+    assert_refused(world.embed().unload_model(unload("bert")).await, Code::NotFound, "bert");
+    assert_refused(world.embed().unload_model(unload("builtin")).await, Code::InvalidArgument, "name");
+    world.embed().load_model(source("small", "roberta")).await.expect("its names are free again");
+    world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn callers_load_only_what_the_settings_offer() {
+    let world = world().await;
+    let elsewhere = v1::LoadModelRequest { path: "/etc".to_owned(), ..source("x", "bert") };
+    assert_refused(world.embed().load_model(elsewhere).await, Code::PermissionDenied, "models.folders");
+    let upwards = source("x", "bert/../../../src");
+    assert_refused(world.embed().load_model(upwards).await, Code::PermissionDenied, "models.folders");
+    let missing = source("x", "none");
+    assert_refused(world.embed().load_model(missing).await, Code::PermissionDenied, "models.folders");
+    let hub = v1::LoadModelRequest { path: "hf://BAAI/bge-small".to_owned(), ..source("x", "bert") };
+    assert_refused(world.embed().load_model(hub).await, Code::InvalidArgument, "path");
+    for name in ["", "a b", "-a"] {
+        assert_refused(world.embed().load_model(source(name, "bert")).await, Code::InvalidArgument, "name");
+    }
+    assert_refused(world.embed().load_model(source("builtin", "bert")).await, Code::AlreadyExists, "builtin");
+    let twice = v1::LoadModelRequest { aliases: vec!["x".to_owned()], ..source("x", "bert") };
+    assert_refused(world.embed().load_model(twice).await, Code::AlreadyExists, "x");
+    let unknown = v1::LoadModelRequest { precision: 9, ..source("x", "bert") };
+    assert_refused(world.embed().load_model(unknown).await, Code::InvalidArgument, "precision");
+    world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn a_bad_folder_is_refused_by_what_is_wrong_and_leaves_the_others_serving() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_path_buf();
+    let world = World::start_with(move |config| config.models.folders = vec![encoders(), path]).await;
+    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(encoders().join("bert").join(name), folder.path().join(name)).expect("copied");
+    }
+    let weights = fs::read(folder.path().join("model.safetensors")).expect("read");
+    fs::write(folder.path().join("model.safetensors"), &weights[..weights.len() / 2]).expect("written");
+    let path = folder.path().to_string_lossy().into_owned();
+    let request = v1::LoadModelRequest { name: "half".to_owned(), path, ..v1::LoadModelRequest::default() };
+    assert_refused(world.embed().load_model(request.clone()).await, Code::InvalidArgument, "truncated");
+    fs::write(folder.path().join("config.json"), r#"{"model_type": "t5"}"#).expect("written");
+    assert_refused(world.embed().load_model(request).await, Code::InvalidArgument, "unknown architecture");
+    assert_eq!(vectors(&world, of_bert(&["a"])).await.len(), 32);
+}
+
+#[tokio::test]
+async fn models_share_a_bound_of_memory() {
+    let bytes = fs::metadata(encoders().join("bert/model.safetensors")).expect("it is there").len();
+    let world = World::start_with(move |config| {
+        config.models.folders = vec![encoders()];
+        config.models.memory_limit = ByteSize::b(bytes + 10_000);
+    })
+    .await;
+    world.embed().load_model(source("bert", "bert")).await.expect("it fits");
+    let second = world.embed().load_model(source("roberta", "roberta")).await;
+    assert_refused(second, Code::ResourceExhausted, "roberta");
+    world.embed().unload_model(v1::UnloadModelRequest { name: "bert".to_owned() }).await.expect("unloaded");
+    world.embed().load_model(source("roberta", "roberta")).await.expect("now it fits");
+}
+
+#[tokio::test]
+async fn models_of_the_settings_are_there_from_the_start() {
+    let preload = Preload {
+        name: "bert".to_owned(),
+        path: encoders().join("bert").to_string_lossy().into_owned(),
+        aliases: vec!["b".to_owned()],
+        precision: accelerd::config::Precision::F32,
+    };
+    let world = World::start_with(move |config| config.models.preload = vec![preload]).await;
+    assert_eq!(vectors(&world, v1::EmbedRequest { model: "b".to_owned(), ..texts(&["a"]) }).await.len(), 32);
+}
+
+#[tokio::test]
+async fn texts_are_cut_refused_or_split_where_they_are_too_long() {
+    let world = with_bert().await;
+    let long = "abc def ".repeat(2000);
+    let cut = answer(&world, of_bert(&[&long, "a", ""])).await;
+    assert_eq!(cut.token_counts, [16, 3, 2], "the limit of its sentences, with special tokens");
+    let more = v1::EmbedRequest { max_tokens: 40, ..of_bert(&[&long]) };
+    assert_eq!(answer(&world, more).await.token_counts, [40]);
+    let left = v1::EmbedRequest {
+        truncation_side: v1::TruncationSide::Left.into(),
+        ..of_bert(&["a b c d e f g h i j k l m n o p"])
+    };
+    assert_eq!(vectors(&world, left).await, vectors(&world, of_bert(&["c d e f g h i j k l m n o p"])).await);
+    let error = v1::EmbedRequest { long_input: v1::LongInput::Error.into(), ..of_bert(&["a", &long]) };
+    assert_refused(world.embed().embed(error).await, Code::InvalidArgument, "texts.values[1]");
+    let mean = v1::Pooling::Mean.into();
+    let chunk = v1::EmbedRequest {
+        long_input: v1::LongInput::Chunk.into(),
+        pooling: mean,
+        ..of_bert(&["a b c d e f g h i j k l m n o p q r"])
+    };
+    let chunked = answer(&world, chunk.clone()).await;
+    assert_eq!(chunked.token_counts, [22], "18 letters in two parts");
+    let parts = v1::EmbedRequest { pooling: mean, ..of_bert(&["a b c d e f g h i j k l m n", "o p q r"]) };
+    let parts = vectors(&world, parts).await;
+    let chunked = f32s(&chunked.embeddings.expect("a vector"));
+    for (at, whole) in chunked.iter().enumerate() {
+        let expected = (16.0 * parts[at] + 6.0 * parts[32 + at]) / 22.0;
+        assert!((whole - expected).abs() < 1e-5, "the mean over the tokens of both");
+    }
+    let first = v1::EmbedRequest { pooling: v1::Pooling::Cls.into(), ..chunk };
+    assert_refused(world.embed().embed(first).await, Code::InvalidArgument, "long_input");
+    let over = v1::EmbedRequest { max_tokens: 41, ..of_bert(&["a"]) };
+    assert_refused(world.embed().embed(over).await, Code::InvalidArgument, "max_tokens");
+    let under = v1::EmbedRequest { max_tokens: 2, ..of_bert(&["a"]) };
+    assert_refused(world.embed().embed(under).await, Code::InvalidArgument, "max_tokens");
+    world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn spans_have_the_mean_of_their_own_tokens_after_one_pass() {
+    let world = with_bert().await;
+    let every = v1::EmbedRequest { pooling: v1::Pooling::None.into(), ..of_bert(&["x", "the defs a"]) };
+    let states = vectors(&world, every).await;
+    let span = |text, start, end| v1::Span { text, start, end };
+    let spans = vec![span(0, 0, 1), span(1, 4, 8), span(1, 9, 10)];
+    let request = v1::EmbedRequest { pooling: v1::Pooling::Mean.into(), spans, ..of_bert(&["x", "the defs a"]) };
+    let got = vectors(&world, request.clone()).await;
+    let row = |token: usize| &states[token * 32..][..32];
+    assert_eq!(got[..32], *row(1));
+    let mean: Vec<f32> = row(5).iter().zip(row(6)).map(|(a, b)| (a + b) / 2.0).collect();
+    assert_eq!(got[32..64], mean, "def and ##s");
+    assert_eq!(got[64..], *row(7));
+    for (bad, field) in [
+        (vec![span(2, 0, 1)], "spans[0].text"),
+        (vec![span(1, 0, 1), span(0, 0, 1)], "spans[1].text"),
+        (vec![span(1, 3, 4)], "spans[0]"),
+        (vec![span(1, 50, 60)], "spans[0]"),
+    ] {
+        let request = v1::EmbedRequest { spans: bad, ..request.clone() };
+        assert_refused(world.embed().embed(request).await, Code::InvalidArgument, field);
+    }
+}
+
+#[tokio::test]
+async fn vectors_come_in_every_kind_of_number() {
+    let world = with_bert().await;
+    let full = vectors(&world, of_bert(&["the def", "xyz"])).await;
+    let with = |output: v1::OutputType| v1::EmbedRequest { output_type: output.into(), ..of_bert(&["the def", "xyz"]) };
+    let int8 = answer(&world, with(v1::OutputType::Int8)).await;
+    let scales = f32s(&int8.scales.expect("scales"));
+    let int8 = int8.embeddings.expect("vectors");
+    assert_eq!((int8.dtype(), int8.shape.as_slice(), scales.len()), (v1::Dtype::I8, [2, 32].as_slice(), 2));
+    for (at, x) in int8.data.iter().enumerate() {
+        let back = f32::from(x.cast_signed()) * scales[at / 32];
+        assert!((back - full[at]).abs() <= scales[at / 32] * 0.51, "{back} for {}", full[at]);
+    }
+    let binary = answer(&world, with(v1::OutputType::Binary)).await.embeddings.expect("vectors");
+    assert_eq!((binary.dtype(), binary.shape), (v1::Dtype::U8, vec![2, 4]));
+    for (at, x) in full.iter().enumerate() {
+        assert_eq!(binary.data[at / 8] >> (7 - at % 8) & 1 == 1, *x > 0.0);
+    }
+    for (output, dtype) in [(v1::OutputType::F16, v1::Dtype::F16), (v1::OutputType::Bf16, v1::Dtype::Bf16)] {
+        let half = answer(&world, with(output)).await;
+        assert!(half.scales.is_none());
+        let half = half.embeddings.expect("vectors");
+        assert_eq!((half.dtype(), half.data.len()), (dtype, 128));
+    }
+    let table = v1::EmbedRequest { output_type: v1::OutputType::Int8.into(), ..texts(&["parse"]) };
+    let table = answer(&world, table).await;
+    assert_eq!(
+        (table.embeddings.expect("vectors").dtype(), table.scales.expect("scales").shape),
+        (v1::Dtype::I8, vec![1])
+    );
+}
+
+#[tokio::test]
+async fn prompts_are_put_before_texts() {
+    let world = with_bert().await;
+    let expected = vectors(&world, of_bert(&["the abc"])).await;
+    let by_name = v1::EmbedRequest { prompt_name: "query".to_owned(), ..of_bert(&["abc"]) };
+    assert_eq!(vectors(&world, by_name.clone()).await, expected);
+    let by_words = v1::EmbedRequest { prompt: Some("the ".to_owned()), ..of_bert(&["abc"]) };
+    assert_eq!(vectors(&world, by_words).await, expected);
+    let unknown = v1::EmbedRequest { prompt_name: "poem".to_owned(), ..by_name.clone() };
+    assert_refused(world.embed().embed(unknown).await, Code::InvalidArgument, "document, query");
+    let ids = v1::EmbedRequest { prompt_name: "query".to_owned(), ..tokens(&[vec![5]]) };
+    assert_refused(world.embed().embed(ids).await, Code::InvalidArgument, "prompt_name");
+    let of_table = v1::EmbedRequest { model: "builtin".to_owned(), ..by_name };
+    assert_refused(world.embed().embed(of_table).await, Code::InvalidArgument, "prompt_name");
+}
+
+#[tokio::test]
+async fn bad_requests_of_an_encoder_are_refused_by_field_and_odd_texts_are_answered() {
+    let world = with_bert().await;
+    let refused = [
+        (v1::EmbedRequest { pooling: 77, ..of_bert(&["a"]) }, "pooling"),
+        (v1::EmbedRequest { output_type: 77, ..of_bert(&["a"]) }, "output_type"),
+        (v1::EmbedRequest { long_input: 77, ..of_bert(&["a"]) }, "long_input"),
+        (v1::EmbedRequest { truncation_side: 77, ..of_bert(&["a"]) }, "truncation_side"),
+        (v1::EmbedRequest { dimensions: 33, ..of_bert(&["a"]) }, "dimensions"),
+        (tokens(&[vec![48]]), "tokens.ids[0]"),
+        (v1::EmbedRequest { pooling: v1::Pooling::Cls.into(), ..texts(&["a"]) }, "pooling"),
+        (v1::EmbedRequest { max_tokens: 5, ..texts(&["a"]) }, "max_tokens"),
+        (v1::EmbedRequest { spans: vec![v1::Span::default()], ..texts(&["a"]) }, "spans"),
+    ];
+    for (request, field) in refused {
+        assert_refused(world.embed().embed(request).await, Code::InvalidArgument, field);
+    }
+    let huge = "x".repeat(1 << 20);
+    let odd = answer(&world, of_bert(&["", " ", "\u{0}\u{200b}", "[SEP][MASK]", "数据 🙂", &huge])).await;
+    assert_eq!(odd.token_counts.len(), 6);
+    assert!(f32s(&odd.embeddings.expect("vectors")).iter().all(|x| x.is_finite()));
+    let none = answer(&world, tokens(&[vec![], vec![7]])).await;
+    let none = f32s(&none.embeddings.expect("vectors"));
+    assert!(none[..32].iter().all(|x| *x == 0.0), "no tokens are zeros");
+    world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn what_no_message_could_carry_is_refused_before_it_is_computed() {
+    let world = World::start_with(|config| {
+        config.models.folders = vec![encoders()];
+        config.server.max_message_bytes = ByteSize::kib(64);
+        config.limits.max_texts = 1_000;
+    })
+    .await;
+    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    let many = vec!["a b c d e f g h i j k l m n"; 200];
+    let states = v1::EmbedRequest { pooling: v1::Pooling::None.into(), ..of_bert(&many) };
+    assert_refused(world.embed().embed(states.clone()).await, Code::ResourceExhausted, "at most 65536");
+    let smaller = v1::EmbedRequest { output_type: v1::OutputType::Binary.into(), ..states };
+    assert_eq!(answer(&world, smaller).await.embeddings.expect("states").shape, [3_200, 4]);
+    let words = v1::EmbedRequest { model: "builtin".to_owned(), ..of_bert(&many) };
+    assert_refused(world.embed().embed(words).await, Code::ResourceExhausted, "at most 65536");
+    let spans = vec![v1::Span { text: 0, start: 0, end: 1 }; 1_001];
+    assert_refused(
+        world.embed().embed(v1::EmbedRequest { spans, ..of_bert(&["a"]) }).await,
+        Code::InvalidArgument,
+        "spans",
+    );
+    world.assert_serving().await;
+}
+
+/// A request as bytes, in which the text is what JavaScript or Python could send of half a character.
+fn with_lone_surrogate() -> Vec<u8> {
+    let mut message = of_bert(&["abc"]).encode_to_vec();
+    let at = message.windows(3).position(|bytes| bytes == b"abc").expect("the text");
+    message[at..at + 3].copy_from_slice(&[0xed, 0xa0, 0x80]);
+    message
+}
+
+#[tokio::test]
+async fn a_lone_surrogate_is_no_text_and_leaves_the_server_unharmed() {
+    let world = with_bert().await;
+    let message = with_lone_surrogate();
+    let length = u32::try_from(message.len()).expect("a short message").to_be_bytes();
+    let frame = [&[0], length.as_slice(), &message].concat();
+    let request = http::Request::post(format!("http://{}/accelerd.v1.EmbedService/Embed", world.daemon.grpc_addr()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Body::new(Full::new(Bytes::from(frame))))
+        .expect("a request");
+    let response = bare(&world).await.call(request).await.expect("an answer");
+    let status = Status::from_header_map(response.headers()).expect("a refusal without a message");
+    assert_ne!(status.code(), Code::Ok);
+    assert!(status.message().contains("UTF-8"), "{status:?}");
+    world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn a_text_has_the_same_bits_alone_and_among_five_hundred() {
+    let world = with_bert().await;
+    let many: Vec<String> = (0..500).map(|i: usize| "abc def ing s ".repeat(i % 4) + &"z ".repeat(i % 9)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let crowd = vectors(&world, of_bert(&many)).await;
+    for at in [0, 13, 250, 499] {
+        assert_eq!(vectors(&world, of_bert(&[many[at]])).await, crowd[at * 32..][..32], "text {at}");
+        let pair = vectors(&world, of_bert(&[many[(at + 7) % 500], many[at]])).await;
+        assert_eq!(pair[32..], crowd[at * 32..][..32], "text {at} in a pair");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_of_a_loaded_model_takes_texts() {
+    let world = with_bert().await;
+    let request = v1::CreateCollectionRequest {
+        name: "code".to_owned(),
+        model: "bert".to_owned(),
+        metric: v1::Metric::Cosine.into(),
+        ..v1::CreateCollectionRequest::default()
+    };
+    let made = world.similarity().create_collection(request).await.expect("it is made").into_inner();
+    assert_eq!(made.collection.map(|made| made.dimensions), Some(32));
+}
