@@ -1,8 +1,13 @@
 //! The encodings that a source may declare, by the names that CPython knows them by.
+//!
+//! Left out, so that they are unknown here and known to CPython: those that are not ASCII in the lower half, which no
+//! declaration can be read in, and sets that hardly any source was ever written in (some of the Macintosh's, `koi8_t`,
+//! `hp_roman8`, `johab` and the like).
 
 use std::borrow::Cow;
 
 use encoding_rs::{DecoderResult, Encoding};
+use oem_cp::{code_table::DECODING_TABLE_CP_MAP, code_table_type::TableType};
 
 /// How bytes become characters.
 pub(super) enum Codec {
@@ -11,6 +16,10 @@ pub(super) enum Codec {
     Latin1,
     /// One byte a character; those without one are C1 controls to the crate.
     Table(&'static Encoding),
+    /// The same, but bytes up to 0x9f are controls.
+    Iso(&'static Encoding),
+    /// One byte a character, the lower half ASCII; a code page of DOS. Those without one may be C1 controls to the crate.
+    Page(&'static TableType),
     /// Several bytes a character, with the name that errors have.
     Multibyte(&'static Encoding, &'static str),
 }
@@ -68,35 +77,58 @@ impl Codec {
             "cp1258" | "1258" | "windows_1258" => Self::Table(rs::WINDOWS_1258),
             "cp874" => Self::Table(rs::WINDOWS_874),
             "cp866" | "866" | "csibm866" | "ibm866" => Self::Table(rs::IBM866),
+            "cp437" | "437" | "ibm437" | "cspc8codepage437" => Self::page(437)?,
+            "cp737" => Self::page(737)?,
+            "cp775" | "775" | "ibm775" | "cspc775baltic" => Self::page(775)?,
+            "cp850" | "850" | "ibm850" | "cspc850multilingual" => Self::page(850)?,
+            "cp852" | "852" | "ibm852" | "cspcp852" => Self::page(852)?,
+            "cp855" | "855" | "ibm855" | "csibm855" => Self::page(855)?,
+            "cp857" | "857" | "ibm857" | "csibm857" => Self::page(857)?,
+            "cp858" | "858" | "ibm858" | "csibm858" => Self::page(858)?,
+            "cp860" | "860" | "ibm860" | "csibm860" => Self::page(860)?,
+            "cp861" | "861" | "ibm861" | "csibm861" | "cp_is" => Self::page(861)?,
+            "cp862" | "862" | "ibm862" | "cspc862latinhebrew" => Self::page(862)?,
+            "cp863" | "863" | "ibm863" | "csibm863" => Self::page(863)?,
+            "cp865" | "865" | "ibm865" | "csibm865" => Self::page(865)?,
+            "cp869" | "869" | "ibm869" | "csibm869" | "cp_gr" => Self::page(869)?,
             "koi8_r" | "cskoi8r" => Self::Table(rs::KOI8_R),
             "koi8_u" => Self::Table(rs::KOI8_U),
             "mac_roman" | "macintosh" | "macroman" => Self::Table(rs::MACINTOSH),
             "mac_cyrillic" | "maccyrillic" => Self::Table(rs::X_MAC_CYRILLIC),
             "iso8859_2" | "csisolatin2" | "iso_8859_2" | "iso_8859_2_1987" | "iso_ir_101" | "l2" | "latin2" => {
-                Self::Table(rs::ISO_8859_2)
+                Self::Iso(rs::ISO_8859_2)
             }
             "iso8859_3" | "csisolatin3" | "iso_8859_3" | "iso_8859_3_1988" | "iso_ir_109" | "l3" | "latin3" => {
-                Self::Table(rs::ISO_8859_3)
+                Self::Iso(rs::ISO_8859_3)
             }
             "iso8859_4" | "csisolatin4" | "iso_8859_4" | "iso_8859_4_1988" | "iso_ir_110" | "l4" | "latin4" => {
-                Self::Table(rs::ISO_8859_4)
+                Self::Iso(rs::ISO_8859_4)
             }
             "iso8859_5" | "csisolatincyrillic" | "cyrillic" | "iso_8859_5" | "iso_8859_5_1988" | "iso_ir_144" => {
-                Self::Table(rs::ISO_8859_5)
+                Self::Iso(rs::ISO_8859_5)
             }
+            "iso8859_6" | "arabic" | "asmo_708" | "csisolatinarabic" | "ecma_114" | "iso_8859_6"
+            | "iso_8859_6_1987" | "iso_ir_127" => Self::Iso(rs::ISO_8859_6),
             "iso8859_7" | "csisolatingreek" | "greek" | "greek8" | "iso_8859_7" | "iso_8859_7_1987" | "iso_ir_126" => {
-                Self::Table(rs::ISO_8859_7)
+                Self::Iso(rs::ISO_8859_7)
             }
+            "iso8859_8" | "csisolatinhebrew" | "hebrew" | "iso_8859_8" | "iso_8859_8_1988" | "iso_ir_138" => {
+                Self::Iso(rs::ISO_8859_8)
+            }
+            "iso8859_9" | "csisolatin5" | "iso_8859_9" | "iso_8859_9_1989" | "iso_ir_148" | "l5" | "latin5" => {
+                Self::Iso(rs::WINDOWS_1254)
+            }
+            "iso8859_11" | "iso_8859_11" | "iso_8859_11_2001" | "thai" => Self::Iso(rs::WINDOWS_874),
             "iso8859_10" | "csisolatin6" | "iso_8859_10" | "iso_8859_10_1992" | "iso_ir_157" | "l6" | "latin6" => {
-                Self::Table(rs::ISO_8859_10)
+                Self::Iso(rs::ISO_8859_10)
             }
-            "iso8859_13" | "iso_8859_13" | "l7" | "latin7" => Self::Table(rs::ISO_8859_13),
+            "iso8859_13" | "iso_8859_13" | "l7" | "latin7" => Self::Iso(rs::ISO_8859_13),
             "iso8859_14" | "iso_8859_14" | "iso_8859_14_1998" | "iso_celtic" | "iso_ir_199" | "l8" | "latin8" => {
-                Self::Table(rs::ISO_8859_14)
+                Self::Iso(rs::ISO_8859_14)
             }
-            "iso8859_15" | "iso_8859_15" | "l9" | "latin9" => Self::Table(rs::ISO_8859_15),
+            "iso8859_15" | "iso_8859_15" | "l9" | "latin9" => Self::Iso(rs::ISO_8859_15),
             "iso8859_16" | "iso_8859_16" | "iso_8859_16_2001" | "iso_ir_226" | "l10" | "latin10" => {
-                Self::Table(rs::ISO_8859_16)
+                Self::Iso(rs::ISO_8859_16)
             }
             "gbk" | "936" | "cp936" | "ms936" => Self::Multibyte(rs::GBK, "gbk"),
             "gb2312" | "chinese" | "csiso58gb231280" | "euc_cn" | "euccn" | "eucgb2312_cn" | "gb2312_1980"
@@ -120,35 +152,57 @@ impl Codec {
         })
     }
 
+    fn page(number: u16) -> Option<Self> {
+        DECODING_TABLE_CP_MAP.get(&number).map(Self::Page)
+    }
+
     /// Characters for bytes.
     pub(super) fn decode<'a>(&self, source: &'a [u8]) -> Result<Cow<'a, str>, Undecodable> {
         match self {
             Self::Utf8 => std::str::from_utf8(source)
                 .map(Cow::Borrowed)
                 .map_err(|error| Undecodable::new(error.valid_up_to(), Reason::Utf8)),
-            Self::Ascii | Self::Latin1 | Self::Table(_) if source.is_ascii() => Ok(String::from_utf8_lossy(source)),
+            Self::Ascii | Self::Latin1 | Self::Table(_) | Self::Iso(_) | Self::Page(_) if source.is_ascii() => {
+                Ok(String::from_utf8_lossy(source))
+            }
             Self::Ascii => {
                 let at = source.iter().position(|byte| !byte.is_ascii()).unwrap_or(0);
                 Err(Undecodable::new(at, Reason::Ascii))
             }
             Self::Latin1 => Ok(source.iter().map(|&byte| char::from(byte)).collect::<String>().into()),
-            Self::Table(encoding) => by_table(encoding, source).map(Cow::Owned),
+            Self::Table(encoding) => by_table(encoding, false, source).map(Cow::Owned),
+            Self::Iso(encoding) => by_table(encoding, true, source).map(Cow::Owned),
+            Self::Page(table) => by_page(table, source).map(Cow::Owned),
             Self::Multibyte(encoding, name) => multibyte(encoding, name, source).map(Cow::Owned),
         }
     }
 }
 
-fn by_table(encoding: &'static Encoding, source: &[u8]) -> Result<String, Undecodable> {
-    // KOI8 and the Macintosh sets have no C1 controls; the ISO sets have all of them, at their own bytes.
-    let iso = encoding.name().starts_with("ISO");
+fn by_table(encoding: &'static Encoding, iso: bool, source: &[u8]) -> Result<String, Undecodable> {
     let (text, malformed) = encoding.decode_without_bom_handling(source);
-    for (at, character) in text.chars().enumerate() {
-        let control = ('\u{80}'..='\u{9f}').contains(&character) && !iso;
-        if control || (malformed && character == char::REPLACEMENT_CHARACTER) {
-            return Err(Undecodable::new(at, Reason::Table));
-        }
-    }
-    Ok(text.into_owned())
+    let characters = source.iter().zip(text.chars()).enumerate().map(|(at, (&byte, character))| match character {
+        _ if iso && (0x80..0xa0).contains(&byte) => Ok(char::from(byte)),
+        '\u{80}'..='\u{9f}' => Err(Undecodable::new(at, Reason::Table)),
+        char::REPLACEMENT_CHARACTER if malformed => Err(Undecodable::new(at, Reason::Table)),
+        _ => Ok(character),
+    });
+    characters.collect()
+}
+
+fn by_page(table: &TableType, source: &[u8]) -> Result<String, Undecodable> {
+    let upper = |byte: u8| {
+        let place = usize::from(byte & 0x7f);
+        let character = match table {
+            TableType::Complete(table) => Some(table[place]),
+            TableType::Incomplete(table) => table[place],
+        };
+        character.filter(|character| !character.is_control())
+    };
+    let characters = source.iter().enumerate().map(|(at, &byte)| match byte {
+        0..0x80 => Ok(char::from(byte)),
+        _ => upper(byte).ok_or(Undecodable::new(at, Reason::Table)),
+    });
+    characters.collect()
 }
 
 fn multibyte(encoding: &'static Encoding, name: &'static str, source: &[u8]) -> Result<String, Undecodable> {

@@ -29,6 +29,10 @@ fn a_comment_in_the_first_two_lines_names_the_encoding() {
     assert_eq!(text(b"#coding=latin1\r'\xe9'"), "#coding=latin1\r'é'");
     assert_eq!(text(b" \n#coding:iso-8859-15\n'\xa4'"), " \n#coding:iso-8859-15\n'€'");
     assert_eq!(text(b"# coding: cp1251\n'\xcf'"), "# coding: cp1251\n'П'");
+    assert_eq!(text(b"# coding: cp437\n'\x9b\xfb'"), "# coding: cp437\n'¢√'");
+    assert_eq!(text(b"# coding: IBM850\n'\x9b'"), "# coding: IBM850\n'ø'");
+    assert_eq!(text(b"# coding: iso-8859-9\n'\xfe\x80'"), "# coding: iso-8859-9\n'ş\u{80}'");
+    assert_eq!(text(b"# coding: iso-8859-8\n'\xe0'"), "# coding: iso-8859-8\n'א'");
     assert_eq!(text(b"# coding: gbk\n'\xc4\xe3'"), "# coding: gbk\n'你'");
     assert_eq!(text(b"x\n# coding: foo\n"), "x\n# coding: foo\n");
     assert_eq!(text(b"# coding:\x0cfoo\n"), "# coding:\x0cfoo\n");
@@ -36,7 +40,11 @@ fn a_comment_in_the_first_two_lines_names_the_encoding() {
 
 #[test]
 fn errors_of_encodings_have_the_words_of_cpython() {
-    let cases: [(&[u8], &str); 9] = [
+    let cases: [(&[u8], &str); 10] = [
+        (
+            b"# coding: cp869\n'\x80'",
+            "'charmap' codec can't decode byte 0x80 in position 17: character maps to <undefined>",
+        ),
         (
             b"# coding: euc-kr\n'\x81\x82'",
             "'euc_kr' codec can't decode byte 0x81 in position 18: illegal multibyte sequence",
