@@ -1,13 +1,17 @@
 //! Texts, code and token ids to vectors.
 
+use futures::{Stream, StreamExt, stream::BoxStream};
+
 use crate::{
     Client, Error, Matrix, Result,
-    call::Method,
-    proto::{self, embed_request::Input},
+    call::{Method, last},
+    proto::{self, embed_request::Input, embed_stream_response},
     timing::Timings,
 };
 
 const EMBED: Method<proto::EmbedRequest, proto::EmbedResponse> = Method::repeatable("/accelerd.v1.EmbedService/Embed");
+const EMBED_STREAM: Method<proto::EmbedStreamRequest, proto::EmbedStreamResponse> =
+    Method::repeatable("/accelerd.v1.EmbedService/EmbedStream");
 const TOKENIZE: Method<proto::TokenizeRequest, proto::TokenizeResponse> =
     Method::repeatable("/accelerd.v1.EmbedService/Tokenize");
 const LIST_MODELS: Method<proto::ListModelsRequest, proto::ListModelsResponse> =
@@ -93,6 +97,22 @@ pub struct Embeddings {
     pub timings: Timings,
 }
 
+impl Embeddings {
+    fn new(message: proto::EmbedResponse, timings: Timings) -> Result<Self> {
+        let proto::EmbedResponse { embeddings, token_counts, model, .. } = message;
+        Ok(Self { vectors: Matrix::from_tensor(embeddings, "embeddings")?, token_counts, model, timings })
+    }
+}
+
+/// The outcome of one batch of a stream.
+#[derive(Debug)]
+pub struct EmbedOutcome {
+    /// Which batch, counted from 0.
+    pub sequence: u64,
+    /// Its vectors, or why it has none.
+    pub result: Result<Embeddings>,
+}
+
 /// Token ids of many texts, flattened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tokens {
@@ -136,12 +156,23 @@ impl Client {
 
     async fn embed_input(&self, input: Input, options: &EmbedOptions) -> Result<Embeddings> {
         let reply = self.unary(EMBED, options.request(input)).await?;
-        Ok(Embeddings {
-            vectors: Matrix::from_tensor(reply.message.embeddings, "embeddings")?,
-            token_counts: reply.message.token_counts,
-            model: reply.message.model,
-            timings: reply.timings,
-        })
+        Embeddings::new(reply.message, reply.timings)
+    }
+
+    /// Embeds batch after batch of a corpus, each by the same options. Each is answered as it finishes, perhaps before an
+    /// earlier one; one that fails does not end the stream. Nothing is retried.
+    pub async fn embed_stream(
+        &self,
+        batches: impl Stream<Item = Vec<String>> + Send + 'static,
+        options: &EmbedOptions,
+    ) -> Result<BoxStream<'static, Result<EmbedOutcome>>> {
+        let (options, mut sequences) = (options.clone(), 0..);
+        let requests = batches.map(move |texts| proto::EmbedStreamRequest {
+            sequence: sequences.next().unwrap_or_default(),
+            embed: Some(options.request(Input::Texts(proto::TextInput { values: texts }))),
+        });
+        let answers = self.both_stream(EMBED_STREAM, requests).await?;
+        Ok(answers.map(|answer| answer.map_err(last).and_then(outcome)).boxed())
     }
 
     /// Embeds as a message says, and answers with the message: for numbers other than f32.
@@ -179,4 +210,14 @@ impl Client {
         let request = proto::UnloadModelRequest { name: name.into() };
         Ok(self.unary(UNLOAD_MODEL, request).await?.message.name)
     }
+}
+
+fn outcome(answer: proto::EmbedStreamResponse) -> Result<EmbedOutcome> {
+    use embed_stream_response::Result as Step;
+    let result = match answer.result {
+        Some(Step::Embed(response)) => Embeddings::new(response, Timings::default()),
+        Some(Step::Error(error)) => Err(error.into()),
+        None => return Err(Error::Malformed(format!("batch {} without an outcome", answer.sequence))),
+    };
+    Ok(EmbedOutcome { sequence: answer.sequence, result })
 }

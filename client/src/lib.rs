@@ -47,7 +47,7 @@ pub use self::{
     },
     connect::{Builder, DEFAULT_URL},
     device::Devices,
-    embed::{EmbedOptions, Embeddings, ModelSource, Tokens},
+    embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
     error::{Code, Error, Failure, FieldViolation},
     matrix::{Element, Matrix, MatrixRef, ShapeError},
     parse::{

@@ -5,8 +5,8 @@ mod fake;
 use std::time::Duration;
 
 use accelerd_client::{
-    Builder, Client, ClusterOptions, Code, CollectionOptions, Error, Filter, Ids, Matrix, MatrixRef, Payload, Points,
-    RetryPolicy, SearchOptions, SimilarOptions, Upsert,
+    Builder, Client, ClusterOptions, Code, CollectionOptions, EmbedOptions, Error, Filter, Ids, Matrix, MatrixRef,
+    Payload, Points, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
 };
 use fake::{Fake, busy};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -87,6 +87,19 @@ async fn a_silent_daemon_costs_no_more_than_the_deadline() {
     fake.state().hang = true;
     let error = client.models().await.expect_err("nothing answers");
     assert!(matches!(error, Error::Deadline { deadline: told, .. } if told == deadline), "{error:?}");
+}
+
+#[tokio::test]
+async fn batches_of_texts_are_answered_by_number_and_fail_alone() {
+    let client = connected(&Fake::default()).await;
+    let batches = vec![vec!["open a socket".to_owned()], vec![], vec!["a".to_owned(), "b c".to_owned()]];
+    let outcomes = client.embed_stream(stream::iter(batches), &EmbedOptions::default()).await.expect("it opens");
+    let outcomes: Vec<_> = outcomes.try_collect().await.expect("each batch is answered");
+    assert_eq!(outcomes.iter().map(|outcome| outcome.sequence).collect::<Vec<_>>(), [1, 0, 2]);
+    assert_eq!(outcomes[0].result.as_ref().expect_err("there were no texts").code(), Code::InvalidArgument);
+    let [first, last] = [1, 2].map(|at: usize| outcomes[at].result.as_ref().expect("vectors"));
+    assert_eq!((first.token_counts.as_slice(), last.token_counts.as_slice()), ([3].as_slice(), [1, 2].as_slice()));
+    assert_eq!((last.vectors.rows(), last.vectors.dim()), (2, fake::DIM));
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Text and token ids to vectors.
 
-use accelerd_proto::v1;
+use accelerd_proto::v1::{self, embed_stream_response::Result as Outcome};
+use futures::TryStreamExt;
+use tonic::Code;
 
 use super::harness::{World, f32s, texts};
 
@@ -32,6 +34,34 @@ async fn token_ids_from_tokenize_give_the_same_vectors_as_the_texts() {
     let by_text = texts(&values.iter().map(String::as_str).collect::<Vec<_>>());
     let by_text = world.embed().embed(by_text).await.expect("embeds").into_inner().embeddings.expect("embeddings");
     assert_eq!(by_ids.data, by_text.data);
+}
+
+#[tokio::test]
+async fn a_stream_answers_each_batch_with_its_sequence_and_its_own_failure() {
+    let world = World::start().await;
+    let step = |sequence, embed| v1::EmbedStreamRequest { sequence, embed };
+    let unknown = v1::EmbedRequest { model: "nobody".to_owned(), ..texts(&["a"]) };
+    let mut steps = vec![step(7, Some(texts(&[]))), step(8, None), step(9, Some(unknown))];
+    steps.extend((10..60).map(|n| step(n, Some(texts(&[&format!("def f{n}(): return {n}"), "pass"])))));
+    let stream = world.embed().embed_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
+    let mut answers: Vec<v1::EmbedStreamResponse> = stream.try_collect().await.expect("no failure ends it");
+    answers.sort_by_key(|answer| answer.sequence);
+    let mut answers = answers.into_iter().map(|answer| (answer.sequence, answer.result.expect("an outcome")));
+    for (expected, code, names) in
+        [(7, Code::InvalidArgument, "texts"), (8, Code::InvalidArgument, "embed"), (9, Code::NotFound, "nobody")]
+    {
+        let Some((sequence, Outcome::Error(error))) = answers.next() else { panic!("{expected} fails") };
+        assert_eq!((sequence, error.code), (expected, code as i32));
+        assert!(error.message.contains(names), "{error:?}");
+    }
+    let mut count = 0;
+    for (sequence, outcome) in answers {
+        let Outcome::Embed(answer) = outcome else { panic!("{outcome:?}") };
+        let alone = world.embed().embed(texts(&[&format!("def f{sequence}(): return {sequence}"), "pass"])).await;
+        assert_eq!(answer, alone.expect("embeds").into_inner());
+        count += 1;
+    }
+    assert_eq!(count, 50);
 }
 
 #[tokio::test]

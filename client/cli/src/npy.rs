@@ -1,11 +1,18 @@
 //! Reads and writes NumPy's .npy files: f32, C order, one or two dimensions. The format is described in NumPy's
 //! `numpy.lib.format`.
 
-use std::{fs, io::Write, path::Path};
+use std::{
+    fs,
+    io::{BufWriter, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
 
 use accelerd_client::Matrix;
 
 use crate::error::{CliError, Result};
+
+/// Bytes of a header: two numbers of any size have room.
+const HEADER: usize = 128;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
@@ -17,21 +24,50 @@ pub fn read(path: &Path) -> Result<Matrix> {
 
 /// Writes a matrix.
 pub fn write(path: &Path, matrix: &Matrix) -> Result {
-    let write = || {
-        let mut file = std::io::BufWriter::new(fs::File::create(path)?);
-        file.write_all(&header(matrix.rows(), matrix.dim()))?;
-        for number in matrix.as_slice() {
-            file.write_all(&number.to_le_bytes())?;
-        }
-        file.flush()
-    };
-    write().map_err(CliError::file(path))
+    let mut file = Writer::create(path)?;
+    file.add(matrix.as_slice())?;
+    file.finish(matrix.rows(), matrix.dim())
+}
+
+/// A file whose rows are written as they come. Until it is finished it has no header, and nobody takes it for whole.
+pub struct Writer {
+    path: PathBuf,
+    file: BufWriter<fs::File>,
+}
+
+impl Writer {
+    /// Makes the file.
+    pub fn create(path: &Path) -> Result<Self> {
+        let create = || {
+            let mut file = BufWriter::new(fs::File::create(path)?);
+            file.write_all(&[0; HEADER])?;
+            Ok(file)
+        };
+        let file = create().map_err(CliError::file(path))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Adds the numbers of some rows.
+    pub fn add(&mut self, numbers: &[f32]) -> Result {
+        let written = numbers.iter().try_for_each(|number| self.file.write_all(&number.to_le_bytes()));
+        written.map_err(CliError::file(&self.path))
+    }
+
+    /// Writes the header.
+    pub fn finish(mut self, rows: usize, dim: usize) -> Result {
+        let mut finish = || {
+            self.file.seek(SeekFrom::Start(0))?;
+            self.file.write_all(&header(rows, dim))?;
+            self.file.flush()
+        };
+        finish().map_err(CliError::file(&self.path))
+    }
 }
 
 /// A version 1 header, padded so that the numbers start at a multiple of 64.
 fn header(rows: usize, dim: usize) -> Vec<u8> {
     let facts = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
-    let length = (MAGIC.len() + 4 + facts.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
+    let length = HEADER - MAGIC.len() - 4;
     let mut header = MAGIC.to_vec();
     header.extend([1, 0]);
     header.extend(u16::try_from(length).expect("two numbers fit a short header").to_le_bytes());
@@ -109,6 +145,10 @@ mod tests {
     fn what_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.npy");
+        let unfinished = Writer::create(&path).unwrap();
+        drop(unfinished);
+        assert!(read(&path).is_err(), "a file without its header is not whole");
+        assert_eq!(header(usize::MAX, usize::MAX).len(), HEADER);
         let matrix = Matrix::new(vec![1.0, -2.5, f32::MIN_POSITIVE, 4.0, 5.0, 6.0], 3).unwrap();
         write(&path, &matrix).unwrap();
         assert_eq!(read(&path).unwrap(), matrix);

@@ -159,7 +159,7 @@ pub fn write(bytes: &[u8]) -> Result {
 
 /// Files by bytes.
 pub const BYTES_BAR: &str = "{prefix:>9} {bar:30.cyan/dim} {percent:>3}% {binary_bytes_per_sec:.dim} {wide_msg:.dim}";
-/// Items by count.
-pub const ITEMS_BAR: &str = "{prefix:>9} {bar:30.cyan/dim} {human_pos}/{human_len} {per_sec:.dim} eta {eta}";
+/// Items of which nobody knows how many there are.
+pub const COUNT_BAR: &str = "{prefix:>9} {spinner:.cyan} {human_pos} {per_sec:.dim} {elapsed:.dim}";
 /// Something that takes as long as it takes.
 pub const SPINNER: &str = "{prefix:>9} {spinner:.cyan} {elapsed} {wide_msg:.dim}";

@@ -176,6 +176,24 @@ async fn search_keeps_to_a_path_however_far_down_its_hits_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_corpus_is_embedded_in_a_stream_and_written_in_order() {
+    let (fake, server) = served().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let texts = folder.path().join("a.txt");
+    fs::write(&texts, numbered(5_000, "line")).expect("it can be written");
+    fake.state().failing_step = Some(3);
+    let ran = run(&server, &["embed", "first", "--file", texts.to_str().expect("UTF-8")]).await;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let told: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let expected = std::iter::once("first".to_owned()).chain((1..=5_000).map(|n| format!("line {n}")));
+    assert!(told.iter().map(|line| line["text"].clone()).eq(expected.map(Value::from)), "in the order given");
+    assert_eq!(fake.state().calls, ["EmbedStream", "Embed"], "the batch that was refused is sent again");
+
+    let missing = run(&server, &["embed", "x", "--file", "/nowhere/texts"]).await;
+    assert!(missing.code != 0 && missing.err.contains("/nowhere/texts"), "{}", missing.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn embeddings_go_to_json_lines_or_npy_and_back_in() {
     let (_fake, server) = served().await;
     let folder = tempfile::tempdir().expect("a temporary folder");

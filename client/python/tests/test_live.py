@@ -58,6 +58,19 @@ def test_vectors_come_in_smaller_numbers_and_bad_choices_are_named(client: Clien
     assert client.embed([""]).shape == (1, 256)
 
 
+def test_a_stream_answers_every_batch_by_number_and_a_bad_one_fails_alone(client: Client) -> None:
+    batches = [[f"def f{n}(): return {n}", "pass"] for n in range(30)]
+    batches[4] = []
+    outcomes = {outcome.sequence: outcome for outcome in client.embed_stream(iter(batches), dimensions=64)}
+    assert sorted(outcomes) == list(range(30))
+    assert isinstance(outcomes[4].error, InvalidArgumentError) and outcomes[4].vectors is None
+    np.testing.assert_array_equal(outcomes[29].vectors, client.embed(batches[29], dimensions=64))
+    with pytest.raises(ValueError, match="expected one of"):
+        list(client.embed_stream([["a"]], pooling="median"))
+    with pytest.raises(ValueError):
+        list(client.embed_stream([["a"], ["half a character: \ud83d"]]))
+
+
 def test_similar_rows_are_those_numpy_finds(client: Client) -> None:
     random = np.random.default_rng(7)
     queries, corpus = random.standard_normal((5, 33)), random.standard_normal((200, 33))

@@ -434,14 +434,33 @@ impl similarity::SimilarityService for Fake {
 impl embed::EmbedService for Fake {
     async fn embed(&self, request: Request<proto::EmbedRequest>) -> Answer<proto::EmbedResponse> {
         self.enter("Embed").await?;
-        let texts = match request.into_inner().input {
-            Some(proto::embed_request::Input::Texts(texts)) => texts.values,
-            _ => return Err(Status::invalid_argument("no texts")),
-        };
-        let vectors: Vec<_> = texts.iter().map(|t| toy_vector(t)).collect();
-        let counts = texts.iter().map(|t| u32::try_from(t.split_whitespace().count()).unwrap_or(0)).collect();
-        let embeddings = Some(tensor(&vectors));
-        Ok(Response::new(proto::EmbedResponse { embeddings, token_counts: counts, model: "toy".into(), scales: None }))
+        toy_embeddings(request.into_inner()).map(Response::new)
+    }
+
+    type EmbedStreamStream = Replies<proto::EmbedStreamResponse>;
+
+    /// Answers pairs of batches in reverse.
+    async fn embed_stream(
+        &self,
+        request: Request<Streaming<proto::EmbedStreamRequest>>,
+    ) -> Answer<Self::EmbedStreamStream> {
+        use proto::embed_stream_response::Result as Step;
+        self.enter("EmbedStream").await?;
+        let failing = self.state().failing_step.take();
+        let answers = request.into_inner().map(move |batch| {
+            let batch = batch?;
+            let done = if failing == Some(batch.sequence) {
+                Err(Status::resource_exhausted("lane is full"))
+            } else {
+                toy_embeddings(batch.embed.unwrap_or_default())
+            };
+            let error =
+                |status: Status| proto::ItemError { code: status.code().into(), message: status.message().into() };
+            let result = done.map_or_else(|status| Step::Error(error(status)), Step::Embed);
+            Ok(proto::EmbedStreamResponse { sequence: batch.sequence, result: Some(result) })
+        });
+        let pairs = answers.chunks(2).flat_map(|pair| futures::stream::iter(pair.into_iter().rev()));
+        Ok(Response::new(Box::pin(pairs)))
     }
 
     async fn tokenize(&self, request: Request<proto::TokenizeRequest>) -> Answer<proto::TokenizeResponse> {
@@ -480,6 +499,17 @@ impl embed::EmbedService for Fake {
         self.enter("UnloadModel").await?;
         Ok(Response::new(proto::UnloadModelResponse { name: request.into_inner().name }))
     }
+}
+
+fn toy_embeddings(request: proto::EmbedRequest) -> Result<proto::EmbedResponse, Status> {
+    let texts = match request.input {
+        Some(proto::embed_request::Input::Texts(texts)) if !texts.values.is_empty() => texts.values,
+        _ => return Err(Status::invalid_argument("no texts")),
+    };
+    let vectors: Vec<_> = texts.iter().map(|t| toy_vector(t)).collect();
+    let token_counts = texts.iter().map(|t| u32::try_from(t.split_whitespace().count()).unwrap_or(0)).collect();
+    let embeddings = Some(tensor(&vectors));
+    Ok(proto::EmbedResponse { embeddings, token_counts, model: "toy".into(), scales: None })
 }
 
 fn stats(batch_count: u64) -> proto::GetStatsResponse {

@@ -372,10 +372,13 @@ fn check_spans(options: &Options, most: usize) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// What a message has besides vectors, scales and token counts: names, shapes, tags.
+const MESSAGE_BYTES: usize = 1 << 10;
+
 /// Refuses what no message could carry before it is computed. A token count takes at most five bytes, a scale four.
 fn check_answer(rows: usize, counts: &[u32], dimensions: usize, options: &Options) -> Result<(), ApiError> {
     let row = options.output.row_bytes(dimensions).saturating_add(4);
-    let bytes = rows.saturating_mul(row).saturating_add(5 * counts.len());
+    let bytes = rows.saturating_mul(row).saturating_add(5 * counts.len() + MESSAGE_BYTES);
     match options.max_answer_bytes {
         Some(most) if bytes > most => Err(ApiError::AnswerTooLarge { bytes, most }),
         _ => Ok(()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use accelerd_engine::Context;
 use accelerd_kernels::ops::encode::{Output, Pooling, Precision};
 use accelerd_models::{Keep, Kind, Long};
 use accelerd_proto::v1::{
@@ -9,14 +10,18 @@ use accelerd_proto::v1::{
     embed_request::Input as PbInput,
     embed_service_server::{EmbedService, EmbedServiceServer},
 };
-use tonic::{Request, Response, Status};
+use futures::{StreamExt, stream::BoxStream};
+use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     embedder::{Embedded, Input, Options, Served, Source, Span, Tokens},
     error::ApiError,
-    grpc::{context, convert},
+    grpc::{context, convert, status::item_error},
     serve::App,
 };
+
+/// Batches of one stream that are embedded at once.
+const WINDOW: usize = 8;
 
 /// The service.
 #[derive(Debug)]
@@ -29,15 +34,20 @@ pub(crate) fn service(app: &Arc<App>) -> EmbedServiceServer<Embed> {
 
 #[tonic::async_trait]
 impl EmbedService for Embed {
+    type EmbedStreamStream = BoxStream<'static, Result<pb::EmbedStreamResponse, Status>>;
+
     async fn embed(&self, request: Request<pb::EmbedRequest>) -> Result<Response<pb::EmbedResponse>, Status> {
         let context = context(&request);
-        let request = request.into_inner();
-        let embedder = &self.0.embedder;
-        let model = embedder.model(&request.model)?;
-        let options = Options { max_answer_bytes: Some(self.0.config.server.max_message()), ..options(&request)? };
-        let input = request.input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;
-        let embedded = embedder.embed(&model, self::input(input), &options, context).await?;
-        Ok(Response::new(response(embedded, model.name())))
+        Ok(Response::new(answer(&self.0, request.into_inner(), context).await?))
+    }
+
+    async fn embed_stream(
+        &self,
+        request: Request<Streaming<pb::EmbedStreamRequest>>,
+    ) -> Result<Response<Self::EmbedStreamStream>, Status> {
+        let (app, context) = (Arc::clone(&self.0), context(&request));
+        let answers = request.into_inner().map(move |batch| step(Arc::clone(&app), batch, context.clone()));
+        Ok(Response::new(answers.buffer_unordered(WINDOW).boxed()))
     }
 
     async fn tokenize(&self, request: Request<pb::TokenizeRequest>) -> Result<Response<pb::TokenizeResponse>, Status> {
@@ -77,6 +87,30 @@ impl EmbedService for Embed {
         tracing::info!(model = name, "a model is unloaded");
         Ok(Response::new(pb::UnloadModelResponse { name }))
     }
+}
+
+async fn answer(app: &App, request: pb::EmbedRequest, context: Context) -> Result<pb::EmbedResponse, ApiError> {
+    let model = app.embedder.model(&request.model)?;
+    let options = Options { max_answer_bytes: Some(app.config.server.max_message()), ..options(&request)? };
+    let input = request.input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;
+    let embedded = app.embedder.embed(&model, self::input(input), &options, context).await?;
+    Ok(response(embedded, model.name()))
+}
+
+/// One batch of a stream. Only a broken stream ends it.
+async fn step(
+    app: Arc<App>,
+    batch: Result<pb::EmbedStreamRequest, Status>,
+    context: Context,
+) -> Result<pb::EmbedStreamResponse, Status> {
+    use pb::embed_stream_response::Result as Outcome;
+    let pb::EmbedStreamRequest { sequence, embed } = batch?;
+    let embedded = match embed {
+        Some(request) => answer(&app, request, context).await,
+        None => Err(ApiError::invalid("embed", "expected a batch, got none")),
+    };
+    let outcome = embedded.map_or_else(|error| Outcome::Error(item_error(&error.into())), Outcome::Embed);
+    Ok(pb::EmbedStreamResponse { sequence, result: Some(outcome) })
 }
 
 fn input(input: PbInput) -> Input {

@@ -6,13 +6,16 @@ use accelerd_client::{Client, Error, Matrix, SimilarOptions};
 use clap::Args;
 use serde::Serialize;
 
-use super::embed::{BATCH, ModelArgs, lines};
+use super::embed::{ModelArgs, lines};
 use crate::{
     error::{CliError, Result},
     npy,
     page::{Page, Paint, Table},
     screen::{Report, Screen},
 };
+
+/// Texts of one call.
+const BATCH: usize = 512;
 
 /// Find the most similar rows of a corpus for each query.
 ///

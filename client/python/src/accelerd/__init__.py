@@ -6,8 +6,9 @@ client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 """
 
-from ._client import Client, Clusters, Quantized, Similar, Tokens
+from ._client import Client, Clusters, Similar
 from ._collection import Collection, Hit, Point
+from ._embed import EmbedOutcome, Quantized, Tokens
 from ._errors import (
     AccelerdError,
     AlreadyExistsError,
@@ -29,6 +30,7 @@ __all__ = [
     "Collection",
     "DeadlineError",
     "Diagnostic",
+    "EmbedOutcome",
     "FieldViolation",
     "Hit",
     "InvalidArgumentError",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _parse
+from . import _embed, _parse
 from ._call import Caller
 from ._collection import Collection, Id, metric_number
+from ._embed import EmbedOutcome, Quantized, Tokens
+from ._errors import from_call
 from ._parse import Parsed
 from ._proto import (
     device_pb2,
@@ -57,32 +59,6 @@ class Clusters(NamedTuple):
     converged: bool
     #: For a collection: the id of each row.
     ids: list[int | str]
-
-
-class Tokens(NamedTuple):
-    """Token ids of many texts, flattened."""
-
-    #: uint32, ids of all texts, one after the other.
-    ids: NDArray[np.uint32]
-    #: uint32, where each text starts in `ids`, then the length of `ids`.
-    offsets: NDArray[np.uint32]
-
-
-class Quantized(NamedTuple):
-    """Vectors in one byte a number: row i is `scales[i] * values[i]`."""
-
-    #: int8 [vectors, dimensions].
-    values: NDArray[np.int8]
-    #: float32 [vectors].
-    scales: NDArray[np.float32]
-
-
-def _number(enum: Any, prefix: str, name: str) -> Any:
-    """A number of an enum by the end of its name; empty is what the daemon takes by default."""
-    known = [key.removeprefix(f"{prefix}_").lower() for key in enum.keys() if not key.endswith("_UNSPECIFIED")]
-    if name and name not in known:
-        raise ValueError(f"expected one of {', '.join(known)}, got {name!r}")
-    return enum.Value(f"{prefix}_{name.upper() or 'UNSPECIFIED'}")
 
 
 class Client:
@@ -155,24 +131,22 @@ class Client:
         max_tokens: most tokens of a text; 0 is the model's own limit.
         output: f32, f16, int8 (a `Quantized`) or binary (uint8, a bit a dimension).
         """
-        if isinstance(texts, str):
-            raise TypeError("texts is a list of texts, not one text")
-        request = embed_pb2.EmbedRequest(
+        request = _embed.request(
+            texts=texts,
             model=model,
-            texts=embed_pb2.TextInput(values=texts),
             dimensions=dimensions,
             normalize=normalize,
-            pooling=_number(embed_pb2.Pooling, "POOLING", pooling),
-            spans=[embed_pb2.Span(text=text, start=start, end=end) for text, start, end in spans],
+            pooling=pooling,
+            spans=spans,
             prompt_name=prompt_name,
             prompt=prompt,
-            truncation_side=_number(embed_pb2.TruncationSide, "TRUNCATION_SIDE", truncation_side),
-            long_input=_number(embed_pb2.LongInput, "LONG_INPUT", long_input),
+            truncation_side=truncation_side,
+            long_input=long_input,
             max_tokens=max_tokens,
-            output_type=_number(embed_pb2.OutputType, "OUTPUT_TYPE", output),
+            output=output,
             exact_gelu=exact_gelu,
         )
-        return self._embedded(request)
+        return _embed.vectors(self._call(self._embed.Embed, request))
 
     def embed_tokens(
         self,
@@ -185,23 +159,23 @@ class Client:
         output: str = "f32",
     ) -> NDArray[Any] | Quantized:
         """Vectors of token ids, as `tokenize` makes them."""
-        listed = embed_pb2.TokenInput(ids=tokens.ids.tolist(), offsets=tokens.offsets.tolist())
-        request = embed_pb2.EmbedRequest(
-            model=model,
-            tokens=listed,
-            dimensions=dimensions,
-            normalize=normalize,
-            pooling=_number(embed_pb2.Pooling, "POOLING", pooling),
-            output_type=_number(embed_pb2.OutputType, "OUTPUT_TYPE", output),
+        request = _embed.request(
+            tokens=tokens, model=model, dimensions=dimensions, normalize=normalize, pooling=pooling, output=output
         )
-        return self._embedded(request)
+        return _embed.vectors(self._call(self._embed.Embed, request))
 
-    def _embedded(self, request: embed_pb2.EmbedRequest) -> NDArray[Any] | Quantized:
-        answer = self._call(self._embed.Embed, request)
-        vectors = to_array(answer.embeddings)
-        if request.output_type == embed_pb2.OUTPUT_TYPE_INT8:
-            return Quantized(vectors, to_array(answer.scales))
-        return vectors
+    def embed_stream(self, batches: Iterable[Sequence[str]], **options: Any) -> Iterator[EmbedOutcome]:
+        """Embeds a corpus, batch after batch; `options` are those of `embed`.
+
+        Yields what became of each batch as it finishes, perhaps before an earlier one. One that fails does not end the
+        stream. Nothing is retried, and there is no deadline.
+        """
+        requests = _embed.Requests(batches, options)
+        try:
+            for answer in self._embed.EmbedStream(iter(requests)):
+                yield _embed.outcome(answer)
+        except grpc.RpcError as failed:
+            raise requests.problem or from_call(failed) from None
 
     def load_model(
         self,
@@ -217,7 +191,7 @@ class Client:
             name=name,
             path=path,
             aliases=aliases,
-            precision=_number(embed_pb2.Precision, "PRECISION", precision),
+            precision=_embed.number(embed_pb2.Precision, "PRECISION", precision),
         )
         return self._call(self._embed.LoadModel, request, timeout=timeout).model
 

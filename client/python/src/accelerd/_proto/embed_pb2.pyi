@@ -1,3 +1,4 @@
+from accelerd._proto import error_pb2 as _error_pb2
 from accelerd._proto import tensor_pb2 as _tensor_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -138,6 +139,24 @@ class EmbedResponse(_message.Message):
     model: str
     scales: _tensor_pb2.Tensor
     def __init__(self, embeddings: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., token_counts: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ..., scales: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ...) -> None: ...
+
+class EmbedStreamRequest(_message.Message):
+    __slots__ = ("sequence", "embed")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    EMBED_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    embed: EmbedRequest
+    def __init__(self, sequence: _Optional[int] = ..., embed: _Optional[_Union[EmbedRequest, _Mapping]] = ...) -> None: ...
+
+class EmbedStreamResponse(_message.Message):
+    __slots__ = ("sequence", "embed", "error")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    EMBED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    embed: EmbedResponse
+    error: _error_pb2.ItemError
+    def __init__(self, sequence: _Optional[int] = ..., embed: _Optional[_Union[EmbedResponse, _Mapping]] = ..., error: _Optional[_Union[_error_pb2.ItemError, _Mapping]] = ...) -> None: ...
 
 class TokenizeRequest(_message.Message):
     __slots__ = ("model", "texts")

@@ -40,6 +40,11 @@ class EmbedServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_embed__pb2.EmbedRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_embed__pb2.EmbedResponse.FromString,
                 _registered_method=True)
+        self.EmbedStream = channel.stream_stream(
+                '/accelerd.v1.EmbedService/EmbedStream',
+                request_serializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamResponse.FromString,
+                _registered_method=True)
         self.Tokenize = channel.unary_unary(
                 '/accelerd.v1.EmbedService/Tokenize',
                 request_serializer=accelerd_dot_v1_dot_embed__pb2.TokenizeRequest.SerializeToString,
@@ -76,6 +81,14 @@ class EmbedServiceServicer(object):
         `long_input` says to refuse it, or a choice that the model does not have.
         - NOT_FOUND: the model is not loaded; ResourceInfo names it.
         - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response is larger than a message may be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EmbedStream(self, request_iterator, context):
+        """Embeds batch after batch of a corpus. Each is answered as it finishes, perhaps before an earlier one; its failure is
+        inside its answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -132,6 +145,11 @@ def add_EmbedServiceServicer_to_server(servicer, server):
                     request_deserializer=accelerd_dot_v1_dot_embed__pb2.EmbedRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_embed__pb2.EmbedResponse.SerializeToString,
             ),
+            'EmbedStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.EmbedStream,
+                    request_deserializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamResponse.SerializeToString,
+            ),
             'Tokenize': grpc.unary_unary_rpc_method_handler(
                     servicer.Tokenize,
                     request_deserializer=accelerd_dot_v1_dot_embed__pb2.TokenizeRequest.FromString,
@@ -181,6 +199,33 @@ class EmbedService(object):
             '/accelerd.v1.EmbedService/Embed',
             accelerd_dot_v1_dot_embed__pb2.EmbedRequest.SerializeToString,
             accelerd_dot_v1_dot_embed__pb2.EmbedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EmbedStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/accelerd.v1.EmbedService/EmbedStream',
+            accelerd_dot_v1_dot_embed__pb2.EmbedStreamRequest.SerializeToString,
+            accelerd_dot_v1_dot_embed__pb2.EmbedStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

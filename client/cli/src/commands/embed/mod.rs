@@ -6,24 +6,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use accelerd_client::{Client, EmbedOptions, Matrix};
+use accelerd_client::{Client, EmbedOptions, Embeddings};
 use clap::Args;
-use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 
 use crate::{
     error::{CliError, Result},
     human, npy,
     page::{Page, Paint},
-    screen::{self, ITEMS_BAR, Report, Screen},
+    screen::{self, COUNT_BAR, Report, Screen},
 };
 
-/// Texts of one call.
-pub const BATCH: usize = 512;
-/// Calls at once.
-const IN_FLIGHT: usize = 4;
+mod send;
+mod source;
 
 /// Embed texts: prints one JSON document a text, or writes a .npy file.
+///
+/// Texts are read, sent and written in a stream: files may be of any size.
 #[derive(Debug, Args)]
 pub struct EmbedArgs {
     /// Texts; `-` reads them from standard input, one a line.
@@ -88,46 +87,64 @@ impl Report for Written {
     }
 }
 
-/// Embeds and prints or writes.
-pub async fn run(args: EmbedArgs, client: &Client, screen: &Screen) -> Result {
-    let texts = texts(args.texts, args.file.as_deref())?;
-    let bar = screen.bar(texts.len() as u64, ITEMS_BAR, "embedding");
-    let options = args.model.options();
-    let options = &options;
-    let mut batches = stream::iter(texts.chunks(BATCH))
-        .map(|batch| async move { client.embed_with(batch.iter().cloned(), options).await.map(|done| (batch, done)) })
-        .buffered(IN_FLIGHT);
-    let (mut numbers, mut dimensions, mut token_count) = (vec![], 0, 0);
-    while let Some((batch, embeddings)) = batches.try_next().await? {
-        bar.inc(batch.len() as u64);
-        dimensions = embeddings.vectors.dim();
-        token_count += embeddings.token_counts.iter().copied().map(u64::from).sum::<u64>();
-        if args.output.is_some() {
-            numbers.extend_from_slice(embeddings.vectors.as_slice());
-            continue;
-        }
-        let vectors = embeddings.vectors.iter().zip(embeddings.token_counts);
-        let lines = batch.iter().zip(vectors);
-        let lines = lines.map(|(text, (embedding, token_count))| Line { text, token_count, embedding });
-        bar.suspend(|| screen::write_json_lines(lines))?;
-    }
-    bar.finish_and_clear();
-    let Some(output) = args.output else { return Ok(()) };
-    let matrix = Matrix::new(numbers, dimensions).map_err(accelerd_client::Error::from)?;
-    npy::write(&output, &matrix)?;
-    screen.show(&Written { output, rows: matrix.rows(), dimensions, token_count })
+/// Where vectors go.
+enum Sink {
+    Lines,
+    File(npy::Writer),
 }
 
-/// The texts that the arguments mean.
-fn texts(given: Vec<String>, file: Option<&Path>) -> Result<Vec<String>> {
-    let mut texts = vec![];
-    for text in given {
-        if text == "-" { texts.extend(lines(Path::new("-"))?) } else { texts.push(text) }
+/// What was embedded.
+#[derive(Default)]
+struct Tally {
+    rows: usize,
+    dimensions: usize,
+    token_count: u64,
+}
+
+/// Embeds and prints or writes.
+pub async fn run(args: EmbedArgs, client: &Client, screen: &Screen) -> Result {
+    let mut sink = match &args.output {
+        Some(path) => Sink::File(npy::Writer::create(path)?),
+        None => Sink::Lines,
+    };
+    let bar = screen.bar(0, COUNT_BAR, "embedding");
+    let mut tally = Tally::default();
+    let texts = source::Texts { given: args.texts, file: args.file };
+    let note = |batch: &[String], done: &Embeddings| {
+        bar.inc(batch.len() as u64);
+        tally.add(done);
+        bar.suspend(|| sink.take(batch, done))
+    };
+    send::each_batch(client, &args.model.options(), texts, note).await?;
+    bar.finish_and_clear();
+    if tally.rows == 0 {
+        return Err(CliError::Usage("there is no text to embed".into()));
     }
-    if let Some(file) = file {
-        texts.extend(lines(file)?);
+    let (Sink::File(file), Some(output)) = (sink, args.output) else { return Ok(()) };
+    let Tally { rows, dimensions, token_count } = tally;
+    file.finish(rows, dimensions)?;
+    screen.show(&Written { output, rows, dimensions, token_count })
+}
+
+impl Tally {
+    fn add(&mut self, done: &Embeddings) {
+        self.rows += done.vectors.rows();
+        self.dimensions = done.vectors.dim();
+        self.token_count += done.token_counts.iter().copied().map(u64::from).sum::<u64>();
     }
-    if texts.is_empty() { Err(CliError::Usage("there is no text to embed".into())) } else { Ok(texts) }
+}
+
+impl Sink {
+    fn take(&mut self, texts: &[String], done: &Embeddings) -> Result {
+        match self {
+            Self::File(file) => file.add(done.vectors.as_slice()),
+            Self::Lines => {
+                let vectors = done.vectors.iter().zip(&done.token_counts);
+                let line = |(text, (embedding, &token_count))| Line { text, token_count, embedding };
+                screen::write_json_lines(texts.iter().map(String::as_str).zip(vectors).map(line))
+            }
+        }
+    }
 }
 
 /// The lines of a file; `-` is standard input.
