@@ -40,6 +40,13 @@ python:
     cargo build --package accelerd-parser --example columns --locked
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/conformance
 
+# all-MiniLM-L6-v2 with its real weights: vectors beside sentence-transformers', an index and searches; fetches 80 MB.
+minilm:
+    python3 tests/minilm/model.py "${CARGO_TARGET_DIR:-target}/models/minilm"
+    cargo run --release --package accelerd-models --example compare --locked -- "${CARGO_TARGET_DIR:-target}/models/minilm"
+    cargo build --release --package accelerd --package accelctl --locked
+    PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/minilm
+
 # Compares the parser with CPython's over libraries, packages and mutated snippets; fetches them, and takes a while.
 conformance *ARGS:
     cargo build --release --package accelerd-parser --example columns --locked
