@@ -49,6 +49,8 @@ pub struct CollectionOptions {
     pub storage: Dtype,
     /// Model that embeds texts for it; empty for vectors only.
     pub model: String,
+    /// Payload field that holds a point's text, for [`SearchOptions::hybrid`]; empty for none.
+    pub text_field: String,
     /// Keep acknowledged writes through a crash.
     pub durable: bool,
 }
@@ -104,18 +106,27 @@ pub struct SearchOptions {
     pub filter: Option<Filter>,
     /// Leave payloads out of the answer.
     pub no_payload: bool,
+    /// Rank by the words of the texts as well as by their vectors. Needs a collection with a text field.
+    pub hybrid: bool,
 }
 
 impl SearchOptions {
     /// The best so many, with their payloads.
     pub fn limit(limit: u32) -> Self {
-        Self { limit, offset: 0, score_threshold: None, filter: None, no_payload: false }
+        Self { limit, offset: 0, score_threshold: None, filter: None, no_payload: false, hybrid: false }
     }
 
     /// Only points that pass the filter.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(filter);
+        self
+    }
+
+    /// By words as well as by meaning.
+    #[must_use]
+    pub fn hybrid(mut self) -> Self {
+        self.hybrid = true;
         self
     }
 }
@@ -185,6 +196,7 @@ impl Collection {
             metric: options.metric.into(),
             storage: options.storage.into(),
             model: options.model.clone(),
+            text_field: options.text_field.clone(),
             durable: options.durable,
         };
         described(self.client.unary(CREATE, request).await?.message.collection)
@@ -279,6 +291,7 @@ impl Collection {
             score_threshold: options.score_threshold,
             filter: options.filter.clone().map(Into::into),
             include_payload: !options.no_payload,
+            hybrid: options.hybrid,
         };
         let reply = self.client.unary(SEARCH, request).await?;
         let results = reply.message.results.into_iter();

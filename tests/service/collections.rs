@@ -279,6 +279,86 @@ async fn a_durable_collection_is_there_after_a_restart() {
     assert_eq!(found(&after), [1, 2]);
 }
 
+/// Three texts whose words the collection knows.
+async fn with_words(world: &World) {
+    let create = v1::CreateCollectionRequest {
+        name: "words".into(),
+        model: "builtin".into(),
+        text_field: "body".into(),
+        durable: true,
+        ..Default::default()
+    };
+    let made = world.similarity().create_collection(create).await.expect("is made").into_inner();
+    assert_eq!(made.collection.expect("described").text_field, "body");
+    let texts = ["open a socket", "the frobnicateStream of a file", "listen for tcp connections"];
+    world.similarity().upsert(of_texts([1, 2, 3], &texts)).await.expect("upserts");
+}
+
+fn of_texts<const N: usize>(ids: [u64; N], texts: &[&str; N]) -> v1::UpsertRequest {
+    let values = texts.map(str::to_owned).to_vec();
+    v1::UpsertRequest {
+        collection: "words".into(),
+        ids: Some(numbers(ids)),
+        points: Some(v1::upsert_request::Points::Texts(v1::TextInput { values })),
+        payloads: texts.iter().map(|body| payload([("body", text(body))])).collect(),
+    }
+}
+
+fn hybrid(words: &str, limit: u32) -> v1::SearchRequest {
+    let query = v1::search_request::Query::Texts(v1::TextInput { values: vec![words.to_owned()] });
+    let collection = "words".to_owned();
+    v1::SearchRequest { collection, query: Some(query), limit, hybrid: true, ..Default::default() }
+}
+
+async fn hybrid_ids(world: &World, request: v1::SearchRequest) -> Vec<u64> {
+    found(&world.similarity().search(request).await.expect("searches").into_inner())
+}
+
+#[tokio::test]
+async fn words_count_as_well_as_vectors_and_go_with_their_points() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_owned();
+    let world = World::start_with(|config| config.store.data_dir = path.clone()).await;
+    with_words(&world).await;
+    assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [2], "by a word that the model does not know");
+    let both = world.similarity().search(hybrid("open a socket", 3)).await.expect("searches").into_inner();
+    let best = &both.results[0].hits[0];
+    assert!((best.score - 2.0 / 61.0).abs() < 1e-6, "first of both rankings: {best:?}");
+
+    let replaced = of_texts([2], &["send a mail"]);
+    world.similarity().upsert(replaced).await.expect("upserts");
+    world.similarity().upsert(of_texts([4], &["frobnicate it"])).await.expect("upserts");
+    assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [4], "the old text of point 2 is gone");
+    let only = v1::Filter { ids: Some(numbers([1, 2, 3])), ..Default::default() };
+    let filtered = v1::SearchRequest { filter: Some(only), ..hybrid("mail frobnicate", 9) };
+    let filtered = hybrid_ids(&world, filtered).await;
+    assert!(filtered[0] == 2 && !filtered.contains(&4), "{filtered:?}");
+    world.daemon.shutdown().await;
+
+    let world = World::start_with(|config| config.store.data_dir = path).await;
+    assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [4], "words are read back with their points");
+}
+
+#[tokio::test]
+async fn hybrid_searches_that_cannot_be_are_refused_by_name() {
+    let world = World::start().await;
+    line(&world).await;
+    let no_words = v1::SearchRequest { hybrid: true, ..search("line", &[0.0, 0.0], 1) };
+    assert_refused(world.similarity().search(no_words).await, Code::InvalidArgument, "hybrid");
+    let create = v1::CreateCollectionRequest {
+        name: "words".into(),
+        model: "builtin".into(),
+        text_field: "body".into(),
+        ..Default::default()
+    };
+    world.similarity().create_collection(create).await.expect("is made");
+    world.similarity().upsert(of_texts([1], &["a"])).await.expect("upserts");
+    let threshold = v1::SearchRequest { score_threshold: Some(0.1), ..hybrid("a", 1) };
+    assert_refused(world.similarity().search(threshold).await, Code::InvalidArgument, "score_threshold");
+    let by_id = v1::SearchRequest { query: Some(v1::search_request::Query::Ids(numbers([1]))), ..hybrid("a", 1) };
+    assert_refused(world.similarity().search(by_id).await, Code::InvalidArgument, "hybrid");
+}
+
 #[tokio::test]
 async fn a_dropped_collection_is_gone() {
     let world = World::start().await;

@@ -161,6 +161,26 @@ async fn search_shows_where_and_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn words_are_indexed_and_searched_where_that_was_asked_for() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &["--hybrid"]).await;
+    let texts = fake.texts("code", "text");
+    assert!(texts.iter().any(|text| text.contains("listen for tcp connections")), "{texts:?}");
+    let words = ["search", "tcp connections", "-c", "code", "-k", "1", "--hybrid", "--json"];
+    let found = run(&server, &words).await.json();
+    assert!(found["queries"][0]["hits"][0]["path"].as_str().is_some_and(|path| path.ends_with("net/socket.py")));
+
+    let root = folder.path().to_str().expect("UTF-8");
+    assert_eq!(run(&server, &["index", root, "-c", "plain"]).await.code, 0);
+    assert!(fake.texts("plain", "text").is_empty(), "no text is kept that nobody asked for");
+    let refused = run(&server, &["search", "tcp", "-c", "plain", "--hybrid"]).await;
+    assert!(refused.code != 0 && refused.err.contains("knows no words"), "{}", refused.err);
+    let refused = run(&server, &["index", root, "-c", "plain", "--hybrid"]).await;
+    assert!(refused.code != 0 && refused.err.contains("made without --hybrid"), "{}", refused.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn search_keeps_to_a_path_however_far_down_its_hits_are() {
     let (_fake, server) = served().await;
     let folder = tempfile::tempdir().expect("a temporary folder");

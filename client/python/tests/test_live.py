@@ -71,6 +71,17 @@ def test_a_stream_answers_every_batch_by_number_and_a_bad_one_fails_alone(client
         list(client.embed_stream([["a"], ["half a character: \ud83d"]]))
 
 
+def test_words_count_as_well_as_vectors_where_a_field_has_them(client: Client) -> None:
+    collection = client.create_collection("words", model="builtin", text_field="text")
+    texts = {1: "open a socket", 2: "the frobnicate of a stream", 3: "listen for tcp connections"}
+    collection.upsert(texts, texts=list(texts.values()), payloads=[{"text": text} for text in texts.values()])
+    (hits,) = collection.search(texts=["frobnicate tcp"], k=2, hybrid=True)
+    assert {hit.id for hit in hits} == {2, 3} and hits[0].score < 2 / 61
+    with pytest.raises(InvalidArgumentError, match="hybrid"):
+        collection.search(ids=[1], hybrid=True)
+    collection.delete()
+
+
 def test_similar_rows_are_those_numpy_finds(client: Client) -> None:
     random = np.random.default_rng(7)
     queries, corpus = random.standard_normal((5, 33)), random.standard_normal((200, 33))

@@ -113,6 +113,13 @@ impl Fake {
         points
     }
 
+    /// A text field of a collection's points, where they have it.
+    pub(crate) fn texts(&self, collection: &str, field: &str) -> Vec<String> {
+        let state = self.state();
+        let points = state.collections.get(collection).map(|c| c.points.values()).into_iter().flatten();
+        points.map(|point| text(&point.payload, field)).filter(|text| !text.is_empty()).collect()
+    }
+
     async fn enter(&self, call: &'static str) -> Result<(), Status> {
         let hang = {
             let mut state = self.state();
@@ -266,6 +273,7 @@ impl similarity::SimilarityService for Fake {
             metric: proto::Metric::Cosine.into(),
             storage: proto::Dtype::Bf16.into(),
             model: request.model,
+            text_field: request.text_field,
             durable: request.durable,
             device: "cpu".into(),
             ..Default::default()
@@ -358,6 +366,9 @@ impl similarity::SimilarityService for Fake {
         };
         let state = self.state();
         let collection = state.collections.get(&request.collection).ok_or_else(missing)?;
+        if request.hybrid && collection.described.text_field.is_empty() {
+            return Err(Status::invalid_argument("hybrid: this collection knows no words"));
+        }
         let results = queries.iter().map(|q| proto::SearchResult { hits: toy_hits(collection, q, &request) }).collect();
         let mut response = Response::new(proto::SearchResponse { results, exact: true });
         if timed {

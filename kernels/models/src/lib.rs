@@ -17,11 +17,13 @@ mod format;
 pub mod hf;
 mod tokenizer;
 mod trie;
+mod words;
 
 pub use cut::{Cut, CutError, Keep, Long, Sequences};
 pub use format::ModelError;
 use hf::{LoadError, Loaded, TextRules};
 use tokenizer::Tokenizer;
+pub use words::words;
 
 /// The name of the model that is part of the binary.
 pub const BUILTIN: &str = "builtin";

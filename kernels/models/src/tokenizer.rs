@@ -108,7 +108,7 @@ fn in_run(byte: u8) -> bool {
 }
 
 /// How long the word is that a run of letters and digits starts with, at least 1.
-fn word_length(run: &[u8]) -> usize {
+pub(crate) fn word_length(run: &[u8]) -> usize {
     let count = |from: usize, fits: fn(&u8) -> bool| run[from..].iter().take_while(|byte| fits(byte)).count();
     if run[0].is_ascii_digit() {
         return count(0, u8::is_ascii_digit);

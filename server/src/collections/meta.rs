@@ -13,7 +13,7 @@ use prost::Message as _;
 use super::points::Generation;
 
 /// An empty corpus for a collection.
-pub(super) fn corpus(meta: &CollectionMeta, home: DeviceId) -> Arc<Corpus> {
+fn corpus(meta: &CollectionMeta, home: DeviceId) -> Arc<Corpus> {
     let metric = match meta.metric {
         Metric::Cosine => similarity::Metric::Cosine,
         Metric::Dot => similarity::Metric::Dot,
@@ -26,6 +26,11 @@ pub(super) fn corpus(meta: &CollectionMeta, home: DeviceId) -> Arc<Corpus> {
         Storage::I8 => similarity::Storage::I8,
     };
     Corpus::new(meta.dim as usize, metric, storage, home)
+}
+
+/// No rows of a collection.
+pub(super) fn generation(meta: &CollectionMeta, home: DeviceId) -> Generation {
+    Generation::new(corpus(meta, home)).with_words(&meta.text_field)
 }
 
 /// Milliseconds since 1970; 0 where the clock is before it.

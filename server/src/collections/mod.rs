@@ -32,6 +32,7 @@ mod budget;
 mod cluster;
 mod collection;
 mod filter;
+mod hybrid;
 mod meta;
 mod payload;
 mod points;
@@ -39,6 +40,7 @@ mod search;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod words;
 mod writer;
 
 pub(crate) use cluster::check_clusters;
@@ -50,7 +52,6 @@ pub use snapshot::Snapshot;
 
 use budget::Budget;
 use collection::Shared;
-use points::Generation;
 
 /// Settings of the collections.
 #[derive(Clone, Debug)]
@@ -131,6 +132,8 @@ pub struct NewCollection {
     pub storage: Storage,
     /// Model that embeds texts for it; empty for none.
     pub model: String,
+    /// Payload field whose words are searched, too; empty for none.
+    pub text_field: String,
     /// Whether it has a log.
     pub durable: bool,
 }
@@ -215,7 +218,7 @@ impl Collections {
                 Some(store) if meta.durable => Some(store.create(&meta)?),
                 Some(_) | None => None,
             };
-            let generation = Generation::new(meta::corpus(&meta, home));
+            let generation = meta::generation(&meta, home);
             Ok(reserved.fill(Collection::start(env, meta, generation, journal, 0, 0)))
         });
         made.await.unwrap_or_else(|error| Err(stopped(&error)))
@@ -292,7 +295,7 @@ impl Collections {
     /// Reads one collection back from disk. Blocking.
     fn recover(&self, found: Recovered) -> Result<Collection, StoreError> {
         let meta = found.meta.clone()?;
-        let generation = Generation::new(meta::corpus(&meta, self.pick_home()));
+        let generation = meta::generation(&meta, self.pick_home());
         let (started, mut logged, mut records) = (Instant::now(), Instant::now(), 0u64);
         let replayed = found.replay(|record| {
             generation.replay(&meta, &record)?;
@@ -354,7 +357,7 @@ impl Drop for Reserved {
 impl Env {
     /// Checks a new collection and fills in what it leaves open.
     fn check_new(&self, spec: NewCollection) -> Result<CollectionMeta, ApiError> {
-        let NewCollection { name, dimensions, metric, storage, model, durable } = spec;
+        let NewCollection { name, dimensions, metric, storage, model, text_field, durable } = spec;
         accelerd_store::check_name(&name)?;
         if durable && self.store.is_none() {
             return Err(ApiError::invalid("durable", "this daemon keeps nothing on disk: store.data_dir is not set"));
@@ -365,7 +368,8 @@ impl Env {
             return Err(ApiError::invalid("dimensions", format!("expected 1 to {most}, got {dim}")));
         }
         let format = CollectionMeta::FORMAT;
-        Ok(CollectionMeta { format, name, dim, metric, storage, model, durable, create_time_ms: meta::now_ms() })
+        let create_time_ms = meta::now_ms();
+        Ok(CollectionMeta { format, name, dim, metric, storage, model, text_field, durable, create_time_ms })
     }
 
     fn model_dimensions(&self, model: &str, asked: u32) -> Result<u32, ApiError> {

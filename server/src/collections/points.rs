@@ -7,11 +7,14 @@ use std::{
 };
 
 use accelerd_kernels::{Matrix, ops::similarity::Corpus};
-use accelerd_proto::v1::Payload;
+use accelerd_proto::v1::{Payload, value::Kind};
 use accelerd_store::{Ids, Upsert};
 use prost::Message as _;
 
-use super::payload::Payloads;
+use super::{
+    payload::Payloads,
+    words::{Counted, Words},
+};
 
 /// Bytes of vectors that one hold of the lock appends, so that searches never wait long for it.
 const STEP_BYTES: usize = 4 << 20;
@@ -20,6 +23,8 @@ const STEP_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Generation {
     pub(crate) corpus: Arc<Corpus>,
+    /// The payload field whose words are known.
+    text_field: Option<String>,
     points: RwLock<Points>,
 }
 
@@ -28,6 +33,8 @@ pub(crate) struct Generation {
 pub(crate) struct Points {
     ids: Column,
     payloads: Payloads,
+    /// Words of the text field, where there is one.
+    words: Option<Words>,
     /// Bit `i % 32` of word `i / 32`: row i is a point's current row.
     live: Vec<u32>,
     /// Rows that died because their point was replaced, in that order.
@@ -71,9 +78,40 @@ pub struct Upserted {
 
 impl Generation {
     pub(crate) fn new(corpus: Arc<Corpus>) -> Self {
-        let points =
-            Points { ids: Column::Empty, payloads: Payloads::new(), live: vec![], replaced: vec![], changes: 0 };
-        Self { corpus, points: RwLock::new(points) }
+        let points = Points {
+            ids: Column::Empty,
+            payloads: Payloads::new(),
+            words: None,
+            live: vec![],
+            replaced: vec![],
+            changes: 0,
+        };
+        Self { corpus, text_field: None, points: RwLock::new(points) }
+    }
+
+    /// That knows the words of a payload field, too; of none where it is empty.
+    #[must_use]
+    pub(crate) fn with_words(mut self, field: &str) -> Self {
+        if !field.is_empty() {
+            self.text_field = Some(field.to_owned());
+            self.points.get_mut().unwrap_or_else(PoisonError::into_inner).words = Some(Words::default());
+        }
+        self
+    }
+
+    /// Whether it knows words.
+    pub(crate) fn has_words(&self) -> bool {
+        self.text_field.is_some()
+    }
+
+    /// Counts the words of points, where they are to be known.
+    fn counted(&self, count: usize, payloads: &[Payload]) -> Vec<Counted> {
+        let Some(field) = &self.text_field else { return vec![] };
+        let text = |i: usize| match payloads.get(i).and_then(|payload| payload.fields.get(field)?.kind.as_ref()) {
+            Some(Kind::StringValue(text)) => text.as_str(),
+            _ => "",
+        };
+        (0..count).map(|i| Counted::of(text(i))).collect()
     }
 
     /// The rows, for reading. A panic elsewhere leaves them as usable as they were.
@@ -111,11 +149,17 @@ impl Generation {
         vectors: &Matrix,
         payloads: &[Payload],
     ) -> Upserted {
+        let counted = self.counted(ids.len(), payloads);
         let mut points = self.write();
         let first = self.corpus.append(vectors);
         let dead = column(&mut points.ids).insert(ids, first);
         for i in 0..ids.len() {
             points.payloads.push(payloads.get(i).unwrap_or(&Payload::default()));
+        }
+        if let Some(words) = &mut points.words {
+            for counted in counted {
+                words.push(counted);
+            }
         }
         points.mark_live(first, ids.len());
         points.mark_dead(&dead);
@@ -200,6 +244,11 @@ impl Points {
         &self.payloads
     }
 
+    /// The words of the text field, where there is one.
+    pub(crate) fn words(&self) -> Option<&Words> {
+        self.words.as_ref()
+    }
+
     /// A number that is another after every change.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
@@ -263,7 +312,8 @@ impl Points {
             Column::Numbers(keyed) => keyed.host_bytes(),
             Column::Uuids(keyed) => keyed.host_bytes(),
         };
-        ids + self.payloads.host_bytes() + 4 * (self.live.capacity() + self.replaced.capacity()) as u64
+        let words = self.words.as_ref().map_or(0, Words::host_bytes);
+        ids + words + self.payloads.host_bytes() + 4 * (self.live.capacity() + self.replaced.capacity()) as u64
     }
 
     fn mark_live(&mut self, first: u32, count: usize) {
@@ -277,6 +327,9 @@ impl Points {
     fn mark_dead(&mut self, rows: &[u32]) {
         for row in rows {
             self.live[*row as usize / 32] &= !(1 << (row % 32));
+        }
+        if let Some(words) = &mut self.words {
+            words.forget(rows);
         }
     }
 }

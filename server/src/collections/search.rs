@@ -13,6 +13,7 @@ use accelerd_store::Ids;
 use super::{
     Collection, Filter, PointId, Vectors, blocking,
     filter::Selected,
+    hybrid,
     points::{Generation, Points},
 };
 use crate::error::ApiError;
@@ -44,6 +45,8 @@ pub struct SearchSpec {
     pub filter: Option<Filter>,
     /// Whether hits carry their payload.
     pub with_payload: bool,
+    /// Whether words count as well as vectors.
+    pub hybrid: bool,
 }
 
 /// A point found.
@@ -69,6 +72,7 @@ impl Collection {
     /// The best points of each query, best first.
     pub async fn search(&self, spec: SearchSpec, context: Context) -> Result<Vec<Vec<Found>>, ApiError> {
         check_window(spec.offset, spec.limit)?;
+        spec.words(&self.meta().text_field)?;
         let queries = self.queries(spec.query.clone(), context.clone()).await?;
         let spec = Arc::new(spec);
         if let Some(found) = self.attempt(&queries, &spec, &context).await? {
@@ -119,13 +123,15 @@ impl Collection {
         let request = SearchRequest {
             corpus: Arc::clone(&generation.corpus),
             queries: queries.clone(),
-            k: spec.offset + spec.limit,
+            k: spec.depth(),
             threshold: spec.threshold,
             selection,
         };
         let hits = self.shared().submit(request, context.clone()).await?;
-        let points = generation.read();
-        Ok(before.still_holds(&points, &hits).then(|| resolve(&points, &hits, spec)))
+        let is_long = spec.hybrid && generation.corpus.len() > INLINE_ROWS;
+        let (spec, text_field) = (Arc::clone(spec), self.meta().text_field.clone());
+        let answer = move || before.answer(&generation.read(), hits, &spec, &text_field);
+        if is_long { blocking(answer).await } else { answer() }
     }
 }
 
@@ -142,6 +148,20 @@ impl Before {
     fn new(generation: &Generation, filter: Option<&Filter>) -> Self {
         let points = generation.read();
         Self { selected: filter.map(|filter| filter.select(&points)), replaced: points.replaced().len() }
+    }
+
+    /// The points of what was found, with words where they count; `None` where replaced points make that doubtful.
+    fn answer(
+        &self,
+        points: &Points,
+        mut hits: Hits,
+        spec: &SearchSpec,
+        text_field: &str,
+    ) -> Result<Option<Vec<Vec<Found>>>, ApiError> {
+        if let Some(texts) = spec.words(text_field)? {
+            hits.lists = hybrid::fused(points, self.selected.as_ref(), &hits.lists, texts, spec.depth());
+        }
+        Ok(self.still_holds(points, &hits).then(|| resolve(points, &hits, spec)))
     }
 
     /// Whether what was found is what a search of one state would find, each point for itself.

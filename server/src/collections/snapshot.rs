@@ -53,7 +53,7 @@ impl Collections {
         let reserved = self.reserve(&meta.name)?;
         let (env, home) = (Arc::clone(&self.env), self.pick_home());
         let restored = self.env.runtime.spawn(async move {
-            let generation = Generation::new(meta::corpus(&meta, home));
+            let generation = meta::generation(&meta, home);
             let restore = Restore { env, meta, generation, reserved };
             restore.run(reader).await
         });

@@ -55,6 +55,7 @@ fn spec(name: &str) -> NewCollection {
         storage: Storage::F32,
         model: String::new(),
         durable: false,
+        text_field: String::new(),
     }
 }
 
@@ -85,6 +86,7 @@ fn near(vector: [f32; DIM], limit: usize) -> SearchSpec {
         threshold: None,
         filter: None,
         with_payload: false,
+        hybrid: false,
     }
 }
 

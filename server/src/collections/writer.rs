@@ -238,7 +238,7 @@ impl Writer {
         match change {
             Change::Upsert { points, payloads, share, done } => {
                 self.cold_rows += points.ids.len();
-                let large = points.vectors.len() > INLINE_BYTES;
+                let large = points.vectors.len() > INLINE_BYTES || generation.has_words();
                 let work = move || {
                     let vectors = Matrix::from_bytes(points.ids.len(), dim, points.vectors);
                     generation.upsert(&points.ids, &vectors.expect("it was a matrix before"), &payloads)
@@ -378,7 +378,7 @@ impl View {
 
 impl Compacted {
     fn build(meta: &CollectionMeta, from: View) -> Self {
-        let fresh = Generation::new(meta::corpus(meta, from.generation.corpus.home()));
+        let fresh = meta::generation(meta, from.generation.corpus.home());
         let seen = from.rows.last().map_or(0, |row| row + 1);
         for rows in from.pieces() {
             fresh.add(&from.generation, rows);
@@ -458,6 +458,7 @@ mod tests {
             metric: Metric::Dot,
             storage: Storage::F32,
             model: String::new(),
+            text_field: String::new(),
             durable: false,
             create_time_ms: 0,
         }

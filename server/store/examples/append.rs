@@ -72,6 +72,7 @@ fn meta(name: &str) -> CollectionMeta {
         metric: Metric::Cosine,
         storage: Storage::Bf16,
         model: String::new(),
+        text_field: String::new(),
         durable: true,
         create_time_ms: 0,
     }

@@ -45,6 +45,9 @@ pub struct CollectionMeta {
     pub storage: Storage,
     /// Model that embeds texts for it; empty for none.
     pub model: String,
+    /// Payload field whose words are searched, too; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text_field: String,
     /// Whether it has a log.
     pub durable: bool,
     /// When it was made, in milliseconds since 1970.

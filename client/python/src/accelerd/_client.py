@@ -297,9 +297,13 @@ class Client:
         metric: str = "cosine",
         storage: str = "",
         model: str = "",
+        text_field: str = "",
         durable: bool = False,
     ) -> Collection:
-        """Makes a collection: of a model's dimensions where one is named. Storage: f32, f16, bf16 or i8."""
+        """Makes a collection: of a model's dimensions where one is named. Storage: f32, f16, bf16 or i8.
+
+        text_field: the payload field with a point's text, for hybrid searches.
+        """
         if storage not in _STORAGE:
             raise ValueError(f"expected one of f32, f16, bf16, i8, got {storage!r}")
         request = similarity_pb2.CreateCollectionRequest(
@@ -308,6 +312,7 @@ class Client:
             metric=metric_number(metric),
             storage=_STORAGE[storage],
             model=model,
+            text_field=text_field,
             durable=durable,
         )
         self._call(self._similarity.CreateCollection, request, repeatable=False)

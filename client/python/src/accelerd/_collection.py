@@ -191,8 +191,12 @@ class Collection:
         where: Mapping[str, Any] | None = None,
         where_not: Mapping[str, Any] | None = None,
         payload: bool = True,
+        hybrid: bool = False,
     ) -> list[list[Hit]]:
-        """The nearest points of each query, best first, exactly."""
+        """The nearest points of each query, best first, exactly.
+
+        hybrid: rank by the words of texts as well as by their vectors, in a collection with a `text_field`.
+        """
         if sum(query is not None for query in (texts, vectors, ids)) != 1:
             raise ValueError("give one of texts, vectors and ids")
         request = pb.SearchRequest(
@@ -205,6 +209,7 @@ class Collection:
             score_threshold=threshold,
             filter=_filter(where, where_not, None),
             include_payload=payload,
+            hybrid=hybrid,
         )
         results = self._call(self._stub.Search, request).results
         return [[self._hit(hit) for hit in result.hits] for result in results]

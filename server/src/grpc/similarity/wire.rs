@@ -104,6 +104,7 @@ pub(super) fn new_collection(request: pb::CreateCollectionRequest) -> Result<New
         name: request.name,
         dimensions: request.dimensions,
         model: request.model,
+        text_field: request.text_field,
         durable: request.durable,
     })
 }
@@ -127,6 +128,7 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
         metric: metric.into(),
         storage: storage.into(),
         model: meta.model,
+        text_field: meta.text_field,
         durable: meta.durable,
         point_count: points,
         tombstone_count: tombstones,
@@ -164,6 +166,7 @@ pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiE
         threshold: threshold(request.score_threshold)?,
         filter: filter.filter(|filter| !filter.is_empty()),
         with_payload: request.include_payload,
+        hybrid: request.hybrid,
     })
 }
 

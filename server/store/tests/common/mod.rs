@@ -20,6 +20,7 @@ pub(crate) fn meta(name: &str) -> CollectionMeta {
         metric: Metric::SquaredL2,
         storage: Storage::Bf16,
         model: "builtin".into(),
+        text_field: String::new(),
         durable: true,
         create_time_ms: 1_700_000_000_000,
     }

@@ -48,6 +48,9 @@ pub struct IndexArgs {
     /// The model of a collection that is made.
     #[arg(long, default_value = "builtin")]
     model: String,
+    /// Make a collection whose words can be searched too, by `accelctl search --hybrid`.
+    #[arg(long)]
+    hybrid: bool,
     /// Keep a collection that is made through a crash of the daemon.
     #[arg(long)]
     durable: bool,
@@ -70,6 +73,9 @@ pub struct IndexArgs {
     #[arg(long, default_value = "1MiB", value_parser = size, value_name = "SIZE")]
     max_file_size: u64,
 }
+
+/// The payload field with a chunk's text, in collections that know words.
+const TEXT_FIELD: &str = "text";
 
 /// What was done.
 #[derive(Debug, Serialize)]
@@ -142,7 +148,9 @@ pub async fn run(args: IndexArgs, client: &Client, screen: &Screen) -> Result {
     let has_points = there.as_ref().is_some_and(|described| described.point_count > 0);
 
     let cutting = Cutting { windows, outlines: outline::are_offered(client, &walked, screen).await? };
-    let job = send::Job { client, collection: &collection, cutting, compare: has_points, dry_run: args.dry_run };
+    let text_field = there.map(|described| described.text_field).filter(|field| !field.is_empty());
+    let job =
+        send::Job { client, collection: &collection, cutting, text_field, compare: has_points, dry_run: args.dry_run };
     let tally = send::send(job, &walked, screen).await?;
     let leftovers = if has_points && !args.dry_run { delete_leftovers(&collection, &tally.sent).await? } else { 0 };
     let (removed, gone) =
@@ -178,7 +186,9 @@ async fn open(collection: &Collection, args: &IndexArgs, screen: &Screen) -> Res
     match there {
         None if args.dry_run => Ok(None),
         None => {
-            let options = CollectionOptions { model: args.model.clone(), durable: args.durable, ..Default::default() };
+            let text_field = if args.hybrid { TEXT_FIELD.to_owned() } else { String::new() };
+            let (model, durable) = (args.model.clone(), args.durable);
+            let options = CollectionOptions { model, durable, text_field, ..Default::default() };
             match collection.create(&options).await {
                 // Someone else was faster.
                 Err(error) if error.code() == Code::AlreadyExists => Ok(Some(collection.get().await?)),
@@ -187,6 +197,10 @@ async fn open(collection: &Collection, args: &IndexArgs, screen: &Screen) -> Res
         }
         Some(described) if described.model.is_empty() => {
             Err(CliError::Usage(format!("collection {} has no model: it takes vectors, not texts", described.name)))
+        }
+        Some(described) if args.hybrid && described.text_field.is_empty() => {
+            let name = described.name;
+            Err(CliError::Usage(format!("collection {name} was made without --hybrid: delete it, and index again")))
         }
         Some(described) => {
             if args.durable && !described.durable {

@@ -17,6 +17,9 @@ use crate::{
 /// Bytes looked at for a zero, which no text has.
 const SNIFFED_BYTES: usize = 8 << 10;
 
+/// Most bytes of a text that are kept in a payload, where daemons by default take 64 KiB.
+const KEPT_BYTES: usize = 48 << 10;
+
 /// A chunk as a point of the collection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
@@ -139,6 +142,15 @@ impl Prepared {
     }
 }
 
+impl Piece {
+    /// Puts the text into a field of the payload, as far as a payload may go.
+    pub fn keep_text(&mut self, field: &str) {
+        let kept =
+            self.text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= KEPT_BYTES).last();
+        self.payload.insert(field.to_owned(), Value::from(&self.text[..kept.unwrap_or(0)]));
+    }
+}
+
 fn file_hash(path: &str, windows: Windows, outlined: bool, bytes: &[u8]) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(bytes).finalize();
     let cut = if outlined { ":outline" } else { "" };
@@ -241,6 +253,18 @@ mod tests {
         let other_windows = Windows::new(20, 5).unwrap();
         assert_ne!(file_hash("t/a", other_windows, false, b"x"), hash("t/a", "x"));
         assert_ne!(file_hash("t/a.py", cutting().windows, false, b"x"), hash("t/a.py", "x"));
+    }
+
+    #[test]
+    fn a_text_that_is_kept_ends_at_a_character() {
+        let kept = |text: &str| {
+            let mut piece = Piece { id: String::new(), text: text.to_owned(), payload: Payload::new() };
+            piece.keep_text("text");
+            piece.payload["text"].as_str().map(str::len)
+        };
+        assert_eq!(kept(""), Some(0));
+        assert_eq!(kept("é"), Some(2));
+        assert_eq!(kept(&("x".to_owned() + &"é".repeat(KEPT_BYTES))), Some(KEPT_BYTES - 1));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Job<'a> {
     pub client: &'a Client,
     pub collection: &'a Collection,
     pub cutting: Cutting,
+    /// The payload field that is to have the text of a chunk.
+    pub text_field: Option<String>,
     /// Whether the collection may know some of the files.
     pub compare: bool,
     pub dry_run: bool,
@@ -137,7 +139,12 @@ async fn produce(
         bar.inc(unchanged.iter().map(|file| file.size).sum());
         let outlines = outline::outlines(job.client, &changed).await?;
         for (file, outline) in changed.into_iter().zip(outlines) {
-            let pieces = file.pieces(outline.as_deref(), cutting.windows);
+            let mut pieces = file.pieces(outline.as_deref(), cutting.windows);
+            if let Some(field) = &job.text_field {
+                for piece in &mut pieces {
+                    piece.keep_text(field);
+                }
+            }
             bar.inc(file.size);
             bar.set_message(file.below);
             tally.sent.push((file.path, file.hash));

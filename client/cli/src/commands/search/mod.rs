@@ -42,8 +42,11 @@ pub struct SearchArgs {
     /// Only files of this language: `py` or `python`.
     #[arg(long, value_name = "LANGUAGE")]
     language: Option<String>,
+    /// Find by words as well as by meaning, in a collection that `accelctl index --hybrid` made.
+    #[arg(long)]
+    hybrid: bool,
     /// Leave out hits with a lower score.
-    #[arg(long, value_name = "SCORE")]
+    #[arg(long, value_name = "SCORE", conflicts_with = "hybrid")]
     min_score: Option<f32>,
     /// Lines of each hit to show; 0 shows none.
     #[arg(long, default_value_t = 4, value_name = "N")]
@@ -182,6 +185,7 @@ async fn find(collection: &Collection, args: &SearchArgs, wanted: Option<&PathFi
     loop {
         let mut options = SearchOptions::limit(limit);
         options.score_threshold = args.min_score;
+        options.hybrid = args.hybrid;
         options.filter = args.language.as_deref().map(|l| Filter::new().equals("language", language::of_word(l)));
         let mut found = collection.search_text(args.queries.iter().cloned(), &options).await?;
         let Some(wanted) = wanted else { return Ok(found) };

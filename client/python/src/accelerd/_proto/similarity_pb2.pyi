@@ -120,7 +120,7 @@ class Range(_message.Message):
     def __init__(self, gt: _Optional[float] = ..., gte: _Optional[float] = ..., lt: _Optional[float] = ..., lte: _Optional[float] = ...) -> None: ...
 
 class Collection(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_bytes", "device_bytes", "device", "create_time")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_bytes", "device_bytes", "device", "create_time", "text_field")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +133,7 @@ class Collection(_message.Message):
     DEVICE_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     metric: Metric
@@ -145,23 +146,26 @@ class Collection(_message.Message):
     device_bytes: int
     device: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_bytes: _Optional[int] = ..., device_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    text_field: str
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_bytes: _Optional[int] = ..., device_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ...) -> None: ...
 
 class CreateCollectionRequest(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "text_field")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
     STORAGE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     metric: Metric
     storage: _tensor_pb2.Dtype
     model: str
     durable: bool
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ...) -> None: ...
+    text_field: str
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., text_field: _Optional[str] = ...) -> None: ...
 
 class CreateCollectionResponse(_message.Message):
     __slots__ = ("collection",)
@@ -256,7 +260,7 @@ class DeletePointsResponse(_message.Message):
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload")
+    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
@@ -266,6 +270,7 @@ class SearchRequest(_message.Message):
     SCORE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    HYBRID_FIELD_NUMBER: _ClassVar[int]
     collection: str
     vectors: _tensor_pb2.Tensor
     texts: _embed_pb2.TextInput
@@ -275,7 +280,8 @@ class SearchRequest(_message.Message):
     score_threshold: float
     filter: Filter
     include_payload: bool
-    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ...) -> None: ...
+    hybrid: bool
+    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ...) -> None: ...
 
 class SearchResponse(_message.Message):
     __slots__ = ("results", "exact")

@@ -192,7 +192,7 @@ class SimilarityServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: no query, another dim, NaN, limit 0, offset + limit above 16,384, a bad filter, texts in a
-        collection without a model.
+        collection without a model, words in one without a text_field.
         - NOT_FOUND: the collection, or a stored point named by id, does not exist.
         - RESOURCE_EXHAUSTED: the lane is full; RetryInfo says when to retry.
         """

@@ -1,0 +1,34 @@
+//! Words of source code and prose, for whoever counts them.
+
+use crate::tokenizer::word_length;
+
+/// The words of a text, as they stand in it: runs of letters and digits, those of ASCII cut at camelCase and between
+/// letters and digits. `parseHTTPUrl2` has `parse`, `HTTP`, `Url` and `2`.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()).flat_map(|run| {
+        let mut rest = run;
+        std::iter::from_fn(move || {
+            let length = match rest.as_bytes() {
+                [] => return None,
+                bytes if bytes.is_ascii() => word_length(bytes),
+                bytes => bytes.len(),
+            };
+            let word;
+            (word, rest) = rest.split_at(length);
+            Some(word)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn runs_are_cut_at_camel_case_and_others_stay_whole() {
+        let found = |text| words(text).collect::<Vec<_>>().join(" ");
+        assert_eq!(found("parseHTTPUrl2(file_name) -> URLs"), "parse HTTP Url 2 file name URLs");
+        assert_eq!(found("naïveÜber 数据 "), "naïveÜber 数据");
+        assert_eq!(found(" \u{0} -- "), "");
+    }
+}
