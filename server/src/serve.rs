@@ -111,10 +111,6 @@ impl App {
         let found = kernels::backend::discover(&config.devices())?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
-        let pool = found.devices.iter().find_map(|device| match device {
-            Device::Cpu(pool) => Some(Arc::clone(pool)),
-            Device::Cuda(_) => None,
-        });
         let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
         let engine = start_engine(found.devices, &config, &metrics)?;
         let tables = engine.lane(config.lanes.lane(&config.lanes.embed));
@@ -122,7 +118,7 @@ impl App {
         let embedder = Embedder::new(vec![], tables, encoders)
             .with_registry(vec![Model::builtin()], &config.models)
             .with_limits(config.limits.clone());
-        let embedder = pool.into_iter().fold(embedder, Embedder::with_pool);
+        let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
         preload(&embedder, &config)?;
         let similarity = similarity::State::start(&config, &engine, embedder.clone())?;
         let messages =

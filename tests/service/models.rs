@@ -379,6 +379,32 @@ async fn a_text_has_the_same_bits_alone_and_among_five_hundred() {
 }
 
 #[tokio::test]
+async fn a_corpus_that_is_cut_in_parts_has_the_vectors_spans_and_errors_of_its_texts() {
+    let world = with_bert().await;
+    let many: Vec<String> = (0..400).map(|i: usize| "abc def ing s ".repeat(60 + i % 50)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(many.iter().map(|text| text.len()).sum::<usize>() > 400_000, "more than one part");
+    let crowd = answer(&world, of_bert(&many)).await;
+    assert_eq!(crowd.token_counts, [16; 400]);
+    let crowd = f32s(&crowd.embeddings.expect("vectors"));
+    for at in [0, 250, 399] {
+        assert_eq!(vectors(&world, of_bert(&[many[at]])).await, crowd[at * 32..][..32], "text {at}");
+    }
+    let spans = vec![v1::Span { text: 1, start: 0, end: 3 }, v1::Span { text: 399, start: 4, end: 7 }];
+    let spanned = v1::EmbedRequest { spans: spans.clone(), pooling: v1::Pooling::Mean.into(), ..of_bert(&many) };
+    let spanned = vectors(&world, spanned).await;
+    let alone = vec![v1::Span { text: 0, ..spans[1] }];
+    let alone = v1::EmbedRequest { spans: alone, pooling: v1::Pooling::Mean.into(), ..of_bert(&many[399..]) };
+    assert_eq!(spanned[32..], vectors(&world, alone).await);
+    let mut short = vec!["a"; 400];
+    short[399] = many[0];
+    let padding = "x".repeat(1 << 19);
+    short[0] = &padding;
+    let refused = v1::EmbedRequest { long_input: v1::LongInput::Error.into(), ..of_bert(&short) };
+    assert_refused(world.embed().embed(refused).await, Code::InvalidArgument, "texts.values[399]");
+}
+
+#[tokio::test]
 async fn a_collection_of_a_loaded_model_takes_texts() {
     let world = with_bert().await;
     let request = v1::CreateCollectionRequest {

@@ -1,14 +1,14 @@
 //! Texts to vectors: finds the model, tokenises off the reactor, submits to the embed lane.
 
 use std::{
-    fmt,
+    fmt, io,
     path::Path,
     sync::{Arc, OnceLock},
 };
 
 use accelerd_engine::{Context, Done, Lane, SubmitError};
 use accelerd_kernels::{
-    Matrix, OpError, cpu,
+    Matrix, OpError,
     ops::{
         embed::{Embed, EmbedRequest, Table},
         encode::{Encode, EncodeRequest, Encoded, Output, Pooled},
@@ -16,8 +16,11 @@ use accelerd_kernels::{
 };
 use accelerd_models::{Cut, CutError, Kind, Model, Sequences};
 use bytes::{Bytes, BytesMut};
-use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream};
-use rayon::prelude::*;
+use futures::{
+    FutureExt, StreamExt, TryStreamExt,
+    future::{BoxFuture, ready},
+    stream::{self, BoxStream},
+};
 
 use crate::{
     config::{self, Config, Limits, to_usize},
@@ -25,10 +28,12 @@ use crate::{
     layers::timing,
 };
 
+mod cut;
 mod options;
 mod plan;
 mod registry;
 
+use cut::{Cutter, Part};
 use options::Choice;
 pub use options::{Options, Span};
 use plan::Plan;
@@ -41,12 +46,6 @@ pub const BUILTIN: &str = accelerd_models::BUILTIN;
 /// Requests of one call that are queued at once.
 const AT_ONCE: usize = 4;
 
-/// Texts of more bytes than this are tokenised on the CPU pool: less takes no longer than to hand it over and back.
-const INLINE_BYTES: usize = 8 << 10;
-
-/// Bytes of text that are worth a task of their own.
-const TASK_BYTES: usize = 16 << 10;
-
 /// The loaded models and the lanes they run on.
 #[derive(Clone)]
 pub struct Embedder {
@@ -54,7 +53,7 @@ pub struct Embedder {
     tables: Lane<Embed>,
     encoders: Lane<Encode>,
     limits: Limits,
-    pool: Option<Arc<cpu::Pool>>,
+    cutter: Cutter,
 }
 
 impl fmt::Debug for Embedder {
@@ -76,6 +75,16 @@ pub enum Input {
         /// n + 1 offsets.
         offsets: Vec<u32>,
     },
+}
+
+impl Input {
+    /// How many texts it has, if it is well-formed.
+    fn texts(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::Tokens { offsets, .. } => offsets.len().saturating_sub(1),
+        }
+    }
 }
 
 /// Token ids of many texts, flattened.
@@ -120,7 +129,7 @@ impl Embedder {
     /// An embedder over some models, with the default limits, that loads no others.
     pub fn new(models: Vec<Arc<Model>>, tables: Lane<Embed>, encoders: Lane<Encode>) -> Self {
         let registry = Arc::new(Registry::new(models, &config::Models::default()));
-        Self { registry, tables, encoders, limits: default_limits().clone(), pool: None }
+        Self { registry, tables, encoders, limits: default_limits().clone(), cutter: Cutter::default() }
     }
 
     /// That may load other models, as the settings say. What was loaded before is forgotten.
@@ -137,11 +146,10 @@ impl Embedder {
         self
     }
 
-    /// With a pool that large inputs are tokenised on.
-    #[must_use]
-    pub fn with_pool(mut self, pool: Arc<cpu::Pool>) -> Self {
-        self.pool = Some(pool);
-        self
+    /// With so many threads that tokenise; 0: as many as the container may use.
+    pub fn with_threads(mut self, threads: usize) -> io::Result<Self> {
+        self.cutter = Cutter::start(threads)?;
+        Ok(self)
     }
 
     /// The loaded models, by name.
@@ -213,20 +221,37 @@ impl Embedder {
         context: Context,
     ) -> Result<Embedded, ApiError> {
         let choice = options.choose(model, matches!(input, Input::Texts(_)))?;
-        check_spans(options, self.limits.max_texts)?;
-        let sequences = match input {
-            Input::Texts(texts) => self.cut(model, texts, &choice.cut).boxed().await?,
-            Input::Tokens { ids, offsets } => {
-                let tokens = self.tokens(model, ids, offsets)?;
-                cut_tokens(model, &tokens, &choice.cut)?
-            }
-        };
+        plan::check_spans(&options.spans, input.texts(), self.limits.max_texts)?;
+        let parts = self.parts(model, input, &choice.cut)?;
         match model.kind() {
-            Kind::Table(table) => self.look_up(&table.table, sequences, options, &choice, context).boxed().await,
+            Kind::Table(table) => {
+                let sequences = cut::joined(parts).boxed().await?;
+                self.look_up(&table.table, sequences, options, &choice, context).boxed().await
+            }
             Kind::Encoder(encoder) => {
                 let (encoder, precision) = (&encoder.encoder, model.precision);
                 let plan = Plan { encoder, precision, options, choice: &choice };
-                self.encode(&plan, &sequences, context).boxed().await
+                self.encode(&plan, parts, context).boxed().await
+            }
+        }
+    }
+
+    /// Sequences of an input, some of them while others are computed.
+    fn parts(
+        &self,
+        model: &Arc<Served>,
+        input: Input,
+        how: &Cut,
+    ) -> Result<BoxStream<'static, Result<Part, ApiError>>, ApiError> {
+        match input {
+            Input::Texts(texts) => {
+                self.check_texts(&texts)?;
+                Ok(self.cutter.parts(model, texts, cut::by(how)).boxed())
+            }
+            Input::Tokens { ids, offsets } => {
+                let tokens = self.tokens(model, ids, offsets)?;
+                let sequences = cut_tokens(model, &tokens, how)?;
+                Ok(stream::once(ready(Ok(Part { first: 0, sequences }))).boxed())
             }
         }
     }
@@ -250,18 +275,27 @@ impl Embedder {
         Ok(Embedded { rows, dimensions, output: options.output, bytes: bytes.into(), scales, token_counts })
     }
 
-    async fn encode(&self, plan: &Plan<'_>, sequences: &Sequences, context: Context) -> Result<Embedded, ApiError> {
-        let requests = plan.requests(sequences)?;
-        let token_counts = token_counts(sequences);
-        let rows = requests.iter().map(EncodeRequest::row_count).sum();
-        check_answer(rows, &token_counts, plan.choice.dimensions, plan.options)?;
-        let answers =
-            stream::iter(requests).map(|request| self.submit(request, context.clone()).boxed()).buffered(AT_ONCE);
-        let answers: Vec<Encoded> = answers.try_collect().await?;
-        let scales = answers.iter().flat_map(|answer| answer.scales.iter().copied()).collect();
+    /// Computes parts as they are cut.
+    async fn encode(
+        &self,
+        plan: &Plan<'_>,
+        parts: BoxStream<'static, Result<Part, ApiError>>,
+        context: Context,
+    ) -> Result<Embedded, ApiError> {
+        let (mut rows, mut token_counts) = (0, vec![]);
         let (dimensions, output) = (plan.choice.dimensions, plan.options.output);
-        let bytes = joined(answers);
-        Ok(Embedded { rows, dimensions, output, bytes, scales, token_counts })
+        let requests = parts.map(|part| {
+            let part = part?;
+            let requests = plan.requests(&part)?;
+            rows += requests.iter().map(EncodeRequest::row_count).sum::<usize>();
+            token_counts.extend(self::token_counts(&part.sequences));
+            check_answer(rows, &token_counts, dimensions, plan.options)?;
+            Ok::<_, ApiError>(stream::iter(requests.into_iter().map(Ok)))
+        });
+        let answers = requests.try_flatten().map_ok(|request| self.submit(request, context.clone()).boxed());
+        let answers: Vec<Encoded> = answers.try_buffered(AT_ONCE).try_collect().await?;
+        let scales = answers.iter().flat_map(|answer| answer.scales.iter().copied()).collect();
+        Ok(Embedded { rows, dimensions, output, bytes: joined(answers), scales, token_counts })
     }
 
     async fn submit(&self, request: EncodeRequest, context: Context) -> Result<Encoded, ApiError> {
@@ -272,44 +306,13 @@ impl Embedder {
 
     /// Splits texts into token ids, special ones included and cut to no length.
     pub async fn tokenize(&self, model: &Arc<Served>, texts: Vec<String>) -> Result<Tokens, ApiError> {
-        let sequences = self
-            .spread(model, texts, |model, text, out| {
-                model.tokenize(text, &mut out.ids)?;
-                out.end_text();
-                Ok(())
-            })
-            .await?;
+        self.check_texts(&texts)?;
+        let sequences = self.cutter.all(model, texts, cut::whole()).await?;
         Ok(Tokens { ids: sequences.ids, offsets: sequences.offsets })
     }
 
-    /// Cuts texts into sequences.
-    async fn cut(&self, model: &Arc<Served>, texts: Vec<String>, how: &Cut) -> Result<Sequences, ApiError> {
-        let how = how.clone();
-        self.spread(model, texts, move |model, text, out| model.cut(text, &how, out)).await
-    }
-
-    /// Does something with each of many texts; large inputs on the CPU pool.
-    async fn spread(
-        &self,
-        model: &Arc<Served>,
-        texts: Vec<String>,
-        each: impl Fn(&Model, &str, &mut Sequences) -> Result<(), CutError> + Send + Sync + 'static,
-    ) -> Result<Sequences, ApiError> {
-        let bytes = self.check_texts(&texts)?;
-        if bytes <= INLINE_BYTES {
-            return all(model, &texts, 0, &each);
-        }
-        let (model, pool) = (Arc::clone(model), self.pool.clone());
-        let work = move || match pool {
-            Some(pool) => pool.install(|| all_in_parallel(&model, &texts, &each)),
-            None => all(&model, &texts, 0, &each),
-        };
-        let panicked = |_| ApiError::Unavailable("tokenisation was stopped".to_owned());
-        tokio::task::spawn_blocking(work).await.map_err(panicked)?
-    }
-
-    /// Checks texts against the limits; their bytes.
-    fn check_texts(&self, texts: &[String]) -> Result<usize, ApiError> {
+    /// Checks texts against the limits.
+    fn check_texts(&self, texts: &[String]) -> Result<(), ApiError> {
         const FIELD: &str = "texts.values";
         let (most, most_bytes) = (self.limits.max_texts, to_usize(self.limits.max_texts_bytes));
         check_count(FIELD, texts.len(), most)?;
@@ -319,12 +322,12 @@ impl Embedder {
             let field = format!("{FIELD}[{at}]");
             return Err(ApiError::invalid(field, format!("expected at most {limit} bytes, got {longest}")));
         }
-        let bytes = texts.iter().map(String::len).sum();
+        let bytes: usize = texts.iter().map(String::len).sum();
         if bytes > most_bytes {
             let reason = format!("expected at most {most_bytes} bytes together, got {bytes}");
             return Err(ApiError::invalid(FIELD, reason));
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Checks token ids that a caller made.
@@ -362,14 +365,6 @@ fn check_count(field: &str, got: usize, most: usize) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::invalid(field, format!("expected 1 to {most} texts, got {got}")))
-}
-
-fn check_spans(options: &Options, most: usize) -> Result<(), ApiError> {
-    let got = options.spans.len();
-    if got > most {
-        return Err(ApiError::invalid("spans", format!("expected at most {most} spans, got {got}")));
-    }
-    Ok(())
 }
 
 /// What a message has besides vectors, scales and token counts: names, shapes, tags.
@@ -431,54 +426,4 @@ fn cut_tokens(model: &Model, tokens: &Tokens, how: &Cut) -> Result<Sequences, Ap
         model.cut_ids(ids, how, &mut sequences).map_err(wrong)?;
     }
     Ok(sequences)
-}
-
-type Each<'a> = &'a (dyn Fn(&Model, &str, &mut Sequences) -> Result<(), CutError> + Sync);
-
-/// Texts of which the first is text `first` of the request.
-fn all(model: &Model, texts: &[String], first: usize, each: Each<'_>) -> Result<Sequences, ApiError> {
-    let mut sequences = Sequences::default();
-    for (at, text) in (first..).zip(texts) {
-        each(model, text, &mut sequences).map_err(|error| unfit(at, &error))?;
-    }
-    Ok(sequences)
-}
-
-fn unfit(text: usize, error: &CutError) -> ApiError {
-    let field = match error {
-        CutError::NoTokenizer => "texts".to_owned(),
-        CutError::Limit { .. } => "max_tokens".to_owned(),
-        CutError::TooLong { .. } | CutError::Tokenizer(_) => format!("texts.values[{text}]"),
-    };
-    ApiError::invalid(field, error.to_string())
-}
-
-fn all_in_parallel(model: &Model, texts: &[String], each: Each<'_>) -> Result<Sequences, ApiError> {
-    let bytes: usize = texts.iter().map(String::len).sum();
-    let step = (texts.len() * TASK_BYTES / bytes.max(1)).clamp(1, texts.len());
-    let parts = texts.par_chunks(step).enumerate().map(|(part, texts)| all(model, texts, part * step, each));
-    let mut joined = Sequences::default();
-    for part in parts.collect::<Result<Vec<_>, _>>()? {
-        joined.append(part);
-    }
-    Ok(joined)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_split_in_parallel_as_one_after_the_other() {
-        let model = Model::builtin();
-        let each: Each<'_> = &|model, text, out| model.cut(text, &Cut::default(), out);
-        let text = |n: usize| format!("def parse_{n}(text): return [{n}] ").repeat(n % 7 * 40);
-        for count in [1, 2, 50, 300] {
-            let texts: Vec<_> = (0..count).map(text).collect();
-            let sequences = all(&model, &texts, 0, each).expect("texts");
-            assert_eq!(all_in_parallel(&model, &texts, each).expect("texts"), sequences, "{count} texts");
-            assert_eq!(sequences.texts(), count);
-            assert_eq!(sequences.offsets.last().copied().map(|end| end as usize), Some(sequences.ids.len()));
-        }
-    }
 }

@@ -5,7 +5,10 @@ use std::{ops::Range, sync::Arc};
 use accelerd_kernels::ops::encode::{EncodeRequest, Encoder, Precision};
 use accelerd_models::Sequences;
 
-use super::options::{Choice, Options, Span};
+use super::{
+    cut::Part,
+    options::{Choice, Options, Span},
+};
 use crate::error::ApiError;
 
 /// Tokens of one request, about: a text is never cut.
@@ -24,8 +27,9 @@ pub(super) struct Plan<'a> {
 
 impl Plan<'_> {
     /// The requests, in order.
-    pub(super) fn requests(&self, sequences: &Sequences) -> Result<Vec<EncodeRequest>, ApiError> {
-        let spans = self.spans(sequences)?;
+    pub(super) fn requests(&self, part: &Part) -> Result<Vec<EncodeRequest>, ApiError> {
+        let spans = self.spans(part)?;
+        let sequences = &part.sequences;
         let most = REQUEST_TOKENS.min(REQUEST_BYTES / self.encoder.config().token_bytes().max(1));
         let mut requests = vec![];
         let mut first = 0;
@@ -65,21 +69,14 @@ impl Plan<'_> {
         }
     }
 
-    /// The text and the tokens of each span.
-    fn spans(&self, sequences: &Sequences) -> Result<Vec<(usize, Range<usize>)>, ApiError> {
-        let mut last = 0;
-        let spans = self.options.spans.iter().enumerate().map(|(at, span)| {
-            if (span.text as usize) >= sequences.texts() {
-                let reason = format!("expected a text below {}, got {}", sequences.texts(), span.text);
-                return Err(ApiError::invalid(format!("spans[{at}].text"), reason));
-            }
-            if span.text < last {
-                let reason = format!("expected spans in the order of the texts, got {} after {last}", span.text);
-                return Err(ApiError::invalid(format!("spans[{at}].text"), reason));
-            }
-            last = span.text;
-            let range = tokens_of(sequences, span, self.choice.cut.with_bytes);
-            range.map(|range| (span.text as usize, range)).ok_or_else(|| {
+    /// The tokens of each span of a part's texts, with the text's place in the part.
+    fn spans(&self, part: &Part) -> Result<Vec<(usize, Range<usize>)>, ApiError> {
+        let texts = part.first..part.first + part.sequences.texts();
+        let own = |(_, span): &(usize, &Span)| texts.contains(&(span.text as usize));
+        let spans = self.options.spans.iter().enumerate().filter(own).map(|(at, span)| {
+            let text = span.text as usize - part.first;
+            let range = tokens_of(&part.sequences, text, span, self.choice.cut.with_bytes);
+            range.map(|range| (text, range)).ok_or_else(|| {
                 let (start, end) = (span.start, span.end);
                 let reason = format!("expected a part with tokens that the model reads, got {start} to {end}");
                 ApiError::invalid(format!("spans[{at}]"), reason)
@@ -89,9 +86,28 @@ impl Plan<'_> {
     }
 }
 
+/// Spans must be few, of texts that are there, and in their order.
+pub(super) fn check_spans(spans: &[Span], texts: usize, most: usize) -> Result<(), ApiError> {
+    if spans.len() > most {
+        return Err(ApiError::invalid("spans", format!("expected at most {most} spans, got {}", spans.len())));
+    }
+    let mut last = 0;
+    for (at, span) in spans.iter().enumerate() {
+        let wrong = |reason: String| Err(ApiError::invalid(format!("spans[{at}].text"), reason));
+        if span.text as usize >= texts {
+            return wrong(format!("expected a text below {texts}, got {}", span.text));
+        }
+        if span.text < last {
+            return wrong(format!("expected spans in the order of the texts, got {} after {last}", span.text));
+        }
+        last = span.text;
+    }
+    Ok(())
+}
+
 /// The tokens of a span; none where it holds none.
-fn tokens_of(sequences: &Sequences, span: &Span, by_bytes: bool) -> Option<Range<usize>> {
-    let tokens = sequences.tokens(span.text as usize);
+fn tokens_of(sequences: &Sequences, text: usize, span: &Span, by_bytes: bool) -> Option<Range<usize>> {
+    let tokens = sequences.tokens(text);
     let (start, end) = (span.start as usize, span.end as usize);
     if !by_bytes {
         let range = tokens.start.checked_add(start)?..tokens.start.checked_add(end)?;
@@ -121,7 +137,7 @@ mod tests {
 
     #[test]
     fn spans_of_bytes_are_the_tokens_they_touch() {
-        let of = |text, start, end| tokens_of(&sequences(), &Span { text, start, end }, true);
+        let of = |text, start, end| tokens_of(&sequences(), text, &Span { text: 7, start, end }, true);
         assert_eq!(of(0, 0, 3), Some(1..2));
         assert_eq!(of(0, 2, 5), Some(1..3));
         assert_eq!(of(1, 3, 6), Some(6..8));
@@ -131,7 +147,7 @@ mod tests {
 
     #[test]
     fn spans_of_tokens_count_from_the_text() {
-        let of = |text, start, end| tokens_of(&sequences(), &Span { text, start, end }, false);
+        let of = |text, start, end| tokens_of(&sequences(), text, &Span { text: 7, start, end }, false);
         assert_eq!(of(1, 0, 5), Some(4..9));
         assert_eq!(of(1, 4, 6), None, "beyond the text");
         assert_eq!(of(0, 2, 2), None, "empty");

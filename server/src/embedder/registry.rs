@@ -26,6 +26,13 @@ pub struct Served {
     pub precision: Precision,
 }
 
+impl Served {
+    /// By its own name alone.
+    pub(super) fn plain(model: Arc<Model>) -> Self {
+        Self { model, aliases: vec![], precision: Precision::default() }
+    }
+}
+
 impl Deref for Served {
     type Target = Model;
 
@@ -67,7 +74,7 @@ struct Held {
 impl Registry {
     pub(super) fn new(models: Vec<Arc<Model>>, settings: &config::Models) -> Self {
         let served = models.into_iter().map(|model| {
-            let served = Served { aliases: vec![], precision: Precision::default(), model };
+            let served = Served::plain(model);
             (served.name().to_owned(), Arc::new(served))
         });
         let models: BTreeMap<_, _> = served.collect();
