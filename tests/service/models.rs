@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use prost::Message;
 use tonic::{Code, Status, body::Body};
+use tonic_types::StatusExt;
 use tower::Service;
 
 use super::harness::{World, assert_refused, bare, f32s, texts};
@@ -402,6 +403,34 @@ async fn a_corpus_that_is_cut_in_parts_has_the_vectors_spans_and_errors_of_its_t
     short[0] = &padding;
     let refused = v1::EmbedRequest { long_input: v1::LongInput::Error.into(), ..of_bert(&short) };
     assert_refused(world.embed().embed(refused).await, Code::InvalidArgument, "texts.values[399]");
+}
+
+#[tokio::test]
+async fn a_call_that_was_taken_waits_for_room_and_one_that_was_not_is_told_when_to_come_back() {
+    let world = World::start_with(|config| {
+        config.models.folders = vec![encoders()];
+        config.admission.max_bytes = ByteSize::mib(12);
+    })
+    .await;
+    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    let many = vec!["a b c d e f g h i j k l m n"; 2_500];
+    let whole = answer(&world, of_bert(&many)).await;
+    assert_eq!(whole.token_counts.iter().sum::<u32>(), 40_000, "five requests, of which one fits");
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut embed, request) = (world.embed(), of_bert(&many));
+            tokio::spawn(async move { embed.embed(request).await })
+        })
+        .collect();
+    for call in calls {
+        match call.await.expect("no panic") {
+            Ok(answer) => assert_eq!(answer.into_inner().embeddings, whole.embeddings),
+            Err(refused) => {
+                assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+                assert!(refused.get_details_retry_info().is_some(), "{refused:?}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::{
     fmt, io,
     path::Path,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use accelerd_engine::{Context, Done, Lane, SubmitError};
@@ -21,6 +22,7 @@ use futures::{
     future::{BoxFuture, ready},
     stream::{self, BoxStream},
 };
+use tokio::time::sleep;
 
 use crate::{
     config::{self, Config, Limits, to_usize},
@@ -45,6 +47,9 @@ pub const BUILTIN: &str = accelerd_models::BUILTIN;
 
 /// Requests of one call that are queued at once.
 const AT_ONCE: usize = 4;
+
+/// Shortest wait for room.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// The loaded models and the lanes they run on.
 #[derive(Clone)]
@@ -292,16 +297,29 @@ impl Embedder {
             check_answer(rows, &token_counts, dimensions, plan.options)?;
             Ok::<_, ApiError>(stream::iter(requests.into_iter().map(Ok)))
         });
-        let answers = requests.try_flatten().map_ok(|request| self.submit(request, context.clone()).boxed());
+        let mut first = true;
+        let answers = requests.try_flatten().map_ok(|request| {
+            let may_wait = !std::mem::take(&mut first);
+            self.submit(request, may_wait, context.clone()).boxed()
+        });
         let answers: Vec<Encoded> = answers.try_buffered(AT_ONCE).try_collect().await?;
         let scales = answers.iter().flat_map(|answer| answer.scales.iter().copied()).collect();
         Ok(Embedded { rows, dimensions, output, bytes: joined(answers), scales, token_counts })
     }
 
-    async fn submit(&self, request: EncodeRequest, context: Context) -> Result<Encoded, ApiError> {
-        let done = self.encoders.submit(request, context).await?;
-        timing::record(&done);
-        Ok(done.response)
+    /// A call is refused with its first request where there is no room. Once that was taken the others wait for room,
+    /// since what was computed would be lost.
+    async fn submit(&self, request: EncodeRequest, may_wait: bool, context: Context) -> Result<Encoded, ApiError> {
+        loop {
+            match self.encoders.submit(request.clone(), context.clone()).await {
+                Err(SubmitError::Full { retry_after, .. }) if may_wait => sleep(retry_after.max(LEAST_WAIT)).await,
+                done => {
+                    let done = done?;
+                    timing::record(&done);
+                    return Ok(done.response);
+                }
+            }
+        }
     }
 
     /// Splits texts into token ids, special ones included and cut to no length.

@@ -14,8 +14,9 @@ use crate::error::ApiError;
 /// Tokens of one request, about: a text is never cut.
 const REQUEST_TOKENS: usize = 8192;
 
-/// Bytes of the states of one request, about: a wide model's requests have fewer tokens.
-const REQUEST_BYTES: usize = 256 << 20;
+/// Bytes of the states of one request, about: a wide model's requests have fewer tokens. Several make a batch, and the
+/// batches of a stream that are in hand at once must fit into what is admitted.
+const REQUEST_BYTES: usize = 48 << 20;
 
 /// What a request's texts are computed with.
 pub(super) struct Plan<'a> {
