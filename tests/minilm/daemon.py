@@ -28,7 +28,7 @@ class Ctl:
 
     def __call__(self, *words: str | Path) -> Any:
         """Runs it; what it says, as JSON."""
-        command = [self._program, *words, "--json"]
+        command = [self._program, "--json", *words]
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
