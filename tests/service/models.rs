@@ -125,6 +125,9 @@ async fn callers_load_only_what_the_settings_offer() {
     assert_refused(world.embed().load_model(source("builtin", "bert")).await, Code::AlreadyExists, "builtin");
     let twice = v1::LoadModelRequest { aliases: vec!["x".to_owned()], ..source("x", "bert") };
     assert_refused(world.embed().load_model(twice).await, Code::AlreadyExists, "x");
+    let aliases = (0..65).map(|n| format!("a{n}")).collect();
+    let many = v1::LoadModelRequest { aliases, ..source("x", "bert") };
+    assert_refused(world.embed().load_model(many).await, Code::InvalidArgument, "aliases");
     let unknown = v1::LoadModelRequest { precision: 9, ..source("x", "bert") };
     assert_refused(world.embed().load_model(unknown).await, Code::InvalidArgument, "precision");
     world.assert_serving().await;
@@ -284,6 +287,10 @@ async fn prompts_are_put_before_texts() {
     assert_refused(world.embed().embed(unknown).await, Code::InvalidArgument, "document, query");
     let ids = v1::EmbedRequest { prompt_name: "query".to_owned(), ..tokens(&[vec![5]]) };
     assert_refused(world.embed().embed(ids).await, Code::InvalidArgument, "prompt_name");
+    let long = v1::EmbedRequest { prompt: Some("x".repeat((1 << 20) + 1)), ..of_bert(&["abc"]) };
+    assert_refused(world.embed().embed(long).await, Code::InvalidArgument, "prompt");
+    let often = v1::EmbedRequest { prompt: Some("x".repeat(1 << 16)), ..of_bert(&vec!["abc"; 2_000]) };
+    assert_refused(world.embed().embed(often).await, Code::InvalidArgument, "prompt");
     let of_table = v1::EmbedRequest { model: "builtin".to_owned(), ..by_name };
     assert_refused(world.embed().embed(of_table).await, Code::InvalidArgument, "prompt_name");
 }

@@ -251,6 +251,7 @@ impl Embedder {
         match input {
             Input::Texts(texts) => {
                 self.check_texts(&texts)?;
+                self.check_prompt(&texts, &how.prompt)?;
                 Ok(self.cutter.parts(model, texts, cut::by(how)).boxed())
             }
             Input::Tokens { ids, offsets } => {
@@ -344,6 +345,18 @@ impl Embedder {
         if bytes > most_bytes {
             let reason = format!("expected at most {most_bytes} bytes together, got {bytes}");
             return Err(ApiError::invalid(FIELD, reason));
+        }
+        Ok(())
+    }
+
+    /// A prompt is read with every text, so it counts as often.
+    fn check_prompt(&self, texts: &[String], prompt: &str) -> Result<(), ApiError> {
+        let (most, all) = (to_usize(self.limits.max_text_bytes), to_usize(self.limits.max_texts_bytes));
+        let together = prompt.len().saturating_mul(texts.len());
+        if prompt.len() > most || together > all {
+            let (got, texts) = (prompt.len(), texts.len());
+            let reason = format!("expected at most {most} bytes, and {all} over {texts} texts, got {got}");
+            return Err(ApiError::invalid("prompt", reason));
         }
         Ok(())
     }

@@ -13,6 +13,9 @@ use accelerd_models::{Model, hf};
 use super::BUILTIN;
 use crate::{config, error::ApiError};
 
+/// Most aliases of a model.
+const MOST_ALIASES: usize = 64;
+
 /// Longest name or alias.
 const MOST_NAME_BYTES: usize = 128;
 
@@ -116,6 +119,10 @@ impl Registry {
 
     /// Takes the names and the memory for a model that is to be loaded.
     pub(super) fn reserve(self: &Arc<Self>, source: &Source, path: &Path) -> Result<Reserved, ApiError> {
+        let aliases = source.aliases.len();
+        if aliases > MOST_ALIASES {
+            return Err(ApiError::invalid("aliases", format!("expected at most {MOST_ALIASES}, got {aliases}")));
+        }
         let names: Vec<_> = std::iter::once(&source.name).chain(&source.aliases).cloned().collect();
         for (at, name) in names.iter().enumerate() {
             let field = if at == 0 { "name".to_owned() } else { format!("aliases[{}]", at - 1) };
