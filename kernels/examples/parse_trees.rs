@@ -20,6 +20,10 @@ use accelerd_kernels::{
 use accelerd_parser::{Columns, Options, parse};
 use bytes::Bytes;
 
+/// As in the daemon's own binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let [libraries, version, repeats, paths @ ..] = &args[..] else {

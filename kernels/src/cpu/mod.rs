@@ -86,6 +86,11 @@ impl Pool {
         self.threads.in_place_scope(work)
     }
 
+    /// Runs `work` on the pool's threads, for nobody who waits.
+    pub fn later(&self, work: impl FnOnce() + Send + 'static) {
+        self.threads.spawn(work);
+    }
+
     /// Says that long work takes the threads until the answer is dropped: short work had better run elsewhere.
     pub fn hold(&self) -> Hold<'_> {
         self.holds.fetch_add(1, SeqCst);

@@ -9,6 +9,7 @@ use cudarc::driver::sys;
 
 use super::{
     Device,
+    copiers::{Copiers, copy},
     memory::Buffer,
     pinned::{ALIGN, Block, PinnedPool},
     stats::event,
@@ -90,16 +91,28 @@ impl Worker {
         self.device().check("wait", recorded).and(self.device().check("wait", waiting))
     }
 
+    /// Memory to upload to, at once, whatever the kernels do; they may use it as soon as it has been.
+    pub(crate) fn alloc_for_upload<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
+        let buffer = self.alloc_on(len, self.stream_of(On::Uploads)?)?;
+        // It is freed in the order of the kernels' stream, which so has it, too.
+        self.after(On::Uploads, On::Kernels)?;
+        Ok(buffer)
+    }
+
     /// Copies out of `block`, as `parcel` says, on the stream for uploads; the kernels launched from now on see it. The
-    /// buffers must be there for that stream: [`Worker::after`].
+    /// buffers must be there for that stream: [`Self::alloc_for_upload`].
+    ///
+    /// # Panics
+    /// Where a part is not in the block.
     pub(crate) fn send(&self, block: Block, parcel: &Parcel) -> Result<Sent, OpError> {
         let device = self.device();
         device.enter()?;
         let stream = self.stream_of(On::Uploads)?;
         let sent = Busy::new(device, block)?;
-        assert!(parcel.bytes <= sent.block.size(), "the parcel fits the block");
+        let inside = parcel.parts.iter().all(|&(_, at, bytes)| at + bytes <= sent.block.size());
+        assert!(inside, "the parcel is in the block");
         let copy = |&(to, at, bytes): &(u64, usize, usize)| {
-            // SAFETY: the block has so many bytes there and is kept until they are copied; the buffer has room, which
+            // SAFETY: the block has so many bytes there and is kept until they are copied; the buffer has as many, which
             // `Parcel::add` saw to.
             let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, sent.block.base().add(at).cast(), bytes, stream) };
             device.check("upload", result)
@@ -116,31 +129,23 @@ impl Worker {
         Ok(Landing(Busy::new(self.device(), self.block(layout.bytes)?)?))
     }
 
-    /// Starts to copy numbers from element `at` of a buffer on to their place. On the stream for downloads that waits for no
-    /// kernel: the caller has waited, and keeps the buffer until the copy is done.
+    /// Starts to copy what is ordered. On the stream for downloads that waits for no kernel: the caller has waited, and keeps
+    /// the buffers until the copies are done.
     ///
     /// # Panics
-    /// Where the buffer has fewer, or the place is not in the block.
-    pub(crate) fn bring<T: Pod>(
-        &self,
-        from: &Buffer<T>,
-        at: usize,
-        into: &mut Landing,
-        place: Place<T>,
-        on: On,
-    ) -> Result<(), OpError> {
-        let (bytes, stream) = (place.len * size_of::<T>(), self.stream_of(on)?);
-        if bytes == 0 {
-            return Ok(());
-        }
+    /// Where a place is not in the block.
+    pub(crate) fn bring(&self, order: &Order, into: &mut Landing, on: On) -> Result<(), OpError> {
+        let stream = self.stream_of(on)?;
         self.device().enter()?;
-        assert!(at + place.len <= from.len(), "{} from {at} of a buffer of {}", place.len, from.len());
-        let to = into.0.block.bytes_mut()[place.at..place.at + bytes].as_mut_ptr();
-        // SAFETY: the buffer owns so many bytes, the block has room for them, and is neither read nor given away before
-        // the copy is done: the event is recorded behind it.
-        let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.ptr_at(at).address(), bytes, stream) };
+        let room = into.0.block.bytes_mut();
+        let copied = order.parts.iter().try_for_each(|&(from, at, bytes)| {
+            let to = room[at..at + bytes].as_mut_ptr();
+            // SAFETY: the buffer owns so many bytes, which `Order::add` saw to, and the block has room for them, and is neither
+            // read nor given away before the copies are done: the event is recorded behind them.
+            self.device().check("download", unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream) })
+        });
         into.0.mark(stream)?;
-        self.device().check("download", copied)
+        copied
     }
 
     /// Says when what is on the stream by now has happened.
@@ -156,21 +161,35 @@ impl Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Parcel {
     parts: Vec<(u64, usize, usize)>,
-    bytes: usize,
 }
 
 impl Parcel {
-    /// Adds what is to be in a buffer; says where in the block that lies.
-    pub(crate) fn add<T: Pod>(&mut self, to: &Buffer<T>) -> usize {
-        let at = self.bytes;
-        self.parts.push((to.ptr().address(), at, to.size_bytes()));
-        self.bytes += to.size_bytes().next_multiple_of(ALIGN);
-        at
+    /// Adds what is to be in a buffer.
+    ///
+    /// # Panics
+    /// Where that has another size.
+    pub(crate) fn add<T: Pod>(&mut self, to: &Buffer<T>, from: Place<T>) {
+        assert_eq!(to.len(), from.len, "the place has the size of the buffer");
+        self.parts.push((to.ptr().address(), from.at, to.size_bytes()));
     }
+}
 
-    /// The bytes that the block needs.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+/// Parts of buffers, and where in a block they are copied to.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    parts: Vec<(u64, usize, usize)>,
+}
+
+impl Order {
+    /// Adds numbers from element `at` of a buffer on.
+    ///
+    /// # Panics
+    /// Where the buffer has fewer.
+    pub(crate) fn add<T: Pod>(&mut self, from: &Buffer<T>, at: usize, to: Place<T>) {
+        assert!(at + to.len <= from.len(), "{} from {at} of a buffer of {}", to.len, from.len());
+        if to.len > 0 {
+            self.parts.push((from.ptr_at(at).address(), to.at, to.len * size_of::<T>()));
+        }
     }
 }
 
@@ -202,6 +221,11 @@ impl Layout {
         let at = self.bytes;
         self.bytes += (len * size_of::<T>()).next_multiple_of(ALIGN);
         Place { at, len, of: PhantomData }
+    }
+
+    /// The bytes that the block needs.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -273,16 +297,21 @@ pub(crate) struct Sent(#[expect(dead_code, reason = "waits when dropped")] Busy)
 pub(crate) struct Landing(Busy);
 
 impl Landing {
-    /// Copies numbers to a place that no copy of the device goes to.
+    /// Copies bytes to where each of them begins, which no copy of the device goes to.
     ///
     /// # Panics
-    /// Where they are not as many, or the place is not in the block.
-    pub(crate) fn write<T: Pod>(&mut self, numbers: &[T], place: Place<T>) {
-        assert_eq!(numbers.len(), place.len, "the place has the size of what is written");
-        let bytes: &[u8] = bytemuck::cast_slice(numbers);
-        let into = &mut self.0.block.bytes_mut()[place.at..place.at + bytes.len()];
-        // SAFETY: as many bytes on both sides; one is borrowed for writing and so apart from the other.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.as_mut_ptr().cast(), bytes.len()) }
+    /// Where they are to overlap, or to be outside of the block.
+    pub(crate) fn write(&mut self, mut parts: Vec<(usize, &[u8])>, copiers: &Copiers) {
+        parts.retain(|part| !part.1.is_empty());
+        parts.sort_unstable_by_key(|part| part.0);
+        let (mut room, mut before) = (self.0.block.bytes_mut(), 0);
+        let mut jobs = Vec::with_capacity(parts.len());
+        for (at, bytes) in parts {
+            let (own, rest) = room.split_at_mut(at - before).1.split_at_mut(bytes.len());
+            (room, before) = (rest, at + bytes.len());
+            jobs.push((bytes, own));
+        }
+        copiers.each(jobs, |(from, to)| copy(from, to));
     }
 
     /// Waits until everything has come.
@@ -329,6 +358,11 @@ impl Landed {
 }
 
 impl<T> Place<T> {
+    /// Its bytes in the block.
+    pub(crate) fn bytes(self) -> Range<usize> {
+        self.at..self.at + self.len * size_of::<T>()
+    }
+
     /// How many numbers it has.
     pub(crate) fn len(self) -> usize {
         self.len

@@ -4,16 +4,14 @@ use std::{
     collections::HashMap,
     ffi::{CString, c_int},
     fmt,
-    mem::MaybeUninit,
     sync::{Arc, OnceLock},
 };
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
-use rayon::prelude::*;
-
 use super::{
     arch::Arch,
     build::Compiled,
+    copiers::Copiers,
     driver::{self, ok},
     memory::Pool,
     modules::Kernel,
@@ -22,13 +20,6 @@ use super::{
     stats::{Function, Left},
 };
 use crate::{DeviceId, DeviceInfo, KernelStats, LeftStats, OpError, PoolStats, Settings, cpu};
-
-/// Slices below this are copied by one thread: waking others takes longer.
-const PARALLEL_COPY: usize = 2 << 20;
-/// What one thread copies at a time.
-const COPY_CHUNK: usize = 512 << 10;
-/// Threads that copy: these fill the bus.
-const COPY_THREADS: usize = 8;
 
 /// A GPU: context, memory pool and compiled modules, shared by its workers.
 pub struct Device {
@@ -45,7 +36,7 @@ pub struct Device {
     functions: HashMap<&'static str, Arc<Function>>,
     residents: Residents,
     left: Left,
-    copiers: OnceLock<Option<rayon::ThreadPool>>,
+    copiers: Copiers,
     lost: OnceLock<String>,
 }
 
@@ -170,7 +161,7 @@ impl Device {
             functions: HashMap::new(),
             residents: Residents::default(),
             left: Left::default(),
-            copiers: OnceLock::new(),
+            copiers: Copiers::default(),
             lost: OnceLock::new(),
         })
     }
@@ -300,30 +291,10 @@ impl Device {
         OpError::Failed { device: self.info.id, kernel, reason: reason.to_owned() }
     }
 
-    /// Copies host memory, with several threads where that pays.
-    pub(super) fn copy_host(&self, from: &[u8], to: &mut [MaybeUninit<u8>]) {
-        let copiers = (from.len() >= PARALLEL_COPY).then(|| self.copiers.get_or_init(copiers).as_ref()).flatten();
-        match copiers {
-            None => copy(from, to),
-            Some(pool) => pool.install(|| {
-                let parts = from.par_chunks(COPY_CHUNK).zip(to.par_chunks_mut(COPY_CHUNK));
-                parts.for_each(|(from, to)| copy(from, to));
-            }),
-        }
+    /// The threads that copy host memory.
+    pub(crate) fn copiers(&self) -> &Copiers {
+        &self.copiers
     }
-}
-
-fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    assert_eq!(from.len(), to.len());
-    // SAFETY: as many bytes on both sides, of which one is borrowed for writing and so apart from the other.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) }
-}
-
-/// The threads that copy; none on a machine with one core.
-fn copiers() -> Option<rayon::ThreadPool> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COPY_THREADS);
-    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("copy-{i}"));
-    (threads > 1).then(|| builder.build().ok()).flatten()
 }
 
 impl Drop for Device {

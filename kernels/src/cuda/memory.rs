@@ -202,6 +202,10 @@ impl Pool {
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: this attribute is a u64, read during the call.
         ok(unsafe { sys::cuMemPoolSetAttribute(handle, threshold, (&raw mut keep).cast()) })?;
+        // No stream is to wait for another one's work only because that one has freed what fits.
+        let (mut never, waits) = (0_i32, sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+        // SAFETY: this attribute is an int, read during the call.
+        ok(unsafe { sys::cuMemPoolSetAttribute(handle, waits, (&raw mut never).cast()) })?;
         let [used, peak, allocations, reserved] = <[AtomicU64; 4]>::default();
         Ok(Self { handle: handle as usize, limit, used, peak, allocations, reserved, freed: Mutex::default() })
     }

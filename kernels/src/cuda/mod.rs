@@ -10,6 +10,7 @@ mod beside;
 mod blas;
 mod build;
 mod cache;
+mod copiers;
 mod device;
 mod driver;
 mod launch;
@@ -27,8 +28,9 @@ mod worker;
 use std::{collections::HashMap, sync::Arc};
 
 pub use arch::{Arch, ArchError};
-pub(crate) use beside::{Landed, Landing, Layout, Mark, On, Parcel, Place, Sent};
+pub(crate) use beside::{Landed, Landing, Layout, Mark, On, Order, Parcel, Place, Sent};
 pub use blas::{Compute, Element, Epilogue, Product};
+pub(crate) use copiers::{Copiers, copy};
 pub use build::{BuildError, Built, build_kernels};
 pub use device::Device;
 pub use launch::{Args, Grid};
@@ -36,7 +38,7 @@ pub use mailbox::Mailbox;
 pub use memory::{Buffer, DevicePtr};
 pub use modules::{Kernel, MODULES, Module};
 pub use nvrtc::ptx;
-pub(crate) use pinned::PinnedPool;
+pub(crate) use pinned::{Block, PinnedPool};
 pub use residents::Residents;
 pub use worker::Worker;
 

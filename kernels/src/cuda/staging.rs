@@ -99,7 +99,7 @@ impl Staging {
                     let start = self.base.as_ptr().add(span.start + span.filled).cast::<MaybeUninit<u8>>();
                     std::slice::from_raw_parts_mut(start, now.len())
                 };
-                device.copy_host(now, into);
+                device.copiers().copy(now, into);
                 span.filled += now.len();
                 part = later;
             }
@@ -167,7 +167,7 @@ impl Staging {
             piece.wait(device)?;
             // SAFETY: the copy into the piece has happened, and the next one into it starts after this borrow ends.
             let landed = unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(piece.start), out.len()) };
-            device.copy_host(landed, out);
+            device.copiers().copy(landed, out);
         }
         Ok(())
     }

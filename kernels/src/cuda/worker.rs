@@ -40,6 +40,7 @@ pub struct Worker {
     timers: RefCell<Timers>,
     blas: OnceCell<Blas>,
     beside: OnceCell<Beside>,
+    twin: OnceCell<Box<Self>>,
     stays_here: PhantomData<*const ()>,
 }
 
@@ -52,8 +53,13 @@ impl fmt::Debug for Worker {
 impl Worker {
     /// Opens a worker on the calling thread.
     pub fn open(device: Arc<Device>) -> Result<Self, OpError> {
+        let staging_bytes = device.staging_bytes();
+        Self::with_staging(device, staging_bytes)
+    }
+
+    fn with_staging(device: Arc<Device>, bytes: usize) -> Result<Self, OpError> {
         device.enter()?;
-        let staging = Staging::new(&device, device.staging_bytes())?;
+        let staging = Staging::new(&device, bytes)?;
         let mut stream = std::ptr::null_mut();
         // SAFETY: writes one handle. The stream does not wait for the legacy default stream.
         let made = unsafe { sys::cuStreamCreate(&raw mut stream, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
@@ -65,9 +71,20 @@ impl Worker {
             timers: RefCell::default(),
             blas: OnceCell::new(),
             beside: OnceCell::new(),
+            twin: OnceCell::new(),
             stays_here: PhantomData,
             device,
         })
+    }
+
+    /// Another worker of the same thread, opened when first asked for: what runs on its stream runs beside what runs on this
+    /// one's. It has the least staging memory there is.
+    pub(crate) fn twin(&self) -> Result<&Self, OpError> {
+        if self.twin.get().is_none() {
+            let opened = Self::with_staging(Arc::clone(&self.device), 1)?;
+            let _ = self.twin.set(Box::new(opened));
+        }
+        self.twin.get().map(|twin| &**twin).ok_or_else(|| self.device.failed("stream", "was not made"))
     }
 
     /// Its device.
@@ -101,6 +118,11 @@ impl Worker {
 
     /// Memory for `len` elements, with whatever was there before: write all of it before anything is read.
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
+        self.alloc_on(len, self.stream)
+    }
+
+    /// Memory for `len` elements that `stream` may use at once, and the worker's own after what is on that stream by then.
+    pub(super) fn alloc_on<T: Pod>(&self, len: usize, stream: sys::CUstream) -> Result<Buffer<T>, OpError> {
         self.tidy()?;
         if len == 0 || size_of::<T>() == 0 {
             return Ok(Buffer::empty());
@@ -109,9 +131,9 @@ impl Worker {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         let out_of_memory = || OpError::OutOfMemory { device: self.device.info().id, requested: bytes };
         let counted = pool.count(bytes).ok_or_else(out_of_memory)?;
-        let first = pool.allocate(counted, self.stream);
+        let first = pool.allocate(counted, stream);
         let allocated =
-            if first == Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) { self.allocate_again(counted) } else { first };
+            if first == Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) { self.allocate_again(counted, stream) } else { first };
         match allocated {
             Ok(raw) => {
                 if counted >= LOOK_BYTES {
@@ -127,12 +149,14 @@ impl Worker {
         }
     }
 
-    /// Tries once more when everything that was freed has come back.
-    fn allocate_again(&self, bytes: u64) -> Result<u64, CUresult> {
+    /// Tries once more when everything that was freed has come back, by whichever stream.
+    fn allocate_again(&self, bytes: u64, stream: sys::CUstream) -> Result<u64, CUresult> {
+        // SAFETY: the context is current. What fails is said by whoever waits for it.
+        let _ = unsafe { sys::cuCtxSynchronize() };
         if self.synchronize().is_ok() {
             self.device.pool().trim(0);
         }
-        self.device.pool().allocate(bytes, self.stream)
+        self.device.pool().allocate(bytes, stream)
     }
 
     /// Memory for `len` elements, all bytes zero.

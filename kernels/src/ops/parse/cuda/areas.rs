@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::{
     OpError,
-    cuda::{Buffer, Landed, Landing, Layout, On, Place, Worker},
+    cuda::{Buffer, Landed, Landing, Layout, On, Order, Place, Worker},
     ops::parse::{
         Columns, Counts,
         columns::Table,
@@ -85,7 +85,7 @@ impl Areas {
         let number = self.all.len() - 1;
         let area = &mut self.all[number];
         let base = area.used;
-        stretches.iter().try_for_each(|stretch| area.bring(columns, stretch, worker))?;
+        area.bring(columns, stretches, worker)?;
         Ok((number, base, area.places))
     }
 
@@ -141,33 +141,37 @@ impl Area {
     fn bring(
         &mut self,
         columns: &Columns<&Buffer<u8>, &Buffer<u32>>,
-        stretch: &Stretch<'_>,
+        stretches: &[Stretch<'_>],
         worker: &Worker,
     ) -> Result<(), OpError> {
-        let (before, behind) = (self.used, self.used.plus(stretch.rows()));
-        let places = self.places.map(
-            |table, place| place.part(table.rows(before, behind)),
-            |table, place| place.part(table.rows(before, behind)),
-        );
-        self.used = behind;
-        let copies = RefCell::new(Copies { landing: &mut self.landing, worker, failed: Ok(()) });
-        match stretch {
-            Stretch::Device(from, _) => {
-                self.renumber.push(Table::Tokens.rows(before, behind));
-                let start = |table: Table| table.of(*from) as usize;
-                columns.zip(places).map(
-                    |table, (from, to)| copies.borrow_mut().start(from, start(table), to),
-                    |table, (from, to)| copies.borrow_mut().start(from, start(table), to),
-                );
-            }
-            Stretch::Anew(done) => {
-                done.part().zip(places).map(
-                    |_, (piece, to)| copies.borrow_mut().write(piece.numbers(), to),
-                    |_, (piece, to)| copies.borrow_mut().write(piece.numbers(), to),
-                );
+        let (order, anew) = (RefCell::new(Order::default()), RefCell::new(vec![]));
+        for stretch in stretches {
+            let (before, behind) = (self.used, self.used.plus(stretch.rows()));
+            let places = self.places.map(
+                |table, place| place.part(table.rows(before, behind)),
+                |table, place| place.part(table.rows(before, behind)),
+            );
+            self.used = behind;
+            match stretch {
+                Stretch::Device(from, _) => {
+                    self.renumber.push(Table::Tokens.rows(before, behind));
+                    let start = |table: Table| table.of(*from) as usize;
+                    columns.zip(places).map(
+                        |table, (from, to)| order.borrow_mut().add(from, start(table), to),
+                        |table, (from, to)| order.borrow_mut().add(from, start(table), to),
+                    );
+                }
+                Stretch::Anew(done) => {
+                    done.part().zip(places).map(
+                        |_, (piece, to)| anew.borrow_mut().push(written(piece.numbers(), to)),
+                        |_, (piece, to)| anew.borrow_mut().push(written(piece.numbers(), to)),
+                    );
+                }
             }
         }
-        copies.into_inner().failed
+        worker.bring(&order.into_inner(), &mut self.landing, On::Downloads)?;
+        self.landing.write(anew.into_inner(), worker.device().copiers());
+        Ok(())
     }
 
     /// Waits for the columns, and numbers kinds of tokens as they are outside.
@@ -186,22 +190,7 @@ impl Area {
     }
 }
 
-/// Copies to an area, and the first failure among them.
-struct Copies<'a> {
-    landing: &'a mut Landing,
-    worker: &'a Worker,
-    failed: Result<(), OpError>,
-}
-
-impl Copies<'_> {
-    fn start<T: Pod>(&mut self, from: &Buffer<T>, at: usize, to: Place<T>) {
-        if self.failed.is_ok() {
-            self.failed = self.worker.bring(from, at, self.landing, to, On::Downloads);
-        }
-    }
-
-    /// What the CPU has of a column, which may be more than is wanted of it.
-    fn write<T: Pod>(&mut self, numbers: &[T], to: Place<T>) {
-        self.landing.write(&numbers[..to.len()], to);
-    }
+/// The bytes of a column that the CPU made, which may have more than is wanted of it, and where they begin.
+fn written<T: Pod>(numbers: &[T], to: Place<T>) -> (usize, &[u8]) {
+    (to.bytes().start, bytemuck::cast_slice(&numbers[..to.len()]))
 }

@@ -1,11 +1,17 @@
 //! A batch of requests on a GPU: sources in slices to the device, columns back, and what the device leaves to the CPU.
 //!
-//! While the device works on a slice, the host packs and sends the next one, and the columns of the one before come back.
+//! While the device works on slices, the host packs those behind them, and the columns of those before come back. Two slices
+//! are in the kernels at once, each on a stream of its own: while the last long lines of one keep few of the device's units,
+//! the other has the rest.
 
 use std::{
     collections::VecDeque,
     ops::Range,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
 };
 
 use bytes::Bytes;
@@ -13,8 +19,8 @@ use rayon::prelude::*;
 
 use super::{
     areas::Areas,
-    left,
-    slice::{Asked, Back, InLexer, OnTheWay, Packed, Parsed, decode},
+    left::{self, Leave},
+    slice::{Asked, Back, InLexer, InParser, OnTheWay, Packed, Parsed, pack},
 };
 use crate::{
     OpError,
@@ -27,15 +33,20 @@ use crate::{
 };
 
 /// Bytes of source that go to the device at once: enough to keep it busy, few enough that the first are back early.
-const SLICE_BYTES: usize = 32 << 20;
-/// The first one of a request that takes several is smaller, so that the device begins early.
-const FIRST_BYTES: usize = 8 << 20;
+const SLICE_BYTES: usize = 24 << 20;
+/// The first one of a request that takes several is smaller, so that the device begins early, and each is at most twice as
+/// large as the one before.
+const FIRST_BYTES: usize = 6 << 20;
 /// Bytes of source below which one thread puts answers together: waking others takes longer.
 const SPREAD_BYTES: usize = 256 << 10;
+/// Slices that are packed before the device has room for them.
+const MOST_PACKED: usize = 2;
+/// Slices that are lexed or parsed at once, on two streams: one more than these waits for its turn there.
+const MOST_IN_KERNELS: usize = 3;
 /// Slices that wait for what the CPU has to do; each keeps its memory on the device, as those under way do.
-const MOST_PARSED: usize = 2;
+const MOST_PARSED: usize = 3;
 /// Slices whose columns are under way at once.
-const MOST_UNDER_WAY: usize = 2;
+const MOST_UNDER_WAY: usize = 3;
 
 /// Parses every source of every request.
 pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
@@ -44,17 +55,44 @@ pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Re
     let wanted = batch.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
     // What the device leaves to the CPU is parsed beside the device's work.
     let anew: Vec<OnceLock<Done>> = sources.iter().map(|_| OnceLock::new()).collect();
-    let (sources, anew, cpu) = (&sources, &anew, worker.device().cpu());
+    let (device, cpu) = (&**worker.device(), worker.device().cpu());
     let (slices, areas) = cpu.scope(|scope| {
+        let (sources, anew) = (&sources, &anew);
         let leave = |at: usize, reasons: u32| {
-            left::count(reasons, sources[at].bytes.len(), worker);
+            left::count(reasons, sources[at].bytes.len(), device);
             scope.spawn(move |_| drop(anew[at].set(Done::parse(sources[at].bytes, sources[at].request))));
         };
-        Pipeline::new(sources, anew, wanted, worker).run(cut(batch), leave)
+        let plan = cut(batch);
+        let pipeline = Pipeline::new(anew, &plan, wanted, worker);
+        packing(&plan, |range| pack(sources, range, device, &leave), |packed| pipeline.run(&packed, &leave))
     })?;
-    let finished = Finished { sources, anew, slices, areas, pool: worker.device().pinned() };
     let bytes: usize = sources.iter().map(|source| source.bytes.len()).sum();
-    Ok(if bytes < SPREAD_BYTES { finished.answers(batch) } else { cpu.install(|| finished.answers(batch)) })
+    let finished = Finished { sources: &sources, anew: &anew, slices, areas, pool: device.pinned() };
+    let answers = if bytes < SPREAD_BYTES { finished.answers(batch) } else { cpu.install(|| finished.answers(batch)) };
+    // To give back what the CPU made takes a while, for which nobody has to wait.
+    cpu.later(move || drop(anew));
+    Ok(answers)
+}
+
+/// Packs all slices, in their order and at most so many ahead, beside what is done with them; a single one right here.
+fn packing<P: Send, R>(
+    plan: &[Planned],
+    pack: impl Fn(Range<usize>) -> P + Sync,
+    run: impl FnOnce(Receiver<P>) -> R,
+) -> R {
+    let (ready, packed) = sync_channel(MOST_PACKED);
+    // Whoever waits for slices may give up, after which none is packed any more.
+    let pack_all = |ready: SyncSender<P>| {
+        let _ = plan.iter().try_for_each(|slice| ready.send(pack(slice.range.clone())));
+    };
+    if plan.len() < 2 {
+        pack_all(ready);
+        return run(packed);
+    }
+    thread::scope(|threads| {
+        threads.spawn(|| pack_all(ready));
+        run(packed)
+    })
 }
 
 fn union(one: Outputs, other: Outputs) -> Outputs {
@@ -98,13 +136,12 @@ fn cut(batch: &[&ParseRequest]) -> Vec<Planned> {
 
 /// Parts the sources of one request, which begin at `first`.
 fn cut_one(sources: &[Bytes], mut first: usize, all: usize, plan: &mut Vec<Planned>) {
-    let (mut opens, mut bytes) = (Some(all), 0);
+    let (mut opens, mut bytes, mut most) = (Some(all), 0, FIRST_BYTES);
     let (begin, end) = (first, first + sources.len());
     for (at, source) in (begin..).zip(sources) {
-        let most = if opens.is_some() { FIRST_BYTES } else { SLICE_BYTES };
         if bytes + source.len() > most && at > first {
             plan.push(Planned { range: first..at, opens: opens.take() });
-            (first, bytes) = (at, 0);
+            (first, bytes, most) = (at, 0, SLICE_BYTES.min(most * 2));
         }
         bytes += source.len();
     }
@@ -113,72 +150,84 @@ fn cut_one(sources: &[Bytes], mut first: usize, all: usize, plan: &mut Vec<Plann
 
 /// Slices on their way through the device.
 struct Pipeline<'a> {
-    sources: &'a [Asked<'a>],
     /// What the CPU makes of sources that are left to it.
     anew: &'a [OnceLock<Done>],
     wanted: Outputs,
     worker: &'a Worker,
     areas: Areas,
     opens: VecDeque<Option<usize>>,
+    started: usize,
+    in_lexer: VecDeque<InLexer<'a>>,
+    in_parser: VecDeque<InParser<'a>>,
     parsed: VecDeque<Parsed<'a>>,
     under_way: VecDeque<OnTheWay<'a>>,
     back: Vec<Back<'a>>,
 }
 
 impl<'a> Pipeline<'a> {
-    fn new(sources: &'a [Asked<'a>], anew: &'a [OnceLock<Done>], wanted: Outputs, worker: &'a Worker) -> Self {
+    fn new(anew: &'a [OnceLock<Done>], plan: &[Planned], wanted: Outputs, worker: &'a Worker) -> Self {
         Self {
-            sources,
             anew,
             wanted,
             worker,
             areas: Areas::default(),
-            opens: VecDeque::new(),
+            opens: plan.iter().map(|slice| slice.opens).collect(),
+            started: 0,
+            in_lexer: VecDeque::new(),
+            in_parser: VecDeque::new(),
             parsed: VecDeque::new(),
             under_way: VecDeque::new(),
             back: vec![],
         }
     }
 
-    /// Takes all slices through; `leave` is told of each source that is the CPU's, and why. Returns where the columns are.
+    /// Takes all slices through. Returns where the columns are.
     fn run(
         mut self,
-        plan: Vec<Planned>,
-        mut leave: impl FnMut(usize, u32),
+        packed: &Receiver<Result<Packed<'a>, OpError>>,
+        leave: &Leave<'_>,
     ) -> Result<(Vec<Back<'a>>, Vec<Arc<Landed>>), OpError> {
-        self.opens = plan.iter().map(|slice| slice.opens).collect();
-        let mut ranges = plan.into_iter().map(|slice| slice.range);
-        let mut in_lexer = self.packed(ranges.next())?.map(|packed| packed.lex(self.worker)).transpose()?;
-        let mut packed = self.packed(ranges.next())?;
-        while let Some(lexing) = in_lexer {
-            (in_lexer, packed) = self.step(lexing, packed, ranges.next(), &mut leave)?;
+        while self.start(packed)? {
+            self.step(leave)?;
         }
         self.bring_whole(0)?;
         self.wait_for_all_but(0)?;
         Ok((self.back, self.areas.wait(self.worker)?))
     }
 
-    fn packed(&self, range: Option<Range<usize>>) -> Result<Option<Packed<'a>>, OpError> {
-        range.map(|range| decode(self.sources, range, self.worker)?.send(self.worker)).transpose()
+    /// Launches the lexer of slices that are packed, and waits for them where a stream would have nothing to do. Says whether
+    /// anything is in the kernels.
+    fn start(&mut self, packed: &Receiver<Result<Packed<'a>, OpError>>) -> Result<bool, OpError> {
+        while self.in_kernels() < MOST_IN_KERNELS {
+            let next = if self.in_kernels() < 2 { packed.recv().ok() } else { packed.try_recv().ok() };
+            let Some(next) = next else { break };
+            let worker = if self.started.is_multiple_of(2) { self.worker } else { self.worker.twin()? };
+            self.in_lexer.push_back(next?.lex(worker)?);
+            self.started += 1;
+        }
+        Ok(self.in_kernels() > 0)
     }
 
-    /// Launches the parser of one slice and the lexer of the next, packs the one behind that, and starts to bring columns
-    /// back.
-    fn step(
-        &mut self,
-        lexing: InLexer<'a>,
-        next: Option<Packed<'a>>,
-        later: Option<Range<usize>>,
-        leave: &mut impl FnMut(usize, u32),
-    ) -> Result<(Option<InLexer<'a>>, Option<Packed<'a>>), OpError> {
-        let later = later.map(|range| decode(self.sources, range, self.worker)).transpose()?;
-        let parsing = lexing.parse(self.wanted, self.worker)?;
-        let in_lexer = next.map(|next| next.lex(self.worker)).transpose()?;
-        let packed = later.map(|later| later.send(self.worker)).transpose()?;
-        self.parsed.push_back(parsing.wait(self.wanted, leave)?);
+    fn in_kernels(&self) -> usize {
+        self.in_lexer.len() + self.in_parser.len()
+    }
+
+    /// Launches the parser of the first slice that is in the lexer, takes the first one that is in the parser out of it unless
+    /// it is alone, and starts to bring columns back.
+    fn step(&mut self, leave: &Leave<'_>) -> Result<(), OpError> {
+        if let Some(first) = self.in_lexer.pop_front() {
+            let mut parsing = first.parse(self.wanted)?;
+            parsing.leave_early(leave)?;
+            self.in_parser.push_back(parsing);
+        }
+        if self.in_parser.len() < 2 && !self.in_lexer.is_empty() {
+            return Ok(());
+        }
+        if let Some(first) = self.in_parser.pop_front() {
+            self.parsed.push_back(first.wait(self.wanted, leave)?);
+        }
         self.bring_whole(MOST_PARSED)?;
-        self.wait_for_all_but(MOST_UNDER_WAY)?;
-        Ok((in_lexer, packed))
+        self.wait_for_all_but(MOST_UNDER_WAY)
     }
 
     /// Starts to bring back, in their order, slices that the CPU has done its part of, and others until so many are left.
@@ -261,6 +310,8 @@ impl Finished<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
     use super::*;
 
     fn request(sizes: &[usize]) -> ParseRequest {
@@ -271,21 +322,53 @@ mod tests {
     #[test]
     fn small_requests_share_a_slice_and_a_large_one_has_slices_of_its_own() {
         const MOST: usize = SLICE_BYTES;
-        let requests = [&[1, 2][..], &[MOST - 4], &[], &[2], &[FIRST_BYTES, MOST - 1, 1, 1], &[MOST + 1], &[5]];
+        const FIRST: usize = FIRST_BYTES;
+        let growing = [FIRST, 2 * FIRST, 3 * FIRST, FIRST, 1, MOST, 1];
+        let requests = [&[1, 2][..], &[MOST - 4], &[], &[2], &growing, &[MOST + 1], &[5]];
         let requests: Vec<_> = requests.into_iter().map(request).collect();
         let plan = cut(&requests.iter().collect::<Vec<_>>());
         let plan: Vec<_> = plan.into_iter().map(|slice| (slice.range, slice.opens)).collect();
-        let large = Some(FIRST_BYTES + MOST + 1);
         let expected = [
             (0..3, Some(MOST - 1)),
             (3..4, Some(2)),
-            (4..5, large),
-            (5..7, None),
-            (7..8, None),
-            (8..9, Some(MOST + 1)),
-            (9..10, Some(5)),
+            (4..5, Some(7 * FIRST + MOST + 2)),
+            (5..6, None),
+            (6..8, None),
+            (8..9, None),
+            (9..10, None),
+            (10..11, None),
+            (11..12, Some(MOST + 1)),
+            (12..13, Some(5)),
         ];
         assert_eq!(plan, expected);
         assert!(cut(&[]).is_empty());
+    }
+
+    #[test]
+    fn slices_are_packed_in_order_and_not_far_ahead() {
+        let plan: Vec<_> = (0..20).map(|at| Planned { range: at..at + 1, opens: None }).collect();
+        for count in [0, 1, 20] {
+            let (begun, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let pack = |range: Range<usize>| {
+                begun.fetch_add(1, SeqCst);
+                assert!(range.start <= taken.load(SeqCst) + MOST_PACKED + 1);
+                range.start
+            };
+            let run = |packed: Receiver<usize>| {
+                let take = |at: usize| {
+                    taken.fetch_add(1, SeqCst);
+                    at
+                };
+                packed.iter().map(take).collect::<Vec<_>>()
+            };
+            assert_eq!(packing(&plan[..count], pack, run), (0..count).collect::<Vec<_>>());
+            assert_eq!(begun.into_inner(), count);
+        }
+    }
+
+    #[test]
+    fn packing_ends_when_nobody_wants_more() {
+        let plan: Vec<_> = (0..20).map(|at| Planned { range: at..at + 1, opens: None }).collect();
+        assert_eq!(packing(&plan, |range| range.start, |packed| packed.recv()), Ok(0));
     }
 }

@@ -1,17 +1,23 @@
 //! Why sources are left to the CPU, counted by name.
 
 use super::lexer::Reason;
-use crate::cuda::Worker;
+use crate::cuda::Device;
 
 /// The lexer's bits stand above the tree's.
 const LEXER_SHIFT: u32 = 8;
 
 /// The tree's bits, as `Reason` in `cu/parse_tree.cuh` has them; the first of them only says that the lexer has one.
-const BY_TREE: [(u32, &str); 5] = [(2, "line"), (4, "length"), (8, "block"), (16, "check"), (32, "value")];
+const BY_TREE: [(u32, &str); 5] = [(2, "line"), (4, "length"), (8, "block"), (16, "check"), (BY_VALUE, "value")];
+
+/// The reason of a source with a value that only the CPU knows.
+pub(super) const BY_VALUE: u32 = 32;
+
+/// Leaves a source to the CPU, once: its number in the batch, and the reasons of its summary.
+pub(super) type Leave<'a> = dyn Fn(usize, u32) + 'a;
 
 /// Counts a source that the device left to the CPU: the reasons of its summary, and its bytes.
-pub(super) fn count(reasons: u32, bytes: usize, worker: &Worker) {
-    worker.device().count_left("parse", name(reasons), bytes as u64);
+pub(super) fn count(reasons: u32, bytes: usize, device: &Device) {
+    device.count_left("parse", name(reasons), bytes as u64);
 }
 
 /// One name for a source's reasons: the first that was found, so that counts add up to the sources. Without any, the

@@ -6,18 +6,19 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use accelerd_parser::{Tree, text};
+use accelerd_parser::{Tree, lexer::MOST_BYTES, text};
 use bytes::Bytes;
-use rayon::prelude::*;
+use memchr::memmem;
 
 use super::{
     areas::{Areas, Places, Stretch},
-    lexer::{Lexing, Sources, SourcesRoom, Tokens},
+    left::{BY_VALUE, Leave},
+    lexer::{self, Lexing, Sources, Tokens},
     tree::{Lexed, Summary, Trees, trees},
 };
 use crate::{
     OpError,
-    cuda::{Buffer, Landed, Landing, Layout, Mark, On, Place, Worker},
+    cuda::{Buffer, Device, Landed, Landing, Layout, Mark, On, Order, Place, Worker},
     ops::parse::{
         Columns, Counts, Item, Located, Outputs, ParseRequest,
         columns::Table,
@@ -26,9 +27,6 @@ use crate::{
     },
 };
 
-/// Bytes of source below which one thread decodes them: waking others takes longer.
-const SPREAD_BYTES: usize = 256 << 10;
-
 /// One source of the batch.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
@@ -36,34 +34,39 @@ pub(super) struct Asked<'a> {
     pub(super) bytes: &'a Bytes,
 }
 
-/// The text of each source, unless its bytes are none: the CPU then says why.
-type Texts<'a> = Vec<Option<Cow<'a, str>>>;
-
-/// Sources whose place on the device is known.
-pub(super) struct Decoded<'a> {
-    range: Range<usize>,
-    sources: &'a [Asked<'a>],
-    texts: Texts<'a>,
-    room: SourcesRoom,
+/// What is known of a source before the device sees it.
+struct Text<'a> {
+    /// None if its bytes are no text: the CPU says why.
+    text: Option<Cow<'a, str>>,
+    /// Why it is the CPU's, if that is known already.
+    left: Option<u32>,
 }
 
-/// Sources on the device.
+/// Sources in pinned memory, as the device wants them.
 pub(super) struct Packed<'a> {
+    held: Held<'a>,
+    packed: lexer::Packed,
+}
+
+/// Sources on their way.
+struct Held<'a> {
     range: Range<usize>,
     sources: &'a [Asked<'a>],
-    texts: Texts<'a>,
-    on_device: Sources,
+    texts: Vec<Text<'a>>,
 }
 
 /// Sources that are being lexed.
 pub(super) struct InLexer<'a> {
-    packed: Packed<'a>,
+    held: Held<'a>,
+    worker: &'a Worker,
+    on_device: Sources,
     lexing: Lexing,
 }
 
 /// Sources that are being parsed.
 pub(super) struct InParser<'a> {
-    packed: Packed<'a>,
+    held: Held<'a>,
+    on_device: Sources,
     tokens: Tokens,
     trees: Trees,
     landing: Landing,
@@ -74,12 +77,10 @@ pub(super) struct InParser<'a> {
 /// Sources that have been parsed, but for those that are left to the CPU.
 pub(super) struct Parsed<'a> {
     range: Range<usize>,
-    texts: Texts<'a>,
+    texts: Vec<Text<'a>>,
     bytes: usize,
     /// By source and behind the last: what is before it in the columns on the device.
     before: Vec<Counts>,
-    /// Which sources are the CPU's.
-    left: Vec<bool>,
     tokens: Tokens,
     trees: Trees,
 }
@@ -95,7 +96,7 @@ pub(super) struct OnTheWay<'a> {
 /// Sources whose columns are back.
 pub(super) struct Back<'a> {
     range: Range<usize>,
-    texts: Texts<'a>,
+    texts: Vec<Text<'a>>,
     /// By source and behind the last: what is before it in the columns of the area.
     before: Vec<Counts>,
     /// Number of the area that the columns are in, and where its columns are.
@@ -111,73 +112,106 @@ struct Bases {
     comments: Option<Place<u32>>,
 }
 
-/// Decodes `range` of all sources, and has room made for them.
-pub(super) fn decode<'a>(all: &'a [Asked<'a>], range: Range<usize>, worker: &Worker) -> Result<Decoded<'a>, OpError> {
+/// Decodes `range` of all sources and packs them; starts the CPU with those that are sure to be its own.
+pub(super) fn pack<'a>(
+    all: &'a [Asked<'a>],
+    range: Range<usize>,
+    device: &Device,
+    leave: &Leave<'_>,
+) -> Result<Packed<'a>, OpError> {
     let sources = &all[range.clone()];
-    let bytes: usize = sources.iter().map(|source| source.bytes.len()).sum();
-    let one = |source: &Asked<'a>| text::decode(source.bytes, &source.request.options).ok();
-    let texts: Texts<'a> = if bytes < SPREAD_BYTES {
-        sources.iter().map(one).collect()
-    } else {
-        worker.device().cpu().install(|| sources.par_iter().map(one).collect())
-    };
-    let room = Sources::room(&borrowed(&texts), worker)?;
-    Ok(Decoded { range, sources, texts, room })
+    // What is longer is no text.
+    let size = |source: &Asked<'_>| if source.bytes.len() > MOST_BYTES { 0 } else { source.bytes.len() };
+    let sizes: Vec<usize> = sources.iter().map(size).collect();
+    let (packed, texts) = lexer::Packed::new(&sizes, |at| Text::of(&sources[at]), device)?;
+    let held = Held { range, sources, texts };
+    held.leave(held.texts.iter().enumerate().filter_map(|(at, text)| Some((at, text.left?))), leave);
+    Ok(Packed { held, packed })
 }
 
-fn borrowed<'a>(texts: &'a Texts<'_>) -> Vec<&'a str> {
-    texts.iter().map(|text| text.as_deref().unwrap_or_default()).collect()
-}
-
-impl<'a> Decoded<'a> {
-    /// Packs the texts and sends them.
-    pub(super) fn send(self, worker: &Worker) -> Result<Packed<'a>, OpError> {
-        let Self { range, sources, texts, room } = self;
-        let on_device = room.fill(&borrowed(&texts), worker)?;
-        Ok(Packed { range, sources, texts, on_device })
+impl<'a> Text<'a> {
+    fn of(source: &Asked<'a>) -> Self {
+        let text = text::decode(source.bytes, &source.request.options).ok();
+        let left = text.as_ref().map_or(Some(0), |text| names_characters(text.as_bytes()).then_some(BY_VALUE));
+        Self { text, left }
     }
 }
 
+impl AsRef<str> for Text<'_> {
+    fn as_ref(&self) -> &str {
+        self.text.as_deref().unwrap_or_default()
+    }
+}
+
+/// Whether a string may name a character: the device has no table of these names. Only in rare comments, raw strings and
+/// bytes this is none.
+fn names_characters(text: &[u8]) -> bool {
+    memmem::find_iter(text, b"\\N{").any(|at| {
+        let backslashes = text[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        backslashes.is_multiple_of(2)
+    })
+}
+
 impl<'a> Packed<'a> {
-    /// Launches the lexer.
-    pub(super) fn lex(self, worker: &Worker) -> Result<InLexer<'a>, OpError> {
-        Ok(InLexer { lexing: Lexing::start(&self.on_device, worker)?, packed: self })
+    /// Sends the sources, and launches the lexer.
+    pub(super) fn lex(self, worker: &'a Worker) -> Result<InLexer<'a>, OpError> {
+        let on_device = self.packed.send(worker)?;
+        Ok(InLexer { lexing: Lexing::start(&on_device, worker)?, held: self.held, worker, on_device })
+    }
+}
+
+impl Held<'_> {
+    /// Leaves some sources, which are numbered here, to the CPU: the longest first, lest all wait for it in the end.
+    fn leave(&self, which: impl Iterator<Item = (usize, u32)>, leave: &Leave<'_>) {
+        let mut which: Vec<_> = which.collect();
+        which.sort_by_key(|(at, _)| std::cmp::Reverse(self.sources[*at].bytes.len()));
+        which.into_iter().for_each(|(at, reasons)| leave(self.range.start + at, reasons));
+    }
+
+    /// Leaves to the CPU what is its own for such reasons, and is not left to it yet.
+    fn leave_for(&mut self, reasons: impl Iterator<Item = u32>, leave: &Leave<'_>) {
+        let new = |(at, reasons): (usize, u32)| {
+            let is_new = reasons != 0 && self.texts[at].left.is_none();
+            is_new.then_some((at, reasons))
+        };
+        let new: Vec<_> = reasons.take(self.texts.len()).enumerate().filter_map(new).collect();
+        new.iter().for_each(|&(at, reasons)| self.texts[at].left = Some(reasons));
+        self.leave(new.into_iter(), leave);
     }
 }
 
 impl<'a> InLexer<'a> {
     /// Waits for the lexer, and launches the parser.
-    pub(super) fn parse(self, wanted: Outputs, worker: &Worker) -> Result<InParser<'a>, OpError> {
-        let Self { packed, lexing } = self;
-        let tokens = lexing.finish(&packed.on_device, worker)?;
-        let versions: Vec<u8> = packed.sources.iter().map(|source| source.request.options.feature_version).collect();
-        let trees = trees(&lexed(&packed, &tokens), &versions, worker)?;
+    pub(super) fn parse(self, wanted: Outputs) -> Result<InParser<'a>, OpError> {
+        let Self { held, worker, on_device, lexing } = self;
+        let tokens = lexing.finish(&on_device, worker)?;
+        let versions: Vec<u8> = held.sources.iter().map(|source| source.request.options.feature_version).collect();
+        let trees = trees(&lexed(&on_device, &tokens), &versions, worker)?;
         let mut layout = Layout::default();
         let summary = layout.add(trees.summary.len());
-        let mut base = |table: Table| table.wanted(wanted).then(|| layout.add(packed.sources.len() + 1));
+        let mut base = |table: Table| table.wanted(wanted).then(|| layout.add(held.sources.len() + 1));
         let bases = Bases {
             lines: base(Table::Lines),
             names: base(Table::Names),
             tokens: base(Table::Tokens),
             comments: base(Table::Comments),
         };
-        let mut landing = worker.landing(&layout)?;
-        worker.bring(&trees.summary, 0, &mut landing, summary, On::Kernels)?;
+        let mut order = Order::default();
+        order.add(&trees.summary, 0, summary);
         let pairs = [
             (&tokens.line_bases, bases.lines),
             (&tokens.name_bases, bases.names),
             (&tokens.token_bases, bases.tokens),
             (&tokens.comment_bases, bases.comments),
         ];
-        for (from, place) in pairs {
-            place.map_or(Ok(()), |place| worker.bring(from, 0, &mut landing, place, On::Kernels))?;
-        }
-        Ok(InParser { packed, tokens, trees, landing, summary, bases })
+        pairs.into_iter().filter_map(|(from, to)| Some((from, to?))).for_each(|(from, to)| order.add(from, 0, to));
+        let mut landing = worker.landing(&layout)?;
+        worker.bring(&order, &mut landing, On::Kernels)?;
+        Ok(InParser { held, on_device, tokens, trees, landing, summary, bases })
     }
 }
 
-fn lexed(packed: &Packed<'_>, tokens: &Tokens) -> Lexed {
-    let on_device = &packed.on_device;
+fn lexed(on_device: &Sources, tokens: &Tokens) -> Lexed {
     Lexed {
         text: on_device.text.ptr(),
         source_starts: on_device.starts.ptr(),
@@ -196,7 +230,7 @@ fn lexed(packed: &Packed<'_>, tokens: &Tokens) -> Lexed {
         logical_alternates: tokens.logical_alternates.ptr(),
         name_starts: tokens.name_starts.ptr(),
         name_ends: tokens.name_ends.ptr(),
-        sources: packed.sources.len(),
+        sources: on_device.count(),
         text_cap: on_device.bytes(),
         token_cap: tokens.token_count,
         logical_cap: tokens.logical_count,
@@ -204,24 +238,29 @@ fn lexed(packed: &Packed<'_>, tokens: &Tokens) -> Lexed {
 }
 
 impl<'a> InParser<'a> {
-    /// Waits for the parser, and says which sources it leaves to the CPU, and the reasons of each.
-    pub(super) fn wait(self, wanted: Outputs, mut leave: impl FnMut(usize, u32)) -> Result<Parsed<'a>, OpError> {
-        let Self { packed: Packed { range, texts, on_device, .. }, tokens, trees, landing, summary, bases } = self;
+    /// Leaves to the CPU what is known to be its own before there are trees.
+    pub(super) fn leave_early(&mut self, leave: &Leave<'_>) -> Result<(), OpError> {
+        let reasons = self.trees.early_reasons()?;
+        self.held.leave_for(reasons.into_iter(), leave);
+        Ok(())
+    }
+
+    /// Waits for the parser, and leaves to the CPU what else is its own.
+    pub(super) fn wait(self, wanted: Outputs, leave: &Leave<'_>) -> Result<Parsed<'a>, OpError> {
+        let Self { mut held, on_device, tokens, trees, landing, summary, bases } = self;
         let landed = landing.wait()?;
         let summary = landed.get(summary);
-        let left: Vec<bool> = texts.iter().zip(summary).map(|(text, one)| one.reasons != 0 || text.is_none()).collect();
-        let reasons = summary.iter().map(|one| one.reasons);
-        let each = range.clone().zip(&left).zip(reasons).filter(|((_, left), _)| **left);
-        each.for_each(|((at, _), reasons)| leave(at, reasons));
+        held.leave_for(summary.iter().map(|one| one.reasons), leave);
+        let Held { range, texts, .. } = held;
         let before = bases.before(&landed, if wanted.tree { Some(summary) } else { None }, texts.len());
-        Ok(Parsed { range, texts, bytes: on_device.bytes(), before, left, tokens, trees })
+        Ok(Parsed { range, texts, bytes: on_device.bytes(), before, tokens, trees })
     }
 }
 
 impl<'a> Parsed<'a> {
     /// Whether the CPU has done its part.
     pub(super) fn is_whole(&self, anew: &[OnceLock<Done>]) -> bool {
-        self.range.clone().zip(&self.left).all(|(at, left)| !left || anew[at].get().is_some())
+        self.range.clone().zip(&self.texts).all(|(at, text)| text.left.is_none() || anew[at].get().is_some())
     }
 
     /// Has the columns copied back beside whatever is launched next, what the CPU has made among them; waits for that.
@@ -231,14 +270,14 @@ impl<'a> Parsed<'a> {
         areas: &mut Areas,
         worker: &Worker,
     ) -> Result<OnTheWay<'a>, OpError> {
-        let Self { range, texts, bytes, before, left, tokens, trees } = self;
-        let stretches = stretches(&before, &left, &anew[range.clone()]);
+        let Self { range, texts, bytes, before, tokens, trees } = self;
+        let stretches = stretches(&before, &texts, &anew[range.clone()]);
         let (area, base, places) = areas.bring(&columns(&trees, &tokens), &stretches, bytes, worker)?;
         let done = worker.mark(On::Downloads)?;
         let mut at = base;
-        let sizes = before.windows(2).zip(&left).zip(&anew[range.clone()]).map(|((pair, left), anew)| match left {
-            true => anew.wait().result.counts,
-            false => pair[1].minus(pair[0]),
+        let sizes = before.windows(2).zip(&texts).zip(&anew[range.clone()]).map(|((pair, text), anew)| match text.left {
+            Some(_) => anew.wait().result.counts,
+            None => pair[1].minus(pair[0]),
         });
         let ends = sizes.map(|size| {
             at = at.plus(size);
@@ -250,11 +289,11 @@ impl<'a> Parsed<'a> {
 }
 
 /// The sources in as few stretches as their columns come in.
-fn stretches<'a>(before: &[Counts], left: &[bool], anew: &'a [OnceLock<Done>]) -> Vec<Stretch<'a>> {
+fn stretches<'a>(before: &[Counts], texts: &[Text<'_>], anew: &'a [OnceLock<Done>]) -> Vec<Stretch<'a>> {
     let mut stretches: Vec<Stretch<'a>> = vec![];
-    for (at, left) in left.iter().enumerate() {
+    for (at, text) in texts.iter().enumerate() {
         match stretches.last_mut() {
-            _ if *left => stretches.push(Stretch::Anew(anew[at].wait())),
+            _ if text.left.is_some() => stretches.push(Stretch::Anew(anew[at].wait())),
             Some(Stretch::Device(_, to)) => *to = before[at + 1],
             _ => stretches.push(Stretch::Device(before[at], before[at + 1])),
         }
@@ -343,7 +382,7 @@ impl Back<'_> {
 
     /// The text of a source.
     pub(super) fn text(&self, source: usize) -> Option<&Cow<'_, str>> {
-        self.texts[source - self.range.start].as_ref()
+        self.texts[source - self.range.start].text.as_ref()
     }
 
     /// The outline of a source.
@@ -364,5 +403,38 @@ impl Back<'_> {
             value_tags: part.value_tags,
         };
         Locate { text, line_starts: part.line_starts }.outline(&tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_character_is_seen_and_an_escaped_backslash_is_none() {
+        for text in [r"'\N{DIGIT ONE}'", r"'\\\N{DIGIT ONE}'", r"x = '\\N{' + '\N{COLON}'", r"\N{"] {
+            assert!(names_characters(text.as_bytes()), "{text}");
+        }
+        for text in ["", r"'\\N{DIGIT ONE}'", r"'\n{'", "N{}", r"'\N'", r"\N"] {
+            assert!(!names_characters(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_cpu_gets_each_source_once_and_the_longest_first() {
+        let request = ParseRequest {
+            sources: ["a", "'\\N{COLON}'", "\0 is no text", "four", "fifth"].map(|s| Bytes::from_static(s.as_bytes())).into(),
+            options: accelerd_parser::Options::default(),
+            outputs: Outputs::default(),
+        };
+        let asked: Vec<_> = request.sources.iter().map(|bytes| Asked { request: &request, bytes }).collect();
+        let texts = asked.iter().map(Text::of).collect();
+        let mut held = Held { range: 10..15, sources: &asked, texts };
+        assert_eq!(held.texts.iter().map(|text| text.left).collect::<Vec<_>>(), [None, Some(BY_VALUE), Some(0), None, None]);
+        let told = std::cell::RefCell::new(vec![]);
+        let leave = |at: usize, reasons: u32| told.borrow_mut().push((at, reasons));
+        held.leave_for([4, 4, 4, 0, 8].into_iter(), &leave);
+        held.leave_for([4, 4, 4, 16, 8, 99].into_iter(), &leave);
+        assert_eq!(told.into_inner(), [(14, 8), (10, 4), (13, 16)]);
     }
 }

@@ -12,7 +12,7 @@ mod tests;
 
 pub use answer::{Answer, Reason};
 pub use sources::Sources;
-pub(super) use sources::SourcesRoom;
+pub(super) use sources::Packed;
 
 use kernels::{
     Batch, CHECK, CLOSE, FIRSTS, JOIN_COUNTS, JOIN_STATES, LEX, LINES, MATCH, MINIMA, NUMBER, RANKS, RULES, STATES,

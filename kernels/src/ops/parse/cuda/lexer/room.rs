@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     OpError,
-    cuda::{Buffer, DevicePtr, Landing, Layout, On, Place, Worker},
+    cuda::{Buffer, DevicePtr, Landing, Layout, On, Order, Place, Worker},
 };
 
 use super::A_BLOCK;
@@ -85,7 +85,9 @@ impl Zeros {
         let mut layout = Layout::default();
         let place = layout.add(size_of::<Counts>() / size_of::<u64>());
         let mut landing = worker.landing(&layout)?;
-        worker.bring(&self.all, 0, &mut landing, place, On::Kernels)?;
+        let mut order = Order::default();
+        order.add(&self.all, 0, place);
+        worker.bring(&order, &mut landing, On::Kernels)?;
         Ok(Counting { landing, place })
     }
 }

@@ -12,7 +12,7 @@ use super::lexed::Lexed;
 use super::tables::{Places, Tables};
 use crate::{
     OpError,
-    cuda::{Args, Buffer, Grid, Kernel, Worker},
+    cuda::{Args, Buffer, Grid, Kernel, Landing, Layout, On, Order, Place, Worker},
 };
 
 /// Slots of nodes that each token gives its line; mirrors `SLOTS_PER_TOKEN`.
@@ -38,6 +38,8 @@ const CUT_THREADS: u32 = 256;
 const LR_THREADS: u32 = 384;
 const LR_STACK_BYTES: u32 = LR_THREADS * (22 + 14) * 4;
 const SCAN_THREADS: u32 = 256;
+/// Bytes of source from which on it is worth while to know some of what the CPU gets before the trees are there.
+const EARLY_BYTES: usize = 256 << 10;
 const MOST_RANGES: u32 = 1024;
 
 /// Mirrors `TreeBatch` in `cu/parse_tree.cuh`.
@@ -135,9 +137,24 @@ pub(crate) struct Trees {
     pub(crate) value_starts: Buffer<u32>,
     pub(crate) value_ends: Buffer<u32>,
     pub(crate) extra: Buffer<u8>,
+    early: Option<Early>,
+}
+
+/// Why the CPU parses sources anew, as far as that is known when lines are cut.
+#[derive(Debug)]
+struct Early {
+    landing: Landing,
+    reasons: Place<u32>,
 }
 
 impl Trees {
+    /// Why the CPU parses each source anew, or 0, as far as it is known before there are trees; nothing where that would be no
+    /// earlier. Waits for the kernels that find out.
+    pub(crate) fn early_reasons(&mut self) -> Result<Vec<u32>, OpError> {
+        let Some(Early { landing, reasons }) = self.early.take() else { return Ok(vec![]) };
+        Ok(landing.wait()?.get(reasons).to_vec())
+    }
+
     fn new(lexed: &Lexed, worker: &Worker) -> Result<Self, OpError> {
         let (rows, values) = (lexed.token_cap * SLOTS_PER_TOKEN, lexed.token_cap);
         Ok(Self {
@@ -152,6 +169,7 @@ impl Trees {
             value_starts: worker.alloc(values)?,
             value_ends: worker.alloc(values)?,
             extra: worker.alloc(lexed.text_cap + BLOCK_LINES)?,
+            early: None,
         })
     }
 }
@@ -258,8 +276,9 @@ struct Run<'a> {
 /// Makes the trees of sources that have been taken apart. `versions`: the minor version of each source's grammar.
 pub(crate) fn trees(lexed: &Lexed, versions: &[u8], worker: &Worker) -> Result<Trees, OpError> {
     let (scratch, trees) = (Scratch::new(lexed, versions, worker)?, Trees::new(lexed, worker)?);
-    let run = Run { worker, lexed, scratch, trees };
+    let mut run = Run { worker, lexed, scratch, trees };
     run.lines()?;
+    run.trees.early = if lexed.text_cap < EARLY_BYTES { None } else { Some(run.early()?) };
     run.nodes()?;
     run.rows()?;
     run.values()?;
@@ -345,6 +364,17 @@ impl Run<'_> {
         self.launch(&STARTS, Grid::x(1), 1024, starts)?;
         let order = self.args().ptr(scratch.keys.ptr()).ptr(scratch.order.ptr());
         self.launch(&ORDER, items, 1024, order)
+    }
+
+    /// Has brought back what is known of the sources that the CPU gets: those with the longest lines among them, which take it
+    /// longest.
+    fn early(&self) -> Result<Early, OpError> {
+        let (mut layout, mut order) = (Layout::default(), Order::default());
+        let reasons = layout.add(self.lexed.sources);
+        order.add(&self.scratch.reasons, 0, reasons);
+        let mut landing = self.worker.landing(&layout)?;
+        self.worker.bring(&order, &mut landing, On::Kernels)?;
+        Ok(Early { landing, reasons })
     }
 
     /// The nodes of each line, and how many come before them.

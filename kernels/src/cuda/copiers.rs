@@ -1,0 +1,74 @@
+//! Threads that copy host memory: apart from those that compute, so that a copy that a device waits for stands behind no work.
+
+use std::{mem::MaybeUninit, sync::OnceLock};
+
+use rayon::prelude::*;
+
+/// Slices below this are copied by one thread: waking others takes longer.
+const PARALLEL_COPY: usize = 2 << 20;
+/// What one thread copies at a time.
+const COPY_CHUNK: usize = 512 << 10;
+/// Threads that copy: these fill the bus.
+const COPY_THREADS: usize = 8;
+
+/// The threads, started when first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Copiers(OnceLock<Option<rayon::ThreadPool>>);
+
+impl Copiers {
+    /// None on a machine with one core.
+    fn threads(&self) -> Option<&rayon::ThreadPool> {
+        let start = || {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COPY_THREADS);
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("copy-{i}"));
+            (threads > 1).then(|| builder.build().ok()).flatten()
+        };
+        self.0.get_or_init(start).as_ref()
+    }
+
+    /// Copies a slice to one of its length.
+    pub(super) fn copy(&self, from: &[u8], to: &mut [MaybeUninit<u8>]) {
+        if from.len() < PARALLEL_COPY {
+            return copy(from, to);
+        }
+        self.each(from.chunks(COPY_CHUNK).zip(to.chunks_mut(COPY_CHUNK)).collect(), |(from, to)| copy(from, to));
+    }
+
+    /// Does jobs that are mostly copies, each on one thread; says what came of each, in their order.
+    pub(crate) fn each<J: Send, R: Send>(&self, jobs: Vec<J>, run: impl Fn(J) -> R + Send + Sync) -> Vec<R> {
+        match if jobs.len() > 1 { self.threads() } else { None } {
+            Some(threads) => threads.install(|| jobs.into_par_iter().map(run).collect()),
+            None => jobs.into_iter().map(run).collect(),
+        }
+    }
+}
+
+/// Copies on this thread.
+pub(crate) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    assert_eq!(from.len(), to.len());
+    // SAFETY: as many bytes on both sides, of which one is borrowed for writing and so apart from the other.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_of_any_size_arrive_whole() {
+        let copiers = Copiers::default();
+        for len in [0, 1, PARALLEL_COPY - 1, PARALLEL_COPY, PARALLEL_COPY + COPY_CHUNK / 2] {
+            let from: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+            let mut to = Vec::with_capacity(len);
+            copiers.copy(&from, &mut to.spare_capacity_mut()[..len]);
+            // SAFETY: that many were written.
+            unsafe { to.set_len(len) };
+            assert_eq!(to, from);
+        }
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_jobs() {
+        assert_eq!(Copiers::default().each((0..1000).collect(), |job: u32| job + 1), (1..1001).collect::<Vec<_>>());
+    }
+}
