@@ -9,7 +9,7 @@ use cudarc::driver::sys;
 
 use super::{
     Device,
-    copiers::{Copiers, copy},
+    copiers::Copiers,
     memory::Buffer,
     pinned::{ALIGN, Block, PinnedPool},
     stats::event,
@@ -311,7 +311,7 @@ impl Landing {
             (room, before) = (rest, at + bytes.len());
             jobs.push((bytes, own));
         }
-        copiers.each(jobs, |(from, to)| copy(from, to));
+        copiers.copy_all(jobs);
     }
 
     /// Waits until everything has come.

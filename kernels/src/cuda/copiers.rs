@@ -28,10 +28,19 @@ impl Copiers {
 
     /// Copies a slice to one of its length.
     pub(super) fn copy(&self, from: &[u8], to: &mut [MaybeUninit<u8>]) {
-        if from.len() < PARALLEL_COPY {
-            return copy(from, to);
+        self.copy_all(from.chunks(COPY_CHUNK).zip(to.chunks_mut(COPY_CHUNK)).collect());
+    }
+
+    /// Copies slices, each to one of its length.
+    pub(super) fn copy_all(&self, slices: Vec<(&[u8], &mut [MaybeUninit<u8>])>) {
+        let bytes: usize = slices.iter().map(|(from, _)| from.len()).sum();
+        if bytes < PARALLEL_COPY {
+            for (from, to) in slices {
+                copy(from, to);
+            }
+        } else {
+            self.each(slices, |(from, to)| copy(from, to));
         }
-        self.each(from.chunks(COPY_CHUNK).zip(to.chunks_mut(COPY_CHUNK)).collect(), |(from, to)| copy(from, to));
     }
 
     /// Does jobs that are mostly copies, each on one thread; says what came of each, in their order.
@@ -58,7 +67,7 @@ mod tests {
     fn slices_of_any_size_arrive_whole() {
         let copiers = Copiers::default();
         for len in [0, 1, PARALLEL_COPY - 1, PARALLEL_COPY, PARALLEL_COPY + COPY_CHUNK / 2] {
-            let from: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+            let from: Vec<u8> = (0..=250).cycle().take(len).collect();
             let mut to = Vec::with_capacity(len);
             copiers.copy(&from, &mut to.spare_capacity_mut()[..len]);
             // SAFETY: that many were written.

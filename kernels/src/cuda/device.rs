@@ -7,7 +7,6 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use super::{
     arch::Arch,
     build::Compiled,
@@ -20,6 +19,7 @@ use super::{
     stats::{Function, Left},
 };
 use crate::{DeviceId, DeviceInfo, KernelStats, LeftStats, OpError, PoolStats, Settings, cpu};
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 /// A GPU: context, memory pool and compiled modules, shared by its workers.
 pub struct Device {
@@ -204,9 +204,9 @@ impl Device {
         stats
     }
 
-    /// Counts an item of an operation that it left to the CPU.
-    pub(crate) fn count_left(&self, op: &'static str, reason: &'static str, bytes: u64) {
-        self.left.count(op, reason, bytes);
+    /// Where it is counted what its operations leave to the CPU.
+    pub(crate) fn left(&self) -> &Left {
+        &self.left
     }
 
     /// What it left to the CPU, by operation and reason.

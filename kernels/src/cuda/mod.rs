@@ -30,8 +30,8 @@ use std::{collections::HashMap, sync::Arc};
 pub use arch::{Arch, ArchError};
 pub(crate) use beside::{Landed, Landing, Layout, Mark, On, Order, Parcel, Place, Sent};
 pub use blas::{Compute, Element, Epilogue, Product};
-pub(crate) use copiers::{Copiers, copy};
 pub use build::{BuildError, Built, build_kernels};
+pub(crate) use copiers::{Copiers, copy};
 pub use device::Device;
 pub use launch::{Args, Grid};
 pub use mailbox::Mailbox;
@@ -40,6 +40,7 @@ pub use modules::{Kernel, MODULES, Module};
 pub use nvrtc::ptx;
 pub(crate) use pinned::{Block, PinnedPool};
 pub use residents::Residents;
+pub(crate) use stats::Left;
 pub use worker::Worker;
 
 use crate::{Settings, cpu};

@@ -66,19 +66,20 @@ impl Function {
 
 /// What a device left to the CPU: items and bytes, by operation and reason. Locked once an item: each costs far more.
 #[derive(Default)]
-pub(super) struct Left(Mutex<BTreeMap<LeftFor, (u64, u64)>>);
+pub(crate) struct Left(Mutex<BTreeMap<LeftFor, (u64, u64)>>);
 
 /// An operation and a reason.
 type LeftFor = (&'static str, &'static str);
 
 impl Left {
-    pub(super) fn count(&self, op: &'static str, reason: &'static str, bytes: u64) {
+    /// Counts an item of an operation.
+    pub(crate) fn count(&self, op: &'static str, reason: &'static str, bytes: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = counts.entry((op, reason)).or_default();
         *entry = (entry.0 + 1, entry.1.saturating_add(bytes));
     }
 
-    pub(super) fn stats(&self) -> Vec<LeftStats> {
+    pub(crate) fn stats(&self) -> Vec<LeftStats> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(&(op, reason), &(items, bytes))| LeftStats { op, reason, items, bytes }).collect()
     }

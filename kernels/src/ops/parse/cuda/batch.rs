@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::{
     areas::Areas,
-    left::{self, Leave},
+    left::{Batch, Leave},
     slice::{Asked, Back, InLexer, InParser, OnTheWay, Packed, Parsed, pack},
 };
 use crate::{
@@ -50,26 +50,22 @@ const MOST_UNDER_WAY: usize = 3;
 
 /// Parses every source of every request.
 pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
-    let sources: Vec<Asked<'_>> =
-        batch.iter().flat_map(|&request| request.sources.iter().map(move |bytes| Asked { request, bytes })).collect();
-    let wanted = batch.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
-    // What the device leaves to the CPU is parsed beside the device's work.
-    let anew: Vec<OnceLock<Done>> = sources.iter().map(|_| OnceLock::new()).collect();
     let (device, cpu) = (&**worker.device(), worker.device().cpu());
+    let asked = batch.iter().flat_map(|&request| request.sources.iter().map(move |bytes| Asked { request, bytes }));
+    let all = Batch::new(asked.collect(), device.left());
+    let wanted = batch.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
     let (slices, areas) = cpu.scope(|scope| {
-        let (sources, anew) = (&sources, &anew);
-        let leave = |at: usize, reasons: u32| {
-            left::count(reasons, sources[at].bytes.len(), device);
-            scope.spawn(move |_| drop(anew[at].set(Done::parse(sources[at].bytes, sources[at].request))));
-        };
+        let leave = Leave { batch: &all, scope };
+        leave.foresee();
         let plan = cut(batch);
-        let pipeline = Pipeline::new(anew, &plan, wanted, worker);
-        packing(&plan, |range| pack(sources, range, device, &leave), |packed| pipeline.run(&packed, &leave))
+        let pipeline = Pipeline::new(&all.anew, &plan, wanted, worker);
+        packing(&plan, |range| pack(range, device, leave), |packed| pipeline.run(&packed, leave))
     })?;
-    let bytes: usize = sources.iter().map(|source| source.bytes.len()).sum();
-    let finished = Finished { sources: &sources, anew: &anew, slices, areas, pool: device.pinned() };
+    let bytes: usize = all.sources.iter().map(|source| source.bytes.len()).sum();
+    let finished = Finished { batch: &all, slices, areas, pool: device.pinned() };
     let answers = if bytes < SPREAD_BYTES { finished.answers(batch) } else { cpu.install(|| finished.answers(batch)) };
     // To give back what the CPU made takes a while, for which nobody has to wait.
+    let Batch { anew, .. } = all;
     cpu.later(move || drop(anew));
     Ok(answers)
 }
@@ -185,7 +181,7 @@ impl<'a> Pipeline<'a> {
     fn run(
         mut self,
         packed: &Receiver<Result<Packed<'a>, OpError>>,
-        leave: &Leave<'_>,
+        leave: Leave<'_, 'a>,
     ) -> Result<(Vec<Back<'a>>, Vec<Arc<Landed>>), OpError> {
         while self.start(packed)? {
             self.step(leave)?;
@@ -214,7 +210,7 @@ impl<'a> Pipeline<'a> {
 
     /// Launches the parser of the first slice that is in the lexer, takes the first one that is in the parser out of it unless
     /// it is alone, and starts to bring columns back.
-    fn step(&mut self, leave: &Leave<'_>) -> Result<(), OpError> {
+    fn step(&mut self, leave: Leave<'_, 'a>) -> Result<(), OpError> {
         if let Some(first) = self.in_lexer.pop_front() {
             let mut parsing = first.parse(self.wanted)?;
             parsing.leave_early(leave)?;
@@ -254,9 +250,7 @@ impl<'a> Pipeline<'a> {
 
 /// Everything that is needed for the answers.
 struct Finished<'a> {
-    sources: &'a [Asked<'a>],
-    /// What the CPU made of sources that the device left to it.
-    anew: &'a [OnceLock<Done>],
+    batch: &'a Batch<'a>,
     slices: Vec<Back<'a>>,
     areas: Vec<Arc<Landed>>,
     pool: &'a Arc<PinnedPool>,
@@ -276,7 +270,7 @@ impl Finished<'_> {
     /// The answer to the request of these sources.
     fn answer(&self, range: Range<usize>, wanted: Outputs) -> ParseResponse {
         let result = |at: usize| self.result(at, wanted);
-        let bytes: usize = self.sources[range.clone()].iter().map(|source| source.bytes.len()).sum();
+        let bytes: usize = self.batch.sources[range.clone()].iter().map(|source| source.bytes.len()).sum();
         let results = if wanted.outline && bytes >= SPREAD_BYTES {
             range.clone().into_par_iter().map(result).collect()
         } else {
@@ -295,7 +289,7 @@ impl Finished<'_> {
     }
 
     fn result(&self, at: usize, wanted: Outputs) -> SourceResult {
-        if let Some(anew) = self.anew[at].get() {
+        if let Some(anew) = self.batch.anew[at].get() {
             return anew.result.clone();
         }
         let slice = self.slice(at);

@@ -1,23 +1,108 @@
-//! Why sources are left to the CPU, counted by name.
+//! What is left to the CPU: which sources, why, counted by name, and what it makes of them.
 
-use super::lexer::Reason;
-use crate::cuda::Device;
+use std::{
+    cmp::Reverse,
+    ops::Range,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use rayon::Scope;
+
+use super::{foreseen::has_long_line, lexer::Reason, slice::Asked};
+use crate::{cuda::Left, ops::parse::cpu::Done};
 
 /// The lexer's bits stand above the tree's.
 const LEXER_SHIFT: u32 = 8;
 
 /// The tree's bits, as `Reason` in `cu/parse_tree.cuh` has them; the first of them only says that the lexer has one.
-const BY_TREE: [(u32, &str); 5] = [(2, "line"), (4, "length"), (8, "block"), (16, "check"), (BY_VALUE, "value")];
-
+const BY_TREE: [(u32, &str); 5] =
+    [(2, "line"), (BY_LENGTH, "length"), (8, "block"), (16, "check"), (BY_VALUE, "value")];
+/// The reason of a source with a line of too many tokens.
+pub(super) const BY_LENGTH: u32 = 4;
 /// The reason of a source with a value that only the CPU knows.
 pub(super) const BY_VALUE: u32 = 32;
 
-/// Leaves a source to the CPU, once: its number in the batch, and the reasons of its summary.
-pub(super) type Leave<'a> = dyn Fn(usize, u32) + 'a;
+/// Bytes of sources that one thread looks through for long lines, and of the least source that may have one.
+const LOOKED_THROUGH: usize = 1 << 20;
+const LEAST_LOOKED_AT: usize = 12 << 10;
 
-/// Counts a source that the device left to the CPU: the reasons of its summary, and its bytes.
-pub(super) fn count(reasons: u32, bytes: usize, device: &Device) {
-    device.count_left("parse", name(reasons), bytes as u64);
+/// All sources of a batch, and which of them are the CPU's.
+pub(super) struct Batch<'a> {
+    pub(super) sources: Vec<Asked<'a>>,
+    /// What the CPU makes of those that are its own.
+    pub(super) anew: Vec<OnceLock<Done>>,
+    left: Vec<AtomicBool>,
+    counts: &'a Left,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(sources: Vec<Asked<'a>>, counts: &'a Left) -> Self {
+        let anew = sources.iter().map(|_| OnceLock::new()).collect();
+        let left = sources.iter().map(|_| AtomicBool::new(false)).collect();
+        Self { sources, anew, left, counts }
+    }
+
+    /// Whether a source is left to the CPU.
+    pub(super) fn is_left(&self, at: usize) -> bool {
+        self.left[at].load(Relaxed)
+    }
+
+    fn size(&self, at: usize) -> usize {
+        self.sources[at].bytes.len()
+    }
+}
+
+/// Leaves sources to the CPU, which parses them beside the device's work.
+#[derive(Clone, Copy)]
+pub(super) struct Leave<'l, 'a> {
+    pub(super) batch: &'a Batch<'a>,
+    pub(super) scope: &'l Scope<'a>,
+}
+
+impl Leave<'_, '_> {
+    /// Leaves sources to the CPU, each with the reasons of its summary, unless they are already: the longest first, lest all
+    /// wait for it in the end.
+    pub(super) fn leave(self, which: impl Iterator<Item = (usize, u32)>) {
+        let batch = self.batch;
+        let mut which: Vec<_> = which.filter(|(at, _)| !batch.left[*at].swap(true, Relaxed)).collect();
+        which.sort_by_key(|(at, _)| Reverse(batch.size(*at)));
+        for (at, reasons) in which {
+            let Asked { request, bytes } = batch.sources[at];
+            batch.counts.count("parse", name(reasons), bytes.len() as u64);
+            self.scope.spawn(move |_| drop(batch.anew[at].set(Done::parse(bytes, request))));
+        }
+    }
+
+    /// Has sources with long lines found and left to the CPU, beside what follows.
+    pub(super) fn foresee(self) {
+        for range in self.in_parts() {
+            let batch = self.batch;
+            self.scope.spawn(move |scope| {
+                let long =
+                    range.filter(|&at| batch.size(at) >= LEAST_LOOKED_AT && has_long_line(batch.sources[at].bytes));
+                Leave { batch, scope }.leave(long.map(|at| (at, BY_LENGTH)));
+            });
+        }
+    }
+
+    /// The sources, so many bytes of them together; none where there are few.
+    fn in_parts(self) -> Vec<Range<usize>> {
+        let (mut parts, mut first, mut bytes) = (vec![], 0, 0);
+        for at in 0..self.batch.sources.len() {
+            bytes += self.batch.size(at);
+            if bytes >= LOOKED_THROUGH {
+                parts.push(first..at + 1);
+                (first, bytes) = (at + 1, 0);
+            }
+        }
+        if !parts.is_empty() {
+            parts.push(first..self.batch.sources.len());
+        }
+        parts
+    }
 }
 
 /// One name for a source's reasons: the first that was found, so that counts add up to the sources. Without any, the
@@ -31,7 +116,49 @@ fn name(reasons: u32) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::{
+        cpu::Pool,
+        ops::parse::{Options, Outputs, ParseRequest},
+    };
+
+    #[test]
+    fn the_cpu_gets_each_source_once_and_long_lines_are_foreseen() {
+        let table = format!("x = [{}]\n", "1, 2,\n".repeat(300_000));
+        let other = "def f():\n    return 1\n".repeat(50_000);
+        let sources = [&table, "a = 1\n", "a = 12\n", &other, &table];
+        let sources = sources.map(|source| Bytes::copy_from_slice(source.as_bytes())).into();
+        let outputs = Outputs { tree: true, ..Outputs::default() };
+        let request = ParseRequest { sources, options: Options::default(), outputs };
+        let asked = request.sources.iter().map(|bytes| Asked { request: &request, bytes }).collect();
+        let counts = Left::default();
+        let batch = Batch::new(asked, &counts);
+        let pool = Pool::start(1).expect("one thread");
+        pool.scope(|scope| Leave { batch: &batch, scope }.foresee());
+        let left = || (0..5).map(|at| batch.is_left(at)).collect::<Vec<_>>();
+        assert_eq!(left(), [true, false, false, false, true]);
+        pool.scope(|scope| Leave { batch: &batch, scope }.leave([(0, 2), (1, 8), (2, BY_VALUE)].into_iter()));
+        assert_eq!(left(), [true, true, true, false, true]);
+        let nodes = |at: usize| batch.anew[at].get().map(|done: &Done| done.result.counts.nodes);
+        assert_eq!((nodes(1), nodes(3), nodes(0)), (Some(3), None, nodes(4)));
+        let counted: Vec<_> = counts.stats().into_iter().map(|one| (one.reason, one.items, one.bytes)).collect();
+        assert_eq!(counted, [("block", 1, 6), ("length", 2, 2 * table.len() as u64), ("value", 1, 7)]);
+    }
+
+    #[test]
+    fn few_sources_are_not_looked_through() {
+        let request = ParseRequest {
+            sources: vec!["a,\n".repeat(9_000).into()],
+            options: Options::default(),
+            outputs: Outputs::default(),
+        };
+        let counts = Left::default();
+        let batch = Batch::new(vec![Asked { request: &request, bytes: &request.sources[0] }], &counts);
+        Pool::start(1).expect("one thread").scope(|scope| Leave { batch: &batch, scope }.foresee());
+        assert!(!batch.is_left(0));
+    }
 
     #[test]
     fn every_reason_has_a_name_and_the_first_found_counts() {

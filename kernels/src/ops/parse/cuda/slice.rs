@@ -8,11 +8,11 @@ use std::{
 
 use accelerd_parser::{Tree, lexer::MOST_BYTES, text};
 use bytes::Bytes;
-use memchr::memmem;
 
 use super::{
     areas::{Areas, Places, Stretch},
-    left::{BY_VALUE, Leave},
+    foreseen::names_characters,
+    left::{BY_VALUE, Batch, Leave},
     lexer::{self, Lexing, Sources, Tokens},
     tree::{Lexed, Summary, Trees, trees},
 };
@@ -34,13 +34,8 @@ pub(super) struct Asked<'a> {
     pub(super) bytes: &'a Bytes,
 }
 
-/// What is known of a source before the device sees it.
-struct Text<'a> {
-    /// None if its bytes are no text: the CPU says why.
-    text: Option<Cow<'a, str>>,
-    /// Why it is the CPU's, if that is known already.
-    left: Option<u32>,
-}
+/// The text of each source, unless its bytes are none: the CPU then says why.
+type Texts<'a> = Vec<Option<Cow<'a, str>>>;
 
 /// Sources in pinned memory, as the device wants them.
 pub(super) struct Packed<'a> {
@@ -51,8 +46,8 @@ pub(super) struct Packed<'a> {
 /// Sources on their way.
 struct Held<'a> {
     range: Range<usize>,
-    sources: &'a [Asked<'a>],
-    texts: Vec<Text<'a>>,
+    batch: &'a Batch<'a>,
+    texts: Texts<'a>,
 }
 
 /// Sources that are being lexed.
@@ -77,10 +72,12 @@ pub(super) struct InParser<'a> {
 /// Sources that have been parsed, but for those that are left to the CPU.
 pub(super) struct Parsed<'a> {
     range: Range<usize>,
-    texts: Vec<Text<'a>>,
+    texts: Texts<'a>,
     bytes: usize,
     /// By source and behind the last: what is before it in the columns on the device.
     before: Vec<Counts>,
+    /// Which sources are the CPU's.
+    left: Vec<bool>,
     tokens: Tokens,
     trees: Trees,
 }
@@ -96,7 +93,7 @@ pub(super) struct OnTheWay<'a> {
 /// Sources whose columns are back.
 pub(super) struct Back<'a> {
     range: Range<usize>,
-    texts: Vec<Text<'a>>,
+    texts: Texts<'a>,
     /// By source and behind the last: what is before it in the columns of the area.
     before: Vec<Counts>,
     /// Number of the area that the columns are in, and where its columns are.
@@ -112,21 +109,24 @@ struct Bases {
     comments: Option<Place<u32>>,
 }
 
-/// Decodes `range` of all sources and packs them; starts the CPU with those that are sure to be its own.
-pub(super) fn pack<'a>(
-    all: &'a [Asked<'a>],
-    range: Range<usize>,
-    device: &Device,
-    leave: &Leave<'_>,
-) -> Result<Packed<'a>, OpError> {
-    let sources = &all[range.clone()];
+/// Decodes sources and packs them; starts the CPU with those that are sure to be its own.
+pub(super) fn pack<'a>(range: Range<usize>, device: &Device, leave: Leave<'_, 'a>) -> Result<Packed<'a>, OpError> {
+    let batch = leave.batch;
+    let sources = &batch.sources[range.clone()];
     // What is longer is no text.
     let size = |source: &Asked<'_>| if source.bytes.len() > MOST_BYTES { 0 } else { source.bytes.len() };
     let sizes: Vec<usize> = sources.iter().map(size).collect();
     let (packed, texts) = lexer::Packed::new(&sizes, |at| Text::of(&sources[at]), device)?;
-    let held = Held { range, sources, texts };
-    held.leave(held.texts.iter().enumerate().filter_map(|(at, text)| Some((at, text.left?))), leave);
-    Ok(Packed { held, packed })
+    leave.leave(range.clone().zip(&texts).filter_map(|(at, text)| Some((at, text.left?))));
+    let texts = texts.into_iter().map(|text| text.text).collect();
+    Ok(Packed { held: Held { range, batch, texts }, packed })
+}
+
+/// What is known of a source before the device sees it.
+struct Text<'a> {
+    text: Option<Cow<'a, str>>,
+    /// Why it is the CPU's, if that is known already.
+    left: Option<u32>,
 }
 
 impl<'a> Text<'a> {
@@ -143,15 +143,6 @@ impl AsRef<str> for Text<'_> {
     }
 }
 
-/// Whether a string may name a character: the device has no table of these names. Only in rare comments, raw strings and
-/// bytes this is none.
-fn names_characters(text: &[u8]) -> bool {
-    memmem::find_iter(text, b"\\N{").any(|at| {
-        let backslashes = text[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
-        backslashes.is_multiple_of(2)
-    })
-}
-
 impl<'a> Packed<'a> {
     /// Sends the sources, and launches the lexer.
     pub(super) fn lex(self, worker: &'a Worker) -> Result<InLexer<'a>, OpError> {
@@ -160,23 +151,14 @@ impl<'a> Packed<'a> {
     }
 }
 
-impl Held<'_> {
-    /// Leaves some sources, which are numbered here, to the CPU: the longest first, lest all wait for it in the end.
-    fn leave(&self, which: impl Iterator<Item = (usize, u32)>, leave: &Leave<'_>) {
-        let mut which: Vec<_> = which.collect();
-        which.sort_by_key(|(at, _)| std::cmp::Reverse(self.sources[*at].bytes.len()));
-        which.into_iter().for_each(|(at, reasons)| leave(self.range.start + at, reasons));
+impl<'a> Held<'a> {
+    fn sources(&self) -> &'a [Asked<'a>] {
+        &self.batch.sources[self.range.clone()]
     }
 
-    /// Leaves to the CPU what is its own for such reasons, and is not left to it yet.
-    fn leave_for(&mut self, reasons: impl Iterator<Item = u32>, leave: &Leave<'_>) {
-        let new = |(at, reasons): (usize, u32)| {
-            let is_new = reasons != 0 && self.texts[at].left.is_none();
-            is_new.then_some((at, reasons))
-        };
-        let new: Vec<_> = reasons.take(self.texts.len()).enumerate().filter_map(new).collect();
-        new.iter().for_each(|&(at, reasons)| self.texts[at].left = Some(reasons));
-        self.leave(new.into_iter(), leave);
+    /// Leaves to the CPU what is its own for such reasons.
+    fn leave_for(&self, reasons: impl Iterator<Item = u32>, leave: Leave<'_, 'a>) {
+        leave.leave(self.range.clone().zip(reasons).filter(|(_, reasons)| *reasons != 0));
     }
 }
 
@@ -185,11 +167,11 @@ impl<'a> InLexer<'a> {
     pub(super) fn parse(self, wanted: Outputs) -> Result<InParser<'a>, OpError> {
         let Self { held, worker, on_device, lexing } = self;
         let tokens = lexing.finish(&on_device, worker)?;
-        let versions: Vec<u8> = held.sources.iter().map(|source| source.request.options.feature_version).collect();
+        let versions: Vec<u8> = held.sources().iter().map(|source| source.request.options.feature_version).collect();
         let trees = trees(&lexed(&on_device, &tokens), &versions, worker)?;
         let mut layout = Layout::default();
         let summary = layout.add(trees.summary.len());
-        let mut base = |table: Table| table.wanted(wanted).then(|| layout.add(held.sources.len() + 1));
+        let mut base = |table: Table| table.wanted(wanted).then(|| layout.add(held.texts.len() + 1));
         let bases = Bases {
             lines: base(Table::Lines),
             names: base(Table::Names),
@@ -239,28 +221,29 @@ fn lexed(on_device: &Sources, tokens: &Tokens) -> Lexed {
 
 impl<'a> InParser<'a> {
     /// Leaves to the CPU what is known to be its own before there are trees.
-    pub(super) fn leave_early(&mut self, leave: &Leave<'_>) -> Result<(), OpError> {
+    pub(super) fn leave_early(&mut self, leave: Leave<'_, 'a>) -> Result<(), OpError> {
         let reasons = self.trees.early_reasons()?;
         self.held.leave_for(reasons.into_iter(), leave);
         Ok(())
     }
 
     /// Waits for the parser, and leaves to the CPU what else is its own.
-    pub(super) fn wait(self, wanted: Outputs, leave: &Leave<'_>) -> Result<Parsed<'a>, OpError> {
-        let Self { mut held, on_device, tokens, trees, landing, summary, bases } = self;
+    pub(super) fn wait(self, wanted: Outputs, leave: Leave<'_, 'a>) -> Result<Parsed<'a>, OpError> {
+        let Self { held, on_device, tokens, trees, landing, summary, bases } = self;
         let landed = landing.wait()?;
         let summary = landed.get(summary);
         held.leave_for(summary.iter().map(|one| one.reasons), leave);
-        let Held { range, texts, .. } = held;
+        let Held { range, batch, texts } = held;
+        let left = range.clone().map(|at| batch.is_left(at)).collect();
         let before = bases.before(&landed, if wanted.tree { Some(summary) } else { None }, texts.len());
-        Ok(Parsed { range, texts, bytes: on_device.bytes(), before, tokens, trees })
+        Ok(Parsed { range, texts, bytes: on_device.bytes(), before, left, tokens, trees })
     }
 }
 
 impl<'a> Parsed<'a> {
     /// Whether the CPU has done its part.
     pub(super) fn is_whole(&self, anew: &[OnceLock<Done>]) -> bool {
-        self.range.clone().zip(&self.texts).all(|(at, text)| text.left.is_none() || anew[at].get().is_some())
+        self.range.clone().zip(&self.left).all(|(at, left)| !left || anew[at].get().is_some())
     }
 
     /// Has the columns copied back beside whatever is launched next, what the CPU has made among them; waits for that.
@@ -270,14 +253,14 @@ impl<'a> Parsed<'a> {
         areas: &mut Areas,
         worker: &Worker,
     ) -> Result<OnTheWay<'a>, OpError> {
-        let Self { range, texts, bytes, before, tokens, trees } = self;
-        let stretches = stretches(&before, &texts, &anew[range.clone()]);
+        let Self { range, texts, bytes, before, left, tokens, trees } = self;
+        let stretches = stretches(&before, &left, &anew[range.clone()]);
         let (area, base, places) = areas.bring(&columns(&trees, &tokens), &stretches, bytes, worker)?;
         let done = worker.mark(On::Downloads)?;
         let mut at = base;
-        let sizes = before.windows(2).zip(&texts).zip(&anew[range.clone()]).map(|((pair, text), anew)| match text.left {
-            Some(_) => anew.wait().result.counts,
-            None => pair[1].minus(pair[0]),
+        let sizes = before.windows(2).zip(&left).zip(&anew[range.clone()]).map(|((pair, left), anew)| match left {
+            true => anew.wait().result.counts,
+            false => pair[1].minus(pair[0]),
         });
         let ends = sizes.map(|size| {
             at = at.plus(size);
@@ -289,11 +272,11 @@ impl<'a> Parsed<'a> {
 }
 
 /// The sources in as few stretches as their columns come in.
-fn stretches<'a>(before: &[Counts], texts: &[Text<'_>], anew: &'a [OnceLock<Done>]) -> Vec<Stretch<'a>> {
+fn stretches<'a>(before: &[Counts], left: &[bool], anew: &'a [OnceLock<Done>]) -> Vec<Stretch<'a>> {
     let mut stretches: Vec<Stretch<'a>> = vec![];
-    for (at, text) in texts.iter().enumerate() {
+    for (at, left) in left.iter().enumerate() {
         match stretches.last_mut() {
-            _ if text.left.is_some() => stretches.push(Stretch::Anew(anew[at].wait())),
+            _ if *left => stretches.push(Stretch::Anew(anew[at].wait())),
             Some(Stretch::Device(_, to)) => *to = before[at + 1],
             _ => stretches.push(Stretch::Device(before[at], before[at + 1])),
         }
@@ -382,7 +365,7 @@ impl Back<'_> {
 
     /// The text of a source.
     pub(super) fn text(&self, source: usize) -> Option<&Cow<'_, str>> {
-        self.texts[source - self.range.start].text.as_ref()
+        self.texts[source - self.range.start].as_ref()
     }
 
     /// The outline of a source.
@@ -403,38 +386,5 @@ impl Back<'_> {
             value_tags: part.value_tags,
         };
         Locate { text, line_starts: part.line_starts }.outline(&tree)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_of_a_character_is_seen_and_an_escaped_backslash_is_none() {
-        for text in [r"'\N{DIGIT ONE}'", r"'\\\N{DIGIT ONE}'", r"x = '\\N{' + '\N{COLON}'", r"\N{"] {
-            assert!(names_characters(text.as_bytes()), "{text}");
-        }
-        for text in ["", r"'\\N{DIGIT ONE}'", r"'\n{'", "N{}", r"'\N'", r"\N"] {
-            assert!(!names_characters(text.as_bytes()), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_cpu_gets_each_source_once_and_the_longest_first() {
-        let request = ParseRequest {
-            sources: ["a", "'\\N{COLON}'", "\0 is no text", "four", "fifth"].map(|s| Bytes::from_static(s.as_bytes())).into(),
-            options: accelerd_parser::Options::default(),
-            outputs: Outputs::default(),
-        };
-        let asked: Vec<_> = request.sources.iter().map(|bytes| Asked { request: &request, bytes }).collect();
-        let texts = asked.iter().map(Text::of).collect();
-        let mut held = Held { range: 10..15, sources: &asked, texts };
-        assert_eq!(held.texts.iter().map(|text| text.left).collect::<Vec<_>>(), [None, Some(BY_VALUE), Some(0), None, None]);
-        let told = std::cell::RefCell::new(vec![]);
-        let leave = |at: usize, reasons: u32| told.borrow_mut().push((at, reasons));
-        held.leave_for([4, 4, 4, 0, 8].into_iter(), &leave);
-        held.leave_for([4, 4, 4, 16, 8, 99].into_iter(), &leave);
-        assert_eq!(told.into_inner(), [(14, 8), (10, 4), (13, 16)]);
     }
 }

@@ -11,8 +11,8 @@ mod sources;
 mod tests;
 
 pub use answer::{Answer, Reason};
-pub use sources::Sources;
 pub(super) use sources::Packed;
+pub use sources::Sources;
 
 use kernels::{
     Batch, CHECK, CLOSE, FIRSTS, JOIN_COUNTS, JOIN_STATES, LEX, LINES, MATCH, MINIMA, NUMBER, RANKS, RULES, STATES,
