@@ -17,6 +17,8 @@ use crate::{
 
 /// Rows that an area has room for beyond what is expected, in sixteenths.
 const SPARE: u64 = 8;
+/// Rows that it has room for at least, for 64 bytes of source: hardly any code has more.
+const USUAL: Counts = Counts { nodes: 8, names: 4, values: 2, extra: 4, lines: 3, tokens: 11, comments: 1 };
 /// Token kinds that one thread renumbers.
 const RENUMBERED_AT_ONCE: usize = 1 << 20;
 
@@ -25,8 +27,8 @@ pub(super) type Places = Columns<Place<u8>, Place<u32>>;
 
 /// The areas of a batch.
 #[derive(Default)]
-pub(super) struct Areas {
-    all: Vec<Area>,
+pub(super) struct Areas<'a> {
+    all: Vec<Area<'a>>,
     /// Bytes of source that are expected in the area still, those of the next slice included.
     expected: usize,
 }
@@ -49,8 +51,10 @@ impl Stretch<'_> {
 }
 
 /// A block with room for so many rows of each column.
-struct Area {
+struct Area<'a> {
     landing: Landing,
+    /// What the CPU made, and where it belongs.
+    anew: Vec<(usize, &'a [u8])>,
     places: Places,
     room: Counts,
     used: Counts,
@@ -58,7 +62,7 @@ struct Area {
     renumber: Vec<Range<usize>>,
 }
 
-impl Areas {
+impl<'a> Areas<'a> {
     /// Says that slices of so many bytes of source follow, which belong together.
     pub(super) fn open(&mut self, bytes: usize) {
         self.expected = bytes;
@@ -72,7 +76,7 @@ impl Areas {
     pub(super) fn bring(
         &mut self,
         columns: &Columns<&Buffer<u8>, &Buffer<u32>>,
-        stretches: &[Stretch<'_>],
+        stretches: &[Stretch<'a>],
         bytes: usize,
         worker: &Worker,
     ) -> Result<(usize, Counts, Places), OpError> {
@@ -89,6 +93,13 @@ impl Areas {
         Ok((number, base, area.places))
     }
 
+    /// Puts what the CPU made among the columns.
+    pub(super) fn fill(&mut self, worker: &Worker) {
+        for area in &mut self.all {
+            area.landing.write(std::mem::take(&mut area.anew), worker.device().copiers());
+        }
+    }
+
     /// Waits until everything has come.
     pub(super) fn wait(self, worker: &Worker) -> Result<Vec<Arc<Landed>>, OpError> {
         self.all.into_iter().map(|area| area.wait(worker).map(Arc::new)).collect()
@@ -100,25 +111,25 @@ fn expected(rows: Counts, bytes: usize, ahead: usize) -> Counts {
     if ahead <= bytes {
         return rows;
     }
-    let all = |rows: u32| {
-        let rows = u64::from(rows) * ahead as u64 / bytes.max(1) as u64;
-        u32::try_from(rows + rows * SPARE / 16 + 1024).unwrap_or(u32::MAX)
+    let ahead = ahead as u64;
+    let all = |rows: u32, usual: u32| {
+        let likely = u64::from(rows) * ahead / bytes.max(1) as u64;
+        let room = (likely + likely * SPARE / 16 + 1024).max(ahead * u64::from(usual) / 64);
+        // A table that nobody wants stays empty.
+        if rows == 0 { 0 } else { u32::try_from(room).unwrap_or(u32::MAX) }
     };
-    let Counts { nodes, names, values, extra, lines, tokens, comments } = rows;
-    // A table that nobody wants stays empty.
-    let all = |rows: u32| if rows == 0 { 0 } else { all(rows) };
     Counts {
-        nodes: all(nodes),
-        names: all(names),
-        values: all(values),
-        extra: all(extra),
-        lines: all(lines),
-        tokens: all(tokens),
-        comments: all(comments),
+        nodes: all(rows.nodes, USUAL.nodes),
+        names: all(rows.names, USUAL.names),
+        values: all(rows.values, USUAL.values),
+        extra: all(rows.extra, USUAL.extra),
+        lines: all(rows.lines, USUAL.lines),
+        tokens: all(rows.tokens, USUAL.tokens),
+        comments: all(rows.comments, USUAL.comments),
     }
 }
 
-impl Area {
+impl<'a> Area<'a> {
     fn new(room: Counts, worker: &Worker) -> Result<Self, OpError> {
         let layout = RefCell::new(Layout::default());
         let places = Columns::<(), ()>::default().map(
@@ -129,6 +140,7 @@ impl Area {
             landing: worker.landing(&layout.into_inner())?,
             places,
             room,
+            anew: vec![],
             used: Counts::default(),
             renumber: vec![],
         })
@@ -141,10 +153,10 @@ impl Area {
     fn bring(
         &mut self,
         columns: &Columns<&Buffer<u8>, &Buffer<u32>>,
-        stretches: &[Stretch<'_>],
+        stretches: &[Stretch<'a>],
         worker: &Worker,
     ) -> Result<(), OpError> {
-        let (order, anew) = (RefCell::new(Order::default()), RefCell::new(vec![]));
+        let (order, anew) = (RefCell::new(Order::default()), RefCell::new(std::mem::take(&mut self.anew)));
         for stretch in stretches {
             let (before, behind) = (self.used, self.used.plus(stretch.rows()));
             let places = self.places.map(
@@ -169,9 +181,8 @@ impl Area {
                 }
             }
         }
-        worker.bring(&order.into_inner(), &mut self.landing, On::Downloads)?;
-        self.landing.write(anew.into_inner(), worker.device().copiers());
-        Ok(())
+        self.anew = anew.into_inner();
+        worker.bring(&order.into_inner(), &mut self.landing, On::Downloads)
     }
 
     /// Waits for the columns, and numbers kinds of tokens as they are outside.

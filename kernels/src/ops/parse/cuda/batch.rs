@@ -40,7 +40,7 @@ const FIRST_BYTES: usize = 6 << 20;
 /// Bytes of source below which one thread puts answers together: waking others takes longer.
 const SPREAD_BYTES: usize = 256 << 10;
 /// Slices that are packed before the device has room for them.
-const MOST_PACKED: usize = 2;
+const MOST_PACKED: usize = 4;
 /// Slices that are lexed or parsed at once, on two streams: one more than these waits for its turn there.
 const MOST_IN_KERNELS: usize = 3;
 /// Slices that wait for what the CPU has to do; each keeps its memory on the device, as those under way do.
@@ -52,14 +52,23 @@ const MOST_UNDER_WAY: usize = 3;
 pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
     let (device, cpu) = (&**worker.device(), worker.device().cpu());
     let asked = batch.iter().flat_map(|&request| request.sources.iter().map(move |bytes| Asked { request, bytes }));
-    let all = Batch::new(asked.collect(), device.left());
+    let all = Batch::new(asked.collect(), device.left(), cpu.threads());
     let wanted = batch.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
     let (slices, areas) = cpu.scope(|scope| {
         let leave = Leave { batch: &all, scope };
         leave.foresee();
         let plan = cut(batch);
         let pipeline = Pipeline::new(&all.anew, &plan, wanted, worker);
-        packing(&plan, |range| pack(range, device, leave), |packed| pipeline.run(&packed, leave))
+        let pack = |range: Range<usize>| {
+            let is_last = range.end == all.sources.len();
+            let packed = pack(range, device, leave);
+            // Until now those that pack had the threads: the device waits for them.
+            if is_last {
+                leave.all_hands();
+            }
+            packed
+        };
+        packing(&plan, pack, |packed| pipeline.run(&packed, leave))
     })?;
     let bytes: usize = all.sources.iter().map(|source| source.bytes.len()).sum();
     let finished = Finished { batch: &all, slices, areas, pool: device.pinned() };
@@ -150,7 +159,7 @@ struct Pipeline<'a> {
     anew: &'a [OnceLock<Done>],
     wanted: Outputs,
     worker: &'a Worker,
-    areas: Areas,
+    areas: Areas<'a>,
     opens: VecDeque<Option<usize>>,
     started: usize,
     in_lexer: VecDeque<InLexer<'a>>,
@@ -187,29 +196,40 @@ impl<'a> Pipeline<'a> {
             self.step(leave)?;
         }
         self.bring_whole(0)?;
+        self.areas.fill(self.worker);
         self.wait_for_all_but(0)?;
         Ok((self.back, self.areas.wait(self.worker)?))
     }
 
-    /// Launches the lexer of slices that are packed, and waits for them where a stream would have nothing to do. Says whether
-    /// anything is in the kernels.
+    /// Launches the lexer of slices that are packed, then starts to bring columns back, and waits for packed slices where a
+    /// stream would have nothing to do. Says whether anything is in the kernels.
     fn start(&mut self, packed: &Receiver<Result<Packed<'a>, OpError>>) -> Result<bool, OpError> {
         while self.in_kernels() < MOST_IN_KERNELS {
-            let next = if self.in_kernels() < 2 { packed.recv().ok() } else { packed.try_recv().ok() };
-            let Some(next) = next else { break };
-            let worker = if self.started.is_multiple_of(2) { self.worker } else { self.worker.twin()? };
-            self.in_lexer.push_back(next?.lex(worker)?);
-            self.started += 1;
+            let Ok(next) = packed.try_recv() else { break };
+            self.lex(next?)?;
+        }
+        self.bring_whole(MOST_PARSED)?;
+        self.wait_for_all_but(MOST_UNDER_WAY)?;
+        while self.in_kernels() < 2 {
+            let Ok(next) = packed.recv() else { break };
+            self.lex(next?)?;
         }
         Ok(self.in_kernels() > 0)
+    }
+
+    fn lex(&mut self, packed: Packed<'a>) -> Result<(), OpError> {
+        let worker = if self.started.is_multiple_of(2) { self.worker } else { self.worker.twin()? };
+        self.in_lexer.push_back(packed.lex(worker)?);
+        self.started += 1;
+        Ok(())
     }
 
     fn in_kernels(&self) -> usize {
         self.in_lexer.len() + self.in_parser.len()
     }
 
-    /// Launches the parser of the first slice that is in the lexer, takes the first one that is in the parser out of it unless
-    /// it is alone, and starts to bring columns back.
+    /// Launches the parser of the first slice that is in the lexer, and takes the first one that is in the parser out of it
+    /// unless it is alone.
     fn step(&mut self, leave: Leave<'_, 'a>) -> Result<(), OpError> {
         if let Some(first) = self.in_lexer.pop_front() {
             let mut parsing = first.parse(self.wanted)?;
@@ -222,8 +242,7 @@ impl<'a> Pipeline<'a> {
         if let Some(first) = self.in_parser.pop_front() {
             self.parsed.push_back(first.wait(self.wanted, leave)?);
         }
-        self.bring_whole(MOST_PARSED)?;
-        self.wait_for_all_but(MOST_UNDER_WAY)
+        Ok(())
     }
 
     /// Starts to bring back, in their order, slices that the CPU has done its part of, and others until so many are left.

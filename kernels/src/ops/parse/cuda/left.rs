@@ -11,7 +11,12 @@ use std::{
 
 use rayon::Scope;
 
-use super::{foreseen::has_long_line, lexer::Reason, slice::Asked};
+use super::{
+    crew::{Crew, Job},
+    foreseen::has_long_line,
+    lexer::Reason,
+    slice::Asked,
+};
 use crate::{cuda::Left, ops::parse::cpu::Done};
 
 /// The lexer's bits stand above the tree's.
@@ -32,17 +37,27 @@ const LEAST_LOOKED_AT: usize = 12 << 10;
 /// All sources of a batch, and which of them are the CPU's.
 pub(super) struct Batch<'a> {
     pub(super) sources: Vec<Asked<'a>>,
+    /// Bytes of the sources before each.
+    before: Vec<usize>,
     /// What the CPU makes of those that are its own.
     pub(super) anew: Vec<OnceLock<Done>>,
     left: Vec<AtomicBool>,
     counts: &'a Left,
+    crew: Crew,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(sources: Vec<Asked<'a>>, counts: &'a Left) -> Self {
+    /// `threads`: of the CPU.
+    pub(super) fn new(sources: Vec<Asked<'a>>, counts: &'a Left, threads: usize) -> Self {
         let anew = sources.iter().map(|_| OnceLock::new()).collect();
         let left = sources.iter().map(|_| AtomicBool::new(false)).collect();
-        Self { sources, anew, left, counts }
+        let bytes_before = |sum: &mut usize, source: &Asked<'_>| {
+            let before = *sum;
+            *sum += source.bytes.len();
+            Some(before)
+        };
+        let before = sources.iter().scan(0, bytes_before).collect();
+        Self { sources, before, anew, left, counts, crew: Crew::new(threads) }
     }
 
     /// Whether a source is left to the CPU.
@@ -63,29 +78,54 @@ pub(super) struct Leave<'l, 'a> {
 }
 
 impl Leave<'_, '_> {
-    /// Leaves sources to the CPU, each with the reasons of its summary, unless they are already: the longest first, lest all
-    /// wait for it in the end.
+    /// Leaves sources to the CPU, each with the reasons of its summary, unless they are already.
     pub(super) fn leave(self, which: impl Iterator<Item = (usize, u32)>) {
         let batch = self.batch;
-        let mut which: Vec<_> = which.filter(|(at, _)| !batch.left[*at].swap(true, Relaxed)).collect();
-        which.sort_by_key(|(at, _)| Reverse(batch.size(*at)));
-        for (at, reasons) in which {
-            let Asked { request, bytes } = batch.sources[at];
-            batch.counts.count("parse", name(reasons), bytes.len() as u64);
-            self.scope.spawn(move |_| drop(batch.anew[at].set(Done::parse(bytes, request))));
-        }
+        let new = which.filter(|(at, _)| !batch.left[*at].swap(true, Relaxed));
+        let jobs = new.map(|(at, reasons)| {
+            let bytes = batch.size(at);
+            batch.counts.count("parse", name(reasons), bytes as u64);
+            Job::parse(at, bytes, batch.before[at])
+        });
+        self.spawn(batch.crew.call(jobs.collect()));
     }
 
     /// Has sources with long lines found and left to the CPU, beside what follows.
     pub(super) fn foresee(self) {
-        for range in self.in_parts() {
-            let batch = self.batch;
-            self.scope.spawn(move |scope| {
-                let long =
-                    range.filter(|&at| batch.size(at) >= LEAST_LOOKED_AT && has_long_line(batch.sources[at].bytes));
-                Leave { batch, scope }.leave(long.map(|at| (at, BY_LENGTH)));
-            });
+        let jobs = self.in_parts().into_iter().map(|part| Job::LookThrough(Reverse(part.start), part.end));
+        self.spawn(self.batch.crew.call(jobs.collect()));
+    }
+
+    /// Says that every source is packed: all threads may parse now.
+    pub(super) fn all_hands(self) {
+        self.spawn(self.batch.crew.all_hands());
+    }
+
+    /// Has so many more threads at work.
+    fn spawn(self, hands: usize) {
+        let batch = self.batch;
+        for _ in 0..hands {
+            self.scope.spawn(move |scope| Leave { batch, scope }.work());
         }
+    }
+
+    fn work(self) {
+        let batch = self.batch;
+        while let Some(job) = batch.crew.next() {
+            match job {
+                Job::Parse { at, .. } => {
+                    let Asked { request, bytes } = batch.sources[at];
+                    drop(batch.anew[at].set(Done::parse(bytes, request)));
+                }
+                Job::LookThrough(Reverse(first), end) => self.look_through(first..end),
+            }
+        }
+    }
+
+    fn look_through(self, sources: Range<usize>) {
+        let batch = self.batch;
+        let long = |at: &usize| batch.size(*at) >= LEAST_LOOKED_AT && has_long_line(batch.sources[*at].bytes);
+        self.leave(sources.filter(long).map(|at| (at, BY_LENGTH)));
     }
 
     /// The sources, so many bytes of them together; none where there are few.
@@ -134,7 +174,7 @@ mod tests {
         let request = ParseRequest { sources, options: Options::default(), outputs };
         let asked = request.sources.iter().map(|bytes| Asked { request: &request, bytes }).collect();
         let counts = Left::default();
-        let batch = Batch::new(asked, &counts);
+        let batch = Batch::new(asked, &counts, 1);
         let pool = Pool::start(1).expect("one thread");
         pool.scope(|scope| Leave { batch: &batch, scope }.foresee());
         let left = || (0..5).map(|at| batch.is_left(at)).collect::<Vec<_>>();
@@ -155,7 +195,7 @@ mod tests {
             outputs: Outputs::default(),
         };
         let counts = Left::default();
-        let batch = Batch::new(vec![Asked { request: &request, bytes: &request.sources[0] }], &counts);
+        let batch = Batch::new(vec![Asked { request: &request, bytes: &request.sources[0] }], &counts, 1);
         Pool::start(1).expect("one thread").scope(|scope| Leave { batch: &batch, scope }.foresee());
         assert!(!batch.is_left(0));
     }

@@ -3,6 +3,7 @@
 
 mod areas;
 mod batch;
+mod crew;
 mod foreseen;
 mod left;
 pub mod lexer;

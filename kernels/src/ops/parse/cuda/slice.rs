@@ -249,8 +249,8 @@ impl<'a> Parsed<'a> {
     /// Has the columns copied back beside whatever is launched next, what the CPU has made among them; waits for that.
     pub(super) fn bring(
         self,
-        anew: &[OnceLock<Done>],
-        areas: &mut Areas,
+        anew: &'a [OnceLock<Done>],
+        areas: &mut Areas<'a>,
         worker: &Worker,
     ) -> Result<OnTheWay<'a>, OpError> {
         let Self { range, texts, bytes, before, left, tokens, trees } = self;
