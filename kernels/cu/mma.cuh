@@ -29,6 +29,14 @@ __device__ __forceinline__ void load_matrices(u32 (&to)[4], u32 shared) {
                  : "memory");
 }
 
+// The same, each transposed.
+__device__ __forceinline__ void load_matrices_transposed(u32 (&to)[4], u32 shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared)
+                 : "memory");
+}
+
 // sum += a * b for 16 rows and 8 columns, over 32 bytes of each: lane l has rows l / 4 and l / 4 + 8 (elements 0, 1 and
 // 2, 3 of the sum), columns l % 4 * 2 and the next.
 struct Bf16Product {

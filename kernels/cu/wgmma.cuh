@@ -46,6 +46,28 @@ __device__ __forceinline__ void copy_bulk(u32 shared, const void* global, u32 by
         : "memory");
 }
 
+// Starts to copy bytes, a multiple of 16, from shared memory; in a group of copies of its own.
+__device__ __forceinline__ void store_bulk(void* global, u32 shared, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until the shared memory of this thread's stores, but for at most PENDING of the latest, may be written again.
+template <int PENDING>
+__device__ __forceinline__ void wait_stores_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+// Makes this thread's writes to shared memory visible to the copy engine, once a barrier has followed.
+__device__ __forceinline__ void show_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Writes four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_matrices(u32 shared, u32 a, u32 b, u32 c, u32 d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(a), "r"(b), "r"(c),
+                 "r"(d)
+                 : "memory");
+}
+
 // The same to this place in both blocks of a pair; each block's barrier counts what comes there.
 __device__ __forceinline__ void copy_bulk_to_pair(u32 shared, const void* global, u32 bytes, u32 barrier) {
     asm volatile(
@@ -123,16 +145,39 @@ __device__ __forceinline__ void pin(int (&sums)[COUNT]) {
 #define SIXTY_FOUR(C, x)                                                                                              \
     EIGHT(C, x, 0), EIGHT(C, x, 8), EIGHT(C, x, 16), EIGHT(C, x, 24), EIGHT(C, x, 32), EIGHT(C, x, 40), EIGHT(C, x, 48), \
         EIGHT(C, x, 56)
+#define THIRTY_TWO(C, x) EIGHT(C, x, 0), EIGHT(C, x, 8), EIGHT(C, x, 16), EIGHT(C, x, 24)
+#define NINETY_SIX(C, x) SIXTY_FOUR(C, x), EIGHT(C, x, 64), EIGHT(C, x, 72), EIGHT(C, x, 80), EIGHT(C, x, 88)
+#define HUNDRED_28(C, x) NINETY_SIX(C, x), EIGHT(C, x, 96), EIGHT(C, x, 104), EIGHT(C, x, 112), EIGHT(C, x, 120)
 #define IN_F32(x) "+f"(x)
 #define IN_S32(x) "+r"(x)
 #define NAMES_8 "{%0, %1, %2, %3, %4, %5, %6, %7}"
+#define NAMES_32                                                                                           \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
 #define NAMES_64                                                                                           \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                     \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                     \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
 
-// sums = rows * queries, or += where `more`, for 64 rows and 16 or 128 queries over 32 bytes of each. Warp w of the group
+#define NAMES_96 \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}"
+#define NAMES_128 \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}"
+
+// sums = rows * queries, or += where `more`, for 64 rows and 16, 64, 128, 192 or 256 queries over 32 bytes of each. Warp w of the group
 // has rows 16 w on: element 4 j + 2 h + b of lane l is row l / 4 + 8 h and query 8 j + l % 4 * 2 + b.
 struct Bf16Group {
     typedef float Sum;
@@ -142,10 +187,28 @@ struct Bf16Group {
                      : EIGHT(IN_F32, x, 0)
                      : "l"(rows), "l"(queries), "r"(more));
     }
+    static __device__ __forceinline__ void multiply(float (&x)[32], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " NAMES_32 ", %32, %33, p, 1, 1, 0, 0;\n}\n"
+                     : THIRTY_TWO(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
     static __device__ __forceinline__ void multiply(float (&x)[64], u64 rows, u64 queries, u32 more) {
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " NAMES_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
                      : SIXTY_FOUR(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+    static __device__ __forceinline__ void multiply(float (&x)[96], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 " NAMES_96 ", %96, %97, p, 1, 1, 0, 0;\n}\n"
+                     : NINETY_SIX(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+    static __device__ __forceinline__ void multiply(float (&x)[128], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 " NAMES_128 ", %128, %129, p, 1, 1, 0, 0;\n}\n"
+                     : HUNDRED_28(IN_F32, x)
                      : "l"(rows), "l"(queries), "r"(more));
     }
 };
@@ -158,10 +221,28 @@ struct F16Group {
                      : EIGHT(IN_F32, x, 0)
                      : "l"(rows), "l"(queries), "r"(more));
     }
+    static __device__ __forceinline__ void multiply(float (&x)[32], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " NAMES_32 ", %32, %33, p, 1, 1, 0, 0;\n}\n"
+                     : THIRTY_TWO(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
     static __device__ __forceinline__ void multiply(float (&x)[64], u64 rows, u64 queries, u32 more) {
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
                      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " NAMES_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
                      : SIXTY_FOUR(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+    static __device__ __forceinline__ void multiply(float (&x)[96], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 " NAMES_96 ", %96, %97, p, 1, 1, 0, 0;\n}\n"
+                     : NINETY_SIX(IN_F32, x)
+                     : "l"(rows), "l"(queries), "r"(more));
+    }
+    static __device__ __forceinline__ void multiply(float (&x)[128], u64 rows, u64 queries, u32 more) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 " NAMES_128 ", %128, %129, p, 1, 1, 0, 0;\n}\n"
+                     : HUNDRED_28(IN_F32, x)
                      : "l"(rows), "l"(queries), "r"(more));
     }
 };

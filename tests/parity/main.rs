@@ -9,6 +9,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 mod cluster;
 mod embed;
+mod encode;
 mod parse;
 mod similarity;
 
@@ -42,6 +43,11 @@ fn trials(case: &Case) -> [Trial; 2] {
 }
 
 fn main() {
-    let cases = embed::cases().into_iter().chain(similarity::cases()).chain(cluster::cases()).chain(parse::cases());
+    let cases = embed::cases()
+        .into_iter()
+        .chain(encode::cases())
+        .chain(similarity::cases())
+        .chain(cluster::cases())
+        .chain(parse::cases());
     libtest_mimic::run(&Arguments::from_args(), cases.flat_map(|case| trials(&case)).collect()).exit();
 }

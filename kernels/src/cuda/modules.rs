@@ -3,6 +3,7 @@
 pub(crate) mod kmeans;
 
 use crate::ops::{
+    encode::cuda::kernels as encode,
     parse::cuda::{lexer::kernels as parse, tree::kernels as trees},
     similarity::cuda::kernels as similarity,
 };
@@ -38,6 +39,15 @@ pub static MODULES: &[&Module] = &[
     &kmeans::NEAREST,
     &kmeans::START,
     &crate::ops::embed::cuda::MODULE,
+    &encode::WEIGHTS,
+    &encode::ROWS,
+    &encode::TURNS,
+    &encode::ANSWERS,
+    &encode::EXACT,
+    &encode::LINEARS_F16,
+    &encode::LINEARS_BF16,
+    &encode::ATTENDS_F16,
+    &encode::ATTENDS_BF16,
     &parse::LINE_STATES,
     &parse::LEXER,
     &parse::WRITER,

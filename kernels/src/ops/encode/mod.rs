@@ -13,11 +13,12 @@ use bytes::Bytes;
 use config::invalid;
 use cpu::pooled;
 
-use crate::{Backend, DeviceId, Op, OpError, Size};
+use crate::{Backend, Op, OpError, Size};
 
 mod batch;
 mod config;
 mod cpu;
+pub(crate) mod cuda;
 mod encoder;
 pub mod oracle;
 mod primitives;
@@ -225,20 +226,11 @@ impl Op for Encode {
         Size { items: request.texts().max(1) as u64, bytes: states.saturating_add(answer) as u64 }
     }
 
-    /// The CPU, until there are kernels for it elsewhere.
-    fn home(_request: &EncodeRequest) -> Option<DeviceId> {
-        Some(DeviceId::Cpu)
-    }
-
     fn run(batch: &[&EncodeRequest], on: &mut Backend) -> Result<Vec<Encoded>, OpError> {
         batch.iter().try_for_each(|request| request.check())?;
         match on {
             Backend::Cpu(worker) => cpu::run(batch, worker),
-            Backend::Cuda(worker) => Err(OpError::Failed {
-                device: worker.device().info().id,
-                kernel: Self::NAME,
-                reason: "encoders run on the CPU".to_owned(),
-            }),
+            Backend::Cuda(worker) => cuda::run(batch, worker),
         }
     }
 }

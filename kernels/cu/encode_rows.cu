@@ -1,0 +1,265 @@
+// Rows of states: embedding sums and norms. One warp a row.
+
+#include "encode.cuh"
+
+#define LAYER_NORM 1
+#define RMS_NORM 2
+
+// How a row is normalised: kind 0 leaves it. weight and bias are f32, padded to whole tiles; bias may be null.
+struct Norm {
+    const float* weight;
+    const float* bias;
+    u32 kind;
+    float epsilon;
+};
+
+// A row in the registers of a warp: piece lane + 32 i in numbers EACH * i on. Pieces beyond `pieces` are zeros.
+template <int ELEMENT, int PIECES>
+struct Row {
+    static constexpr int EACH = Elements<ELEMENT>::EACH;
+    float numbers[PIECES * EACH];
+};
+
+// Calls visit(i, piece) for each piece that this lane has.
+template <int PIECES, typename Visit>
+__device__ __forceinline__ void each_piece(u32 pieces, const Visit& visit) {
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+        const u32 piece = (threadIdx.x & 31) + 32 * i;
+        if (piece < pieces) visit(i, piece);
+    }
+}
+
+// Normalises the first `width` numbers of a row; the rest becomes zeros. The variance is that of the differences from the
+// mean, all sums in f32 by one fixed tree.
+template <int ELEMENT, int PIECES>
+__device__ __forceinline__ void normalise(Row<ELEMENT, PIECES>& row, const Norm& norm, u32 width, u32 pieces) {
+    constexpr int EACH = Row<ELEMENT, PIECES>::EACH;
+    float mean = 0.0f;
+    if (norm.kind == LAYER_NORM) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < PIECES * EACH; i++) sum += row.numbers[i];
+        mean = warp_sum(sum) / (float)width;
+    }
+    float squares = 0.0f;
+    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            float& x = row.numbers[i * EACH + e];
+            x = piece * EACH + e < width ? x - mean : 0.0f;
+            squares = fmaf(x, x, squares);
+        }
+    });
+    const float scale = 1.0f / sqrtf(warp_sum(squares) / (float)width + norm.epsilon);
+    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+#pragma unroll
+        for (int e = 0; e < EACH; e += 4) {
+            float* x = row.numbers + i * EACH + e;
+            const float4 w = *(const float4*)(norm.weight + piece * EACH + e);
+            float4 b = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (norm.bias) b = *(const float4*)(norm.bias + piece * EACH + e);
+            x[0] = fmaf(x[0] * scale, w.x, b.x);
+            x[1] = fmaf(x[1] * scale, w.y, b.y);
+            x[2] = fmaf(x[2] * scale, w.z, b.z);
+            x[3] = fmaf(x[3] * scale, w.w, b.w);
+        }
+    });
+}
+
+// encode_embed_{format}_{numbers}: the word's row, plus the position's, plus the type's, then the norm.
+//   ids u32[T]; types u32[T] or null: all 0; starts u32[texts + 1]
+//   words, positions, kinds: tables of rows of `steps` * 128 bytes, zeros at the end; the latter two may be null
+//   out: T rows, tiled; at most `numbers` * 32 columns
+// A token's position is its distance from the start of its text, plus `offset`.
+struct Embedding {
+    const u32* ids;
+    const u32* types;
+    const u32* starts;
+    const u8* words;
+    const u8* positions;
+    const u8* kinds;
+    u8* out;
+    Norm norm;
+    u32 rows;
+    u32 texts;
+    u32 steps;
+    u32 width;
+    u32 offset;
+    u32 unused;
+};
+
+template <int ELEMENT, int NUMBERS>
+__device__ __forceinline__ void embed(const Embedding& from) {
+    typedef Elements<ELEMENT> Element;
+    constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
+    const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32, pieces = from.steps * 8;
+    if (at >= from.rows) return;
+    const u64 row_bytes = (u64)from.steps * 128;
+    const u8* word = from.words + from.ids[at] * row_bytes;
+    const u8* position = from.positions;
+    if (position) position += (at - from.starts[text_of(at, from.starts, from.texts)] + from.offset) * row_bytes;
+    const u8* kind = from.kinds;
+    if (kind && from.types) kind += from.types[at] * row_bytes;
+
+    Row<ELEMENT, PIECES> row = {};
+    auto add = [&](const u8* table) {
+        if (!table) return;
+        each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+            float more[EACH];
+            Element::read(*(const uint4*)(table + piece * 16), more);
+#pragma unroll
+            for (int e = 0; e < EACH; e++) row.numbers[i * EACH + e] += more[e];
+        });
+    };
+    add(word);
+    add(position);
+    add(kind);
+    if (from.norm.kind) normalise(row, from.norm, from.width, pieces);
+    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+        *(uint4*)(from.out + place(at, piece, from.steps)) = Element::write(row.numbers + i * EACH);
+    });
+}
+
+// encode_norm_{format}_{numbers}: out = norm(x + delta), and sum = x + delta.
+//   x, out, and delta and sum where they are not null: `rows` rows, tiled; at most `numbers` * 32 columns
+// The sum is normalised before it is rounded. out and sum may be x or delta.
+struct Norms {
+    const u8* x;
+    const u8* delta;
+    u8* out;
+    u8* sum;
+    Norm norm;
+    u32 rows;
+    u32 steps;
+    u32 width;
+    u32 unused;
+};
+
+template <int ELEMENT, int NUMBERS>
+__device__ __forceinline__ void norm_rows(const Norms& on) {
+    typedef Elements<ELEMENT> Element;
+    constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
+    const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32, pieces = on.steps * 8;
+    if (at >= on.rows) return;
+    Row<ELEMENT, PIECES> row = {};
+    uint4 raw[PIECES], more[PIECES];
+    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+        const u64 from = place(at, piece, on.steps);
+        raw[i] = *(const uint4*)(on.x + from);
+        if (on.delta) more[i] = *(const uint4*)(on.delta + from);
+    });
+    each_piece<PIECES>(pieces, [&](int i, u32) {
+        Element::read(raw[i], row.numbers + i * EACH);
+        if (!on.delta) return;
+        float delta[EACH];
+        Element::read(more[i], delta);
+#pragma unroll
+        for (int e = 0; e < EACH; e++) row.numbers[i * EACH + e] += delta[e];
+    });
+    if (on.sum) {
+        each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+            *(uint4*)(on.sum + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
+        });
+    }
+    normalise(row, on.norm, on.width, pieces);
+    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+        *(uint4*)(on.out + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_16(const __grid_constant__ Embedding from) {
+    embed<F32, 16>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_16(const __grid_constant__ Norms on) {
+    norm_rows<F32, 16>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_32(const __grid_constant__ Embedding from) {
+    embed<F32, 32>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_32(const __grid_constant__ Norms on) {
+    norm_rows<F32, 32>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_64(const __grid_constant__ Embedding from) {
+    embed<F32, 64>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_64(const __grid_constant__ Norms on) {
+    norm_rows<F32, 64>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_128(const __grid_constant__ Embedding from) {
+    embed<F32, 128>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_128(const __grid_constant__ Norms on) {
+    norm_rows<F32, 128>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_16(const __grid_constant__ Embedding from) {
+    embed<F16, 16>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_16(const __grid_constant__ Norms on) {
+    norm_rows<F16, 16>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_32(const __grid_constant__ Embedding from) {
+    embed<F16, 32>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_32(const __grid_constant__ Norms on) {
+    norm_rows<F16, 32>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_64(const __grid_constant__ Embedding from) {
+    embed<F16, 64>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_64(const __grid_constant__ Norms on) {
+    norm_rows<F16, 64>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_128(const __grid_constant__ Embedding from) {
+    embed<F16, 128>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_128(const __grid_constant__ Norms on) {
+    norm_rows<F16, 128>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_16(const __grid_constant__ Embedding from) {
+    embed<BF16, 16>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_16(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 16>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_32(const __grid_constant__ Embedding from) {
+    embed<BF16, 32>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_32(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 32>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_64(const __grid_constant__ Embedding from) {
+    embed<BF16, 64>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_64(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 64>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_128(const __grid_constant__ Embedding from) {
+    embed<BF16, 128>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_128(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 128>(on);
+}

@@ -1,0 +1,179 @@
+//! Measures encoders of the shapes of MiniLM-L6 and BERT-base, with made-up weights, on a GPU: `encode_bench [--quick]
+//! [--kernels] [--cache FOLDER] [minilm | bert] [bf16 | f16 | f32]`, libraries where `ACCELERD_CUDA_LIBRARY_PATH` says.
+//!
+//! A figure is a whole batch as the daemon runs it: ids on the host to vectors on the host, mean pooling, unit length,
+//! f32. First the vectors of ragged texts are compared with the CPU's, and their bits alone with those among others.
+//! Prints a line of JSON a figure; with `--kernels` also where the time went.
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use accelerd_kernels::{
+    Backend, Choice, Device, Op, Settings,
+    backend::discover,
+    ops::encode::{
+        Activation, Encode, EncodeRequest, Encoder, EncoderConfig, NormKind, Placement, Pooling, Positions, Precision,
+        samples,
+    },
+};
+
+const LENGTHS: [usize; 3] = [32, 128, 512];
+const BATCHES: [usize; 6] = [1, 32, 128, 512, 2048, 4096];
+const QUICK_BATCHES: [usize; 3] = [1, 32, 512];
+/// Runs of a figure at most, and seconds.
+const RUNS: usize = 200;
+const SECONDS: f64 = 0.4;
+const RAGGED: [usize; 12] = [1, 7, 16, 25, 32, 33, 64, 90, 128, 200, 333, 512];
+
+struct Options {
+    quick: bool,
+    kernels: bool,
+    cache: Option<PathBuf>,
+    shapes: Vec<(&'static str, EncoderConfig)>,
+    precisions: Vec<Precision>,
+}
+
+impl Options {
+    fn read() -> Self {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let has = |word: &str| words.iter().any(|given| given == word);
+        let only = |names: &[&str]| names.iter().any(|name| has(name));
+        let mut shapes = vec![("minilm", shape(6, 384)), ("bert", shape(12, 768))];
+        shapes.retain(|(name, _)| has(name) || !only(&["minilm", "bert"]));
+        let mut precisions = vec![("bf16", Precision::Bf16), ("f16", Precision::F16), ("f32", Precision::F32)];
+        precisions.retain(|(name, _)| has(name) || (*name == "bf16" && !only(&["bf16", "f16", "f32"])));
+        let precisions = precisions.into_iter().map(|(_, precision)| precision).collect();
+        let cache = words.iter().skip_while(|word| *word != "--cache").nth(1).map(PathBuf::from);
+        Self { quick: has("--quick"), kernels: has("--kernels"), cache, shapes, precisions }
+    }
+}
+
+fn main() {
+    let options = Options::read();
+    let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
+    let settings = Settings {
+        choice: Choice::Cuda,
+        cuda_library_paths: std::env::split_paths(&folders).collect(),
+        staging_bytes: 64 << 20,
+        kernel_cache: options.cache.clone(),
+        kernel_cache_bytes: 1 << 30,
+        ..Settings::default()
+    };
+    let found = discover(&settings).unwrap_or_else(|e| panic!("{e}"));
+    let (gpu, cpu) = (&found.devices[0], found.devices.last().expect("the CPU is always there"));
+    let (mut on_gpu, mut on_cpu) = (gpu.open().expect("a worker"), cpu.open().expect("a worker"));
+    for (name, config) in &options.shapes {
+        let encoder = Arc::new(samples::encoder(config.clone()).expect("a fit description"));
+        compare(name, &encoder, &mut on_gpu, &mut on_cpu);
+        for &precision in &options.precisions {
+            for length in LENGTHS {
+                let batches = if options.quick { &QUICK_BATCHES[..] } else { &BATCHES };
+                for &batch in batches.iter().filter(|batch| **batch * length <= 1 << 20) {
+                    measure(name, &encoder, precision, (batch, length), &mut on_gpu);
+                    if options.kernels {
+                        tell_kernels(gpu);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn shape(layers: usize, hidden: usize) -> EncoderConfig {
+    EncoderConfig {
+        vocabulary: 30_522,
+        hidden,
+        layers,
+        heads: 12,
+        kv_heads: 12,
+        head_dim: hidden / 12,
+        intermediate: 4 * hidden,
+        max_tokens: 512,
+        position_offset: 0,
+        token_types: 2,
+        norm: NormKind::Layer,
+        epsilon: 1e-12,
+        placement: Placement::After,
+        positions: Positions::Absolute,
+        activation: Activation::Gelu,
+        gated: false,
+        causal: false,
+        window: None,
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    }
+}
+
+fn run(backend: &mut Backend, requests: &[&EncodeRequest]) -> Vec<Vec<f32>> {
+    let answers = Encode::run(requests, backend).unwrap_or_else(|e| panic!("{e}"));
+    answers.iter().map(|answer| bytemuck::pod_collect_to_vec(&answer.bytes)).collect()
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+/// The worst cosine to the CPU's vectors in each precision, and whether bits stay among 500 other texts.
+fn compare(name: &str, encoder: &Arc<Encoder>, on_gpu: &mut Backend, on_cpu: &mut Backend) {
+    let hidden = encoder.config().hidden;
+    let request = samples::request(encoder, &RAGGED);
+    let expected = run(on_cpu, &[&request]).remove(0);
+    let neighbours: Vec<usize> = (0..500).map(|i| 1 + i * 37 % 90).collect();
+    for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
+        let request = EncodeRequest { precision, ..request.clone() };
+        let got = run(on_gpu, &[&request]).remove(0);
+        let worst = expected.chunks(hidden).zip(got.chunks(hidden)).map(|(e, g)| cosine(e, g)).fold(1.0, f64::min);
+        let crowd = EncodeRequest { precision, ..samples::request(encoder, &neighbours) };
+        let beside = run(on_gpu, &[&crowd, &request, &crowd]).remove(1);
+        let mut same = beside == got;
+        for at in 0..RAGGED.len() {
+            let alone = run(on_gpu, &[&samples::text(&request, at)]).remove(0);
+            same &= alone == got[at * hidden..][..hidden];
+        }
+        println!(
+            r#"{{"check": "{name}", "precision": "{precision:?}", "worst_cosine": {worst:.8}, "same_bits": {same}}}"#
+        );
+    }
+}
+
+/// Texts of one length, ids already packed as a request.
+fn measure(name: &str, encoder: &Arc<Encoder>, precision: Precision, shape: (usize, usize), on: &mut Backend) {
+    let (batch, length) = shape;
+    let request = EncodeRequest { precision, ..samples::request(encoder, &vec![length; batch]) };
+    let mut once = || {
+        let start = Instant::now();
+        let answers = Encode::run(&[&request], on).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(answers[0].rows, batch);
+        start.elapsed().as_secs_f64()
+    };
+    (0..3).for_each(|_| {
+        once();
+    });
+    let start = Instant::now();
+    let mut times = vec![];
+    while times.len() < 5 || (times.len() < RUNS && start.elapsed().as_secs_f64() < SECONDS) {
+        times.push(once());
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |quarter: usize| times[(times.len() - 1) * quarter / 4] * 1e3;
+    let median = at(2);
+    println!(
+        r#"{{"model": "{name}", "precision": "{precision:?}", "tokens": {length}, "batch": {batch}, "median_ms": {median:.4}, "q1_ms": {:.4}, "q3_ms": {:.4}, "texts_per_s": {:.0}, "mtokens_per_s": {:.3}}}"#,
+        at(1),
+        at(3),
+        batch as f64 / median * 1e3,
+        (batch * length) as f64 / median / 1e3,
+    );
+}
+
+/// Calls and mean time of every kernel since the start.
+fn tell_kernels(device: &Device) {
+    let mut kernels = device.kernel_stats();
+    kernels.sort_by_key(|kernel| std::cmp::Reverse(kernel.nanos));
+    for kernel in kernels.iter().filter(|kernel| kernel.nanos > 0).take(12) {
+        let each = kernel.nanos as f64 / kernel.calls.max(1) as f64 / 1e3;
+        println!("    {:32} {:8} calls {each:10.2} us each", kernel.name, kernel.calls);
+    }
+}

@@ -1,0 +1,490 @@
+//! The kernels of the encoder, what each takes, and which one fits.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::cuda::{Kernel, Module, modules::COMMON};
+
+/// The type of elements, as kernels number them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Format {
+    /// binary32.
+    F32,
+    /// binary16.
+    F16,
+    /// bfloat16.
+    Bf16,
+}
+
+impl Format {
+    /// Bytes of an element.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// Columns of a tile, which is 128 bytes wide.
+    pub(super) fn columns(self) -> usize {
+        128 / self.bytes()
+    }
+}
+
+/// A linear layer.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Linear {
+    pub(super) x: u64,
+    pub(super) weight: u64,
+    pub(super) bias: u64,
+    pub(super) out: u64,
+    pub(super) rows: u32,
+    pub(super) columns: u32,
+    pub(super) steps: u32,
+    pub(super) out_steps: u32,
+    pub(super) activation: u32,
+    pub(super) gated: u32,
+}
+
+/// How a row is normalised: kind 0 leaves it, 1 is a layer norm, 2 an RMS norm.
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Norm {
+    pub(super) weight: u64,
+    pub(super) bias: u64,
+    pub(super) kind: u32,
+    pub(super) epsilon: f32,
+}
+
+/// The first states.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Embedding {
+    pub(super) ids: u64,
+    pub(super) types: u64,
+    pub(super) starts: u64,
+    pub(super) words: u64,
+    pub(super) positions: u64,
+    pub(super) kinds: u64,
+    pub(super) out: u64,
+    pub(super) norm: Norm,
+    pub(super) rows: u32,
+    pub(super) texts: u32,
+    pub(super) steps: u32,
+    pub(super) width: u32,
+    pub(super) offset: u32,
+    pub(super) unused: u32,
+}
+
+/// Norms of rows.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Norms {
+    pub(super) x: u64,
+    pub(super) delta: u64,
+    pub(super) out: u64,
+    pub(super) sum: u64,
+    pub(super) norm: Norm,
+    pub(super) rows: u32,
+    pub(super) steps: u32,
+    pub(super) width: u32,
+    pub(super) unused: u32,
+}
+
+/// Norms and rotations of queries and keys.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Turns {
+    pub(super) qkv: u64,
+    pub(super) starts: u64,
+    pub(super) query_weight: u64,
+    pub(super) query_bias: u64,
+    pub(super) key_weight: u64,
+    pub(super) key_bias: u64,
+    pub(super) table: u64,
+    pub(super) texts: u32,
+    pub(super) steps: u32,
+    pub(super) heads: u32,
+    pub(super) kv_heads: u32,
+    pub(super) head: u32,
+    pub(super) padded: u32,
+    pub(super) dims: u32,
+    pub(super) kind: u32,
+    pub(super) together: u32,
+    pub(super) epsilon: f32,
+}
+
+/// Attention.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Attention {
+    pub(super) qkv: u64,
+    pub(super) out: u64,
+    pub(super) starts: u64,
+    pub(super) items: u64,
+    pub(super) slopes: u64,
+    pub(super) relative: u64,
+    pub(super) rows: u32,
+    pub(super) texts: u32,
+    pub(super) steps: u32,
+    pub(super) out_steps: u32,
+    pub(super) heads: u32,
+    pub(super) kv_heads: u32,
+    pub(super) share: u32,
+    pub(super) head: u32,
+    pub(super) padded: u32,
+    pub(super) reach: u32,
+    pub(super) causal: u32,
+    pub(super) window: u32,
+    pub(super) long_items: u32,
+    pub(super) whole_items: u32,
+    pub(super) middle_items: u32,
+    pub(super) short_items: u32,
+    pub(super) scale: f32,
+    pub(super) unused: u32,
+}
+
+/// One row of an answer.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Answer {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) dimensions: u32,
+    pub(super) scale: u32,
+    pub(super) start: u64,
+    pub(super) reduce: u32,
+    pub(super) output: u32,
+    pub(super) normalize: u32,
+    pub(super) unused: u32,
+}
+
+/// All rows of an answer.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Pool {
+    pub(super) states: u64,
+    pub(super) answers: u64,
+    pub(super) out: u64,
+    pub(super) scales: u64,
+    pub(super) steps: u32,
+    pub(super) unused: u32,
+}
+
+/// A weight on its way to tiles.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Pack {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) from_rows: u32,
+    pub(super) from_columns: u32,
+    pub(super) from_type: u32,
+    pub(super) to_type: u32,
+    pub(super) to_rows: u32,
+    pub(super) steps: u32,
+    pub(super) head: u32,
+    pub(super) padded: u32,
+    pub(super) half: u32,
+    pub(super) column_head: u32,
+    pub(super) column_padded: u32,
+    pub(super) flat: u32,
+}
+
+const fn kernel<T>(name: &'static str) -> Kernel {
+    Kernel { name, params: const { &[size_of::<T>()] } }
+}
+
+/// A size of tile of the linear layers on Hopper: its kernels, and what they are launched with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) threads: u32,
+    pub(super) shared_bytes: u32,
+    /// Blocks that a multiprocessor holds.
+    pub(super) each: usize,
+    f16: Kernel,
+    bf16: Kernel,
+}
+
+impl Tile {
+    /// The kernel for elements of 16 bits.
+    pub(super) fn kernel(&self, format: Format) -> Kernel {
+        if format == Format::F16 { self.f16 } else { self.bf16 }
+    }
+}
+
+const fn shared_bytes(stages: u32, rows: u32, columns: u32, panels: u32) -> u32 {
+    stages * (rows + columns) * 128 + panels * 2048 + stages * 16
+}
+
+/// The most products for each byte of shared memory that is read; one block a multiprocessor.
+pub(super) const WIDE: Tile = Tile {
+    rows: 128,
+    columns: 256,
+    threads: 384,
+    shared_bytes: shared_bytes(4, 128, 256, 16),
+    each: 1,
+    f16: kernel::<Linear>("encode_linear_f16_wide"),
+    bf16: kernel::<Linear>("encode_linear_bf16_wide"),
+};
+/// For columns that 256 do not divide.
+pub(super) const BROAD: Tile = Tile {
+    rows: 128,
+    columns: 192,
+    threads: 384,
+    shared_bytes: shared_bytes(4, 128, 192, 16),
+    each: 1,
+    f16: kernel::<Linear>("encode_linear_f16_broad"),
+    bf16: kernel::<Linear>("encode_linear_bf16_broad"),
+};
+/// For some thousand rows.
+pub(super) const EVEN: Tile = Tile {
+    rows: 128,
+    columns: 128,
+    threads: 288,
+    shared_bytes: shared_bytes(3, 128, 128, 8),
+    each: 2,
+    f16: kernel::<Linear>("encode_linear_f16_even"),
+    bf16: kernel::<Linear>("encode_linear_bf16_even"),
+};
+/// For some hundred rows.
+pub(super) const MIDDLE: Tile = Tile {
+    rows: 64,
+    columns: 64,
+    threads: 160,
+    shared_bytes: shared_bytes(6, 64, 64, 4),
+    each: 2,
+    f16: kernel::<Linear>("encode_linear_f16_middle"),
+    bf16: kernel::<Linear>("encode_linear_bf16_middle"),
+};
+/// For so few rows that reading the weights is all there is.
+pub(super) const SMALL: Tile = Tile {
+    rows: 64,
+    columns: 16,
+    threads: 160,
+    shared_bytes: shared_bytes(10, 64, 16, 0),
+    each: 2,
+    f16: kernel::<Linear>("encode_linear_f16_small"),
+    bf16: kernel::<Linear>("encode_linear_bf16_small"),
+};
+
+/// Numbers a lane of a warp holds of a row, by kernel.
+pub(super) const NUMBERS: [usize; 4] = [16, 32, 64, 128];
+
+pub(super) const PACK: Kernel = kernel::<Pack>("encode_pack");
+/// By format, then by [`NUMBERS`].
+pub(super) const EMBED: [[Kernel; 4]; 3] = [
+    [
+        kernel::<Embedding>("encode_embed_f32_16"),
+        kernel::<Embedding>("encode_embed_f32_32"),
+        kernel::<Embedding>("encode_embed_f32_64"),
+        kernel::<Embedding>("encode_embed_f32_128"),
+    ],
+    [
+        kernel::<Embedding>("encode_embed_f16_16"),
+        kernel::<Embedding>("encode_embed_f16_32"),
+        kernel::<Embedding>("encode_embed_f16_64"),
+        kernel::<Embedding>("encode_embed_f16_128"),
+    ],
+    [
+        kernel::<Embedding>("encode_embed_bf16_16"),
+        kernel::<Embedding>("encode_embed_bf16_32"),
+        kernel::<Embedding>("encode_embed_bf16_64"),
+        kernel::<Embedding>("encode_embed_bf16_128"),
+    ],
+];
+/// By format, then by [`NUMBERS`].
+pub(super) const NORM: [[Kernel; 4]; 3] = [
+    [
+        kernel::<Norms>("encode_norm_f32_16"),
+        kernel::<Norms>("encode_norm_f32_32"),
+        kernel::<Norms>("encode_norm_f32_64"),
+        kernel::<Norms>("encode_norm_f32_128"),
+    ],
+    [
+        kernel::<Norms>("encode_norm_f16_16"),
+        kernel::<Norms>("encode_norm_f16_32"),
+        kernel::<Norms>("encode_norm_f16_64"),
+        kernel::<Norms>("encode_norm_f16_128"),
+    ],
+    [
+        kernel::<Norms>("encode_norm_bf16_16"),
+        kernel::<Norms>("encode_norm_bf16_32"),
+        kernel::<Norms>("encode_norm_bf16_64"),
+        kernel::<Norms>("encode_norm_bf16_128"),
+    ],
+];
+/// By format, then by [`NUMBERS`].
+pub(super) const POOL: [[Kernel; 4]; 3] = [
+    [
+        kernel::<Pool>("encode_pool_f32_16"),
+        kernel::<Pool>("encode_pool_f32_32"),
+        kernel::<Pool>("encode_pool_f32_64"),
+        kernel::<Pool>("encode_pool_f32_128"),
+    ],
+    [
+        kernel::<Pool>("encode_pool_f16_16"),
+        kernel::<Pool>("encode_pool_f16_32"),
+        kernel::<Pool>("encode_pool_f16_64"),
+        kernel::<Pool>("encode_pool_f16_128"),
+    ],
+    [
+        kernel::<Pool>("encode_pool_bf16_16"),
+        kernel::<Pool>("encode_pool_bf16_32"),
+        kernel::<Pool>("encode_pool_bf16_64"),
+        kernel::<Pool>("encode_pool_bf16_128"),
+    ],
+];
+/// By format.
+pub(super) const TURN: [Kernel; 3] =
+    [kernel::<Turns>("encode_turn_f32"), kernel::<Turns>("encode_turn_f16"), kernel::<Turns>("encode_turn_bf16")];
+/// By format: f32 arithmetic, any device.
+pub(super) const LINEAR_EXACT: [Kernel; 3] = [
+    kernel::<Linear>("encode_linear_f32_exact"),
+    kernel::<Linear>("encode_linear_f16_exact"),
+    kernel::<Linear>("encode_linear_bf16_exact"),
+];
+/// By format: f32 arithmetic, any device, any head.
+pub(super) const ATTEND_EXACT: [Kernel; 3] = [
+    kernel::<Attention>("encode_attend_f32_exact"),
+    kernel::<Attention>("encode_attend_f16_exact"),
+    kernel::<Attention>("encode_attend_bf16_exact"),
+];
+/// Heads that the tensor cores take.
+pub(super) const HEADS: [usize; 3] = [32, 64, 128];
+/// By [`HEADS`]: of texts of at most 64 tokens, and of longer ones.
+pub(super) const ATTEND_F16: [[Kernel; 2]; 3] = [
+    [kernel::<Attention>("encode_attend_f16_32"), kernel::<Attention>("encode_attend_f16_32_long")],
+    [kernel::<Attention>("encode_attend_f16_64"), kernel::<Attention>("encode_attend_f16_64_long")],
+    [kernel::<Attention>("encode_attend_f16_128"), kernel::<Attention>("encode_attend_f16_128_long")],
+];
+/// By [`HEADS`]: of texts of at most 64 tokens, and of longer ones.
+pub(super) const ATTEND_BF16: [[Kernel; 2]; 3] = [
+    [kernel::<Attention>("encode_attend_bf16_32"), kernel::<Attention>("encode_attend_bf16_32_long")],
+    [kernel::<Attention>("encode_attend_bf16_64"), kernel::<Attention>("encode_attend_bf16_64_long")],
+    [kernel::<Attention>("encode_attend_bf16_128"), kernel::<Attention>("encode_attend_bf16_128_long")],
+];
+
+const ENCODE: (&str, &str) = ("encode.cuh", include_str!("../../../../cu/encode.cuh"));
+const ATTENTION: (&str, &str) = ("encode_attention.cuh", include_str!("../../../../cu/encode_attention.cuh"));
+const ATTEND: (&str, &str) = ("encode_attend.cuh", include_str!("../../../../cu/encode_attend.cuh"));
+const LINEAR: (&str, &str) = ("encode_linear.cuh", include_str!("../../../../cu/encode_linear.cuh"));
+const MMA: (&str, &str) = ("mma.cuh", include_str!("../../../../cu/mma.cuh"));
+const WGMMA: (&str, &str) = ("wgmma.cuh", include_str!("../../../../cu/wgmma.cuh"));
+
+/// Weights.
+pub(crate) static WEIGHTS: Module = Module {
+    name: "encode_weights",
+    source: include_str!("../../../../cu/encode_weights.cu"),
+    headers: &[COMMON, ENCODE],
+    kernels: &[PACK],
+};
+
+/// Embedding sums and norms.
+pub(crate) static ROWS: Module = Module {
+    name: "encode_rows",
+    source: include_str!("../../../../cu/encode_rows.cu"),
+    headers: &[COMMON, ENCODE],
+    kernels: &[
+        EMBED[0][0],
+        EMBED[0][1],
+        EMBED[0][2],
+        EMBED[0][3],
+        EMBED[1][0],
+        EMBED[1][1],
+        EMBED[1][2],
+        EMBED[1][3],
+        EMBED[2][0],
+        EMBED[2][1],
+        EMBED[2][2],
+        EMBED[2][3],
+        NORM[0][0],
+        NORM[0][1],
+        NORM[0][2],
+        NORM[0][3],
+        NORM[1][0],
+        NORM[1][1],
+        NORM[1][2],
+        NORM[1][3],
+        NORM[2][0],
+        NORM[2][1],
+        NORM[2][2],
+        NORM[2][3],
+    ],
+};
+
+/// Queries and keys before they meet.
+pub(crate) static TURNS: Module = Module {
+    name: "encode_heads",
+    source: include_str!("../../../../cu/encode_heads.cu"),
+    headers: &[COMMON, ENCODE],
+    kernels: &[TURN[0], TURN[1], TURN[2]],
+};
+
+/// The rows of an answer.
+pub(crate) static ANSWERS: Module = Module {
+    name: "encode_pool",
+    source: include_str!("../../../../cu/encode_pool.cu"),
+    headers: &[COMMON, ENCODE],
+    kernels: &[
+        POOL[0][0], POOL[0][1], POOL[0][2], POOL[0][3], POOL[1][0], POOL[1][1], POOL[1][2], POOL[1][3], POOL[2][0],
+        POOL[2][1], POOL[2][2], POOL[2][3],
+    ],
+};
+
+/// f32 arithmetic.
+pub(crate) static EXACT: Module = Module {
+    name: "encode_exact",
+    source: include_str!("../../../../cu/encode_exact.cu"),
+    headers: &[COMMON, ENCODE, ATTENTION],
+    kernels: &[LINEAR_EXACT[0], LINEAR_EXACT[1], LINEAR_EXACT[2], ATTEND_EXACT[0], ATTEND_EXACT[1], ATTEND_EXACT[2]],
+};
+
+/// Linear layers on Hopper, f16.
+pub(crate) static LINEARS_F16: Module = Module {
+    name: "encode_linear_f16",
+    source: include_str!("../../../../cu/encode_linear_f16.cu"),
+    headers: &[COMMON, ENCODE, MMA, WGMMA, LINEAR],
+    kernels: &[WIDE.f16, BROAD.f16, EVEN.f16, MIDDLE.f16, SMALL.f16],
+};
+
+/// Linear layers on Hopper, bf16.
+pub(crate) static LINEARS_BF16: Module = Module {
+    name: "encode_linear_bf16",
+    source: include_str!("../../../../cu/encode_linear_bf16.cu"),
+    headers: &[COMMON, ENCODE, MMA, WGMMA, LINEAR],
+    kernels: &[WIDE.bf16, BROAD.bf16, EVEN.bf16, MIDDLE.bf16, SMALL.bf16],
+};
+
+/// Attention on tensor cores, f16.
+pub(crate) static ATTENDS_F16: Module = Module {
+    name: "encode_attend_f16",
+    source: include_str!("../../../../cu/encode_attend_f16.cu"),
+    headers: &[COMMON, ENCODE, MMA, ATTENTION, ATTEND],
+    kernels: &[
+        ATTEND_F16[0][0],
+        ATTEND_F16[0][1],
+        ATTEND_F16[1][0],
+        ATTEND_F16[1][1],
+        ATTEND_F16[2][0],
+        ATTEND_F16[2][1],
+    ],
+};
+
+/// Attention on tensor cores, bf16.
+pub(crate) static ATTENDS_BF16: Module = Module {
+    name: "encode_attend_bf16",
+    source: include_str!("../../../../cu/encode_attend_bf16.cu"),
+    headers: &[COMMON, ENCODE, MMA, ATTENTION, ATTEND],
+    kernels: &[
+        ATTEND_BF16[0][0],
+        ATTEND_BF16[0][1],
+        ATTEND_BF16[1][0],
+        ATTEND_BF16[1][1],
+        ATTEND_BF16[2][0],
+        ATTEND_BF16[2][1],
+    ],
+};

@@ -1,0 +1,500 @@
+//! The encoder's primitives by the kernels of `cu/encode_*.cu`: one launch each, two where heads are turned.
+
+use std::{ops::Range, rc::Rc};
+
+use super::{
+    kernels::{
+        self, ATTEND_BF16, ATTEND_EXACT, ATTEND_F16, Answer, BROAD, EMBED, EVEN, Format, HEADS, LINEAR_EXACT, MIDDLE,
+        NORM, NUMBERS, POOL, SMALL, TURN, Tile, WIDE,
+    },
+    states::{Shelf, States},
+    weights::{Weight, fit, padded_head},
+};
+use crate::{
+    OpError,
+    cuda::{Args, Buffer, Grid, Kernel, Worker},
+    ops::encode::{
+        Activation, Attention, Batch, Embeddings, Linear, Norm, NormKind, Output, Pooled, Primitives, QueryNorm,
+        Reduce, Row, Then,
+    },
+};
+
+/// Queries a block of attention takes of one text.
+const QUERIES: usize = 128;
+/// Texts up to this length have a block for each head; up to the next ones, two and four heads share one.
+const WHOLE_TEXT: usize = 64;
+const MIDDLE_TEXT: usize = 32;
+const SHORT_TEXT: usize = 16;
+/// A window that holds everything.
+const EVERYTHING: u32 = u32::MAX;
+
+/// One batch on its way through an encoder.
+pub(super) struct Pass<'a> {
+    worker: &'a Worker,
+    format: Format,
+    shelf: Rc<Shelf>,
+    input: Input,
+}
+
+/// What is uploaded of a batch: items of attention, ids, types, starts of texts, in one buffer.
+#[derive(Default)]
+struct Input {
+    buffer: Option<Buffer<u32>>,
+    items: Items,
+    rows: usize,
+    texts: usize,
+    typed: bool,
+}
+
+/// Texts and first queries of what blocks of attention do, two words each: of long texts, then of whole, of middle and
+/// of short ones.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Items {
+    words: Vec<u32>,
+    long: usize,
+    whole: usize,
+    middle: usize,
+    short: usize,
+}
+
+impl Items {
+    fn new(starts: &[u32]) -> Result<Self, OpError> {
+        let (mut long, mut whole, mut middle, mut short) = (vec![], vec![], vec![], vec![]);
+        for (text, ends) in starts.windows(2).enumerate() {
+            let (text, length) = (fit(text)?, (ends[1] - ends[0]) as usize);
+            if length > WHOLE_TEXT {
+                for query in (0..length).step_by(QUERIES) {
+                    long.extend([text, fit(query)?]);
+                }
+            } else if length > MIDDLE_TEXT {
+                whole.extend([text, 0]);
+            } else if length > SHORT_TEXT {
+                middle.extend([text, 0]);
+            } else if length > 0 {
+                short.extend([text, 0]);
+            }
+        }
+        let [a, b, c, d] = [&long, &whole, &middle, &short].map(|words| words.len() / 2);
+        Ok(Self { words: [long, whole, middle, short].concat(), long: a, whole: b, middle: c, short: d })
+    }
+
+    /// Blocks for so many heads: of texts that are not long, and of long ones.
+    fn blocks(&self, heads: usize) -> [usize; 2] {
+        let few = self.whole * heads + self.middle * heads.div_ceil(2) + self.short * heads.div_ceil(4);
+        [few, self.long * heads]
+    }
+}
+
+impl Input {
+    fn new(batch: &Batch, worker: &Worker) -> Result<Self, OpError> {
+        let items = Items::new(&batch.starts)?;
+        let parts = [&items.words[..], &batch.ids, &batch.types, &batch.starts];
+        let buffer = worker.alloc(parts.iter().map(|part| part.len()).sum())?;
+        worker.upload_parts(parts.into_iter(), &buffer, 0)?;
+        let (rows, texts) = (batch.ids.len(), batch.starts.len().saturating_sub(1));
+        Ok(Self { buffer: Some(buffer), items, rows, texts, typed: !batch.types.is_empty() })
+    }
+
+    /// Where word `at` lies.
+    fn address(&self, at: usize) -> u64 {
+        self.buffer.as_ref().map_or(0, |buffer| buffer.ptr_at(at).address())
+    }
+
+    fn ids(&self) -> usize {
+        self.items.words.len()
+    }
+
+    fn types(&self) -> u64 {
+        if self.typed { self.address(self.ids() + self.rows) } else { 0 }
+    }
+
+    fn starts(&self) -> u64 {
+        self.address(self.ids() + self.rows * if self.typed { 2 } else { 1 })
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// A pass that computes in `format`.
+    pub(super) fn new(worker: &'a Worker, format: Format) -> Self {
+        Self { worker, format, shelf: Rc::default(), input: Input::default() }
+    }
+
+    fn states(&self, width: usize) -> Result<States, OpError> {
+        self.shelf.take(self.worker, self.format, self.input.rows, width)
+    }
+
+    /// The kernel whose lanes hold a whole row.
+    fn by_width(&self, kernels: &[[Kernel; 4]; 3], steps: u32) -> Result<Kernel, OpError> {
+        let columns = steps as usize * self.format.columns();
+        let fits = NUMBERS.iter().position(|numbers| numbers * 32 >= columns);
+        let wide = || OpError::Invalid(format!("states of {columns} numbers; a GPU takes at most {}", NUMBERS[3] * 32));
+        Ok(kernels[self.format as usize][fits.ok_or_else(wide)?])
+    }
+
+    /// One warp for each row, eight a block.
+    fn launch_rows<T: bytemuck::Pod>(&self, kernel: &Kernel, value: T) -> Result<(), OpError> {
+        let blocks = fit(self.input.rows.div_ceil(8))?;
+        self.worker.launch(kernel, Grid::x(blocks), 256, 0, &mut Args::new().value(value))
+    }
+
+    fn norms(
+        &self,
+        x: &States,
+        delta: Option<&States>,
+        sum: Option<&States>,
+        out: &States,
+        norm: &Norm<Weight>,
+    ) -> Result<(), OpError> {
+        let norms = kernels::Norms {
+            x: x.address(),
+            delta: delta.map_or(0, States::address),
+            out: out.address(),
+            sum: sum.map_or(0, States::address),
+            norm: norm_of(norm),
+            rows: fit(self.input.rows)?,
+            steps: x.steps,
+            width: fit(x.width)?,
+            unused: 0,
+        };
+        self.launch_rows(&self.by_width(&NORM, x.steps)?, norms)
+    }
+
+    /// Normalises and rotates queries and keys, in place.
+    fn turn(&self, qkv: &States, how: &Attention<'_, Weight>) -> Result<(), OpError> {
+        if how.query_norm.is_none() && how.rotary.is_none() {
+            return Ok(());
+        }
+        let address = |weight: Option<&Weight>| weight.map_or(0, Weight::address);
+        let (queries, keys) = (how.query_norm.map(|norm| norm.1), how.query_norm.map(|norm| norm.2));
+        let turns = kernels::Turns {
+            qkv: qkv.address(),
+            starts: self.input.starts(),
+            query_weight: address(queries.map(|norm| &norm.weight)),
+            query_bias: address(queries.and_then(|norm| norm.bias.as_ref())),
+            key_weight: address(keys.map(|norm| &norm.weight)),
+            key_bias: address(keys.and_then(|norm| norm.bias.as_ref())),
+            table: address(how.rotary.map(|rotary| rotary.0)),
+            texts: fit(self.input.texts)?,
+            steps: qkv.steps,
+            heads: fit(how.heads)?,
+            kv_heads: fit(how.kv_heads)?,
+            head: fit(how.head_dim)?,
+            padded: fit(padded_head(self.format, how.head_dim))?,
+            dims: fit(how.rotary.map_or(0, |rotary| rotary.1))?,
+            kind: queries.map_or(0, |norm| kind_of(norm.kind)),
+            together: matches!(how.query_norm, Some((QueryNorm::All, ..))).into(),
+            epsilon: queries.map_or(0.0, |norm| norm.epsilon),
+        };
+        let shared_bytes = fit((how.heads + how.kv_heads) * how.head_dim * 4)?;
+        let grid = Grid::x(fit(self.input.rows)?);
+        self.worker.launch(&TURN[self.format as usize], grid, 256, shared_bytes, &mut Args::new().value(turns))
+    }
+
+    /// The tensor cores' kernels for a head, where there are any.
+    fn attend_kernels(&self, padded: usize) -> Option<&'static [Kernel; 2]> {
+        let at = HEADS.iter().position(|head| *head == padded)?;
+        match self.format {
+            Format::Bf16 if self.worker.compute_capability().0 >= 8 => Some(&ATTEND_BF16[at]),
+            Format::F16 if self.worker.compute_capability().0 >= 8 => Some(&ATTEND_F16[at]),
+            Format::F32 | Format::F16 | Format::Bf16 => None,
+        }
+    }
+
+    fn attend(&self, qkv: &States, out: &States, how: &Attention<'_, Weight>) -> Result<(), OpError> {
+        let padded = padded_head(self.format, how.head_dim);
+        let items = &self.input.items;
+        let args = kernels::Attention {
+            qkv: qkv.address(),
+            out: out.address(),
+            starts: self.input.starts(),
+            items: self.input.address(0),
+            slopes: how.slopes.map_or(0, Weight::address),
+            relative: how.relative_bias.map_or(0, Weight::address),
+            rows: fit(self.input.rows)?,
+            texts: fit(self.input.texts)?,
+            steps: qkv.steps,
+            out_steps: out.steps,
+            heads: fit(how.heads)?,
+            kv_heads: fit(how.kv_heads)?,
+            share: fit(how.heads / how.kv_heads)?,
+            head: fit(how.head_dim)?,
+            padded: fit(padded)?,
+            reach: fit(how.max_tokens)?,
+            causal: how.causal.into(),
+            window: how.window.map_or(Ok(EVERYTHING), fit)?,
+            long_items: fit(items.long)?,
+            whole_items: fit(items.whole)?,
+            middle_items: fit(items.middle)?,
+            short_items: fit(items.short)?,
+            scale: how.scale,
+            unused: 0,
+        };
+        let mut args = Args::new().value(args);
+        if let Some(kernels) = self.attend_kernels(padded) {
+            return kernels.iter().zip(items.blocks(how.heads)).try_for_each(|(kernel, blocks)| {
+                self.worker.launch(kernel, Grid::x(fit(blocks)?), 128, fit(512 * padded)?, &mut args)
+            });
+        }
+        let grid = Grid::xy(fit(self.input.rows.div_ceil(4))?, fit(how.heads)?);
+        self.worker.launch(&ATTEND_EXACT[self.format as usize], grid, 128, fit(32 * how.head_dim)?, &mut args)
+    }
+}
+
+impl Primitives for Pass<'_> {
+    type Weight = Weight;
+    type Tensor = States;
+
+    fn embed(
+        &mut self,
+        batch: &Batch,
+        embeddings: &Embeddings<Weight>,
+        position_offset: usize,
+    ) -> Result<States, OpError> {
+        self.input = Input::new(batch, self.worker)?;
+        let width = embeddings.words.width;
+        let out = self.states(width)?;
+        let address = |table: Option<&Weight>| table.map_or(0, Weight::address);
+        let embedding = kernels::Embedding {
+            ids: self.input.address(self.input.ids()),
+            types: self.input.types(),
+            starts: self.input.starts(),
+            words: embeddings.words.address(),
+            positions: address(embeddings.positions.as_ref()),
+            kinds: address(embeddings.types.as_ref()),
+            out: out.address(),
+            norm: embeddings.norm.as_ref().map(norm_of).unwrap_or_default(),
+            rows: fit(self.input.rows)?,
+            texts: fit(self.input.texts)?,
+            steps: out.steps,
+            width: fit(width)?,
+            offset: fit(position_offset)?,
+            unused: 0,
+        };
+        self.launch_rows(&self.by_width(&EMBED, out.steps)?, embedding)?;
+        Ok(out)
+    }
+
+    fn linear(&mut self, x: &States, linear: &Linear<Weight>, then: Then) -> Result<States, OpError> {
+        let columns = linear.weight.rows as usize;
+        let (activation, gated) = match then {
+            Then::Nothing => (0, false),
+            Then::Activate(activation) => (activation_of(activation), false),
+            Then::Gate(activation) => (activation_of(activation), true),
+        };
+        let mut out = self.states(if gated { columns / 2 } else { columns })?;
+        out.width = if gated { linear.outputs / 2 } else { linear.outputs };
+        let layer = kernels::Linear {
+            x: x.address(),
+            weight: linear.weight.address(),
+            bias: linear.bias.as_ref().map_or(0, Weight::address),
+            out: out.address(),
+            rows: fit(self.input.rows)?,
+            columns: linear.weight.rows,
+            steps: linear.weight.steps,
+            out_steps: out.steps,
+            activation,
+            gated: gated.into(),
+        };
+        let mut args = Args::new().value(layer);
+        if self.format != Format::F32 && self.worker.compute_capability().0 == 9 {
+            let units = self.worker.units();
+            let tile = tile_for(self.input.rows, columns, gated, units as usize);
+            let blocks = fit(self.input.rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns))?;
+            let grid = Grid::x(blocks.min(fit(tile.each)? * units));
+            self.worker.launch(&tile.kernel(self.format), grid, tile.threads, tile.shared_bytes, &mut args)?;
+        } else {
+            let blocks = fit(self.input.rows.div_ceil(128) * columns.div_ceil(64))?;
+            self.worker.launch(&LINEAR_EXACT[self.format as usize], Grid::x(blocks), 256, 0, &mut args)?;
+        }
+        Ok(out)
+    }
+
+    fn attention(&mut self, _batch: &Batch, qkv: States, how: &Attention<'_, Weight>) -> Result<States, OpError> {
+        self.turn(&qkv, how)?;
+        let width = how.heads * padded_head(self.format, how.head_dim);
+        let out = self.states(width)?;
+        if let Some(buffer) = out.buffer().filter(|_| !width.is_multiple_of(self.format.columns())) {
+            // What no head writes is multiplied with zeros, so it must be a number.
+            self.worker.fill_zero(buffer)?;
+        }
+        self.attend(&qkv, &out, how)?;
+        Ok(out)
+    }
+
+    fn norm(&mut self, x: &States, norm: &Norm<Weight>) -> Result<States, OpError> {
+        let out = self.states(x.width)?;
+        self.norms(x, None, None, &out, norm)?;
+        Ok(out)
+    }
+
+    fn add_norm(&mut self, residual: States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
+        self.norms(&residual, Some(&delta), None, &residual, norm)?;
+        Ok(residual)
+    }
+
+    fn add_then_norm(&mut self, residual: &mut States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
+        self.norms(residual, Some(&delta), Some(residual), &delta, norm)?;
+        Ok(delta)
+    }
+
+    fn pool(&mut self, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
+        let answers = Answers::new(self.worker, rows)?;
+        self.answer(states, &answers, 0..rows.len())?;
+        answers.download(self.worker)
+    }
+}
+
+impl Pass<'_> {
+    /// Reduces states to some rows of an answer.
+    pub(super) fn answer(&self, states: &States, answers: &Answers, rows: Range<usize>) -> Result<(), OpError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let pool = kernels::Pool {
+            states: states.address(),
+            answers: answers.rows.ptr_at(rows.start).address(),
+            out: answers.out.ptr_at(answers.scale_bytes).address(),
+            scales: answers.out.ptr().address(),
+            steps: states.steps,
+            unused: 0,
+        };
+        let kernel = self.by_width(&POOL, states.steps)?;
+        let shared_bytes = states.steps * fit(self.format.columns())? * 16;
+        let grid = Grid::x(fit(rows.len())?);
+        self.worker.launch(&kernel, grid, 128, shared_bytes, &mut Args::new().value(pool))
+    }
+}
+
+/// The rows of an answer on the device: what they are, then their scales and bytes.
+pub(super) struct Answers {
+    rows: Buffer<Answer>,
+    out: Buffer<u8>,
+    scale_bytes: usize,
+}
+
+impl Answers {
+    /// Uploads what the rows are. Each is written in its place, whatever order they are computed in.
+    pub(super) fn new(worker: &Worker, rows: &[Row]) -> Result<Self, OpError> {
+        let Layout { answers, scale_bytes, bytes } = Layout::new(rows)?;
+        Ok(Self { rows: worker.upload_new(&answers)?, out: worker.alloc(scale_bytes + bytes)?, scale_bytes })
+    }
+
+    /// Waits for all of them.
+    pub(super) fn download(&self, worker: &Worker) -> Result<Pooled, OpError> {
+        let bytes = worker.download(&self.out, self.scale_bytes..)?;
+        let scales = worker.download(&self.out, ..self.scale_bytes)?;
+        Ok(Pooled { bytes, scales: bytemuck::pod_collect_to_vec(&scales) })
+    }
+}
+
+/// Where the rows of an answer go: scales first, then the rows without gaps.
+struct Layout {
+    answers: Vec<Answer>,
+    scale_bytes: usize,
+    bytes: usize,
+}
+
+impl Layout {
+    fn new(rows: &[Row]) -> Result<Self, OpError> {
+        let mut layout = Self { answers: Vec::with_capacity(rows.len()), scale_bytes: 0, bytes: 0 };
+        for row in rows {
+            layout.answers.push(Answer {
+                from: row.from,
+                to: row.to,
+                dimensions: row.dimensions,
+                scale: fit(layout.scale_bytes / 4)?,
+                start: layout.bytes as u64,
+                reduce: match row.reduce {
+                    Reduce::Mean => 0,
+                    Reduce::WeightedMean => 1,
+                    Reduce::Max => 2,
+                },
+                output: match row.output {
+                    Output::F32 => 0,
+                    Output::F16 => 1,
+                    Output::Bf16 => 2,
+                    Output::Int8 => 3,
+                    Output::Binary => 4,
+                },
+                normalize: row.normalize.into(),
+                unused: 0,
+            });
+            layout.bytes += row.bytes();
+            layout.scale_bytes += if row.output == Output::Int8 { 4 } else { 0 };
+        }
+        Ok(layout)
+    }
+}
+
+/// The tile for a product: the one that is done first, by how many tiles a multiprocessor computes one after the other
+/// and what a tile of its size takes, about. All give the same bits.
+fn tile_for(rows: usize, columns: usize, gated: bool, units: usize) -> Tile {
+    // Time of 64 x 64 sums, of all of a multiprocessor's blocks together: smaller tiles read more for each product.
+    let candidates = [(WIDE, 100), (BROAD, 104), (EVEN, 116), (MIDDLE, 200), (SMALL, 400)];
+    let cost = |(tile, each): &(Tile, usize)| {
+        let tiles = rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns);
+        let rounds = tiles.div_ceil(units * tile.each);
+        rounds * tile.each.min(tiles.div_ceil(units)) * each * tile.rows * tile.columns
+    };
+    let fits = |(tile, _): &&(Tile, usize)| tile.columns != BROAD.columns || (columns.is_multiple_of(192) && !gated);
+    candidates.iter().filter(fits).min_by_key(|candidate| cost(candidate)).map_or(WIDE, |(tile, _)| *tile)
+}
+
+fn norm_of(norm: &Norm<Weight>) -> kernels::Norm {
+    kernels::Norm {
+        weight: norm.weight.address(),
+        bias: norm.bias.as_ref().map_or(0, Weight::address),
+        kind: kind_of(norm.kind),
+        epsilon: norm.epsilon,
+    }
+}
+
+fn kind_of(kind: NormKind) -> u32 {
+    match kind {
+        NormKind::Layer => 1,
+        NormKind::Rms => 2,
+    }
+}
+
+/// As kernels number them. GELU is computed so exactly that nothing faster is needed.
+fn activation_of(activation: Activation) -> u32 {
+    match activation {
+        Activation::Gelu => 1,
+        Activation::GeluTanh => 2,
+        Activation::Relu => 3,
+        Activation::Silu => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_into_items_by_their_length() {
+        let items = Items::new(&[0, 16, 16, 48, 177, 178, 242]).expect("few");
+        assert_eq!(items.words, [3, 0, 3, 128, 5, 0, 2, 0, 0, 0, 4, 0]);
+        assert_eq!(items.blocks(5), [5 + 3 + 2 * 2, 2 * 5]);
+        assert_eq!(Items::new(&[]).expect("none").blocks(12), [0, 0]);
+    }
+
+    #[test]
+    fn answers_lie_one_after_the_other_behind_their_scales() {
+        let row = |output, dimensions| Row { from: 1, to: 2, reduce: Reduce::Max, dimensions, normalize: true, output };
+        let rows = [row(Output::Binary, 9), row(Output::Int8, 3), row(Output::F32, 2), row(Output::Int8, 1)];
+        let layout = Layout::new(&rows).expect("few");
+        assert_eq!((layout.scale_bytes, layout.bytes), (8, 2 + 3 + 8 + 1));
+        let places: Vec<_> = layout.answers.iter().map(|answer| (answer.start, answer.scale)).collect();
+        assert_eq!(places, [(0, 0), (2, 0), (5, 1), (13, 1)]);
+    }
+
+    #[test]
+    fn products_take_the_tiles_that_fill_the_device() {
+        let columns = |rows, columns| tile_for(rows, columns, false, 132).columns;
+        assert_eq!([1, 32, 64].map(|rows| columns(rows, 768)), [16; 3]);
+        assert_eq!(columns(1 << 18, 768), 256);
+        assert_eq!(columns(1 << 18, 1152), 192);
+        assert_eq!(tile_for(1 << 18, 1152, true, 132).columns % 128, 0, "a gated tile has whole halves");
+        assert!((64..=128).contains(&columns(1024, 1152)));
+    }
+}

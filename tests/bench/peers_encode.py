@@ -1,0 +1,68 @@
+"""Times transformers' BertModel on this GPU: bf16, SDPA, equal lengths, ids already on the device, random weights.
+
+    python3 peers_encode.py [--quick] > peers_encode.jsonl
+
+One JSON line a figure: median and quartiles in milliseconds of CUDA-event timings.
+"""
+
+import argparse
+import json
+import statistics
+
+import torch
+from transformers import BertConfig, BertModel
+
+DEVICE = torch.device("cuda")
+SHAPES = {"minilm": (6, 384), "bert": (12, 768)}
+LENGTHS = (32, 128, 512)
+BATCHES = (1, 32, 128, 512, 2048)
+QUICK_BATCHES = (1, 32, 512)
+
+
+def timed(run, repeats, warm=3):
+    """Milliseconds of each run, by CUDA events."""
+    for _ in range(warm):
+        run()
+    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
+    for start, end in events:
+        start.record()
+        run()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in events]
+
+
+def model_of(layers, hidden):
+    config = BertConfig(
+        hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=12, intermediate_size=4 * hidden,
+        max_position_embeddings=512, attn_implementation="sdpa",
+    )
+    return BertModel(config, add_pooling_layer=False).to(DEVICE, torch.bfloat16).eval()
+
+
+@torch.inference_mode()
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--quick", action="store_true")
+    quick = arguments.parse_args().quick
+    for name, (layers, hidden) in SHAPES.items():
+        model = model_of(layers, hidden)
+        for tokens in LENGTHS:
+            for batch in QUICK_BATCHES if quick else BATCHES:
+                if batch * tokens > 1 << 19:
+                    continue
+                ids = torch.randint(1000, 30000, (batch, tokens), device=DEVICE)
+
+                def run():
+                    states = model(input_ids=ids).last_hidden_state
+                    return torch.nn.functional.normalize(states.float().mean(dim=1))
+
+                times = timed(run, 10 if batch * tokens > 1 << 16 else 30)
+                q1, median, q3 = statistics.quantiles(times, n=4)
+                row = {"peer": "transformers bf16 sdpa", "model": name, "tokens": tokens, "batch": batch}
+                row |= {"median_ms": round(median, 4), "q1_ms": round(q1, 4), "q3_ms": round(q3, 4)}
+                row |= {"texts_per_s": round(batch / median * 1e3), "mtokens_per_s": round(batch * tokens / median / 1e3, 3)}
+                print(json.dumps(row), flush=True)
+
+
+main()

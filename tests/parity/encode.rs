@@ -1,0 +1,279 @@
+//! Encoders of every architecture against f64 loops, in every precision of a GPU; and the bits of a text beside others.
+
+use std::sync::Arc;
+
+use accelerd_kernels::{
+    Backend, DeviceId,
+    ops::encode::{
+        Activation, Encode, EncodeRequest, Encoder, EncoderConfig, NormKind, Output, Placement, Pooling, Positions,
+        Precision, QueryNorm, Window, oracle, samples::encoder,
+    },
+};
+use accelerd_tests::{random, run_batch};
+use rand::Rng;
+
+use super::Case;
+
+const LENGTHS: [u32; 16] = [1, 0, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 127, 129, 200];
+/// Least cosine of a text's mean to the f64 oracle's, in 16 bits and in f32.
+const HALVES: f64 = 0.9999;
+const SINGLE: f64 = 0.999_999;
+/// The same of a single token, whose rounding no mean hides: bfloat16 has 8 bits.
+const TOKEN_BF16: f64 = 0.9995;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("encode::answers_in_all_numbers", answers),
+        Case::new("encode::a_text_has_the_same_bits_in_any_company", company),
+    ];
+    for (name, config) in architectures() {
+        for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
+            let config = config.clone();
+            let check = move |backend: &mut Backend| {
+                let encoder = Arc::new(encoder(config.clone()).map_err(|e| e.to_string())?);
+                compare(&request(&encoder, &LENGTHS, precision, 3), backend)
+            };
+            cases.push(Case::new(format!("encode::{name}_{precision:?}").to_lowercase(), check));
+        }
+    }
+    cases
+}
+
+fn rotary(dims: usize) -> Positions {
+    Positions::Rotary { theta: 10_000.0, local_theta: 10_000.0, dims }
+}
+
+fn base() -> EncoderConfig {
+    EncoderConfig {
+        vocabulary: 97,
+        hidden: 128,
+        layers: 2,
+        heads: 2,
+        kv_heads: 2,
+        head_dim: 64,
+        intermediate: 512,
+        max_tokens: 256,
+        position_offset: 0,
+        token_types: 2,
+        norm: NormKind::Layer,
+        epsilon: 1e-12,
+        placement: Placement::After,
+        positions: Positions::Absolute,
+        activation: Activation::Gelu,
+        gated: false,
+        causal: false,
+        window: None,
+        query_norm: None,
+        pooling: Pooling::Mean,
+        normalize: true,
+    }
+}
+
+/// Two layers of each family, and shapes that fill no tile.
+fn architectures() -> Vec<(&'static str, EncoderConfig)> {
+    let base = base();
+    let gated = EncoderConfig { gated: true, ..base.clone() };
+    let relative = Positions::RelativeBias { buckets: 32, max_distance: 128 };
+    let modern = EncoderConfig {
+        placement: Placement::Before,
+        positions: Positions::Rotary { theta: 160_000.0, local_theta: 10_000.0, dims: 64 },
+        window: Some(Window { distance: 20, layers: vec![false, true, false] }),
+        token_types: 0,
+        layers: 3,
+        ..gated.clone()
+    };
+    let qwen = EncoderConfig {
+        norm: NormKind::Rms,
+        epsilon: 1e-6,
+        placement: Placement::Before,
+        positions: rotary(128),
+        head_dim: 128,
+        heads: 4,
+        kv_heads: 2,
+        token_types: 0,
+        activation: Activation::Silu,
+        gated: true,
+        causal: true,
+        query_norm: Some(QueryNorm::Head),
+        ..base.clone()
+    };
+    vec![
+        ("bert", base.clone()),
+        ("narrow_heads", EncoderConfig { heads: 4, kv_heads: 4, head_dim: 32, ..base.clone() }),
+        (
+            "odd_sizes",
+            EncoderConfig { hidden: 90, heads: 5, kv_heads: 5, head_dim: 18, intermediate: 75, ..base.clone() },
+        ),
+        ("wide_heads", EncoderConfig { heads: 1, kv_heads: 1, head_dim: 160, ..base.clone() }),
+        ("relu_roberta", EncoderConfig { position_offset: 2, activation: Activation::Relu, ..base.clone() }),
+        ("mpnet", EncoderConfig { positions: relative, token_types: 0, ..base.clone() }),
+        ("jina", EncoderConfig { positions: Positions::Alibi, ..gated.clone() }),
+        ("jina_code", EncoderConfig { positions: Positions::Alibi, query_norm: Some(QueryNorm::All), ..gated.clone() }),
+        ("nomic", EncoderConfig { positions: rotary(64), activation: Activation::Silu, ..gated.clone() }),
+        ("odd_gates", EncoderConfig { intermediate: 75, activation: Activation::GeluTanh, ..gated }),
+        ("modern", modern),
+        ("qwen2", EncoderConfig { query_norm: None, head_dim: 64, positions: rotary(64), ..qwen.clone() }),
+        ("qwen3", qwen),
+    ]
+}
+
+fn request(encoder: &Arc<Encoder>, lengths: &[u32], precision: Precision, seed: u64) -> EncodeRequest {
+    let config = encoder.config();
+    let mut random = random(seed);
+    let mut offsets = vec![0];
+    for length in lengths {
+        offsets.push(offsets[offsets.len() - 1] + length);
+    }
+    let tokens = offsets[lengths.len()] as usize;
+    let mut ids = |end: usize| -> Vec<u32> {
+        let end = u32::try_from(end).expect("a small table");
+        (0..tokens).map(|_| random.random_range(0..end)).collect()
+    };
+    EncodeRequest {
+        encoder: Arc::clone(encoder),
+        ids: ids(config.vocabulary),
+        types: if config.token_types > 1 { ids(config.token_types) } else { vec![] },
+        offsets,
+        spans: None,
+        pooling: Pooling::None,
+        dimensions: config.hidden,
+        normalize: false,
+        output: Output::F32,
+        precision,
+        exact_gelu: true,
+    }
+}
+
+fn vectors(bytes: &[u8], dimensions: usize) -> Vec<Vec<f64>> {
+    let numbers = bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]])));
+    let numbers: Vec<_> = numbers.collect();
+    numbers.chunks_exact(dimensions).map(<[f64]>::to_vec).collect()
+}
+
+fn cosine(a: &[f64], b: &[f64]) -> f64 {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+fn run(
+    requests: &[EncodeRequest],
+    backend: &mut Backend,
+) -> Result<Vec<accelerd_kernels::ops::encode::Encoded>, String> {
+    run_batch::<Encode>(requests, backend).map_err(|e| e.to_string())
+}
+
+/// The state of each token and the mean of each text, in direction and length, against the oracle's.
+fn compare(request: &EncodeRequest, backend: &mut Backend) -> Result<(), String> {
+    let (text_bar, token_bar) = match (backend.device(), request.precision) {
+        (DeviceId::Cpu, _) | (_, Precision::F32) => (SINGLE, SINGLE),
+        (_, Precision::F16) => (HALVES, HALVES),
+        (_, Precision::Bf16) => (HALVES, TOKEN_BF16),
+    };
+    let expected = oracle::answer(request).map_err(|e| e.to_string())?;
+    let got = run(std::slice::from_ref(request), backend)?;
+    let (expected, got) = (vectors(&expected.bytes, request.dimensions), vectors(&got[0].bytes, request.dimensions));
+    if expected.len() != got.len() {
+        return Err(format!("expected {} vectors, got {}", expected.len(), got.len()));
+    }
+    for (text, ends) in request.offsets.windows(2).enumerate() {
+        let tokens = ends[0] as usize..ends[1] as usize;
+        for token in tokens.clone() {
+            same(&got[token], &expected[token], token_bar).map_err(|e| format!("token {token} of text {text}: {e}"))?;
+        }
+        if !tokens.is_empty() {
+            let (got, expected) = (mean(&got[tokens.clone()]), mean(&expected[tokens]));
+            same(&got, &expected, text_bar).map_err(|e| format!("text {text}: {e}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn mean(vectors: &[Vec<f64>]) -> Vec<f64> {
+    (0..vectors[0].len()).map(|at| vectors.iter().map(|x| x[at]).sum::<f64>() / vectors.len() as f64).collect()
+}
+
+/// NaN is not the same.
+fn same(got: &[f64], expected: &[f64], bar: f64) -> Result<(), String> {
+    let size = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let (near, ratio) = (cosine(got, expected), size(got) / size(expected));
+    if near >= bar && (ratio - 1.0).abs() <= (2.0 - 2.0 * bar).sqrt() {
+        return Ok(());
+    }
+    Err(format!("cosine {near}, ratio of lengths {ratio}"))
+}
+
+/// All reductions and kinds of numbers, cut and scaled, over ranges that are empty, long, or span texts.
+fn answers(backend: &mut Backend) -> Result<(), String> {
+    let encoder = Arc::new(encoder(EncoderConfig { layers: 1, ..base() }).map_err(|e| e.to_string())?);
+    let plain = request(&encoder, &[3, 0, 70, 1], Precision::F32, 8);
+    for pooling in [Pooling::Cls, Pooling::Mean, Pooling::Max, Pooling::WeightedMean, Pooling::Last, Pooling::None] {
+        for output in [Output::F32, Output::F16, Output::Bf16, Output::Int8, Output::Binary] {
+            for (dimensions, normalize) in [(128, true), (37, false)] {
+                let spans = Some(vec![[0, 3], [2, 2], [1, 70], [73, 74]]);
+                let request = EncodeRequest { pooling, output, dimensions, normalize, spans, ..plain.clone() };
+                let expected = oracle::answer(&request).map_err(|e| e.to_string())?;
+                let got = run(std::slice::from_ref(&request), backend)?.remove(0);
+                let name = format!("{pooling:?} {output:?} {dimensions}");
+                near(&got.bytes, &expected.bytes, output).map_err(|e| format!("{name}: {e}"))?;
+                let pairs = got.scales.iter().zip(&expected.scales);
+                if got.scales.len() != expected.scales.len() || pairs.into_iter().any(|(a, b)| (a - b).abs() > 1e-5) {
+                    return Err(format!("{name}: scales {:?}, expected {:?}", got.scales, expected.scales));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a row's numbers, which may differ by what rounding the last step can make of 1e-5.
+fn near(got: &[u8], expected: &[u8], output: Output) -> Result<(), String> {
+    if got.len() != expected.len() {
+        return Err(format!("{} bytes, expected {}", got.len(), expected.len()));
+    }
+    let numbers = |bytes: &[u8]| -> Vec<f64> {
+        let pairs = || bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+        match output {
+            Output::F32 => vectors(bytes, 1).into_iter().flatten().collect(),
+            Output::F16 => pairs().map(|bits| f64::from(half::f16::from_bits(bits))).collect(),
+            Output::Bf16 => pairs().map(|bits| f64::from(half::bf16::from_bits(bits))).collect(),
+            Output::Int8 => bytes.iter().map(|byte| f64::from(byte.cast_signed())).collect(),
+            Output::Binary => bytes.iter().map(|byte| f64::from(byte.count_ones())).collect(),
+        }
+    };
+    let step = match output {
+        Output::F32 => 2e-5,
+        Output::F16 => 4e-3,
+        Output::Bf16 => 3e-2,
+        // A number near the middle between two steps, or near zero, may go either way.
+        Output::Int8 | Output::Binary => 1.0,
+    };
+    let (got, expected) = (numbers(got), numbers(expected));
+    match got.iter().zip(&expected).position(|(got, expected)| !((got - expected).abs() <= step)) {
+        Some(at) => Err(format!("number {at} is {}, expected {}", got[at], expected[at])),
+        None => Ok(()),
+    }
+}
+
+/// One text alone, beside another, and among 500: in every precision, the same bits.
+fn company(backend: &mut Backend) -> Result<(), String> {
+    let encoder = Arc::new(
+        encoder(EncoderConfig { hidden: 256, heads: 4, kv_heads: 4, intermediate: 512, ..base() })
+            .map_err(|e| e.to_string())?,
+    );
+    for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
+        let mut random = random(1);
+        for length in [1, 16, 30, 64, 77, 200] {
+            let text = request(&encoder, &[length], precision, u64::from(length));
+            let alone = run(std::slice::from_ref(&text), backend)?.remove(0);
+            for others in [1, 500] {
+                let lengths: Vec<_> = (0..others).map(|_| random.random_range(1..=60)).collect();
+                let neighbours = request(&encoder, &lengths, precision, 99);
+                let together = run(&[neighbours.clone(), text.clone(), neighbours], backend)?.remove(1);
+                if together != alone {
+                    return Err(format!("{precision:?}: a text of {length} tokens differs beside {others} others"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
