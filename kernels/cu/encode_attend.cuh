@@ -4,24 +4,15 @@
 #include "encode_attention.cuh"
 #include "mma.cuh"
 
-// encode_attend_{format}_{D}, encode_attend_{format}_{D}_long: attention (see encode_attention.cuh) for heads padded to
-// D = 32, 64 or 128 columns, of texts of at most 64 tokens and of longer ones.
+// encode_attend_{D}, encode_attend_{D}_long: attention (see encode_attention.cuh) for heads padded to D = 32, 64 or 128
+// columns, of texts of at most 64 tokens and of longer ones. Queries, keys, values and shares are binary16 in models of
+// bfloat16 too: they fit its range, and it has three bits more where scores amplify what was rounded away. What is written
+// is bfloat16 where `wide` says so.
 // One block of 128 threads an item and head, or for short texts an item and 2 or 4 heads; a warp has 16 or 32 queries. Keys and
 // values come to shared memory 64 rows at a time, the next while these are used. Scores and sums are in f32, the maximum
-// is moved along (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), and shares are rounded to the
-// element's type before they meet the values.
+// is moved along (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
 //   dynamic shared memory: 512 * D bytes
 #if __CUDA_ARCH__ >= 800
-
-template <int ELEMENT>
-struct Products {
-    typedef Bf16Product Type;
-};
-
-template <>
-struct Products<F16> {
-    typedef F16Product Type;
-};
 
 // Where a 16-byte piece of one of 64 rows lies in shared memory, so that 8 rows' pieces lie in different banks.
 template <int D>
@@ -161,9 +152,8 @@ __device__ __forceinline__ void share(float (&scores)[TILES][4], State<D, M>& st
 }
 
 // Takes 16 W keys and values in: `key` is the first of them.
-template <int ELEMENT, int D, int W, int M>
+template <int D, int W, int M>
 __device__ __forceinline__ void take(State<D, M>& state, const Attention& how, const Part& part, u32 key, u32 keys, u32 values) {
-    typedef typename Products<ELEMENT>::Type Product;
     const u32 lane = threadIdx.x & 31;
     float scores[M][2 * W][4] = {};
 #pragma unroll
@@ -174,20 +164,17 @@ __device__ __forceinline__ void take(State<D, M>& state, const Attention& how, c
             load_matrices(b, keys + slot<D>(part.slot + 16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 #pragma unroll
             for (u32 m = 0; m < M; m++) {
-                Product::add(scores[m][2 * n], state.queries[m][k], b[0], b[1]);
-                Product::add(scores[m][2 * n + 1], state.queries[m][k], b[2], b[3]);
+                F16Product::add(scores[m][2 * n], state.queries[m][k], b[0], b[1]);
+                F16Product::add(scores[m][2 * n + 1], state.queries[m][k], b[2], b[3]);
             }
         }
     }
 #pragma unroll
     for (u32 m = 0; m < M; m++) {
         const u32 query = part.query + 16 * m;
-        if (!how.slopes && !how.relative && reads_all(how, part, query, key, 16 * W)) {
-            share(scores[m], state, m, how.scale * LOG2_E);
-        } else {
-            rate<2 * W>(scores[m], how, part, query, key);
-            share(scores[m], state, m, 1.0f);
-        }
+        const bool plain = !how.slopes && !how.relative && reads_all(how, part, query, key, 16 * W);
+        if (!plain) rate<2 * W>(scores[m], how, part, query, key);
+        share(scores[m], state, m, plain ? how.scale * LOG2_E : 1.0f);
     }
 #pragma unroll
     for (u32 n = 0; n < W; n++) {
@@ -197,7 +184,7 @@ __device__ __forceinline__ void take(State<D, M>& state, const Attention& how, c
 #pragma unroll
             for (u32 i = 0; i < 4; i++) {
                 const float* pair = &scores[m][2 * n + i / 2][i % 2 * 2];
-                a[m][i] = pair_of<ELEMENT>(pair[0], pair[1]);
+                a[m][i] = f32_to_f16x2(pair[0], pair[1]);
             }
         }
 #pragma unroll
@@ -206,14 +193,14 @@ __device__ __forceinline__ void take(State<D, M>& state, const Attention& how, c
             load_matrices_transposed(b, values + slot<D>(part.slot + 16 * n + lane % 16, 2 * i + lane / 16));
 #pragma unroll
             for (u32 m = 0; m < M; m++) {
-                Product::add(state.sums[m][2 * i], a[m], b[0], b[1]);
-                Product::add(state.sums[m][2 * i + 1], a[m], b[2], b[3]);
+                F16Product::add(state.sums[m][2 * i], a[m], b[0], b[1]);
+                F16Product::add(state.sums[m][2 * i + 1], a[m], b[2], b[3]);
             }
         }
     }
 }
 
-template <int ELEMENT, int D, int M>
+template <int D, int M>
 __device__ __forceinline__ void end(const State<D, M>& state, const Attention& how, const Part& part) {
     const u32 lane = threadIdx.x & 31;
 #pragma unroll
@@ -229,14 +216,15 @@ __device__ __forceinline__ void end(const State<D, M>& state, const Attention& h
 #pragma unroll
             for (u32 i = 0; i < D / 8; i++) {
                 u8* to = how.out + place(part.start + query, part.head * (D / 8) + i, how.out_steps) + lane % 4 * 4;
-                *(u32*)to = pair_of<ELEMENT>(state.sums[m][i][2 * h] * factor, state.sums[m][i][2 * h + 1] * factor);
+                const float low = state.sums[m][i][2 * h] * factor, high = state.sums[m][i][2 * h + 1] * factor;
+                *(u32*)to = how.wide ? f32_to_bf16x2(low, high) : f32_to_f16x2(low, high);
             }
         }
     }
 }
 
 // A text of at most 16 W tokens, 4 / W heads from `head` on.
-template <int ELEMENT, int D, int W>
+template <int D, int W>
 __device__ __forceinline__ void attend_short(const Attention& how, u32 text, u32 head, u32 keys, u32 values) {
     const u32 warp = threadIdx.x / 32, start = how.starts[text];
     const Part part = {start, how.starts[text + 1] - start, head + warp / W, warp % W * 16, warp / W * 16 * W};
@@ -246,12 +234,12 @@ __device__ __forceinline__ void attend_short(const Attention& how, u32 text, u32
     if (part.head >= how.heads || part.query >= part.length) return;
     State<D, 1> state;
     begin(state, how, part);
-    take<ELEMENT, D, W, 1>(state, how, part, 0, keys, values);
-    end<ELEMENT>(state, how, part);
+    take<D, W, 1>(state, how, part, 0, keys, values);
+    end(state, how, part);
 }
 
 // 64 M queries of a text and head, from `query` on.
-template <int ELEMENT, int D, int M>
+template <int D, int M>
 __device__ __forceinline__ void attend_long(const Attention& how, u32 start, u32 length, u32 query, u32 head, u32 keys, u32 values) {
     constexpr u32 BYTES = 128 * D, QUERIES = 64 * M;
     const Part part = {start, length, head, query + threadIdx.x / 32 * (16 * M), 0};
@@ -273,31 +261,30 @@ __device__ __forceinline__ void attend_long(const Attention& how, u32 start, u32
             wait_copies<0>();
         }
         __syncthreads();
-        if (part.query < length) take<ELEMENT, D, 4, M>(state, how, part, key, keys + turn * BYTES, values + turn * BYTES);
+        if (part.query < length) take<D, 4, M>(state, how, part, key, keys + turn * BYTES, values + turn * BYTES);
         __syncthreads();
         turn ^= 1;
     }
-    if (part.query < length) end<ELEMENT>(state, how, part);
+    if (part.query < length) end(state, how, part);
 }
 
 // Texts of more than 64 tokens. Two tiles of queries a warp use what is read of keys and values twice, where the registers
 // allow it.
-template <int ELEMENT, int D>
+template <int D>
 __device__ __forceinline__ void attend_many(const Attention& how) {
     extern __shared__ __align__(128) u8 shared[];
     const u32 keys = shared_address(shared), values = keys + 256 * D, head = blockIdx.x % how.heads;
     const uint2 item = how.items[blockIdx.x / how.heads];
     const u32 start = how.starts[item.x], length = how.starts[item.x + 1] - start;
-    if constexpr (D < 128) {
-        attend_long<ELEMENT, D, 2>(how, start, length, item.y, head, keys, values);
-    } else {
-        attend_long<ELEMENT, D, 1>(how, start, length, item.y, head, keys, values);
-        if (item.y + 64 < length) attend_long<ELEMENT, D, 1>(how, start, length, item.y + 64, head, keys, values);
+    constexpr u32 TILES = D < 128 ? 2 : 1;
+#pragma unroll 1
+    for (u32 query = item.y; query < min(item.y + 128, length); query += 64 * TILES) {
+        attend_long<D, TILES>(how, start, length, query, head, keys, values);
     }
 }
 
 // Texts of at most 64 tokens.
-template <int ELEMENT, int D>
+template <int D>
 __device__ __forceinline__ void attend_few(const Attention& how) {
     extern __shared__ __align__(128) u8 shared[];
     const u32 keys = shared_address(shared), values = keys + 256 * D;
@@ -305,26 +292,26 @@ __device__ __forceinline__ void attend_few(const Attention& how) {
     const uint2* items = how.items + how.long_items;
     u32 block = blockIdx.x;
     if (block < how.whole_items * how.heads) {
-        attend_short<ELEMENT, D, 4>(how, items[block / how.heads].x, block % how.heads, keys, values);
+        attend_short<D, 4>(how, items[block / how.heads].x, block % how.heads, keys, values);
         return;
     }
     block -= how.whole_items * how.heads;
     items += how.whole_items;
     if (block < how.middle_items * pairs) {
-        attend_short<ELEMENT, D, 2>(how, items[block / pairs].x, block % pairs * 2, keys, values);
+        attend_short<D, 2>(how, items[block / pairs].x, block % pairs * 2, keys, values);
         return;
     }
     block -= how.middle_items * pairs;
     items += how.middle_items;
-    attend_short<ELEMENT, D, 1>(how, items[block / fours].x, block % fours * 4, keys, values);
+    attend_short<D, 1>(how, items[block / fours].x, block % fours * 4, keys, values);
 }
 
 #else
 
-template <int ELEMENT, int D>
+template <int D>
 __device__ __forceinline__ void attend_many(const Attention& how) {}
 
-template <int ELEMENT, int D>
+template <int D>
 __device__ __forceinline__ void attend_few(const Attention& how) {}
 
 #endif

@@ -4,13 +4,17 @@
 #include "encode.cuh"
 #include "encode_attention.cuh"
 
-// Activations as the host's mathematics has them.
-__device__ __forceinline__ float activate_exact(float x, u32 activation) {
+// Activations as the host's mathematics has them. Once in the code: it is asked 32 times by a thread.
+__device__ __noinline__ float activate_any(float x, u32 activation) {
     if (activation == GELU) return 0.5f * x * erfcf(-0.70710678118654752f * x);
     if (activation == GELU_TANH) return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * fmaf(0.044715f * x * x, x, x)));
     if (activation == RELU) return fmaxf(x, 0.0f);
     if (activation == SILU) return x / (1.0f + expf(-x));
     return x;
+}
+
+__device__ __forceinline__ float activate_exact(float x, u32 activation) {
+    return activation == PLAIN ? x : activate_any(x, activation);
 }
 
 // encode_linear_{format}_exact: a linear layer (see encode.cuh); products and sums in f32, in the order of k.
@@ -81,6 +85,8 @@ __device__ __forceinline__ void linear_exact(const Linear& layer) {
                     write_one<ELEMENT>(layer.out, row + y + 16 * i, to, layer.out_steps,
                                        activate_exact(sum, layer.activation) * other);
                 }
+            } else if (at < width && ELEMENT == BF16 && layer.activation == HALVES) {
+                write_one<F16>(layer.out, row + y + 16 * i, at, layer.out_steps, in_f16(sum));
             } else if (at < width) {
                 write_one<ELEMENT>(layer.out, row + y + 16 * i, at, layer.out_steps, activate_exact(sum, layer.activation));
             }

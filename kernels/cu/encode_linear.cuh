@@ -143,11 +143,11 @@ __device__ __forceinline__ void write_few(const float* sums, const Linear& layer
 template <int ELEMENT, int ACTIVATION, bool GATED, int COLUMNS, int PANELS>
 __device__ __forceinline__ void emit(float (&sums)[COLUMNS / 2], const Linear& layer, Panels<PANELS>& panels, u32 row,
                                      u32 column) {
-    constexpr int GROUPS = GATED ? COLUMNS / 16 : COLUMNS / 8;
+    constexpr int GROUPS = GATED ? COLUMNS / 16 : COLUMNS / 8, OUT = ACTIVATION == HALVES ? F16 : ELEMENT;
     finish<ACTIVATION, GATED>(sums, layer.bias, column + threadIdx.x % 4 * 2);
     const u32 to = GATED ? column / 2 : column;
-    if constexpr (GROUPS >= 8) write<ELEMENT, GROUPS>(sums, layer, panels, row, to);
-    else write_few<ELEMENT, GROUPS>(sums, layer, row, to);
+    if constexpr (GROUPS >= 8) write<OUT, GROUPS>(sums, layer, panels, row, to);
+    else write_few<OUT, GROUPS>(sums, layer, row, to);
 }
 
 template <int ELEMENT, int COLUMNS, int PANELS>
@@ -166,7 +166,8 @@ __device__ __forceinline__ void emit_any(float (&sums)[COLUMNS / 2], const Linea
     else if (layer.activation == GELU) emit<ELEMENT, GELU, false, COLUMNS>(sums, layer, panels, row, column);
     else if (layer.activation == GELU_TANH) emit<ELEMENT, GELU_TANH, false, COLUMNS>(sums, layer, panels, row, column);
     else if (layer.activation == RELU) emit<ELEMENT, RELU, false, COLUMNS>(sums, layer, panels, row, column);
-    else emit<ELEMENT, SILU, false, COLUMNS>(sums, layer, panels, row, column);
+    else if (ELEMENT == F16 || layer.activation == SILU) emit<ELEMENT, SILU, false, COLUMNS>(sums, layer, panels, row, column);
+    else emit<ELEMENT, HALVES, false, COLUMNS>(sums, layer, panels, row, column);
 }
 
 // Copies steps of all of a block's tiles to its stages; one thread.

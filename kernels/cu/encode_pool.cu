@@ -142,48 +142,24 @@ __device__ __forceinline__ void pool_row(const Pool& pool) {
     write_row(pool, row, parts, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_16(const __grid_constant__ Pool pool) {
-    pool_row<F32, 16>(pool);
-}
-
 extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_32(const __grid_constant__ Pool pool) {
     pool_row<F32, 32>(pool);
-}
-
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_64(const __grid_constant__ Pool pool) {
-    pool_row<F32, 64>(pool);
 }
 
 extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_128(const __grid_constant__ Pool pool) {
     pool_row<F32, 128>(pool);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_16(const __grid_constant__ Pool pool) {
-    pool_row<F16, 16>(pool);
-}
-
 extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_32(const __grid_constant__ Pool pool) {
     pool_row<F16, 32>(pool);
-}
-
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_64(const __grid_constant__ Pool pool) {
-    pool_row<F16, 64>(pool);
 }
 
 extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_128(const __grid_constant__ Pool pool) {
     pool_row<F16, 128>(pool);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_16(const __grid_constant__ Pool pool) {
-    pool_row<BF16, 16>(pool);
-}
-
 extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_32(const __grid_constant__ Pool pool) {
     pool_row<BF16, 32>(pool);
-}
-
-extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_64(const __grid_constant__ Pool pool) {
-    pool_row<BF16, 64>(pool);
 }
 
 extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_128(const __grid_constant__ Pool pool) {

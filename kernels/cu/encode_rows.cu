@@ -69,8 +69,9 @@ __device__ __forceinline__ void normalise(Row<ELEMENT, PIECES>& row, const Norm&
 
 // encode_embed_{format}_{numbers}: the word's row, plus the position's, plus the type's, then the norm.
 //   ids u32[T]; types u32[T] or null: all 0; starts u32[texts + 1]
-//   words, positions, kinds: tables of rows of `steps` * 128 bytes, zeros at the end; the latter two may be null
+//   words, positions, kinds: tables with rows of `steps` tiles' width, zeros at the end; the latter two may be null
 //   out: T rows, tiled; at most `numbers` * 32 columns
+//   exact: which of them are f32 where the format has 16 bits: EXACT_WORDS, ..
 // A token's position is its distance from the start of its text, plus `offset`.
 struct Embedding {
     const u32* ids;
@@ -86,8 +87,24 @@ struct Embedding {
     u32 steps;
     u32 width;
     u32 offset;
-    u32 unused;
+    u32 exact;
 };
+
+#define EXACT_WORDS 1
+#define EXACT_POSITIONS 2
+#define EXACT_KINDS 4
+#define EXACT_OUT 8
+
+// The 32 bytes of a piece of 8 numbers among f32 tiles, twice as many as 16-bit elements have.
+__device__ __forceinline__ void read_exact(const u8* from, u32 row, u32 piece, u32 steps, float* to) {
+    Elements<F32>::read(*(const uint4*)(from + place(row, 2 * piece, 2 * steps)), to);
+    Elements<F32>::read(*(const uint4*)(from + place(row, 2 * piece + 1, 2 * steps)), to + 4);
+}
+
+__device__ __forceinline__ void write_exact(u8* out, u32 row, u32 piece, u32 steps, const float* from) {
+    *(uint4*)(out + place(row, 2 * piece, 2 * steps)) = Elements<F32>::write(from);
+    *(uint4*)(out + place(row, 2 * piece + 1, 2 * steps)) = Elements<F32>::write(from + 4);
+}
 
 template <int ELEMENT, int NUMBERS>
 __device__ __forceinline__ void embed(const Embedding& from) {
@@ -95,34 +112,41 @@ __device__ __forceinline__ void embed(const Embedding& from) {
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
     const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32, pieces = from.steps * 8;
     if (at >= from.rows) return;
-    const u64 row_bytes = (u64)from.steps * 128;
-    const u8* word = from.words + from.ids[at] * row_bytes;
-    const u8* position = from.positions;
-    if (position) position += (at - from.starts[text_of(at, from.starts, from.texts)] + from.offset) * row_bytes;
-    const u8* kind = from.kinds;
-    if (kind && from.types) kind += from.types[at] * row_bytes;
-
     Row<ELEMENT, PIECES> row = {};
-    auto add = [&](const u8* table) {
-        if (!table) return;
+    auto add = [&](const u8* table, u64 index, bool exact) {
+        exact = exact && EACH == 8;
+        const u8* numbers = table + index * from.steps * (exact ? 256 : 128);
         each_piece<PIECES>(pieces, [&](int i, u32 piece) {
             float more[EACH];
-            Element::read(*(const uint4*)(table + piece * 16), more);
+            if (exact) {
+                Elements<F32>::read(*(const uint4*)(numbers + piece * 32), more);
+                Elements<F32>::read(*(const uint4*)(numbers + piece * 32 + 16), more + 4 % EACH);
+            } else {
+                Element::read(*(const uint4*)(numbers + piece * 16), more);
+            }
 #pragma unroll
             for (int e = 0; e < EACH; e++) row.numbers[i * EACH + e] += more[e];
         });
     };
-    add(word);
-    add(position);
-    add(kind);
+    add(from.words, from.ids[at], from.exact & EXACT_WORDS);
+    if (from.positions) {
+        const u32 position = at - from.starts[text_of(at, from.starts, from.texts)] + from.offset;
+        add(from.positions, position, from.exact & EXACT_POSITIONS);
+    }
+    if (from.kinds) add(from.kinds, from.types ? from.types[at] : 0, from.exact & EXACT_KINDS);
     if (from.norm.kind) normalise(row, from.norm, from.width, pieces);
     each_piece<PIECES>(pieces, [&](int i, u32 piece) {
-        *(uint4*)(from.out + place(at, piece, from.steps)) = Element::write(row.numbers + i * EACH);
+        if (EACH == 8 && (from.exact & EXACT_OUT)) {
+            write_exact(from.out, at, piece, from.steps, row.numbers + i * EACH);
+        } else {
+            *(uint4*)(from.out + place(at, piece, from.steps)) = Element::write(row.numbers + i * EACH);
+        }
     });
 }
 
-// encode_norm_{format}_{numbers}: out = norm(x + delta), and sum = x + delta.
+// encode_norm_{format}_{numbers}: out = norm(x + delta), and sum = x + delta. Norm kind 0 leaves the sum as it is.
 //   x, out, and delta and sum where they are not null: `rows` rows, tiled; at most `numbers` * 32 columns
+//   exact: x and sum are f32 where the format has 16 bits
 // The sum is normalised before it is rounded. out and sum may be x or delta.
 struct Norms {
     const u8* x;
@@ -133,7 +157,7 @@ struct Norms {
     u32 rows;
     u32 steps;
     u32 width;
-    u32 unused;
+    u32 exact;
 };
 
 template <int ELEMENT, int NUMBERS>
@@ -142,15 +166,17 @@ __device__ __forceinline__ void norm_rows(const Norms& on) {
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
     const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32, pieces = on.steps * 8;
     if (at >= on.rows) return;
+    const bool exact = EACH == 8 && on.exact;
     Row<ELEMENT, PIECES> row = {};
     uint4 raw[PIECES], more[PIECES];
     each_piece<PIECES>(pieces, [&](int i, u32 piece) {
         const u64 from = place(at, piece, on.steps);
-        raw[i] = *(const uint4*)(on.x + from);
+        if (exact) read_exact(on.x, at, piece, on.steps, row.numbers + i * EACH);
+        else raw[i] = *(const uint4*)(on.x + from);
         if (on.delta) more[i] = *(const uint4*)(on.delta + from);
     });
     each_piece<PIECES>(pieces, [&](int i, u32) {
-        Element::read(raw[i], row.numbers + i * EACH);
+        if (!exact) Element::read(raw[i], row.numbers + i * EACH);
         if (!on.delta) return;
         float delta[EACH];
         Element::read(more[i], delta);
@@ -159,21 +185,14 @@ __device__ __forceinline__ void norm_rows(const Norms& on) {
     });
     if (on.sum) {
         each_piece<PIECES>(pieces, [&](int i, u32 piece) {
-            *(uint4*)(on.sum + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
+            if (exact) write_exact(on.sum, at, piece, on.steps, row.numbers + i * EACH);
+            else *(uint4*)(on.sum + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
         });
     }
-    normalise(row, on.norm, on.width, pieces);
+    if (on.norm.kind) normalise(row, on.norm, on.width, pieces);
     each_piece<PIECES>(pieces, [&](int i, u32 piece) {
         *(uint4*)(on.out + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
     });
-}
-
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_16(const __grid_constant__ Embedding from) {
-    embed<F32, 16>(from);
-}
-
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_16(const __grid_constant__ Norms on) {
-    norm_rows<F32, 16>(on);
 }
 
 extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_32(const __grid_constant__ Embedding from) {
@@ -184,24 +203,12 @@ extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_32(const __gri
     norm_rows<F32, 32>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_64(const __grid_constant__ Embedding from) {
-    embed<F32, 64>(from);
-}
-
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_64(const __grid_constant__ Norms on) {
-    norm_rows<F32, 64>(on);
-}
-
 extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_128(const __grid_constant__ Embedding from) {
     embed<F32, 128>(from);
 }
 
 extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_128(const __grid_constant__ Norms on) {
     norm_rows<F32, 128>(on);
-}
-
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_16(const __grid_constant__ Embedding from) {
-    embed<F16, 16>(from);
 }
 
 extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_16(const __grid_constant__ Norms on) {
@@ -216,10 +223,6 @@ extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_32(const __gri
     norm_rows<F16, 32>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_64(const __grid_constant__ Embedding from) {
-    embed<F16, 64>(from);
-}
-
 extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_64(const __grid_constant__ Norms on) {
     norm_rows<F16, 64>(on);
 }
@@ -232,10 +235,6 @@ extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_128(const __gr
     norm_rows<F16, 128>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_16(const __grid_constant__ Embedding from) {
-    embed<BF16, 16>(from);
-}
-
 extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_16(const __grid_constant__ Norms on) {
     norm_rows<BF16, 16>(on);
 }
@@ -246,10 +245,6 @@ extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_32(const __g
 
 extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_32(const __grid_constant__ Norms on) {
     norm_rows<BF16, 32>(on);
-}
-
-extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_64(const __grid_constant__ Embedding from) {
-    embed<BF16, 64>(from);
 }
 
 extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_64(const __grid_constant__ Norms on) {

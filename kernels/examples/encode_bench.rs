@@ -19,7 +19,10 @@ use accelerd_kernels::{
 
 const LENGTHS: [usize; 3] = [32, 128, 512];
 const BATCHES: [usize; 6] = [1, 32, 128, 512, 2048, 4096];
-const QUICK_BATCHES: [usize; 3] = [1, 32, 512];
+const QUICK_BATCHES: [usize; 4] = [1, 32, 512, 2048];
+/// Tokens of a batch at most.
+const TOKENS: usize = 1 << 20;
+const QUICK_TOKENS: usize = 1 << 18;
 /// Runs of a figure at most, and seconds.
 const RUNS: usize = 200;
 const SECONDS: f64 = 0.4;
@@ -67,8 +70,9 @@ fn main() {
         compare(name, &encoder, &mut on_gpu, &mut on_cpu);
         for &precision in &options.precisions {
             for length in LENGTHS {
-                let batches = if options.quick { &QUICK_BATCHES[..] } else { &BATCHES };
-                for &batch in batches.iter().filter(|batch| **batch * length <= 1 << 20) {
+                let (batches, tokens) =
+                    if options.quick { (&QUICK_BATCHES[..], QUICK_TOKENS) } else { (&BATCHES[..], TOKENS) };
+                for &batch in batches.iter().filter(|batch| **batch * length <= tokens) {
                     measure(name, &encoder, precision, (batch, length), &mut on_gpu);
                     if options.kernels {
                         tell_kernels(gpu);

@@ -7,8 +7,8 @@ use std::{path::PathBuf, sync::OnceLock};
 use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpError, Settings, backend::discover};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// The devices of this machine, found once. `ACCELERD_CUDA_LIBRARY_PATH` names folders with NVRTC and cuBLASLt, and
-/// `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure.
+/// The devices of this machine, found once. `ACCELERD_CUDA_LIBRARY_PATH` names folders with NVRTC and cuBLASLt,
+/// `ACCELERD_KERNEL_CACHE` one that keeps compiled kernels, and `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure.
 pub fn discovered() -> &'static Discovered {
     static FOUND: OnceLock<Discovered> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -18,6 +18,8 @@ pub fn discovered() -> &'static Discovered {
             choice: if required { Choice::Cuda } else { Choice::Auto },
             cuda_library_paths: std::env::split_paths(&folders).filter(|p| p != &PathBuf::new()).collect(),
             staging_bytes: 32 << 20,
+            kernel_cache: std::env::var_os("ACCELERD_KERNEL_CACHE").map(PathBuf::from),
+            kernel_cache_bytes: 1 << 30,
             pinned_bytes: 64 << 20,
             ..Settings::default()
         };

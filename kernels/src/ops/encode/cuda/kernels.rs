@@ -2,7 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::cuda::{Kernel, Module, modules::COMMON};
+use crate::{
+    cuda::{Kernel, Module, modules::COMMON},
+    ops::encode::Placement,
+};
 
 /// The type of elements, as kernels number them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,15 @@ impl Format {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// What the residual is kept in: where norms stand before, layers add to it all the way, and 16 bits would round
+    /// away what they add.
+    pub(super) fn residual(self, placement: Placement) -> Self {
+        match placement {
+            Placement::After => self,
+            Placement::Before => Self::F32,
         }
     }
 
@@ -57,6 +69,15 @@ pub(super) struct Norm {
     pub(super) epsilon: f32,
 }
 
+/// Of a linear layer that writes binary16 whatever its format is.
+pub(super) const HALVES: u32 = 5;
+
+/// Which words, positions, types and states are f32 where the format has 16 bits.
+pub(super) const EXACT_WORDS: u32 = 1;
+pub(super) const EXACT_POSITIONS: u32 = 2;
+pub(super) const EXACT_KINDS: u32 = 4;
+pub(super) const EXACT_OUT: u32 = 8;
+
 /// The first states.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -74,7 +95,7 @@ pub(super) struct Embedding {
     pub(super) steps: u32,
     pub(super) width: u32,
     pub(super) offset: u32,
-    pub(super) unused: u32,
+    pub(super) exact: u32,
 }
 
 /// Norms of rows.
@@ -89,7 +110,7 @@ pub(super) struct Norms {
     pub(super) rows: u32,
     pub(super) steps: u32,
     pub(super) width: u32,
-    pub(super) unused: u32,
+    pub(super) exact: u32,
 }
 
 /// Norms and rotations of queries and keys.
@@ -142,7 +163,7 @@ pub(super) struct Attention {
     pub(super) middle_items: u32,
     pub(super) short_items: u32,
     pub(super) scale: f32,
-    pub(super) unused: u32,
+    pub(super) wide: u32,
 }
 
 /// One row of an answer.
@@ -271,37 +292,37 @@ pub(super) const SMALL: Tile = Tile {
     bf16: kernel::<Linear>("encode_linear_bf16_small"),
 };
 
-/// Numbers a lane of a warp holds of a row, by kernel.
+/// Numbers a lane of a warp holds of a row, at most. Where more make no difference, a kernel stands in two places.
 pub(super) const NUMBERS: [usize; 4] = [16, 32, 64, 128];
 
 pub(super) const PACK: Kernel = kernel::<Pack>("encode_pack");
 /// By format, then by [`NUMBERS`].
 pub(super) const EMBED: [[Kernel; 4]; 3] = [
     [
-        kernel::<Embedding>("encode_embed_f32_16"),
         kernel::<Embedding>("encode_embed_f32_32"),
-        kernel::<Embedding>("encode_embed_f32_64"),
+        kernel::<Embedding>("encode_embed_f32_32"),
+        kernel::<Embedding>("encode_embed_f32_128"),
         kernel::<Embedding>("encode_embed_f32_128"),
     ],
     [
-        kernel::<Embedding>("encode_embed_f16_16"),
         kernel::<Embedding>("encode_embed_f16_32"),
-        kernel::<Embedding>("encode_embed_f16_64"),
+        kernel::<Embedding>("encode_embed_f16_32"),
+        kernel::<Embedding>("encode_embed_f16_128"),
         kernel::<Embedding>("encode_embed_f16_128"),
     ],
     [
-        kernel::<Embedding>("encode_embed_bf16_16"),
         kernel::<Embedding>("encode_embed_bf16_32"),
-        kernel::<Embedding>("encode_embed_bf16_64"),
+        kernel::<Embedding>("encode_embed_bf16_32"),
+        kernel::<Embedding>("encode_embed_bf16_128"),
         kernel::<Embedding>("encode_embed_bf16_128"),
     ],
 ];
 /// By format, then by [`NUMBERS`].
 pub(super) const NORM: [[Kernel; 4]; 3] = [
     [
-        kernel::<Norms>("encode_norm_f32_16"),
         kernel::<Norms>("encode_norm_f32_32"),
-        kernel::<Norms>("encode_norm_f32_64"),
+        kernel::<Norms>("encode_norm_f32_32"),
+        kernel::<Norms>("encode_norm_f32_128"),
         kernel::<Norms>("encode_norm_f32_128"),
     ],
     [
@@ -320,21 +341,21 @@ pub(super) const NORM: [[Kernel; 4]; 3] = [
 /// By format, then by [`NUMBERS`].
 pub(super) const POOL: [[Kernel; 4]; 3] = [
     [
-        kernel::<Pool>("encode_pool_f32_16"),
         kernel::<Pool>("encode_pool_f32_32"),
-        kernel::<Pool>("encode_pool_f32_64"),
+        kernel::<Pool>("encode_pool_f32_32"),
+        kernel::<Pool>("encode_pool_f32_128"),
         kernel::<Pool>("encode_pool_f32_128"),
     ],
     [
-        kernel::<Pool>("encode_pool_f16_16"),
         kernel::<Pool>("encode_pool_f16_32"),
-        kernel::<Pool>("encode_pool_f16_64"),
+        kernel::<Pool>("encode_pool_f16_32"),
+        kernel::<Pool>("encode_pool_f16_128"),
         kernel::<Pool>("encode_pool_f16_128"),
     ],
     [
-        kernel::<Pool>("encode_pool_bf16_16"),
         kernel::<Pool>("encode_pool_bf16_32"),
-        kernel::<Pool>("encode_pool_bf16_64"),
+        kernel::<Pool>("encode_pool_bf16_32"),
+        kernel::<Pool>("encode_pool_bf16_128"),
         kernel::<Pool>("encode_pool_bf16_128"),
     ],
 ];
@@ -354,23 +375,32 @@ pub(super) const ATTEND_EXACT: [Kernel; 3] = [
     kernel::<Attention>("encode_attend_bf16_exact"),
 ];
 /// Heads that the tensor cores take.
-pub(super) const HEADS: [usize; 3] = [32, 64, 128];
+const HEADS: [usize; 3] = [32, 64, 128];
 /// By [`HEADS`]: of texts of at most 64 tokens, and of longer ones.
-pub(super) const ATTEND_F16: [[Kernel; 2]; 3] = [
-    [kernel::<Attention>("encode_attend_f16_32"), kernel::<Attention>("encode_attend_f16_32_long")],
-    [kernel::<Attention>("encode_attend_f16_64"), kernel::<Attention>("encode_attend_f16_64_long")],
-    [kernel::<Attention>("encode_attend_f16_128"), kernel::<Attention>("encode_attend_f16_128_long")],
+const ATTEND: [[Kernel; 2]; 3] = [
+    [kernel::<Attention>("encode_attend_32"), kernel::<Attention>("encode_attend_32_long")],
+    [kernel::<Attention>("encode_attend_64"), kernel::<Attention>("encode_attend_64_long")],
+    [kernel::<Attention>("encode_attend_128"), kernel::<Attention>("encode_attend_128_long")],
 ];
-/// By [`HEADS`]: of texts of at most 64 tokens, and of longer ones.
-pub(super) const ATTEND_BF16: [[Kernel; 2]; 3] = [
-    [kernel::<Attention>("encode_attend_bf16_32"), kernel::<Attention>("encode_attend_bf16_32_long")],
-    [kernel::<Attention>("encode_attend_bf16_64"), kernel::<Attention>("encode_attend_bf16_64_long")],
-    [kernel::<Attention>("encode_attend_bf16_128"), kernel::<Attention>("encode_attend_bf16_128_long")],
-];
+
+/// Columns that a head takes: what the tensor cores' kernel wants where it takes it, else whole pieces of 16 bytes.
+pub(super) fn padded_head(format: Format, head: usize) -> usize {
+    match format {
+        Format::F32 => head.next_multiple_of(4),
+        Format::F16 | Format::Bf16 if head > 128 => head.next_multiple_of(8),
+        Format::F16 | Format::Bf16 => head.next_power_of_two().max(32),
+    }
+}
+
+/// The tensor cores' kernels for a head, where there are any. They take binary16.
+pub(super) fn attend(format: Format, head: usize, capability: (u32, u32)) -> Option<&'static [Kernel; 2]> {
+    let at = HEADS.iter().position(|padded| *padded == padded_head(format, head))?;
+    (format != Format::F32 && capability.0 >= 8).then_some(&ATTEND[at])
+}
 
 const ENCODE: (&str, &str) = ("encode.cuh", include_str!("../../../../cu/encode.cuh"));
 const ATTENTION: (&str, &str) = ("encode_attention.cuh", include_str!("../../../../cu/encode_attention.cuh"));
-const ATTEND: (&str, &str) = ("encode_attend.cuh", include_str!("../../../../cu/encode_attend.cuh"));
+const ATTEND_HEADER: (&str, &str) = ("encode_attend.cuh", include_str!("../../../../cu/encode_attend.cuh"));
 const LINEAR: (&str, &str) = ("encode_linear.cuh", include_str!("../../../../cu/encode_linear.cuh"));
 const MMA: (&str, &str) = ("mma.cuh", include_str!("../../../../cu/mma.cuh"));
 const WGMMA: (&str, &str) = ("wgmma.cuh", include_str!("../../../../cu/wgmma.cuh"));
@@ -390,21 +420,13 @@ pub(crate) static ROWS: Module = Module {
     headers: &[COMMON, ENCODE],
     kernels: &[
         EMBED[0][0],
-        EMBED[0][1],
         EMBED[0][2],
-        EMBED[0][3],
         EMBED[1][0],
-        EMBED[1][1],
         EMBED[1][2],
-        EMBED[1][3],
         EMBED[2][0],
-        EMBED[2][1],
         EMBED[2][2],
-        EMBED[2][3],
         NORM[0][0],
-        NORM[0][1],
         NORM[0][2],
-        NORM[0][3],
         NORM[1][0],
         NORM[1][1],
         NORM[1][2],
@@ -429,10 +451,7 @@ pub(crate) static ANSWERS: Module = Module {
     name: "encode_pool",
     source: include_str!("../../../../cu/encode_pool.cu"),
     headers: &[COMMON, ENCODE],
-    kernels: &[
-        POOL[0][0], POOL[0][1], POOL[0][2], POOL[0][3], POOL[1][0], POOL[1][1], POOL[1][2], POOL[1][3], POOL[2][0],
-        POOL[2][1], POOL[2][2], POOL[2][3],
-    ],
+    kernels: &[POOL[0][0], POOL[0][2], POOL[1][0], POOL[1][2], POOL[2][0], POOL[2][2]],
 };
 
 /// f32 arithmetic.
@@ -459,32 +478,30 @@ pub(crate) static LINEARS_BF16: Module = Module {
     kernels: &[WIDE.bf16, BROAD.bf16, EVEN.bf16, MIDDLE.bf16, SMALL.bf16],
 };
 
-/// Attention on tensor cores, f16.
-pub(crate) static ATTENDS_F16: Module = Module {
-    name: "encode_attend_f16",
-    source: include_str!("../../../../cu/encode_attend_f16.cu"),
-    headers: &[COMMON, ENCODE, MMA, ATTENTION, ATTEND],
-    kernels: &[
-        ATTEND_F16[0][0],
-        ATTEND_F16[0][1],
-        ATTEND_F16[1][0],
-        ATTEND_F16[1][1],
-        ATTEND_F16[2][0],
-        ATTEND_F16[2][1],
-    ],
+/// Attention on tensor cores.
+pub(crate) static ATTENDS: Module = Module {
+    name: "encode_attend",
+    source: include_str!("../../../../cu/encode_attend.cu"),
+    headers: &[COMMON, ENCODE, MMA, ATTENTION, ATTEND_HEADER],
+    kernels: &[ATTEND[0][0], ATTEND[0][1], ATTEND[1][0], ATTEND[1][1], ATTEND[2][0], ATTEND[2][1]],
 };
 
-/// Attention on tensor cores, bf16.
-pub(crate) static ATTENDS_BF16: Module = Module {
-    name: "encode_attend_bf16",
-    source: include_str!("../../../../cu/encode_attend_bf16.cu"),
-    headers: &[COMMON, ENCODE, MMA, ATTENTION, ATTEND],
-    kernels: &[
-        ATTEND_BF16[0][0],
-        ATTEND_BF16[0][1],
-        ATTEND_BF16[1][0],
-        ATTEND_BF16[1][1],
-        ATTEND_BF16[2][0],
-        ATTEND_BF16[2][1],
-    ],
-};
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_padded_to_what_the_kernels_take() {
+        let padded = |format| [8, 32, 33, 64, 96, 128, 130].map(|head| padded_head(format, head));
+        assert_eq!(padded(Format::Bf16), [32, 32, 64, 64, 128, 128, 136]);
+        assert_eq!(padded(Format::F32), [8, 32, 36, 64, 96, 128, 132]);
+    }
+
+    #[test]
+    fn tensor_cores_attend_with_heads_that_they_take() {
+        let takes = |format, head, major| attend(format, head, (major, 0)).map(|kernels| kernels[0].name);
+        assert_eq!(takes(Format::Bf16, 20, 8), Some("encode_attend_32"));
+        assert_eq!(takes(Format::F16, 128, 9), Some("encode_attend_128"));
+        assert_eq!([takes(Format::F32, 64, 9), takes(Format::F16, 160, 9), takes(Format::Bf16, 64, 7)], [None; 3]);
+    }
+}

@@ -19,7 +19,8 @@ pub(super) fn run(batch: &[&EncodeRequest], worker: &Worker) -> Result<Vec<Encod
     let resident = resident(&first.encoder, first.precision, worker)?;
     let packed = Packed::new(batch)?;
     let model = Model { config: first.encoder.config(), weights: &resident.weights };
-    let pooled = encode(&mut Pass::new(worker, resident.format), &model, &packed)?;
+    let residual = resident.format.residual(model.config.placement);
+    let pooled = encode(&mut Pass::new(worker, resident.format, residual), &model, &packed)?;
     packed.split(pooled)
 }
 

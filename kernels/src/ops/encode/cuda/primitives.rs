@@ -4,11 +4,11 @@ use std::{ops::Range, rc::Rc};
 
 use super::{
     kernels::{
-        self, ATTEND_BF16, ATTEND_EXACT, ATTEND_F16, Answer, BROAD, EMBED, EVEN, Format, HEADS, LINEAR_EXACT, MIDDLE,
-        NORM, NUMBERS, POOL, SMALL, TURN, Tile, WIDE,
+        self, ATTEND_EXACT, Answer, BROAD, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, NUMBERS, POOL, SMALL, TURN,
+        Tile, WIDE,
     },
     states::{Shelf, States},
-    weights::{Weight, fit, padded_head},
+    weights::{Weight, fit},
 };
 use crate::{
     OpError,
@@ -32,6 +32,8 @@ const EVERYTHING: u32 = u32::MAX;
 pub(super) struct Pass<'a> {
     worker: &'a Worker,
     format: Format,
+    /// What the residual is kept in.
+    residual: Format,
     shelf: Rc<Shelf>,
     input: Input,
 }
@@ -114,13 +116,26 @@ impl Input {
 }
 
 impl<'a> Pass<'a> {
-    /// A pass that computes in `format`.
-    pub(super) fn new(worker: &'a Worker, format: Format) -> Self {
-        Self { worker, format, shelf: Rc::default(), input: Input::default() }
+    /// A pass that computes in `format` and keeps the residual in `residual`.
+    pub(super) fn new(worker: &'a Worker, format: Format, residual: Format) -> Self {
+        Self { worker, format, residual, shelf: Rc::default(), input: Input::default() }
     }
 
     fn states(&self, width: usize) -> Result<States, OpError> {
-        self.shelf.take(self.worker, self.format, self.input.rows, width)
+        self.states_in(self.format, width)
+    }
+
+    /// With as many numbers in a row as there are in the format computed in.
+    fn states_in(&self, format: Format, width: usize) -> Result<States, OpError> {
+        let mut states =
+            self.shelf.take(self.worker, format, self.input.rows, width.next_multiple_of(self.format.columns()))?;
+        states.width = width;
+        Ok(states)
+    }
+
+    /// Tiles that rows of a residual take in the format computed in.
+    fn steps(&self, width: usize) -> Result<u32, OpError> {
+        fit(width.div_ceil(self.format.columns()))
     }
 
     /// The kernel whose lanes hold a whole row.
@@ -143,20 +158,34 @@ impl<'a> Pass<'a> {
         delta: Option<&States>,
         sum: Option<&States>,
         out: &States,
-        norm: &Norm<Weight>,
+        norm: kernels::Norm,
     ) -> Result<(), OpError> {
         let norms = kernels::Norms {
             x: x.address(),
             delta: delta.map_or(0, States::address),
             out: out.address(),
             sum: sum.map_or(0, States::address),
-            norm: norm_of(norm),
+            norm,
             rows: fit(self.input.rows)?,
-            steps: x.steps,
+            steps: out.steps,
             width: fit(x.width)?,
-            unused: 0,
+            exact: (x.format != self.format).into(),
         };
-        self.launch_rows(&self.by_width(&NORM, x.steps)?, norms)
+        self.launch_rows(&self.by_width(&NORM, out.steps)?, norms)
+    }
+
+    fn multiply(&self, layer: kernels::Linear) -> Result<(), OpError> {
+        let (rows, columns) = (self.input.rows, layer.columns as usize);
+        let mut args = Args::new().value(layer);
+        if self.format == Format::F32 || self.worker.compute_capability().0 != 9 {
+            let blocks = fit(rows.div_ceil(128) * columns.div_ceil(64))?;
+            return self.worker.launch(&LINEAR_EXACT[self.format as usize], Grid::x(blocks), 256, 0, &mut args);
+        }
+        let units = self.worker.units();
+        let tile = tile_for(rows, columns, layer.gated != 0, units as usize);
+        let blocks = fit(rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns))?;
+        let grid = Grid::x(blocks.min(fit(tile.each)? * units));
+        self.worker.launch(&tile.kernel(self.format), grid, tile.threads, tile.shared_bytes, &mut args)
     }
 
     /// Normalises and rotates queries and keys, in place.
@@ -179,7 +208,7 @@ impl<'a> Pass<'a> {
             heads: fit(how.heads)?,
             kv_heads: fit(how.kv_heads)?,
             head: fit(how.head_dim)?,
-            padded: fit(padded_head(self.format, how.head_dim))?,
+            padded: fit(kernels::padded_head(self.format, how.head_dim))?,
             dims: fit(how.rotary.map_or(0, |rotary| rotary.1))?,
             kind: queries.map_or(0, |norm| kind_of(norm.kind)),
             together: matches!(how.query_norm, Some((QueryNorm::All, ..))).into(),
@@ -187,21 +216,11 @@ impl<'a> Pass<'a> {
         };
         let shared_bytes = fit((how.heads + how.kv_heads) * how.head_dim * 4)?;
         let grid = Grid::x(fit(self.input.rows)?);
-        self.worker.launch(&TURN[self.format as usize], grid, 256, shared_bytes, &mut Args::new().value(turns))
-    }
-
-    /// The tensor cores' kernels for a head, where there are any.
-    fn attend_kernels(&self, padded: usize) -> Option<&'static [Kernel; 2]> {
-        let at = HEADS.iter().position(|head| *head == padded)?;
-        match self.format {
-            Format::Bf16 if self.worker.compute_capability().0 >= 8 => Some(&ATTEND_BF16[at]),
-            Format::F16 if self.worker.compute_capability().0 >= 8 => Some(&ATTEND_F16[at]),
-            Format::F32 | Format::F16 | Format::Bf16 => None,
-        }
+        self.worker.launch(&TURN[qkv.format as usize], grid, 256, shared_bytes, &mut Args::new().value(turns))
     }
 
     fn attend(&self, qkv: &States, out: &States, how: &Attention<'_, Weight>) -> Result<(), OpError> {
-        let padded = padded_head(self.format, how.head_dim);
+        let padded = kernels::padded_head(self.format, how.head_dim);
         let items = &self.input.items;
         let args = kernels::Attention {
             qkv: qkv.address(),
@@ -227,10 +246,10 @@ impl<'a> Pass<'a> {
             middle_items: fit(items.middle)?,
             short_items: fit(items.short)?,
             scale: how.scale,
-            unused: 0,
+            wide: (out.format == Format::Bf16).into(),
         };
         let mut args = Args::new().value(args);
-        if let Some(kernels) = self.attend_kernels(padded) {
+        if let Some(kernels) = kernels::attend(self.format, how.head_dim, self.worker.compute_capability()) {
             return kernels.iter().zip(items.blocks(how.heads)).try_for_each(|(kernel, blocks)| {
                 self.worker.launch(kernel, Grid::x(fit(blocks)?), 128, fit(512 * padded)?, &mut args)
             });
@@ -252,7 +271,9 @@ impl Primitives for Pass<'_> {
     ) -> Result<States, OpError> {
         self.input = Input::new(batch, self.worker)?;
         let width = embeddings.words.width;
-        let out = self.states(width)?;
+        let (out, steps) = (self.states_in(self.residual, width)?, self.steps(width)?);
+        let exact = |format: Format, bit| if format == self.format { 0 } else { bit };
+        let exact_table = |table: Option<&Weight>, bit| table.map_or(0, |table| exact(table.format, bit));
         let address = |table: Option<&Weight>| table.map_or(0, Weight::address);
         let embedding = kernels::Embedding {
             ids: self.input.address(self.input.ids()),
@@ -265,25 +286,35 @@ impl Primitives for Pass<'_> {
             norm: embeddings.norm.as_ref().map(norm_of).unwrap_or_default(),
             rows: fit(self.input.rows)?,
             texts: fit(self.input.texts)?,
-            steps: out.steps,
+            steps,
             width: fit(width)?,
             offset: fit(position_offset)?,
-            unused: 0,
+            exact: exact_table(Some(&embeddings.words), kernels::EXACT_WORDS)
+                | exact_table(embeddings.positions.as_ref(), kernels::EXACT_POSITIONS)
+                | exact_table(embeddings.types.as_ref(), kernels::EXACT_KINDS)
+                | exact(out.format, kernels::EXACT_OUT),
         };
-        self.launch_rows(&self.by_width(&EMBED, out.steps)?, embedding)?;
+        self.launch_rows(&self.by_width(&EMBED, steps)?, embedding)?;
         Ok(out)
     }
 
     fn linear(&mut self, x: &States, linear: &Linear<Weight>, then: Then) -> Result<States, OpError> {
+        if x.format != self.format {
+            let rounded = self.states(x.width)?;
+            self.norms(x, None, None, &rounded, kernels::Norm::default())?;
+            return self.linear(&rounded, linear, then);
+        }
         let columns = linear.weight.rows as usize;
+        let out_format = linear.weight.out;
         let (activation, gated) = match then {
-            Then::Nothing => (0, false),
+            Then::Nothing if out_format == self.format => (0, false),
+            Then::Nothing => (kernels::HALVES, false),
             Then::Activate(activation) => (activation_of(activation), false),
             Then::Gate(activation) => (activation_of(activation), true),
         };
-        let mut out = self.states(if gated { columns / 2 } else { columns })?;
+        let mut out = self.states_in(out_format, if gated { columns / 2 } else { columns })?;
         out.width = if gated { linear.outputs / 2 } else { linear.outputs };
-        let layer = kernels::Linear {
+        self.multiply(kernels::Linear {
             x: x.address(),
             weight: linear.weight.address(),
             bias: linear.bias.as_ref().map_or(0, Weight::address),
@@ -294,24 +325,13 @@ impl Primitives for Pass<'_> {
             out_steps: out.steps,
             activation,
             gated: gated.into(),
-        };
-        let mut args = Args::new().value(layer);
-        if self.format != Format::F32 && self.worker.compute_capability().0 == 9 {
-            let units = self.worker.units();
-            let tile = tile_for(self.input.rows, columns, gated, units as usize);
-            let blocks = fit(self.input.rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns))?;
-            let grid = Grid::x(blocks.min(fit(tile.each)? * units));
-            self.worker.launch(&tile.kernel(self.format), grid, tile.threads, tile.shared_bytes, &mut args)?;
-        } else {
-            let blocks = fit(self.input.rows.div_ceil(128) * columns.div_ceil(64))?;
-            self.worker.launch(&LINEAR_EXACT[self.format as usize], Grid::x(blocks), 256, 0, &mut args)?;
-        }
+        })?;
         Ok(out)
     }
 
     fn attention(&mut self, _batch: &Batch, qkv: States, how: &Attention<'_, Weight>) -> Result<States, OpError> {
         self.turn(&qkv, how)?;
-        let width = how.heads * padded_head(self.format, how.head_dim);
+        let width = how.heads * kernels::padded_head(self.format, how.head_dim);
         let out = self.states(width)?;
         if let Some(buffer) = out.buffer().filter(|_| !width.is_multiple_of(self.format.columns())) {
             // What no head writes is multiplied with zeros, so it must be a number.
@@ -323,17 +343,17 @@ impl Primitives for Pass<'_> {
 
     fn norm(&mut self, x: &States, norm: &Norm<Weight>) -> Result<States, OpError> {
         let out = self.states(x.width)?;
-        self.norms(x, None, None, &out, norm)?;
+        self.norms(x, None, None, &out, norm_of(norm))?;
         Ok(out)
     }
 
     fn add_norm(&mut self, residual: States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
-        self.norms(&residual, Some(&delta), None, &residual, norm)?;
+        self.norms(&residual, Some(&delta), None, &residual, norm_of(norm))?;
         Ok(residual)
     }
 
     fn add_then_norm(&mut self, residual: &mut States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
-        self.norms(residual, Some(&delta), Some(residual), &delta, norm)?;
+        self.norms(residual, Some(&delta), Some(residual), &delta, norm_of(norm))?;
         Ok(delta)
     }
 

@@ -34,7 +34,7 @@ impl Shelf {
             None => worker.alloc(bytes)?,
         };
         let steps = u32::try_from(steps).map_err(|_| OpError::Invalid(format!("rows of {width} numbers")))?;
-        Ok(States { buffer: Some(buffer), shelf: Rc::clone(self), steps, width })
+        Ok(States { buffer: Some(buffer), shelf: Rc::clone(self), format, steps, width })
     }
 
     /// The smallest buffer that is large enough, and not far too large.
@@ -50,6 +50,7 @@ impl Shelf {
 pub(crate) struct States {
     buffer: Option<Buffer<u8>>,
     shelf: Rc<Shelf>,
+    pub(super) format: Format,
     /// Tiles in a row.
     pub(super) steps: u32,
     /// Numbers in a row, without the zeros that fill its last tile.

@@ -1,6 +1,6 @@
 //! The weights of an encoder on a device: tiled, in the format computed in, and in the order that the kernels want.
 
-use super::kernels::{Format, PACK, Pack};
+use super::kernels::{self, Format, PACK, Pack, padded_head};
 use crate::{
     OpError,
     cuda::{Args, Buffer, Grid, Worker},
@@ -21,6 +21,10 @@ pub(crate) struct Weight {
     pub(super) steps: u32,
     /// Numbers in a row, as it came.
     pub(super) width: usize,
+    /// What its numbers are.
+    pub(super) format: Format,
+    /// What products with it are written in.
+    pub(super) out: Format,
 }
 
 impl Weight {
@@ -49,15 +53,6 @@ impl Resident {
         let weights = loader.weights(encoder.weights())?;
         worker.synchronize()?;
         Ok(Self { weights, format })
-    }
-}
-
-/// Columns that a head takes: what the tensor cores' kernel wants where it takes it, else whole pieces of 16 bytes.
-pub(super) fn padded_head(format: Format, head: usize) -> usize {
-    match format {
-        Format::F32 => head.next_multiple_of(4),
-        Format::F16 | Format::Bf16 if head > 128 => head.next_multiple_of(8),
-        Format::F16 | Format::Bf16 => head.next_power_of_two().max(32),
     }
 }
 
@@ -138,7 +133,7 @@ impl Loader<'_> {
         let up = if self.config.gated { Order::Halves { half: self.config.intermediate } } else { Order::Plain };
         Ok(Layer {
             attention_norm: self.norm_option(from.attention_norm.as_ref())?,
-            qkv: self.linear(&from.qkv, heads, Order::Plain)?,
+            qkv: self.qkv(&from.qkv, heads)?,
             query_norm: self.norm_option(from.query_norm.as_ref())?,
             key_norm: self.norm_option(from.key_norm.as_ref())?,
             output: self.linear(&from.output, Order::Plain, heads)?,
@@ -148,9 +143,18 @@ impl Loader<'_> {
         })
     }
 
+    /// Written in what attention takes.
+    fn qkv(&self, from: &Linear<Tensor>, heads: Order) -> Result<Linear<Weight>, OpError> {
+        let mut linear = self.linear(from, heads, Order::Plain)?;
+        if kernels::attend(self.format, self.config.head_dim, self.worker.compute_capability()).is_some() {
+            linear.weight.out = Format::F16;
+        }
+        Ok(linear)
+    }
+
     fn linear(&self, from: &Linear<Tensor>, rows: Order, columns: Order) -> Result<Linear<Weight>, OpError> {
         Ok(Linear {
-            weight: self.pack(&from.weight, rows, columns, false)?,
+            weight: self.pack(&from.weight, rows, columns, None)?,
             bias: from.bias.as_ref().map(|bias| self.numbers(bias, rows)).transpose()?,
             inputs: from.inputs,
             outputs: from.outputs,
@@ -170,8 +174,11 @@ impl Loader<'_> {
         })
     }
 
+    /// A table with rows of whole tiles' width: as it came, if the kernels read that, else f32. So nothing of it is
+    /// rounded before it is added.
     fn table(&self, from: &Tensor) -> Result<Weight, OpError> {
-        self.pack(from, Order::Plain, Order::Plain, true)
+        let kept = if format_of(from.element()) == self.format { self.format } else { Format::F32 };
+        self.pack(from, Order::Plain, Order::Plain, Some(kept))
     }
 
     /// f32, with zeros up to whole tiles of a row.
@@ -186,18 +193,19 @@ impl Loader<'_> {
         let at = |at| order.source(at, numbers.len()).map_or(0.0, |source| numbers[source]);
         let ordered: Vec<f32> = (0..count).map(at).collect();
         let buffer = self.worker.upload_new::<u8>(bytemuck::cast_slice(&ordered))?;
-        Ok(Weight { buffer, rows: fit(count)?, steps: 0, width: numbers.len() })
+        Ok(Weight { buffer, rows: fit(count)?, steps: 0, width: numbers.len(), format: Format::F32, out: self.format })
     }
 
-    /// A matrix `[rows, columns]` in tiles, or a table with rows of whole tiles' width.
-    fn pack(&self, from: &Tensor, rows: Order, columns: Order, flat: bool) -> Result<Weight, OpError> {
+    /// A matrix `[rows, columns]` in tiles, or, where `flat` says in what, row after row.
+    fn pack(&self, from: &Tensor, rows: Order, columns: Order, flat: Option<Format>) -> Result<Weight, OpError> {
         let &[from_rows, from_columns] = from.shape() else {
             return Err(OpError::Invalid(format!("a matrix of shape {:?}", from.shape())));
         };
         let tile = self.format.columns();
-        let to_rows = if flat { from_rows } else { rows.count(from_rows, tile) };
-        let stored_rows = if flat { to_rows } else { to_rows.next_multiple_of(WIDEST) };
-        let steps = columns.count(from_columns, tile) / tile;
+        let to_rows = if flat.is_some() { from_rows } else { rows.count(from_rows, tile) };
+        let stored_rows = if flat.is_some() { to_rows } else { to_rows.next_multiple_of(WIDEST) };
+        let format = flat.unwrap_or(self.format);
+        let steps = columns.count(from_columns, tile) / format.columns();
         let source = self.worker.upload_new::<u8>(from.bytes())?;
         let buffer = self.worker.alloc::<u8>(stored_rows * steps * 128)?;
         let half = if let Order::Halves { half } = rows { half } else { 0 };
@@ -206,12 +214,8 @@ impl Loader<'_> {
             to: buffer.ptr().address(),
             from_rows: fit(from_rows)?,
             from_columns: fit(from_columns)?,
-            from_type: match from.element() {
-                Element::F32 => Format::F32,
-                Element::F16 => Format::F16,
-                Element::Bf16 => Format::Bf16,
-            } as u32,
-            to_type: self.format as u32,
+            from_type: format_of(from.element()) as u32,
+            to_type: format as u32,
             to_rows: fit(stored_rows)?,
             steps: fit(steps)?,
             head: fit(rows.heads().0)?,
@@ -219,11 +223,19 @@ impl Loader<'_> {
             half: fit(half)?,
             column_head: fit(columns.heads().0)?,
             column_padded: fit(columns.heads().1)?,
-            flat: flat.into(),
+            flat: flat.is_some().into(),
         };
         let blocks = fit((stored_rows * steps * 8).div_ceil(THREADS as usize))?;
         self.worker.launch(&PACK, Grid::x(blocks), THREADS, 0, &mut Args::new().value(pack))?;
-        Ok(Weight { buffer, rows: fit(to_rows)?, steps: fit(steps)?, width: from_columns })
+        Ok(Weight { buffer, rows: fit(to_rows)?, steps: fit(steps)?, width: from_columns, format, out: self.format })
+    }
+}
+
+fn format_of(element: Element) -> Format {
+    match element {
+        Element::F32 => Format::F32,
+        Element::F16 => Format::F16,
+        Element::Bf16 => Format::Bf16,
     }
 }
 
@@ -252,12 +264,5 @@ mod tests {
             (Order::Plain.count(65, 64), Order::Plain.source(64, 65), Order::Plain.source(65, 65)),
             (128, Some(64), None)
         );
-    }
-
-    #[test]
-    fn heads_are_padded_to_what_the_kernels_take() {
-        let padded = |format| [8, 32, 33, 64, 96, 128, 130].map(|head| padded_head(format, head));
-        assert_eq!(padded(Format::Bf16), [32, 32, 64, 64, 128, 128, 136]);
-        assert_eq!(padded(Format::F32), [8, 32, 36, 64, 96, 128, 132]);
     }
 }
