@@ -24,8 +24,8 @@ struct Answer {
     u32 unused;
 };
 
-// encode_pool_{format}_{numbers}: one block of 128 threads a row of the answer.
-//   states: tiled, at most `numbers` * 32 columns, `steps` tiles a row
+// encode_pool_{format}_{columns}: one block of 128 threads a row of the answer.
+//   states: tiled, at most `columns`, `steps` tiles a row
 //   out: at any alignment; scales f32: one for each row written as int8, max |x| / 127
 // Each warp reduces every fourth token of the range in order, then the four are reduced; all in f32. An empty range is
 // zeros, and zeros stay zeros.
@@ -142,26 +142,26 @@ __device__ __forceinline__ void pool_row(const Pool& pool) {
     write_row(pool, row, parts, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_32(const __grid_constant__ Pool pool) {
+extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_1024(const __grid_constant__ Pool pool) {
     pool_row<F32, 32>(pool);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_128(const __grid_constant__ Pool pool) {
+extern "C" __global__ void __launch_bounds__(128) encode_pool_f32_4096(const __grid_constant__ Pool pool) {
     pool_row<F32, 128>(pool);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_32(const __grid_constant__ Pool pool) {
+extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_1024(const __grid_constant__ Pool pool) {
     pool_row<F16, 32>(pool);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_128(const __grid_constant__ Pool pool) {
+extern "C" __global__ void __launch_bounds__(128) encode_pool_f16_4096(const __grid_constant__ Pool pool) {
     pool_row<F16, 128>(pool);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_32(const __grid_constant__ Pool pool) {
+extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_1024(const __grid_constant__ Pool pool) {
     pool_row<BF16, 32>(pool);
 }
 
-extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_128(const __grid_constant__ Pool pool) {
+extern "C" __global__ void __launch_bounds__(128) encode_pool_bf16_4096(const __grid_constant__ Pool pool) {
     pool_row<BF16, 128>(pool);
 }

@@ -1,4 +1,4 @@
-// Rows of states: embedding sums and norms. One warp a row.
+// Rows of states: embedding sums and norms. One warp a row, or for wide rows a block.
 
 #include "encode.cuh"
 
@@ -13,37 +13,46 @@ struct Norm {
     float epsilon;
 };
 
-// A row in the registers of a warp: piece lane + 32 i in numbers EACH * i on. Pieces beyond `pieces` are zeros.
-template <int ELEMENT, int PIECES>
+// A row in the registers of WARPS warps, 1 or all of a block: a thread has piece `own` + 32 WARPS i in numbers EACH * i on.
+// Pieces beyond `pieces` are zeros.
+template <int ELEMENT, int PIECES, int WARPS>
 struct Row {
     static constexpr int EACH = Elements<ELEMENT>::EACH;
     float numbers[PIECES * EACH];
 };
 
-// Calls visit(i, piece) for each piece that this lane has.
-template <int PIECES, typename Visit>
+// Calls visit(i, piece) for each piece that this thread has.
+template <int PIECES, int WARPS, typename Visit>
 __device__ __forceinline__ void each_piece(u32 pieces, const Visit& visit) {
 #pragma unroll
     for (int i = 0; i < PIECES; i++) {
-        const u32 piece = (threadIdx.x & 31) + 32 * i;
+        const u32 piece = threadIdx.x % (32 * WARPS) + 32 * WARPS * i;
         if (piece < pieces) visit(i, piece);
     }
 }
 
+// Sum over the threads of a row, in each of them; each call of a block has `scratch` of its own.
+template <int WARPS>
+__device__ __forceinline__ float row_sum(float x, float* scratch) {
+    if constexpr (WARPS == 1) return warp_sum(x);
+    else return block_sum(x, scratch);
+}
+
 // Normalises the first `width` numbers of a row; the rest becomes zeros. The variance is that of the differences from the
 // mean, all sums in f32 by one fixed tree.
-template <int ELEMENT, int PIECES>
-__device__ __forceinline__ void normalise(Row<ELEMENT, PIECES>& row, const Norm& norm, u32 width, u32 pieces) {
-    constexpr int EACH = Row<ELEMENT, PIECES>::EACH;
+template <int ELEMENT, int PIECES, int WARPS>
+__device__ __forceinline__ void normalise(Row<ELEMENT, PIECES, WARPS>& row, const Norm& norm, u32 width, u32 pieces) {
+    constexpr int EACH = Elements<ELEMENT>::EACH;
+    __shared__ float scratch[2][32];
     float mean = 0.0f;
     if (norm.kind == LAYER_NORM) {
         float sum = 0.0f;
 #pragma unroll
         for (int i = 0; i < PIECES * EACH; i++) sum += row.numbers[i];
-        mean = warp_sum(sum) / (float)width;
+        mean = row_sum<WARPS>(sum, scratch[0]) / (float)width;
     }
     float squares = 0.0f;
-    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+    each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
             float& x = row.numbers[i * EACH + e];
@@ -51,8 +60,8 @@ __device__ __forceinline__ void normalise(Row<ELEMENT, PIECES>& row, const Norm&
             squares = fmaf(x, x, squares);
         }
     });
-    const float scale = 1.0f / sqrtf(warp_sum(squares) / (float)width + norm.epsilon);
-    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+    const float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, scratch[1]) / (float)width + norm.epsilon);
+    each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
 #pragma unroll
         for (int e = 0; e < EACH; e += 4) {
             float* x = row.numbers + i * EACH + e;
@@ -67,10 +76,10 @@ __device__ __forceinline__ void normalise(Row<ELEMENT, PIECES>& row, const Norm&
     });
 }
 
-// encode_embed_{format}_{numbers}: the word's row, plus the position's, plus the type's, then the norm.
+// encode_embed_{format}_{columns}: the word's row, plus the position's, plus the type's, then the norm.
 //   ids u32[T]; types u32[T] or null: all 0; starts u32[texts + 1]
 //   words, positions, kinds: tables with rows of `steps` tiles' width, zeros at the end; the latter two may be null
-//   out: T rows, tiled; at most `numbers` * 32 columns
+//   out: T rows, tiled; at most `columns`
 //   exact: which of them are f32 where the format has 16 bits: EXACT_WORDS, ..
 // A token's position is its distance from the start of its text, plus `offset`.
 struct Embedding {
@@ -106,17 +115,17 @@ __device__ __forceinline__ void write_exact(u8* out, u32 row, u32 piece, u32 ste
     *(uint4*)(out + place(row, 2 * piece + 1, 2 * steps)) = Elements<F32>::write(from + 4);
 }
 
-template <int ELEMENT, int NUMBERS>
+template <int ELEMENT, int NUMBERS, int WARPS>
 __device__ __forceinline__ void embed(const Embedding& from) {
     typedef Elements<ELEMENT> Element;
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
-    const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32, pieces = from.steps * 8;
+    const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = from.steps * 8;
     if (at >= from.rows) return;
-    Row<ELEMENT, PIECES> row = {};
+    Row<ELEMENT, PIECES, WARPS> row = {};
     auto add = [&](const u8* table, u64 index, bool exact) {
         exact = exact && EACH == 8;
         const u8* numbers = table + index * from.steps * (exact ? 256 : 128);
-        each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+        each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
             float more[EACH];
             if (exact) {
                 Elements<F32>::read(*(const uint4*)(numbers + piece * 32), more);
@@ -135,7 +144,7 @@ __device__ __forceinline__ void embed(const Embedding& from) {
     }
     if (from.kinds) add(from.kinds, from.types ? from.types[at] : 0, from.exact & EXACT_KINDS);
     if (from.norm.kind) normalise(row, from.norm, from.width, pieces);
-    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+    each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
         if (EACH == 8 && (from.exact & EXACT_OUT)) {
             write_exact(from.out, at, piece, from.steps, row.numbers + i * EACH);
         } else {
@@ -144,8 +153,8 @@ __device__ __forceinline__ void embed(const Embedding& from) {
     });
 }
 
-// encode_norm_{format}_{numbers}: out = norm(x + delta), and sum = x + delta. Norm kind 0 leaves the sum as it is.
-//   x, out, and delta and sum where they are not null: `rows` rows, tiled; at most `numbers` * 32 columns
+// encode_norm_{format}_{columns}: out = norm(x + delta), and sum = x + delta. Norm kind 0 leaves the sum as it is.
+//   x, out, and delta and sum where they are not null: `rows` rows, tiled; at most `columns`
 //   exact: x and sum are f32 where the format has 16 bits
 // The sum is normalised before it is rounded. out and sum may be x or delta.
 struct Norms {
@@ -160,22 +169,22 @@ struct Norms {
     u32 exact;
 };
 
-template <int ELEMENT, int NUMBERS>
+template <int ELEMENT, int NUMBERS, int WARPS>
 __device__ __forceinline__ void norm_rows(const Norms& on) {
     typedef Elements<ELEMENT> Element;
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
-    const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32, pieces = on.steps * 8;
+    const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = on.steps * 8;
     if (at >= on.rows) return;
     const bool exact = EACH == 8 && on.exact;
-    Row<ELEMENT, PIECES> row = {};
+    Row<ELEMENT, PIECES, WARPS> row = {};
     uint4 raw[PIECES], more[PIECES];
-    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+    each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
         const u64 from = place(at, piece, on.steps);
         if (exact) read_exact(on.x, at, piece, on.steps, row.numbers + i * EACH);
         else raw[i] = *(const uint4*)(on.x + from);
         if (on.delta) more[i] = *(const uint4*)(on.delta + from);
     });
-    each_piece<PIECES>(pieces, [&](int i, u32) {
+    each_piece<PIECES, WARPS>(pieces, [&](int i, u32) {
         if (!exact) Element::read(raw[i], row.numbers + i * EACH);
         if (!on.delta) return;
         float delta[EACH];
@@ -184,77 +193,69 @@ __device__ __forceinline__ void norm_rows(const Norms& on) {
         for (int e = 0; e < EACH; e++) row.numbers[i * EACH + e] += delta[e];
     });
     if (on.sum) {
-        each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+        each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
             if (exact) write_exact(on.sum, at, piece, on.steps, row.numbers + i * EACH);
             else *(uint4*)(on.sum + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
         });
     }
     if (on.norm.kind) normalise(row, on.norm, on.width, pieces);
-    each_piece<PIECES>(pieces, [&](int i, u32 piece) {
+    each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
         *(uint4*)(on.out + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
     });
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_32(const __grid_constant__ Embedding from) {
-    embed<F32, 32>(from);
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_1024(const __grid_constant__ Embedding from) {
+    embed<F32, 32, 1>(from);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_32(const __grid_constant__ Norms on) {
-    norm_rows<F32, 32>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_1024(const __grid_constant__ Norms on) {
+    norm_rows<F32, 32, 1>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_128(const __grid_constant__ Embedding from) {
-    embed<F32, 128>(from);
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f32_4096(const __grid_constant__ Embedding from) {
+    embed<F32, 16, 8>(from);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_128(const __grid_constant__ Norms on) {
-    norm_rows<F32, 128>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f32_4096(const __grid_constant__ Norms on) {
+    norm_rows<F32, 16, 8>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_16(const __grid_constant__ Norms on) {
-    norm_rows<F16, 16>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_512(const __grid_constant__ Norms on) {
+    norm_rows<F16, 16, 1>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_32(const __grid_constant__ Embedding from) {
-    embed<F16, 32>(from);
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_1024(const __grid_constant__ Embedding from) {
+    embed<F16, 32, 1>(from);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_32(const __grid_constant__ Norms on) {
-    norm_rows<F16, 32>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_1024(const __grid_constant__ Norms on) {
+    norm_rows<F16, 32, 1>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_64(const __grid_constant__ Norms on) {
-    norm_rows<F16, 64>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_4096(const __grid_constant__ Embedding from) {
+    embed<F16, 16, 8>(from);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_128(const __grid_constant__ Embedding from) {
-    embed<F16, 128>(from);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_4096(const __grid_constant__ Norms on) {
+    norm_rows<F16, 16, 8>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_128(const __grid_constant__ Norms on) {
-    norm_rows<F16, 128>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_512(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 16, 1>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_16(const __grid_constant__ Norms on) {
-    norm_rows<BF16, 16>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_1024(const __grid_constant__ Embedding from) {
+    embed<BF16, 32, 1>(from);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_32(const __grid_constant__ Embedding from) {
-    embed<BF16, 32>(from);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_1024(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 32, 1>(on);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_32(const __grid_constant__ Norms on) {
-    norm_rows<BF16, 32>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_4096(const __grid_constant__ Embedding from) {
+    embed<BF16, 16, 8>(from);
 }
 
-extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_64(const __grid_constant__ Norms on) {
-    norm_rows<BF16, 64>(on);
-}
-
-extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_128(const __grid_constant__ Embedding from) {
-    embed<BF16, 128>(from);
-}
-
-extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_128(const __grid_constant__ Norms on) {
-    norm_rows<BF16, 128>(on);
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_4096(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 16, 8>(on);
 }

@@ -131,6 +131,10 @@ fn architectures() -> Vec<(&'static str, EncoderConfig)> {
             EncoderConfig { hidden: 90, heads: 5, kv_heads: 5, head_dim: 18, intermediate: 75, ..base.clone() },
         ),
         ("wide_heads", EncoderConfig { heads: 1, kv_heads: 1, head_dim: 160, ..base.clone() }),
+        (
+            "wide_states",
+            EncoderConfig { hidden: 1100, heads: 1, kv_heads: 1, head_dim: 32, intermediate: 64, ..base.clone() },
+        ),
         ("relu_roberta", EncoderConfig { position_offset: 2, activation: Activation::Relu, ..base.clone() }),
         ("mpnet", EncoderConfig { positions: relative, token_types: 0, ..base.clone() }),
         ("jina", EncoderConfig { positions: Positions::Alibi, ..gated.clone() }),

@@ -292,71 +292,62 @@ pub(super) const SMALL: Tile = Tile {
     bf16: kernel::<Linear>("encode_linear_bf16_small"),
 };
 
-/// Numbers a lane of a warp holds of a row, at most. Where more make no difference, a kernel stands in two places.
-pub(super) const NUMBERS: [usize; 4] = [16, 32, 64, 128];
+/// Columns that kernels of rows take at most. Where fewer would gain nothing, a kernel stands in two places.
+pub(super) const COLUMNS: [usize; 3] = [512, 1024, 4096];
 
 pub(super) const PACK: Kernel = kernel::<Pack>("encode_pack");
-/// By format, then by [`NUMBERS`].
-pub(super) const EMBED: [[Kernel; 4]; 3] = [
+/// By format, then by [`COLUMNS`].
+pub(super) const EMBED: [[Kernel; 3]; 3] = [
     [
-        kernel::<Embedding>("encode_embed_f32_32"),
-        kernel::<Embedding>("encode_embed_f32_32"),
-        kernel::<Embedding>("encode_embed_f32_128"),
-        kernel::<Embedding>("encode_embed_f32_128"),
+        kernel::<Embedding>("encode_embed_f32_1024"),
+        kernel::<Embedding>("encode_embed_f32_1024"),
+        kernel::<Embedding>("encode_embed_f32_4096"),
     ],
     [
-        kernel::<Embedding>("encode_embed_f16_32"),
-        kernel::<Embedding>("encode_embed_f16_32"),
-        kernel::<Embedding>("encode_embed_f16_128"),
-        kernel::<Embedding>("encode_embed_f16_128"),
+        kernel::<Embedding>("encode_embed_f16_1024"),
+        kernel::<Embedding>("encode_embed_f16_1024"),
+        kernel::<Embedding>("encode_embed_f16_4096"),
     ],
     [
-        kernel::<Embedding>("encode_embed_bf16_32"),
-        kernel::<Embedding>("encode_embed_bf16_32"),
-        kernel::<Embedding>("encode_embed_bf16_128"),
-        kernel::<Embedding>("encode_embed_bf16_128"),
+        kernel::<Embedding>("encode_embed_bf16_1024"),
+        kernel::<Embedding>("encode_embed_bf16_1024"),
+        kernel::<Embedding>("encode_embed_bf16_4096"),
     ],
 ];
-/// By format, then by [`NUMBERS`].
-pub(super) const NORM: [[Kernel; 4]; 3] = [
+/// By format, then by [`COLUMNS`].
+pub(super) const NORM: [[Kernel; 3]; 3] = [
     [
-        kernel::<Norms>("encode_norm_f32_32"),
-        kernel::<Norms>("encode_norm_f32_32"),
-        kernel::<Norms>("encode_norm_f32_128"),
-        kernel::<Norms>("encode_norm_f32_128"),
+        kernel::<Norms>("encode_norm_f32_1024"),
+        kernel::<Norms>("encode_norm_f32_1024"),
+        kernel::<Norms>("encode_norm_f32_4096"),
     ],
     [
-        kernel::<Norms>("encode_norm_f16_16"),
-        kernel::<Norms>("encode_norm_f16_32"),
-        kernel::<Norms>("encode_norm_f16_64"),
-        kernel::<Norms>("encode_norm_f16_128"),
+        kernel::<Norms>("encode_norm_f16_512"),
+        kernel::<Norms>("encode_norm_f16_1024"),
+        kernel::<Norms>("encode_norm_f16_4096"),
     ],
     [
-        kernel::<Norms>("encode_norm_bf16_16"),
-        kernel::<Norms>("encode_norm_bf16_32"),
-        kernel::<Norms>("encode_norm_bf16_64"),
-        kernel::<Norms>("encode_norm_bf16_128"),
+        kernel::<Norms>("encode_norm_bf16_512"),
+        kernel::<Norms>("encode_norm_bf16_1024"),
+        kernel::<Norms>("encode_norm_bf16_4096"),
     ],
 ];
-/// By format, then by [`NUMBERS`].
-pub(super) const POOL: [[Kernel; 4]; 3] = [
+/// By format, then by [`COLUMNS`].
+pub(super) const POOL: [[Kernel; 3]; 3] = [
     [
-        kernel::<Pool>("encode_pool_f32_32"),
-        kernel::<Pool>("encode_pool_f32_32"),
-        kernel::<Pool>("encode_pool_f32_128"),
-        kernel::<Pool>("encode_pool_f32_128"),
+        kernel::<Pool>("encode_pool_f32_1024"),
+        kernel::<Pool>("encode_pool_f32_1024"),
+        kernel::<Pool>("encode_pool_f32_4096"),
     ],
     [
-        kernel::<Pool>("encode_pool_f16_32"),
-        kernel::<Pool>("encode_pool_f16_32"),
-        kernel::<Pool>("encode_pool_f16_128"),
-        kernel::<Pool>("encode_pool_f16_128"),
+        kernel::<Pool>("encode_pool_f16_1024"),
+        kernel::<Pool>("encode_pool_f16_1024"),
+        kernel::<Pool>("encode_pool_f16_4096"),
     ],
     [
-        kernel::<Pool>("encode_pool_bf16_32"),
-        kernel::<Pool>("encode_pool_bf16_32"),
-        kernel::<Pool>("encode_pool_bf16_128"),
-        kernel::<Pool>("encode_pool_bf16_128"),
+        kernel::<Pool>("encode_pool_bf16_1024"),
+        kernel::<Pool>("encode_pool_bf16_1024"),
+        kernel::<Pool>("encode_pool_bf16_4096"),
     ],
 ];
 /// By format.
@@ -430,11 +421,9 @@ pub(crate) static ROWS: Module = Module {
         NORM[1][0],
         NORM[1][1],
         NORM[1][2],
-        NORM[1][3],
         NORM[2][0],
         NORM[2][1],
         NORM[2][2],
-        NORM[2][3],
     ],
 };
 

@@ -4,7 +4,7 @@ use std::{ops::Range, rc::Rc};
 
 use super::{
     kernels::{
-        self, ATTEND_EXACT, Answer, BROAD, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, NUMBERS, POOL, SMALL, TURN,
+        self, ATTEND_EXACT, Answer, BROAD, COLUMNS, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, POOL, SMALL, TURN,
         Tile, WIDE,
     },
     states::{Shelf, States},
@@ -138,18 +138,20 @@ impl<'a> Pass<'a> {
         fit(width.div_ceil(self.format.columns()))
     }
 
-    /// The kernel whose lanes hold a whole row.
-    fn by_width(&self, kernels: &[[Kernel; 4]; 3], steps: u32) -> Result<Kernel, OpError> {
+    /// Which of [`COLUMNS`] hold rows of so many steps.
+    fn by_width(&self, steps: u32) -> Result<usize, OpError> {
         let columns = steps as usize * self.format.columns();
-        let fits = NUMBERS.iter().position(|numbers| numbers * 32 >= columns);
-        let wide = || OpError::Invalid(format!("states of {columns} numbers; a GPU takes at most {}", NUMBERS[3] * 32));
-        Ok(kernels[self.format as usize][fits.ok_or_else(wide)?])
+        let most = COLUMNS[COLUMNS.len() - 1];
+        let wide = || OpError::Invalid(format!("states of {columns} numbers; a GPU takes at most {most}"));
+        COLUMNS.iter().position(|fits| *fits >= columns).ok_or_else(wide)
     }
 
-    /// One warp for each row, eight a block.
-    fn launch_rows<T: bytemuck::Pod>(&self, kernel: &Kernel, value: T) -> Result<(), OpError> {
-        let blocks = fit(self.input.rows.div_ceil(8))?;
-        self.worker.launch(kernel, Grid::x(blocks), 256, 0, &mut Args::new().value(value))
+    /// A warp for each row, eight a block, or for the widest rows a block.
+    fn launch_rows<T: bytemuck::Pod>(&self, kernels: &[[Kernel; 3]; 3], steps: u32, value: T) -> Result<(), OpError> {
+        let width = self.by_width(steps)?;
+        let blocks = if width + 1 < COLUMNS.len() { self.input.rows.div_ceil(8) } else { self.input.rows };
+        let kernel = &kernels[self.format as usize][width];
+        self.worker.launch(kernel, Grid::x(fit(blocks)?), 256, 0, &mut Args::new().value(value))
     }
 
     fn norms(
@@ -171,7 +173,7 @@ impl<'a> Pass<'a> {
             width: fit(x.width)?,
             exact: (x.format != self.format).into(),
         };
-        self.launch_rows(&self.by_width(&NORM, out.steps)?, norms)
+        self.launch_rows(&NORM, out.steps, norms)
     }
 
     fn multiply(&self, layer: kernels::Linear) -> Result<(), OpError> {
@@ -294,7 +296,7 @@ impl Primitives for Pass<'_> {
                 | exact_table(embeddings.types.as_ref(), kernels::EXACT_KINDS)
                 | exact(out.format, kernels::EXACT_OUT),
         };
-        self.launch_rows(&self.by_width(&EMBED, steps)?, embedding)?;
+        self.launch_rows(&EMBED, steps, embedding)?;
         Ok(out)
     }
 
@@ -378,10 +380,10 @@ impl Pass<'_> {
             steps: states.steps,
             unused: 0,
         };
-        let kernel = self.by_width(&POOL, states.steps)?;
+        let kernel = &POOL[self.format as usize][self.by_width(states.steps)?];
         let shared_bytes = states.steps * fit(self.format.columns())? * 16;
         let grid = Grid::x(fit(rows.len())?);
-        self.worker.launch(&kernel, grid, 128, shared_bytes, &mut Args::new().value(pool))
+        self.worker.launch(kernel, grid, 128, shared_bytes, &mut Args::new().value(pool))
     }
 }
 
