@@ -6,8 +6,9 @@ use std::{
 };
 
 use accelerd::config::{ByteSize, Preload};
-use accelerd_proto::v1::{self, embed_request::Input};
+use accelerd_proto::v1::{self, embed_request::Input, embed_stream_response::Result as Outcome};
 use bytes::Bytes;
+use futures::TryStreamExt;
 use http_body_util::Full;
 use prost::Message;
 use tonic::{Code, Status, body::Body};
@@ -429,6 +430,15 @@ async fn a_call_that_was_taken_waits_for_room_and_one_that_was_not_is_told_when_
             tokio::spawn(async move { embed.embed(request).await })
         })
         .collect();
+    let steps = (0..12).map(|sequence| v1::EmbedStreamRequest { sequence, embed: Some(of_bert(&many)) });
+    let steps: Vec<_> = steps.collect();
+    let stream = world.embed().embed_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
+    let answers: Vec<v1::EmbedStreamResponse> = stream.try_collect().await.expect("no failure ends it");
+    assert_eq!(answers.len(), 12);
+    for answer in answers {
+        let Some(Outcome::Embed(answer)) = answer.result else { panic!("a batch of a stream waits: {answer:?}") };
+        assert_eq!(answer.embeddings, whole.embeddings);
+    }
     for call in calls {
         match call.await.expect("no panic") {
             Ok(answer) => assert_eq!(answer.into_inner().embeddings, whole.embeddings),

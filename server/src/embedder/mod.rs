@@ -9,7 +9,7 @@ use std::{
 
 use accelerd_engine::{Context, Done, Lane, SubmitError};
 use accelerd_kernels::{
-    Matrix, OpError,
+    Matrix, Op, OpError,
     ops::{
         embed::{Embed, EmbedRequest, Table},
         encode::{Encode, EncodeRequest, Encoded, Output, Pooled},
@@ -274,8 +274,8 @@ impl Embedder {
         check_answer(token_counts.len(), &token_counts, choice.dimensions, options)?;
         let (table, dimensions, normalize) = (Arc::clone(table), choice.dimensions, choice.normalize);
         let Sequences { ids, offsets, .. } = sequences;
-        let done = self.tables.submit(EmbedRequest { table, ids, offsets, dimensions, normalize }, context).await?;
-        timing::record(&done);
+        let request = EmbedRequest { table, ids, offsets, dimensions, normalize };
+        let done = submitted(&self.tables, request, options.waits, context).await?;
         let rows = token_counts.len();
         let Pooled { bytes, scales } = written(&done, rows, dimensions, options.output)?;
         Ok(Embedded { rows, dimensions, output: options.output, bytes: bytes.into(), scales, token_counts })
@@ -298,29 +298,17 @@ impl Embedder {
             check_answer(rows, &token_counts, dimensions, plan.options)?;
             Ok::<_, ApiError>(stream::iter(requests.into_iter().map(Ok)))
         });
-        let mut first = true;
+        // A call is refused with its first request where there is no room. Once that was taken the others wait, since what
+        // was computed would be lost.
+        let mut may_wait = plan.options.waits;
         let answers = requests.try_flatten().map_ok(|request| {
-            let may_wait = !std::mem::take(&mut first);
-            self.submit(request, may_wait, context.clone()).boxed()
+            let may_wait = std::mem::replace(&mut may_wait, true);
+            let done = submitted(&self.encoders, request, may_wait, context.clone());
+            done.map(|done| done.map(|done| done.response)).boxed()
         });
         let answers: Vec<Encoded> = answers.try_buffered(AT_ONCE).try_collect().await?;
         let scales = answers.iter().flat_map(|answer| answer.scales.iter().copied()).collect();
         Ok(Embedded { rows, dimensions, output, bytes: joined(answers), scales, token_counts })
-    }
-
-    /// A call is refused with its first request where there is no room. Once that was taken the others wait for room,
-    /// since what was computed would be lost.
-    async fn submit(&self, request: EncodeRequest, may_wait: bool, context: Context) -> Result<Encoded, ApiError> {
-        loop {
-            match self.encoders.submit(request.clone(), context.clone()).await {
-                Err(SubmitError::Full { retry_after, .. }) if may_wait => sleep(retry_after.max(LEAST_WAIT)).await,
-                done => {
-                    let done = done?;
-                    timing::record(&done);
-                    return Ok(done.response);
-                }
-            }
-        }
     }
 
     /// Splits texts into token ids, special ones included and cut to no length.
@@ -383,6 +371,27 @@ impl Embedder {
             return Err(ApiError::invalid(format!("tokens.ids[{at}]"), reason));
         }
         Ok(Tokens { ids, offsets })
+    }
+}
+
+/// Submits a request, again and again where it may wait for room.
+async fn submitted<O: Op>(
+    lane: &Lane<O>,
+    request: O::Request,
+    may_wait: bool,
+    context: Context,
+) -> Result<Done<O::Response>, ApiError>
+where
+    O::Request: Clone,
+{
+    if !may_wait {
+        return Ok(lane.submit(request, context).await.inspect(timing::record)?);
+    }
+    loop {
+        match lane.submit(request.clone(), context.clone()).await {
+            Err(SubmitError::Full { retry_after, .. }) => sleep(retry_after.max(LEAST_WAIT)).await,
+            done => return Ok(done.inspect(timing::record)?),
+        }
     }
 }
 

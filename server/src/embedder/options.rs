@@ -41,6 +41,8 @@ pub struct Options {
     pub output: Output,
     /// Whether a GPU computes GELU through the error function.
     pub exact_gelu: bool,
+    /// Whether to wait for room instead of being refused: for streams, which hold their callers back by themselves.
+    pub waits: bool,
     /// Most bytes of the answer.
     pub max_answer_bytes: Option<usize>,
 }

@@ -38,7 +38,7 @@ impl EmbedService for Embed {
 
     async fn embed(&self, request: Request<pb::EmbedRequest>) -> Result<Response<pb::EmbedResponse>, Status> {
         let context = context(&request);
-        Ok(Response::new(answer(&self.0, request.into_inner(), context).await?))
+        Ok(Response::new(answer(&self.0, request.into_inner(), false, context).await?))
     }
 
     async fn embed_stream(
@@ -89,9 +89,15 @@ impl EmbedService for Embed {
     }
 }
 
-async fn answer(app: &App, request: pb::EmbedRequest, context: Context) -> Result<pb::EmbedResponse, ApiError> {
+async fn answer(
+    app: &App,
+    request: pb::EmbedRequest,
+    waits: bool,
+    context: Context,
+) -> Result<pb::EmbedResponse, ApiError> {
     let model = app.embedder.model(&request.model)?;
-    let options = Options { max_answer_bytes: Some(app.config.server.max_message()), ..options(&request)? };
+    let max_answer_bytes = Some(app.config.server.max_message());
+    let options = Options { waits, max_answer_bytes, ..options(&request)? };
     let input = request.input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;
     let embedded = app.embedder.embed(&model, self::input(input), &options, context).await?;
     Ok(response(embedded, model.name()))
@@ -106,7 +112,7 @@ async fn step(
     use pb::embed_stream_response::Result as Outcome;
     let pb::EmbedStreamRequest { sequence, embed } = batch?;
     let embedded = match embed {
-        Some(request) => answer(&app, request, context).await,
+        Some(request) => answer(&app, request, true, context).await,
         None => Err(ApiError::invalid("embed", "expected a batch, got none")),
     };
     let outcome = embedded.map_or_else(|error| Outcome::Error(item_error(&error.into())), Outcome::Embed);
@@ -161,6 +167,7 @@ fn options(request: &pb::EmbedRequest) -> Result<Options, ApiError> {
             pb::OutputType::Binary => Output::Binary,
         },
         exact_gelu: request.exact_gelu,
+        waits: false,
         max_answer_bytes: None,
     })
 }

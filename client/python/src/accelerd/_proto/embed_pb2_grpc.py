@@ -88,7 +88,7 @@ class EmbedServiceServicer(object):
 
     def EmbedStream(self, request_iterator, context):
         """Embeds batch after batch of a corpus. Each is answered as it finishes, perhaps before an earlier one; its failure is
-        inside its answer.
+        inside its answer. A batch waits for room in the queue instead of being refused; the stream takes no more meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
