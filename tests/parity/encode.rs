@@ -1,10 +1,6 @@
 //! Encoders of every architecture against f64 loops, in every precision of a GPU; and the bits of a text beside others.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs, sync::Arc};
 
 use accelerd_kernels::{
     Backend, DeviceId, OpError,
@@ -14,7 +10,7 @@ use accelerd_kernels::{
     },
 };
 use accelerd_models::hf;
-use accelerd_tests::{random, run_batch};
+use accelerd_tests::{encoders, random, run_batch};
 use rand::Rng;
 use serde_json::Value;
 
@@ -221,11 +217,9 @@ fn compare_with(request: &EncodeRequest, expected: &[Vec<f64>], bar: f64, backen
     Ok(())
 }
 
-/// A model as PyTorch wrote it, against what it computed. `ACCELERD_ENCODERS` names the folder of the models where the
-/// sources are not at hand.
+/// A model as PyTorch wrote it, against what it computed.
 fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<(), String> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/models/tests/encoders");
-    let folder = std::env::var_os("ACCELERD_ENCODERS").map_or(sources, PathBuf::from).join(name);
+    let folder = encoders().join(name);
     let encoder = Arc::new(hf::load(&folder).map_err(|e| e.to_string())?.encoder);
     let read = |file: &str| fs::read(folder.join(file)).map_err(|e| format!("{file}: {e}"));
     let json: Value = serde_json::from_slice(&read("expected.json")?).map_err(|e| e.to_string())?;

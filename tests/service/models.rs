@@ -1,12 +1,10 @@
 //! Models that are loaded while the daemon runs: by folder, by name, within bounds, and what a request may ask of them.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use accelerd::config::{ByteSize, Preload};
 use accelerd_proto::v1::{self, embed_request::Input, embed_stream_response::Result as Outcome};
+use accelerd_tests::encoders;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use http_body_util::Full;
@@ -16,10 +14,6 @@ use tonic_types::StatusExt;
 use tower::Service;
 
 use super::harness::{World, assert_refused, bare, f32s, texts};
-
-fn encoders() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/models/tests/encoders")
-}
 
 fn source(name: &str, folder: &str) -> v1::LoadModelRequest {
     let path = encoders().join(folder).to_string_lossy().into_owned();

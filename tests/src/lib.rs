@@ -2,7 +2,10 @@
 
 pub mod columns;
 
-use std::{path::PathBuf, sync::OnceLock};
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpError, Settings, backend::discover};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -25,6 +28,12 @@ pub fn discovered() -> &'static Discovered {
         };
         discover(&settings).unwrap_or_else(|e| panic!("{e}"))
     })
+}
+
+/// The folder of small models as PyTorch wrote them. `ACCELERD_ENCODERS` names it where the sources are not at hand.
+pub fn encoders() -> PathBuf {
+    let sources = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/models/tests/encoders");
+    std::env::var_os("ACCELERD_ENCODERS").map_or_else(sources, PathBuf::from)
 }
 
 /// The first device of a kind.
