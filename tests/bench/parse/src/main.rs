@@ -1,12 +1,13 @@
-//! Times accelerd's parser, ruff's and tree-sitter's on one core, and CPython's, all on the same files in the same run.
+//! Times accelerd's parser, ruff's and tree-sitter's, and CPython's, on one core and on all, on the same files in the same run.
 //!
 //! ```text
 //! cargo run --release --manifest-path tests/bench/parse/Cargo.toml -- FOLDER [ROUNDS] [PYTHON] > peers_parse.jsonl
 //! ```
 //!
 //! A line of JSON a parser: what it makes of each file and how long making and dropping it takes, in processor time of
-//! the thread, which another process on the machine does not add to. Rounds of the parsers alternate. All of them
-//! allocate with mimalloc but CPython, whose time includes making Python objects of its tree, as `ast.parse` does.
+//! the thread, which another process on the machine does not add to; on all cores, the time of day. Rounds of the parsers
+//! alternate. All of them allocate with mimalloc but CPython, whose time includes making Python objects of its tree, as
+//! `ast.parse` does, and which has a process a core.
 
 use std::{
     fs,
@@ -14,6 +15,8 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
     time::Instant,
 };
 
@@ -22,9 +25,10 @@ use accelerd_parser::Options;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Times `ast.parse` as the other parsers are timed; prints how many files it accepts, then the seconds of each round.
+/// Times `ast.parse` as the other parsers are timed, on so many cores; prints how many files it accepts and the seconds, a
+/// line a round.
 const CPYTHON: &str = r#"
-import ast, sys, time, warnings
+import ast, multiprocessing, sys, time, warnings
 warnings.simplefilter("ignore")
 sources = [open(path, "rb").read() for path in sys.stdin.read().split("\n") if path]
 def accepts(source):
@@ -33,10 +37,20 @@ def accepts(source):
     except SyntaxError:
         return False
     return True
-for _ in range(int(sys.argv[1])):
-    start = time.thread_time()
-    accepted = sum(map(accepts, sources))
-    print(accepted, time.thread_time() - start)
+def accepts_number(at):
+    return accepts(sources[at])
+rounds, cores = map(int, sys.argv[1:])
+if cores == 1:
+    for _ in range(rounds):
+        start = time.thread_time()
+        accepted = sum(map(accepts, sources))
+        print(accepted, time.thread_time() - start)
+else:
+    with multiprocessing.get_context("fork").Pool(cores) as pool:
+        for _ in range(rounds):
+            start = time.perf_counter()
+            accepted = sum(pool.imap_unordered(accepts_number, range(len(sources)), 8))
+            print(accepted, time.perf_counter() - start)
 "#;
 
 /// A parser and the seconds it took in each round.
@@ -61,7 +75,6 @@ fn main() -> io::Result<()> {
     let mut files = Vec::new();
     read(Path::new(&folder), &mut files)?;
     files.sort();
-    let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
 
     let mut peers = peers()?;
     // One round to warm up, then those that count.
@@ -78,10 +91,44 @@ fn main() -> io::Result<()> {
     }
     let mut out = io::stdout().lock();
     for peer in &mut peers {
-        say(&mut out, peer.name, files.len(), bytes, peer.accepted, &mut peer.seconds)?;
+        say(&mut out, peer.name, 1, &files, peer.accepted, &mut peer.seconds)?;
     }
-    let (version, accepted, mut seconds) = cpython(&python, rounds, &files)?;
-    say(&mut out, &version, files.len(), bytes, accepted, &mut seconds)
+    let (version, accepted, mut seconds) = cpython(&python, rounds, 1, &files)?;
+    say(&mut out, &version, 1, &files, accepted, &mut seconds)?;
+
+    let cores = thread::available_parallelism()?.get();
+    let mut taken = vec![(0, vec![]); peers.len()];
+    for round in 0..=rounds {
+        for (at, (accepted, seconds)) in taken.iter_mut().enumerate() {
+            let start = Instant::now();
+            *accepted = on_all(cores, at, &files);
+            if round > 0 {
+                seconds.push(start.elapsed().as_secs_f64());
+            }
+        }
+    }
+    for (peer, (accepted, seconds)) in peers.iter().zip(&mut taken) {
+        say(&mut out, peer.name, cores, &files, *accepted, seconds)?;
+    }
+    let (version, accepted, mut seconds) = cpython(&python, rounds, cores, &files)?;
+    say(&mut out, &version, cores, &files, accepted, &mut seconds)
+}
+
+/// Parses all files by peer number `which` on so many threads, each of which takes the next file; says how many it accepts.
+fn on_all(cores: usize, which: usize, files: &[(PathBuf, String)]) -> usize {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut peer = peers().expect("they were made before").swap_remove(which);
+        let mut accepted = 0;
+        while let Some((_, text)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            accepted += usize::from((peer.accepts)(text));
+        }
+        accepted
+    };
+    thread::scope(|threads| {
+        let threads: Vec<_> = (0..cores).map(|_| threads.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no parser panics")).sum()
+    })
 }
 
 fn peers<'a>() -> io::Result<Vec<Peer<'a>>> {
@@ -105,7 +152,12 @@ fn processor_seconds() -> f64 {
     nanoseconds.map_or_else(|| START.with(|start| start.elapsed().as_secs_f64()), |said| said / 1e9)
 }
 
-fn cpython(python: &str, rounds: usize, files: &[(PathBuf, String)]) -> io::Result<(String, usize, Vec<f64>)> {
+fn cpython(
+    python: &str,
+    rounds: usize,
+    cores: usize,
+    files: &[(PathBuf, String)],
+) -> io::Result<(String, usize, Vec<f64>)> {
     let run = |arguments: &[&str]| {
         let mut child = Command::new(python)
             .args(arguments)
@@ -120,7 +172,7 @@ fn cpython(python: &str, rounds: usize, files: &[(PathBuf, String)]) -> io::Resu
         Ok::<_, io::Error>(String::from_utf8_lossy(&child.wait_with_output()?.stdout).into_owned())
     };
     let version = run(&["-c", "import sys, platform; sys.stdin.read(); print('CPython', platform.python_version())"])?;
-    let said = run(&["-c", CPYTHON, &(rounds + 1).to_string()])?;
+    let said = run(&["-c", CPYTHON, &(rounds + 1).to_string(), &cores.to_string()])?;
     let numbers: Vec<f64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     let accepted = numbers.first().map_or(0, |accepted| *accepted as usize);
     Ok((version.trim().to_owned(), accepted, numbers.chunks_exact(2).skip(1).map(|round| round[1]).collect()))
@@ -129,8 +181,8 @@ fn cpython(python: &str, rounds: usize, files: &[(PathBuf, String)]) -> io::Resu
 fn say(
     out: &mut impl Write,
     peer: &str,
-    files: usize,
-    bytes: usize,
+    cores: usize,
+    files: &[(PathBuf, String)],
     accepted: usize,
     seconds: &mut [f64],
 ) -> io::Result<()> {
@@ -138,10 +190,12 @@ fn say(
     let Some((median, best)) = seconds.get(seconds.len() / 2).zip(seconds.first()) else {
         return Err(io::Error::other(format!("{peer} did not answer")));
     };
+    let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
     let speed = bytes as f64 / median / 1e6;
+    let files = files.len();
     writeln!(
         out,
-        r#"{{"op": "parse", "peer": "{peer}", "files": {files}, "bytes": {bytes}, "accepted": {accepted}, "median_s": {median:.4}, "min_s": {best:.4}, "mb_per_s": {speed:.1}}}"#
+        r#"{{"op": "parse", "peer": "{peer}", "cores": {cores}, "files": {files}, "bytes": {bytes}, "accepted": {accepted}, "median_s": {median:.4}, "min_s": {best:.4}, "mb_per_s": {speed:.1}}}"#
     )
 }
 
