@@ -11,10 +11,7 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 use accelerd_kernels::{
     Backend, Choice, Device, Op, Settings,
     backend::discover,
-    ops::encode::{
-        Activation, Encode, EncodeRequest, Encoder, EncoderConfig, NormKind, Placement, Pooling, Positions, Precision,
-        samples,
-    },
+    ops::encode::{Encode, EncodeRequest, Encoder, EncoderConfig, Precision, samples},
 };
 
 const LENGTHS: [usize; 3] = [32, 128, 512];
@@ -93,19 +90,8 @@ fn shape(layers: usize, hidden: usize) -> EncoderConfig {
         head_dim: hidden / 12,
         intermediate: 4 * hidden,
         max_tokens: 512,
-        position_offset: 0,
-        token_types: 2,
-        norm: NormKind::Layer,
         epsilon: 1e-12,
-        placement: Placement::After,
-        positions: Positions::Absolute,
-        activation: Activation::Gelu,
-        gated: false,
-        causal: false,
-        window: None,
-        query_norm: None,
-        pooling: Pooling::Mean,
-        normalize: true,
+        ..samples::bert()
     }
 }
 

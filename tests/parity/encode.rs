@@ -6,7 +6,8 @@ use accelerd_kernels::{
     Backend, DeviceId, OpError,
     ops::encode::{
         Activation, Encode, EncodeRequest, Encoder, EncoderConfig, NormKind, Output, Placement, Pooling, Positions,
-        Precision, QueryNorm, Role, Tensor, Window, oracle, samples::encoder,
+        Precision, QueryNorm, Role, Tensor, Window, oracle,
+        samples::{self, encoder},
     },
 };
 use accelerd_models::hf;
@@ -69,25 +70,11 @@ fn base() -> EncoderConfig {
     EncoderConfig {
         vocabulary: 97,
         hidden: 128,
-        layers: 2,
-        heads: 2,
-        kv_heads: 2,
         head_dim: 64,
         intermediate: 512,
         max_tokens: 256,
-        position_offset: 0,
-        token_types: 2,
-        norm: NormKind::Layer,
         epsilon: 1e-12,
-        placement: Placement::After,
-        positions: Positions::Absolute,
-        activation: Activation::Gelu,
-        gated: false,
-        causal: false,
-        window: None,
-        query_norm: None,
-        pooling: Pooling::Mean,
-        normalize: true,
+        ..samples::bert()
     }
 }
 

@@ -7,6 +7,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
+
 use super::{
     arch::Arch,
     build::Compiled,
@@ -19,7 +21,6 @@ use super::{
     stats::{Function, Left},
 };
 use crate::{DeviceId, DeviceInfo, KernelStats, LeftStats, OpError, PoolStats, Settings, cpu};
-use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 /// A GPU: context, memory pool and compiled modules, shared by its workers.
 pub struct Device {

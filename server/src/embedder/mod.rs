@@ -1,4 +1,4 @@
-//! Texts to vectors: finds the model, tokenises off the reactor, submits to the embed lane.
+//! Texts to vectors: finds the model, has texts tokenised, and submits them to the lane of tables or of encoders.
 
 use std::{
     fmt, io,

@@ -69,7 +69,8 @@ pub fn all() -> Result<Vec<(&'static str, Arc<Encoder>)>, OpError> {
     configs.into_iter().map(|(name, config)| Ok((name, Arc::new(encoder(config)?)))).collect()
 }
 
-fn bert() -> EncoderConfig {
+/// Two small layers like BERT's, for others to differ from.
+pub fn bert() -> EncoderConfig {
     EncoderConfig {
         vocabulary: 101,
         hidden: 48,

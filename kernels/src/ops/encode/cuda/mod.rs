@@ -1,5 +1,7 @@
 //! Encoders on a GPU: a batch of requests in one pass.
 
+mod answers;
+mod input;
 pub(crate) mod kernels;
 mod primitives;
 mod states;

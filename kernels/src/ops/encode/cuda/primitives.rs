@@ -1,30 +1,25 @@
 //! The encoder's primitives by the kernels of `cu/encode_*.cu`: one launch each, two where heads are turned.
 
-use std::{ops::Range, rc::Rc};
+use std::rc::Rc;
 
 use super::{
+    answers::Answers,
+    input::Input,
     kernels::{
-        self, ATTEND_EXACT, Answer, BROAD, COLUMNS, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, POOL, SMALL, TURN,
-        Tile, WIDE,
+        self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, POOL, SMALL, TURN, Tile,
+        WIDE,
     },
     states::{Shelf, States},
     weights::{Weight, fit},
 };
 use crate::{
     OpError,
-    cuda::{Args, Buffer, Grid, Kernel, Worker},
+    cuda::{Args, Grid, Kernel, Worker},
     ops::encode::{
-        Activation, Attention, Batch, Embeddings, Linear, Norm, NormKind, Output, Pooled, Primitives, QueryNorm,
-        Reduce, Row, Then,
+        Activation, Attention, Batch, Embeddings, Linear, Norm, NormKind, Pooled, Primitives, QueryNorm, Row, Then,
     },
 };
 
-/// Queries a block of attention takes of one text.
-const QUERIES: usize = 128;
-/// Texts up to this length have a block for each head; up to the next ones, two and four heads share one.
-const WHOLE_TEXT: usize = 64;
-const MIDDLE_TEXT: usize = 32;
-const SHORT_TEXT: usize = 16;
 /// A window that holds everything.
 const EVERYTHING: u32 = u32::MAX;
 
@@ -36,83 +31,6 @@ pub(super) struct Pass<'a> {
     residual: Format,
     shelf: Rc<Shelf>,
     input: Input,
-}
-
-/// What is uploaded of a batch: items of attention, ids, types, starts of texts, in one buffer.
-#[derive(Default)]
-struct Input {
-    buffer: Option<Buffer<u32>>,
-    items: Items,
-    rows: usize,
-    texts: usize,
-    typed: bool,
-}
-
-/// Texts and first queries of what blocks of attention do, two words each: of long texts, then of whole, of middle and
-/// of short ones.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Items {
-    words: Vec<u32>,
-    long: usize,
-    whole: usize,
-    middle: usize,
-    short: usize,
-}
-
-impl Items {
-    fn new(starts: &[u32]) -> Result<Self, OpError> {
-        let (mut long, mut whole, mut middle, mut short) = (vec![], vec![], vec![], vec![]);
-        for (text, ends) in starts.windows(2).enumerate() {
-            let (text, length) = (fit(text)?, (ends[1] - ends[0]) as usize);
-            if length > WHOLE_TEXT {
-                for query in (0..length).step_by(QUERIES) {
-                    long.extend([text, fit(query)?]);
-                }
-            } else if length > MIDDLE_TEXT {
-                whole.extend([text, 0]);
-            } else if length > SHORT_TEXT {
-                middle.extend([text, 0]);
-            } else if length > 0 {
-                short.extend([text, 0]);
-            }
-        }
-        let [a, b, c, d] = [&long, &whole, &middle, &short].map(|words| words.len() / 2);
-        Ok(Self { words: [long, whole, middle, short].concat(), long: a, whole: b, middle: c, short: d })
-    }
-
-    /// Blocks for so many heads: of texts that are not long, and of long ones.
-    fn blocks(&self, heads: usize) -> [usize; 2] {
-        let few = self.whole * heads + self.middle * heads.div_ceil(2) + self.short * heads.div_ceil(4);
-        [few, self.long * heads]
-    }
-}
-
-impl Input {
-    fn new(batch: &Batch, worker: &Worker) -> Result<Self, OpError> {
-        let items = Items::new(&batch.starts)?;
-        let parts = [&items.words[..], &batch.ids, &batch.types, &batch.starts];
-        let buffer = worker.alloc(parts.iter().map(|part| part.len()).sum())?;
-        worker.upload_parts(parts.into_iter(), &buffer, 0)?;
-        let (rows, texts) = (batch.ids.len(), batch.starts.len().saturating_sub(1));
-        Ok(Self { buffer: Some(buffer), items, rows, texts, typed: !batch.types.is_empty() })
-    }
-
-    /// Where word `at` lies.
-    fn address(&self, at: usize) -> u64 {
-        self.buffer.as_ref().map_or(0, |buffer| buffer.ptr_at(at).address())
-    }
-
-    fn ids(&self) -> usize {
-        self.items.words.len()
-    }
-
-    fn types(&self) -> u64 {
-        if self.typed { self.address(self.ids() + self.rows) } else { 0 }
-    }
-
-    fn starts(&self) -> u64 {
-        self.address(self.ids() + self.rows * if self.typed { 2 } else { 1 })
-    }
 }
 
 impl<'a> Pass<'a> {
@@ -361,90 +279,13 @@ impl Primitives for Pass<'_> {
 
     fn pool(&mut self, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
         let answers = Answers::new(self.worker, rows)?;
-        self.answer(states, &answers, 0..rows.len())?;
+        if !rows.is_empty() {
+            let kernel = &POOL[self.format as usize][self.by_width(states.steps)?];
+            let shared_bytes = states.steps * fit(self.format.columns())? * 16;
+            let grid = Grid::x(fit(rows.len())?);
+            self.worker.launch(kernel, grid, 128, shared_bytes, &mut Args::new().value(answers.of(states)))?;
+        }
         answers.download(self.worker)
-    }
-}
-
-impl Pass<'_> {
-    /// Reduces states to some rows of an answer.
-    pub(super) fn answer(&self, states: &States, answers: &Answers, rows: Range<usize>) -> Result<(), OpError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let pool = kernels::Pool {
-            states: states.address(),
-            answers: answers.rows.ptr_at(rows.start).address(),
-            out: answers.out.ptr_at(answers.scale_bytes).address(),
-            scales: answers.out.ptr().address(),
-            steps: states.steps,
-            unused: 0,
-        };
-        let kernel = &POOL[self.format as usize][self.by_width(states.steps)?];
-        let shared_bytes = states.steps * fit(self.format.columns())? * 16;
-        let grid = Grid::x(fit(rows.len())?);
-        self.worker.launch(kernel, grid, 128, shared_bytes, &mut Args::new().value(pool))
-    }
-}
-
-/// The rows of an answer on the device: what they are, then their scales and bytes.
-pub(super) struct Answers {
-    rows: Buffer<Answer>,
-    out: Buffer<u8>,
-    scale_bytes: usize,
-}
-
-impl Answers {
-    /// Uploads what the rows are. Each is written in its place, whatever order they are computed in.
-    pub(super) fn new(worker: &Worker, rows: &[Row]) -> Result<Self, OpError> {
-        let Layout { answers, scale_bytes, bytes } = Layout::new(rows)?;
-        Ok(Self { rows: worker.upload_new(&answers)?, out: worker.alloc(scale_bytes + bytes)?, scale_bytes })
-    }
-
-    /// Waits for all of them.
-    pub(super) fn download(&self, worker: &Worker) -> Result<Pooled, OpError> {
-        let bytes = worker.download(&self.out, self.scale_bytes..)?;
-        let scales = worker.download(&self.out, ..self.scale_bytes)?;
-        Ok(Pooled { bytes, scales: bytemuck::pod_collect_to_vec(&scales) })
-    }
-}
-
-/// Where the rows of an answer go: scales first, then the rows without gaps.
-struct Layout {
-    answers: Vec<Answer>,
-    scale_bytes: usize,
-    bytes: usize,
-}
-
-impl Layout {
-    fn new(rows: &[Row]) -> Result<Self, OpError> {
-        let mut layout = Self { answers: Vec::with_capacity(rows.len()), scale_bytes: 0, bytes: 0 };
-        for row in rows {
-            layout.answers.push(Answer {
-                from: row.from,
-                to: row.to,
-                dimensions: row.dimensions,
-                scale: fit(layout.scale_bytes / 4)?,
-                start: layout.bytes as u64,
-                reduce: match row.reduce {
-                    Reduce::Mean => 0,
-                    Reduce::WeightedMean => 1,
-                    Reduce::Max => 2,
-                },
-                output: match row.output {
-                    Output::F32 => 0,
-                    Output::F16 => 1,
-                    Output::Bf16 => 2,
-                    Output::Int8 => 3,
-                    Output::Binary => 4,
-                },
-                normalize: row.normalize.into(),
-                unused: 0,
-            });
-            layout.bytes += row.bytes();
-            layout.scale_bytes += if row.output == Output::Int8 { 4 } else { 0 };
-        }
-        Ok(layout)
     }
 }
 
@@ -491,24 +332,6 @@ fn activation_of(activation: Activation) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_are_cut_into_items_by_their_length() {
-        let items = Items::new(&[0, 16, 16, 48, 177, 178, 242]).expect("few");
-        assert_eq!(items.words, [3, 0, 3, 128, 5, 0, 2, 0, 0, 0, 4, 0]);
-        assert_eq!(items.blocks(5), [5 + 3 + 2 * 2, 2 * 5]);
-        assert_eq!(Items::new(&[]).expect("none").blocks(12), [0, 0]);
-    }
-
-    #[test]
-    fn answers_lie_one_after_the_other_behind_their_scales() {
-        let row = |output, dimensions| Row { from: 1, to: 2, reduce: Reduce::Max, dimensions, normalize: true, output };
-        let rows = [row(Output::Binary, 9), row(Output::Int8, 3), row(Output::F32, 2), row(Output::Int8, 1)];
-        let layout = Layout::new(&rows).expect("few");
-        assert_eq!((layout.scale_bytes, layout.bytes), (8, 2 + 3 + 8 + 1));
-        let places: Vec<_> = layout.answers.iter().map(|answer| (answer.start, answer.scale)).collect();
-        assert_eq!(places, [(0, 0), (2, 0), (5, 1), (13, 1)]);
-    }
 
     #[test]
     fn products_take_the_tiles_that_fill_the_device() {

@@ -1,5 +1,6 @@
 //! Parsing on a GPU: [`lexer`] makes tokens of sources, [`tree`] makes trees of tokens, `slice` takes so many sources
-//! through both, and `batch` keeps slices on their way and has the CPU finish what is left to it.
+//! through both, and `batch` keeps slices on their way, their columns landing in `areas`. What the device leaves to the CPU
+//! is in `left`; `foreseen` finds some of it ahead, and `crew` has the CPU's threads parse it.
 
 mod areas;
 mod batch;
