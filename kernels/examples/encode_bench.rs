@@ -1,9 +1,10 @@
 //! Measures encoders of the shapes of MiniLM-L6 and BERT-base, with made-up weights, on a GPU: `encode_bench [--quick]
-//! [--kernels] [--cache FOLDER] [minilm | bert] [bf16 | f16 | f32]`, libraries where `ACCELERD_CUDA_LIBRARY_PATH` says.
+//! [--kernels] [--plain] [--small] [--cache FOLDER] [minilm | bert] [bf16 | f16 | f32]`, libraries where `ACCELERD_CUDA_LIBRARY_PATH` says.
 //!
 //! A figure is a whole batch as the daemon runs it: ids on the host to vectors on the host, mean pooling, unit length,
 //! f32. First the vectors of ragged texts are compared with the CPU's, and their bits alone with those among others.
-//! Prints a line of JSON a figure; with `--kernels` also where the time went.
+//! Prints a line of JSON a figure; with `--kernels` also where the time went; `--plain` records no launches,
+//! `--small` measures small batches alone.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
@@ -17,6 +18,7 @@ use accelerd_kernels::{
 const LENGTHS: [usize; 3] = [32, 128, 512];
 const BATCHES: [usize; 6] = [1, 32, 128, 512, 2048, 4096];
 const QUICK_BATCHES: [usize; 4] = [1, 32, 512, 2048];
+const SMALL_BATCHES: [usize; 4] = [1, 4, 16, 32];
 /// Tokens of a batch at most.
 const TOKENS: usize = 1 << 20;
 const QUICK_TOKENS: usize = 1 << 18;
@@ -26,7 +28,9 @@ const SECONDS: f64 = 0.4;
 const RAGGED: [usize; 12] = [1, 7, 16, 25, 32, 33, 64, 90, 128, 200, 333, 512];
 
 struct Options {
-    quick: bool,
+    batches: &'static [usize],
+    tokens: usize,
+    plain: bool,
     kernels: bool,
     cache: Option<PathBuf>,
     shapes: Vec<(&'static str, EncoderConfig)>,
@@ -44,7 +48,12 @@ impl Options {
         precisions.retain(|(name, _)| has(name) || (*name == "bf16" && !only(&["bf16", "f16", "f32"])));
         let precisions = precisions.into_iter().map(|(_, precision)| precision).collect();
         let cache = words.iter().skip_while(|word| *word != "--cache").nth(1).map(PathBuf::from);
-        Self { quick: has("--quick"), kernels: has("--kernels"), cache, shapes, precisions }
+        let (batches, tokens) = match (has("--small"), has("--quick")) {
+            (true, _) => (&SMALL_BATCHES[..], QUICK_TOKENS),
+            (false, true) => (&QUICK_BATCHES[..], QUICK_TOKENS),
+            (false, false) => (&BATCHES[..], TOKENS),
+        };
+        Self { batches, tokens, plain: has("--plain"), kernels: has("--kernels"), cache, shapes, precisions }
     }
 }
 
@@ -62,14 +71,15 @@ fn main() {
     let found = discover(&settings).unwrap_or_else(|e| panic!("{e}"));
     let (gpu, cpu) = (&found.devices[0], found.devices.last().expect("the CPU is always there"));
     let (mut on_gpu, mut on_cpu) = (gpu.open().expect("a worker"), cpu.open().expect("a worker"));
+    if let (Backend::Cuda(worker), true) = (&on_gpu, options.plain) {
+        worker.limit_graphs(0);
+    }
     for (name, config) in &options.shapes {
         let encoder = Arc::new(samples::encoder(config.clone()).expect("a fit description"));
         compare(name, &encoder, &mut on_gpu, &mut on_cpu);
         for &precision in &options.precisions {
             for length in LENGTHS {
-                let (batches, tokens) =
-                    if options.quick { (&QUICK_BATCHES[..], QUICK_TOKENS) } else { (&BATCHES[..], TOKENS) };
-                for &batch in batches.iter().filter(|batch| **batch * length <= tokens) {
+                for &batch in options.batches.iter().filter(|batch| **batch * length <= options.tokens) {
                     measure(name, &encoder, precision, (batch, length), &mut on_gpu);
                     if options.kernels {
                         tell_kernels(gpu);

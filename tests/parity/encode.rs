@@ -5,13 +5,13 @@ use std::{fs, sync::Arc};
 use accelerd_kernels::{
     Backend, DeviceId, OpError,
     ops::encode::{
-        Activation, Encode, EncodeRequest, Encoder, EncoderConfig, NormKind, Output, Placement, Pooling, Positions,
-        Precision, QueryNorm, Role, Tensor, Window, oracle,
+        Activation, Encode, EncodeRequest, Encoded, Encoder, EncoderConfig, NormKind, Output, Placement, Pooling,
+        Positions, Precision, QueryNorm, Role, Tensor, Window, oracle,
         samples::{self, encoder},
     },
 };
 use accelerd_models::hf;
-use accelerd_tests::{encoders, random, run_batch};
+use accelerd_tests::{device, encoders, open, random, run_batch};
 use rand::Rng;
 use serde_json::Value;
 
@@ -42,7 +42,14 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("encode::answers_in_all_numbers", answers),
         Case::new("encode::a_text_has_the_same_bits_in_any_company", company),
+        Case::new("encode::graphs_come_and_go", graphs_come_and_go),
+        Case::new("encode::graphs_that_cannot_be_recorded_change_nothing", refused),
+        Case::new("encode::two_workers_replay_at_once", two_workers),
     ];
+    for (name, config) in architectures() {
+        let check = move |backend: &mut Backend| replayed(&config, backend);
+        cases.push(Case::new(format!("encode::graphs_have_the_bits_of_launches_{name}"), check));
+    }
     for name in PYTORCH {
         for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
             let check = move |backend: &mut Backend| pytorch(name, precision, backend);
@@ -168,10 +175,7 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
-fn run(
-    requests: &[EncodeRequest],
-    backend: &mut Backend,
-) -> Result<Vec<accelerd_kernels::ops::encode::Encoded>, String> {
+fn run(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Encoded>, String> {
     run_batch::<Encode>(requests, backend).map_err(|e| e.to_string())
 }
 
@@ -337,4 +341,142 @@ fn company(backend: &mut Backend) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Lengths of batches that share graphs, and of such that do not.
+const BATCHES: [&[u32]; 14] = [
+    &[1],
+    &[16],
+    &[9],
+    &[32],
+    &[20],
+    &[64],
+    &[65],
+    &[128],
+    &[200],
+    &[197],
+    &[3, 0, 70, 1],
+    &[16, 64, 2, 30, 20, 9],
+    &[129, 1, 130, 33, 200],
+    &[40, 60, 33, 50, 64],
+];
+
+/// Launches of small batches are recorded, or not; the CPU records none.
+fn limit_graphs(backend: &Backend, bytes: usize) {
+    if let Backend::Cuda(worker) = backend {
+        worker.limit_graphs(bytes);
+    }
+}
+
+/// How many graphs are kept, where there are any.
+fn kept_graphs(backend: &Backend) -> Option<usize> {
+    match backend {
+        Backend::Cuda(worker) => Some(worker.kept_graphs()),
+        Backend::Cpu(_) => None,
+    }
+}
+
+fn batches(encoder: &Arc<Encoder>, precision: Precision) -> Vec<EncodeRequest> {
+    (1..).zip(BATCHES).map(|(seed, lengths)| request(encoder, lengths, precision, seed)).collect()
+}
+
+/// What launches one by one give.
+fn launched(requests: &[EncodeRequest]) -> Result<Vec<Encoded>, String> {
+    let mut backend = open(device(true).or(device(false)).ok_or("there is no device")?)?;
+    limit_graphs(&backend, 0);
+    requests.iter().map(|request| Ok(run(std::slice::from_ref(request), &mut backend)?.remove(0))).collect()
+}
+
+/// Runs each request a few times, so that it is launched, recorded and replayed; all in turn, so that what a graph left
+/// behind from another batch would show.
+fn turns(requests: &[EncodeRequest], expected: &[Encoded], backend: &mut Backend) -> Result<(), String> {
+    for turn in 0..4 {
+        for (request, expected) in requests.iter().zip(expected) {
+            if run(std::slice::from_ref(request), backend)?[0] != *expected {
+                return Err(format!("{:?} {:?}: other bits in turn {turn}", request.precision, request.offsets));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A GPU's bits where the backend is one, else the CPU's own.
+fn expected(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Encoded>, String> {
+    match backend.device() {
+        DeviceId::Cpu => run(requests, backend),
+        DeviceId::Cuda(_) => launched(requests),
+    }
+}
+
+fn replayed(config: &EncoderConfig, backend: &mut Backend) -> Result<(), String> {
+    let encoder = Arc::new(encoder(config.clone()).map_err(|e| e.to_string())?);
+    for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
+        let requests = batches(&encoder, precision);
+        let expected = expected(&requests, backend)?;
+        turns(&requests, &expected, backend)?;
+    }
+    if kept_graphs(backend) == Some(0) {
+        return Err("no pass was recorded".to_owned());
+    }
+    Ok(())
+}
+
+/// More shapes than are kept, each a few times; and none is kept when the encoder is gone.
+fn graphs_come_and_go(backend: &mut Backend) -> Result<(), String> {
+    let small = EncoderConfig { layers: 1, ..base() };
+    let encoder = Arc::new(samples::encoder(small.clone()).map_err(|e| e.to_string())?);
+    let shapes = (1..=15).flat_map(|rows| [1, 2, 3, 5].map(|texts| vec![(rows * 64) / texts; texts as usize]));
+    let requests: Vec<_> = shapes.map(|lengths| request(&encoder, &lengths, Precision::Bf16, 5)).collect();
+    let short = |request: &EncodeRequest| request.offsets.windows(2).all(|pair| pair[1] - pair[0] <= 256);
+    let requests: Vec<_> = requests.into_iter().filter(short).collect();
+    let answers = expected(&requests, backend)?;
+    let mut most = 0;
+    for _ in 0..2 {
+        turns(&requests, &answers, backend)?;
+        for (request, expected) in requests.iter().zip(&answers) {
+            turns(std::slice::from_ref(request), std::slice::from_ref(expected), backend)?;
+            most = most.max(kept_graphs(backend).unwrap_or(0));
+        }
+    }
+    drop((requests, encoder));
+    let other = Arc::new(samples::encoder(small).map_err(|e| e.to_string())?);
+    run(&[request(&other, &[3], Precision::Bf16, 5)], backend)?;
+    match kept_graphs(backend) {
+        Some(0) if most == 32 => Ok(()),
+        Some(kept) => Err(format!("{most} graphs were kept at most, and {kept} of an encoder that is gone")),
+        None => Ok(()),
+    }
+}
+
+/// A limit that no recording keeps to, one that some keep to, and none.
+fn refused(backend: &mut Backend) -> Result<(), String> {
+    let encoder = Arc::new(encoder(base()).map_err(|e| e.to_string())?);
+    let requests = batches(&encoder, Precision::Bf16);
+    let expected = expected(&requests, backend)?;
+    for (limit, some) in [(200 << 10, false), (1 << 20, true), (0, false), (1 << 30, true)] {
+        limit_graphs(backend, limit);
+        turns(&requests, &expected, backend)?;
+        if kept_graphs(backend).is_some_and(|kept| (kept > 0) != some) {
+            return Err(format!("{:?} graphs are kept within {limit} bytes", kept_graphs(backend)));
+        }
+    }
+    Ok(())
+}
+
+/// Each has graphs of its own.
+fn two_workers(backend: &mut Backend) -> Result<(), String> {
+    let encoder = Arc::new(encoder(base()).map_err(|e| e.to_string())?);
+    let requests = batches(&encoder, Precision::Bf16);
+    let expected = expected(&requests, backend)?;
+    let cuda = backend.device() != DeviceId::Cpu;
+    let (requests, expected) = (&requests, &expected);
+    let worker = || -> Result<(), String> {
+        let mut backend = open(device(cuda).ok_or("there is no such device")?)?;
+        (0..20).try_for_each(|_| turns(requests, expected, &mut backend))
+    };
+    std::thread::scope(|threads| {
+        let other = threads.spawn(worker);
+        let mine = (0..20).try_for_each(|_| turns(requests, expected, backend));
+        mine.and(other.join().map_err(|_| "a worker panicked".to_owned())?)
+    })
 }

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use cudarc::driver::sys::{self, CUresult};
 
 /// What this crate calls. A driver that lacks one of them would make `cudarc` panic, so they are looked for first.
-const NEEDED: [&str; 40] = [
+const NEEDED: [&str; 46] = [
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -24,6 +24,10 @@ const NEEDED: [&str; 40] = [
     "cuFuncSetAttribute",
     "cuGetErrorName",
     "cuGetErrorString",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
     "cuInit",
     "cuLaunchKernel",
     "cuMemAllocFromPoolAsync",
@@ -42,8 +46,10 @@ const NEEDED: [&str; 40] = [
     "cuModuleGetFunction",
     "cuModuleLoadData",
     "cuModuleUnload",
+    "cuStreamBeginCapture_v2",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
+    "cuStreamEndCapture",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];

@@ -1,7 +1,7 @@
 //! What a CUDA worker computes with: a stream, pinned memory and library handles of its own.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{OnceCell, RefCell, RefMut},
     fmt,
     marker::PhantomData,
     mem::MaybeUninit,
@@ -16,6 +16,7 @@ use super::{
     beside::Beside,
     blas::Blas,
     device::Device,
+    graphs::{Graphs, Kept, Recording},
     launch::{Args, Grid},
     memory::{Buffer, DevicePtr, Stream},
     modules::Kernel,
@@ -41,6 +42,8 @@ pub struct Worker {
     blas: OnceCell<Blas>,
     beside: OnceCell<Beside>,
     twin: OnceCell<Box<Self>>,
+    recording: RefCell<Option<Recording>>,
+    graphs: RefCell<Graphs<Kept>>,
     stays_here: PhantomData<*const ()>,
 }
 
@@ -72,6 +75,8 @@ impl Worker {
             blas: OnceCell::new(),
             beside: OnceCell::new(),
             twin: OnceCell::new(),
+            recording: RefCell::default(),
+            graphs: RefCell::default(),
             stays_here: PhantomData,
             device,
         })
@@ -116,6 +121,37 @@ impl Worker {
         self.stream
     }
 
+    /// What is being recorded.
+    pub(super) fn recording(&self) -> RefMut<'_, Option<Recording>> {
+        self.recording.borrow_mut()
+    }
+
+    /// Where launches go: to the stream, unless they are recorded.
+    fn launch_stream(&self) -> sys::CUstream {
+        self.recording.borrow().as_ref().map_or(self.stream, |recording| recording.stream)
+    }
+
+    /// The graphs that it keeps. They go when their owners go, and when memory is short.
+    pub(crate) fn graphs(&self) -> RefMut<'_, Graphs<Kept>> {
+        self.graphs.borrow_mut()
+    }
+
+    /// Bytes of device memory that recorded launches may hold. Where they are 0, or too few, operations launch their
+    /// kernels one by one, and compute the same.
+    pub fn limit_graphs(&self, bytes: usize) {
+        self.graphs().limit(bytes);
+    }
+
+    /// How many graphs it keeps.
+    pub fn kept_graphs(&self) -> usize {
+        self.graphs().graphs()
+    }
+
+    /// Gives back what its graphs hold; says whether there was any.
+    fn drop_graphs(&self) -> bool {
+        self.graphs.try_borrow_mut().is_ok_and(|mut graphs| graphs.clear())
+    }
+
     /// Memory for `len` elements, with whatever was there before: write all of it before anything is read.
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
         self.alloc_on(len, self.stream)
@@ -130,7 +166,14 @@ impl Worker {
         let pool = self.device.pool();
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         let out_of_memory = || OpError::OutOfMemory { device: self.device.info().id, requested: bytes };
-        let counted = pool.count(bytes).ok_or_else(out_of_memory)?;
+        let counted = match pool.count(bytes) {
+            None if self.drop_graphs() => {
+                self.tidy()?;
+                pool.count(bytes)
+            }
+            counted => counted,
+        };
+        let counted = counted.ok_or_else(out_of_memory)?;
         let first = pool.allocate(counted, stream);
         let allocated =
             if first == Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) { self.allocate_again(counted, stream) } else { first };
@@ -151,6 +194,7 @@ impl Worker {
 
     /// Tries once more when everything that was freed has come back, by whichever stream.
     fn allocate_again(&self, bytes: u64, stream: sys::CUstream) -> Result<u64, CUresult> {
+        self.drop_graphs();
         // SAFETY: the context is current. What fails is said by whoever waits for it.
         let _ = unsafe { sys::cuCtxSynchronize() };
         if self.synchronize().is_ok() {
@@ -173,7 +217,7 @@ impl Worker {
             return Ok(());
         }
         // SAFETY: the buffer owns this many bytes there.
-        let result = unsafe { sys::cuMemsetD8Async(buffer.ptr().raw, 0, buffer.size_bytes(), self.stream) };
+        let result = unsafe { sys::cuMemsetD8Async(buffer.ptr().raw, 0, buffer.size_bytes(), self.launch_stream()) };
         self.device.check("fill", result)
     }
 
@@ -292,6 +336,9 @@ impl Worker {
     pub fn tidy(&self) -> Result<(), OpError> {
         self.device.enter()?;
         self.device.residents().sweep();
+        if let Ok(mut graphs) = self.graphs.try_borrow_mut() {
+            graphs.sweep();
+        }
         self.device.check("free", self.device.pool().free_dropped(self.stream))
     }
 
@@ -320,7 +367,8 @@ impl Worker {
             self.allow_shared(kernel, shared_bytes)?;
         }
         let mut addresses = args.addresses();
-        let launch = || {
+        let stream = self.launch_stream();
+        let mut launch = || {
             // SAFETY: the arguments are alive, and as many and as large as the kernel declares; that declaration is
             // compared with the compiled code by a test. What the pointers point to is the caller's contract.
             unsafe {
@@ -333,13 +381,19 @@ impl Worker {
                     1,
                     1,
                     shared_bytes,
-                    self.stream,
+                    stream,
                     addresses.as_mut_ptr(),
                     std::ptr::null_mut(),
                 )
             }
         };
-        let result = self.timers.borrow_mut().around(function, self.stream, launch);
+        let result = match &mut *self.recording() {
+            Some(recording) => {
+                recording.functions.push(Arc::clone(function));
+                launch()
+            }
+            None => self.timers.borrow_mut().around(function, stream, launch),
+        };
         self.device.check(kernel.name, result)
     }
 
@@ -376,6 +430,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.blas.take();
+        self.graphs.take();
         if self.device.enter().is_err() {
             self.shared.close();
             return;

@@ -49,6 +49,13 @@ impl Packed {
         Ok(Self { batch, rows, counts })
     }
 
+    /// The answer where there are no tokens.
+    pub fn zeros(&self) -> Pooled {
+        let bytes = self.rows.iter().map(Row::bytes).sum();
+        let scales = self.rows.iter().filter(|row| row.output == Output::Int8).count();
+        Pooled { bytes: vec![0; bytes], scales: vec![0.0; scales] }
+    }
+
     /// Each request's share of the answer, none of it copied.
     pub fn split(&self, pooled: Pooled) -> Result<Vec<Encoded>, OpError> {
         let bytes = Bytes::from(pooled.bytes);
@@ -73,16 +80,10 @@ impl Packed {
 /// Runs a packed batch: states, then the rows of the answer. A batch without tokens needs no backend.
 pub fn encode<P: Primitives>(on: &mut P, model: &Model<'_, P::Weight>, packed: &Packed) -> Result<Pooled, OpError> {
     if packed.batch.ids.is_empty() {
-        return Ok(zeros(&packed.rows));
+        return Ok(packed.zeros());
     }
     let states = forward(on, model, &packed.batch)?;
     on.pool(&states, &packed.rows)
-}
-
-fn zeros(rows: &[Row]) -> Pooled {
-    let bytes = rows.iter().map(Row::bytes).sum();
-    let scales = rows.iter().filter(|row| row.output == Output::Int8).count();
-    Pooled { bytes: vec![0; bytes], scales: vec![0.0; scales] }
 }
 
 #[cfg(test)]
@@ -105,6 +106,6 @@ mod tests {
         assert_eq!(parts[1], (vec![], vec![], 0));
         assert_eq!(parts[2], ((2..8).collect(), vec![], 2));
         assert!(packed.split(Pooled::default()).is_err(), "too few");
-        assert_eq!(zeros(&packed.rows), Pooled { bytes: vec![0; 8], scales: vec![0.0] });
+        assert_eq!(packed.zeros(), Pooled { bytes: vec![0; 8], scales: vec![0.0] });
     }
 }

@@ -1,18 +1,31 @@
 //! Where the rows of an answer lie in a GPU's memory, and what each of them is.
 
 use super::{
-    kernels::{Answer, Pool},
+    kernels::{Answer, Format, POOL, Pool},
+    primitives::by_width,
     states::States,
     weights::fit,
 };
 use crate::{
     OpError,
-    cuda::{Buffer, Worker},
+    cuda::{Args, Buffer, Grid, Worker},
     ops::encode::{Output, Pooled, Reduce, Row},
 };
 
+/// Reduces states to the rows of an answer, and waits for them.
+pub(super) fn pooled(worker: &Worker, format: Format, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
+    let answers = Answers::new(worker, rows)?;
+    if !rows.is_empty() {
+        let kernel = &POOL[format as usize][by_width(format, states.steps)?];
+        let shared_bytes = states.steps * fit(format.columns())? * 16;
+        let grid = Grid::x(fit(rows.len())?);
+        worker.launch(kernel, grid, 128, shared_bytes, &mut Args::new().value(answers.of(states)))?;
+    }
+    answers.download(worker)
+}
+
 /// The rows of an answer on the device: what they are, then their scales and bytes.
-pub(super) struct Answers {
+struct Answers {
     rows: Buffer<Answer>,
     out: Buffer<u8>,
     scale_bytes: usize,
@@ -20,13 +33,13 @@ pub(super) struct Answers {
 
 impl Answers {
     /// Uploads what the rows are.
-    pub(super) fn new(worker: &Worker, rows: &[Row]) -> Result<Self, OpError> {
+    fn new(worker: &Worker, rows: &[Row]) -> Result<Self, OpError> {
         let Layout { answers, scale_bytes, bytes } = Layout::new(rows)?;
         Ok(Self { rows: worker.upload_new(&answers)?, out: worker.alloc(scale_bytes + bytes)?, scale_bytes })
     }
 
     /// What reduces states to them.
-    pub(super) fn of(&self, states: &States) -> Pool {
+    fn of(&self, states: &States) -> Pool {
         Pool {
             states: states.address(),
             answers: self.rows.ptr().address(),
@@ -38,7 +51,7 @@ impl Answers {
     }
 
     /// Waits for all of them.
-    pub(super) fn download(&self, worker: &Worker) -> Result<Pooled, OpError> {
+    fn download(&self, worker: &Worker) -> Result<Pooled, OpError> {
         let bytes = worker.download(&self.out, self.scale_bytes..)?;
         let scales = worker.download(&self.out, ..self.scale_bytes)?;
         Ok(Pooled { bytes, scales: bytemuck::pod_collect_to_vec(&scales) })

@@ -4,15 +4,17 @@ mod answers;
 mod input;
 pub(crate) mod kernels;
 mod primitives;
+mod replay;
 mod states;
 mod weights;
 
 use std::sync::Arc;
 
-use primitives::Pass;
+use answers::pooled;
+use replay::Passes;
 use weights::Resident;
 
-use super::{EncodeRequest, Encoded, Encoder, Model, Packed, Precision, encode};
+use super::{EncodeRequest, Encoded, Encoder, Packed, Precision};
 use crate::{OpError, cuda::Worker};
 
 /// Runs a checked batch, whose requests share encoder and precision.
@@ -20,9 +22,11 @@ pub(super) fn run(batch: &[&EncodeRequest], worker: &Worker) -> Result<Vec<Encod
     let Some(first) = batch.first() else { return Ok(vec![]) };
     let resident = resident(&first.encoder, first.precision, worker)?;
     let packed = Packed::new(batch)?;
-    let model = Model { config: first.encoder.config(), weights: &resident.weights };
-    let residual = resident.format.residual(model.config.placement);
-    let pooled = encode(&mut Pass::new(worker, resident.format, residual), &model, &packed)?;
+    if packed.batch.ids.is_empty() {
+        return packed.split(packed.zeros());
+    }
+    let passes = Passes { worker, config: first.encoder.config(), resident: &resident };
+    let pooled = passes.with_states(&packed.batch, |states| pooled(worker, resident.format, states, &packed.rows))?;
     packed.split(pooled)
 }
 

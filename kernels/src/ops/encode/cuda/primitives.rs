@@ -3,11 +3,10 @@
 use std::rc::Rc;
 
 use super::{
-    answers::Answers,
+    answers::pooled,
     input::Input,
     kernels::{
-        self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, POOL, SMALL, TURN, Tile,
-        WIDE,
+        self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, SMALL, TURN, Tile, WIDE,
     },
     states::{Shelf, States},
     weights::{Weight, fit},
@@ -34,9 +33,15 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// A pass that computes in `format` and keeps the residual in `residual`.
-    pub(super) fn new(worker: &'a Worker, format: Format, residual: Format) -> Self {
-        Self { worker, format, residual, shelf: Rc::default(), input: Input::default() }
+    /// A pass of what is in `input` that computes in `format` and keeps the residual in `residual`, in states of so many
+    /// bytes at most.
+    pub(super) fn new(worker: &'a Worker, format: Format, residual: Format, input: Input, most_bytes: usize) -> Self {
+        Self { worker, format, residual, shelf: Shelf::new(most_bytes), input }
+    }
+
+    /// What it is a pass of.
+    pub(super) fn into_input(self) -> Input {
+        self.input
     }
 
     fn states(&self, width: usize) -> Result<States, OpError> {
@@ -56,17 +61,9 @@ impl<'a> Pass<'a> {
         fit(width.div_ceil(self.format.columns()))
     }
 
-    /// Which of [`COLUMNS`] hold rows of so many steps.
-    fn by_width(&self, steps: u32) -> Result<usize, OpError> {
-        let columns = steps as usize * self.format.columns();
-        let most = COLUMNS[COLUMNS.len() - 1];
-        let wide = || OpError::Invalid(format!("states of {columns} numbers; a GPU takes at most {most}"));
-        COLUMNS.iter().position(|fits| *fits >= columns).ok_or_else(wide)
-    }
-
     /// A warp for each row, eight a block, or for the widest rows a block.
     fn launch_rows<T: bytemuck::Pod>(&self, kernels: &[[Kernel; 3]; 3], steps: u32, value: T) -> Result<(), OpError> {
-        let width = self.by_width(steps)?;
+        let width = by_width(self.format, steps)?;
         let blocks = if width + 1 < COLUMNS.len() { self.input.rows.div_ceil(8) } else { self.input.rows };
         let kernel = &kernels[self.format as usize][width];
         self.worker.launch(kernel, Grid::x(fit(blocks)?), 256, 0, &mut Args::new().value(value))
@@ -185,11 +182,10 @@ impl Primitives for Pass<'_> {
 
     fn embed(
         &mut self,
-        batch: &Batch,
+        _batch: &Batch,
         embeddings: &Embeddings<Weight>,
         position_offset: usize,
     ) -> Result<States, OpError> {
-        self.input = Input::new(batch, self.worker)?;
         let width = embeddings.words.width;
         let (out, steps) = (self.states_in(self.residual, width)?, self.steps(width)?);
         let exact = |format: Format, bit| if format == self.format { 0 } else { bit };
@@ -278,15 +274,16 @@ impl Primitives for Pass<'_> {
     }
 
     fn pool(&mut self, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
-        let answers = Answers::new(self.worker, rows)?;
-        if !rows.is_empty() {
-            let kernel = &POOL[self.format as usize][self.by_width(states.steps)?];
-            let shared_bytes = states.steps * fit(self.format.columns())? * 16;
-            let grid = Grid::x(fit(rows.len())?);
-            self.worker.launch(kernel, grid, 128, shared_bytes, &mut Args::new().value(answers.of(states)))?;
-        }
-        answers.download(self.worker)
+        pooled(self.worker, self.format, states, rows)
     }
+}
+
+/// Which of [`COLUMNS`] hold rows of so many steps.
+pub(super) fn by_width(format: Format, steps: u32) -> Result<usize, OpError> {
+    let columns = steps as usize * format.columns();
+    let most = COLUMNS[COLUMNS.len() - 1];
+    let wide = || OpError::Invalid(format!("states of {columns} numbers; a GPU takes at most {most}"));
+    COLUMNS.iter().position(|fits| *fits >= columns).ok_or_else(wide)
 }
 
 /// The tile for a product: the one that is done first, by how many tiles a multiprocessor computes one after the other
