@@ -17,6 +17,7 @@ mod modules;
 mod npy;
 mod text;
 mod weights;
+mod wordpiece;
 
 pub use error::LoadError;
 pub use text::{Pieces, TextRules};

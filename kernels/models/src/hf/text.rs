@@ -4,11 +4,13 @@ use std::{ops::Range, path::Path};
 
 use tokenizers::Tokenizer;
 
-use super::{error::LoadError, files::read_if_there};
+use super::{error::LoadError, files::read_if_there, wordpiece::WordPiece};
 
 /// A tokeniser, and what it puts around a text.
 pub struct TextRules {
     tokenizer: Tokenizer,
+    /// The same faster, where it is of BERT's family.
+    wordpiece: Option<WordPiece>,
     before: Vec<u32>,
     after: Vec<u32>,
 }
@@ -31,7 +33,7 @@ pub struct Pieces {
 impl TextRules {
     /// Reads tokenizer.json, if it is there. Padding and truncation that are baked into it are cleared: a batch has no
     /// padding here, and the limit comes from the model's configuration.
-    pub(super) fn read(folder: &Path, vocabulary: usize) -> Result<Option<Self>, LoadError> {
+    pub fn read(folder: &Path, vocabulary: usize) -> Result<Option<Self>, LoadError> {
         let path = folder.join("tokenizer.json");
         let Some(bytes) = read_if_there(&path)? else { return Ok(None) };
         let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| LoadError::format(&path, error))?;
@@ -41,7 +43,8 @@ impl TextRules {
         if highest > vocabulary {
             return Err(LoadError::TokenizerMismatch { tokens: highest, words: vocabulary });
         }
-        let mut rules = Self { tokenizer, before: vec![], after: vec![] };
+        let wordpiece = WordPiece::of(&tokenizer);
+        let mut rules = Self { tokenizer, wordpiece, before: vec![], after: vec![] };
         rules.find_surroundings().map_err(|error| LoadError::format(&path, error))?;
         Ok(Some(rules))
     }
@@ -60,6 +63,11 @@ impl TextRules {
         Ok(())
     }
 
+    /// Whether texts are cut by tables of our own.
+    pub fn is_fast(&self) -> bool {
+        self.wordpiece.is_some()
+    }
+
     /// Tokens that are put before every text.
     pub fn before(&self) -> &[u32] {
         &self.before
@@ -73,6 +81,9 @@ impl TextRules {
     /// Pieces of a text, with their bytes where asked.
     pub fn pieces(&self, text: &str, with_bytes: bool) -> Result<Pieces, String> {
         if !with_bytes {
+            if let Some(ids) = self.wordpiece.as_ref().and_then(|wordpiece| wordpiece.encode(text)) {
+                return Ok(Pieces { ids, bytes: vec![] });
+            }
             let encoded = self.tokenizer.encode_fast(text, false).map_err(|error| error.to_string())?;
             return Ok(Pieces { ids: encoded.get_ids().to_vec(), bytes: vec![] });
         }

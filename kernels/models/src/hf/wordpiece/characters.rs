@@ -1,0 +1,177 @@
+//! What BERT's normaliser and pre-tokeniser make of each character, asked of `tokenizers` a page of 256 at a time.
+
+use std::sync::OnceLock;
+
+use tokenizers::{
+    NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
+    normalizers::BertNormalizer, pre_tokenizers::bert::BertPreTokenizer,
+};
+
+const PAGE: usize = 256;
+const PAGES: usize = (char::MAX as usize + 1) / PAGE;
+
+/// A mark of the second highest combining class, which stands behind those of lower ones, and one of the lowest.
+const HIGH_MARK: char = '\u{345}';
+const LOW_MARK: char = '\u{334}';
+
+/// What becomes of a character, whatever stands around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    /// It is left out.
+    Nothing,
+    /// It ends a word.
+    Space,
+    /// It is part of a word.
+    Joins(&'a str),
+    /// It is a word of its own.
+    Alone(&'a str),
+    /// It depends on what stands around it.
+    Unsure,
+}
+
+/// What becomes of an ASCII character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plain {
+    /// It is left out.
+    Nothing,
+    /// It ends a word.
+    Space,
+    /// It is part of a word, as this byte.
+    Joins(u8),
+    /// This byte is a word of its own.
+    Alone(u8),
+}
+
+/// All characters under one normaliser.
+pub(super) struct Characters {
+    normalizer: BertNormalizer,
+    ascii: [Plain; 128],
+    /// Made when a text first has one of their characters.
+    pages: Box<[OnceLock<Box<Page>>]>,
+}
+
+struct Page {
+    entries: [Entry; PAGE],
+    /// What stands for its characters, one after the other.
+    text: String,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    kind: Kind,
+    start: u16,
+    end: u16,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Nothing,
+    Space,
+    Joins,
+    Alone,
+    Unsure,
+}
+
+impl Characters {
+    /// Characters under a normaliser; `None` where its ASCII is not byte for byte.
+    pub(super) fn new(normalizer: BertNormalizer) -> Option<Self> {
+        let mut ascii = [Plain::Nothing; 128];
+        let page = Page::new(normalizer, 0);
+        for (at, plain) in ascii.iter_mut().enumerate() {
+            *plain = match page.part(at) {
+                Part::Nothing => Plain::Nothing,
+                Part::Space => Plain::Space,
+                Part::Joins(text) if text.len() == 1 => Plain::Joins(text.as_bytes()[0]),
+                Part::Alone(text) if text.len() == 1 => Plain::Alone(text.as_bytes()[0]),
+                Part::Joins(_) | Part::Alone(_) | Part::Unsure => return None,
+            };
+        }
+        Some(Self { normalizer, ascii, pages: (0..PAGES).map(|_| OnceLock::new()).collect() })
+    }
+
+    /// What becomes of an ASCII character; of another byte, nothing.
+    pub(super) fn ascii(&self, byte: u8) -> Option<Plain> {
+        self.ascii.get(usize::from(byte)).copied()
+    }
+
+    /// What becomes of a character.
+    pub(super) fn part(&self, character: char) -> Part<'_> {
+        let number = character as usize / PAGE;
+        let page = self.pages[number].get_or_init(|| Box::new(Page::new(self.normalizer, number)));
+        page.part(character as usize % PAGE)
+    }
+}
+
+impl Page {
+    fn new(normalizer: BertNormalizer, number: usize) -> Self {
+        let mut page = Self { entries: [Entry { kind: Kind::Unsure, start: 0, end: 0 }; PAGE], text: String::new() };
+        for at in 0..PAGE {
+            let character = u32::try_from(number * PAGE + at).ok().and_then(char::from_u32);
+            let outcome = character.and_then(|character| outcome(normalizer, character));
+            let (kind, text) = outcome.unwrap_or((Kind::Unsure, String::new()));
+            let start = page.text.len();
+            page.text.push_str(&text);
+            let place = |at: usize| u16::try_from(at).ok();
+            if let (Some(start), Some(end)) = (place(start), place(page.text.len())) {
+                page.entries[at] = Entry { kind, start, end };
+            }
+        }
+        page
+    }
+
+    fn part(&self, at: usize) -> Part<'_> {
+        let Entry { kind, start, end } = self.entries[at];
+        let text = &self.text[usize::from(start)..usize::from(end)];
+        match kind {
+            Kind::Nothing => Part::Nothing,
+            Kind::Space => Part::Space,
+            Kind::Joins => Part::Joins(text),
+            Kind::Alone => Part::Alone(text),
+            Kind::Unsure => Part::Unsure,
+        }
+    }
+}
+
+/// What becomes of a character between two letters. All that is done to it is done to each character by itself, but for
+/// the order of combining marks, which decomposition sorts across characters.
+fn outcome(normalizer: BertNormalizer, character: char) -> Option<(Kind, String)> {
+    let strips = normalizer.strip_accents.unwrap_or(normalizer.lowercase);
+    if strips && decomposed(&character.to_string()).chars().any(|c| !is_starter(c) && !is_stripped(c)) {
+        return None;
+    }
+    let mut words = PreTokenizedString::from(normalized(normalizer, &format!("a{character}a"))?);
+    BertPreTokenizer.pre_tokenize(&mut words).ok()?;
+    let words = words.get_splits(OffsetReferential::Normalized, OffsetType::None);
+    let words: Vec<_> = words.into_iter().map(|(word, ..)| word).collect();
+    match words.as_slice() {
+        ["a", "a"] => Some((Kind::Space, String::new())),
+        ["a", alone, "a"] => Some((Kind::Alone, (*alone).to_owned())),
+        [word] => {
+            let inner = word.strip_prefix('a')?.strip_suffix('a')?;
+            let kind = if inner.is_empty() { Kind::Nothing } else { Kind::Joins };
+            Some((kind, inner.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn normalized(normalizer: BertNormalizer, text: &str) -> Option<NormalizedString> {
+    let mut string = NormalizedString::from(text);
+    normalizer.normalize(&mut string).ok().map(|()| string)
+}
+
+fn decomposed(text: &str) -> String {
+    NormalizedString::from(text).nfd().get().to_owned()
+}
+
+/// Whether no mark is ever sorted past a decomposed character.
+fn is_starter(character: char) -> bool {
+    let stays = |text: String| decomposed(&text) == text;
+    stays(format!("{HIGH_MARK}{character}")) && stays(format!("{character}{LOW_MARK}"))
+}
+
+/// Whether a decomposed character is left out with the accents.
+fn is_stripped(character: char) -> bool {
+    let strip = BertNormalizer::new(false, false, Some(true), false);
+    normalized(strip, &character.to_string()).is_some_and(|string| string.get().is_empty())
+}
