@@ -1,20 +1,22 @@
 //! Closed loops against a daemon: throughput, latencies, and how well requests of different callers shared batches.
 
+mod clients;
 mod parse;
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use accelerd_client::{
-    Client, Collection, CollectionOptions, Error, Matrix, SearchOptions, SimilarOptions,
-    load::{self, Shape, Until},
+    Builder, Collection, CollectionOptions, Error, Matrix, SearchOptions, SimilarOptions, load::Until,
     proto::GetStatsResponse,
 };
 use clap::{Args, Subcommand};
-use futures::{TryStreamExt, future::BoxFuture, stream::FuturesUnordered};
 use rand::Rng;
 use serde::Serialize;
 
-use self::parse::ParseBench;
+use self::{
+    clients::{Calls, Clients, Crowd},
+    parse::ParseBench,
+};
 use crate::{
     args::duration,
     error::{CliError, Result},
@@ -29,8 +31,6 @@ const K: u32 = 10;
 const ROWS_AN_UPSERT: usize = 4096;
 /// Different inputs that calls take turns with.
 const INPUTS: u64 = 64;
-/// Calls before the clock starts, so that connections, pools and caches are warm.
-const WARM_UP_CALLS: u64 = 64;
 
 /// Measure throughput, latency and batching.
 #[derive(Debug, Args)]
@@ -56,6 +56,9 @@ struct Load {
     /// Calls in flight; several levels are measured one after the other.
     #[arg(long, value_delimiter = ',', default_value = "1,32,100", value_name = "N,...")]
     concurrency: Vec<NonZeroUsize>,
+    /// Connections that these share; without it each has its own, as calls of so many clients would.
+    #[arg(long, value_name = "N")]
+    connections: Option<NonZeroUsize>,
     /// How long to measure each level.
     #[arg(long, value_parser = duration, default_value = "3s", value_name = "TIME", conflicts_with = "requests")]
     duration: Duration,
@@ -129,6 +132,7 @@ struct Results {
 #[derive(Serialize)]
 struct Level {
     concurrency: usize,
+    connections: usize,
     calls: u64,
     failed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,54 +175,49 @@ impl Report for Results {
     }
 }
 
-/// One call, by its number.
-type Call = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
+/// What is measured: what is called, with what, and how many items a call has.
+struct Subject {
+    bench: &'static str,
+    input: String,
+    items: u32,
+    calls: Calls,
+}
 
 /// Measures and shows.
-pub async fn run(args: BenchArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: BenchArgs, builder: &Builder, screen: &Screen) -> Result {
     match args.what {
         What::Embed(bench) => {
-            let input = format!("{} of {} words", human::plural(bench.items.batch.into(), "text"), bench.words);
-            measure("embed", input, (&bench.load, bench.items.batch), embed_call(&bench, client), client, screen).await
+            let items = bench.items.batch;
+            let input = format!("{} of {} words", human::plural(items.into(), "text"), bench.words);
+            let subject = Subject { bench: "embed", input, items, calls: embed_calls(&bench) };
+            measure(subject, &bench.load, builder, screen).await
         }
         What::Search(bench) => match &bench.collection {
-            Some(name) => {
-                let collection = client.collection(name);
-                let (input, call) = search_call(&bench, &collection).await?;
-                measure("search", input, (&bench.load, bench.items.batch), call, client, screen).await
-            }
-            None => search_own(&bench, client, screen).await,
+            Some(name) => search(&bench, &builder.clone().connect().await?.collection(name), builder, screen).await,
+            None => search_own(&bench, builder, screen).await,
         },
         What::Similar(bench) => {
-            let Corpus { rows, dim } = bench.corpus;
-            let corpus = random(rows, dim)?;
-            let queries = random(bench.items.batch, dim)?;
-            let options = SimilarOptions::cosine(K.min(rows));
-            let client_of_calls = client.clone();
-            let call: Call = Arc::new(move |_| {
-                let (client, queries, corpus) = (client_of_calls.clone(), queries.clone(), corpus.clone());
-                let options = options.clone();
-                Box::pin(async move { client.find_similar(queries, corpus, &options).await.map(|_| ()) })
-            });
-            let input = format!("{} against {} inline x {dim}", bench.items.batch, human::count(rows.into()));
-            measure("similar", input, (&bench.load, bench.items.batch), call, client, screen).await
+            let (items, Corpus { rows, dim }) = (bench.items.batch, &bench.corpus);
+            let input = format!("{items} against {} inline x {dim}", human::count((*rows).into()));
+            let subject = Subject { bench: "similar", input, items, calls: similar_calls(&bench)? };
+            measure(subject, &bench.load, builder, screen).await
         }
         What::Parse(bench) => {
-            let (input, lines, call) = bench.call(client)?;
-            measure("parse", input, (&bench.load, lines), call, client, screen).await
+            let (input, items, calls) = bench.calls()?;
+            measure(Subject { bench: "parse", input, items, calls }, &bench.load, builder, screen).await
         }
     }
 }
 
 /// Fills a collection with random vectors, measures, and drops it whatever happened.
-async fn search_own(bench: &SearchBench, client: &Client, screen: &Screen) -> Result {
+async fn search_own(bench: &SearchBench, builder: &Builder, screen: &Screen) -> Result {
     let Corpus { rows, dim } = bench.corpus;
-    let collection = client.collection(format!("accelctl-bench-{:08x}", rand::random::<u32>()));
+    let collection =
+        builder.clone().connect().await?.collection(format!("accelctl-bench-{:08x}", rand::random::<u32>()));
     collection.create(&CollectionOptions { dimensions: dim, ..Default::default() }).await?;
     let measured = async {
         fill(&collection, rows, dim).await?;
-        let (input, call) = search_call(bench, &collection).await?;
-        measure("search", input, (&bench.load, bench.items.batch), call, client, screen).await
+        search(bench, &collection, builder, screen).await
     };
     let outcome = tokio::select! {
         outcome = measured => outcome,
@@ -238,36 +237,59 @@ async fn fill(collection: &Collection, rows: u32, dim: u32) -> Result {
     Ok(())
 }
 
-fn embed_call(bench: &EmbedBench, client: &Client) -> Call {
+fn embed_calls(bench: &EmbedBench) -> Calls {
     let options = accelerd_client::EmbedOptions { model: bench.model.clone(), ..Default::default() };
-    let inputs = texts(bench.items.batch, bench.words);
-    let client = client.clone();
-    Arc::new(move |number| {
-        let (client, texts, options) = (client.clone(), pick(&inputs, number), options.clone());
-        Box::pin(async move { client.embed_with(texts, &options).await.map(|_| ()) })
+    let inputs = Arc::new(texts(bench.items.batch, bench.words));
+    Arc::new(move |client| {
+        let (client, options, inputs) = (client.clone(), options.clone(), Arc::clone(&inputs));
+        Arc::new(move |number| {
+            let (client, texts, options) = (client.clone(), pick(&inputs, number), options.clone());
+            Box::pin(async move { client.embed_with(texts, &options).await.map(|_| ()) })
+        })
     })
 }
 
-async fn search_call(bench: &SearchBench, collection: &Collection) -> Result<(String, Call)> {
+fn similar_calls(bench: &SimilarBench) -> Result<Calls> {
+    let Corpus { rows, dim } = bench.corpus;
+    let (corpus, queries) = (random(rows, dim)?, random(bench.items.batch, dim)?);
+    let options = SimilarOptions::cosine(K.min(rows));
+    Ok(Arc::new(move |client| {
+        let (client, queries, corpus, options) = (client.clone(), queries.clone(), corpus.clone(), options.clone());
+        Arc::new(move |_| {
+            let (client, queries, corpus) = (client.clone(), queries.clone(), corpus.clone());
+            let options = options.clone();
+            Box::pin(async move { client.find_similar(queries, corpus, &options).await.map(|_| ()) })
+        })
+    }))
+}
+
+async fn search(bench: &SearchBench, collection: &Collection, builder: &Builder, screen: &Screen) -> Result {
     let described = collection.get().await?;
-    let points = human::count(described.point_count);
+    let (items, points) = (bench.items.batch, human::count(described.point_count));
     let options = SearchOptions { no_payload: true, ..SearchOptions::limit(K) };
-    let batch = bench.items.batch;
-    let owned = collection.clone();
-    if described.model.is_empty() {
-        let queries = random(batch, described.dimensions)?;
-        let call: Call = Arc::new(move |_| {
-            let (collection, queries, options) = (owned.clone(), queries.clone(), options.clone());
-            Box::pin(async move { collection.search_vectors(queries, &options).await.map(|_| ()) })
+    let name = collection.name().to_owned();
+    let (input, calls): (_, Calls) = if described.model.is_empty() {
+        let queries = random(items, described.dimensions)?;
+        let calls: Calls = Arc::new(move |client| {
+            let (collection, queries, options) = (client.collection(&name), queries.clone(), options.clone());
+            Arc::new(move |_| {
+                let (collection, queries, options) = (collection.clone(), queries.clone(), options.clone());
+                Box::pin(async move { collection.search_vectors(queries, &options).await.map(|_| ()) })
+            })
         });
-        return Ok((format!("{batch} vector(s) against {points} points x {}", described.dimensions), call));
-    }
-    let inputs = texts(batch, 6);
-    let call: Call = Arc::new(move |number| {
-        let (collection, texts, options) = (owned.clone(), pick(&inputs, number), options.clone());
-        Box::pin(async move { collection.search_text(texts, &options).await.map(|_| ()) })
-    });
-    Ok((format!("{batch} text(s) against {points} points"), call))
+        (format!("{items} vector(s) against {points} points x {}", described.dimensions), calls)
+    } else {
+        let inputs = Arc::new(texts(items, 6));
+        let calls: Calls = Arc::new(move |client| {
+            let (collection, inputs, options) = (client.collection(&name), Arc::clone(&inputs), options.clone());
+            Arc::new(move |number| {
+                let (collection, texts, options) = (collection.clone(), pick(&inputs, number), options.clone());
+                Box::pin(async move { collection.search_text(texts, &options).await.map(|_| ()) })
+            })
+        });
+        (format!("{items} text(s) against {points} points"), calls)
+    };
+    measure(Subject { bench: "search", input, items, calls }, &bench.load, builder, screen).await
 }
 
 /// Random rows between -1 and 1.
@@ -294,25 +316,20 @@ fn pick(inputs: &[Vec<String>], number: u64) -> Vec<String> {
     inputs.get(at).cloned().unwrap_or_default()
 }
 
-async fn measure(
-    bench: &'static str,
-    input: String,
-    (load, items): (&Load, u32),
-    call: Call,
-    client: &Client,
-    screen: &Screen,
-) -> Result {
+async fn measure(subject: Subject, load: &Load, builder: &Builder, screen: &Screen) -> Result {
+    let Subject { bench, input, items, calls } = subject;
+    let observer = builder.clone().connect().await?;
     let spinner = screen.bar(0, SPINNER, bench);
     let mut levels = vec![];
-    for concurrency in load.concurrency.iter().map(|c| c.get()) {
+    for concurrency in &load.concurrency {
         spinner.set_message(format!("{concurrency} in flight"));
-        let warm_up = Until::Requests(WARM_UP_CALLS.max(concurrency as u64));
-        spread(concurrency, warm_up, &call).await?;
+        let crowd = Crowd::new(*concurrency, load.connections);
+        let clients = Clients::gather(crowd, builder, &calls).await?;
         let until = load.requests.map_or(Until::Elapsed(load.duration), Until::Requests);
-        let before = client.stats().await?;
-        let report = spread(concurrency, until, &call).await?;
-        let after = client.stats().await?;
-        levels.push(level(concurrency, items, &report, &before, &after));
+        let before = observer.stats().await?;
+        let report = clients.run(until).await?;
+        let after = observer.stats().await?;
+        levels.push(level(crowd, items, &report, &before, &after));
     }
     spinner.finish_and_clear();
     let failed: u64 = levels.iter().map(|level| level.failed).sum();
@@ -320,43 +337,18 @@ async fn measure(
     if failed > 0 { Err(CliError::Partial(format!("{} failed", human::plural(failed, "call")))) } else { Ok(()) }
 }
 
-/// One loop a core, so that the caller is not the bottleneck.
-async fn spread(concurrency: usize, until: Until, call: &Call) -> Result<load::Report<Error>> {
-    let loops = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(concurrency);
-    let share = |total: usize, at: usize| total / loops + usize::from(at < total % loops);
-    let running: FuturesUnordered<_> = (0..loops)
-        .map(|at| {
-            let call = call.clone();
-            let until = match until {
-                Until::Requests(total) => {
-                    Until::Requests(share(usize::try_from(total).unwrap_or(usize::MAX), at) as u64)
-                }
-                Until::Elapsed(time) => Until::Elapsed(time),
-            };
-            let shape = Shape::Closed { concurrency: share(concurrency, at) };
-            tokio::spawn(async move { load::run(shape, until, |number| call(number)).await })
-        })
-        .collect();
-    let reports = running.try_collect::<Vec<_>>().await;
-    let reports = reports.map_err(|error| CliError::Partial(format!("a loop failed: {error}")))?;
-    let merged = reports.into_iter().reduce(|mut sum, report| {
-        sum.merge(report);
-        sum
-    });
-    merged.ok_or_else(|| CliError::Usage("--concurrency names no level".into()))
-}
-
 fn level(
-    concurrency: usize,
+    crowd: Crowd,
     items: u32,
-    report: &load::Report<Error>,
+    report: &clients::Report,
     before: &GetStatsResponse,
     after: &GetStatsResponse,
 ) -> Level {
     let ms = |share: f64| report.latencies.quantile(share).as_secs_f64() * 1e3;
     let (lane, calls_per_batch) = busiest(before, after);
     Level {
-        concurrency,
+        concurrency: crowd.concurrency,
+        connections: crowd.connections,
         calls: report.succeeded,
         failed: report.failed,
         first_error: report.first_error.as_ref().map(ToString::to_string),
@@ -404,14 +396,5 @@ mod tests {
         let (lane, calls) = busiest(&sample((1000, 10), (0, 0)), &sample((1010, 20), (90, 30)));
         assert!(lane == "search" && (calls - 3.0).abs() < 1e-9, "{lane}: {calls}");
         assert_eq!(busiest(&GetStatsResponse::default(), &GetStatsResponse::default()).0, "");
-    }
-
-    #[tokio::test]
-    async fn calls_and_concurrency_are_spread_without_loss() {
-        let call: Call = Arc::new(|_| Box::pin(async { Ok(()) }));
-        for concurrency in [1, 3, 7] {
-            let report = spread(concurrency, Until::Requests(101), &call).await.unwrap();
-            assert_eq!((report.succeeded, report.failed), (101, 0));
-        }
     }
 }

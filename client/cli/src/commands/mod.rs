@@ -13,7 +13,7 @@ pub mod search;
 pub mod similar;
 pub mod stats;
 
-use accelerd_client::{Client, Timings};
+use accelerd_client::{Builder, Client, Timings};
 use serde::Serializer;
 
 use crate::{
@@ -38,7 +38,7 @@ pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, screen).await,
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, screen).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, screen).await,
-        Command::Bench(args) => bench::run(args, &connect(global, false).await?, screen).await,
+        Command::Bench(args) => bench::run(args, &builder(global, false), screen).await,
         Command::Models(args) => models::run(args, &connect(global, false).await?, screen).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, screen).await,
         Command::Health(args) => health::run(&args, global, screen).await,
@@ -48,7 +48,11 @@ pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
 }
 
 async fn connect(global: &Global, timings: bool) -> Result<Client> {
-    Ok(Client::builder(&global.server).deadline(global.timeout).timings(timings).connect().await?)
+    Ok(builder(global, timings).connect().await?)
+}
+
+fn builder(global: &Global, timings: bool) -> Builder {
+    Client::builder(&global.server).deadline(global.timeout).timings(timings)
 }
 
 /// Stages of a call as an object of milliseconds.

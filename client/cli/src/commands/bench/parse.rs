@@ -2,11 +2,11 @@
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use accelerd_client::{Client, ParseOptions, proto::ParseOutput};
+use accelerd_client::{ParseOptions, proto::ParseOutput};
 use bytes::Bytes;
 use clap::Args;
 
-use super::{Call, Load};
+use super::{Calls, Load};
 use crate::{
     error::{CliError, Result},
     human, walk,
@@ -31,20 +31,23 @@ pub(super) struct ParseBench {
 }
 
 impl ParseBench {
-    /// What is parsed, how many lines that is, and a call that does so.
-    pub(super) fn call(&self, client: &Client) -> Result<(String, u32, Call)> {
+    /// What is parsed, how many lines that is, and calls that do so.
+    pub(super) fn calls(&self) -> Result<(String, u32, Calls)> {
         let (sources, lines) = self.sources()?;
         let bytes: usize = sources.iter().map(Bytes::len).sum();
         let (files, size) = (human::plural(sources.len() as u64, "file"), human::bytes(bytes as u64));
         let what = if self.verdict { "verdicts" } else { "trees" };
         let input = format!("{what} of {} lines, {size} in {files}", human::count(lines as u64));
         let output = if self.verdict { ParseOutput::LineStarts } else { ParseOutput::Tree };
-        let (client, options) = (client.clone(), ParseOptions::of([output]));
-        let call: Call = Arc::new(move |_| {
+        let options = ParseOptions::of([output]);
+        let calls: Calls = Arc::new(move |client| {
             let (client, sources, options) = (client.clone(), sources.clone(), options.clone());
-            Box::pin(async move { client.parse(sources, &options).await.map(|_| ()) })
+            Arc::new(move |_| {
+                let (client, sources, options) = (client.clone(), sources.clone(), options.clone());
+                Box::pin(async move { client.parse(sources, &options).await.map(|_| ()) })
+            })
         });
-        Ok((input, u32::try_from(lines).unwrap_or(u32::MAX), call))
+        Ok((input, u32::try_from(lines).unwrap_or(u32::MAX), calls))
     }
 
     fn sources(&self) -> Result<(Vec<Bytes>, usize)> {
