@@ -49,15 +49,32 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// between threads, since a connection's calls share its state anyway.
 #[derive(Debug)]
 pub(crate) struct Reactors {
-    all: Vec<Reactor>,
+    all: Arc<[Reactor]>,
     stop: CancellationToken,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
+/// One of these threads.
 #[derive(Debug)]
-struct Reactor {
+pub(crate) struct Reactor {
     handle: Handle,
     connections: Arc<AtomicUsize>,
+}
+
+impl Reactor {
+    fn new(handle: Handle) -> Self {
+        Self { handle, connections: Arc::default() }
+    }
+
+    /// How many connections it serves.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Relaxed)
+    }
+
+    /// How long it was at work and not waiting, since its start.
+    pub(crate) fn busy(&self) -> Duration {
+        self.handle.metrics().worker_total_busy_duration(0)
+    }
 }
 
 impl Reactors {
@@ -68,7 +85,7 @@ impl Reactors {
         let (mut all, mut threads) = (vec![], vec![]);
         for i in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            all.push(Reactor { handle: runtime.handle().clone(), connections: Arc::default() });
+            all.push(Reactor::new(runtime.handle().clone()));
             let stopped = stop.clone();
             let name = format!("reactor-{i}");
             let run = move || {
@@ -78,18 +95,23 @@ impl Reactors {
             };
             threads.push(thread::Builder::new().name(name).spawn(run)?);
         }
-        Ok(Self { all, stop, threads })
+        Ok(Self { all: all.into(), stop, threads })
     }
 
     /// The runtime of the caller, for listeners with little to do.
     pub(crate) fn here() -> Self {
-        let reactor = Reactor { handle: Handle::current(), connections: Arc::default() };
-        Self { all: vec![reactor], stop: CancellationToken::new(), threads: vec![] }
+        let all = Arc::new([Reactor::new(Handle::current())]);
+        Self { all, stop: CancellationToken::new(), threads: vec![] }
+    }
+
+    /// Each of them.
+    pub(crate) fn all(&self) -> &Arc<[Reactor]> {
+        &self.all
     }
 
     /// The one with the fewest connections.
     fn least(&self) -> &Reactor {
-        let least = self.all.iter().min_by_key(|reactor| reactor.connections.load(Relaxed));
+        let least = self.all.iter().min_by_key(|reactor| reactor.connections());
         least.expect("there is at least one reactor")
     }
 

@@ -5,10 +5,14 @@ use std::sync::{Arc, Weak};
 use accelerd_kernels::{Device, KernelStats, LeftStats};
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
-use crate::{listen::Connections, serve::App};
+use crate::{
+    listen::{Connections, Reactor},
+    serve::App,
+};
 
-/// Lets the daemon's meter read `app` and `connections`. Keeps neither alive.
-pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>) {
+/// Lets the daemon's meter read `app`, `connections` and `reactors`. Keeps none of them alive.
+pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>, reactors: &Arc<[Reactor]>) {
+    self::reactors(app, reactors);
     memory(app);
     kernels(app);
     left(app);
@@ -29,7 +33,30 @@ pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>) {
         .build();
 }
 
-fn with<T>(subject: &Weak<T>, look: impl FnOnce(&T)) {
+fn reactors(app: &Arc<App>, reactors: &Arc<[Reactor]>) {
+    let meter = app.metrics.meter();
+    let label = |at: usize| [KeyValue::new("reactor", at.to_string())];
+    let all = Arc::downgrade(reactors);
+    meter
+        .u64_observable_gauge("accelerd_reactor_connections")
+        .with_description("Connections that a reactor thread serves now.")
+        .with_callback(move |gauge| {
+            let each = |(at, one): (usize, &Reactor)| gauge.observe(one.connections() as u64, &label(at));
+            with(&all, |all| all.iter().enumerate().for_each(each));
+        })
+        .build();
+    let all = Arc::downgrade(reactors);
+    meter
+        .f64_observable_counter("accelerd_reactor_busy_seconds")
+        .with_description("Time that a reactor thread was at work and did not wait.")
+        .with_callback(move |counter| {
+            let each = |(at, one): (usize, &Reactor)| counter.observe(one.busy().as_secs_f64(), &label(at));
+            with(&all, |all| all.iter().enumerate().for_each(each));
+        })
+        .build();
+}
+
+fn with<T: ?Sized>(subject: &Weak<T>, look: impl FnOnce(&T)) {
     if let Some(subject) = subject.upgrade() {
         look(&subject);
     }

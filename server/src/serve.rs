@@ -224,7 +224,7 @@ impl Daemon {
 
         let front = Front::new(stack(&app), settings, Arc::clone(&reactors), ends.clone());
         let main = Listeners { ends, connections: Arc::clone(front.connections()) };
-        observe(&app, &main.connections);
+        observe(&app, &main.connections, reactors.all());
         tokio::spawn(Arc::clone(&front).accept(grpc));
         let (unix, socket_file) = unix.unzip();
         if let Some(unix) = unix {

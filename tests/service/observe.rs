@@ -41,9 +41,12 @@ async fn metrics_show_requests_queues_and_batches() {
         "accelerd_batch_fill_ratio_count{",
         "accelerd_device_execute_seconds_count{",
         "accelerd_build_info{",
+        "accelerd_reactor_busy_seconds",
     ] {
         assert!(metrics.contains(name), "{name} is missing from:\n{metrics}");
     }
+    let connections = value(&metrics, "accelerd_connections", &[]);
+    assert!(connections > 0 && connections == value(&metrics, "accelerd_reactor_connections", &[]), "{metrics}");
     let ok = metrics.lines().any(|line| {
         line.starts_with("accelerd_request_duration_seconds_count{")
             && line.contains("Embed")

@@ -16,6 +16,9 @@ use crate::error::ApiError;
 /// Texts of more bytes than this are handed over: less takes no longer than that.
 const INLINE_BYTES: usize = 8 << 10;
 
+/// The same where a tokeniser takes ten times as long over a byte.
+const SLOW_INLINE_BYTES: usize = 512;
+
 /// Bytes of text that are worth a task of their own.
 const TASK_BYTES: usize = 16 << 10;
 
@@ -66,7 +69,8 @@ impl Cutter {
     }
 
     async fn cut(self, model: Arc<Served>, first: usize, texts: Vec<String>, each: Each) -> Result<Part, ApiError> {
-        if bytes_of(&texts) <= INLINE_BYTES {
+        let inline = if model.tokenizes_fast() { INLINE_BYTES } else { SLOW_INLINE_BYTES };
+        if bytes_of(&texts) <= inline {
             return Ok(Part { first, sequences: one_by_one(&model, &texts, first, &each)? });
         }
         let (done, answer) = oneshot::channel();
