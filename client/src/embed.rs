@@ -76,7 +76,7 @@ impl EmbedOptions {
 pub struct ModelSource {
     /// Its name in requests.
     pub name: String,
-    /// Folder or file on the daemon's machine.
+    /// Folder or file on the daemon's machine, or `hf://owner/name[@revision]`.
     pub path: String,
     /// Other names for it.
     pub aliases: Vec<String>,
@@ -197,7 +197,7 @@ impl Client {
         Ok(self.unary(LIST_MODELS, proto::ListModelsRequest {}).await?.message.models)
     }
 
-    /// Loads a model from a folder or file on the daemon's machine.
+    /// Loads a model from a folder or file on the daemon's machine, or from its hub.
     pub async fn load_model(&self, source: ModelSource) -> Result<proto::Model> {
         let ModelSource { name, path, aliases, precision } = source;
         let request = proto::LoadModelRequest { name, path, aliases, precision: precision.into() };

@@ -1,6 +1,7 @@
 //! The settings: typed, with every mistake reported at once by its key's name. `config/default.toml` documents them.
 
 use std::{
+    fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -258,6 +259,51 @@ pub struct Models {
     pub memory_limit: ByteSize,
     /// Models that are loaded at the start.
     pub preload: Vec<Preload>,
+    /// Where models come from that are not in a folder.
+    pub hub: Hub,
+}
+
+/// A hub of models.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hub {
+    /// Its address.
+    pub endpoint: String,
+    /// Who may name its models.
+    pub allow: Allow,
+    /// Owners whose models may be fetched; empty allows all.
+    #[serde(deserialize_with = "load::list")]
+    pub owners: Vec<String>,
+    /// Folder where fetched models are kept; empty keeps none.
+    pub cache: PathBuf,
+    /// Whether only the cache is used.
+    pub offline: bool,
+    /// How long it may take to accept a connection, to answer, and to send on.
+    #[serde(with = "humantime_serde")]
+    pub timeout: Duration,
+}
+
+/// Who may name a model of the hub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Allow {
+    /// Nobody.
+    #[default]
+    Off,
+    /// The settings' own list of models.
+    Preload,
+    /// Callers, too.
+    Callers,
+}
+
+impl fmt::Display for Allow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Preload => "preload",
+            Self::Callers => "callers",
+        })
+    }
 }
 
 /// A model that is loaded at the start.
@@ -266,7 +312,7 @@ pub struct Models {
 pub struct Preload {
     /// Its name in requests.
     pub name: String,
-    /// Its folder or file.
+    /// Its folder or file, or `hf://owner/name`.
     pub path: String,
     /// Other names.
     #[serde(default)]
@@ -396,6 +442,7 @@ impl Config {
         let mut shown = self.clone();
         shown.store.snapshot_url = load::without_credentials(&self.store.snapshot_url);
         shown.store.snapshot_folders.iter_mut().for_each(|url| *url = load::without_credentials(url));
+        shown.models.hub.endpoint = load::without_credentials(&self.models.hub.endpoint);
         shown.telemetry.otlp_endpoint = load::without_credentials(&self.telemetry.otlp_endpoint);
         shown
     }

@@ -7,6 +7,7 @@ pub mod embedder;
 pub mod error;
 pub mod grpc;
 pub mod health;
+pub mod hub;
 pub mod layers;
 pub mod lifecycle;
 mod listen;

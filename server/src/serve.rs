@@ -22,7 +22,7 @@ use tower::ServiceBuilder;
 
 use crate::{
     admin,
-    config::Config,
+    config::{Config, environment},
     embedder::Embedder,
     error::ApiError,
     grpc::{Services, similarity},
@@ -117,6 +117,7 @@ impl App {
         let encoders = engine.lane(config.lanes.lane(&config.lanes.encode));
         let embedder = Embedder::new(vec![], tables, encoders)
             .with_registry(vec![Model::builtin()], &config.models)
+            .with_hub(&config.models.hub, hub_token())
             .with_limits(config.limits.clone());
         let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
         preload(&embedder, &config)?;
@@ -138,6 +139,11 @@ impl App {
             closing,
         }))
     }
+}
+
+/// The token by which a hub shows models that are not public, from where its other clients take it.
+fn hub_token() -> Option<String> {
+    environment().find(|(name, _)| name == "HF_TOKEN").map(|(_, token)| token.trim().to_owned())
 }
 
 /// Loads the models that the settings name, one after the other.

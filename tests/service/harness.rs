@@ -9,8 +9,10 @@ use accelerd_proto::v1::{
     parse_service_client::ParseServiceClient, similarity_service_client::SimilarityServiceClient,
 };
 use bytes::Bytes;
+use http_body_util::Full;
 use hyper::{body::Incoming, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
 use tonic::{Code, Status, body::Body, transport::Channel};
 use tonic_types::StatusExt;
 use tower::Service;
@@ -104,6 +106,21 @@ pub(crate) async fn bare(
     let (sender, connection) = handshake.expect("the daemon speaks HTTP/2");
     tokio::spawn(connection);
     tower::service_fn(move |request| sender.clone().send_request(request))
+}
+
+/// Loads a model over a connection that leaves the deadline to the daemon; how that ended.
+pub(crate) async fn load_within(world: &World, timeout: &str, request: &v1::LoadModelRequest) -> Code {
+    let length = u32::try_from(request.encoded_len()).expect("a short message").to_be_bytes();
+    let frame = [&[0], length.as_slice(), &request.encode_to_vec()].concat();
+    let request =
+        http::Request::post(format!("http://{}/accelerd.v1.EmbedService/LoadModel", world.daemon.grpc_addr()))
+            .header("content-type", "application/grpc")
+            .header("grpc-timeout", timeout)
+            .header("te", "trailers")
+            .body(Body::new(Full::new(Bytes::from(frame))))
+            .expect("a request");
+    let response = bare(world).await.call(request).await.expect("an answer");
+    Status::from_header_map(response.headers()).expect("a refusal without a message").code()
 }
 
 pub(crate) fn texts(values: &[&str]) -> v1::EmbedRequest {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from accelerd import AlreadyExistsError, Client, Collection, InvalidArgumentError, NotFoundError, Quantized
+from accelerd import AccelerdError, AlreadyExistsError, Client, Collection, InvalidArgumentError, NotFoundError, Quantized
 
 SNIPPETS = {
     "dates.py": "def parse_date(text): return datetime.strptime(text, '%Y-%m-%d')",
@@ -49,7 +49,7 @@ def test_vectors_come_in_smaller_numbers_and_bad_choices_are_named(client: Clien
         client.embed(texts, pooling="median")
     with pytest.raises(InvalidArgumentError):
         client.embed(texts, pooling="cls")
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(AccelerdError, match=r"models\.hub\.allow"):
         client.load_model("hub", "hf://someone/something")
     with pytest.raises(NotFoundError):
         client.unload_model("hub")

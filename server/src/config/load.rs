@@ -181,6 +181,12 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     // Places in a source and in what is made of it are counted in 32 bits.
     expect(in_range(config.limits.max_source_bytes, 1, 1 << 30), "limits.max_source_bytes", "expected 1B to 1GiB");
     expect(config.limits.max_dimensions > 0, "limits.max_dimensions", "expected at least 1");
+    expect(
+        is_http(&config.models.hub.endpoint),
+        "models.hub.endpoint",
+        "expected a URL such as https://huggingface.co",
+    );
+    expect(!config.models.hub.timeout.is_zero(), "models.hub.timeout", "expected more than 0s");
     expect(is_url(&config.store.snapshot_url), "store.snapshot_url", "expected a URL such as file:///snapshots");
     for folder in &config.store.snapshot_folders {
         expect(
@@ -216,6 +222,10 @@ fn in_range(size: ByteSize, least: u64, most: u64) -> bool {
 
 fn is_url(text: &str) -> bool {
     text.is_empty() || url::Url::parse(text).is_ok()
+}
+
+fn is_http(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
 /// A URL without user and password.

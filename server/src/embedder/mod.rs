@@ -2,7 +2,6 @@
 
 use std::{
     fmt, io,
-    path::Path,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -27,10 +26,12 @@ use tokio::time::sleep;
 use crate::{
     config::{self, Config, Limits, to_usize},
     error::ApiError,
+    hub::Hub,
     layers::timing,
 };
 
 mod cut;
+mod load;
 mod options;
 mod plan;
 mod registry;
@@ -55,6 +56,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 #[derive(Clone)]
 pub struct Embedder {
     registry: Arc<Registry>,
+    hub: Arc<Hub>,
     tables: Lane<Embed>,
     encoders: Lane<Encode>,
     limits: Limits,
@@ -133,14 +135,23 @@ impl Embedded {
 impl Embedder {
     /// An embedder over some models, with the default limits, that loads no others.
     pub fn new(models: Vec<Arc<Model>>, tables: Lane<Embed>, encoders: Lane<Encode>) -> Self {
-        let registry = Arc::new(Registry::new(models, &config::Models::default()));
-        Self { registry, tables, encoders, limits: default_limits().clone(), cutter: Cutter::default() }
+        let settings = config::Models::default();
+        let registry = Arc::new(Registry::new(models, &settings));
+        let hub = Arc::new(Hub::new(&settings.hub, None));
+        Self { registry, hub, tables, encoders, limits: default_limits().clone(), cutter: Cutter::default() }
     }
 
     /// That may load other models, as the settings say. What was loaded before is forgotten.
     #[must_use]
     pub fn with_registry(mut self, models: Vec<Arc<Model>>, settings: &config::Models) -> Self {
         self.registry = Arc::new(Registry::new(models, settings));
+        self
+    }
+
+    /// That may fetch models from a hub, as its settings say, with a token for models that are not public.
+    #[must_use]
+    pub fn with_hub(mut self, settings: &config::Hub, token: Option<String>) -> Self {
+        self.hub = Arc::new(Hub::new(settings, token));
         self
     }
 
@@ -166,44 +177,6 @@ impl Embedder {
     pub fn model(&self, name: &str) -> Result<Arc<Served>, ApiError> {
         let wanted = if name.is_empty() { BUILTIN } else { name };
         self.registry.find(wanted).ok_or_else(|| ApiError::NotFound { kind: "model", name: wanted.to_owned() })
-    }
-
-    /// Loads a model for a caller, who may name only what the settings offer.
-    pub async fn load(&self, source: Source) -> Result<Arc<Served>, ApiError> {
-        refuse_hub(&source.path)?;
-        let path = self.registry.allowed(&source.path)?;
-        self.load_from(source, &path).await
-    }
-
-    /// Loads a model that the settings name.
-    pub async fn preload(&self, source: Source) -> Result<Arc<Served>, ApiError> {
-        refuse_hub(&source.path)?;
-        let path = source.path.clone();
-        self.load_from(source, Path::new(&path)).await
-    }
-
-    async fn load_from(&self, source: Source, path: &Path) -> Result<Arc<Served>, ApiError> {
-        let reserved = self.registry.reserve(&source, path)?;
-        let path = path.to_owned();
-        // The reservation goes along: a caller who has gone does not end the reading, and its memory stays counted.
-        let read = move || registry::read(&source, &path).map(|served| (served, reserved));
-        let stopped = |_| ApiError::Unavailable("loading was stopped".to_owned());
-        let (served, reserved) = tokio::task::spawn_blocking(read).await.map_err(stopped)??;
-        self.warm_up(&served).await?;
-        reserved.fill(Arc::clone(&served));
-        Ok(served)
-    }
-
-    /// Computes one token, so that the first caller does not wait for memory and kernels, and a model that cannot run is
-    /// not served.
-    async fn warm_up(&self, served: &Arc<Served>) -> Result<(), ApiError> {
-        let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
-        self.embed(served, tokens, &Options::default(), Context::default()).await.map(drop)
-    }
-
-    /// Forgets a model; its name.
-    pub fn unload(&self, name: &str) -> Result<String, ApiError> {
-        self.registry.remove(name)
     }
 
     /// Embeds texts or tokens. Boxed, as are its parts: a compiler that must look through all of them at once to see that
@@ -418,14 +391,6 @@ fn check_answer(rows: usize, counts: &[u32], dimensions: usize, options: &Option
         Some(most) if bytes > most => Err(ApiError::AnswerTooLarge { bytes, most }),
         _ => Ok(()),
     }
-}
-
-fn refuse_hub(path: &str) -> Result<(), ApiError> {
-    if path.starts_with("hf://") {
-        let reason = "this build fetches nothing from a hub: download the folder, and give its path";
-        return Err(ApiError::invalid("path", reason));
-    }
-    Ok(())
 }
 
 /// Rows of a table's answer in the numbers asked for. A response of another shape is the operation's fault.

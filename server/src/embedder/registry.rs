@@ -49,7 +49,7 @@ impl Deref for Served {
 pub struct Source {
     /// Its name in requests.
     pub name: String,
-    /// A folder or file.
+    /// A folder or file, or `hf://owner/name[@revision]`.
     pub path: String,
     /// Other names.
     pub aliases: Vec<String>,
@@ -117,8 +117,8 @@ impl Registry {
         if folders.any(|folder| whole.starts_with(folder)) { Ok(whole) } else { Err(denied()) }
     }
 
-    /// Takes the names and the memory for a model that is to be loaded.
-    pub(super) fn reserve(self: &Arc<Self>, source: &Source, path: &Path) -> Result<Reserved, ApiError> {
+    /// Takes the names for a model that is to be loaded.
+    pub(super) fn reserve(self: &Arc<Self>, source: &Source) -> Result<Reserved, ApiError> {
         let aliases = source.aliases.len();
         if aliases > MOST_ALIASES {
             return Err(ApiError::invalid("aliases", format!("expected at most {MOST_ALIASES}, got {aliases}")));
@@ -128,22 +128,13 @@ impl Registry {
             let field = if at == 0 { "name".to_owned() } else { format!("aliases[{}]", at - 1) };
             check_name(&field, name)?;
         }
-        let bytes = hf::weight_bytes(path).map_err(unfit)?;
         let mut held = self.held();
         let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name);
         if let Some(name) = twice.or_else(|| names.iter().find(|name| held.names.contains(*name))) {
             return Err(ApiError::AlreadyExists { kind: "model", name: name.clone() });
         }
-        let all = held.bytes.saturating_add(bytes);
-        if self.memory_limit > 0 && all > self.memory_limit {
-            let (name, limit, held) = (&source.name, self.memory_limit, held.bytes);
-            let reason =
-                format!("model {name:?} has {bytes} bytes of weights; the others hold {held} of at most {limit}");
-            return Err(ApiError::Exhausted(reason));
-        }
-        held.bytes = all;
         held.names.extend(names.iter().cloned());
-        Ok(Reserved { registry: Arc::clone(self), names, bytes })
+        Ok(Reserved { registry: Arc::clone(self), names, bytes: 0 })
     }
 
     /// Forgets a model; its name.
@@ -173,6 +164,25 @@ pub(super) struct Reserved {
 }
 
 impl Reserved {
+    /// Takes the memory for the model's weights, in place of what was taken for them before.
+    pub(super) fn take(&mut self, bytes: u64) -> Result<(), ApiError> {
+        let limit = self.registry.memory_limit;
+        let mut held = self.registry.held();
+        let others = held.bytes.saturating_sub(self.bytes);
+        let all = others.saturating_add(bytes);
+        if limit > 0 && all > limit {
+            let name = &self.names[0];
+            let reason = format!(
+                "model {name:?} has {bytes} bytes of weights; the others hold {others} of at most {limit} \
+                 (models.memory_limit)"
+            );
+            return Err(ApiError::Exhausted(reason));
+        }
+        held.bytes = all;
+        self.bytes = bytes;
+        Ok(())
+    }
+
     /// Lets the loaded model be found.
     pub(super) fn fill(mut self, served: Arc<Served>) {
         let registry = Arc::clone(&self.registry);
@@ -195,17 +205,12 @@ impl Drop for Reserved {
     }
 }
 
-/// Reads the files of a source.
-pub(super) fn read(source: &Source, path: &Path) -> Result<Arc<Served>, ApiError> {
-    let model = Arc::new(Model::load(source.name.as_str(), path).map_err(unfit)?);
+/// Reads the files of a source, which lie at `path`.
+pub(super) fn load(path: &Path, source: &Source) -> Result<Arc<Served>, hf::LoadError> {
+    let model = Arc::new(Model::load(source.name.as_str(), path)?);
     let mut aliases = source.aliases.clone();
     aliases.sort_unstable();
     Ok(Arc::new(Served { model, aliases, precision: source.precision }))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
-fn unfit(error: hf::LoadError) -> ApiError {
-    ApiError::invalid("path", error.to_string())
 }
 
 /// Names that need no quoting anywhere and look like no path upwards.

@@ -27,11 +27,12 @@ pub struct ModelsArgs {
 enum Action {
     /// List every model.
     List,
-    /// Load a model from a folder or file on the daemon's machine.
+    /// Load a model from a folder or file on the daemon's machine, or from its hub.
     Load {
         /// Its name in requests.
         name: String,
-        /// A folder with config.json, safetensors and tokenizer.json, or a table in a .npy or .safetensors file.
+        /// A folder with config.json, safetensors and tokenizer.json; a table in a .npy or .safetensors file; or
+        /// hf://owner/name[@revision].
         path: PathBuf,
         /// Another name for it; may be given several times.
         #[arg(long = "alias", value_name = "NAME")]

@@ -113,14 +113,20 @@ class EmbedServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def LoadModel(self, request, context):
-        """Loads a model from a folder as HuggingFace lays them out (config.json, *.safetensors, tokenizer.json), or a table
-        of words from a .npy or .safetensors file. Returns once it has answered a first text.
+        """Loads a model from a folder as HuggingFace lays them out (config.json, *.safetensors, tokenizer.json), a table of
+        words from a .npy or .safetensors file, or a model of a hub. Returns once it has answered a first text. What a caller
+        who goes away has left unfetched of a hub's model is fetched by the next.
 
         Fails with:
         - INVALID_ARGUMENT: a name that is none, a folder that cannot be loaded; the message says which file or tensor.
-        - PERMISSION_DENIED: the path is not below one of the folders of the setting `models.folders`.
+        - PERMISSION_DENIED: the path is not below one of the folders of the setting `models.folders`, the settings
+        `models.hub` do not let callers fetch this, or the hub does not let the daemon.
+        - NOT_FOUND: the hub has no such model or revision.
         - ALREADY_EXISTS: a model has this name or alias.
-        - RESOURCE_EXHAUSTED: the models would take more memory than the setting `models.memory_limit`.
+        - RESOURCE_EXHAUSTED: the models would take more memory than the setting `models.memory_limit` or a device has, or the
+        disk is full.
+        - UNAVAILABLE: the hub does not answer, or broke off.
+        - DATA_LOSS: a file is not what the hub says of it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
