@@ -1,9 +1,14 @@
 //! Collections: what is written is found, filtered, replaced, deleted, kept.
 
+use accelerd::config::ByteSize;
 use accelerd_proto::v1::{self, Dtype, Metric};
+use futures::TryStreamExt;
 use tonic::Code;
 
-use super::harness::{World, assert_refused, f32s, int, numbers, payload, tensor, text};
+use super::{
+    harness::{World, assert_refused, f32s, int, numbers, payload, tensor, text},
+    models::source,
+};
 
 fn upsert(collection: &str, ids: v1::PointIds, vectors: v1::Tensor, payloads: Vec<v1::Payload>) -> v1::UpsertRequest {
     let points = Some(v1::upsert_request::Points::Vectors(vectors));
@@ -368,4 +373,44 @@ async fn a_dropped_collection_is_gone() {
     assert_refused(world.similarity().search(search("line", &[0.0, 0.0], 1)).await, Code::NotFound, "line");
     let list = world.similarity().list_collections(v1::ListCollectionsRequest {}).await.expect("lists").into_inner();
     assert!(list.collections.is_empty());
+}
+
+#[tokio::test]
+async fn texts_of_a_bulk_upsert_wait_for_room_that_others_take() {
+    let world = World::start_with(|config| {
+        config.models.folders = vec![accelerd_tests::encoders()];
+        config.admission.max_bytes = ByteSize::mib(12);
+    })
+    .await;
+    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    let request = v1::CreateCollectionRequest {
+        name: "code".to_owned(),
+        model: "bert".to_owned(),
+        metric: Metric::Cosine.into(),
+        ..v1::CreateCollectionRequest::default()
+    };
+    world.similarity().create_collection(request).await.expect("it is made");
+    // Two requests of the encoder each, of which the budget holds one.
+    let texts = vec!["a b c d e f g h i j k l m n"; 600];
+    let steps: Vec<_> = (0..12)
+        .map(|sequence| {
+            let values = texts.iter().map(|&text| text.to_owned()).collect();
+            let upsert = v1::UpsertRequest {
+                collection: "code".to_owned(),
+                ids: Some(numbers(sequence * 600..(sequence + 1) * 600)),
+                points: Some(v1::upsert_request::Points::Texts(v1::TextInput { values })),
+                payloads: vec![],
+            };
+            v1::UpsertStreamRequest { sequence, upsert: Some(upsert) }
+        })
+        .collect();
+    let stream = world.similarity().upsert_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
+    let answers: Vec<v1::UpsertStreamResponse> = stream.try_collect().await.expect("no failure ends it");
+    assert_eq!(answers.len(), 12);
+    for answer in answers {
+        let Some(v1::upsert_stream_response::Result::Upsert(done)) = answer.result else {
+            panic!("a step of a stream waits: {answer:?}")
+        };
+        assert_eq!(done.inserted_count, 600);
+    }
 }

@@ -150,8 +150,8 @@ impl Collection {
         }
     }
 
-    /// Checks points, embeds texts, and reserves memory.
-    pub async fn prepare(&self, points: NewPoints, context: Context) -> Result<Prepared, ApiError> {
+    /// Checks points, embeds texts, and reserves memory. Texts are refused where the queue has no room for them, or wait.
+    pub async fn prepare(&self, points: NewPoints, waits: bool, context: Context) -> Result<Prepared, ApiError> {
         let NewPoints { ids, vectors, payloads } = points;
         let count = match &vectors {
             Vectors::Rows(rows) => rows.rows(),
@@ -161,7 +161,7 @@ impl Collection {
         let payload_bytes = self.check_payloads(&payloads, count)?;
         let bytes = count as u64 * (u64::from(self.meta().dim) * 4 + POINT_BYTES) + payload_bytes;
         let share = self.shared.env.budget.reserve(bytes)?;
-        let vectors = self.vectors("vectors", vectors, context).await?;
+        let vectors = self.vectors("vectors", vectors, waits, context).await?;
         Ok(Prepared { ids, vectors, payloads, share })
     }
 
@@ -179,7 +179,7 @@ impl Collection {
 
     /// Inserts points, or replaces those whose id is there.
     pub async fn upsert(&self, points: NewPoints, context: Context) -> Result<Upserted, ApiError> {
-        let prepared = self.prepare(points, context).await?;
+        let prepared = self.prepare(points, false, context).await?;
         self.enqueue(prepared).await?.await
     }
 
@@ -230,7 +230,13 @@ impl Collection {
     }
 
     /// Vectors of the right dim, finite.
-    pub(super) async fn vectors(&self, field: &str, vectors: Vectors, context: Context) -> Result<Matrix, ApiError> {
+    pub(super) async fn vectors(
+        &self,
+        field: &str,
+        vectors: Vectors,
+        waits: bool,
+        context: Context,
+    ) -> Result<Matrix, ApiError> {
         let dim = self.meta().dim;
         match vectors {
             Vectors::Rows(rows) if rows.cols() == dim as usize => Ok(rows),
@@ -238,10 +244,8 @@ impl Collection {
                 Err(ApiError::invalid(field, format!("expected vectors of dim {dim}, got {}", rows.cols())))
             }
             Vectors::Texts(texts) => {
-                let embedder = &self.shared.env.embedder;
-                let embedded =
-                    embedder.embed(&self.model()?, Input::Texts(texts), &Options::unit(dim), context).await?;
-                embedded.matrix()
+                let (embedder, options) = (&self.shared.env.embedder, Options { waits, ..Options::unit(dim) });
+                embedder.embed(&self.model()?, Input::Texts(texts), &options, context).await?.matrix()
             }
         }
     }

@@ -86,7 +86,7 @@ impl Collection {
 
     async fn queries(&self, query: Query, context: Context) -> Result<Matrix, ApiError> {
         let queries = match query {
-            Query::Vectors(vectors) => self.vectors("vectors", vectors, context).await?,
+            Query::Vectors(vectors) => self.vectors("vectors", vectors, false, context).await?,
             Query::Ids(ids) => self.stored(&ids)?,
         };
         if queries.rows() == 0 {

@@ -159,7 +159,7 @@ impl SimilarityService for Similarity {
 
     async fn upsert(&self, request: Request<pb::UpsertRequest>) -> Result<Response<pb::UpsertResponse>, Status> {
         let context = context(&request);
-        let (collection, points) = self.0.prepare(request.into_inner(), context).await?;
+        let (collection, points) = self.0.prepare(request.into_inner(), false, context).await?;
         let upserted = collection.enqueue(points).await?.await?;
         Ok(Response::new(upsert_response(upserted)))
     }
@@ -264,10 +264,11 @@ impl State {
     async fn prepare(
         &self,
         request: pb::UpsertRequest,
+        waits: bool,
         context: Context,
     ) -> Result<(Arc<Collection>, Prepared), ApiError> {
         let collection = self.collections.get(&request.collection)?;
-        let prepared = collection.prepare(new_points(request)?, context).await?;
+        let prepared = collection.prepare(new_points(request)?, waits, context).await?;
         Ok((collection, prepared))
     }
 
@@ -278,7 +279,8 @@ impl State {
     ) -> Step<(Arc<Collection>, Prepared)> {
         let pb::UpsertStreamRequest { sequence, upsert } = step?;
         let prepared = match upsert {
-            Some(upsert) => self.prepare(upsert, context).await,
+            // A stream holds its caller back by itself.
+            Some(upsert) => self.prepare(upsert, true, context).await,
             None => Err(ApiError::invalid("upsert", "expected points, got none")),
         };
         Ok((sequence, prepared))

@@ -174,6 +174,7 @@ class SimilarityServiceServicer(object):
 
     def UpsertStream(self, request_iterator, context):
         """Upserts in bulk. Requests are applied in order; each is answered as it finishes, its failure inside its answer.
+        Texts wait for room in the queue instead of being refused; the stream takes no more meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
