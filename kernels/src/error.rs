@@ -6,12 +6,14 @@ use crate::DeviceId;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpError {
     /// The device has not enough memory now. A smaller batch may succeed.
-    #[error("out of memory on {device}: {requested} bytes asked for")]
+    #[error("out of memory on {device}: {requested} bytes asked for, {free} free")]
     OutOfMemory {
         /// Where.
         device: DeviceId,
-        /// Size of the allocation that failed.
+        /// Size of the allocation that failed; of what is loaded piece by piece, all up to that one.
         requested: u64,
+        /// Bytes that could be had then; before the first piece.
+        free: u64,
     },
     /// This request can never be computed; the others of its batch can.
     #[error("{0}")]

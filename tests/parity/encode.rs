@@ -11,7 +11,7 @@ use accelerd_kernels::{
     },
 };
 use accelerd_models::hf;
-use accelerd_tests::{device, encoders, open, random, run_batch};
+use accelerd_tests::{device, encoders, open, pytorch_models, random, run_batch};
 use rand::Rng;
 use serde_json::Value;
 
@@ -21,22 +21,6 @@ const LENGTHS: [u32; 16] = [1, 0, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 127
 /// Least cosine of a token's state, and of a text's mean, to the f64 oracle's: in 16 bits and in f32.
 const HALVES: f64 = 0.9999;
 const SINGLE: f64 = 0.999_999;
-
-/// Models with random weights as PyTorch wrote them, beside the states it computed from them in f32.
-const PYTORCH: [&str; 12] = [
-    "bert",
-    "distilbert",
-    "jina-bert",
-    "jina-bert-code",
-    "llama",
-    "modernbert",
-    "mpnet",
-    "nomic-bert",
-    "qwen2",
-    "qwen3",
-    "roberta",
-    "xlm-roberta",
-];
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -50,10 +34,12 @@ pub(crate) fn cases() -> Vec<Case> {
         let check = move |backend: &mut Backend| replayed(&config, backend);
         cases.push(Case::new(format!("encode::graphs_have_the_bits_of_launches_{name}"), check));
     }
-    for name in PYTORCH {
+    // Random weights, beside the states that PyTorch computed from them in f32.
+    for name in pytorch_models() {
         for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
-            let check = move |backend: &mut Backend| pytorch(name, precision, backend);
-            cases.push(Case::new(format!("encode::pytorch_{name}_{precision:?}").to_lowercase(), check));
+            let case = format!("encode::pytorch_{name}_{precision:?}").to_lowercase();
+            let name = name.clone();
+            cases.push(Case::new(case, move |backend: &mut Backend| pytorch(&name, precision, backend)));
         }
     }
     for (name, config) in architectures() {
@@ -137,7 +123,7 @@ fn architectures() -> Vec<(&'static str, EncoderConfig)> {
     ]
 }
 
-fn request(encoder: &Arc<Encoder>, lengths: &[u32], precision: Precision, seed: u64) -> EncodeRequest {
+pub(crate) fn request(encoder: &Arc<Encoder>, lengths: &[u32], precision: Precision, seed: u64) -> EncodeRequest {
     let config = encoder.config();
     let mut random = random(seed);
     let mut offsets = vec![0];

@@ -10,6 +10,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 mod cluster;
 mod embed;
 mod encode;
+mod memory;
 mod parse;
 mod similarity;
 
@@ -49,5 +50,6 @@ fn main() {
         .chain(similarity::cases())
         .chain(cluster::cases())
         .chain(parse::cases());
-    libtest_mimic::run(&Arguments::from_args(), cases.flat_map(|case| trials(&case)).collect()).exit();
+    let trials = cases.flat_map(|case| trials(&case)).chain(memory::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }

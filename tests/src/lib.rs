@@ -10,30 +10,45 @@ use std::{
 use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpError, Settings, backend::discover};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// The devices of this machine, found once. `ACCELERD_CUDA_LIBRARY_PATH` names folders with NVRTC and cuBLASLt,
-/// `ACCELERD_KERNEL_CACHE` one that keeps compiled kernels, and `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure.
+/// How devices are found here. `ACCELERD_CUDA_LIBRARY_PATH` names folders with NVRTC and cuBLASLt, `ACCELERD_KERNEL_CACHE`
+/// one that keeps compiled kernels, and `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure.
+pub fn settings() -> Settings {
+    let required = std::env::var("ACCELERD_REQUIRE_CUDA").is_ok_and(|v| v == "1");
+    let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
+    Settings {
+        choice: if required { Choice::Cuda } else { Choice::Auto },
+        cuda_library_paths: std::env::split_paths(&folders).filter(|p| p != &PathBuf::new()).collect(),
+        staging_bytes: 32 << 20,
+        kernel_cache: std::env::var_os("ACCELERD_KERNEL_CACHE").map(PathBuf::from),
+        kernel_cache_bytes: 1 << 30,
+        pinned_bytes: 64 << 20,
+        ..Settings::default()
+    }
+}
+
+/// The devices of this machine, found once.
 pub fn discovered() -> &'static Discovered {
     static FOUND: OnceLock<Discovered> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let required = std::env::var("ACCELERD_REQUIRE_CUDA").is_ok_and(|v| v == "1");
-        let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
-        let settings = Settings {
-            choice: if required { Choice::Cuda } else { Choice::Auto },
-            cuda_library_paths: std::env::split_paths(&folders).filter(|p| p != &PathBuf::new()).collect(),
-            staging_bytes: 32 << 20,
-            kernel_cache: std::env::var_os("ACCELERD_KERNEL_CACHE").map(PathBuf::from),
-            kernel_cache_bytes: 1 << 30,
-            pinned_bytes: 64 << 20,
-            ..Settings::default()
-        };
-        discover(&settings).unwrap_or_else(|e| panic!("{e}"))
-    })
+    FOUND.get_or_init(|| discover(&settings()).unwrap_or_else(|e| panic!("{e}")))
 }
 
 /// The folder of small models as PyTorch wrote them. `ACCELERD_ENCODERS` names it where the sources are not at hand.
 pub fn encoders() -> PathBuf {
     let sources = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/models/tests/encoders");
     std::env::var_os("ACCELERD_ENCODERS").map_or_else(sources, PathBuf::from)
+}
+
+/// The models of that folder which have the states that PyTorch computed, by name.
+pub fn pytorch_models() -> Vec<String> {
+    let entries =
+        std::fs::read_dir(encoders()).unwrap_or_else(|e| panic!("{} (ACCELERD_ENCODERS): {e}", encoders().display()));
+    let folders = entries.map(|entry| entry.expect("a folder's entry can be read").path());
+    let named = folders
+        .filter(|folder| folder.join("states.f32").is_file())
+        .filter_map(|folder| folder.file_name().map(ToOwned::to_owned));
+    let mut names: Vec<_> = named.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The first device of a kind.

@@ -13,20 +13,12 @@ use accelerd_kernels::{
 use accelerd_models::hf::{self, LoadError};
 use serde_json::Value;
 
-const ARCHITECTURES: [&str; 12] = [
-    "bert",
-    "distilbert",
-    "jina-bert",
-    "jina-bert-code",
-    "llama",
-    "modernbert",
-    "mpnet",
-    "nomic-bert",
-    "qwen2",
-    "qwen3",
-    "roberta",
-    "xlm-roberta",
-];
+/// The models that PyTorch wrote, by name.
+fn models() -> Vec<String> {
+    let folders = fs::read_dir(folder("")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let written = folders.filter(|folder| folder.join("states.f32").is_file());
+    written.map(|folder| folder.file_name().expect("a name").to_string_lossy().into_owned()).collect()
+}
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/encoders").join(name)
@@ -80,7 +72,9 @@ fn expected(folder: &Path) -> (Vec<Vec<u32>>, Vec<f32>) {
 
 #[test]
 fn states_of_every_architecture_are_those_of_pytorch() {
-    for name in ARCHITECTURES {
+    let models = models();
+    assert!(models.len() >= 12, "every architecture has one: {models:?}");
+    for name in &models {
         let loaded = hf::load(&folder(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let encoder = Arc::new(loaded.encoder);
         let (texts, states) = expected(&folder(name));
@@ -215,8 +209,15 @@ fn unknown_architectures_and_variants_are_refused_by_name() {
 fn a_tokeniser_of_another_model_is_refused() {
     let more = error_with("bert", "tokenizer.json", replaced("\"the\": 34", "\"the\": 48"));
     assert!(matches!(more, LoadError::TokenizerMismatch { tokens: 49, words: 48 }), "{more}");
-    let broken = error_with("bert", "tokenizer.json", |_| b"{}".to_vec());
-    assert!(broken.to_string().contains("tokenizer.json"), "{broken}");
+    let halved = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
+    for broken in [
+        error_with("bert", "tokenizer.json", |_| b"{}".to_vec()),
+        error_with("bert", "tokenizer.json", halved),
+        error_with("bert", "tokenizer.json", replaced("\"version\": \"1.0\"", "\"decoder\": {\"type\": 1}")),
+    ] {
+        assert!(matches!(broken, LoadError::Format { .. }), "{broken}");
+        assert!(broken.to_string().contains("tokenizer.json"), "{broken}");
+    }
 }
 
 #[test]

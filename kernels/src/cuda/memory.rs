@@ -223,6 +223,14 @@ impl Pool {
         Some(counted)
     }
 
+    /// Bytes that could still be handed out where the driver has `on_device` free.
+    pub(super) fn free(&self, on_device: u64) -> u64 {
+        let used = self.used.load(Relaxed);
+        let unused = self.reserved.load(Relaxed).saturating_sub(used);
+        let most = if self.limit == 0 { u64::MAX } else { self.limit.saturating_sub(used) };
+        most.min(on_device.saturating_add(unused))
+    }
+
     /// Takes back what [`Self::count`] counted.
     pub(super) fn discount(&self, counted: u64) {
         self.used.fetch_sub(counted, Relaxed);
@@ -311,6 +319,10 @@ mod tests {
         pool.discount(512);
         assert_eq!(pool.count(5), Some(512));
         assert_eq!(pool.count(u64::MAX), None);
+        assert_eq!((pool.free(1 << 20), pool.free(0)), (0, 0));
+        pool.discount(512);
+        assert_eq!((pool.free(1 << 20), pool.free(100)), (512, 100), "by the limit, and by the device");
+        assert_eq!(pool.count(512), Some(512));
         let stats = pool.stats();
         assert_eq!((stats.used_bytes, stats.peak_bytes, stats.limit_bytes), (1024, 1024, 1024));
     }

@@ -165,7 +165,8 @@ impl Worker {
         }
         let pool = self.device.pool();
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let out_of_memory = || OpError::OutOfMemory { device: self.device.info().id, requested: bytes };
+        let out_of_memory =
+            || OpError::OutOfMemory { device: self.device.info().id, requested: bytes, free: self.free_bytes() };
         let counted = match pool.count(bytes) {
             None if self.drop_graphs() => {
                 self.tidy()?;
@@ -190,6 +191,15 @@ impl Worker {
                 Err(if full { out_of_memory() } else { self.device.error("allocation", failed) })
             }
         }
+    }
+
+    /// Bytes that could be had now, of what the pool may take and the device has.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: writes two numbers, of the device whose context is current.
+        let asked = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+        let on_device = if asked == CUresult::CUDA_SUCCESS { free as u64 } else { 0 };
+        self.device.pool().free(on_device)
     }
 
     /// Tries once more when everything that was freed has come back, by whichever stream.

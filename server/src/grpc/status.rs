@@ -71,9 +71,10 @@ fn from_submit(error: SubmitError, message: String) -> Status {
 
 fn from_op(error: &OpError, message: String) -> Status {
     match error {
-        OpError::OutOfMemory { device, requested } => {
+        OpError::OutOfMemory { device, requested, free } => {
             let mut details = ErrorDetails::with_retry_info(Some(RETRY_AFTER));
-            let facts = [("device", device.to_string()), ("requested_bytes", requested.to_string())];
+            let (requested, free) = (requested.to_string(), free.to_string());
+            let facts = [("device", device.to_string()), ("requested_bytes", requested), ("free_bytes", free)];
             let facts: HashMap<_, _> = facts.map(|(key, value)| (key.to_owned(), value)).into();
             details.set_error_info("OUT_OF_MEMORY", DOMAIN, facts);
             Status::with_error_details(Code::ResourceExhausted, message, details)
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn the_other_failures_have_their_codes() {
         let op = |error| status(SubmitError::Op(error)).code();
-        assert_eq!(op(OpError::OutOfMemory { device: DeviceId::Cpu, requested: 1 }), Code::ResourceExhausted);
+        assert_eq!(op(OpError::OutOfMemory { device: DeviceId::Cpu, requested: 1, free: 0 }), Code::ResourceExhausted);
         assert_eq!(op(OpError::Invalid("no".into())), Code::InvalidArgument);
         let failed = OpError::Failed { device: DeviceId::Cpu, kernel: "k", reason: "r".into() };
         assert_eq!(op(failed), Code::Internal);

@@ -178,7 +178,7 @@ impl<const N: usize> Op for Fake<N> {
             return Err(OpError::DeviceLost { device, reason: "an illegal address".to_owned() });
         }
         if items > script.oom_above.load(SeqCst) {
-            return Err(OpError::OutOfMemory { device, requested: items });
+            return Err(OpError::OutOfMemory { device, requested: items, free: 0 });
         }
         if has(Fault::Invalid) {
             return Err(OpError::Invalid("poison".to_owned()));

@@ -50,9 +50,22 @@ impl Resident {
             Precision::Bf16 => Format::Bf16,
         };
         let loader = Loader { worker, format, config: encoder.config() };
-        let weights = loader.weights(encoder.weights())?;
+        worker.tidy()?;
+        let free = worker.free_bytes();
+        let weights = loader.weights(encoder.weights()).map_err(|error| whole(error, free))?;
         worker.synchronize()?;
         Ok(Self { weights, format })
+    }
+}
+
+/// The same error with the need of all weights up to the one that did not fit, where `before` bytes were free.
+fn whole(error: OpError, before: u64) -> OpError {
+    match error {
+        OpError::OutOfMemory { device, requested, free } => {
+            let requested = requested.saturating_add(before.saturating_sub(free));
+            OpError::OutOfMemory { device, requested, free: before }
+        }
+        OpError::Invalid(_) | OpError::Failed { .. } | OpError::DeviceLost { .. } => error,
     }
 }
 
@@ -247,6 +260,14 @@ pub(super) fn fit(size: usize) -> Result<u32, OpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_did_not_fit_is_named_with_all_that_was_loaded_before_it() {
+        let device = crate::DeviceId::Cuda(0);
+        let last = OpError::OutOfMemory { device, requested: 300, free: 200 };
+        assert_eq!(whole(last, 1_000), OpError::OutOfMemory { device, requested: 1_100, free: 1_000 });
+        assert_eq!(whole(OpError::Invalid("no".to_owned()), 1_000), OpError::Invalid("no".to_owned()));
+    }
 
     #[test]
     fn rows_come_in_heads_and_in_turns_of_halves() {

@@ -1,0 +1,219 @@
+//! A GPU with little memory: a model or a batch that does not fit is refused or parted, and the others are served.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use accelerd::{
+    embedder::{Embedder, Input, Options, Source},
+    error::ApiError,
+};
+use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
+use accelerd_kernels::{
+    Backend, Choice, Device, DeviceId, Op, OpError, Settings,
+    backend::discover,
+    ops::encode::{
+        Encode, EncodeRequest, Encoded, Encoder, EncoderConfig, Pooling, Precision,
+        samples::{self, encoder},
+    },
+};
+use accelerd_models::Model;
+use accelerd_tests::{device, encoders, open, run_batch, settings};
+use futures::future::join_all;
+use libtest_mimic::Trial;
+
+use super::encode::request;
+
+/// All memory that the pool may take.
+const LIMIT: u64 = 96 << 20;
+
+/// Sizes are rounded up to it before they are counted.
+const STEP: u64 = 512;
+
+/// Tokens of a text.
+const LENGTH: u32 = 256;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |name: &str, check: fn(&Device) -> Result<(), String>| {
+        let run = move || {
+            let settings = Settings { choice: Choice::Cuda, pool_limit_bytes: LIMIT, ..settings() };
+            let found = discover(&settings).map_err(|error| error.to_string())?;
+            let is_gpu = |device: &&Device| matches!(device.id(), DeviceId::Cuda(_));
+            let device = found.devices.iter().find(is_gpu).ok_or("there is no such device")?;
+            Ok(check(device)?)
+        };
+        Trial::test(format!("memory::{name}::cuda"), run).with_ignored_flag(device(true).is_none())
+    };
+    vec![trial("what_does_not_fit_leaves_the_others_serving", check)]
+}
+
+/// One after the other: the limit is the device's.
+fn check(device: &Device) -> Result<(), String> {
+    a_model_that_does_not_fit_leaves_nothing_behind(device)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        a_batch_that_does_not_fit_is_parted(device).await?;
+        a_model_that_does_not_fit_is_refused_by_the_daemon(device).await
+    })
+}
+
+fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn made(config: EncoderConfig) -> Result<Arc<Encoder>, String> {
+    encoder(config).map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// Its texts, each of the length that is longest, with a mean each.
+fn texts(encoder: &Arc<Encoder>, count: usize, seed: u64) -> EncodeRequest {
+    let lengths = vec![LENGTH; count];
+    EncodeRequest { pooling: Pooling::Mean, ..request(encoder, &lengths, Precision::F32, seed) }
+}
+
+fn run(request: &EncodeRequest, backend: &mut Backend) -> Result<Encoded, OpError> {
+    run_batch::<Encode>(std::slice::from_ref(request), backend).map(|mut answers| answers.remove(0))
+}
+
+/// Bytes that are handed out when all has come back.
+fn used(device: &Device, backend: &Backend) -> Result<u64, String> {
+    if let Backend::Cuda(worker) = backend {
+        worker.synchronize().map_err(|error| error.to_string())?;
+    }
+    device.pool_stats().map(|pool| pool.used_bytes).ok_or_else(|| "a GPU has a pool".to_owned())
+}
+
+fn small() -> EncoderConfig {
+    EncoderConfig { hidden: 128, head_dim: 64, intermediate: 512, max_tokens: LENGTH as usize, ..samples::bert() }
+}
+
+/// Its weights are uploaded until one does not fit; then all of them are given back.
+fn a_model_that_does_not_fit_leaves_nothing_behind(device: &Device) -> Result<(), String> {
+    let mut backend = open(device)?;
+    let small = made(small())?;
+    let text = texts(&small, 1, 1);
+    let expected = run(&text, &mut backend).map_err(|error| error.to_string())?;
+    let before = used(device, &backend)?;
+    let large =
+        EncoderConfig { hidden: 512, heads: 8, kv_heads: 8, intermediate: 2048, layers: 10, ..small.config().clone() };
+    let large = made(large)?;
+    match run(&texts(&large, 1, 1), &mut backend) {
+        Err(OpError::OutOfMemory { requested, free, .. }) => {
+            expect(free <= LIMIT - before, || format!("{free} bytes are said to be free, {before} were used"))?;
+            expect(requested + STEP > free, || format!("{requested} bytes did not fit into {free}"))?;
+        }
+        other => return Err(format!("100 MB of weights in a pool of {LIMIT}: {other:?}")),
+    }
+    drop(large);
+    let after = used(device, &backend)?;
+    // It may be less: graphs go where memory is short.
+    expect(after <= before, || format!("{after} bytes are used after the refusal, {before} before"))?;
+    let again = run(&text, &mut backend).map_err(|error| error.to_string())?;
+    expect(again == expected, || "another answer after the refusal".to_owned())
+}
+
+fn engine(device: &Device) -> Result<Engine, String> {
+    let config = EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1 << 20, max_bytes: 16 << 30 };
+    Engine::start(vec![device.clone()], config).map_err(|error| error.to_string())
+}
+
+fn lane<O: Op>(engine: &Engine) -> Lane<O> {
+    engine.lane(LaneConfig {
+        max_batch_items: 1 << 20,
+        max_batch_bytes: 8 << 30,
+        max_wait: Duration::ZERO,
+        concurrency: 1,
+        max_age: Duration::from_secs(3600),
+        cpu_below_bytes: 0,
+        long_above_bytes: 0,
+    })
+}
+
+async fn submitted(lane: &Lane<Encode>, request: &EncodeRequest) -> Result<Encoded, SubmitError> {
+    lane.submit(request.clone(), Context::default()).await.map(|done| done.response)
+}
+
+/// The engine halves it until the parts fit; what can never fit is refused with the figure.
+async fn a_batch_that_does_not_fit_is_parted(device: &Device) -> Result<(), String> {
+    let engine = engine(device)?;
+    let lane = lane::<Encode>(&engine);
+    let encoder = made(small())?;
+    let some: Vec<_> = (0..4).map(|seed| texts(&encoder, 16, seed)).collect();
+    let mut alone = vec![];
+    for request in &some {
+        alone.push(submitted(&lane, request).await.map_err(|error| error.to_string())?);
+    }
+    // Some 20 MB of states each.
+    let crowd = join_all((0..64).map(|at| submitted(&lane, &some[at % 4]))).await;
+    for (at, answer) in crowd.into_iter().enumerate() {
+        let answer = answer.map_err(|error| format!("request {at} of 64: {error}"))?;
+        expect(answer == alone[at % 4], || format!("request {at} has another answer in parts"))?;
+    }
+    let counts = &engine.stats().lanes[0].counts;
+    expect(counts.splits > 0 && counts.failures == 0, || format!("no batch was parted, or one failed: {counts:?}"))?;
+    match submitted(&lane, &texts(&encoder, 96, 1)).await {
+        Err(SubmitError::TooLarge { measure: "bytes", limit: LIMIT, .. }) => {}
+        other => return Err(format!("a request that never fits: {other:?}")),
+    }
+    while_others_hold_the_memory(device, &lane, &some[0], &alone[0]).await
+}
+
+/// A request that would fit, were it not for others, fails by name; it is answered when they are gone.
+async fn while_others_hold_the_memory(
+    device: &Device,
+    lane: &Lane<Encode>,
+    request: &EncodeRequest,
+    expected: &Encoded,
+) -> Result<(), String> {
+    {
+        let backend = open(device)?;
+        let hold = LIMIT - used(device, &backend)? - (4 << 20);
+        let Backend::Cuda(worker) = &backend else { return Err("a GPU's backend".to_owned()) };
+        let held =
+            worker.alloc::<u8>(usize::try_from(hold).unwrap_or(usize::MAX)).map_err(|error| error.to_string())?;
+        let refused = submitted(lane, request).await;
+        drop(held);
+        worker.synchronize().map_err(|error| error.to_string())?;
+        match refused {
+            Err(SubmitError::Op(OpError::OutOfMemory { requested, free, .. })) if requested + STEP > free => {}
+            other => return Err(format!("a request beside {hold} bytes of others: {other:?}")),
+        }
+    }
+    let again = submitted(lane, request).await.map_err(|error| error.to_string())?;
+    expect(again == *expected, || "another answer after the refusal".to_owned())
+}
+
+/// A table of words as numpy writes it, all zeros.
+fn table(folder: &Path, name: &str, rows: usize) -> Result<Source, String> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 256), }}\n");
+    let length = u16::try_from(header.len()).map_err(|error| error.to_string())?.to_le_bytes();
+    let numbers = vec![0; rows * 1024];
+    let path = folder.join(format!("{name}.npy"));
+    let bytes = [b"\x93NUMPY\x01\x00".as_slice(), &length, header.as_bytes(), &numbers].concat();
+    fs::write(&path, bytes).map_err(|error| error.to_string())?;
+    Ok(Source { name: name.to_owned(), path: path.to_string_lossy().into_owned(), ..Source::default() })
+}
+
+/// The refusal names the model, its need and what is free; the model that was there serves, and a smaller one is loaded.
+async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> Result<(), String> {
+    let engine = engine(device)?;
+    let embedder = Embedder::new(vec![Model::builtin()], lane(&engine), lane(&engine));
+    let path = encoders().join("bert").to_string_lossy().into_owned();
+    let bert = embedder.preload(Source { name: "bert".to_owned(), path, ..Source::default() }).await;
+    let bert = bert.map_err(|error| error.to_string())?;
+    let (options, text) = (Options::default(), || Input::Texts(vec!["the def".to_owned()]));
+    let expected =
+        embedder.embed(&bert, text(), &options, Context::default()).await.map_err(|error| error.to_string())?;
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    match embedder.preload(table(folder.path(), "words", 110_000)?).await {
+        Err(ApiError::Exhausted(reason)) => {
+            let names = ["model \"words\" with 112640000 bytes", "does not fit", "cuda:", "bytes asked for", " free"];
+            expect(names.iter().all(|name| reason.contains(name)), || reason.clone())?;
+        }
+        other => return Err(format!("a table of 112 MB in a pool of {LIMIT}: {other:?}")),
+    }
+    let again = embedder.embed(&bert, text(), &options, Context::default()).await.map_err(|error| error.to_string())?;
+    expect(again.bytes == expected.bytes, || "another answer after the refusal".to_owned())?;
+    let smaller = embedder.preload(table(folder.path(), "words", 10_000)?).await.map_err(|error| error.to_string())?;
+    let tokens = Input::Tokens { ids: vec![9_999], offsets: vec![0, 1] };
+    embedder.embed(&smaller, tokens, &options, Context::default()).await.map(drop).map_err(|error| error.to_string())
+}
