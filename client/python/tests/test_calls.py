@@ -107,6 +107,8 @@ def test_arguments_that_make_no_sense_are_refused_here(failing: tuple[Failing, C
     _, client = failing
     with pytest.raises(TypeError):
         client.embed("one text")
+    with pytest.raises(TypeError, match="poling"):
+        client.embed(["one text"], poling="mean")
     with pytest.raises(ValueError, match="cosine, dot"):
         client.find_similar([[1.0]], [[1.0]], 1, metric="angle")
     with pytest.raises(ValueError, match="not both"):

@@ -8,7 +8,7 @@ vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 
 from ._client import Client, Clusters, Similar
 from ._collection import Collection, Hit, Point
-from ._embed import EmbedOutcome, Quantized, Tokens
+from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import (
     AccelerdError,
     AlreadyExistsError,
@@ -30,6 +30,7 @@ __all__ = [
     "Collection",
     "DeadlineError",
     "Diagnostic",
+    "EmbedOptions",
     "EmbedOutcome",
     "FieldViolation",
     "Hit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _embed, _parse
 from ._call import Caller
 from ._collection import Collection, Id, metric_number
-from ._embed import EmbedOutcome, Quantized, Tokens
+from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import from_call
 from ._parse import Parsed
 from ._proto import (
@@ -26,6 +26,9 @@ from ._proto import (
     tensor_pb2,
 )
 from ._tensor import to_array, to_tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # In typing since Python 3.11.
 
 DEFAULT_TARGET = "localhost:7433"
 
@@ -103,69 +106,16 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def embed(
-        self,
-        texts: Sequence[str],
-        *,
-        model: str = "",
-        dimensions: int = 0,
-        normalize: bool | None = None,
-        pooling: str = "",
-        spans: Sequence[tuple[int, int, int]] = (),
-        prompt_name: str = "",
-        prompt: str | None = None,
-        truncation_side: str = "",
-        long_input: str = "",
-        max_tokens: int = 0,
-        output: str = "f32",
-        exact_gelu: bool = False,
-    ) -> NDArray[Any] | Quantized:
-        """Vectors of texts: float32 [texts, dimensions] where `output` says nothing else.
+    def embed(self, texts: Sequence[str], **options: Unpack[EmbedOptions]) -> NDArray[Any] | Quantized:
+        """Vectors of texts: float32 [texts, dimensions] where the options, those of `EmbedOptions`, say nothing else."""
+        return _embed.vectors(self._call(self._embed.Embed, _embed.request(texts=texts, **options)))
 
-        normalize: whether to scale to unit length; None is what the model's own files say.
-        pooling: cls, mean, max, last, weighted_mean, or none for a vector a token.
-        spans: (text, first byte, behind the last byte) of parts that have vectors instead of the texts.
-        prompt_name, prompt: a prompt of the model, or one in its own words, put before each text.
-        truncation_side: right or left, the end of a long text that is left out.
-        long_input: truncate, error or chunk.
-        max_tokens: most tokens of a text; 0 is the model's own limit.
-        output: f32, f16, int8 (a `Quantized`) or binary (uint8, a bit a dimension).
-        """
-        request = _embed.request(
-            texts=texts,
-            model=model,
-            dimensions=dimensions,
-            normalize=normalize,
-            pooling=pooling,
-            spans=spans,
-            prompt_name=prompt_name,
-            prompt=prompt,
-            truncation_side=truncation_side,
-            long_input=long_input,
-            max_tokens=max_tokens,
-            output=output,
-            exact_gelu=exact_gelu,
-        )
-        return _embed.vectors(self._call(self._embed.Embed, request))
+    def embed_tokens(self, tokens: Tokens, **options: Unpack[EmbedOptions]) -> NDArray[Any] | Quantized:
+        """Vectors of token ids, as `tokenize` makes them; options as for `embed`."""
+        return _embed.vectors(self._call(self._embed.Embed, _embed.request(tokens=tokens, **options)))
 
-    def embed_tokens(
-        self,
-        tokens: Tokens,
-        *,
-        model: str = "",
-        dimensions: int = 0,
-        normalize: bool | None = None,
-        pooling: str = "",
-        output: str = "f32",
-    ) -> NDArray[Any] | Quantized:
-        """Vectors of token ids, as `tokenize` makes them."""
-        request = _embed.request(
-            tokens=tokens, model=model, dimensions=dimensions, normalize=normalize, pooling=pooling, output=output
-        )
-        return _embed.vectors(self._call(self._embed.Embed, request))
-
-    def embed_stream(self, batches: Iterable[Sequence[str]], **options: Any) -> Iterator[EmbedOutcome]:
-        """Embeds a corpus, batch after batch; `options` are those of `embed`.
+    def embed_stream(self, batches: Iterable[Sequence[str]], **options: Unpack[EmbedOptions]) -> Iterator[EmbedOutcome]:
+        """Embeds a corpus, batch after batch; options as for `embed`.
 
         Yields what became of each batch as it finishes, perhaps before an earlier one. One that fails does not end the
         stream. Nothing is retried, and there is no deadline.
@@ -186,7 +136,10 @@ class Client:
         precision: str = "",
         timeout: float | None = None,
     ) -> embed_pb2.Model:
-        """Loads a model from a folder or file on the daemon's machine. Precision on a GPU: bf16, f16 or f32."""
+        """Loads a model from a folder or file on the daemon's machine, or from its hub by `hf://owner/name[@revision]`.
+
+        precision: on a GPU bf16, f16 or f32.
+        """
         request = embed_pb2.LoadModelRequest(
             name=name,
             path=path,

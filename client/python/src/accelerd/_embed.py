@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,38 @@ from ._call import malformed
 from ._errors import AccelerdError, from_item
 from ._proto import embed_pb2 as pb
 from ._tensor import to_array
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # In typing since Python 3.11.
+
+
+class EmbedOptions(TypedDict, total=False):
+    """How to embed; what is left out is as the model's own files say."""
+
+    #: Name or alias of a loaded model; empty means `builtin`.
+    model: str
+    #: Leading dimensions to keep; 0 keeps all.
+    dimensions: int
+    #: Whether to scale to unit length; None is what the model's own files say.
+    normalize: bool | None
+    #: cls, mean, max, last, weighted_mean, or none for a vector a token.
+    pooling: str
+    #: (text, first byte, behind the last byte) of parts that have vectors instead of the texts.
+    spans: Sequence[tuple[int, int, int]]
+    #: A prompt of the model, put before each text.
+    prompt_name: str
+    #: A prompt in its own words; empty is no prompt.
+    prompt: str | None
+    #: right or left, the end of a long text that is left out.
+    truncation_side: str
+    #: truncate, error or chunk.
+    long_input: str
+    #: Most tokens of a text; 0 is the model's own limit.
+    max_tokens: int
+    #: f32, f16, int8 (a `Quantized`) or binary (uint8, a bit a dimension).
+    output: str
+    #: Whether a GPU computes GELU through the error function.
+    exact_gelu: bool
 
 
 class Tokens(NamedTuple):
@@ -52,41 +84,30 @@ def number(enum: Any, prefix: str, name: str) -> Any:
 
 
 def request(
-    *,
-    texts: Sequence[str] | None = None,
-    tokens: Tokens | None = None,
-    model: str = "",
-    dimensions: int = 0,
-    normalize: bool | None = None,
-    pooling: str = "",
-    spans: Sequence[tuple[int, int, int]] = (),
-    prompt_name: str = "",
-    prompt: str | None = None,
-    truncation_side: str = "",
-    long_input: str = "",
-    max_tokens: int = 0,
-    output: str = "f32",
-    exact_gelu: bool = False,
+    *, texts: Sequence[str] | None = None, tokens: Tokens | None = None, **options: Unpack[EmbedOptions]
 ) -> pb.EmbedRequest:
-    """The message; `Client.embed` says what each argument means."""
+    """The message."""
     if isinstance(texts, str):
         raise TypeError("texts is a list of texts, not one text")
+    if unknown := options.keys() - EmbedOptions.__annotations__.keys():
+        raise TypeError(f"expected options of EmbedOptions, got {', '.join(sorted(unknown))}")
     listed = None if tokens is None else pb.TokenInput(ids=tokens.ids.tolist(), offsets=tokens.offsets.tolist())
+    spans = [pb.Span(text=text, start=start, end=end) for text, start, end in options.get("spans", ())]
     return pb.EmbedRequest(
-        model=model,
+        model=options.get("model", ""),
         texts=None if texts is None else pb.TextInput(values=texts),
         tokens=listed,
-        dimensions=dimensions,
-        normalize=normalize,
-        pooling=number(pb.Pooling, "POOLING", pooling),
-        spans=[pb.Span(text=text, start=start, end=end) for text, start, end in spans],
-        prompt_name=prompt_name,
-        prompt=prompt,
-        truncation_side=number(pb.TruncationSide, "TRUNCATION_SIDE", truncation_side),
-        long_input=number(pb.LongInput, "LONG_INPUT", long_input),
-        max_tokens=max_tokens,
-        output_type=number(pb.OutputType, "OUTPUT_TYPE", output),
-        exact_gelu=exact_gelu,
+        dimensions=options.get("dimensions", 0),
+        normalize=options.get("normalize"),
+        pooling=number(pb.Pooling, "POOLING", options.get("pooling", "")),
+        spans=spans,
+        prompt_name=options.get("prompt_name", ""),
+        prompt=options.get("prompt"),
+        truncation_side=number(pb.TruncationSide, "TRUNCATION_SIDE", options.get("truncation_side", "")),
+        long_input=number(pb.LongInput, "LONG_INPUT", options.get("long_input", "")),
+        max_tokens=options.get("max_tokens", 0),
+        output_type=number(pb.OutputType, "OUTPUT_TYPE", options.get("output", "f32")),
+        exact_gelu=options.get("exact_gelu", False),
     )
 
 
@@ -99,7 +120,7 @@ def vectors(answer: pb.EmbedResponse) -> NDArray[Any] | Quantized:
 class Requests:
     """The messages of a stream. They are made on a thread of gRPC's, which keeps to itself why one could not be."""
 
-    def __init__(self, batches: Iterable[Sequence[str]], options: dict[str, Any]) -> None:
+    def __init__(self, batches: Iterable[Sequence[str]], options: EmbedOptions) -> None:
         request(**options)  # Options that are wrong are so for every batch.
         self._batches = batches
         self._options = options

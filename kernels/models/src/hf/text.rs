@@ -1,7 +1,8 @@
 //! Texts to token ids, by a tokenizer.json.
 
-use std::{ops::Range, path::Path};
+use std::{ops::Range, panic::catch_unwind, path::Path};
 
+use serde::de::IgnoredAny;
 use tokenizers::Tokenizer;
 
 use super::{error::LoadError, files::read_if_there, wordpiece::WordPiece};
@@ -21,6 +22,15 @@ impl std::fmt::Debug for TextRules {
     }
 }
 
+/// A tokeniser from its file. The library panics at some files that are none.
+fn parsed(bytes: &[u8]) -> Result<Tokenizer, String> {
+    serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| error.to_string())?;
+    match catch_unwind(|| Tokenizer::from_bytes(bytes)) {
+        Ok(parsed) => parsed.map_err(|error| error.to_string()),
+        Err(_) => Err("is not the description of a tokeniser".to_owned()),
+    }
+}
+
 /// Ids of a text without what stands around it, and the bytes that each comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
@@ -36,7 +46,7 @@ impl TextRules {
     pub fn read(folder: &Path, vocabulary: usize) -> Result<Option<Self>, LoadError> {
         let path = folder.join("tokenizer.json");
         let Some(bytes) = read_if_there(&path)? else { return Ok(None) };
-        let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| LoadError::format(&path, error))?;
+        let mut tokenizer = parsed(&bytes).map_err(|error| LoadError::format(&path, error))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| LoadError::format(&path, error))?;
         let highest = tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);

@@ -10,9 +10,12 @@ use crate::{
 /// Reduces states `[T, hidden]` to rows.
 pub(super) fn pool(states: &[f32], hidden: usize, rows: &[Row]) -> Pooled {
     let mut pooled = Pooled { bytes: Vec::with_capacity(rows.iter().map(Row::bytes).sum()), scales: vec![] };
-    let mut vector = vec![];
+    let (mut sums, mut vector) = (vec![], vec![]);
     for row in rows {
-        reduce(states, hidden, row, &mut vector);
+        reduce(states, hidden, row, &mut sums);
+        vector.clear();
+        #[expect(clippy::cast_possible_truncation, reason = "the rounding to f32 is meant")]
+        vector.extend(sums.iter().map(|x| *x as f32));
         if row.normalize {
             normalize(&mut vector);
         }
@@ -21,23 +24,24 @@ pub(super) fn pool(states: &[f32], hidden: usize, rows: &[Row]) -> Pooled {
     pooled
 }
 
-fn reduce(states: &[f32], hidden: usize, row: &Row, vector: &mut Vec<f32>) {
+/// In f64: a text in chunks may have so many tokens that their sum in f32 drifts.
+fn reduce(states: &[f32], hidden: usize, row: &Row, vector: &mut Vec<f64>) {
     let tokens = states[row.from as usize * hidden..row.to as usize * hidden].chunks_exact(hidden);
     vector.clear();
-    vector.resize(row.dimensions as usize, if row.reduce == Reduce::Max { f32::NEG_INFINITY } else { 0.0 });
+    vector.resize(row.dimensions as usize, if row.reduce == Reduce::Max { f64::NEG_INFINITY } else { 0.0 });
     if row.from == row.to {
         vector.fill(0.0);
         return;
     }
     let mut weights = 0.0;
     for (token, at) in tokens.zip(1_u32..) {
-        let numbers = vector.iter_mut().zip(token);
+        let numbers = vector.iter_mut().zip(token.iter().map(|x| f64::from(*x)));
         match row.reduce {
             Reduce::Mean => numbers.for_each(|(sum, x)| *sum += x),
-            Reduce::WeightedMean => numbers.for_each(|(sum, x)| *sum += at as f32 * x),
-            Reduce::Max => numbers.for_each(|(most, x)| *most = if *x > *most { *x } else { *most }),
+            Reduce::WeightedMean => numbers.for_each(|(sum, x)| *sum += f64::from(at) * x),
+            Reduce::Max => numbers.for_each(|(most, x)| *most = if x > *most { x } else { *most }),
         }
-        weights += if row.reduce == Reduce::WeightedMean { at as f32 } else { 1.0 };
+        weights += if row.reduce == Reduce::WeightedMean { f64::from(at) } else { 1.0 };
     }
     if row.reduce != Reduce::Max {
         for x in vector {

@@ -1,0 +1,144 @@
+//! Folders that are no models, each refused by what is wrong with it while the others serve.
+
+use std::{fs, os::unix::net::UnixListener, path::Path, process::Command};
+
+use accelerd::config::ByteSize;
+use accelerd_proto::v1;
+use accelerd_tests::encoders;
+use tempfile::TempDir;
+use tonic::Code;
+
+use crate::{
+    harness::{World, assert_refused, load_within},
+    models::{of_bert, source, vectors},
+};
+
+/// A daemon with BERT, that may load from a folder that is yet empty.
+async fn world() -> (World, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_owned();
+    let world = World::start_with(move |config| config.models.folders = vec![encoders(), path]).await;
+    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    (world, folder)
+}
+
+fn from(path: &Path) -> v1::LoadModelRequest {
+    let path = path.to_string_lossy().into_owned();
+    v1::LoadModelRequest { name: "bad".to_owned(), path, ..v1::LoadModelRequest::default() }
+}
+
+fn copy(name: &str, to: &Path) {
+    for entry in fs::read_dir(encoders().join(name)).expect("a folder") {
+        let entry = entry.expect("an entry");
+        if entry.path().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
+        }
+    }
+    // It names a folder that was not copied.
+    fs::remove_file(to.join("modules.json")).ok();
+}
+
+fn replaced(path: &Path, from: &str, to: &str) {
+    let bytes = fs::read(path).expect("a file");
+    let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).expect("it is there to be replaced");
+    fs::write(path, [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()).expect("written");
+}
+
+/// What is done to a good folder, and what the refusal must name.
+type Harm = (&'static str, fn(&Path), &'static str);
+
+const WEIGHTS: &str = "model.safetensors";
+
+const HARMS: [Harm; 15] = [
+    ("bert", |at| replaced(&at.join(WEIGHTS), "query.weight", "quern.weight"), "query.weight is missing"),
+    ("bert", |at| replaced(&at.join(WEIGHTS), "[48,32]", "[32,48]"), "is expected to be [48, 32], got [32, 48]"),
+    ("bert", |at| replaced(&at.join(WEIGHTS), "F16", "I16"), "of I16"),
+    ("bert", |at| truncate(&at.join(WEIGHTS), 2), "model.safetensors: is truncated"),
+    ("bert", |at| truncate(&at.join(WEIGHTS), 10_000), "model.safetensors: is truncated"),
+    ("bert", |at| fs::write(at.join(WEIGHTS), [255; 64]).expect("written"), "no safetensors file"),
+    ("bert", |at| fs::remove_file(at.join(WEIGHTS)).expect("removed"), "has neither model.safetensors nor"),
+    ("bert", |at| fs::remove_file(at.join("config.json")).expect("removed"), "config.json: is missing"),
+    ("bert", |at| truncate(&at.join("config.json"), 2), "config.json"),
+    ("bert", |at| truncate(&at.join("tokenizer.json"), 2), "tokenizer.json"),
+    ("bert", |at| replaced(&at.join("tokenizer.json"), "\"the\": 34", "\"the\": 99"), "100 tokens, the model 48 words"),
+    ("bert", |at| replaced(&at.join("config.json"), "\"model_type\": \"bert\"", "\"model_type\": \"t5\""), KNOWN),
+    ("bert", |at| replaced(&at.join("config.json"), "\"vocab_size\": 48", "\"vocab_size\": -1"), "vocab_size"),
+    ("distilbert", |at| fs::remove_file(at.join(SHARD)).expect("removed"), SHARD),
+    (
+        "distilbert",
+        |at| replaced(&at.join(INDEX), SHARD, "../of-another-model.safetensors"),
+        "not a file of this folder",
+    ),
+];
+
+const SHARD: &str = "model-00002-of-00002.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+const KNOWN: &str = "unknown architecture \"t5\"; known are bert, camembert, distilbert, jina_bert,";
+
+fn truncate(path: &Path, divisor: usize) {
+    let bytes = fs::read(path).expect("a file");
+    fs::write(path, &bytes[..bytes.len() / divisor]).expect("written");
+}
+
+#[tokio::test]
+async fn a_bad_folder_is_refused_by_what_is_wrong_and_leaves_the_others_serving() {
+    let (world, folder) = world().await;
+    let expected = vectors(&world, of_bert(&["a"])).await;
+    for (number, (name, harm, named)) in HARMS.into_iter().enumerate() {
+        let path = folder.path().join(number.to_string());
+        fs::create_dir(&path).expect("made");
+        copy(name, &path);
+        harm(&path);
+        assert_refused(world.embed().load_model(from(&path)).await, Code::InvalidArgument, named);
+        assert_eq!(vectors(&world, of_bert(&["a"])).await, expected, "after {named:?}");
+    }
+    let whole = folder.path().join("whole");
+    fs::create_dir(&whole).expect("made");
+    copy("bert", &whole);
+    world.embed().load_model(from(&whole)).await.expect("nothing of the others is left, not even their name");
+}
+
+#[tokio::test]
+async fn what_is_neither_a_folder_nor_a_file_is_refused() {
+    let (world, folder) = world().await;
+    let socket = folder.path().join("socket");
+    let _listening = UnixListener::bind(&socket).expect("a socket");
+    assert_refused(world.embed().load_model(from(&socket)).await, Code::InvalidArgument, "neither a folder nor a file");
+    let text = folder.path().join("words.txt");
+    fs::write(&text, "no table").expect("written");
+    assert_refused(world.embed().load_model(from(&text)).await, Code::InvalidArgument, "words.txt");
+    assert_eq!(vectors(&world, of_bert(&["a"])).await.len(), 32);
+}
+
+#[tokio::test]
+async fn a_model_whose_caller_has_gone_holds_its_name_and_memory_until_it_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    copy("bert", folder.path());
+    // A file that is read when the test says so.
+    let gate = folder.path().join("config.json");
+    fs::remove_file(&gate).expect("removed");
+    assert!(Command::new("mkfifo").arg(&gate).status().expect("a program").success());
+    let bytes = fs::metadata(folder.path().join(WEIGHTS)).expect("a file").len();
+    let path = folder.path().to_owned();
+    let world = World::start_with(move |config| {
+        config.models.folders = vec![encoders(), path];
+        config.models.memory_limit = ByteSize::b(bytes + 10_000);
+    })
+    .await;
+    assert_eq!(load_within(&world, "100m", &from(folder.path())).await, Code::DeadlineExceeded);
+    let again = world.embed().load_model(source("bad", "bert")).await;
+    assert_refused(again, Code::AlreadyExists, "bad");
+    let other = world.embed().load_model(source("roberta", "roberta")).await;
+    assert_refused(other, Code::ResourceExhausted, "models.memory_limit");
+    world.assert_serving().await;
+    // There is no config of this kind: the reading ends, for nobody.
+    tokio::task::spawn_blocking(move || fs::write(gate, "{}")).await.expect("no panic").expect("it is read");
+    let loaded = loop {
+        match world.embed().load_model(source("bad", "roberta")).await {
+            Err(taken) if taken.code() == Code::AlreadyExists => tokio::task::yield_now().await,
+            loaded => break loaded,
+        }
+    };
+    loaded.expect("name and memory are free");
+    world.assert_serving().await;
+}
