@@ -1,0 +1,95 @@
+"""Writes a folder with a BERT of random weights, as published models are laid out, to time one without its files.
+
+    python3 random_bert.py FOLDER TOKENIZER_JSON [--layers 6] [--hidden 384]
+"""
+
+import argparse
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+
+VOCABULARY = 30522
+POSITIONS = 512
+HEAD = 32
+
+
+def shapes(layers: int, hidden: int) -> dict[str, tuple[int, ...]]:
+    """Every tensor's name and shape."""
+    all_of_them: dict[str, tuple[int, ...]] = {}
+
+    def linear(name: str, out: int, into: int) -> None:
+        all_of_them[f"{name}.weight"] = (out, into)
+        all_of_them[f"{name}.bias"] = (out,)
+
+    def norm(name: str) -> None:
+        all_of_them[f"{name}.LayerNorm.weight"] = all_of_them[f"{name}.LayerNorm.bias"] = (hidden,)
+
+    for name, rows in (("word", VOCABULARY), ("position", POSITIONS), ("token_type", 2)):
+        all_of_them[f"embeddings.{name}_embeddings.weight"] = (rows, hidden)
+    norm("embeddings")
+    for layer in range(layers):
+        at = f"encoder.layer.{layer}"
+        for name in ("query", "key", "value"):
+            linear(f"{at}.attention.self.{name}", hidden, hidden)
+        linear(f"{at}.attention.output.dense", hidden, hidden)
+        norm(f"{at}.attention.output")
+        linear(f"{at}.intermediate.dense", 4 * hidden, hidden)
+        linear(f"{at}.output.dense", hidden, 4 * hidden)
+        norm(f"{at}.output")
+    return all_of_them
+
+
+def values(name: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    """Norms do nothing, biases neither, and products keep the size of what they take."""
+    if name.endswith("LayerNorm.weight"):
+        return np.ones(shape, np.float16)
+    if len(shape) == 1:
+        return np.zeros(shape, np.float16)
+    return (random.standard_normal(shape, np.float32) / np.sqrt(shape[-1])).astype(np.float16)
+
+
+def write(path: Path, tensors: dict[str, np.ndarray]) -> None:
+    """As safetensors: the length of a JSON header, the header, the bytes."""
+    header, end = {}, 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.nbytes
+        header[name] = {"dtype": "F16", "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for tensor in tensors.values():
+            file.write(tensor.tobytes())
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("tokenizer", type=Path)
+    arguments.add_argument("--layers", type=int, default=6)
+    arguments.add_argument("--hidden", type=int, default=384)
+    given = arguments.parse_args()
+    (given.folder / "1_Pooling").mkdir(parents=True, exist_ok=True)
+    shutil.copy(given.tokenizer, given.folder / "tokenizer.json")
+    config = {
+        "architectures": ["BertModel"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+        "hidden_size": given.hidden, "intermediate_size": 4 * given.hidden, "num_hidden_layers": given.layers,
+        "num_attention_heads": given.hidden // HEAD, "vocab_size": VOCABULARY, "type_vocab_size": 2,
+        "max_position_embeddings": POSITIONS, "position_embedding_type": "absolute",
+    }
+    kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+    modules = [
+        {"idx": at, "name": str(at), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for at, (path, kind) in enumerate(kinds)
+    ]
+    pooling = {"word_embedding_dimension": given.hidden, "pooling_mode_mean_tokens": True}
+    for name, content in (("config", config), ("modules", modules), ("1_Pooling/config", pooling)):
+        (given.folder / f"{name}.json").write_text(json.dumps(content))
+    random = np.random.default_rng(7)
+    tensors = {name: values(name, shape, random) for name, shape in shapes(given.layers, given.hidden).items()}
+    write(given.folder / "model.safetensors", tensors)
+
+
+main()
