@@ -53,8 +53,9 @@ def test_vectors_come_in_smaller_numbers_and_bad_choices_are_named(client: Clien
         client.load_model("hub", "hf://someone/something")
     with pytest.raises(NotFoundError):
         client.unload_model("hub")
-    with pytest.raises(ValueError):
-        client.embed(["half a character: \ud83d"])
+    for call in (client.embed, client.tokenize):
+        with pytest.raises(ValueError, match=r"texts\[1\] has half a character at 6"):
+            call(["whole", "half: \ud83d"])
     assert client.embed([""]).shape == (1, 256)
 
 
@@ -67,7 +68,7 @@ def test_a_stream_answers_every_batch_by_number_and_a_bad_one_fails_alone(client
     np.testing.assert_array_equal(outcomes[29].vectors, client.embed(batches[29], dimensions=64))
     with pytest.raises(ValueError, match="expected one of"):
         list(client.embed_stream([["a"]], pooling="median"))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"texts\[0\] has half a character"):
         list(client.embed_stream([["a"], ["half a character: \ud83d"]]))
 
 

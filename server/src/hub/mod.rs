@@ -176,7 +176,9 @@ impl Hub {
         match found.0 {
             State::Here(fetched) => Ok(fetched),
             State::There(coming) => {
-                for file in &coming.files {
+                let Coming { repo, commit, files, .. } = &coming;
+                tracing::info!(model = %repo, commit, files = files.len(), "a model is fetched from the hub");
+                for file in files {
                     self.bring(&coming, file, gone)?;
                 }
                 let Coming { shelf, repo, commit, .. } = coming;

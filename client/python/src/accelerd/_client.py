@@ -107,7 +107,7 @@ class Client:
         self.close()
 
     def embed(self, texts: Sequence[str], **options: Unpack[EmbedOptions]) -> NDArray[Any] | Quantized:
-        """Vectors of texts: float32 [texts, dimensions] where the options, those of `EmbedOptions`, say nothing else."""
+        """Vectors of texts: float32 [texts, dimensions] where the options (`EmbedOptions`) say nothing else."""
         return _embed.vectors(self._call(self._embed.Embed, _embed.request(texts=texts, **options)))
 
     def embed_tokens(self, tokens: Tokens, **options: Unpack[EmbedOptions]) -> NDArray[Any] | Quantized:
@@ -154,7 +154,7 @@ class Client:
 
     def tokenize(self, texts: Sequence[str], *, model: str = "") -> Tokens:
         """The token ids a model would see."""
-        request = embed_pb2.TokenizeRequest(model=model, texts=embed_pb2.TextInput(values=texts))
+        request = embed_pb2.TokenizeRequest(model=model, texts=_embed.text_input(texts))
         tokens = self._call(self._embed.Tokenize, request).tokens
         return Tokens(np.array(tokens.ids, dtype=np.uint32), np.array(tokens.offsets, dtype=np.uint32))
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._call import malformed
+from ._embed import text_input
 from ._errors import from_call, from_item
-from ._proto import embed_pb2
 from ._proto import similarity_pb2 as pb
 from ._tensor import to_array, to_tensor
 
@@ -174,7 +174,7 @@ class Collection:
         return pb.UpsertRequest(
             collection=self.name,
             ids=point_ids(ids),
-            texts=None if texts is None else embed_pb2.TextInput(values=texts),
+            texts=None if texts is None else text_input(texts),
             vectors=None if vectors is None else to_tensor(vectors),
             payloads=[_payload(payload) for payload in payloads or ()],
         )
@@ -201,7 +201,7 @@ class Collection:
             raise ValueError("give one of texts, vectors and ids")
         request = pb.SearchRequest(
             collection=self.name,
-            texts=None if texts is None else embed_pb2.TextInput(values=texts),
+            texts=None if texts is None else text_input(texts),
             vectors=None if vectors is None else to_tensor(vectors),
             ids=None if ids is None else point_ids(ids),
             limit=k,

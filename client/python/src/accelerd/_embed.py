@@ -83,6 +83,19 @@ def number(enum: Any, prefix: str, name: str) -> Any:
     return enum.Value(f"{prefix}_{name.upper() or 'UNSPECIFIED'}")
 
 
+def text_input(texts: Sequence[str]) -> pb.TextInput:
+    """Texts in a message. Half a character, a lone surrogate, has no UTF-8: the text that has one is named."""
+    try:
+        return pb.TextInput(values=texts)
+    except UnicodeEncodeError:
+        for at, text in enumerate(texts):
+            try:
+                text.encode()
+            except UnicodeEncodeError as wrong:
+                raise ValueError(f"texts[{at}] has half a character at {wrong.start}, a lone surrogate") from None
+        raise
+
+
 def request(
     *, texts: Sequence[str] | None = None, tokens: Tokens | None = None, **options: Unpack[EmbedOptions]
 ) -> pb.EmbedRequest:
@@ -95,7 +108,7 @@ def request(
     spans = [pb.Span(text=text, start=start, end=end) for text, start, end in options.get("spans", ())]
     return pb.EmbedRequest(
         model=options.get("model", ""),
-        texts=None if texts is None else pb.TextInput(values=texts),
+        texts=None if texts is None else text_input(texts),
         tokens=listed,
         dimensions=options.get("dimensions", 0),
         normalize=options.get("normalize"),
