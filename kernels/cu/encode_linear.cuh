@@ -9,7 +9,8 @@
 // come free, on into the next tile; a warpgroup for each 64 rows multiplies. Every sum adds its products in the order of
 // k, 16 at a time, whatever the tile: all kernels give the same bits. The bias is added in f32, then the activation.
 //
-//   wide    128 x 256, 384 threads: the most products for each byte of shared memory that is read
+//   wide    128 x 256, 384 threads: the most products for each byte of shared memory that is read. Blocks 2 i and 2 i + 1
+//           have rows one below the other of the same columns, and each copies half of the weight to both
 //   broad   128 x 192, 384 threads, for columns that 256 do not divide; not for gated layers
 //   even    128 x 128, 288 threads, two blocks a multiprocessor, which fill each other's gaps
 //   middle   64 x  64, 160 threads
@@ -46,6 +47,13 @@ struct Turn {
             parity ^= 1;
         }
     }
+
+    // Leaves `count` stages to others.
+    __device__ __forceinline__ void skip(u32 count) {
+        const u32 to = stage + count;
+        stage = to % STAGES;
+        parity ^= to / STAGES & 1;
+    }
 };
 
 // Writes 16 columns of a warp's 16 rows, two groups of 8 in registers, as 16-byte pieces `first` and the next of its panel.
@@ -56,9 +64,25 @@ __device__ __forceinline__ void to_panel(u32 panel, u32 first, const float* low,
                    pair_of<ELEMENT>(low[2], low[3]), pair_of<ELEMENT>(high[0], high[1]), pair_of<ELEMENT>(high[2], high[3]));
 }
 
+// x Phi(x) for bfloat16: as `gelu`, with an exponent that is at most 1.4e-4 of the value off, a fourteenth of what rounding
+// may take; x is finite.
+__device__ __forceinline__ float gelu_bf16(float x) {
+    const float h = -0.5f * fabsf(x);
+    float p = fmaf(h, 0.009539950015916f, 0.08991883824f);
+    p = fmaf(h, p, 0.3809879824f);
+    p = fmaf(h, p, -1.858772776f);
+    p = fmaf(h, p, 2.29845132f);
+    return fmaf(h, exp2_fast(h * p), fmaxf(x, 0.0f));
+}
+
+template <int ELEMENT, int ACTIVATION>
+__device__ __forceinline__ float activate_for(float x) {
+    return ELEMENT == BF16 && ACTIVATION == GELU ? gelu_bf16(x) : activate<ACTIVATION>(x);
+}
+
 // Adds the bias and applies the activation to a thread's sums, in place; `column` is that of its first sum. Where the layer
 // is gated, the first half of the sums becomes the output.
-template <int ACTIVATION, bool GATED, int COUNT>
+template <int ELEMENT, int ACTIVATION, bool GATED, int COUNT>
 __device__ __forceinline__ void finish(float (&sums)[COUNT], const float* __restrict__ bias, u32 column) {
     if (bias) {
 #pragma unroll
@@ -75,12 +99,12 @@ __device__ __forceinline__ void finish(float (&sums)[COUNT], const float* __rest
         for (int j = 0; j < COUNT / 8; j++) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                sums[4 * j + i] = activate<ACTIVATION>(sums[8 * j + i]) * sums[8 * j + 4 + i];
+                sums[4 * j + i] = activate_for<ELEMENT, ACTIVATION>(sums[8 * j + i]) * sums[8 * j + 4 + i];
             }
         }
     } else {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) sums[i] = activate<ACTIVATION>(sums[i]);
+        for (int i = 0; i < COUNT; i++) sums[i] = activate_for<ELEMENT, ACTIVATION>(sums[i]);
     }
 }
 
@@ -144,7 +168,7 @@ template <int ELEMENT, int ACTIVATION, bool GATED, int COLUMNS, int PANELS>
 __device__ __forceinline__ void emit(float (&sums)[COLUMNS / 2], const Linear& layer, Panels<PANELS>& panels, u32 row,
                                      u32 column) {
     constexpr int GROUPS = GATED ? COLUMNS / 16 : COLUMNS / 8, OUT = ACTIVATION == HALVES ? F16 : ELEMENT;
-    finish<ACTIVATION, GATED>(sums, layer.bias, column + threadIdx.x % 4 * 2);
+    finish<OUT, ACTIVATION, GATED>(sums, layer.bias, column + threadIdx.x % 4 * 2);
     const u32 to = GATED ? column / 2 : column;
     if constexpr (GROUPS >= 8) write<OUT, GROUPS>(sums, layer, panels, row, to);
     else write_few<OUT, GROUPS>(sums, layer, row, to);
@@ -170,27 +194,34 @@ __device__ __forceinline__ void emit_any(float (&sums)[COLUMNS / 2], const Linea
     else emit<ELEMENT, HALVES, false, COLUMNS>(sums, layer, panels, row, column);
 }
 
-// Copies steps of all of a block's tiles to its stages; one thread.
-template <int ROW_GROUPS, int COLUMNS, int STAGES>
+// Copies steps of all of a block's tiles to its stages; one thread. In a pair, each block brings half of the weight to both.
+template <int ROW_GROUPS, int COLUMNS, int STAGES, int BLOCKS>
 __device__ __forceinline__ void fill(const Linear& layer, u32 data, u32 full, u32 free, u32 across, u32 down) {
     typedef Tiles<ROW_GROUPS, COLUMNS, STAGES> Size;
     constexpr u32 PIECE = COLUMNS < 64 ? COLUMNS : 64;
     // A wait for the parity before the first round ends at once: all stages are free.
     Turn<STAGES> turn = {0, 1};
-    for (u32 tile = blockIdx.x; tile < across * down; tile += gridDim.x) {
-        const u32 row = tile / across * Size::ROWS, column = tile % across * COLUMNS;
+    for (u32 tile = blockIdx.x / BLOCKS; tile < across * down; tile += gridDim.x / BLOCKS) {
+        const u32 row = (tile / across * BLOCKS + blockIdx.x % BLOCKS) * Size::ROWS, column = tile % across * COLUMNS;
         const u8* rows = layer.x + place(row, 0, layer.steps);
         // Rows behind the last are not read; the sums of whatever is in their place go nowhere.
-        const u32 rows_bytes = min((layer.rows - row + 7) / 8 * 8, Size::ROWS) * 128;
+        const u32 rows_bytes = row < layer.rows ? min((layer.rows - row + 7) / 8 * 8, Size::ROWS) * 128 : 0;
         for (u32 step = 0; step < layer.steps; step++) {
             const u32 to = data + turn.stage * Size::STAGE_BYTES, here = full + turn.stage * 8;
             barrier_wait(free + turn.stage * 8, turn.parity);
             barrier_expect(here, rows_bytes + COLUMNS * 128);
-            copy_bulk(to, rows + (u64)step * TILE_BYTES, rows_bytes, here);
+            if (BLOCKS == 1 || rows_bytes) copy_bulk(to, rows + (u64)step * TILE_BYTES, rows_bytes, here);
+            if constexpr (BLOCKS == 2) {
+                static_assert(COLUMNS == 256, "two tiles of the weight");
+                const u32 half = blockIdx.x % 2;
+                const u8* weight = layer.weight + place(column + 128 * half, 0, layer.steps) + (u64)step * TILE_BYTES;
+                copy_bulk_to_pair(to + Size::ROWS_BYTES + half * TILE_BYTES, weight, TILE_BYTES, here);
+            } else {
 #pragma unroll
-            for (u32 piece = 0; piece < COLUMNS / PIECE; piece++) {
-                const u8* weight = layer.weight + place(column + PIECE * piece, 0, layer.steps) + (u64)step * TILE_BYTES;
-                copy_bulk(to + Size::ROWS_BYTES + piece * (PIECE * 128), weight, PIECE * 128, here);
+                for (u32 piece = 0; piece < COLUMNS / PIECE; piece++) {
+                    const u8* weight = layer.weight + place(column + PIECE * piece, 0, layer.steps) + (u64)step * TILE_BYTES;
+                    copy_bulk(to + Size::ROWS_BYTES + piece * (PIECE * 128), weight, PIECE * 128, here);
+                }
             }
             turn.next();
         }
@@ -198,7 +229,7 @@ __device__ __forceinline__ void fill(const Linear& layer, u32 data, u32 full, u3
 }
 
 // Multiplies and writes all of a block's tiles; the warps of the first ROW_GROUPS warpgroups.
-template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES>
+template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES, int BLOCKS>
 __device__ __forceinline__ void multiply(const Linear& layer, u32 data, u32 full, u32 free, u32 panel, u32 across, u32 down) {
     typedef Tiles<ROW_GROUPS, COLUMNS, STAGES> Size;
     typedef typename Groups<ELEMENT>::Type Group;
@@ -206,7 +237,11 @@ __device__ __forceinline__ void multiply(const Linear& layer, u32 data, u32 full
     Panels<Size::PANELS> panels = {panel, 0};
     Turn<STAGES> turn = {0, 0};
     float sums[COLUMNS / 2];
-    for (u32 tile = blockIdx.x; tile < across * down; tile += gridDim.x) {
+    auto used = [&](u32 stage) {
+        if (BLOCKS == 1 && lane == 0) barrier_arrive(free + stage * 8);
+        if (BLOCKS == 2 && lane < 2) barrier_arrive_in(free + stage * 8, lane);
+    };
+    for (u32 tile = blockIdx.x / BLOCKS; tile < across * down; tile += gridDim.x / BLOCKS) {
         u32 before = 0;
         for (u32 step = 0; step < layer.steps; step++) {
             barrier_wait(full + turn.stage * 8, turn.parity);
@@ -222,20 +257,22 @@ __device__ __forceinline__ void multiply(const Linear& layer, u32 data, u32 full
             pin(sums);
             if (step > 0) {
                 wait_products<1>();
-                if (lane == 0) barrier_arrive(free + before * 8);
+                used(before);
             }
             before = turn.stage;
             turn.next();
         }
         wait_products<0>();
         pin(sums);
-        if (lane == 0) barrier_arrive(free + before * 8);
-        emit_any<ELEMENT, COLUMNS>(sums, layer, panels, tile / across * Size::ROWS + warp * 16, tile % across * COLUMNS);
+        used(before);
+        const u32 row = (tile / across * BLOCKS + blockIdx.x % BLOCKS) * Size::ROWS;
+        if (BLOCKS == 2 && row >= layer.rows) continue;
+        emit_any<ELEMENT, COLUMNS>(sums, layer, panels, row + warp * 16, tile % across * COLUMNS);
     }
     if (lane == 0) wait_stores_read<0>();
 }
 
-template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES>
+template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES, int BLOCKS = 1>
 __device__ __forceinline__ void linear(const Linear& layer) {
     typedef Tiles<ROW_GROUPS, COLUMNS, STAGES> Size;
     extern __shared__ __align__(1024) u8 shared[];
@@ -245,26 +282,35 @@ __device__ __forceinline__ void linear(const Linear& layer) {
         for (u32 stage = 0; stage < STAGES; stage++) {
             barrier_begin(full + stage * 8, 1);
             // One arrival of each warp that multiplies.
-            barrier_begin(free + stage * 8, 4 * ROW_GROUPS);
+            barrier_begin(free + stage * 8, 4 * ROW_GROUPS * BLOCKS);
         }
         barriers_begun();
     }
-    __syncthreads();
+    if (BLOCKS == 2) sync_pair();
+    else __syncthreads();
 
-    const u32 across = (layer.columns + COLUMNS - 1) / COLUMNS, down = (layer.rows + Size::ROWS - 1) / Size::ROWS;
+    const u32 across = (layer.columns + COLUMNS - 1) / COLUMNS, each = Size::ROWS * BLOCKS, down = (layer.rows + each - 1) / each;
     const u32 warp = threadIdx.x / 32, panel = panels + warp * Size::PANELS * Size::PANEL_BYTES;
     if (warp >= 4 * ROW_GROUPS) {
         if (COLUMNS > 128) shrink_registers<40>();
-        if (threadIdx.x == 128 * ROW_GROUPS) fill<ROW_GROUPS, COLUMNS, STAGES>(layer, data, full, free, across, down);
+        if (threadIdx.x == 128 * ROW_GROUPS) fill<ROW_GROUPS, COLUMNS, STAGES, BLOCKS>(layer, data, full, free, across, down);
     } else {
         if (COLUMNS > 128) grow_registers<232>();
-        multiply<ELEMENT, ROW_GROUPS, COLUMNS, STAGES>(layer, data, full, free, panel, across, down);
+        multiply<ELEMENT, ROW_GROUPS, COLUMNS, STAGES, BLOCKS>(layer, data, full, free, panel, across, down);
     }
+    if (BLOCKS == 1) return;
+    // Until the end, the other block may arrive at barriers of this one.
+    __syncwarp();
+    sync_pair();
 }
+
+#define PAIRED __cluster_dims__(2, 1, 1)
 
 #else
 
-template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES>
+#define PAIRED
+
+template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES, int BLOCKS = 1>
 __device__ __forceinline__ void linear(const Linear& layer) {}
 
 #endif

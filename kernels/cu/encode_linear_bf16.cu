@@ -2,8 +2,8 @@
 
 #include "encode_linear.cuh"
 
-extern "C" __global__ void __launch_bounds__(384, 1) encode_linear_bf16_wide(const __grid_constant__ Linear layer) {
-    linear<BF16, 2, 256, 4>(layer);
+extern "C" __global__ void PAIRED __launch_bounds__(384, 1) encode_linear_bf16_wide(const __grid_constant__ Linear layer) {
+    linear<BF16, 2, 256, 4, 2>(layer);
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1) encode_linear_bf16_broad(const __grid_constant__ Linear layer) {

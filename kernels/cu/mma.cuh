@@ -37,6 +37,16 @@ __device__ __forceinline__ void load_matrices_transposed(u32 (&to)[4], u32 share
                  : "memory");
 }
 
+// 16 bytes of shared memory.
+__device__ __forceinline__ uint4 load_piece(u32 shared) {
+    uint4 piece;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
+                 : "r"(shared)
+                 : "memory");
+    return piece;
+}
+
 // sum += a * b for 16 rows and 8 columns, over 32 bytes of each: lane l has rows l / 4 and l / 4 + 8 (elements 0, 1 and
 // 2, 3 of the sum), columns l % 4 * 2 and the next.
 struct Bf16Product {

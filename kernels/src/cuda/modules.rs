@@ -3,7 +3,7 @@
 pub(crate) mod kmeans;
 
 use crate::ops::{
-    encode::cuda::kernels as encode,
+    encode::cuda::sources as encode,
     parse::cuda::{lexer::kernels as parse, tree::kernels as trees},
     similarity::cuda::kernels as similarity,
 };
@@ -46,7 +46,10 @@ pub static MODULES: &[&Module] = &[
     &encode::EXACT,
     &encode::LINEARS_F16,
     &encode::LINEARS_BF16,
+    &encode::RELAYS_F16,
+    &encode::RELAYS_BF16,
     &encode::ATTENDS,
+    &encode::ATTEND_GROUPS,
     &parse::LINE_STATES,
     &parse::LEXER,
     &parse::WRITER,

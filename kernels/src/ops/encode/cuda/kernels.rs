@@ -2,10 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{
-    cuda::{Kernel, Module, modules::COMMON},
-    ops::encode::Placement,
-};
+use crate::{cuda::Kernel, ops::encode::Placement};
 
 /// The type of elements, as kernels number them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,8 +223,10 @@ pub(super) struct Tile {
     pub(super) shared_bytes: u32,
     /// Blocks that a multiprocessor holds.
     pub(super) each: usize,
-    f16: Kernel,
-    bf16: Kernel,
+    /// Blocks that share what they read: they have tiles one below the other.
+    pub(super) together: usize,
+    pub(super) f16: Kernel,
+    pub(super) bf16: Kernel,
 }
 
 impl Tile {
@@ -241,15 +240,27 @@ const fn shared_bytes(stages: u32, rows: u32, columns: u32, panels: u32) -> u32 
     stages * (rows + columns) * 128 + panels * 2048 + stages * 16
 }
 
-/// The most products for each byte of shared memory that is read; one block a multiprocessor.
+/// The most products for each byte of shared memory that is read.
 pub(super) const WIDE: Tile = Tile {
     rows: 128,
     columns: 256,
     threads: 384,
     shared_bytes: shared_bytes(4, 128, 256, 16),
     each: 1,
+    together: 2,
     f16: kernel::<Linear>("encode_linear_f16_wide"),
     bf16: kernel::<Linear>("encode_linear_bf16_wide"),
+};
+/// For many rows of columns that 192 divide, in not too many steps: what follows a product takes no time.
+pub(super) const RELAY: Tile = Tile {
+    rows: 128,
+    columns: 192,
+    threads: 384,
+    shared_bytes: shared_bytes(5, 128, 192, 8) + 16,
+    each: 1,
+    together: 2,
+    f16: kernel::<Linear>("encode_linear_f16_relay"),
+    bf16: kernel::<Linear>("encode_linear_bf16_relay"),
 };
 /// For columns that 256 do not divide.
 pub(super) const BROAD: Tile = Tile {
@@ -258,6 +269,7 @@ pub(super) const BROAD: Tile = Tile {
     threads: 384,
     shared_bytes: shared_bytes(4, 128, 192, 16),
     each: 1,
+    together: 1,
     f16: kernel::<Linear>("encode_linear_f16_broad"),
     bf16: kernel::<Linear>("encode_linear_bf16_broad"),
 };
@@ -268,6 +280,7 @@ pub(super) const EVEN: Tile = Tile {
     threads: 288,
     shared_bytes: shared_bytes(3, 128, 128, 8),
     each: 2,
+    together: 1,
     f16: kernel::<Linear>("encode_linear_f16_even"),
     bf16: kernel::<Linear>("encode_linear_bf16_even"),
 };
@@ -278,6 +291,7 @@ pub(super) const MIDDLE: Tile = Tile {
     threads: 160,
     shared_bytes: shared_bytes(6, 64, 64, 4),
     each: 2,
+    together: 1,
     f16: kernel::<Linear>("encode_linear_f16_middle"),
     bf16: kernel::<Linear>("encode_linear_bf16_middle"),
 };
@@ -288,6 +302,7 @@ pub(super) const SMALL: Tile = Tile {
     threads: 160,
     shared_bytes: shared_bytes(10, 64, 16, 0),
     each: 2,
+    together: 1,
     f16: kernel::<Linear>("encode_linear_f16_small"),
     bf16: kernel::<Linear>("encode_linear_bf16_small"),
 };
@@ -368,11 +383,19 @@ pub(super) const ATTEND_EXACT: [Kernel; 3] = [
 /// Heads that the tensor cores take.
 const HEADS: [usize; 3] = [32, 64, 128];
 /// By [`HEADS`]: of texts of at most 64 tokens, and of longer ones.
-const ATTEND: [[Kernel; 2]; 3] = [
+pub(super) const ATTEND: [[Kernel; 2]; 3] = [
     [kernel::<Attention>("encode_attend_32"), kernel::<Attention>("encode_attend_32_long")],
     [kernel::<Attention>("encode_attend_64"), kernel::<Attention>("encode_attend_64_long")],
     [kernel::<Attention>("encode_attend_128"), kernel::<Attention>("encode_attend_128_long")],
 ];
+
+/// Attention of longer texts by warpgroups on Hopper, for heads of [`GROUP_HEAD`] columns.
+pub(super) const ATTEND_GROUP: Kernel = kernel::<Attention>("encode_attend_64_group");
+/// What it is launched with.
+pub(super) const GROUP_THREADS: u32 = 640;
+pub(super) const GROUP_SHARED_BYTES: u32 = 2 * (2 * 4 * 72 * 128 + 2 * 136 * 128 + 1024);
+/// Columns of its heads, padded.
+pub(super) const GROUP_HEAD: usize = 64;
 
 /// Columns that a head takes: what the tensor cores' kernel wants where it takes it, else whole pieces of 16 bytes.
 pub(super) fn padded_head(format: Format, head: usize) -> usize {
@@ -388,92 +411,6 @@ pub(super) fn attend(format: Format, head: usize, capability: (u32, u32)) -> Opt
     let at = HEADS.iter().position(|padded| *padded == padded_head(format, head))?;
     (format != Format::F32 && capability.0 >= 8).then_some(&ATTEND[at])
 }
-
-const ENCODE: (&str, &str) = ("encode.cuh", include_str!("../../../../cu/encode.cuh"));
-const ATTENTION: (&str, &str) = ("encode_attention.cuh", include_str!("../../../../cu/encode_attention.cuh"));
-const ATTEND_HEADER: (&str, &str) = ("encode_attend.cuh", include_str!("../../../../cu/encode_attend.cuh"));
-const LINEAR: (&str, &str) = ("encode_linear.cuh", include_str!("../../../../cu/encode_linear.cuh"));
-const MMA: (&str, &str) = ("mma.cuh", include_str!("../../../../cu/mma.cuh"));
-const WGMMA: (&str, &str) = ("wgmma.cuh", include_str!("../../../../cu/wgmma.cuh"));
-
-/// Weights.
-pub(crate) static WEIGHTS: Module = Module {
-    name: "encode_weights",
-    source: include_str!("../../../../cu/encode_weights.cu"),
-    headers: &[COMMON, ENCODE],
-    kernels: &[PACK],
-};
-
-/// Embedding sums and norms.
-pub(crate) static ROWS: Module = Module {
-    name: "encode_rows",
-    source: include_str!("../../../../cu/encode_rows.cu"),
-    headers: &[COMMON, ENCODE],
-    kernels: &[
-        EMBED[0][0],
-        EMBED[0][2],
-        EMBED[1][0],
-        EMBED[1][2],
-        EMBED[2][0],
-        EMBED[2][2],
-        NORM[0][0],
-        NORM[0][2],
-        NORM[1][0],
-        NORM[1][1],
-        NORM[1][2],
-        NORM[2][0],
-        NORM[2][1],
-        NORM[2][2],
-    ],
-};
-
-/// Queries and keys before they meet.
-pub(crate) static TURNS: Module = Module {
-    name: "encode_heads",
-    source: include_str!("../../../../cu/encode_heads.cu"),
-    headers: &[COMMON, ENCODE],
-    kernels: &[TURN[0], TURN[1], TURN[2]],
-};
-
-/// The rows of an answer.
-pub(crate) static ANSWERS: Module = Module {
-    name: "encode_pool",
-    source: include_str!("../../../../cu/encode_pool.cu"),
-    headers: &[COMMON, ENCODE],
-    kernels: &[POOL[0][0], POOL[0][2], POOL[1][0], POOL[1][2], POOL[2][0], POOL[2][2]],
-};
-
-/// f32 arithmetic.
-pub(crate) static EXACT: Module = Module {
-    name: "encode_exact",
-    source: include_str!("../../../../cu/encode_exact.cu"),
-    headers: &[COMMON, ENCODE, ATTENTION],
-    kernels: &[LINEAR_EXACT[0], LINEAR_EXACT[1], LINEAR_EXACT[2], ATTEND_EXACT[0], ATTEND_EXACT[1], ATTEND_EXACT[2]],
-};
-
-/// Linear layers on Hopper, f16.
-pub(crate) static LINEARS_F16: Module = Module {
-    name: "encode_linear_f16",
-    source: include_str!("../../../../cu/encode_linear_f16.cu"),
-    headers: &[COMMON, ENCODE, MMA, WGMMA, LINEAR],
-    kernels: &[WIDE.f16, BROAD.f16, EVEN.f16, MIDDLE.f16, SMALL.f16],
-};
-
-/// Linear layers on Hopper, bf16.
-pub(crate) static LINEARS_BF16: Module = Module {
-    name: "encode_linear_bf16",
-    source: include_str!("../../../../cu/encode_linear_bf16.cu"),
-    headers: &[COMMON, ENCODE, MMA, WGMMA, LINEAR],
-    kernels: &[WIDE.bf16, BROAD.bf16, EVEN.bf16, MIDDLE.bf16, SMALL.bf16],
-};
-
-/// Attention on tensor cores.
-pub(crate) static ATTENDS: Module = Module {
-    name: "encode_attend",
-    source: include_str!("../../../../cu/encode_attend.cu"),
-    headers: &[COMMON, ENCODE, MMA, ATTENTION, ATTEND_HEADER],
-    kernels: &[ATTEND[0][0], ATTEND[0][1], ATTEND[1][0], ATTEND[1][1], ATTEND[2][0], ATTEND[2][1]],
-};
 
 #[cfg(test)]
 mod tests {

@@ -2,9 +2,10 @@
 
 mod answers;
 mod input;
-pub(crate) mod kernels;
+mod kernels;
 mod primitives;
 mod replay;
+pub(crate) mod sources;
 mod states;
 mod weights;
 

@@ -6,7 +6,8 @@ use super::{
     answers::pooled,
     input::Input,
     kernels::{
-        self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, SMALL, TURN, Tile, WIDE,
+        self, ATTEND_EXACT, ATTEND_GROUP, BROAD, COLUMNS, EMBED, EVEN, Format, GROUP_HEAD, GROUP_SHARED_BYTES,
+        GROUP_THREADS, LINEAR_EXACT, MIDDLE, NORM, RELAY, SMALL, TURN, Tile, WIDE,
     },
     states::{Shelf, States},
     weights::{Weight, fit},
@@ -99,9 +100,11 @@ impl<'a> Pass<'a> {
             return self.worker.launch(&LINEAR_EXACT[self.format as usize], Grid::x(blocks), 256, 0, &mut args);
         }
         let units = self.worker.units();
-        let tile = tile_for(rows, columns, layer.gated != 0, units as usize);
-        let blocks = fit(rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns))?;
-        let grid = Grid::x(blocks.min(fit(tile.each)? * units));
+        let tile = tile_for(rows, columns, layer.steps as usize, layer.gated != 0, units as usize);
+        let together = tile.together;
+        let blocks = rows.div_ceil(tile.rows * together) * together * columns.div_ceil(tile.columns);
+        let most = (tile.each * units as usize / together * together).max(together);
+        let grid = Grid::x(fit(blocks.min(most))?);
         self.worker.launch(&tile.kernel(self.format), grid, tile.threads, tile.shared_bytes, &mut args)
     }
 
@@ -166,10 +169,16 @@ impl<'a> Pass<'a> {
             wide: (out.format == Format::Bf16).into(),
         };
         let mut args = Args::new().value(args);
-        if let Some(kernels) = kernels::attend(self.format, how.head_dim, self.worker.compute_capability()) {
-            return kernels.iter().zip(items.blocks(how.heads)).try_for_each(|(kernel, blocks)| {
-                self.worker.launch(kernel, Grid::x(fit(blocks)?), 128, fit(512 * padded)?, &mut args)
-            });
+        if let Some([attend_few, attend_many]) =
+            kernels::attend(self.format, how.head_dim, self.worker.compute_capability())
+        {
+            let ([few, many], shared_bytes) = (items.blocks(how.heads), fit(512 * padded)?);
+            self.worker.launch(attend_few, Grid::x(fit(few)?), 128, shared_bytes, &mut args)?;
+            if self.worker.compute_capability().0 == 9 && padded == GROUP_HEAD {
+                let grid = Grid::x(fit(many)?.min(self.worker.units()));
+                return self.worker.launch(&ATTEND_GROUP, grid, GROUP_THREADS, GROUP_SHARED_BYTES, &mut args);
+            }
+            return self.worker.launch(attend_many, Grid::x(fit(many)?), 128, shared_bytes, &mut args);
         }
         let grid = Grid::xy(fit(self.input.rows.div_ceil(4))?, fit(how.heads)?);
         self.worker.launch(&ATTEND_EXACT[self.format as usize], grid, 128, fit(32 * how.head_dim)?, &mut args)
@@ -288,16 +297,26 @@ pub(super) fn by_width(format: Format, steps: u32) -> Result<usize, OpError> {
 
 /// The tile for a product: the one that is done first, by how many tiles a multiprocessor computes one after the other
 /// and what a tile of its size takes, about. All give the same bits.
-fn tile_for(rows: usize, columns: usize, gated: bool, units: usize) -> Tile {
-    // Time of 64 x 64 sums, of all of a multiprocessor's blocks together: smaller tiles read more for each product.
-    let candidates = [(WIDE, 100), (BROAD, 104), (EVEN, 116), (MIDDLE, 200), (SMALL, 400)];
-    let cost = |(tile, each): &(Tile, usize)| {
-        let tiles = rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns);
+fn tile_for(rows: usize, columns: usize, steps: usize, gated: bool, units: usize) -> Tile {
+    // Time of 64 x 64 sums, of all of a multiprocessor's blocks together: of a step, for which smaller tiles read more, of
+    // what follows the last step of a tile, and of what follows the last tile.
+    let candidates = [
+        (WIDE, 100, 235, 0),
+        (RELAY, 106, 60, 400),
+        (BROAD, 102, 180, 0),
+        (EVEN, 130, 0, 0),
+        (MIDDLE, 224, 0, 0),
+        (SMALL, 448, 0, 0),
+    ];
+    let cost = |(tile, step, tile_end, end): &(Tile, usize, usize, usize)| {
+        let tiles = rows.div_ceil(tile.rows * tile.together) * tile.together * columns.div_ceil(tile.columns);
         let rounds = tiles.div_ceil(units * tile.each);
-        rounds * tile.each.min(tiles.div_ceil(units)) * each * tile.rows * tile.columns
+        let each = tile.each.min(tiles.div_ceil(units)) * tile.rows * tile.columns;
+        (rounds * (step * steps + tile_end) + end) * each
     };
-    let fits = |(tile, _): &&(Tile, usize)| tile.columns != BROAD.columns || (columns.is_multiple_of(192) && !gated);
-    candidates.iter().filter(fits).min_by_key(|candidate| cost(candidate)).map_or(WIDE, |(tile, _)| *tile)
+    let fits =
+        |(tile, ..): &&(Tile, usize, usize, usize)| tile.columns != 192 || (columns.is_multiple_of(192) && !gated);
+    candidates.iter().filter(fits).min_by_key(|candidate| cost(candidate)).map_or(WIDE, |(tile, ..)| *tile)
 }
 
 fn norm_of(norm: &Norm<Weight>) -> kernels::Norm {
@@ -332,11 +351,13 @@ mod tests {
 
     #[test]
     fn products_take_the_tiles_that_fill_the_device() {
-        let columns = |rows, columns| tile_for(rows, columns, false, 132).columns;
-        assert_eq!([1, 32, 64].map(|rows| columns(rows, 768)), [16; 3]);
-        assert_eq!(columns(1 << 18, 768), 256);
-        assert_eq!(columns(1 << 18, 1152), 192);
-        assert_eq!(tile_for(1 << 18, 1152, true, 132).columns % 128, 0, "a gated tile has whole halves");
-        assert!((64..=128).contains(&columns(1024, 1152)));
+        let tile = |rows, columns, steps| tile_for(rows, columns, steps, false, 132);
+        assert_eq!([1, 32, 64].map(|rows| tile(rows, 768, 12).columns), [16; 3]);
+        let large = |columns, steps| (tile(1 << 18, columns, steps).columns, tile(1 << 18, columns, steps).together);
+        assert_eq!(large(768, 48), (256, 2), "many steps");
+        assert_eq!([large(768, 12), large(3072, 12), large(1152, 6)], [(192, 2); 3], "few steps");
+        assert_eq!(large(1024, 16), (256, 2), "192 do not divide them");
+        assert_eq!(tile_for(1 << 18, 1152, 6, true, 132).columns % 128, 0, "a gated tile has whole halves");
+        assert!((64..=192).contains(&tile(1024, 1152, 6).columns));
     }
 }

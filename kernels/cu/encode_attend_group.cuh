@@ -1,0 +1,382 @@
+// Attention with heads of 64 columns by Hopper's warpgroup products. On other devices the kernels are empty.
+
+#pragma once
+#include "encode_attend.cuh"
+#include "wgmma.cuh"
+
+// encode_attend_64_group: what encode_attend_64_long takes and gives; an item may be of an empty text.
+// Two warpgroups take items and heads in turn, 64 queries each; a warp copies queries, and 64 keys and values at a time, to
+// shared memory as fast as there is room, on into the next item. A block has two such teams. Rows lie in shared
+// memory as in the packed batch, from a multiple of 8 rows on, because the swizzle follows the row in the batch; products
+// begin at the text's own row, so that what is summed together depends on the text alone.
+//   640 threads, one block a multiprocessor; dynamic shared memory: 2 * TEAM_SHARED bytes
+#define GROUP_KEYS 64
+#define KEYS_BYTES (72 * 128)
+#define QUERIES_BYTES (136 * 128)
+#define GROUP_STAGES 4
+#define GROUP_REGISTERS 112
+#define TEAM_SHARED (2 * GROUP_STAGES * KEYS_BYTES + 2 * QUERIES_BYTES + 1024)
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// sums += held * values for 64 rows, 16 keys and 64 columns: a warp holds shares of its 16 rows, as mma.sync wants them;
+// values have the keys' rows one below the other.
+__device__ __forceinline__ void multiply_held(float (&x)[32], const u32* held, u64 values) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " NAMES_32 ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"
+                 : THIRTY_TWO(IN_F32, x)
+                 : "r"(held[0]), "r"(held[1]), "r"(held[2]), "r"(held[3]), "l"(values));
+}
+
+__device__ __forceinline__ void store_words(u32 shared, u32 a, u32 b, u32 c, u32 d) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+// What a team does next: 128 queries of a text and head, and the keys they read.
+struct Share {
+    u32 start, length, query, head, first, last;
+};
+
+__device__ __forceinline__ Share share_at(const Attention& how, u32 at) {
+    const uint2 item = how.items[at / how.heads];
+    const u32 start = how.starts[item.x], length = how.starts[item.x + 1] - start, query = item.y;
+    u32 first = 0, last = length;
+    if (how.window != EVERYTHING) {
+        first = query > how.window ? (query - how.window) / GROUP_KEYS * GROUP_KEYS : 0;
+        last = min(last, min(query + 127, length) + min(how.window, length) + 1);
+    }
+    if (how.causal) last = min(last, query + 128);
+    return {start, length, query, at % how.heads, first, last};
+}
+
+// One of COUNT places and the parity of its current round.
+template <u32 COUNT>
+struct Round {
+    u32 place, parity;
+
+    __device__ __forceinline__ void next() {
+        if (++place == COUNT) {
+            place = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// Where everything of a team lies in shared memory: stages of keys and values, two places of queries, what is done with
+// these, and barriers.
+struct Room {
+    u32 stages;
+
+    __device__ __forceinline__ u32 keys(u32 stage) const { return stages + stage * 2 * KEYS_BYTES; }
+    __device__ __forceinline__ u32 values(u32 stage) const { return keys(stage) + KEYS_BYTES; }
+    __device__ __forceinline__ u32 queries(u32 place) const { return keys(GROUP_STAGES) + place * QUERIES_BYTES; }
+    __device__ __forceinline__ u32 shares(u32 place) const { return queries(2) + place * 32; }
+    __device__ __forceinline__ u32 barriers() const { return shares(2); }
+    // Of a stage: keys have come, values have come, and it is free.
+    __device__ __forceinline__ u32 came(u32 stage) const { return barriers() + stage * 24; }
+    __device__ __forceinline__ u32 values_came(u32 stage) const { return came(stage) + 8; }
+    __device__ __forceinline__ u32 free(u32 stage) const { return came(stage) + 16; }
+    // Of a place of queries.
+    __device__ __forceinline__ u32 queries_came(u32 place) const { return came(GROUP_STAGES) + place * 16; }
+    __device__ __forceinline__ u32 queries_free(u32 place) const { return queries_came(place) + 8; }
+};
+
+// Copies rows [from, to) of the batch, of one head's columns, from the multiple of 8 before them on; at most 136.
+__device__ __forceinline__ void copy_rows(const Attention& how, u32 shared, u32 column, u32 from, u32 to, u32 barrier) {
+    from = from / 8 * 8;
+    to = (to + 7) / 8 * 8;
+    const u32 middle = min(to, (from / TILE_ROWS + 1) * TILE_ROWS);
+    barrier_expect(barrier, (to - from) * 128);
+    copy_bulk(shared, how.qkv + place(from, column * 8, how.steps), (middle - from) * 128, barrier);
+    if (middle < to) {
+        copy_bulk(shared + (middle - from) * 128, how.qkv + place(middle, column * 8, how.steps), (to - middle) * 128, barrier);
+    }
+}
+
+// Waits for room for queries, and says what they are.
+__device__ __forceinline__ void tell(const Room& room, const Share& share, const Round<2>& queries) {
+    barrier_wait(room.queries_free(queries.place), queries.parity);
+    store_words(room.shares(queries.place), share.start, share.length, share.query, share.head);
+    store_words(room.shares(queries.place) + 16, share.first, share.last, 0, 0);
+}
+
+// Brings everything; one thread.
+__device__ __forceinline__ void bring(const Attention& how, const Room& room, u32 team, u32 count) {
+    // A wait for the parity before the first round ends at once: all is free.
+    Round<GROUP_STAGES> round = {0, 1};
+    Round<2> queries = {0, 1};
+    for (u32 at = team * gridDim.x + blockIdx.x; at < count; at += 2 * gridDim.x) {
+        const Share share = share_at(how, at);
+        const u32 end = share.start + share.length, column = how.heads + share.head / how.share;
+        if (share.length == 0) {
+            tell(room, share, queries);
+            barrier_arrive(room.queries_came(queries.place));
+            queries.next();
+        }
+        for (u32 key = share.first; key < share.last; key += GROUP_KEYS) {
+            const u32 from = share.start + key, until = min(from + GROUP_KEYS, end);
+            barrier_wait(room.free(round.place), round.parity);
+            copy_rows(how, room.keys(round.place), column, from, until, room.came(round.place));
+            copy_rows(how, room.values(round.place), column + how.kv_heads, from, until, room.values_came(round.place));
+            round.next();
+            if (key > share.first) continue;
+            // The first keys need not wait until there is room for queries.
+            tell(room, share, queries);
+            const u32 query = share.start + share.query;
+            const u32 to = room.queries(queries.place), here = room.queries_came(queries.place);
+            copy_rows(how, to, share.head, query, min(query + 128, end), here);
+            queries.next();
+        }
+    }
+}
+
+// Zeros in rows from `from` on of values that begin at `values`: what lies behind a text may be anything, and is multiplied
+// with 0. Both warpgroups do it together.
+__device__ __forceinline__ void clear_rows(u32 values, u32 from, u32 team) {
+    for (u32 at = from * 8 + threadIdx.x % 256; at < GROUP_KEYS * 8; at += 256) {
+        store_words(values + at * 16, 0, 0, 0, 0);
+    }
+    show_copies();
+    asm volatile("bar.sync %0, 256;" ::"r"(team + 1) : "memory");
+}
+
+// The state of a warp's 16 queries: sums of values, and of each of a lane's two rows the maximum and the sum of shares.
+struct Held {
+    float sums[32];
+    float most[2], total[2];
+};
+
+// Makes scores, in units of `unit`, shares; says how much smaller those before have become by it.
+__device__ __forceinline__ float2 share_out(float (&scores)[GROUP_KEYS / 2], Held& held, float unit) {
+    float peak[2], from[2], shrink[2], total[2][2] = {};
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) {
+        peak[h] = scores[2 * h];
+#pragma unroll
+        for (u32 j = 0; j < GROUP_KEYS / 8; j++) {
+            peak[h] = fmaxf(peak[h], fmaxf(scores[4 * j + 2 * h], scores[4 * j + 2 * h + 1]));
+        }
+    }
+#pragma unroll
+    for (u32 step = 1; step < 4; step *= 2) {
+#pragma unroll
+        for (u32 h = 0; h < 2; h++) peak[h] = fmaxf(peak[h], __shfl_xor_sync(FULL_WARP, peak[h], step));
+    }
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) {
+        peak[h] = fmaxf(peak[h] * unit, held.most[h]);
+        // Nothing was read yet: any finite number will do.
+        from[h] = peak[h] == -INFINITE ? 0.0f : peak[h];
+        shrink[h] = exp2_fast(held.most[h] - from[h]);
+        held.most[h] = peak[h];
+    }
+#pragma unroll
+    for (u32 i = 0; i < GROUP_KEYS / 2; i++) {
+        const u32 h = i / 2 % 2;
+        scores[i] = exp2_fast(fmaf(scores[i], unit, -from[h]));
+        total[h][i % 2] += scores[i];
+    }
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) held.total[h] = fmaf(held.total[h], shrink[h], total[h][0] + total[h][1]);
+    return make_float2(shrink[0], shrink[1]);
+}
+
+// Writes a warp's 16 queries, from `query` of the text on, through where the queries were: `panel`.
+__device__ __forceinline__ void give(const Attention& how, const Share& share, const Held& held, u32 panel, u32 query) {
+    const u32 lane = threadIdx.x & 31, row = share.start + query;
+    float factor[2];
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) {
+        float total = held.total[h];
+        total += __shfl_xor_sync(FULL_WARP, total, 1);
+        total += __shfl_xor_sync(FULL_WARP, total, 2);
+        factor[h] = 1.0f / total;
+    }
+    auto pair = [&](u32 at, u32 h) {
+        const float low = held.sums[at] * factor[h], high = held.sums[at + 1] * factor[h];
+        return how.wide ? f32_to_bf16x2(low, high) : f32_to_f16x2(low, high);
+    };
+#pragma unroll
+    for (u32 j = 0; j < 8; j += 2) {
+        const u32 down = lane % 16, piece = j + lane / 16;
+        store_matrices(panel + down * 128 + ((piece ^ (row + down & 7)) << 4), pair(4 * j, 0), pair(4 * j + 2, 1),
+                       pair(4 * j + 4, 0), pair(4 * j + 6, 1));
+    }
+    show_copies();
+    __syncwarp();
+    if (lane == 0) {
+        const u32 to = share.start + min(query + 16, share.length), middle = min(to, (row / TILE_ROWS + 1) * TILE_ROWS);
+        // Where a row begins, whatever piece the swizzle puts there.
+        auto begin = [&](u32 at) { return how.out + (place(at, share.head * 8, how.out_steps) & ~(u64)127); };
+        store_bulk(begin(row), panel, (middle - row) * 128);
+        if (middle < to) store_bulk(begin(middle), panel + (middle - row) * 128, (to - middle) * 128);
+    }
+}
+
+// Describes a matrix as `matrix_at` does, from what begins its description: addresses in steps of 16 bytes.
+#define MATRIX_BEGINS(shared) ((shared) >> 4 | 1u << 16)
+__device__ __forceinline__ u64 matrix_from(u32 begins) {
+    u64 matrix;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(matrix) : "r"(begins), "r"((u32)(matrix_at(0) >> 32)));
+    return matrix;
+}
+
+// What a warpgroup computes: a share, which warp of the team this is, and where queries, and keys of the first stage, begin.
+struct Task {
+    Share share;
+    u32 warp, team, rows, queries, keys;
+    bool simple; // Every query reads every key.
+
+    __device__ __forceinline__ u32 query() const { return share.query + warp * 16; }
+    __device__ __forceinline__ u32 skew() const { return share.start % 8 * 128; }
+};
+
+// Starts to multiply queries with a stage's keys.
+__device__ __forceinline__ void start_scores(float (&scores)[GROUP_KEYS / 2], const Task& task, u32 stage) {
+    const u32 keys = task.keys + stage * (2 * KEYS_BYTES >> 4);
+    pin(scores);
+    begin_products();
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        F16Group::multiply(scores, matrix_from(task.queries + 2 * k), matrix_from(keys + 2 * k), k != 0);
+    }
+    commit_products();
+}
+
+// Waits for a stage's values, and sees to it that what lies behind the text is zeros.
+__device__ __forceinline__ void await_values(const Room& room, const Task& task, const Round<GROUP_STAGES>& round, u32 key) {
+    barrier_wait(room.values_came(round.place), round.parity);
+    const u32 left = task.share.length - key;
+    if (left < GROUP_KEYS) clear_rows(room.values(round.place) + task.skew(), left, task.team);
+}
+
+// Starts to add a stage's values by their shares.
+__device__ __forceinline__ void start_values(Held& held, const u32 (&shares)[GROUP_KEYS / 4], const Task& task, u32 stage) {
+    const u32 values = task.keys + stage * (2 * KEYS_BYTES >> 4) + (KEYS_BYTES >> 4);
+    pin(held.sums);
+    begin_products();
+#pragma unroll
+    for (u32 n = 0; n < GROUP_KEYS / 16; n++) multiply_held(held.sums, shares + 4 * n, matrix_from(values + n * (2048 >> 4)));
+    commit_products();
+}
+
+// Makes products of queries and keys from `key` on shares.
+__device__ __forceinline__ float2 rate_and_share(float (&scores)[GROUP_KEYS / 2], Held& held, const Attention& how,
+                                                 const Task& task, u32 key) {
+    const Part part = {task.share.start, task.share.length, task.share.head, task.query(), 0};
+    const bool plain = task.simple ? key + GROUP_KEYS <= part.length
+                                   : !how.slopes && !how.relative && reads_all(how, part, part.query, key, GROUP_KEYS);
+    if (plain) return share_out(scores, held, how.scale * LOG2_E);
+    rate<GROUP_KEYS / 8>(*(float(*)[GROUP_KEYS / 8][4])scores, how, part, part.query, key);
+    return share_out(scores, held, 1.0f);
+}
+
+__device__ __forceinline__ void pack_shares(u32 (&shares)[GROUP_KEYS / 4], const float (&scores)[GROUP_KEYS / 2]) {
+#pragma unroll
+    for (u32 i = 0; i < GROUP_KEYS / 4; i++) shares[i] = f32_to_f16x2(scores[2 * i], scores[2 * i + 1]);
+}
+
+// Attends with what is brought for a share; calls `begun` once the first scores are there. While one warpgroup computes
+// shares, others multiply.
+template <typename Begun>
+__device__ __forceinline__ void attend_share(const Attention& how, const Room& room, const Task& task,
+                                             Round<GROUP_STAGES>& round, Held& held, const Begun& begun) {
+    for (u32 key = task.share.first; key < task.share.last; key += GROUP_KEYS) {
+        float scores[GROUP_KEYS / 2];
+        u32 shares[GROUP_KEYS / 4];
+        barrier_wait(room.came(round.place), round.parity);
+        start_scores(scores, task, round.place);
+        wait_products<0>();
+        pin(scores);
+        if (key == task.share.first) begun();
+        const float2 shrink = rate_and_share(scores, held, how, task, key);
+#pragma unroll
+        for (u32 i = 0; i < 32; i++) held.sums[i] *= i / 2 % 2 ? shrink.y : shrink.x;
+        pack_shares(shares, scores);
+        await_values(room, task, round, key);
+        start_values(held, shares, task, round.place);
+        wait_products<0>();
+        pin(held.sums);
+        if (threadIdx.x % 32 == 0) barrier_arrive(room.free(round.place));
+        round.next();
+    }
+}
+
+// Keeps pace with the other warpgroup of the team, without queries of its own.
+__device__ __forceinline__ void pass_share(const Room& room, const Task& task, Round<GROUP_STAGES>& round) {
+    for (u32 key = task.share.first; key < task.share.last; key += GROUP_KEYS) {
+        await_values(room, task, round, key);
+        if (threadIdx.x % 32 == 0) barrier_arrive(room.free(round.place));
+        round.next();
+    }
+}
+
+// Attends with everything that is brought; two warpgroups.
+__device__ __forceinline__ void use(const Attention& how, const Room& room, u32 team, u32 count) {
+    const u32 lane = threadIdx.x & 31;
+    Round<GROUP_STAGES> round = {0, 0};
+    Round<2> place = {0, 0};
+    const bool simple = !how.slopes && !how.relative && !how.causal && how.window == EVERYTHING;
+    Task task = {{}, threadIdx.x / 32 % 8, team, 0, 0, 0, simple};
+    for (u32 at = team * gridDim.x + blockIdx.x; at < count; at += 2 * gridDim.x) {
+        barrier_wait(room.queries_came(place.place), place.parity);
+        const uint4 words = load_piece(room.shares(place.place)), more = load_piece(room.shares(place.place) + 16);
+        task.share = {words.x, words.y, words.z, words.w, more.x, more.y};
+        // Queries and keys from a multiple of 64 on.
+        task.rows = room.queries(place.place) + task.skew();
+        task.queries = MATRIX_BEGINS(task.rows + task.warp / 4 * 8192);
+        task.keys = MATRIX_BEGINS(room.keys(0) + task.skew());
+        auto free_other = [&]() {
+            __syncwarp();
+            if (at < 2 * gridDim.x || lane > 0) return;
+            // All lanes have read what to do there, and what was written from there has left it by now.
+            wait_stores_read<0>();
+            barrier_arrive(room.queries_free(place.place ^ 1));
+        };
+        if (task.share.query + task.warp / 4 * 64 < task.share.length) {
+            Held held = {};
+            held.most[0] = held.most[1] = -INFINITE;
+            attend_share(how, room, task, round, held, free_other);
+            if (task.query() < task.share.length) give(how, task.share, held, task.rows + task.warp * 2048, task.query());
+        } else {
+            free_other();
+            pass_share(room, task, round);
+        }
+        place.next();
+    }
+    if (lane == 0) wait_stores_read<0>();
+}
+
+__device__ __forceinline__ void attend_group(const Attention& how) {
+    extern __shared__ __align__(1024) u8 shared[];
+    // The last warpgroup's first warps copy, one a team.
+    const bool brings = threadIdx.x >= 512;
+    const u32 team = brings ? threadIdx.x / 32 % 4 : threadIdx.x / 256, count = how.long_items * how.heads;
+    const Room room = {shared_address(shared) + team % 2 * TEAM_SHARED};
+    if (brings && team < 2 && threadIdx.x % 32 == 0) {
+        for (u32 stage = 0; stage < GROUP_STAGES; stage++) {
+            barrier_begin(room.came(stage), 1);
+            barrier_begin(room.values_came(stage), 1);
+            // One arrival of each warp that attends.
+            barrier_begin(room.free(stage), 8);
+        }
+        for (u32 place = 0; place < 2; place++) {
+            barrier_begin(room.queries_came(place), 1);
+            barrier_begin(room.queries_free(place), 8);
+        }
+        barriers_begun();
+    }
+    __syncthreads();
+    if (brings) {
+        shrink_registers<32>();
+        if (team < 2 && threadIdx.x % 32 == 0) bring(how, room, team, count);
+    } else {
+        grow_registers<GROUP_REGISTERS>();
+        use(how, room, team, count);
+    }
+}
+
+#else
+
+__device__ __forceinline__ void attend_group(const Attention& how) {}
+
+#endif
