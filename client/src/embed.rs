@@ -129,7 +129,7 @@ impl Tokens {
     }
 }
 
-fn text_input(texts: impl IntoIterator<Item = impl Into<String>>) -> proto::TextInput {
+pub(crate) fn text_input(texts: impl IntoIterator<Item = impl Into<String>>) -> proto::TextInput {
     proto::TextInput { values: texts.into_iter().map(Into::into).collect() }
 }
 

@@ -32,6 +32,7 @@ pub mod load;
 mod matrix;
 mod parse;
 mod payload;
+mod rerank;
 mod retry;
 mod similar;
 mod timing;
@@ -55,7 +56,8 @@ pub use self::{
         Parsed, ParsedBatch, Position, Token, Tree,
     },
     payload::{Filter, Id, Ids, Payload, Value},
-    proto::Metric,
+    proto::{Metric, RankedDocument},
+    rerank::{RerankOptions, Reranked},
     retry::RetryPolicy,
     similar::{Similar, SimilarOptions},
     timing::{Stage, Timings},

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use accelerd_client::{
     Builder, Client, ClusterOptions, Code, CollectionOptions, EmbedOptions, Error, Filter, Ids, Matrix, MatrixRef,
-    Payload, Points, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
+    Payload, Points, RerankOptions, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
 };
 use fake::{Fake, busy};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -216,4 +216,22 @@ async fn device_calls_answer() {
     assert_eq!(client.export_report().await.expect("written"), "{}");
     let tokens = client.tokenize("", ["ab", "", "c"]).await.expect("split");
     assert_eq!(tokens.iter().map(<[u32]>::len).collect::<Vec<_>>(), [2, 0, 1]);
+}
+
+#[tokio::test]
+async fn documents_come_back_in_order_with_what_was_asked_of_them() {
+    let fake = Fake::default();
+    let client = connected(&fake).await;
+    fake.fail_next([Status::unavailable("draining")]);
+    let documents = ["close a file", "open a socket", "open"];
+    let ranked = client.rerank("toy", "open a socket", documents, &RerankOptions::default()).await.expect("an answer");
+    let order: Vec<_> = ranked.results.iter().map(|ranked| (ranked.index, ranked.score)).collect();
+    assert_eq!(order, [(1, 3.0), (0, 1.0), (2, 1.0)]);
+    assert_eq!((ranked.model.as_str(), ranked.token_counts.as_slice()), ("toy", [12, 13, 4].as_slice()));
+    assert_eq!(fake.state().calls, ["Rerank", "Rerank"], "asked again after a refusal");
+    let options = RerankOptions { top_n: 1, raw_scores: true, max_tokens: 9 };
+    let best = client.rerank("toy", "open a socket", documents, &options).await.expect("an answer");
+    assert_eq!(best.results.iter().map(|ranked| ranked.score).collect::<Vec<_>>(), [30.0]);
+    let refused = client.rerank("toy", "", documents, &options).await.expect_err("no query");
+    assert_eq!(refused.code(), Code::InvalidArgument);
 }

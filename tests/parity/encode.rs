@@ -19,8 +19,8 @@ use super::Case;
 
 const LENGTHS: [u32; 16] = [1, 0, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 127, 129, 200];
 /// Least cosine of a token's state, and of a text's mean, to the f64 oracle's: in 16 bits and in f32.
-const HALVES: f64 = 0.9999;
-const SINGLE: f64 = 0.999_999;
+pub(crate) const HALVES: f64 = 0.9999;
+pub(crate) const SINGLE: f64 = 0.999_999;
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -150,7 +150,7 @@ pub(crate) fn request(encoder: &Arc<Encoder>, lengths: &[u32], precision: Precis
     }
 }
 
-fn vectors(bytes: &[u8], dimensions: usize) -> Vec<Vec<f64>> {
+pub(crate) fn vectors(bytes: &[u8], dimensions: usize) -> Vec<Vec<f64>> {
     let numbers = bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]])));
     let numbers: Vec<_> = numbers.collect();
     numbers.chunks_exact(dimensions).map(<[f64]>::to_vec).collect()
@@ -161,7 +161,7 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
-fn run(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Encoded>, String> {
+pub(crate) fn run(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Encoded>, String> {
     run_batch::<Encode>(requests, backend).map_err(|e| e.to_string())
 }
 
@@ -220,7 +220,7 @@ fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<()
 /// What may be asked of bfloat16, whose 8 bits are few for these models: their weights alone, rounded to it, move some
 /// states by more than [`HALVES`] allows, with no kernel in sight. Rounding what stands between layers may move a state
 /// as far again, so twice as far in all: that is four times the loss of cosine.
-fn bar_of_bf16(request: &EncodeRequest, expected: &[Vec<f64>]) -> Result<f64, String> {
+pub(crate) fn bar_of_bf16(request: &EncodeRequest, expected: &[Vec<f64>]) -> Result<f64, String> {
     let encoder = in_bf16(&request.encoder).map_err(|e| e.to_string())?;
     let rounded = oracle::answer(&EncodeRequest { encoder, ..request.clone() }).map_err(|e| e.to_string())?;
     let rounded = vectors(&rounded.bytes, request.dimensions);

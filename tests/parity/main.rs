@@ -12,6 +12,7 @@ mod embed;
 mod encode;
 mod memory;
 mod parse;
+mod rerank;
 mod similarity;
 
 /// One input with its oracle and tolerance, to be run on any backend.
@@ -47,6 +48,7 @@ fn main() {
     let cases = embed::cases()
         .into_iter()
         .chain(encode::cases())
+        .chain(rerank::cases())
         .chain(similarity::cases())
         .chain(cluster::cases())
         .chain(parse::cases());

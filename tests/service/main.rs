@@ -13,5 +13,6 @@ mod models;
 mod observe;
 mod parse;
 mod parse_client;
+mod rerank;
 mod similarity;
 mod stalls;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+mod embed;
 mod parse;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
 };
 
 use accelerd_proto::v1::{
-    self as proto, condition::Test, device_service_server as device, embed_service_server as embed, hit::Id,
+    self as proto, condition::Test, device_service_server as device, embed_service_server::EmbedServiceServer, hit::Id,
     parse_service_server::ParseServiceServer, search_request::Query, similarity_service_server as similarity,
     upsert_request::Points,
 };
@@ -91,7 +92,7 @@ impl Fake {
         Server::builder()
             .add_service(health)
             .add_service(similarity::SimilarityServiceServer::new(self.clone()))
-            .add_service(embed::EmbedServiceServer::new(self.clone()))
+            .add_service(EmbedServiceServer::new(self.clone()))
             .add_service(ParseServiceServer::new(self.clone()))
             .add_service(device::DeviceServiceServer::new(self.clone()))
     }
@@ -439,88 +440,6 @@ impl similarity::SimilarityService for Fake {
             ids,
         }))
     }
-}
-
-#[tonic::async_trait]
-impl embed::EmbedService for Fake {
-    async fn embed(&self, request: Request<proto::EmbedRequest>) -> Answer<proto::EmbedResponse> {
-        self.enter("Embed").await?;
-        toy_embeddings(request.into_inner()).map(Response::new)
-    }
-
-    type EmbedStreamStream = Replies<proto::EmbedStreamResponse>;
-
-    /// Answers pairs of batches in reverse.
-    async fn embed_stream(
-        &self,
-        request: Request<Streaming<proto::EmbedStreamRequest>>,
-    ) -> Answer<Self::EmbedStreamStream> {
-        use proto::embed_stream_response::Result as Step;
-        self.enter("EmbedStream").await?;
-        let failing = self.state().failing_step.take();
-        let answers = request.into_inner().map(move |batch| {
-            let batch = batch?;
-            let done = if failing == Some(batch.sequence) {
-                Err(Status::resource_exhausted("lane is full"))
-            } else {
-                toy_embeddings(batch.embed.unwrap_or_default())
-            };
-            let error =
-                |status: Status| proto::ItemError { code: status.code().into(), message: status.message().into() };
-            let result = done.map_or_else(|status| Step::Error(error(status)), Step::Embed);
-            Ok(proto::EmbedStreamResponse { sequence: batch.sequence, result: Some(result) })
-        });
-        let pairs = answers.chunks(2).flat_map(|pair| futures::stream::iter(pair.into_iter().rev()));
-        Ok(Response::new(Box::pin(pairs)))
-    }
-
-    async fn tokenize(&self, request: Request<proto::TokenizeRequest>) -> Answer<proto::TokenizeResponse> {
-        self.enter("Tokenize").await?;
-        let texts = request.into_inner().texts.unwrap_or_default().values;
-        let (mut ids, mut offsets) = (vec![], vec![0]);
-        for text in texts {
-            ids.extend(text.bytes().map(u32::from));
-            offsets.push(u32::try_from(ids.len()).unwrap_or(0));
-        }
-        Ok(Response::new(proto::TokenizeResponse { tokens: Some(proto::TokenInput { ids, offsets }) }))
-    }
-
-    async fn list_models(&self, _request: Request<proto::ListModelsRequest>) -> Answer<proto::ListModelsResponse> {
-        self.enter("ListModels").await?;
-        let model = proto::Model {
-            name: "toy".into(),
-            dimensions: 64,
-            offered_dimensions: vec![64, 32],
-            vocabulary_size: 7800,
-            size_bytes: 2 << 20,
-            sha256: "ab".repeat(32),
-            ..Default::default()
-        };
-        Ok(Response::new(proto::ListModelsResponse { models: vec![model] }))
-    }
-
-    async fn load_model(&self, request: Request<proto::LoadModelRequest>) -> Answer<proto::LoadModelResponse> {
-        self.enter("LoadModel").await?;
-        let proto::LoadModelRequest { name, aliases, .. } = request.into_inner();
-        let model = Some(proto::Model { name, aliases, architecture: "bert".into(), ..Default::default() });
-        Ok(Response::new(proto::LoadModelResponse { model }))
-    }
-
-    async fn unload_model(&self, request: Request<proto::UnloadModelRequest>) -> Answer<proto::UnloadModelResponse> {
-        self.enter("UnloadModel").await?;
-        Ok(Response::new(proto::UnloadModelResponse { name: request.into_inner().name }))
-    }
-}
-
-fn toy_embeddings(request: proto::EmbedRequest) -> Result<proto::EmbedResponse, Status> {
-    let texts = match request.input {
-        Some(proto::embed_request::Input::Texts(texts)) if !texts.values.is_empty() => texts.values,
-        _ => return Err(Status::invalid_argument("no texts")),
-    };
-    let vectors: Vec<_> = texts.iter().map(|t| toy_vector(t)).collect();
-    let token_counts = texts.iter().map(|t| u32::try_from(t.split_whitespace().count()).unwrap_or(0)).collect();
-    let embeddings = Some(tensor(&vectors));
-    Ok(proto::EmbedResponse { embeddings, token_counts, model: "toy".into(), scales: None })
 }
 
 fn stats(batch_count: u64) -> proto::GetStatsResponse {

@@ -53,6 +53,16 @@ pub enum CutError {
         /// What the text has.
         tokens: usize,
     },
+    /// A pair's query leaves no room for a token of a document.
+    #[error("expected at most {most} tokens, so that a pair of {limit} has room for a document, got {tokens}")]
+    LongQuery {
+        /// Tokens that a query may have.
+        most: usize,
+        /// Most tokens of a pair.
+        limit: usize,
+        /// What the query has.
+        tokens: usize,
+    },
     /// The limit has no room for a token of the text.
     #[error("expected a limit of {least} to {most} tokens, got {got}")]
     Limit {
@@ -75,6 +85,8 @@ pub struct Sequences {
     pub ids: Vec<u32>,
     /// Where each sequence starts, then the length of `ids`.
     pub offsets: Vec<u32>,
+    /// As many kinds of tokens; empty where all are 0.
+    pub types: Vec<u32>,
     /// Of each text the first sequence, then their number.
     pub texts: Vec<u32>,
     /// Of each token its bytes in its text; empty for special tokens and prompts, and all where they were not asked for.
@@ -83,7 +95,7 @@ pub struct Sequences {
 
 impl Default for Sequences {
     fn default() -> Self {
-        Self { ids: vec![], offsets: vec![0], texts: vec![0], bytes: vec![] }
+        Self { ids: vec![], offsets: vec![0], types: vec![], texts: vec![0], bytes: vec![] }
     }
 }
 
@@ -99,10 +111,11 @@ impl Sequences {
         at(text)..at(text + 1)
     }
 
-    /// Appends those of other texts.
+    /// Appends those of other texts. Both or neither have types.
     pub fn append(&mut self, other: Self) {
         let (ids, sequences) = (count(self.ids.len()), count(self.offsets.len() - 1));
         self.ids.extend(other.ids);
+        self.types.extend(other.types);
         self.bytes.extend(other.bytes);
         self.offsets.extend(other.offsets[1..].iter().map(|offset| offset + ids));
         self.texts.extend(other.texts[1..].iter().map(|first| first + sequences));

@@ -21,7 +21,7 @@ mod words;
 
 pub use cut::{Cut, CutError, Keep, Long, Sequences};
 pub use format::ModelError;
-use hf::{LoadError, Loaded, TextRules};
+use hf::{LoadError, Loaded, PairRules, Reranker, TextRules};
 use tokenizer::Tokenizer;
 pub use words::words;
 
@@ -68,6 +68,8 @@ pub struct EncoderModel {
     pub default_prompt: Option<String>,
     /// Its architecture, as config.json names it.
     pub architecture: String,
+    /// What makes it a cross-encoder, if it is one.
+    pub reranker: Option<Reranker>,
     /// Bytes of its weights.
     pub bytes: u64,
 }
@@ -96,13 +98,23 @@ impl Model {
 
     /// Loads a folder as HuggingFace lays them out, or a table of words.
     pub fn load(name: impl Into<String>, path: &Path) -> Result<Self, LoadError> {
-        let Loaded { encoder, text, limit, prompts, default_prompt, kind: architecture, sha256 } = hf::load(path)?;
+        let Loaded { encoder, text, limit, prompts, default_prompt, kind: architecture, reranker, sha256 } =
+            hf::load(path)?;
         let hidden = u32::try_from(encoder.config().hidden).unwrap_or(u32::MAX);
-        let bytes = encoder.weights().bytes();
+        let bytes = encoder.weights().bytes() + reranker.as_ref().map_or(0, |reranker| reranker.head.bytes());
+        let offered_dimensions = if reranker.is_some() { vec![] } else { vec![hidden] };
         let encoder = Arc::new(encoder);
-        let kind = EncoderModel { encoder, text, limit, prompts, default_prompt, architecture, bytes };
+        let kind = EncoderModel { encoder, text, limit, prompts, default_prompt, architecture, reranker, bytes };
         let kind = Kind::Encoder(Box::new(kind));
-        Ok(Self { name: name.into(), offered_dimensions: vec![hidden], sha256, kind })
+        Ok(Self { name: name.into(), offered_dimensions, sha256, kind })
+    }
+
+    /// The encoder and what makes it a cross-encoder, if it is one.
+    pub fn reranker(&self) -> Option<(&EncoderModel, &Reranker)> {
+        match &self.kind {
+            Kind::Table(_) => None,
+            Kind::Encoder(model) => model.reranker.as_ref().map(|reranker| (model.as_ref(), reranker)),
+        }
     }
 
     /// Its name in requests.
@@ -260,5 +272,36 @@ impl EncoderModel {
         }
         let pieces = rules.pieces(text, how.with_bytes).map_err(CutError::Tokenizer)?;
         cut::cut(&pieces.ids, &pieces.bytes, (rules.before(), rules.after()), limit, how, out)
+    }
+}
+
+/// A query that pairs of a cross-encoder start with.
+#[derive(Clone, Debug)]
+pub struct Query {
+    ids: Vec<u32>,
+    room: usize,
+}
+
+impl EncoderModel {
+    fn pair_rules(&self) -> Result<(&TextRules, &PairRules), CutError> {
+        let pairs = self.reranker.as_ref().and_then(|reranker| reranker.pairs.as_ref());
+        self.text.as_ref().zip(pairs).ok_or(CutError::NoTokenizer)
+    }
+
+    /// Splits the query of pairs of at most `limit` tokens, or as many as the model's own files say.
+    pub fn query(&self, text: &str, limit: Option<usize>) -> Result<Query, CutError> {
+        let (text_rules, pairs) = self.pair_rules()?;
+        let limit = limit.unwrap_or(self.limit).min(self.encoder.config().max_tokens);
+        let ids = text_rules.pieces(text, false).map_err(CutError::Tokenizer)?.ids;
+        let room = pairs.room(ids.len(), limit)?;
+        Ok(Query { ids, room })
+    }
+
+    /// Appends the pair of a query and a document, of which only the end of the document is left out.
+    pub fn pair(&self, query: &Query, document: &str, out: &mut Sequences) -> Result<(), CutError> {
+        let (text_rules, pairs) = self.pair_rules()?;
+        let ids = text_rules.pieces(document, false).map_err(CutError::Tokenizer)?.ids;
+        pairs.put(&query.ids, &ids[..ids.len().min(query.room)], out);
+        Ok(())
     }
 }

@@ -55,6 +55,13 @@ pub(crate) fn silu<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     logistic_share(lanes, x, x)
 }
 
+/// The hyperbolic tangent, within 3e-7: `2 / (1 + e^-2x) - 1`.
+#[inline(always)]
+pub(crate) fn tanh<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
+    let twice = lanes.add(x, x);
+    lanes.sub(logistic_share(lanes, lanes.splat(2.0), twice), lanes.splat(1.0))
+}
+
 /// `x / (1 + e^-u)`.
 #[inline(always)]
 fn logistic_share<L: Lanes>(lanes: L, x: L::Vector, u: L::Vector) -> L::Vector {
@@ -88,7 +95,7 @@ mod tests {
 
         #[inline(always)]
         fn run<L: Lanes>(self, lanes: L) {
-            for which in [Which::Exp, Which::Gelu, Which::GeluTanh, Which::Silu] {
+            for which in [Which::Exp, Which::Gelu, Which::GeluTanh, Which::Silu, Which::Tanh] {
                 for chunk in self.0.chunks_exact(L::WIDTH) {
                     let mut out = [0.0; 16];
                     // SAFETY: a chunk is a vector, and no vector is wider than 16 numbers.
@@ -99,12 +106,17 @@ mod tests {
                             Which::Gelu => gelu(lanes, x),
                             Which::GeluTanh => gelu_tanh(lanes, x),
                             Which::Silu => silu(lanes, x),
+                            Which::Tanh => tanh(lanes, x),
                         };
                         lanes.store(out.as_mut_ptr(), y);
                     }
                     for (x, y) in chunk.iter().zip(out) {
                         let expected = self.1(which, *x);
-                        let bound = if which == Which::Exp { 2e-7 * expected } else { 1e-6 * f64::from(x.abs()) };
+                        let bound = match which {
+                            Which::Exp => 2e-7 * expected,
+                            Which::Gelu | Which::GeluTanh | Which::Silu => 1e-6 * f64::from(x.abs()),
+                            Which::Tanh => 3e-7,
+                        };
                         assert!(
                             (f64::from(y) - expected).abs() <= bound + 1e-30,
                             "{which:?}({x}) is {expected}, got {y}"
@@ -121,6 +133,7 @@ mod tests {
         Gelu,
         GeluTanh,
         Silu,
+        Tanh,
     }
 
     fn exact(which: Which, x: f32) -> f64 {
@@ -133,6 +146,7 @@ mod tests {
                 x / 2.0 * (1.0 + u.tanh())
             }
             Which::Silu => x / (1.0 + (-x).exp()),
+            Which::Tanh => x.tanh(),
         }
     }
 

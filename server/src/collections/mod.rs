@@ -373,7 +373,7 @@ impl Env {
     }
 
     fn model_dimensions(&self, model: &str, asked: u32) -> Result<u32, ApiError> {
-        let model = self.embedder.model(model)?;
+        let model = self.embedder.embedding_model(model)?;
         let offered = model.offered_dimensions();
         match offered.first() {
             Some(all) if asked == 0 => Ok(*all),

@@ -144,6 +144,7 @@ fn side_by_side(model: &Model, texts: &[String], first: usize, each: &Each) -> R
 fn unfit(text: usize, error: &CutError) -> ApiError {
     let field = match error {
         CutError::NoTokenizer => "texts".to_owned(),
+        CutError::LongQuery { .. } => "query".to_owned(),
         CutError::Limit { .. } => "max_tokens".to_owned(),
         CutError::TooLong { .. } | CutError::Tokenizer(_) => format!("texts.values[{text}]"),
     };

@@ -7,7 +7,7 @@ use std::{
 
 use accelerd_engine::{Context, SubmitError};
 use accelerd_kernels::OpError;
-use accelerd_models::hf;
+use accelerd_models::{Cut, hf};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -75,10 +75,13 @@ impl Embedder {
     /// not served.
     async fn warm_up(&self, served: &Arc<Served>) -> Result<(), ApiError> {
         let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
-        match self.embed(served, tokens, &Options::default(), Context::default()).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(unfit_for_device(served, error)),
-        }
+        let answered = if served.reranker().is_some() {
+            let parts = self.parts(served, tokens, &Cut::default())?;
+            self.score(served, parts, Context::default()).await.map(drop)
+        } else {
+            self.embed(served, tokens, &Options::default(), Context::default()).await.map(drop)
+        };
+        answered.map_err(|error| unfit_for_device(served, error))
     }
 }
 

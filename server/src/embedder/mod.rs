@@ -35,6 +35,7 @@ mod load;
 mod options;
 mod plan;
 mod registry;
+mod rerank;
 
 use cut::{Cutter, Part};
 use options::Choice;
@@ -42,6 +43,7 @@ pub use options::{Options, Span};
 use plan::Plan;
 use registry::Registry;
 pub use registry::{Served, Source};
+pub use rerank::{Ranked, Reranked, Reranking};
 
 /// The model that an empty name means.
 pub const BUILTIN: &str = accelerd_models::BUILTIN;
@@ -179,6 +181,13 @@ impl Embedder {
         self.registry.find(wanted).ok_or_else(|| ApiError::NotFound { kind: "model", name: wanted.to_owned() })
     }
 
+    /// A model that makes vectors, by name or alias.
+    pub fn embedding_model(&self, name: &str) -> Result<Arc<Served>, ApiError> {
+        let model = self.model(name)?;
+        rerank::must_embed(&model)?;
+        Ok(model)
+    }
+
     /// Embeds texts or tokens. Boxed, as are its parts: a compiler that must look through all of them at once to see that
     /// they may be sent takes minutes.
     pub fn embed<'a>(
@@ -198,6 +207,7 @@ impl Embedder {
         options: &Options,
         context: Context,
     ) -> Result<Embedded, ApiError> {
+        rerank::must_embed(model)?;
         let choice = options.choose(model, matches!(input, Input::Texts(_)))?;
         plan::check_spans(&options.spans, input.texts(), self.limits.max_texts)?;
         let parts = self.parts(model, input, &choice.cut)?;
@@ -223,7 +233,7 @@ impl Embedder {
     ) -> Result<BoxStream<'static, Result<Part, ApiError>>, ApiError> {
         match input {
             Input::Texts(texts) => {
-                self.check_texts(&texts)?;
+                self.check_texts("texts", &texts)?;
                 self.check_prompt(&texts, &how.prompt)?;
                 Ok(self.cutter.parts(model, texts, cut::by(how)).boxed())
             }
@@ -261,8 +271,28 @@ impl Embedder {
         parts: BoxStream<'static, Result<Part, ApiError>>,
         context: Context,
     ) -> Result<Embedded, ApiError> {
-        let (mut rows, mut token_counts) = (0, vec![]);
+        let (answers, token_counts) = self.encode_each(plan, parts, context, |answer| ready(Ok(answer))).await?;
+        let rows = answers.iter().map(|answer| answer.rows).sum();
         let (dimensions, output) = (plan.choice.dimensions, plan.options.output);
+        let scales = answers.iter().flat_map(|answer| answer.scales.iter().copied()).collect();
+        Ok(Embedded { rows, dimensions, output, bytes: joined(answers), scales, token_counts })
+    }
+
+    /// Computes parts as they are cut, and what `then` makes of each answer; with the tokens of each text.
+    async fn encode_each<T, F>(
+        &self,
+        plan: &Plan<'_>,
+        parts: BoxStream<'static, Result<Part, ApiError>>,
+        context: Context,
+        then: impl Fn(Encoded) -> F + Send + Sync,
+    ) -> Result<(Vec<T>, Vec<u32>), ApiError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, ApiError>> + Send,
+    {
+        let (mut rows, mut token_counts) = (0, vec![]);
+        let dimensions = plan.choice.dimensions;
+        let then = &then;
         let requests = parts.map(|part| {
             let part = part?;
             let requests = plan.requests(&part)?;
@@ -277,35 +307,34 @@ impl Embedder {
         let answers = requests.try_flatten().map_ok(|request| {
             let may_wait = std::mem::replace(&mut may_wait, true);
             let done = submitted(&self.encoders, request, may_wait, context.clone());
-            done.map(|done| done.map(|done| done.response)).boxed()
+            async move { then(done.await?.response).await }.boxed()
         });
-        let answers: Vec<Encoded> = answers.try_buffered(AT_ONCE).try_collect().await?;
-        let scales = answers.iter().flat_map(|answer| answer.scales.iter().copied()).collect();
-        Ok(Embedded { rows, dimensions, output, bytes: joined(answers), scales, token_counts })
+        let answers = answers.try_buffered(AT_ONCE).try_collect().await?;
+        Ok((answers, token_counts))
     }
 
     /// Splits texts into token ids, special ones included and cut to no length.
     pub async fn tokenize(&self, model: &Arc<Served>, texts: Vec<String>) -> Result<Tokens, ApiError> {
-        self.check_texts(&texts)?;
+        self.check_texts("texts", &texts)?;
         let sequences = self.cutter.all(model, texts, cut::whole()).await?;
         Ok(Tokens { ids: sequences.ids, offsets: sequences.offsets })
     }
 
-    /// Checks texts against the limits.
-    fn check_texts(&self, texts: &[String]) -> Result<(), ApiError> {
-        const FIELD: &str = "texts.values";
+    /// Checks the texts of a field against the limits.
+    fn check_texts(&self, field: &str, texts: &[String]) -> Result<(), ApiError> {
+        let field = format!("{field}.values");
         let (most, most_bytes) = (self.limits.max_texts, to_usize(self.limits.max_texts_bytes));
-        check_count(FIELD, texts.len(), most)?;
+        check_count(&field, texts.len(), most)?;
         let (longest, at) = texts.iter().zip(0..).map(|(text, i)| (text.len(), i)).max().unwrap_or((0, 0));
         let limit = to_usize(self.limits.max_text_bytes);
         if longest > limit {
-            let field = format!("{FIELD}[{at}]");
+            let field = format!("{field}[{at}]");
             return Err(ApiError::invalid(field, format!("expected at most {limit} bytes, got {longest}")));
         }
         let bytes: usize = texts.iter().map(String::len).sum();
         if bytes > most_bytes {
             let reason = format!("expected at most {most_bytes} bytes together, got {bytes}");
-            return Err(ApiError::invalid(FIELD, reason));
+            return Err(ApiError::invalid(field, reason));
         }
         Ok(())
     }

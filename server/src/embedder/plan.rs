@@ -58,7 +58,7 @@ impl Plan<'_> {
         EncodeRequest {
             encoder: Arc::clone(self.encoder),
             ids: sequences.ids[tokens.clone()].to_vec(),
-            types: vec![],
+            types: sequences.types.get(tokens.clone()).unwrap_or_default().to_vec(),
             offsets: sequences.offsets[own].iter().map(|offset| place(*offset as usize)).collect(),
             spans: Some(wanted),
             pooling: self.choice.pooling,
@@ -131,6 +131,7 @@ mod tests {
         Sequences {
             ids: vec![1, 10, 11, 2, 1, 12, 13, 14, 2],
             offsets: vec![0, 4, 9],
+            types: vec![],
             texts: vec![0, 1, 2],
             bytes: vec![0..0, 0..3, 4..7, 0..0, 0..0, 0..2, 2..5, 5..9, 0..0],
         }

@@ -1,4 +1,4 @@
-//! `EmbedService`: texts and token ids to vectors, and the models that make them.
+//! `EmbedService`: texts and token ids to vectors, documents to their order, and the models for both.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use futures::{StreamExt, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    embedder::{Embedded, Input, Options, Served, Source, Span, Tokens},
+    embedder::{Embedded, Input, Options, Reranked, Reranking, Served, Source, Span, Tokens},
     error::ApiError,
     grpc::{context, convert, status::item_error},
     serve::App,
@@ -48,6 +48,19 @@ impl EmbedService for Embed {
         let (app, context) = (Arc::clone(&self.0), context(&request));
         let answers = request.into_inner().map(move |batch| step(Arc::clone(&app), batch, context.clone()));
         Ok(Response::new(answers.buffer_unordered(WINDOW).boxed()))
+    }
+
+    async fn rerank(&self, request: Request<pb::RerankRequest>) -> Result<Response<pb::RerankResponse>, Status> {
+        let context = context(&request);
+        let pb::RerankRequest { model, query, documents, top_n, raw_scores, max_tokens } = request.into_inner();
+        let embedder = &self.0.embedder;
+        let model = embedder.cross_encoder(&model)?;
+        let documents = documents.unwrap_or_default().values;
+        let asked = Reranking { query, documents, top: top_n as usize, raw_scores, max_tokens };
+        let Reranked { results, token_counts } = embedder.rerank(&model, asked, context).await?;
+        let results = results.into_iter().map(|ranked| pb::RankedDocument { index: ranked.index, score: ranked.score });
+        let (results, model) = (results.collect(), model.name().to_owned());
+        Ok(Response::new(pb::RerankResponse { results, token_counts, model }))
     }
 
     async fn tokenize(&self, request: Request<pb::TokenizeRequest>) -> Result<Response<pb::TokenizeResponse>, Status> {
@@ -217,6 +230,7 @@ fn describe(model: &Served) -> pb::Model {
         normalize: model.normalize(),
         prompt_names,
         takes_texts: model.takes_texts(),
+        reranks: model.reranker().is_some(),
         precision: match model.precision {
             Precision::Bf16 => pb::Precision::Bf16,
             Precision::F16 => pb::Precision::F16,

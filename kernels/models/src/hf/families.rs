@@ -205,7 +205,7 @@ impl Family {
     }
 }
 
-fn activation(name: &str) -> Result<Activation, LoadError> {
+pub(super) fn activation(name: &str) -> Result<Activation, LoadError> {
     match name {
         "gelu" | "gelu_python" | "geglu" => Ok(Activation::Gelu),
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Ok(Activation::GeluTanh),

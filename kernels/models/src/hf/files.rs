@@ -154,12 +154,33 @@ impl Checkpoint {
 
     /// A tensor of this name and shape.
     pub(super) fn take(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
-        let name = format!("{}{name}", self.prefix);
-        let found = self.tensors.get(&name).ok_or_else(|| LoadError::MissingTensor(name.clone()))?;
+        self.take_full(&format!("{}{name}", self.prefix), shape)
+    }
+
+    fn take_full(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
+        let found = self.tensors.get(name).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?;
         if found.shape != shape {
-            return Err(LoadError::Shape { name, expected: shape.to_vec(), got: found.shape.clone() });
+            let (name, expected) = (name.to_owned(), shape.to_vec());
+            return Err(LoadError::Shape { name, expected, got: found.shape.clone() });
         }
-        found.tensor(&name)
+        found.tensor(name)
+    }
+
+    /// The full name of a tensor behind the prefix, or beside what has it: heads stand there.
+    fn around(&self, name: &str) -> Result<&str, LoadError> {
+        let full = format!("{}{name}", self.prefix);
+        let found = self.tensors.get_key_value(&full).or_else(|| self.tensors.get_key_value(name));
+        found.map(|(name, _)| name.as_str()).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))
+    }
+
+    /// Rows of a tensor of this name, behind the prefix or without it.
+    pub(super) fn rows_around(&self, name: &str) -> Result<usize, LoadError> {
+        Ok(self.tensors[self.around(name)?].shape.first().copied().unwrap_or(0))
+    }
+
+    /// A tensor of this name and shape, behind the prefix or without it.
+    pub(super) fn take_around(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
+        self.take_full(self.around(name)?, shape)
     }
 
     /// The only tensor of two dimensions.

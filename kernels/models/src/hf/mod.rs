@@ -3,23 +3,27 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use accelerd_kernels::ops::encode::{
-    Embeddings, Encoder, EncoderConfig, NormKind, Placement, Pooling, Positions, Tensor, Weights,
+    Embeddings, Encoder, EncoderConfig, Head, NormKind, Placement, Pooling, Positions, Tensor, Weights,
 };
 
 mod error;
 mod families;
 mod fields;
 mod files;
+mod heads;
 mod modules;
 mod npy;
+mod pairs;
 mod text;
 mod weights;
 mod wordpiece;
 
 pub use error::LoadError;
+pub use pairs::PairRules;
 pub use text::{Pieces, TextRules};
 
 /// What a folder's encoder needs besides itself.
@@ -37,8 +41,21 @@ pub struct Loaded {
     pub default_prompt: Option<String>,
     /// `model_type` of config.json, or `table`.
     pub kind: String,
+    /// What makes it a cross-encoder, if it is one.
+    pub reranker: Option<Reranker>,
     /// SHA-256 of the files with weights, one after the other, in hexadecimal.
     pub sha256: String,
+}
+
+/// What makes an encoder a cross-encoder: it scores pairs, and makes no vectors of texts.
+#[derive(Debug)]
+pub struct Reranker {
+    /// Scores a pooled state.
+    pub head: Arc<Head>,
+    /// Whether scores pass the logistic function where the request does not say.
+    pub sigmoid: bool,
+    /// How pairs are put together, where there is a tokeniser.
+    pub pairs: Option<PairRules>,
 }
 
 /// `model_type`s that can be loaded.
@@ -71,15 +88,29 @@ fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
     let config = files::object_if_there(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
     let fields = fields::Fields(&config);
     let mut family = families::Family::new(fields)?;
-    if let Some(modules) = modules::modules(folder)? {
+    let modules = modules::modules(folder)?;
+    // A classifier's encoder with modules that pool is there to embed.
+    let pools = modules.as_ref().is_some_and(|modules| modules.pools);
+    let head = if pools { None } else { heads::HeadFamily::new(fields)? };
+    if let Some(modules) = modules {
         (family.config.pooling, family.config.normalize) = (modules.pooling, modules.normalize);
     }
     let mut checkpoint = files::Checkpoint::read(&files::weight_files(folder)?)?;
     let weights = weights::read(&mut family, &mut checkpoint)?;
     let sha256 = checkpoint.sha256();
     let (prompts, default_prompt) = modules::prompts(folder)?;
+    let text = TextRules::read(folder, family.config.vocabulary)?;
+    let reranker = match head {
+        None => None,
+        Some(head) => Some(Reranker {
+            head: Arc::new(head.read(&family.config, &checkpoint)?),
+            sigmoid: heads::sigmoid(folder, fields)?,
+            pairs: text.as_ref().map(|text| PairRules::find(folder, text, family.config.token_types)).transpose()?,
+        }),
+    };
     Ok(Loaded {
-        text: TextRules::read(folder, family.config.vocabulary)?,
+        text,
+        reranker,
         limit: modules::limit(folder, family.config.max_tokens)?,
         encoder: Encoder::new(family.config, weights)?,
         prompts,
@@ -108,6 +139,7 @@ fn load_table(path: &Path) -> Result<Loaded, LoadError> {
         prompts: BTreeMap::new(),
         default_prompt: None,
         kind: "table".to_owned(),
+        reranker: None,
         sha256,
     })
 }

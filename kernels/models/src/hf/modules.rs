@@ -19,6 +19,8 @@ use super::{
 pub(super) struct Modules {
     /// How tokens are pooled.
     pub(super) pooling: Pooling,
+    /// Whether tokens are pooled at all.
+    pub(super) pools: bool,
     /// Whether vectors are scaled to unit length.
     pub(super) normalize: bool,
 }
@@ -28,13 +30,16 @@ pub(super) fn modules(folder: &Path) -> Result<Option<Modules>, LoadError> {
     let path = folder.join("modules.json");
     let Some(list) = json_if_there(&path)? else { return Ok(None) };
     let list = list.as_array().ok_or_else(|| LoadError::format(&path, "is not a list"))?;
-    let mut modules = Modules { pooling: Pooling::Mean, normalize: false };
+    let mut modules = Modules { pooling: Pooling::Mean, pools: false, normalize: false };
     for module in list {
         let text = |name: &str| module.get(name).and_then(Value::as_str);
         let kind = text("type").and_then(|kind| kind.rsplit('.').next()).unwrap_or_default();
         match kind {
             "Transformer" => {}
-            "Pooling" => modules.pooling = pooling(folder, text("path").unwrap_or("1_Pooling"))?,
+            "Pooling" => {
+                modules.pooling = pooling(folder, text("path").unwrap_or("1_Pooling"))?;
+                modules.pools = true;
+            }
             "Normalize" => modules.normalize = true,
             other => return Err(LoadError::Unsupported(format!("module \"{other}\" of modules.json"))),
         }

@@ -9,7 +9,7 @@ use super::{error::LoadError, files::read_if_there, wordpiece::WordPiece};
 
 /// A tokeniser, and what it puts around a text.
 pub struct TextRules {
-    tokenizer: Tokenizer,
+    pub(super) tokenizer: Tokenizer,
     /// The same faster, where it is of BERT's family.
     wordpiece: Option<WordPiece>,
     before: Vec<u32>,

@@ -28,6 +28,7 @@ mod weights;
 
 pub use batch::{Packed, encode};
 pub use config::{Activation, EncoderConfig, NormKind, Placement, Pooling, Positions, QueryNorm, Window};
+pub use cpu::{Head, HeadActivation, HeadParts};
 pub use encoder::{Model, forward};
 pub use primitives::{Attention, Batch, Output, Pooled, Primitives, Reduce, Row, Then};
 pub use weights::{Element, Embeddings, Layer, Linear, Norm, Role, Tensor, Weights};

@@ -206,7 +206,7 @@ pub struct Weights<W> {
 }
 
 impl<W> Linear<W> {
-    fn map<V, E>(&self, load: &mut impl FnMut(&W, Role) -> Result<V, E>) -> Result<Linear<V>, E> {
+    pub(super) fn map<V, E>(&self, load: &mut impl FnMut(&W, Role) -> Result<V, E>) -> Result<Linear<V>, E> {
         Ok(Linear {
             weight: load(&self.weight, Role::Matrix)?,
             bias: self.bias.as_ref().map(|bias| load(bias, Role::Bias)).transpose()?,
@@ -226,7 +226,7 @@ impl<W> Norm<W> {
         })
     }
 
-    fn map_option<V, E>(
+    pub(super) fn map_option<V, E>(
         norm: Option<&Self>,
         load: &mut impl FnMut(&W, Role) -> Result<V, E>,
     ) -> Result<Option<Norm<V>>, E> {
@@ -360,13 +360,17 @@ impl Layer<Tensor> {
     }
 }
 
-fn check_norm(name: &str, norm: Option<&Norm<Tensor>>, width: usize) -> Result<(), OpError> {
+pub(super) fn check_norm(name: &str, norm: Option<&Norm<Tensor>>, width: usize) -> Result<(), OpError> {
     let Some(norm) = norm else { return Ok(()) };
     expect(name, Some(&norm.weight), Some([width]))?;
     expect(name, norm.bias.as_ref(), norm.bias.is_some().then_some([width]))
 }
 
-fn expect<const N: usize>(name: &str, tensor: Option<&Tensor>, shape: Option<[usize; N]>) -> Result<(), OpError> {
+pub(super) fn expect<const N: usize>(
+    name: &str,
+    tensor: Option<&Tensor>,
+    shape: Option<[usize; N]>,
+) -> Result<(), OpError> {
     match (tensor, shape) {
         (Some(tensor), Some(shape)) if tensor.shape() == shape => Ok(()),
         (Some(tensor), Some(shape)) => invalid(format!("{name} is {shape:?}, got {:?}", tensor.shape())),

@@ -26,23 +26,23 @@ from accelerd._proto import error_pb2 as accelerd_dot_v1_dot_error__pb2
 from accelerd._proto import tensor_pb2 as accelerd_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61\x63\x63\x65lerd/v1/embed.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x17\x61\x63\x63\x65lerd/v1/error.proto\x1a\x18\x61\x63\x63\x65lerd/v1/tensor.proto\"0\n\x04Span\x12\x0c\n\x04text\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\"\x1b\n\tTextInput\x12\x0e\n\x06values\x18\x01 \x03(\t\"*\n\nTokenInput\x12\x0b\n\x03ids\x18\x01 \x03(\r\x12\x0f\n\x07offsets\x18\x02 \x03(\r\"\xea\x03\n\x0c\x45mbedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInputH\x00\x12)\n\x06tokens\x18\x03 \x01(\x0b\x32\x17.accelerd.v1.TokenInputH\x00\x12\x12\n\ndimensions\x18\x04 \x01(\r\x12\x16\n\tnormalize\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12%\n\x07pooling\x18\x06 \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12 \n\x05spans\x18\x07 \x03(\x0b\x32\x11.accelerd.v1.Span\x12\x13\n\x0bprompt_name\x18\x08 \x01(\t\x12\x13\n\x06prompt\x18\t \x01(\tH\x02\x88\x01\x01\x12\x34\n\x0ftruncation_side\x18\n \x01(\x0e\x32\x1b.accelerd.v1.TruncationSide\x12*\n\nlong_input\x18\x0b \x01(\x0e\x32\x16.accelerd.v1.LongInput\x12\x12\n\nmax_tokens\x18\x0c \x01(\r\x12,\n\x0boutput_type\x18\r \x01(\x0e\x32\x17.accelerd.v1.OutputType\x12\x12\n\nexact_gelu\x18\x0e \x01(\x08\x42\x07\n\x05inputB\x0c\n\n_normalizeB\t\n\x07_prompt\"\x82\x01\n\rEmbedResponse\x12\'\n\nembeddings\x18\x01 \x01(\x0b\x32\x13.accelerd.v1.Tensor\x12\x14\n\x0ctoken_counts\x18\x02 \x03(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x06scales\x18\x04 \x01(\x0b\x32\x13.accelerd.v1.Tensor\"P\n\x12\x45mbedStreamRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x19.accelerd.v1.EmbedRequest\"\x87\x01\n\x13\x45mbedStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12+\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x1a.accelerd.v1.EmbedResponseH\x00\x12\'\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.accelerd.v1.ItemErrorH\x00\x42\x08\n\x06result\"G\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12%\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInput\";\n\x10TokenizeResponse\x12\'\n\x06tokens\x18\x01 \x01(\x0b\x32\x17.accelerd.v1.TokenInput\"\x13\n\x11ListModelsRequest\"8\n\x12ListModelsResponse\x12\"\n\x06models\x18\x01 \x03(\x0b\x32\x12.accelerd.v1.Model\"\xe9\x02\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\r\x12\x1a\n\x12offered_dimensions\x18\x03 \x03(\r\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\r\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06sha256\x18\x06 \x01(\t\x12\x0f\n\x07\x61liases\x18\x07 \x03(\t\x12\x14\n\x0c\x61rchitecture\x18\x08 \x01(\t\x12\x12\n\nmax_tokens\x18\t \x01(\r\x12\x1a\n\x12\x64\x65\x66\x61ult_max_tokens\x18\n \x01(\r\x12%\n\x07pooling\x18\x0b \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12\x11\n\tnormalize\x18\x0c \x01(\x08\x12\x14\n\x0cprompt_names\x18\r \x03(\t\x12\x13\n\x0btakes_texts\x18\x0e \x01(\x08\x12)\n\tprecision\x18\x0f \x01(\x0e\x32\x16.accelerd.v1.Precision\"j\n\x10LoadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x61liases\x18\x03 \x03(\t\x12)\n\tprecision\x18\x04 \x01(\x0e\x32\x16.accelerd.v1.Precision\"6\n\x11LoadModelResponse\x12!\n\x05model\x18\x01 \x01(\x0b\x32\x12.accelerd.v1.Model\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"#\n\x13UnloadModelResponse\x12\x0c\n\x04name\x18\x01 \x01(\t*\x95\x01\n\x07Pooling\x12\x17\n\x13POOLING_UNSPECIFIED\x10\x00\x12\x0f\n\x0bPOOLING_CLS\x10\x01\x12\x10\n\x0cPOOLING_MEAN\x10\x02\x12\x0f\n\x0bPOOLING_MAX\x10\x03\x12\x10\n\x0cPOOLING_LAST\x10\x04\x12\x19\n\x15POOLING_WEIGHTED_MEAN\x10\x05\x12\x10\n\x0cPOOLING_NONE\x10\x06*f\n\x0eTruncationSide\x12\x1f\n\x1bTRUNCATION_SIDE_UNSPECIFIED\x10\x00\x12\x19\n\x15TRUNCATION_SIDE_RIGHT\x10\x01\x12\x18\n\x14TRUNCATION_SIDE_LEFT\x10\x02*l\n\tLongInput\x12\x1a\n\x16LONG_INPUT_UNSPECIFIED\x10\x00\x12\x17\n\x13LONG_INPUT_TRUNCATE\x10\x01\x12\x14\n\x10LONG_INPUT_ERROR\x10\x02\x12\x14\n\x10LONG_INPUT_CHUNK\x10\x03*\x97\x01\n\nOutputType\x12\x1b\n\x17OUTPUT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTPUT_TYPE_F32\x10\x01\x12\x13\n\x0fOUTPUT_TYPE_F16\x10\x02\x12\x14\n\x10OUTPUT_TYPE_BF16\x10\x03\x12\x14\n\x10OUTPUT_TYPE_INT8\x10\x04\x12\x16\n\x12OUTPUT_TYPE_BINARY\x10\x05*`\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x12\n\x0ePRECISION_BF16\x10\x01\x12\x11\n\rPRECISION_F16\x10\x02\x12\x11\n\rPRECISION_F32\x10\x03\x32\xda\x03\n\x0c\x45mbedService\x12>\n\x05\x45mbed\x12\x19.accelerd.v1.EmbedRequest\x1a\x1a.accelerd.v1.EmbedResponse\x12T\n\x0b\x45mbedStream\x12\x1f.accelerd.v1.EmbedStreamRequest\x1a .accelerd.v1.EmbedStreamResponse(\x01\x30\x01\x12G\n\x08Tokenize\x12\x1c.accelerd.v1.TokenizeRequest\x1a\x1d.accelerd.v1.TokenizeResponse\x12M\n\nListModels\x12\x1e.accelerd.v1.ListModelsRequest\x1a\x1f.accelerd.v1.ListModelsResponse\x12J\n\tLoadModel\x12\x1d.accelerd.v1.LoadModelRequest\x1a\x1e.accelerd.v1.LoadModelResponse\x12P\n\x0bUnloadModel\x12\x1f.accelerd.v1.UnloadModelRequest\x1a .accelerd.v1.UnloadModelResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61\x63\x63\x65lerd/v1/embed.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x17\x61\x63\x63\x65lerd/v1/error.proto\x1a\x18\x61\x63\x63\x65lerd/v1/tensor.proto\"0\n\x04Span\x12\x0c\n\x04text\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\"\x1b\n\tTextInput\x12\x0e\n\x06values\x18\x01 \x03(\t\"*\n\nTokenInput\x12\x0b\n\x03ids\x18\x01 \x03(\r\x12\x0f\n\x07offsets\x18\x02 \x03(\r\"\xea\x03\n\x0c\x45mbedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInputH\x00\x12)\n\x06tokens\x18\x03 \x01(\x0b\x32\x17.accelerd.v1.TokenInputH\x00\x12\x12\n\ndimensions\x18\x04 \x01(\r\x12\x16\n\tnormalize\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12%\n\x07pooling\x18\x06 \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12 \n\x05spans\x18\x07 \x03(\x0b\x32\x11.accelerd.v1.Span\x12\x13\n\x0bprompt_name\x18\x08 \x01(\t\x12\x13\n\x06prompt\x18\t \x01(\tH\x02\x88\x01\x01\x12\x34\n\x0ftruncation_side\x18\n \x01(\x0e\x32\x1b.accelerd.v1.TruncationSide\x12*\n\nlong_input\x18\x0b \x01(\x0e\x32\x16.accelerd.v1.LongInput\x12\x12\n\nmax_tokens\x18\x0c \x01(\r\x12,\n\x0boutput_type\x18\r \x01(\x0e\x32\x17.accelerd.v1.OutputType\x12\x12\n\nexact_gelu\x18\x0e \x01(\x08\x42\x07\n\x05inputB\x0c\n\n_normalizeB\t\n\x07_prompt\"\x82\x01\n\rEmbedResponse\x12\'\n\nembeddings\x18\x01 \x01(\x0b\x32\x13.accelerd.v1.Tensor\x12\x14\n\x0ctoken_counts\x18\x02 \x03(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x06scales\x18\x04 \x01(\x0b\x32\x13.accelerd.v1.Tensor\"P\n\x12\x45mbedStreamRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x19.accelerd.v1.EmbedRequest\"\x87\x01\n\x13\x45mbedStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12+\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x1a.accelerd.v1.EmbedResponseH\x00\x12\'\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.accelerd.v1.ItemErrorH\x00\x42\x08\n\x06result\"\x8f\x01\n\rRerankRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05query\x18\x02 \x01(\t\x12)\n\tdocuments\x18\x03 \x01(\x0b\x32\x16.accelerd.v1.TextInput\x12\r\n\x05top_n\x18\x04 \x01(\r\x12\x12\n\nraw_scores\x18\x05 \x01(\x08\x12\x12\n\nmax_tokens\x18\x06 \x01(\r\".\n\x0eRankedDocument\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x02\"c\n\x0eRerankResponse\x12,\n\x07results\x18\x01 \x03(\x0b\x32\x1b.accelerd.v1.RankedDocument\x12\x14\n\x0ctoken_counts\x18\x02 \x03(\r\x12\r\n\x05model\x18\x03 \x01(\t\"G\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12%\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInput\";\n\x10TokenizeResponse\x12\'\n\x06tokens\x18\x01 \x01(\x0b\x32\x17.accelerd.v1.TokenInput\"\x13\n\x11ListModelsRequest\"8\n\x12ListModelsResponse\x12\"\n\x06models\x18\x01 \x03(\x0b\x32\x12.accelerd.v1.Model\"\xfa\x02\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\r\x12\x1a\n\x12offered_dimensions\x18\x03 \x03(\r\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\r\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06sha256\x18\x06 \x01(\t\x12\x0f\n\x07\x61liases\x18\x07 \x03(\t\x12\x14\n\x0c\x61rchitecture\x18\x08 \x01(\t\x12\x12\n\nmax_tokens\x18\t \x01(\r\x12\x1a\n\x12\x64\x65\x66\x61ult_max_tokens\x18\n \x01(\r\x12%\n\x07pooling\x18\x0b \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12\x11\n\tnormalize\x18\x0c \x01(\x08\x12\x14\n\x0cprompt_names\x18\r \x03(\t\x12\x13\n\x0btakes_texts\x18\x0e \x01(\x08\x12)\n\tprecision\x18\x0f \x01(\x0e\x32\x16.accelerd.v1.Precision\x12\x0f\n\x07reranks\x18\x10 \x01(\x08\"j\n\x10LoadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x61liases\x18\x03 \x03(\t\x12)\n\tprecision\x18\x04 \x01(\x0e\x32\x16.accelerd.v1.Precision\"6\n\x11LoadModelResponse\x12!\n\x05model\x18\x01 \x01(\x0b\x32\x12.accelerd.v1.Model\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"#\n\x13UnloadModelResponse\x12\x0c\n\x04name\x18\x01 \x01(\t*\x95\x01\n\x07Pooling\x12\x17\n\x13POOLING_UNSPECIFIED\x10\x00\x12\x0f\n\x0bPOOLING_CLS\x10\x01\x12\x10\n\x0cPOOLING_MEAN\x10\x02\x12\x0f\n\x0bPOOLING_MAX\x10\x03\x12\x10\n\x0cPOOLING_LAST\x10\x04\x12\x19\n\x15POOLING_WEIGHTED_MEAN\x10\x05\x12\x10\n\x0cPOOLING_NONE\x10\x06*f\n\x0eTruncationSide\x12\x1f\n\x1bTRUNCATION_SIDE_UNSPECIFIED\x10\x00\x12\x19\n\x15TRUNCATION_SIDE_RIGHT\x10\x01\x12\x18\n\x14TRUNCATION_SIDE_LEFT\x10\x02*l\n\tLongInput\x12\x1a\n\x16LONG_INPUT_UNSPECIFIED\x10\x00\x12\x17\n\x13LONG_INPUT_TRUNCATE\x10\x01\x12\x14\n\x10LONG_INPUT_ERROR\x10\x02\x12\x14\n\x10LONG_INPUT_CHUNK\x10\x03*\x97\x01\n\nOutputType\x12\x1b\n\x17OUTPUT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTPUT_TYPE_F32\x10\x01\x12\x13\n\x0fOUTPUT_TYPE_F16\x10\x02\x12\x14\n\x10OUTPUT_TYPE_BF16\x10\x03\x12\x14\n\x10OUTPUT_TYPE_INT8\x10\x04\x12\x16\n\x12OUTPUT_TYPE_BINARY\x10\x05*`\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x12\n\x0ePRECISION_BF16\x10\x01\x12\x11\n\rPRECISION_F16\x10\x02\x12\x11\n\rPRECISION_F32\x10\x03\x32\x9d\x04\n\x0c\x45mbedService\x12>\n\x05\x45mbed\x12\x19.accelerd.v1.EmbedRequest\x1a\x1a.accelerd.v1.EmbedResponse\x12T\n\x0b\x45mbedStream\x12\x1f.accelerd.v1.EmbedStreamRequest\x1a .accelerd.v1.EmbedStreamResponse(\x01\x30\x01\x12\x41\n\x06Rerank\x12\x1a.accelerd.v1.RerankRequest\x1a\x1b.accelerd.v1.RerankResponse\x12G\n\x08Tokenize\x12\x1c.accelerd.v1.TokenizeRequest\x1a\x1d.accelerd.v1.TokenizeResponse\x12M\n\nListModels\x12\x1e.accelerd.v1.ListModelsRequest\x1a\x1f.accelerd.v1.ListModelsResponse\x12J\n\tLoadModel\x12\x1d.accelerd.v1.LoadModelRequest\x1a\x1e.accelerd.v1.LoadModelResponse\x12P\n\x0bUnloadModel\x12\x1f.accelerd.v1.UnloadModelRequest\x1a .accelerd.v1.UnloadModelResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'accelerd.v1.embed_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_POOLING']._serialized_start=1875
-  _globals['_POOLING']._serialized_end=2024
-  _globals['_TRUNCATIONSIDE']._serialized_start=2026
-  _globals['_TRUNCATIONSIDE']._serialized_end=2128
-  _globals['_LONGINPUT']._serialized_start=2130
-  _globals['_LONGINPUT']._serialized_end=2238
-  _globals['_OUTPUTTYPE']._serialized_start=2241
-  _globals['_OUTPUTTYPE']._serialized_end=2392
-  _globals['_PRECISION']._serialized_start=2394
-  _globals['_PRECISION']._serialized_end=2490
+  _globals['_POOLING']._serialized_start=2187
+  _globals['_POOLING']._serialized_end=2336
+  _globals['_TRUNCATIONSIDE']._serialized_start=2338
+  _globals['_TRUNCATIONSIDE']._serialized_end=2440
+  _globals['_LONGINPUT']._serialized_start=2442
+  _globals['_LONGINPUT']._serialized_end=2550
+  _globals['_OUTPUTTYPE']._serialized_start=2553
+  _globals['_OUTPUTTYPE']._serialized_end=2704
+  _globals['_PRECISION']._serialized_start=2706
+  _globals['_PRECISION']._serialized_end=2802
   _globals['_SPAN']._serialized_start=91
   _globals['_SPAN']._serialized_end=139
   _globals['_TEXTINPUT']._serialized_start=141
@@ -57,24 +57,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EMBEDSTREAMREQUEST']._serialized_end=920
   _globals['_EMBEDSTREAMRESPONSE']._serialized_start=923
   _globals['_EMBEDSTREAMRESPONSE']._serialized_end=1058
-  _globals['_TOKENIZEREQUEST']._serialized_start=1060
-  _globals['_TOKENIZEREQUEST']._serialized_end=1131
-  _globals['_TOKENIZERESPONSE']._serialized_start=1133
-  _globals['_TOKENIZERESPONSE']._serialized_end=1192
-  _globals['_LISTMODELSREQUEST']._serialized_start=1194
-  _globals['_LISTMODELSREQUEST']._serialized_end=1213
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1215
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1271
-  _globals['_MODEL']._serialized_start=1274
-  _globals['_MODEL']._serialized_end=1635
-  _globals['_LOADMODELREQUEST']._serialized_start=1637
-  _globals['_LOADMODELREQUEST']._serialized_end=1743
-  _globals['_LOADMODELRESPONSE']._serialized_start=1745
-  _globals['_LOADMODELRESPONSE']._serialized_end=1799
-  _globals['_UNLOADMODELREQUEST']._serialized_start=1801
-  _globals['_UNLOADMODELREQUEST']._serialized_end=1835
-  _globals['_UNLOADMODELRESPONSE']._serialized_start=1837
-  _globals['_UNLOADMODELRESPONSE']._serialized_end=1872
-  _globals['_EMBEDSERVICE']._serialized_start=2493
-  _globals['_EMBEDSERVICE']._serialized_end=2967
+  _globals['_RERANKREQUEST']._serialized_start=1061
+  _globals['_RERANKREQUEST']._serialized_end=1204
+  _globals['_RANKEDDOCUMENT']._serialized_start=1206
+  _globals['_RANKEDDOCUMENT']._serialized_end=1252
+  _globals['_RERANKRESPONSE']._serialized_start=1254
+  _globals['_RERANKRESPONSE']._serialized_end=1353
+  _globals['_TOKENIZEREQUEST']._serialized_start=1355
+  _globals['_TOKENIZEREQUEST']._serialized_end=1426
+  _globals['_TOKENIZERESPONSE']._serialized_start=1428
+  _globals['_TOKENIZERESPONSE']._serialized_end=1487
+  _globals['_LISTMODELSREQUEST']._serialized_start=1489
+  _globals['_LISTMODELSREQUEST']._serialized_end=1508
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1510
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1566
+  _globals['_MODEL']._serialized_start=1569
+  _globals['_MODEL']._serialized_end=1947
+  _globals['_LOADMODELREQUEST']._serialized_start=1949
+  _globals['_LOADMODELREQUEST']._serialized_end=2055
+  _globals['_LOADMODELRESPONSE']._serialized_start=2057
+  _globals['_LOADMODELRESPONSE']._serialized_end=2111
+  _globals['_UNLOADMODELREQUEST']._serialized_start=2113
+  _globals['_UNLOADMODELREQUEST']._serialized_end=2147
+  _globals['_UNLOADMODELRESPONSE']._serialized_start=2149
+  _globals['_UNLOADMODELRESPONSE']._serialized_end=2184
+  _globals['_EMBEDSERVICE']._serialized_start=2805
+  _globals['_EMBEDSERVICE']._serialized_end=3346
 # @@protoc_insertion_point(module_scope)

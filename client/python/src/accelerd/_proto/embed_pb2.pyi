@@ -158,6 +158,40 @@ class EmbedStreamResponse(_message.Message):
     error: _error_pb2.ItemError
     def __init__(self, sequence: _Optional[int] = ..., embed: _Optional[_Union[EmbedResponse, _Mapping]] = ..., error: _Optional[_Union[_error_pb2.ItemError, _Mapping]] = ...) -> None: ...
 
+class RerankRequest(_message.Message):
+    __slots__ = ("model", "query", "documents", "top_n", "raw_scores", "max_tokens")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    TOP_N_FIELD_NUMBER: _ClassVar[int]
+    RAW_SCORES_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    query: str
+    documents: TextInput
+    top_n: int
+    raw_scores: bool
+    max_tokens: int
+    def __init__(self, model: _Optional[str] = ..., query: _Optional[str] = ..., documents: _Optional[_Union[TextInput, _Mapping]] = ..., top_n: _Optional[int] = ..., raw_scores: bool = ..., max_tokens: _Optional[int] = ...) -> None: ...
+
+class RankedDocument(_message.Message):
+    __slots__ = ("index", "score")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    score: float
+    def __init__(self, index: _Optional[int] = ..., score: _Optional[float] = ...) -> None: ...
+
+class RerankResponse(_message.Message):
+    __slots__ = ("results", "token_counts", "model")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[RankedDocument]
+    token_counts: _containers.RepeatedScalarFieldContainer[int]
+    model: str
+    def __init__(self, results: _Optional[_Iterable[_Union[RankedDocument, _Mapping]]] = ..., token_counts: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ...) -> None: ...
+
 class TokenizeRequest(_message.Message):
     __slots__ = ("model", "texts")
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -183,7 +217,7 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "dimensions", "offered_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "takes_texts", "precision")
+    __slots__ = ("name", "dimensions", "offered_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "takes_texts", "precision", "reranks")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     OFFERED_DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +233,7 @@ class Model(_message.Message):
     PROMPT_NAMES_FIELD_NUMBER: _ClassVar[int]
     TAKES_TEXTS_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
+    RERANKS_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     offered_dimensions: _containers.RepeatedScalarFieldContainer[int]
@@ -214,7 +249,8 @@ class Model(_message.Message):
     prompt_names: _containers.RepeatedScalarFieldContainer[str]
     takes_texts: bool
     precision: Precision
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., offered_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., takes_texts: bool = ..., precision: _Optional[_Union[Precision, str]] = ...) -> None: ...
+    reranks: bool
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., offered_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., takes_texts: bool = ..., precision: _Optional[_Union[Precision, str]] = ..., reranks: bool = ...) -> None: ...
 
 class LoadModelRequest(_message.Message):
     __slots__ = ("name", "path", "aliases", "precision")

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class EmbedServiceStub(object):
-    """Turns text, code and token ids into vectors.
+    """Turns text, code and token ids into vectors, and scores texts against a query.
     """
 
     def __init__(self, channel):
@@ -44,6 +44,11 @@ class EmbedServiceStub(object):
                 '/accelerd.v1.EmbedService/EmbedStream',
                 request_serializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamResponse.FromString,
+                _registered_method=True)
+        self.Rerank = channel.unary_unary(
+                '/accelerd.v1.EmbedService/Rerank',
+                request_serializer=accelerd_dot_v1_dot_embed__pb2.RerankRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_embed__pb2.RerankResponse.FromString,
                 _registered_method=True)
         self.Tokenize = channel.unary_unary(
                 '/accelerd.v1.EmbedService/Tokenize',
@@ -68,7 +73,7 @@ class EmbedServiceStub(object):
 
 
 class EmbedServiceServicer(object):
-    """Turns text, code and token ids into vectors.
+    """Turns text, code and token ids into vectors, and scores texts against a query.
     """
 
     def Embed(self, request, context):
@@ -89,6 +94,21 @@ class EmbedServiceServicer(object):
     def EmbedStream(self, request_iterator, context):
         """Embeds batch after batch of a corpus. Each is answered as it finishes, perhaps before an earlier one; its failure is
         inside its answer. A batch waits for room in the queue instead of being refused; the stream takes no more meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rerank(self, request, context):
+        """Orders documents by how well they answer a query. A cross-encoder reads each document together with the query and
+        makes a score of the pair: slower than comparing vectors, and a better judge of the few that a search has found. Pairs
+        of many clients share a launch; a score does not depend on its neighbours.
+
+        Fails with:
+        - INVALID_ARGUMENT: no query or no documents, more texts or bytes than the configured limits, a query that leaves no
+        room for a document, or a model that is no cross-encoder.
+        - NOT_FOUND: the model is not loaded; ResourceInfo names it.
+        - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,6 +176,11 @@ def add_EmbedServiceServicer_to_server(servicer, server):
                     request_deserializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_embed__pb2.EmbedStreamResponse.SerializeToString,
             ),
+            'Rerank': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rerank,
+                    request_deserializer=accelerd_dot_v1_dot_embed__pb2.RerankRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_embed__pb2.RerankResponse.SerializeToString,
+            ),
             'Tokenize': grpc.unary_unary_rpc_method_handler(
                     servicer.Tokenize,
                     request_deserializer=accelerd_dot_v1_dot_embed__pb2.TokenizeRequest.FromString,
@@ -185,7 +210,7 @@ def add_EmbedServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EmbedService(object):
-    """Turns text, code and token ids into vectors.
+    """Turns text, code and token ids into vectors, and scores texts against a query.
     """
 
     @staticmethod
@@ -232,6 +257,33 @@ class EmbedService(object):
             '/accelerd.v1.EmbedService/EmbedStream',
             accelerd_dot_v1_dot_embed__pb2.EmbedStreamRequest.SerializeToString,
             accelerd_dot_v1_dot_embed__pb2.EmbedStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rerank(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.EmbedService/Rerank',
+            accelerd_dot_v1_dot_embed__pb2.RerankRequest.SerializeToString,
+            accelerd_dot_v1_dot_embed__pb2.RerankResponse.FromString,
             options,
             channel_credentials,
             insecure,

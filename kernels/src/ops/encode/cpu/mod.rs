@@ -20,12 +20,14 @@ use crate::{
 };
 
 mod attention;
+mod head;
 mod pool;
 mod rows;
 mod states;
 #[cfg(test)]
 mod tests;
 
+pub use head::{Head, HeadActivation, HeadParts};
 pub(super) use pool::pooled;
 
 /// Tokens of a group, about: with 1,536 numbers each, a megabyte and a half.

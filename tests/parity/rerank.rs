@@ -1,0 +1,157 @@
+//! Cross-encoders of every kind of head against what PyTorch computed from the same pairs, in every precision of a GPU; and
+//! the bits of a score beside others.
+
+use std::{fs, sync::Arc};
+
+use accelerd_kernels::{
+    Backend, DeviceId,
+    ops::encode::{EncodeRequest, Head, Output, Precision},
+};
+use accelerd_models::{Model, hf::Reranker};
+use accelerd_tests::encoders;
+use serde_json::Value;
+
+use super::{
+    Case,
+    encode::{HALVES, SINGLE, bar_of_bf16, run, vectors},
+};
+
+const PYTORCH: [&str; 9] = [
+    "bert",
+    "distilbert",
+    "jina-bert",
+    "modernbert",
+    "modernbert-mean",
+    "mpnet",
+    "nomic-bert",
+    "roberta",
+    "xlm-roberta",
+];
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = vec![Case::new("encode::a_score_has_the_same_bits_in_any_company", company)];
+    for name in PYTORCH {
+        for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
+            let check = move |backend: &mut Backend| pytorch(name, precision, backend);
+            cases.push(Case::new(format!("encode::reranker_{name}_{precision:?}").to_lowercase(), check));
+        }
+    }
+    cases
+}
+
+/// A model, its pairs as one request, and their logits.
+struct Pairs {
+    head: Arc<Head>,
+    request: EncodeRequest,
+    logits: Vec<f64>,
+}
+
+fn pairs(name: &str, precision: Precision) -> Result<Pairs, String> {
+    let folder = encoders().join(format!("reranker-{name}"));
+    let model = Model::load(name, &folder).map_err(|e| e.to_string())?;
+    let (encoder, Reranker { head, .. }) = model.reranker().ok_or("it has no head")?;
+    let json = fs::read(folder.join("expected.json")).map_err(|e| e.to_string())?;
+    let json: Value = serde_json::from_slice(&json).map_err(|e| e.to_string())?;
+    let lists = |name: &str| -> Result<Vec<Vec<u32>>, String> {
+        serde_json::from_value(json[name].clone()).map_err(|e| format!("{name}: {e}"))
+    };
+    let (ids, types) = (lists("ids")?, lists("types")?);
+    let ends = ids.iter().scan(0, |end, ids| {
+        *end += u32::try_from(ids.len()).expect("a short pair");
+        Some(*end)
+    });
+    let request = EncodeRequest {
+        encoder: Arc::clone(&encoder.encoder),
+        offsets: [0].into_iter().chain(ends).collect(),
+        types: types.concat(),
+        ids: ids.concat(),
+        spans: None,
+        pooling: head.pooling(),
+        dimensions: head.hidden(),
+        normalize: false,
+        output: Output::F32,
+        precision,
+        exact_gelu: true,
+    };
+    let logits = serde_json::from_value(json["logits"].clone()).map_err(|e| e.to_string())?;
+    Ok(Pairs { head: Arc::clone(head), request, logits })
+}
+
+/// The states of each request's pairs, one after the other.
+fn states(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Vec<f32>>, String> {
+    let floats = |bytes: &[u8]| -> Vec<f32> {
+        bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
+    };
+    Ok(run(requests, backend)?.iter().map(|answer| floats(&answer.bytes)).collect())
+}
+
+/// Scores against the logits. A state may be off by what encoders are held to; a score by what the head makes of that.
+fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<(), String> {
+    let Pairs { head, request, logits } = pairs(name, precision)?;
+    let states = states(std::slice::from_ref(&request), backend)?.remove(0);
+    let bar = match (backend.device(), precision) {
+        (DeviceId::Cpu, _) | (_, Precision::F32) => SINGLE,
+        (_, Precision::F16) => HALVES,
+        (_, Precision::Bf16) => HALVES.min(bar_of_bf16(&request, &exact(&request)?)?),
+    };
+    let share = (2.0 - 2.0 * bar).sqrt();
+    let scores = head.scores(&states).map_err(|e| e.to_string())?;
+    if scores.len() != logits.len() {
+        return Err(format!("expected {} scores, got {}", logits.len(), scores.len()));
+    }
+    for (at, (state, (score, logit))) in states.chunks(head.hidden()).zip(scores.iter().zip(logits)).enumerate() {
+        let most = share * sway(&head, state)? + 1e-5;
+        let apart = (f64::from(*score) - logit).abs();
+        if apart.is_nan() || apart > most {
+            return Err(format!("pair {at} is {score}, expected {logit}, at most {most} apart"));
+        }
+    }
+    Ok(())
+}
+
+fn exact(request: &EncodeRequest) -> Result<Vec<Vec<f64>>, String> {
+    let expected = accelerd_kernels::ops::encode::oracle::answer(request).map_err(|e| e.to_string())?;
+    Ok(vectors(&expected.bytes, request.dimensions))
+}
+
+/// How far a score goes, to first order, where its state goes as far as the state is long: the length of the state by the
+/// length of the score's slope there.
+fn sway(head: &Head, state: &[f32]) -> Result<f64, String> {
+    const STEP: f32 = 1e-2;
+    let moved = |step: f32| -> Vec<f32> {
+        let one = |at: usize| state.iter().enumerate().map(move |(i, x)| if i == at { x + step } else { *x });
+        (0..state.len()).flat_map(one).collect()
+    };
+    let (up, down) = (head.scores(&moved(STEP)), head.scores(&moved(-STEP)));
+    let (up, down) = (up.map_err(|e| e.to_string())?, down.map_err(|e| e.to_string())?);
+    let slopes = up.iter().zip(&down).map(|(up, down)| f64::from(up - down) / f64::from(2.0 * STEP));
+    let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();
+    let length = squares(&mut state.iter().map(|x| f64::from(*x)));
+    Ok((length * squares(&mut { slopes })).sqrt())
+}
+
+/// A pair alone, and among the others many times over.
+fn company(backend: &mut Backend) -> Result<(), String> {
+    for (name, precision) in
+        [("bert", Precision::Bf16), ("modernbert-mean", Precision::F16), ("roberta", Precision::F32)]
+    {
+        let Pairs { head, request, .. } = pairs(name, precision)?;
+        let crowd = states(&vec![request.clone(); 30], backend)?.concat();
+        let crowd = head.scores(&crowd).map_err(|e| e.to_string())?;
+        for (at, ends) in request.offsets.windows(2).enumerate() {
+            let tokens = ends[0] as usize..ends[1] as usize;
+            let alone = EncodeRequest {
+                ids: request.ids[tokens.clone()].to_vec(),
+                types: request.types[tokens].to_vec(),
+                offsets: vec![0, ends[1] - ends[0]],
+                ..request.clone()
+            };
+            let alone = head.scores(&states(&[alone], backend)?[0]).map_err(|e| e.to_string())?[0];
+            let same = crowd.chunks(request.texts()).all(|scores| scores[at].to_bits() == alone.to_bits());
+            if !same {
+                return Err(format!("{name} {precision:?}: pair {at} differs beside others"));
+            }
+        }
+    }
+    Ok(())
+}
