@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::Styles, builder::stylin
 
 use crate::commands::{
     bench::BenchArgs, cluster::ClusterArgs, collections::CollectionsArgs, embed::EmbedArgs, generate, health,
-    index::IndexArgs, models::ModelsArgs, parse::ParseArgs, search::SearchArgs, similar::SimilarArgs, stats::StatsArgs,
+    index::IndexArgs, models::ModelsArgs, parse::ParseArgs, rerank::RerankArgs, search::SearchArgs,
+    similar::SimilarArgs, stats::StatsArgs,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -79,6 +80,7 @@ pub enum Color {
 pub enum Command {
     Index(IndexArgs),
     Search(SearchArgs),
+    Rerank(RerankArgs),
     Embed(EmbedArgs),
     Similar(SimilarArgs),
     Cluster(ClusterArgs),

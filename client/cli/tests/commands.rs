@@ -5,6 +5,7 @@ mod fake;
 
 use std::{
     fs,
+    io::Write,
     path::Path,
     process::{Command, Stdio},
 };
@@ -258,6 +259,58 @@ async fn every_other_command_prints_one_json_document() {
     assert_eq!(bench["levels"][0]["calls"], 5);
     assert_eq!(json(&["collections", "delete", "code"]).await["deleted"][0], "code");
     assert_eq!(json(&["collections", "list"]).await["collections"], Value::Array(vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_and_lines_are_put_in_the_order_in_which_they_answer() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (socket, pack) = (file("net/socket.py"), file("pack.py"));
+    let words = ["rerank", "listen for tcp connections", &pack, &socket, "-m", "toy", "--json"];
+    let ranked = run(&server, &words).await.json();
+    let best = &ranked["results"][0];
+    assert_eq!((&best["rank"], &best["index"], &best["file"]), (&1.into(), &1.into(), &socket.as_str().into()));
+    assert_eq!((&best["score"], &ranked["model"]), (&4.0.into(), &"toy".into()));
+    let raw = run(&server, &["rerank", "tcp", &pack, &socket, "-m", "toy", "-k", "1", "--raw"]).await;
+    assert!(
+        raw.out.contains("10.0000") && raw.out.contains("socket.py") && !raw.out.contains("pack.py"),
+        "{}",
+        raw.out
+    );
+    let none = run(&server, &["rerank", "tcp", "-m", "toy"]).await;
+    assert!(none.code == 2 && none.err.contains("no document"), "{}", none.err);
+    assert_eq!(run(&server, &["rerank", "tcp", &file("gone.py"), "-m", "toy"]).await.code, 2);
+    assert_eq!(fake.state().calls, ["Rerank", "Rerank"]);
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
+    let piped = command.args(["rerank", "b c", "-m", "toy", "--json"]).env("ACCELERD_SERVER", &server);
+    let mut child = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(b"a b\nb c d\n").expect("it reads");
+    let out =
+        tokio::task::spawn_blocking(|| child.wait_with_output()).await.expect("no panic").expect("it ends").stdout;
+    let ranked: Value = serde_json::from_slice(&out).expect("JSON");
+    assert_eq!(ranked["results"][0]["text"], "b c d");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hits_are_put_in_order_by_their_texts() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &["--hybrid"]).await;
+    let words = ["search", "gzip compress it tcp", "-c", "code", "-k", "1", "--rerank", "toy", "--json"];
+    let of_words = run(&server, &words).await.json();
+    let best = &of_words["queries"][0]["hits"][0];
+    assert_eq!((&best["rank"], &best["path"]), (&1.into(), &"t/pack.py".into()));
+    assert!(best["score"].as_f64().is_some_and(|score| score >= 2.0), "{best}");
+    assert!(fake.state().calls.ends_with(&["Search", "Rerank"]));
+
+    let root = folder.path().to_str().expect("UTF-8");
+    assert_eq!(run(&server, &["index", root, "-c", "plain"]).await.code, 0);
+    let from_disk = ["search", "compress it", "-c", "plain", "-k", "2", "--rerank", "toy", "--json"];
+    let from_disk = run(&server, &from_disk).await.json();
+    let hits = from_disk["queries"][0]["hits"].as_array().expect("hits");
+    assert_eq!((hits.len(), &hits[0]["score"]), (2, &2.0.into()), "{hits:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,6 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     arguments = [program, "serve", "--listen", f"127.0.0.1:{grpc_port}", "--set", "drain.endpoint_delay=0s"]
     for name, port in flags.items():
         arguments += ["--set", f"server.{name}=127.0.0.1:{port}"]
+    arguments += ["--set", f"models.folders={ROOT}/kernels/models/tests/encoders"]
     folder = tmp_path_factory.mktemp("daemon")
     arguments += ["--set", f"store.snapshot_url=file://{folder}/snapshots"]
     with open(folder / "log", "w") as log:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from accelerd import AccelerdError, AlreadyExistsError, Client, Collection, InvalidArgumentError, NotFoundError, Quantized
+
+ENCODERS = Path(__file__).resolve().parents[3] / "kernels" / "models" / "tests" / "encoders"
 
 SNIPPETS = {
     "dates.py": "def parse_date(text): return datetime.strptime(text, '%Y-%m-%d')",
@@ -70,6 +75,24 @@ def test_a_stream_answers_every_batch_by_number_and_a_bad_one_fails_alone(client
         list(client.embed_stream([["a"]], pooling="median"))
     with pytest.raises(ValueError, match=r"texts\[0\] has half a character"):
         list(client.embed_stream([["a"], ["half a character: \ud83d"]]))
+
+
+@pytest.mark.skipif("ACCELERD_SERVER" in os.environ, reason="a daemon that may load no model from here")
+def test_documents_come_best_first_by_a_cross_encoder(client: Client) -> None:
+    client.load_model("ranks", str(ENCODERS / "reranker-bert"))
+    expected = json.loads((ENCODERS / "reranker-bert" / "expected.json").read_text())
+    documents, logits = expected["documents"], expected["logits"]
+    ranked = client.rerank(expected["query"], documents, model="ranks")
+    assert [result.index for result in ranked] == sorted(range(len(documents)), key=lambda at: (-round(logits[at], 4), at))
+    np.testing.assert_allclose([result.score for result in ranked], [logits[result.index] for result in ranked], atol=2e-4)
+    assert client.rerank(expected["query"], documents, model="ranks", top_n=2) == ranked[:2]
+    with pytest.raises(InvalidArgumentError, match="query"):
+        client.rerank("", documents, model="ranks")
+    with pytest.raises(InvalidArgumentError, match="Rerank"):
+        client.embed(documents, model="ranks")
+    with pytest.raises(TypeError):
+        client.rerank("a", "one text", model="ranks")
+    client.unload_model("ranks")
 
 
 def test_words_count_as_well_as_vectors_where_a_field_has_them(client: Client) -> None:

@@ -9,6 +9,7 @@ pub mod health;
 pub mod index;
 pub mod models;
 pub mod parse;
+pub mod rerank;
 pub mod search;
 pub mod similar;
 pub mod stats;
@@ -33,6 +34,7 @@ pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
             let client = connect(global, args.timing()).await?;
             search::run(args, &client, screen).await
         }
+        Command::Rerank(args) => rerank::run(args, &connect(global, false).await?, screen).await,
         Command::Embed(args) => embed::run(args, &connect(global, false).await?, screen).await,
         Command::Similar(args) => similar::run(args, &connect(global, false).await?, screen).await,
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, screen).await,

@@ -90,6 +90,7 @@ struct Model {
     normalize: bool,
     prompt_names: Vec<String>,
     takes_texts: bool,
+    reranks: bool,
     size_bytes: u64,
     sha256: String,
 }
@@ -110,6 +111,7 @@ impl From<proto::Model> for Model {
             normalize: model.normalize,
             prompt_names: model.prompt_names,
             takes_texts: model.takes_texts,
+            reranks: model.reranks,
             size_bytes: model.size_bytes,
             sha256: model.sha256,
         }
@@ -126,7 +128,7 @@ impl Report for Models {
             table.row([
                 page.paint(Paint::Name, &model.name),
                 model.architecture.clone(),
-                model.dimensions.to_string(),
+                if model.reranks { "scores".to_owned() } else { model.dimensions.to_string() },
                 shorter.collect::<Vec<_>>().join(", "),
                 human::count(model.vocabulary_size.into()),
                 if model.default_max_tokens == 0 { "any".to_owned() } else { model.default_max_tokens.to_string() },
@@ -144,12 +146,18 @@ impl Report for Model {
         let or_none = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         page.line(format!("{}: {}", page.paint(Paint::Name, &self.name), self.architecture));
         page.line(format!("  aliases     {}", or_none(&self.aliases)));
-        page.line(format!("  dimensions  {}", self.dimensions));
+        if !self.reranks {
+            page.line(format!("  dimensions  {}", self.dimensions));
+        }
         page.line(format!("  vocabulary  {}", human::count(self.vocabulary_size.into())));
         let (default, most) = (limit(self.default_max_tokens), limit(self.max_tokens));
         page.line(format!("  reads       {default} tokens of a text, at most {most}"));
-        let length = if self.normalize { "unit length" } else { "any length" };
-        page.line(format!("  pools       {}, {length}", self.pooling));
+        if self.reranks {
+            page.line("  makes       scores of pairs, for rerank");
+        } else {
+            let length = if self.normalize { "unit length" } else { "any length" };
+            page.line(format!("  pools       {}, {length}", self.pooling));
+        }
         page.line(format!("  prompts     {}", or_none(&self.prompt_names)));
         page.line(format!("  takes       {}", if self.takes_texts { "texts and token ids" } else { "token ids" }));
         page.line(format!("  weights     {}, sha256 {}", human::bytes(self.size_bytes), self.sha256));

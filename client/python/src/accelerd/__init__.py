@@ -6,7 +6,7 @@ client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 """
 
-from ._client import Client, Clusters, Similar
+from ._client import Client, Clusters, Ranked, Similar
 from ._collection import Collection, Hit, Point
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import (
@@ -40,6 +40,7 @@ __all__ = [
     "Parsed",
     "Point",
     "Quantized",
+    "Ranked",
     "Similar",
     "Token",
     "Tokens",

@@ -41,6 +41,15 @@ _STORAGE: dict[str, tensor_pb2.Dtype] = {
 }
 
 
+class Ranked(NamedTuple):
+    """A document and its score."""
+
+    #: Its place in the call.
+    index: int
+    #: The higher the better; comparable under one model only.
+    score: float
+
+
 class Similar(NamedTuple):
     """The best rows of each query, best first."""
 
@@ -126,6 +135,34 @@ class Client:
                 yield _embed.outcome(answer)
         except grpc.RpcError as failed:
             raise requests.problem or from_call(failed) from None
+
+    def rerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        model: str,
+        top_n: int = 0,
+        raw_scores: bool = False,
+        max_tokens: int = 0,
+    ) -> list[Ranked]:
+        """Documents in the order in which they answer a query, best first, by a loaded cross-encoder.
+
+        top_n: most results; 0 is all documents.
+        raw_scores: scores as the model's classifier gives them, unbounded.
+        max_tokens: most tokens of the query and a document together; 0 is the model's own limit.
+        """
+        if isinstance(documents, str):
+            raise TypeError("documents is a list of texts, not one text")
+        request = embed_pb2.RerankRequest(
+            model=model,
+            query=query,
+            documents=_embed.text_input(documents),
+            top_n=top_n,
+            raw_scores=raw_scores,
+            max_tokens=max_tokens,
+        )
+        return [Ranked(result.index, result.score) for result in self._call(self._embed.Rerank, request).results]
 
     def load_model(
         self,

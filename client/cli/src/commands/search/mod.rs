@@ -1,6 +1,7 @@
 //! Finds indexed chunks by meaning and shows them where they stand on disk.
 
 pub mod paths;
+mod rerank;
 mod snippet;
 
 use std::{
@@ -45,8 +46,11 @@ pub struct SearchArgs {
     /// Find by words as well as by meaning, in a collection that `accelctl index --hybrid` made.
     #[arg(long)]
     hybrid: bool,
+    /// Search for more, and put them in the order that this loaded cross-encoder gives their texts.
+    #[arg(long, value_name = "MODEL")]
+    rerank: Option<String>,
     /// Leave out hits with a lower score.
-    #[arg(long, value_name = "SCORE", conflicts_with = "hybrid")]
+    #[arg(long, value_name = "SCORE", conflicts_with_all = ["hybrid", "rerank"])]
     min_score: Option<f32>,
     /// Lines of each hit to show; 0 shows none.
     #[arg(long, default_value_t = 4, value_name = "N")]
@@ -159,7 +163,11 @@ pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
     let start = Instant::now();
     let collection = client.collection(&args.collection);
     let wanted = args.path.as_deref().map(PathFilter::new).transpose()?;
-    let found = find(&collection, &args, wanted.as_ref()).await?;
+    let mut found = find(&collection, &args, wanted.as_ref()).await?;
+    if let Some(model) = &args.rerank {
+        rerank::hits(client, model, &args.queries, &args.root, &mut found).await?;
+        found.results.iter_mut().for_each(|hits| hits.truncate(args.k as usize));
+    }
     let seconds = start.elapsed().as_secs_f64();
     let answer = |(query, hits): (&String, Vec<Hit>)| {
         let words = Words::of(query);
@@ -180,8 +188,9 @@ pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
 
 /// The daemon compares paths only as a whole, so for a path more hits are asked for until enough are from there.
 async fn find(collection: &Collection, args: &SearchArgs, wanted: Option<&PathFilter>) -> Result<Found> {
-    let k = args.k as usize;
-    let mut limit = if wanted.is_some() { args.k.saturating_mul(8).clamp(64, MAX_HITS) } else { args.k };
+    let hits = if args.rerank.is_some() { rerank::candidates(args.k).min(MAX_HITS) } else { args.k };
+    let k = hits as usize;
+    let mut limit = if wanted.is_some() { hits.saturating_mul(8).clamp(64, MAX_HITS) } else { hits };
     loop {
         let mut options = SearchOptions::limit(limit);
         options.score_threshold = args.min_score;

@@ -86,11 +86,17 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
 
 /// Reads the best few lines of a chunk; `None` where the file is not there or has other lines now.
 pub fn read(path: &Path, start: i64, end: i64, most: usize, words: &Words) -> Option<Snippet> {
+    let lines = lines(path, start, end)?;
+    let first = usize::try_from(start).ok()?;
+    best(&lines.iter().map(String::as_str).collect::<Vec<_>>(), first, most, words)
+}
+
+/// Lines of a file, counted from 1; `None` where it cannot be read, or the numbers are none of lines.
+pub fn lines(path: &Path, start: i64, end: i64) -> Option<Vec<String>> {
     let text = fs::read_to_string(path).ok()?;
     let first = usize::try_from(start).ok()?.checked_sub(1)?;
     let count = usize::try_from(end).ok()?.checked_sub(first)?;
-    let lines: Vec<_> = text.lines().skip(first).take(count).collect();
-    best(&lines, first + 1, most, words)
+    Some(text.lines().skip(first).take(count).map(str::to_owned).collect())
 }
 
 /// The window with the most different words of the query, then with the most of them, that starts with one; the earliest
