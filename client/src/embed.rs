@@ -80,7 +80,7 @@ pub struct ModelSource {
     pub path: String,
     /// Other names for it.
     pub aliases: Vec<String>,
-    /// What a GPU computes it in.
+    /// What it is computed in; unspecified is bf16 on a GPU and f32 on a CPU.
     pub precision: proto::Precision,
 }
 

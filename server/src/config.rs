@@ -317,19 +317,21 @@ pub struct Preload {
     /// Other names.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// What a GPU computes it in.
+    /// What it is computed in.
     #[serde(default)]
     pub precision: Precision,
 }
 
-/// What a GPU computes an encoder in.
+/// What an encoder is computed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// bfloat16.
+    /// bfloat16 on a GPU, f32 on a CPU.
     #[default]
+    Auto,
+    /// bfloat16; f32 on a CPU without instructions for it.
     Bf16,
-    /// binary16.
+    /// binary16; on a CPU f32.
     F16,
     /// binary32.
     F32,
@@ -339,6 +341,7 @@ impl From<&Preload> for Source {
     fn from(preload: &Preload) -> Self {
         let Preload { name, path, aliases, precision } = preload.clone();
         let precision = match precision {
+            Precision::Auto => encode::Precision::Auto,
             Precision::Bf16 => encode::Precision::Bf16,
             Precision::F16 => encode::Precision::F16,
             Precision::F32 => encode::Precision::F32,

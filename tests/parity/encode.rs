@@ -1,4 +1,4 @@
-//! Encoders of every architecture against f64 loops, in every precision of a GPU; and the bits of a text beside others.
+//! Encoders of every architecture against f64 loops, in every precision; and the bits of a text beside others.
 
 use std::{fs, sync::Arc};
 
@@ -168,11 +168,16 @@ pub(crate) fn run(requests: &[EncodeRequest], backend: &mut Backend) -> Result<V
 /// The state of each token and the mean of each text, in direction and length, against the oracle's.
 fn compare(request: &EncodeRequest, backend: &mut Backend) -> Result<(), String> {
     let expected = oracle::answer(request).map_err(|e| e.to_string())?;
-    let bar = match (backend.device(), request.precision) {
-        (DeviceId::Cpu, _) | (_, Precision::F32) => SINGLE,
-        (_, Precision::F16 | Precision::Bf16) => HALVES,
+    let bar = match used(request.precision, backend) {
+        Precision::F32 => SINGLE,
+        Precision::F16 | Precision::Bf16 | Precision::Auto => HALVES,
     };
     compare_with(request, &vectors(&expected.bytes, request.dimensions), bar, backend)
+}
+
+/// What a backend computes a precision in.
+fn used(precision: Precision, backend: &Backend) -> Precision {
+    if backend.device() == DeviceId::Cpu { precision.on_cpu() } else { precision.on_gpu() }
 }
 
 fn compare_with(request: &EncodeRequest, expected: &[Vec<f64>], bar: f64, backend: &mut Backend) -> Result<(), String> {
@@ -209,12 +214,12 @@ fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<()
     let request =
         EncodeRequest { ids: texts.concat(), types: vec![], offsets, ..request(&encoder, &[1], precision, 0) };
     let expected = vectors(&read("states.f32")?, request.dimensions);
-    let bar = match precision {
-        Precision::Bf16 => HALVES.min(bar_of_bf16(&request, &expected)?),
+    let bar = match used(precision, backend) {
+        Precision::Bf16 | Precision::Auto => HALVES.min(bar_of_bf16(&request, &expected)?),
         Precision::F16 => HALVES,
         Precision::F32 => SINGLE,
     };
-    compare_with(&request, &expected, if backend.device() == DeviceId::Cpu { SINGLE } else { bar }, backend)
+    compare_with(&request, &expected, bar, backend)
 }
 
 /// What may be asked of bfloat16, whose 8 bits are few for these models: their weights alone, rounded to it, move some
@@ -231,7 +236,8 @@ pub(crate) fn bar_of_bf16(request: &EncodeRequest, expected: &[Vec<f64>]) -> Res
 /// The same with the matrices of products as bfloat16 holds them.
 fn in_bf16(encoder: &Encoder) -> Result<Arc<Encoder>, OpError> {
     let weights = encoder.weights().map(&mut |tensor: &Tensor, role| {
-        let round = |x: f32| if role == Role::Matrix { half::bf16::from_f32(x).to_f32() } else { x };
+        let round =
+            |x: f32| if matches!(role, Role::Matrix | Role::Gated) { half::bf16::from_f32(x).to_f32() } else { x };
         Tensor::from_f32(tensor.shape(), &tensor.to_f32().into_iter().map(round).collect::<Vec<_>>())
     })?;
     Ok(Arc::new(Encoder::new(encoder.config().clone(), weights)?))

@@ -89,6 +89,7 @@ async fn models_are_listed_aliased_and_unloaded() {
         ("default small".into(), "document query".into())
     );
     assert_eq!(loaded.sha256.len(), 64);
+    assert_eq!((loaded.precision(), loaded.cpu_precision()), (v1::Precision::F32, v1::Precision::F32));
     let listed = world.embed().list_models(v1::ListModelsRequest {}).await.expect("listed").into_inner().models;
     assert_eq!(listed.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["bert", "builtin"]);
     assert_eq!(listed[0], loaded);
@@ -101,6 +102,30 @@ async fn models_are_listed_aliased_and_unloaded() {
     assert_refused(world.embed().unload_model(unload("builtin")).await, Code::InvalidArgument, "name");
     world.embed().load_model(source("small", "roberta")).await.expect("its names are free again");
     world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn a_cpu_computes_in_f32_unless_bfloat16_is_asked_for() {
+    let world = with_bert().await;
+    let mut loaded = vec![];
+    for (name, precision) in [("f32", v1::Precision::F32), ("bf16", v1::Precision::Bf16)] {
+        let request = v1::LoadModelRequest { precision: precision.into(), ..source(name, "bert") };
+        loaded.extend(world.embed().load_model(request).await.expect("it is loaded").into_inner().model);
+    }
+    let models = world.embed().list_models(v1::ListModelsRequest {}).await.expect("listed").into_inner().models;
+    let unasked = models.iter().find(|model| model.name == "bert").expect("it is listed");
+    assert_eq!((unasked.precision(), unasked.cpu_precision()), (v1::Precision::Bf16, v1::Precision::F32));
+    assert_eq!(loaded[1].precision(), v1::Precision::Bf16);
+    assert!(matches!(loaded[1].cpu_precision(), v1::Precision::Bf16 | v1::Precision::F32), "as the machine has it");
+    let of = async |model: &str| {
+        vectors(&world, v1::EmbedRequest { model: model.to_owned(), ..texts(&["the def of a thing"]) }).await
+    };
+    let (unasked, single, halves) = (of("bert").await, of("f32").await, of("bf16").await);
+    assert_eq!(unasked, single);
+    assert_eq!(halves == single, loaded[1].cpu_precision() == v1::Precision::F32);
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let cosine = dot(&halves, &single) / (dot(&halves, &halves) * dot(&single, &single)).sqrt();
+    assert!(cosine > 0.9999, "{cosine}");
 }
 
 #[tokio::test]

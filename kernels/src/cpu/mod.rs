@@ -12,7 +12,10 @@ use std::{
 
 use crate::{DeviceId, DeviceInfo, KernelStats};
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 pub(crate) mod exact;
+pub(crate) mod halves;
 mod info;
 pub(crate) mod math;
 pub(crate) mod products;

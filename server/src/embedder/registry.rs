@@ -25,7 +25,7 @@ pub struct Served {
     model: Arc<Model>,
     /// Other names, in order.
     pub aliases: Vec<String>,
-    /// What a GPU computes it in.
+    /// What it is computed in.
     pub precision: Precision,
 }
 
@@ -53,7 +53,7 @@ pub struct Source {
     pub path: String,
     /// Other names.
     pub aliases: Vec<String>,
-    /// What a GPU computes it in.
+    /// What it is computed in.
     pub precision: Precision,
 }
 

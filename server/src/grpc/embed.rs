@@ -83,7 +83,8 @@ impl EmbedService for Embed {
     ) -> Result<Response<pb::LoadModelResponse>, Status> {
         let pb::LoadModelRequest { name, path, aliases, precision } = request.into_inner();
         let precision = match known::<pb::Precision>("precision", precision)? {
-            pb::Precision::Unspecified | pb::Precision::Bf16 => Precision::Bf16,
+            pb::Precision::Unspecified => Precision::Auto,
+            pb::Precision::Bf16 => Precision::Bf16,
             pb::Precision::F16 => Precision::F16,
             pb::Precision::F32 => Precision::F32,
         };
@@ -231,11 +232,16 @@ fn describe(model: &Served) -> pb::Model {
         prompt_names,
         takes_texts: model.takes_texts(),
         reranks: model.reranker().is_some(),
-        precision: match model.precision {
-            Precision::Bf16 => pb::Precision::Bf16,
-            Precision::F16 => pb::Precision::F16,
-            Precision::F32 => pb::Precision::F32,
-        }
-        .into(),
+        precision: precision(model.precision.on_gpu()).into(),
+        cpu_precision: precision(model.precision.on_cpu()).into(),
+    }
+}
+
+fn precision(precision: Precision) -> pb::Precision {
+    match precision {
+        Precision::Auto => pb::Precision::Unspecified,
+        Precision::Bf16 => pb::Precision::Bf16,
+        Precision::F16 => pb::Precision::F16,
+        Precision::F32 => pb::Precision::F32,
     }
 }

@@ -37,8 +37,8 @@ enum Action {
         /// Another name for it; may be given several times.
         #[arg(long = "alias", value_name = "NAME")]
         aliases: Vec<String>,
-        /// What a GPU computes it in.
-        #[arg(long, value_enum, default_value_t = Precision::Bf16)]
+        /// What it is computed in; auto is bf16 on a GPU and f32 on a CPU.
+        #[arg(long, value_enum, default_value_t = Precision::Auto)]
         precision: Precision,
     },
     /// Forget models; their memory is freed when the last call that uses them ends.
@@ -56,6 +56,7 @@ enum Action {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Precision {
+    Auto,
     Bf16,
     F16,
     F32,
@@ -64,6 +65,7 @@ enum Precision {
 impl From<Precision> for proto::Precision {
     fn from(precision: Precision) -> Self {
         match precision {
+            Precision::Auto => Self::Unspecified,
             Precision::Bf16 => Self::Bf16,
             Precision::F16 => Self::F16,
             Precision::F32 => Self::F32,

@@ -175,7 +175,7 @@ class Client:
     ) -> embed_pb2.Model:
         """Loads a model from a folder or file on the daemon's machine, or from its hub by `hf://owner/name[@revision]`.
 
-        precision: on a GPU bf16, f16 or f32.
+        precision: bf16, f16 or f32.
         """
         request = embed_pb2.LoadModelRequest(
             name=name,

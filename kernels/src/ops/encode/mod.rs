@@ -39,7 +39,8 @@ pub struct Encoder {
     id: u64,
     config: EncoderConfig,
     weights: Weights<Tensor>,
-    on_cpu: OnceLock<Result<Weights<cpu::Weight>, OpError>>,
+    /// With products in f32, and in bfloat16.
+    on_cpu: [OnceLock<Result<Weights<cpu::Weight>, OpError>>; 2],
 }
 
 impl Encoder {
@@ -49,7 +50,7 @@ impl Encoder {
         config.check()?;
         weights.check(&config)?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { id, config, weights, on_cpu: OnceLock::new() })
+        Ok(Self { id, config, weights, on_cpu: Default::default() })
     }
 
     /// Tells encoders apart; unique in the process.
@@ -68,21 +69,47 @@ impl Encoder {
     }
 
     /// Its weights as the CPU keeps them, made when they are first asked for.
-    fn on_cpu(&self) -> Result<&Weights<cpu::Weight>, OpError> {
-        self.on_cpu.get_or_init(|| cpu::load(self)).as_ref().map_err(OpError::clone)
+    fn on_cpu(&self, arithmetic: cpu::Arithmetic) -> Result<&Weights<cpu::Weight>, OpError> {
+        let place = match arithmetic {
+            cpu::Arithmetic::Single(_) => 0,
+            cpu::Arithmetic::Halves(_) => 1,
+        };
+        self.on_cpu[place].get_or_init(|| cpu::load(self, arithmetic)).as_ref().map_err(OpError::clone)
     }
 }
 
-/// What a GPU computes states and products in. The CPU takes f32 always.
+/// What products are computed in, and on a GPU states too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// bfloat16.
-    #[default]
+    /// bfloat16. On a CPU without instructions for its products (AMX), f32.
     Bf16,
-    /// binary16.
+    /// binary16. On a CPU f32.
     F16,
     /// binary32, products too.
     F32,
+    /// bfloat16 on a GPU, f32 on a CPU.
+    #[default]
+    Auto,
+}
+
+impl Precision {
+    /// What a GPU computes in.
+    #[must_use]
+    pub fn on_gpu(self) -> Self {
+        match self {
+            Self::Auto => Self::Bf16,
+            Self::Bf16 | Self::F16 | Self::F32 => self,
+        }
+    }
+
+    /// What this machine's CPU computes in.
+    #[must_use]
+    pub fn on_cpu(self) -> Self {
+        match cpu::Arithmetic::of(self, crate::cpu::halves::Unit::of_machine()) {
+            cpu::Arithmetic::Single(_) => Self::F32,
+            cpu::Arithmetic::Halves(_) => Self::Bf16,
+        }
+    }
 }
 
 /// Token ids of many texts, and which vectors are wanted of them.
@@ -107,7 +134,7 @@ pub struct EncodeRequest {
     pub normalize: bool,
     /// How vectors are written.
     pub output: Output,
-    /// What a GPU computes in.
+    /// What it is computed in.
     pub precision: Precision,
     /// Whether [`Activation::Gelu`] must be computed through erf also where a GPU has a faster approximation.
     pub exact_gelu: bool,

@@ -118,6 +118,8 @@ impl Tensor {
 pub enum Role {
     /// `[outputs, inputs]` of a linear layer.
     Matrix,
+    /// Such a matrix whose first half of outputs gates the second.
+    Gated,
     /// `[outputs]`, added to a product.
     Bias,
     /// A table whose rows are gathered.
@@ -206,9 +208,13 @@ pub struct Weights<W> {
 }
 
 impl<W> Linear<W> {
-    pub(super) fn map<V, E>(&self, load: &mut impl FnMut(&W, Role) -> Result<V, E>) -> Result<Linear<V>, E> {
+    pub(super) fn map<V, E>(
+        &self,
+        role: Role,
+        load: &mut impl FnMut(&W, Role) -> Result<V, E>,
+    ) -> Result<Linear<V>, E> {
         Ok(Linear {
-            weight: load(&self.weight, Role::Matrix)?,
+            weight: load(&self.weight, role)?,
             bias: self.bias.as_ref().map(|bias| load(bias, Role::Bias)).transpose()?,
             inputs: self.inputs,
             outputs: self.outputs,
@@ -259,15 +265,16 @@ impl<W> Weights<W> {
 
 impl<W> Layer<W> {
     fn map<V, E>(&self, load: &mut impl FnMut(&W, Role) -> Result<V, E>) -> Result<Layer<V>, E> {
+        let up = if self.up.outputs == 2 * self.down.inputs { Role::Gated } else { Role::Matrix };
         Ok(Layer {
             attention_norm: Norm::map_option(self.attention_norm.as_ref(), load)?,
-            qkv: self.qkv.map(load)?,
+            qkv: self.qkv.map(Role::Matrix, load)?,
             query_norm: Norm::map_option(self.query_norm.as_ref(), load)?,
             key_norm: Norm::map_option(self.key_norm.as_ref(), load)?,
-            output: self.output.map(load)?,
+            output: self.output.map(Role::Matrix, load)?,
             mlp_norm: self.mlp_norm.map(load)?,
-            up: self.up.map(load)?,
-            down: self.down.map(load)?,
+            up: self.up.map(up, load)?,
+            down: self.down.map(Role::Matrix, load)?,
         })
     }
 }

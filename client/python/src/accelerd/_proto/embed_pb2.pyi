@@ -217,7 +217,7 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "dimensions", "offered_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "takes_texts", "precision", "reranks")
+    __slots__ = ("name", "dimensions", "offered_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "takes_texts", "precision", "reranks", "cpu_precision")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     OFFERED_DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +234,7 @@ class Model(_message.Message):
     TAKES_TEXTS_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
     RERANKS_FIELD_NUMBER: _ClassVar[int]
+    CPU_PRECISION_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     offered_dimensions: _containers.RepeatedScalarFieldContainer[int]
@@ -250,7 +251,8 @@ class Model(_message.Message):
     takes_texts: bool
     precision: Precision
     reranks: bool
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., offered_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., takes_texts: bool = ..., precision: _Optional[_Union[Precision, str]] = ..., reranks: bool = ...) -> None: ...
+    cpu_precision: Precision
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., offered_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., takes_texts: bool = ..., precision: _Optional[_Union[Precision, str]] = ..., reranks: bool = ..., cpu_precision: _Optional[_Union[Precision, str]] = ...) -> None: ...
 
 class LoadModelRequest(_message.Message):
     __slots__ = ("name", "path", "aliases", "precision")

@@ -7,16 +7,14 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{
-    Cpu, Weight,
+    Arithmetic, Cpu, Weight,
+    matrix::Matrix,
     rows::{Exponential, Rule, Same, each, sum},
     states::States,
 };
 use crate::{
     OpError,
-    cpu::{
-        products::Packed,
-        simd::{Isa, Kernel, Lanes},
-    },
+    cpu::simd::{Isa, Kernel, Lanes},
     ops::encode::primitives::{Attention, Batch},
 };
 
@@ -49,7 +47,16 @@ impl Cpu {
         };
         let attend = |(text, kv_head): &(Range<usize>, usize)| {
             let rows = &qkv.numbers()[text.start * qkv.width()..text.end * qkv.width()];
-            Heads { isa: self.isa, rows, width: qkv.width(), kv_head: *kv_head, how, bias: &bias }.attend()
+            Heads {
+                isa: self.isa,
+                arithmetic: self.arithmetic,
+                rows,
+                width: qkv.width(),
+                kv_head: *kv_head,
+                how,
+                bias: &bias,
+            }
+            .attend()
         };
         if self.spread {
             let attended: Vec<_> = heads.par_iter().map(attend).map(|states| states.numbers().to_vec()).collect();
@@ -137,6 +144,7 @@ impl<'a> Bias<'a> {
 /// The query heads of a text that read one head of keys and values.
 struct Heads<'a> {
     isa: Isa,
+    arithmetic: Arithmetic,
     /// The text's queries, keys and values.
     rows: &'a [f32],
     width: usize,
@@ -147,9 +155,9 @@ struct Heads<'a> {
 
 /// Keys and values next to each other.
 struct Stretch {
-    keys: Packed,
+    keys: Matrix,
     /// As many rows as the scores have columns; zeros behind the values.
-    values: Packed,
+    values: Matrix,
     /// Which tokens.
     tokens: Range<usize>,
 }
@@ -189,9 +197,9 @@ impl Heads<'_> {
         let key = (self.how.heads + self.kv_head) * dim;
         let value = key + self.how.kv_heads * dim;
         let rows: Vec<f32> = tokens.clone().flat_map(|token| self.at(token, key)).copied().collect();
-        let keys = Packed::new(self.isa, dim, tokens.len(), &rows);
+        let keys = Matrix::new(self.arithmetic, dim, tokens.len(), &rows);
         let row = |at: usize| if at < tokens.len() { self.at(first + at, value) } else { &[] };
-        let values = Packed::of_columns(self.isa, keys.columns(), dim, row);
+        let values = Matrix::of_columns(self.arithmetic, keys.columns(), dim, row);
         Stretch { keys, values, tokens }
     }
 
@@ -214,17 +222,17 @@ impl Heads<'_> {
             .iter()
             .map(|stretch| {
                 let mut scores = States::new(count, stretch.keys.columns());
-                stretch.keys.multiply(&queries, scores.numbers_mut());
+                stretch.keys.multiply(dim, &queries, scores.numbers_mut());
                 scores
             })
             .collect();
         let sums: Vec<_> =
             (0..count).map(|row| self.softmax(first + row, row, &stretches, bias, &mut scores)).collect();
-        let columns = dim.next_multiple_of(16);
-        let mut part = States::new(count, columns);
         out.fill(0.0);
         for (stretch, scores) in stretches.iter().zip(&scores) {
-            stretch.values.multiply(scores.numbers(), part.numbers_mut());
+            let columns = stretch.values.columns();
+            let mut part = States::new(count, columns);
+            stretch.values.multiply(scores.width(), scores.numbers(), part.numbers_mut());
             for (out, part) in out.chunks_exact_mut(dim).zip(part.numbers().chunks_exact(columns)) {
                 out.iter_mut().zip(part).for_each(|(out, x)| *out += x);
             }

@@ -5,9 +5,9 @@
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use super::{
-    Cpu, Weight,
+    Arithmetic, Cpu, Weight,
     rows::{Map, Rule, each},
-    states::States,
+    states::{Held, States},
 };
 use crate::{
     OpError,
@@ -78,14 +78,14 @@ impl Head {
         let mut bytes = 0;
         let mut load = |tensor: &Tensor, role: Role| {
             bytes += tensor.bytes().len() as u64;
-            Weight::new(tensor, role)
+            Weight::new(tensor, role, Arithmetic::Single(Isa::best()))
         };
         let parts = HeadParts {
             pooling: *pooling,
-            dense: dense.map(&mut load)?,
+            dense: dense.map(Role::Matrix, &mut load)?,
             activation: *activation,
             norm: Norm::map_option(norm.as_ref(), &mut load)?,
-            out: out.map(&mut load)?,
+            out: out.map(Role::Matrix, &mut load)?,
         };
         Ok(Self { parts, bytes })
     }
@@ -115,24 +115,26 @@ impl Head {
         for rows in states.chunks(BLOCK * hidden) {
             let mut block = States::new(rows.len() / hidden, hidden);
             block.numbers_mut().copy_from_slice(rows);
-            scores.extend_from_slice(self.parts.run(&mut Cpu { isa: Isa::best(), spread: false }, &block)?.numbers());
+            scores.extend_from_slice(self.parts.run(&Held::Numbers(block))?.numbers()?.numbers());
         }
         Ok(scores)
     }
 }
 
 impl HeadParts<Weight> {
-    fn run(&self, on: &mut Cpu, states: &States) -> Result<States, OpError> {
+    fn run(&self, states: &Held) -> Result<Held, OpError> {
+        let isa = Isa::best();
+        let on = &mut Cpu { isa, arithmetic: Arithmetic::Single(isa), spread: false };
         let mut states = match self.activation {
             HeadActivation::Of(activation) => on.linear(states, &self.dense, Then::Activate(activation))?,
             HeadActivation::Tanh => {
                 let mut states = on.linear(states, &self.dense, Then::Nothing)?;
-                on.isa.run(Squash(states.numbers_mut()));
+                isa.run(Squash(states.numbers_mut()?.numbers_mut()));
                 states
             }
         };
         if let Some(norm) = &self.norm {
-            Rule::new(norm)?.apply(on.isa, states.numbers_mut());
+            Rule::new(norm)?.apply(isa, states.numbers_mut()?.numbers_mut());
         }
         on.linear(&states, &self.out, Then::Nothing)
     }

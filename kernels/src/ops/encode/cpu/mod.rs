@@ -1,4 +1,5 @@
-//! Encoders on the CPU, in f32.
+//! Encoders on the CPU: in f32, or with products in bfloat16 where the machine has tile registers. States, norms, softmax
+//! and activations are in f32 in both.
 //!
 //! A batch is cut into groups of whole texts, small enough that a group's states stay in a core's second cache; each
 //! group goes through all layers on one thread, so that threads meet only at the end. Where there are fewer groups than
@@ -10,25 +11,29 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{
-    Element, EncodeRequest, Encoded, Encoder, Packed, Role, Tensor, Weights,
+    Element, EncodeRequest, Encoded, Encoder, Packed, Precision, Role, Tensor, Weights,
     encoder::{Model, forward},
     primitives::Batch,
 };
 use crate::{
     OpError,
-    cpu::{self, products, simd::Isa},
+    cpu::{self, halves, simd::Isa},
 };
 
 mod attention;
 mod head;
+mod matrix;
 mod pool;
+mod rounded;
 mod rows;
 mod states;
 #[cfg(test)]
 mod tests;
 
 pub use head::{Head, HeadActivation, HeadParts};
+use matrix::Matrix;
 pub(super) use pool::pooled;
+use states::States;
 
 /// Tokens of a group, about: with 1,536 numbers each, a megabyte and a half.
 const GROUP_TOKENS: usize = 256;
@@ -36,7 +41,7 @@ const GROUP_TOKENS: usize = 256;
 /// A weight as the CPU keeps it.
 pub(super) enum Weight {
     /// Packed for products.
-    Matrix(products::Packed),
+    Matrix(Matrix),
     /// As f32.
     Numbers(Vec<f32>),
     /// As it came.
@@ -54,18 +59,21 @@ impl std::fmt::Debug for Weight {
 }
 
 impl Weight {
-    fn new(tensor: &Tensor, role: Role) -> Result<Self, OpError> {
+    fn new(tensor: &Tensor, role: Role, arithmetic: Arithmetic) -> Result<Self, OpError> {
         match (role, tensor.shape()) {
             (Role::Matrix, &[outputs, inputs]) => {
-                Ok(Self::Matrix(products::Packed::new(Isa::best(), inputs, outputs, &tensor.to_f32())))
+                Ok(Self::Matrix(Matrix::new(arithmetic, inputs, outputs, &tensor.to_f32())))
+            }
+            (Role::Gated, &[outputs, inputs]) => {
+                Ok(Self::Matrix(Matrix::gated(arithmetic, inputs, outputs, &tensor.to_f32())))
             }
             (Role::Table, [_, _]) => Ok(Self::Table(tensor.clone())),
             (Role::Bias | Role::Exact, _) => Ok(Self::Numbers(tensor.to_f32())),
-            (Role::Matrix | Role::Table, shape) => misplaced(&format!("a tensor of shape {shape:?}")),
+            (Role::Matrix | Role::Gated | Role::Table, shape) => misplaced(&format!("a tensor of shape {shape:?}")),
         }
     }
 
-    fn matrix(&self) -> Result<&products::Packed, OpError> {
+    fn matrix(&self) -> Result<&Matrix, OpError> {
         match self {
             Self::Matrix(packed) => Ok(packed),
             Self::Numbers(_) | Self::Table(_) => misplaced("a matrix"),
@@ -103,34 +111,69 @@ fn misplaced<T>(what: &str) -> Result<T, OpError> {
     Err(OpError::Invalid(format!("{what} is not where an encoder has it")))
 }
 
+/// What products are computed in.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Arithmetic {
+    /// f32.
+    Single(Isa),
+    /// bfloat16.
+    Halves(halves::Unit),
+}
+
+impl Arithmetic {
+    /// What a precision comes to on a machine that has this unit, or none.
+    pub(super) fn of(precision: Precision, unit: Option<halves::Unit>) -> Self {
+        match (precision, unit) {
+            (Precision::Bf16, Some(unit)) => Self::Halves(unit),
+            (Precision::Bf16 | Precision::Auto | Precision::F16 | Precision::F32, _) => Self::Single(Isa::best()),
+        }
+    }
+}
+
 /// The weights of an encoder as the CPU keeps them.
-pub(super) fn load(encoder: &Encoder) -> Result<Weights<Weight>, OpError> {
-    encoder.weights().map(&mut Weight::new)
+pub(super) fn load(encoder: &Encoder, arithmetic: Arithmetic) -> Result<Weights<Weight>, OpError> {
+    encoder.weights().map(&mut |tensor, role| Weight::new(tensor, role, arithmetic))
 }
 
 /// What a group of texts is computed with.
 struct Cpu {
     isa: Isa,
+    arithmetic: Arithmetic,
     /// Whether the rows of a step are spread over the threads.
     spread: bool,
 }
 
-/// Runs checked requests, which share an encoder.
+/// Runs checked requests, which share encoder and precision.
 pub(super) fn run(requests: &[&EncodeRequest], worker: &cpu::Worker) -> Result<Vec<Encoded>, OpError> {
+    run_with(requests, worker, halves::Unit::of_machine())
+}
+
+/// The same on a machine that has this unit, or none.
+fn run_with(
+    requests: &[&EncodeRequest],
+    worker: &cpu::Worker,
+    unit: Option<halves::Unit>,
+) -> Result<Vec<Encoded>, OpError> {
     let Some(first) = requests.first() else { return Ok(vec![]) };
     let encoder = &first.encoder;
+    let arithmetic = Arithmetic::of(first.precision, unit);
     let packed = Packed::new(requests)?;
     let pool = worker.pool();
     let pooled = pool.time("encode", || {
-        let model = Model { config: encoder.config(), weights: encoder.on_cpu()? };
-        let states = states(&model, &packed.batch, pool.threads())?;
+        let model = Model { config: encoder.config(), weights: encoder.on_cpu(arithmetic)? };
+        let states = states(&model, &packed.batch, arithmetic, pool.threads())?;
         Ok(pool::pool(&states, model.config.hidden, &packed.rows))
     })?;
     packed.split(pooled)
 }
 
 /// The last states of all tokens, `[T, hidden]`.
-fn states(model: &Model<'_, Weight>, batch: &Batch, threads: usize) -> Result<Vec<f32>, OpError> {
+fn states(
+    model: &Model<'_, Weight>,
+    batch: &Batch,
+    arithmetic: Arithmetic,
+    threads: usize,
+) -> Result<Vec<f32>, OpError> {
     let hidden = model.config.hidden;
     let mut states = vec![0.0; batch.ids.len() * hidden];
     let groups = groups(&batch.starts, GROUP_TOKENS.min(batch.ids.len().div_ceil(threads)));
@@ -144,8 +187,8 @@ fn states(model: &Model<'_, Weight>, batch: &Batch, threads: usize) -> Result<Ve
         parts.push((group, own));
     }
     parts.into_par_iter().try_for_each(|(group, out)| {
-        let group = forward(&mut Cpu { isa: Isa::best(), spread }, model, &group)?;
-        out.copy_from_slice(group.numbers());
+        let group = forward(&mut Cpu { isa: Isa::best(), arithmetic, spread }, model, &group)?;
+        out.copy_from_slice(group.numbers()?.numbers());
         Ok(())
     })?;
     Ok(states)

@@ -3,11 +3,17 @@
 
 use rayon::prelude::*;
 
-use super::{Cpu, Weight, states::States};
+use super::{
+    Cpu, Weight,
+    matrix::Matrix,
+    rounded::Product,
+    states::{Held, States},
+};
 use crate::{
     OpError,
     cpu::{
         math,
+        products::Packed,
         simd::{Isa, Kernel, Lanes},
     },
     ops::encode::{
@@ -32,18 +38,37 @@ impl Cpu {
             blocks.for_each(|(block, out)| work(block * BLOCK, out));
         }
     }
+
+    fn multiply(&self, x: &States, packed: &Packed, finish: Finish<'_>) -> States {
+        let (inputs, width) = (x.width(), finish.width());
+        let mut out = States::new(x.numbers().len() / inputs, width);
+        self.by_rows(out.numbers_mut(), width, |first, out| {
+            let rows = out.len() / width;
+            let x = &x.numbers()[first * inputs..][..rows * inputs];
+            if packed.columns() == width {
+                packed.multiply(x, out);
+                finish.in_place(self.isa, out, width);
+            } else {
+                let mut tile = States::new(rows, packed.columns());
+                packed.multiply(x, tile.numbers_mut());
+                finish.in_place(self.isa, tile.numbers_mut(), packed.columns());
+                finish.write(self.isa, tile.numbers(), packed.columns(), out);
+            }
+        });
+        out
+    }
 }
 
 impl Primitives for Cpu {
     type Weight = Weight;
-    type Tensor = States;
+    type Tensor = Held;
 
     fn embed(
         &mut self,
         batch: &Batch,
         embeddings: &Embeddings<Weight>,
         position_offset: usize,
-    ) -> Result<States, OpError> {
+    ) -> Result<Held, OpError> {
         let width = embeddings.width()?;
         let mut states = States::new(batch.ids.len(), width);
         states.numbers_mut().fill(0.0);
@@ -63,36 +88,29 @@ impl Primitives for Cpu {
             let norm = Rule::new(norm)?;
             self.by_rows(states.numbers_mut(), width, |_, rows| norm.apply(self.isa, rows));
         }
-        Ok(states)
+        Ok(Held::Numbers(states))
     }
 
-    fn linear(&mut self, x: &States, linear: &Linear<Weight>, then: Then) -> Result<States, OpError> {
-        let packed = linear.weight.matrix()?;
+    fn linear(&mut self, x: &Held, linear: &Linear<Weight>, then: Then) -> Result<Held, OpError> {
         let bias = linear.bias.as_ref().map(Weight::numbers).transpose()?;
-        let finish = Finish { bias, outputs: linear.outputs, then };
-        let width = finish.width();
-        let mut out = States::new(x.numbers().len() / linear.inputs, width);
-        self.by_rows(out.numbers_mut(), width, |first, out| {
-            let rows = out.len() / width;
-            let x = &x.numbers()[first * linear.inputs..][..rows * linear.inputs];
-            if packed.columns() == width {
-                packed.multiply(x, out);
-                finish.in_place(self.isa, out, width);
-            } else {
-                let mut tile = States::new(rows, packed.columns());
-                packed.multiply(x, tile.numbers_mut());
-                finish.in_place(self.isa, tile.numbers_mut(), packed.columns());
-                finish.write(self.isa, tile.numbers(), packed.columns(), out);
+        let outputs = linear.outputs;
+        match linear.weight.matrix()? {
+            Matrix::Single(packed) => {
+                let states = self.multiply(x.numbers()?, packed, Finish { bias, outputs, then });
+                Ok(Held::Numbers(states))
             }
-        });
-        Ok(out)
+            Matrix::Halves(unit, matrix) => {
+                Ok(self.product(x, linear.inputs, &Product { unit: *unit, matrix, bias, outputs, then }))
+            }
+        }
     }
 
-    fn attention(&mut self, batch: &Batch, qkv: States, how: &Attention<'_, Weight>) -> Result<States, OpError> {
-        self.attend(batch, qkv, how)
+    fn attention(&mut self, batch: &Batch, qkv: Held, how: &Attention<'_, Weight>) -> Result<Held, OpError> {
+        Ok(Held::Numbers(self.attend(batch, qkv.into_numbers()?, how)?))
     }
 
-    fn norm(&mut self, x: &States, norm: &Norm<Weight>) -> Result<States, OpError> {
+    fn norm(&mut self, x: &Held, norm: &Norm<Weight>) -> Result<Held, OpError> {
+        let x = x.numbers()?;
         let width = x.width();
         let norm = Rule::new(norm)?;
         let mut out = States::new(x.numbers().len() / width, width);
@@ -100,26 +118,29 @@ impl Primitives for Cpu {
             out.copy_from_slice(&x.numbers()[first * width..][..out.len()]);
             norm.apply(self.isa, out);
         });
-        Ok(out)
+        Ok(Held::Numbers(out))
     }
 
-    fn add_norm(&mut self, mut residual: States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
+    fn add_norm(&mut self, mut residual: Held, delta: Held, norm: &Norm<Weight>) -> Result<Held, OpError> {
         let norm = Rule::new(norm)?;
-        let width = residual.width();
-        self.by_rows(residual.numbers_mut(), width, |first, rows| {
-            add(rows, &delta.numbers()[first * width..]);
+        let delta = delta.numbers()?;
+        self.by_rows(residual.numbers_mut()?.numbers_mut(), delta.width(), |first, rows| {
+            add(rows, &delta.numbers()[first * delta.width()..]);
             norm.apply(self.isa, rows);
         });
         Ok(residual)
     }
 
-    fn add_then_norm(&mut self, residual: &mut States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
-        let width = residual.width();
-        self.by_rows(residual.numbers_mut(), width, |first, rows| add(rows, &delta.numbers()[first * width..]));
+    fn add_then_norm(&mut self, residual: &mut Held, delta: Held, norm: &Norm<Weight>) -> Result<Held, OpError> {
+        let delta = delta.numbers()?;
+        let width = delta.width();
+        let sums = residual.numbers_mut()?.numbers_mut();
+        self.by_rows(sums, width, |first, rows| add(rows, &delta.numbers()[first * width..]));
         self.norm(residual, norm)
     }
 
-    fn pool(&mut self, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
+    fn pool(&mut self, states: &Held, rows: &[Row]) -> Result<Pooled, OpError> {
+        let states = states.numbers()?;
         Ok(super::pool::pool(states.numbers(), states.width(), rows))
     }
 }
@@ -133,7 +154,8 @@ impl Embeddings<Weight> {
     }
 }
 
-fn add(to: &mut [f32], from: &[f32]) {
+#[inline(always)]
+pub(super) fn add(to: &mut [f32], from: &[f32]) {
     to.iter_mut().zip(from).for_each(|(to, x)| *to += x);
 }
 
@@ -183,9 +205,9 @@ impl Finish<'_> {
     }
 }
 
-struct Activate<'a> {
-    row: &'a mut [f32],
-    activation: Activation,
+pub(super) struct Activate<'a> {
+    pub(super) row: &'a mut [f32],
+    pub(super) activation: Activation,
 }
 
 impl Kernel for Activate<'_> {

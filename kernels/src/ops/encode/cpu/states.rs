@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use crate::{OpError, cpu::halves::Rows};
+
 /// Freed buffers a thread keeps.
 const KEPT: usize = 6;
 /// Larger ones are given back.
@@ -9,6 +11,37 @@ const LARGEST: usize = 4 << 20;
 
 thread_local! {
     static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(vec![]) };
+}
+
+/// States of a batch, as the next step reads them.
+pub(in crate::ops::encode) enum Held {
+    /// As f32.
+    Numbers(States),
+    /// Rounded for products: what nothing but a product reads.
+    Rounded(Rows),
+}
+
+impl Held {
+    pub(super) fn numbers(&self) -> Result<&States, OpError> {
+        match self {
+            Self::Numbers(states) => Ok(states),
+            Self::Rounded(_) => super::misplaced("what only products read"),
+        }
+    }
+
+    pub(super) fn into_numbers(self) -> Result<States, OpError> {
+        match self {
+            Self::Numbers(states) => Ok(states),
+            Self::Rounded(_) => super::misplaced("what only products read"),
+        }
+    }
+
+    pub(super) fn numbers_mut(&mut self) -> Result<&mut States, OpError> {
+        match self {
+            Self::Numbers(states) => Ok(states),
+            Self::Rounded(_) => super::misplaced("what only products read"),
+        }
+    }
 }
 
 /// Numbers in rows of one width.

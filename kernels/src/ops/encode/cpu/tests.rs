@@ -1,7 +1,28 @@
 //! The CPU's encoder against plain f64 loops, and its bits against any cut of the same work.
 
 use super::super::{samples, *};
-use crate::{Backend, Op, cpu};
+use crate::{
+    Backend, Op,
+    cpu::{self, halves::Unit},
+};
+
+/// What encoders are computed in here: f32, bfloat16 as this machine has it, and where a machine has no unit for it.
+fn kinds() -> [(Precision, Option<Unit>); 3] {
+    [(Precision::F32, None), (Precision::Bf16, Unit::of_machine()), (Precision::Bf16, None)]
+}
+
+fn run_on(unit: Option<Unit>, requests: &[EncodeRequest], threads: usize) -> Vec<Encoded> {
+    let worker = cpu::Worker::new(cpu::Pool::start(threads).expect("threads"));
+    super::run_with(&requests.iter().collect::<Vec<_>>(), &worker, unit).expect("a fit batch")
+}
+
+fn cosine(a: &[f32], b: &[f64]) -> f64 {
+    let (mut dot, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
+    for (a, b) in a.iter().map(|a| f64::from(*a)).zip(b) {
+        (dot, of_a, of_b) = (dot + a * b, of_a + a * a, of_b + b * b);
+    }
+    dot / (of_a * of_b).sqrt()
+}
 
 fn backend(threads: usize) -> Backend {
     Backend::Cpu(cpu::Worker::new(cpu::Pool::start(threads).expect("threads")))
@@ -28,11 +49,64 @@ fn every_architecture_is_close_to_its_oracle() {
 }
 
 #[test]
+fn bfloat16_is_close_to_the_oracle_and_f32_where_there_is_no_unit() {
+    for (name, encoder) in samples::all().expect("fit samples") {
+        let request = samples::request(&encoder, &[1, 2, 13, 16, 17, 70, encoder.config().max_tokens]);
+        let single = run_on(Unit::of_machine(), &[request.clone()], 2);
+        let auto = EncodeRequest { precision: Precision::Auto, ..request.clone() };
+        assert_eq!(run_on(Unit::of_machine(), &[auto], 2), single, "{name}: f32, unless it is asked for");
+        let request = EncodeRequest { precision: Precision::Bf16, ..request };
+        assert_eq!(run_on(None, &[request.clone()], 2), single, "{name}");
+        let expected = oracle::vectors(&request).expect("a fit request");
+        let got = floats(&run_on(Unit::of_machine(), &[request], 2)[0]);
+        for (got, expected) in got.chunks(encoder.config().hidden).zip(&expected) {
+            let cosine = cosine(got, expected);
+            assert!(cosine >= 0.9999, "{name}: {cosine}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_overflow_stay_in_their_text() {
+    for (precision, unit) in kinds() {
+        let config = EncoderConfig { layers: 1, ..samples::bert() };
+        let sound = samples::encoder(config.clone()).expect("a fit sample");
+        let weights = sound.weights().map(&mut |tensor: &Tensor, role| {
+            let mut numbers = tensor.to_f32();
+            if role == Role::Table && tensor.shape()[0] == config.vocabulary {
+                numbers[..3].copy_from_slice(&[f32::INFINITY, f32::NAN, 3e38]);
+            }
+            Tensor::from_f32(tensor.shape(), &numbers)
+        });
+        let encoder = Arc::new(Encoder::new(config.clone(), weights.expect("tensors")).expect("fit weights"));
+        let texts = [vec![5_u32; 20], vec![7, 0, 9], vec![5; 20]];
+        let request = EncodeRequest {
+            ids: texts.concat(),
+            offsets: vec![0, 20, 23, 43],
+            precision,
+            ..samples::request(&encoder, &[])
+        };
+        let got = floats(&run_on(unit, &[request], 1)[0]);
+        let mut got = got.chunks(config.hidden);
+        let (first, touched, last) = (got.next(), got.next(), got.next());
+        assert!(first == last && first.is_some_and(|text| text.iter().all(|x| x.is_finite())), "{precision:?}");
+        assert!(touched.is_some_and(|text| text.iter().any(|x| x.is_nan())), "{precision:?}");
+    }
+}
+
+#[test]
 fn a_text_has_the_same_bits_alone_in_pairs_and_among_five_hundred() {
+    for (precision, unit) in kinds() {
+        same_bits(precision, unit);
+    }
+}
+
+fn same_bits(precision: Precision, unit: Option<Unit>) {
+    let run = |requests: &[EncodeRequest], threads| run_on(unit, requests, threads);
     for (name, encoder) in samples::all().expect("fit samples") {
         let lengths: Vec<_> =
             (0..500).map(|i| (i * i) % 41 % encoder.config().max_tokens + usize::from(i % 7 > 0)).collect();
-        let whole = samples::request(&encoder, &lengths);
+        let whole = EncodeRequest { precision, ..samples::request(&encoder, &lengths) };
         let singles: Vec<_> = (0..500).map(|at| samples::text(&whole, at)).collect();
         let width = encoder.config().hidden * 4;
         let crowd = &run(&[whole], 2)[0].bytes;

@@ -21,7 +21,7 @@ use crate::{OpError, cuda::Worker};
 /// Runs a checked batch, whose requests share encoder and precision.
 pub(super) fn run(batch: &[&EncodeRequest], worker: &Worker) -> Result<Vec<Encoded>, OpError> {
     let Some(first) = batch.first() else { return Ok(vec![]) };
-    let resident = resident(&first.encoder, first.precision, worker)?;
+    let resident = resident(&first.encoder, first.precision.on_gpu(), worker)?;
     let packed = Packed::new(batch)?;
     if packed.batch.ids.is_empty() {
         return packed.split(packed.zeros());

@@ -47,7 +47,7 @@ impl Resident {
         let format = match precision {
             Precision::F32 => Format::F32,
             Precision::F16 => Format::F16,
-            Precision::Bf16 => Format::Bf16,
+            Precision::Bf16 | Precision::Auto => Format::Bf16,
         };
         let loader = Loader { worker, format, config: encoder.config() };
         worker.tidy()?;

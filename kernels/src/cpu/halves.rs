@@ -1,0 +1,429 @@
+//! Products of rows with a packed matrix in bfloat16, by the tile registers of machines that have them (AMX): what
+//! [`super::products`] is for f32.
+//!
+//! Numbers are rounded to bfloat16, to the nearest with ties to even; products are exact and summed in f32, in an order
+//! that the depth alone sets. So a row's bits do not depend on the rows beside it. Numbers too small for normal ones count
+//! as zero. Both factors lie in tiles of 16 lines of 32 numbers.
+
+use std::{cell::RefCell, ops::Range, sync::OnceLock};
+
+use half::bf16;
+
+#[cfg(target_arch = "x86_64")]
+use super::amx;
+
+/// Rows and columns of a tile.
+pub(crate) const SIDE: usize = 16;
+/// Numbers that a tile is deep.
+const DEPTH: usize = 32;
+/// Rows and columns of a [`Block`].
+pub(crate) const BLOCK: usize = 2 * SIDE;
+/// Freed buffers of rows that a thread keeps, and the largest of them in tiles: 4 MiB.
+const KEPT: usize = 4;
+const LARGEST: usize = 4 << 10;
+
+/// The right to multiply tiles. Cannot be made where this machine, or the system, does not let us.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit(());
+
+impl Unit {
+    /// This machine's, if it has one.
+    pub(crate) fn of_machine() -> Option<Self> {
+        static IS_THERE: OnceLock<bool> = OnceLock::new();
+        #[cfg(target_arch = "x86_64")]
+        let is_there = *IS_THERE.get_or_init(amx::is_allowed);
+        #[cfg(not(target_arch = "x86_64"))]
+        let is_there = *IS_THERE.get_or_init(|| false);
+        is_there.then_some(Self(()))
+    }
+}
+
+/// 16 lines of 32 numbers as bfloat16's bits.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Tile([u16; SIDE * DEPTH]);
+
+const ZEROS: Tile = Tile([0; SIDE * DEPTH]);
+
+thread_local! {
+    static FREE: RefCell<Vec<Vec<Tile>>> = const { RefCell::new(vec![]) };
+}
+
+/// Rows to multiply: `[count / 16][depth / 32]` tiles, each line of which is of one row. What lies behind the last row and
+/// behind the last number is zero or left over from other rows, and meets nothing but zeros or rows that nobody asked for.
+pub(crate) struct Rows {
+    tiles: Vec<Tile>,
+    count: usize,
+    dim: usize,
+}
+
+impl Rows {
+    /// Rows with whatever was there before, zeros behind each row's last number.
+    pub(crate) fn new(count: usize, dim: usize) -> Self {
+        let mut tiles = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        tiles.resize(count.div_ceil(SIDE) * dim.div_ceil(DEPTH), ZEROS);
+        let mut rows = Self { tiles, count, dim };
+        rows.clear_ends();
+        rows
+    }
+
+    /// Rows of `dim` numbers each, rounded.
+    pub(crate) fn rounded(unit: Unit, dim: usize, numbers: &[f32]) -> Self {
+        let mut rows = Self::new(numbers.len() / dim.max(1), dim);
+        let mut all = PartMut { depth: rows.depth(), tiles: &mut rows.tiles };
+        for (row, numbers) in numbers.chunks_exact(dim.max(1)).enumerate() {
+            all.write(unit, row, 0, numbers);
+        }
+        rows
+    }
+
+    /// How many rows.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    fn depth(&self) -> usize {
+        self.dim.div_ceil(DEPTH)
+    }
+
+    /// Those from `first` on, a multiple of 16, at most `most` of them.
+    pub(crate) fn part(&self, first: usize, most: usize) -> Part<'_> {
+        let count = most.min(self.count - first);
+        let tiles = first / SIDE * self.depth()..(first + count).div_ceil(SIDE) * self.depth();
+        Part { tiles: &self.tiles[tiles], count, dim: self.dim }
+    }
+
+    /// All of them, to be written in parts of `rows` rows, a multiple of 16.
+    pub(crate) fn parts_mut(&mut self, rows: usize) -> impl Iterator<Item = PartMut<'_>> {
+        let depth = self.depth();
+        self.tiles.chunks_mut((rows / SIDE * depth).max(1)).map(move |tiles| PartMut { tiles, depth })
+    }
+
+    fn clear_ends(&mut self) {
+        let (depth, last) = (self.depth(), self.dim % DEPTH);
+        if last > 0 {
+            for tile in self.tiles.iter_mut().skip(depth - 1).step_by(depth) {
+                tile.0.chunks_exact_mut(DEPTH).for_each(|line| line[last..].fill(0));
+            }
+        }
+    }
+}
+
+/// Some rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    tiles: &'a [Tile],
+    count: usize,
+    dim: usize,
+}
+
+/// Some rows, to be written.
+pub(crate) struct PartMut<'a> {
+    tiles: &'a mut [Tile],
+    depth: usize,
+}
+
+impl PartMut<'_> {
+    /// Writes numbers of a row, rounded, from `column` on: a multiple of 16.
+    pub(crate) fn write(&mut self, unit: Unit, row: usize, column: usize, numbers: &[f32]) {
+        let tiles = &mut self.tiles[row / SIDE * self.depth..][..self.depth];
+        let (mut column, mut rest) = (column, numbers);
+        while !rest.is_empty() {
+            let line = &mut tiles[column / DEPTH].0[row % SIDE * DEPTH..][column % DEPTH..DEPTH];
+            let (now, after) = rest.split_at(rest.len().min(line.len()));
+            unit.round(now, line);
+            column += now.len();
+            rest = after;
+        }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        let tiles = std::mem::take(&mut self.tiles);
+        if tiles.capacity() <= LARGEST {
+            FREE.with_borrow_mut(|free| {
+                if free.len() < KEPT {
+                    free.push(tiles);
+                }
+            });
+        }
+    }
+}
+
+/// A matrix to multiply rows with: `[columns / 16][depth / 32]` tiles, line `p` of which has numbers `2p` and `2p + 1` of
+/// each of 16 columns. Columns are padded with zeros to whole blocks.
+pub(crate) struct Packed {
+    tiles: Vec<Tile>,
+    dim: usize,
+    count: usize,
+    order: Order,
+}
+
+/// Which vector a column is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Given,
+    /// Each block has 16 of the first half, then the same 16 of the second.
+    Halves,
+}
+
+impl Order {
+    /// Of so many vectors.
+    fn columns(self, count: usize) -> usize {
+        match self {
+            Self::Given => count,
+            Self::Halves => 2 * (count / 2).next_multiple_of(SIDE),
+        }
+    }
+
+    fn vector(self, count: usize, column: usize) -> Option<usize> {
+        match self {
+            Self::Given => (column < count).then_some(column),
+            Self::Halves => {
+                let at = column / BLOCK * SIDE + column % SIDE;
+                (at < count / 2).then_some(at + if column % BLOCK < SIDE { 0 } else { count / 2 })
+            }
+        }
+    }
+}
+
+impl Packed {
+    /// Packs the columns of a product: `count` vectors of `dim` numbers each.
+    pub(crate) fn new(dim: usize, count: usize, vectors: &[f32]) -> Self {
+        Self::in_order(dim, count, vectors, Order::Given)
+    }
+
+    /// Packs two halves so that each block has 16 columns of the first, then the same 16 of the second.
+    pub(crate) fn of_halves(dim: usize, count: usize, vectors: &[f32]) -> Self {
+        Self::in_order(dim, count, vectors, Order::Halves)
+    }
+
+    fn in_order(dim: usize, count: usize, vectors: &[f32], order: Order) -> Self {
+        let mut packed = Self::zeros(dim, count, order);
+        let depth = packed.depth();
+        for column in 0..order.columns(count) {
+            let Some(numbers) = order.vector(count, column).map(|at| &vectors[at * dim..][..dim]) else { continue };
+            for (tile, numbers) in packed.tiles[column / SIDE * depth..].iter_mut().zip(numbers.chunks(DEPTH)) {
+                for (at, x) in numbers.iter().enumerate() {
+                    tile.0[at / 2 * DEPTH + column % SIDE * 2 + at % 2] = bf16::from_f32(*x).to_bits();
+                }
+            }
+        }
+        packed
+    }
+
+    /// Packs the columns of a matrix `[dim, count]`: `row` gives `count` numbers of each row, or none for a row of zeros.
+    pub(crate) fn of_columns<'a>(dim: usize, count: usize, row: impl Fn(usize) -> &'a [f32]) -> Self {
+        let mut packed = Self::zeros(dim, count, Order::Given);
+        let depth = packed.depth();
+        for at in 0..dim {
+            for (tile, numbers) in packed.tiles[at / DEPTH..].iter_mut().step_by(depth).zip(row(at).chunks(SIDE)) {
+                let line = &mut tile.0[at % DEPTH / 2 * DEPTH..][..DEPTH];
+                for (to, x) in line.iter_mut().skip(at % 2).step_by(2).zip(numbers) {
+                    *to = bf16::from_f32(*x).to_bits();
+                }
+            }
+        }
+        packed
+    }
+
+    fn zeros(dim: usize, count: usize, order: Order) -> Self {
+        let tiles = vec![ZEROS; order.columns(count).next_multiple_of(BLOCK) / SIDE * dim.div_ceil(DEPTH)];
+        Self { tiles, dim, count, order }
+    }
+
+    /// One number a vector, in the order of the columns and with zeros for those of padding.
+    pub(crate) fn arrange(&self, numbers: &[f32]) -> Vec<f32> {
+        let columns = self.order.columns(self.count).next_multiple_of(BLOCK);
+        (0..columns).map(|at| self.order.vector(self.count, at).map_or(0.0, |vector| numbers[vector])).collect()
+    }
+
+    /// Columns of the product.
+    pub(crate) fn columns(&self) -> usize {
+        self.order.columns(self.count)
+    }
+
+    fn depth(&self) -> usize {
+        self.dim.div_ceil(DEPTH)
+    }
+
+    /// Multiplies, and gives `then` the sums block by block: all rows of some columns, then the next columns.
+    pub(crate) fn multiply(&self, unit: Unit, rows: Part<'_>, mut then: impl FnMut(Block<'_>)) {
+        assert_eq!(rows.dim, self.dim, "rows as deep as the matrix");
+        let depth = self.depth();
+        let mut sums = Sums([0.0; BLOCK * BLOCK]);
+        let machine = unit.start();
+        for (pair, columns) in self.tiles.chunks_exact((2 * depth).max(1)).enumerate() {
+            for first in (0..rows.count).step_by(BLOCK) {
+                let tiles = &rows.tiles[first / SIDE * depth..];
+                let tiles = &tiles[..tiles.len().min(2 * depth)];
+                machine.multiply(depth, tiles, columns, &mut sums);
+                then(Block {
+                    rows: first..(first + BLOCK).min(rows.count),
+                    columns: pair * BLOCK..((pair + 1) * BLOCK).min(self.columns()),
+                    sums: &mut sums.0,
+                });
+            }
+        }
+    }
+}
+
+/// Sums of 32 rows by 32 columns.
+pub(crate) struct Block<'a> {
+    /// Which rows; those of the block that come after them are to be left alone.
+    pub(crate) rows: Range<usize>,
+    /// Which columns, likewise.
+    pub(crate) columns: Range<usize>,
+    /// `[32, 32]`.
+    pub(crate) sums: &'a mut [f32; BLOCK * BLOCK],
+}
+
+#[repr(C, align(64))]
+struct Sums([f32; BLOCK * BLOCK]);
+
+/// A unit that is ready on this thread.
+struct Machine {
+    #[cfg(target_arch = "x86_64")]
+    registers: amx::Registers,
+}
+
+impl Unit {
+    fn start(self) -> Machine {
+        Machine {
+            // SAFETY: a unit exists only where tiles are allowed. Only a product starts a machine, and what it calls
+            // meanwhile is no product.
+            #[cfg(target_arch = "x86_64")]
+            registers: unsafe { amx::Registers::configure() },
+        }
+    }
+
+    /// Rounds numbers into the beginning of `line`.
+    fn round(self, numbers: &[f32], line: &mut [u16]) {
+        assert!(numbers.len() <= line.len(), "room for the numbers");
+        // SAFETY: a unit exists only where the instructions do, and the numbers have room.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            amx::round(numbers, line.as_mut_ptr());
+        }
+    }
+}
+
+impl Machine {
+    /// `rows`: one or two rows of `depth` tiles; `columns`: two.
+    fn multiply(&self, depth: usize, rows: &[Tile], columns: &[Tile], sums: &mut Sums) {
+        assert!(depth > 0 && columns.len() == 2 * depth && (rows.len() == depth || rows.len() == 2 * depth));
+        #[cfg(target_arch = "x86_64")]
+        {
+            const STRIDE: usize = 4 * BLOCK;
+            let place = |tiles: &[Tile], at: usize| tiles[at * depth..][..depth].as_ptr().cast::<u8>();
+            let columns = [place(columns, 0), place(columns, 1)];
+            let out = sums.0.as_mut_ptr();
+            // SAFETY: the tiles are there, as was just asserted, and the sums have 32 rows of 32 numbers.
+            unsafe {
+                if rows.len() == depth {
+                    self.registers.one(depth, place(rows, 0), columns, out, STRIDE);
+                } else {
+                    self.registers.two(depth, [place(rows, 0), place(rows, 1)], columns, out, STRIDE);
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (rows, sums);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::exact;
+
+    fn wave(len: usize, pace: f32) -> Vec<f32> {
+        (0..len).map(|i| (i as f32 * pace).sin()).collect()
+    }
+
+    fn round(numbers: &[f32]) -> Vec<f32> {
+        numbers.iter().map(|x| bf16::from_f32(*x).to_f32()).collect()
+    }
+
+    /// `[rows, columns]`.
+    fn product(unit: Unit, packed: &Packed, rows: &Rows) -> Vec<f32> {
+        let mut out = vec![f32::NAN; rows.count() * packed.columns()];
+        packed.multiply(unit, rows.part(0, rows.count()), |block| {
+            for row in block.rows.clone() {
+                let sums = &block.sums[(row - block.rows.start) * BLOCK..][..block.columns.len()];
+                out[row * packed.columns()..][block.columns.clone()].copy_from_slice(sums);
+            }
+        });
+        out
+    }
+
+    #[test]
+    fn products_are_those_of_rounded_numbers() {
+        for unit in Unit::of_machine() {
+            for (rows, columns) in [(1, 1), (15, 16), (16, 17), (17, 31), (31, 33), (33, 64), (70, 100)] {
+                for dim in [1, 2, 15, 31, 32, 33, 64, 129, 300] {
+                    let (data, held) = (wave(rows * dim, 0.37), wave(columns * dim, 1.1));
+                    let got = product(unit, &Packed::new(dim, columns, &held), &Rows::rounded(unit, dim, &data));
+                    let (data, held) = (round(&data), round(&held));
+                    for (at, row) in data.chunks(dim).enumerate() {
+                        for (v, vector) in held.chunks(dim).enumerate() {
+                            let norms = (exact::squared_norm(row) * exact::squared_norm(vector)).sqrt();
+                            let error = (f64::from(got[at * columns + v]) - exact::dot(row, vector)).abs();
+                            let bound = dim as f64 * f64::from(f32::EPSILON) * norms + 1e-30;
+                            assert!(error <= bound, "{rows}x{columns}x{dim}: {error} above {bound}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_rounded_to_the_nearest_and_keep_what_is_no_number() {
+        let mut numbers =
+            vec![1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, 3.4e38, 1e-30];
+        numbers.extend(wave(40, 0.7));
+        for unit in Unit::of_machine() {
+            let mut line = vec![7; 50];
+            unit.round(&numbers, &mut line);
+            let expected: Vec<_> = numbers.iter().map(|x| bf16::from_f32(*x).to_bits()).collect();
+            assert_eq!(line[..numbers.len()], expected);
+            assert_eq!(line[numbers.len()..], [7; 3], "and writes nothing behind them");
+            unit.round(&[f32::NAN], &mut line);
+            assert!(bf16::from_bits(line[0]).is_nan());
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_same_bits_alone_and_among_others() {
+        for unit in Unit::of_machine() {
+            let (dim, count) = (200, 37);
+            let data = wave(count * dim, 0.37);
+            let packed = Packed::new(dim, 40, &wave(40 * dim, 1.1));
+            let together = product(unit, &packed, &Rows::rounded(unit, dim, &data));
+            for (at, row) in data.chunks(dim).enumerate() {
+                let alone = product(unit, &packed, &Rows::rounded(unit, dim, row));
+                assert_eq!(alone, together[at * 40..][..40]);
+            }
+        }
+    }
+
+    #[test]
+    fn halves_come_side_by_side() {
+        for unit in Unit::of_machine() {
+            let (dim, half) = (33, 21);
+            let held = wave(2 * half * dim, 1.1);
+            let rows = Rows::rounded(unit, dim, &wave(3 * dim, 0.37));
+            let plain = product(unit, &Packed::new(dim, 2 * half, &held), &rows);
+            let packed = Packed::of_halves(dim, 2 * half, &held);
+            let halves = product(unit, &packed, &rows);
+            for (plain, halves) in plain.chunks(2 * half).zip(halves.chunks(packed.columns())) {
+                for at in 0..half {
+                    let place = at / SIDE * BLOCK + at % SIDE;
+                    assert_eq!([plain[at], plain[half + at]], [halves[place], halves[place + SIDE]]);
+                }
+            }
+        }
+    }
+}

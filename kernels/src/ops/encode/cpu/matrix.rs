@@ -1,0 +1,69 @@
+//! A matrix packed for products, in the numbers they are computed in.
+
+use super::Arithmetic;
+use crate::cpu::{
+    halves::{self, BLOCK, Rows},
+    products,
+};
+
+/// Packed columns of a product.
+pub(in crate::ops::encode) enum Matrix {
+    Single(products::Packed),
+    Halves(halves::Unit, halves::Packed),
+}
+
+impl Matrix {
+    /// Packs `count` vectors of `dim` numbers each.
+    pub(super) fn new(arithmetic: Arithmetic, dim: usize, count: usize, vectors: &[f32]) -> Self {
+        match arithmetic {
+            Arithmetic::Single(isa) => Self::Single(products::Packed::new(isa, dim, count, vectors)),
+            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::new(dim, count, vectors)),
+        }
+    }
+
+    /// The same where the first half of the vectors gates the second.
+    pub(super) fn gated(arithmetic: Arithmetic, dim: usize, count: usize, vectors: &[f32]) -> Self {
+        match arithmetic {
+            Arithmetic::Single(_) => Self::new(arithmetic, dim, count, vectors),
+            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::of_halves(dim, count, vectors)),
+        }
+    }
+
+    /// Packs the columns of a matrix `[dim, count]`: `row` gives `count` numbers of each row, or none for a row of zeros.
+    pub(super) fn of_columns<'a>(
+        arithmetic: Arithmetic,
+        dim: usize,
+        count: usize,
+        row: impl Fn(usize) -> &'a [f32],
+    ) -> Self {
+        match arithmetic {
+            Arithmetic::Single(isa) => Self::Single(products::Packed::of_columns(isa, dim, count, row)),
+            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::of_columns(dim, count, row)),
+        }
+    }
+
+    /// Numbers in a row of a product, with those of padding.
+    pub(super) fn columns(&self) -> usize {
+        match self {
+            Self::Single(packed) => packed.columns(),
+            Self::Halves(_, packed) => packed.columns().next_multiple_of(BLOCK),
+        }
+    }
+
+    /// `tile[r][v] = rows[r] . vectors[v]`, for as many rows as there are. Columns of padding are 0 or left alone.
+    pub(super) fn multiply(&self, dim: usize, rows: &[f32], tile: &mut [f32]) {
+        match self {
+            Self::Single(packed) => packed.multiply(rows, tile),
+            Self::Halves(unit, packed) => {
+                let rows = Rows::rounded(*unit, dim, rows);
+                let width = self.columns();
+                packed.multiply(*unit, rows.part(0, rows.count()), |block| {
+                    let sums = block.sums.chunks_exact(BLOCK);
+                    for (row, sums) in block.rows.zip(sums) {
+                        tile[row * width + block.columns.start..][..BLOCK].copy_from_slice(sums);
+                    }
+                });
+            }
+        }
+    }
+}
