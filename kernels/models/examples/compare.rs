@@ -19,7 +19,7 @@ use accelerd_kernels::{
 };
 use accelerd_models::{Cut, EncoderModel, Kind, Model, Sequences};
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 9;
 
 fn main() {
     let folder = PathBuf::from(env::args().nth(1).expect("the folder of a model"));

@@ -3,13 +3,14 @@
 //!
 //! The instructions have no stable intrinsics, so they stand here in assembly. Every block names the registers that it
 //! changes; what a register holds never outlives its block, only the configuration does.
+#![expect(clippy::unused_self, reason = "that a value exists is the proof that its instructions do")]
 
 use std::{
     arch::{
         asm,
         x86_64::{
-            __cpuid, __cpuid_count, __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_loadu_ps, _mm512_mask_storeu_epi16,
-            _mm512_maskz_loadu_ps, _mm512_storeu_si512, _xgetbv,
+            __cpuid, __cpuid_count, __m512bh, __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_cvtne2ps_pbh, _mm512_loadu_ps,
+            _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_storeu_si512, _xgetbv,
         },
     },
     marker::PhantomData,
@@ -68,12 +69,12 @@ fn as_bits(pairs: __m512bh) -> __m512i {
     unsafe { std::mem::transmute(pairs) }
 }
 
-/// Rounds numbers to bfloat16.
+/// Rounds numbers to bfloat16: 32 of them to `to`, the next 32 to `step` bytes behind it, and so on.
 ///
 /// # Safety
-/// [`is_allowed`] was true. As many numbers can be written at `to`.
+/// [`is_allowed`] was true. As many numbers can be written there.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn round(numbers: &[f32], to: *mut u16) {
+pub(super) unsafe fn round(numbers: &[f32], to: *mut u16, step: usize) {
     let chunks = numbers.chunks_exact(32);
     let rest = chunks.remainder();
     let mut to = to;
@@ -82,8 +83,8 @@ pub(super) unsafe fn round(numbers: &[f32], to: *mut u16) {
         unsafe {
             let (low, high) = (_mm512_loadu_ps(chunk.as_ptr()), _mm512_loadu_ps(chunk.as_ptr().add(16)));
             _mm512_storeu_si512(to.cast(), as_bits(_mm512_cvtne2ps_pbh(high, low)));
-            to = to.add(32);
         }
+        to = to.wrapping_byte_add(step);
     }
     if !rest.is_empty() {
         let mask = u32::MAX >> (32 - rest.len());
@@ -121,6 +122,14 @@ impl Registers {
         // SAFETY: the instruction is there, as the caller says, and reads 64 bytes.
         unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const configuration, options(nostack, readonly)) };
         Self(PhantomData)
+    }
+
+    /// Asks for memory to come into the second cache.
+    pub(super) fn prefetch(&self, from: *const u8, bytes: usize) {
+        for line in (0..bytes).step_by(64) {
+            // SAFETY: every machine has the instruction; it reads nothing and faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(line).cast()) };
+        }
     }
 
     /// Writes `[16, 16]` f32 sums twice, side by side, for a tile of rows and two of columns: `rows * columns`.

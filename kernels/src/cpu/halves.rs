@@ -4,10 +4,13 @@
 //! Numbers are rounded to bfloat16, to the nearest with ties to even; products are exact and summed in f32, in an order
 //! that the depth alone sets. So a row's bits do not depend on the rows beside it. Numbers too small for normal ones count
 //! as zero. Both factors lie in tiles of 16 lines of 32 numbers.
+#![expect(clippy::unused_self, reason = "that a value exists is the proof that its instructions do")]
 
-use std::{cell::RefCell, ops::Range, sync::OnceLock};
-
-use half::bf16;
+use std::{
+    cell::RefCell,
+    ops::{Deref, DerefMut, Range},
+    sync::OnceLock,
+};
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
@@ -45,14 +48,73 @@ struct Tile([u16; SIDE * DEPTH]);
 
 const ZEROS: Tile = Tile([0; SIDE * DEPTH]);
 
+impl Default for Tile {
+    fn default() -> Self {
+        ZEROS
+    }
+}
+
+impl Tile {
+    /// Rounds at most 32 numbers into a line.
+    fn round(&mut self, unit: Unit, line: usize, numbers: &[f32]) {
+        let to = &mut self.0[line * DEPTH..][..DEPTH][..numbers.len()];
+        // SAFETY: the numbers have room in the line.
+        unsafe { unit.round(numbers, to.as_mut_ptr(), 0) };
+    }
+}
+
 thread_local! {
     static FREE: RefCell<Vec<Vec<Tile>>> = const { RefCell::new(vec![]) };
+}
+
+/// Tiles in memory that a thread uses again.
+struct Tiles {
+    all: Vec<Tile>,
+    count: usize,
+}
+
+impl Tiles {
+    /// Tiles with whatever was there before.
+    fn new(count: usize) -> Self {
+        let mut all = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        if all.len() < count {
+            all.resize(count, ZEROS);
+        }
+        Self { all, count }
+    }
+}
+
+impl Deref for Tiles {
+    type Target = [Tile];
+
+    fn deref(&self) -> &[Tile] {
+        &self.all[..self.count]
+    }
+}
+
+impl DerefMut for Tiles {
+    fn deref_mut(&mut self) -> &mut [Tile] {
+        &mut self.all[..self.count]
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        let all = std::mem::take(&mut self.all);
+        if all.capacity() <= LARGEST {
+            FREE.with_borrow_mut(|free| {
+                if free.len() < KEPT {
+                    free.push(all);
+                }
+            });
+        }
+    }
 }
 
 /// Rows to multiply: `[count / 16][depth / 32]` tiles, each line of which is of one row. What lies behind the last row and
 /// behind the last number is zero or left over from other rows, and meets nothing but zeros or rows that nobody asked for.
 pub(crate) struct Rows {
-    tiles: Vec<Tile>,
+    tiles: Tiles,
     count: usize,
     dim: usize,
 }
@@ -60,9 +122,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// Rows with whatever was there before, zeros behind each row's last number.
     pub(crate) fn new(count: usize, dim: usize) -> Self {
-        let mut tiles = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        tiles.resize(count.div_ceil(SIDE) * dim.div_ceil(DEPTH), ZEROS);
-        let mut rows = Self { tiles, count, dim };
+        let mut rows = Self { tiles: Tiles::new(count.div_ceil(SIDE) * dim.div_ceil(DEPTH)), count, dim };
         rows.clear_ends();
         rows
     }
@@ -124,37 +184,22 @@ pub(crate) struct PartMut<'a> {
 }
 
 impl PartMut<'_> {
-    /// Writes numbers of a row, rounded, from `column` on: a multiple of 16.
+    /// Writes numbers of a row, rounded, from `column` on: a multiple of 32, or of 16 for 16 numbers at most.
     pub(crate) fn write(&mut self, unit: Unit, row: usize, column: usize, numbers: &[f32]) {
-        let tiles = &mut self.tiles[row / SIDE * self.depth..][..self.depth];
-        let (mut column, mut rest) = (column, numbers);
-        while !rest.is_empty() {
-            let line = &mut tiles[column / DEPTH].0[row % SIDE * DEPTH..][column % DEPTH..DEPTH];
-            let (now, after) = rest.split_at(rest.len().min(line.len()));
-            unit.round(now, line);
-            column += now.len();
-            rest = after;
-        }
-    }
-}
-
-impl Drop for Rows {
-    fn drop(&mut self) {
-        let tiles = std::mem::take(&mut self.tiles);
-        if tiles.capacity() <= LARGEST {
-            FREE.with_borrow_mut(|free| {
-                if free.len() < KEPT {
-                    free.push(tiles);
-                }
-            });
-        }
+        assert!(column.is_multiple_of(if numbers.len() > SIDE { DEPTH } else { SIDE }), "numbers that begin a line");
+        assert!(column + numbers.len() <= self.depth * DEPTH, "numbers within a row");
+        let tiles = &mut self.tiles[row / SIDE * self.depth..][..self.depth][column / DEPTH..];
+        let Some(first) = tiles.first_mut() else { return };
+        let line = first.0[row % SIDE * DEPTH + column % DEPTH..].as_mut_ptr();
+        // SAFETY: the lines of this row lie a tile apart, and the tiles go as far as the numbers, as was just asserted.
+        unsafe { unit.round(numbers, line, size_of::<Tile>()) };
     }
 }
 
 /// A matrix to multiply rows with: `[columns / 16][depth / 32]` tiles, line `p` of which has numbers `2p` and `2p + 1` of
 /// each of 16 columns. Columns are padded with zeros to whole blocks.
 pub(crate) struct Packed {
-    tiles: Vec<Tile>,
+    tiles: Tiles,
     dim: usize,
     count: usize,
     order: Order,
@@ -189,47 +234,60 @@ impl Order {
 }
 
 impl Packed {
-    /// Packs the columns of a product: `count` vectors of `dim` numbers each.
-    pub(crate) fn new(dim: usize, count: usize, vectors: &[f32]) -> Self {
-        Self::in_order(dim, count, vectors, Order::Given)
+    /// Packs the columns of a product: `vector` gives `dim` numbers of each.
+    pub(crate) fn new<'a>(unit: Unit, dim: usize, count: usize, vector: impl Fn(usize) -> &'a [f32]) -> Self {
+        Self::in_order(unit, dim, count, vector, Order::Given)
     }
 
     /// Packs two halves so that each block has 16 columns of the first, then the same 16 of the second.
-    pub(crate) fn of_halves(dim: usize, count: usize, vectors: &[f32]) -> Self {
-        Self::in_order(dim, count, vectors, Order::Halves)
+    pub(crate) fn of_halves<'a>(unit: Unit, dim: usize, count: usize, vector: impl Fn(usize) -> &'a [f32]) -> Self {
+        Self::in_order(unit, dim, count, vector, Order::Halves)
     }
 
-    fn in_order(dim: usize, count: usize, vectors: &[f32], order: Order) -> Self {
+    fn in_order<'a>(unit: Unit, dim: usize, count: usize, vector: impl Fn(usize) -> &'a [f32], order: Order) -> Self {
         let mut packed = Self::zeros(dim, count, order);
         let depth = packed.depth();
+        let mut line = Tile::default();
         for column in 0..order.columns(count) {
-            let Some(numbers) = order.vector(count, column).map(|at| &vectors[at * dim..][..dim]) else { continue };
-            for (tile, numbers) in packed.tiles[column / SIDE * depth..].iter_mut().zip(numbers.chunks(DEPTH)) {
-                for (at, x) in numbers.iter().enumerate() {
-                    tile.0[at / 2 * DEPTH + column % SIDE * 2 + at % 2] = bf16::from_f32(*x).to_bits();
+            let Some(vector) = order.vector(count, column).map(&vector) else { continue };
+            for (tile, numbers) in packed.tiles[column / SIDE * depth..].iter_mut().zip(vector[..dim].chunks(DEPTH)) {
+                line.round(unit, 0, numbers);
+                for (pair, to) in line.0.chunks_exact(2).zip(tile.0.chunks_exact_mut(DEPTH)) {
+                    to[column % SIDE * 2..][..2].copy_from_slice(pair);
                 }
+                line.0[..DEPTH].fill(0);
             }
         }
         packed
     }
 
     /// Packs the columns of a matrix `[dim, count]`: `row` gives `count` numbers of each row, or none for a row of zeros.
-    pub(crate) fn of_columns<'a>(dim: usize, count: usize, row: impl Fn(usize) -> &'a [f32]) -> Self {
+    pub(crate) fn of_columns<'a>(unit: Unit, dim: usize, count: usize, row: impl Fn(usize) -> &'a [f32]) -> Self {
         let mut packed = Self::zeros(dim, count, Order::Given);
         let depth = packed.depth();
-        for at in 0..dim {
-            for (tile, numbers) in packed.tiles[at / DEPTH..].iter_mut().step_by(depth).zip(row(at).chunks(SIDE)) {
-                let line = &mut tile.0[at % DEPTH / 2 * DEPTH..][..DEPTH];
-                for (to, x) in line.iter_mut().skip(at % 2).step_by(2).zip(numbers) {
-                    *to = bf16::from_f32(*x).to_bits();
+        let mut line = Tile::default();
+        for pair in 0..dim.div_ceil(2) {
+            let rows = [row(2 * pair), if 2 * pair + 1 < dim { row(2 * pair + 1) } else { &[] }];
+            for column in (0..count).step_by(SIDE) {
+                for (half, row) in rows.iter().enumerate() {
+                    let there = row.get(column..).unwrap_or_default();
+                    line.round(unit, half, &there[..SIDE.min(there.len())]);
                 }
+                let tile = &mut packed.tiles[column / SIDE * depth + 2 * pair / DEPTH];
+                let to = tile.0[pair % SIDE * DEPTH..][..DEPTH].chunks_exact_mut(2);
+                let (first, second) = line.0[..2 * DEPTH].split_at(DEPTH);
+                for ((to, first), second) in to.zip(first).zip(second) {
+                    to.copy_from_slice(&[*first, *second]);
+                }
+                line.0[..2 * DEPTH].fill(0);
             }
         }
         packed
     }
 
     fn zeros(dim: usize, count: usize, order: Order) -> Self {
-        let tiles = vec![ZEROS; order.columns(count).next_multiple_of(BLOCK) / SIDE * dim.div_ceil(DEPTH)];
+        let mut tiles = Tiles::new(order.columns(count).next_multiple_of(BLOCK) / SIDE * dim.div_ceil(DEPTH));
+        tiles.fill(ZEROS);
         Self { tiles, dim, count, order }
     }
 
@@ -254,8 +312,12 @@ impl Packed {
         let depth = self.depth();
         let mut sums = Sums([0.0; BLOCK * BLOCK]);
         let machine = unit.start();
+        let share = (2 * depth).div_ceil(rows.count.div_ceil(BLOCK).max(1));
         for (pair, columns) in self.tiles.chunks_exact((2 * depth).max(1)).enumerate() {
+            // The next columns come near while these are multiplied: a model's matrices are too many for any near cache.
+            let mut next = self.tiles[(pair + 1) * 2 * depth..].chunks(share.max(1));
             for first in (0..rows.count).step_by(BLOCK) {
+                machine.prefetch(next.next().unwrap_or_default());
                 let tiles = &rows.tiles[first / SIDE * depth..];
                 let tiles = &tiles[..tiles.len().min(2 * depth)];
                 machine.multiply(depth, tiles, columns, &mut sums);
@@ -298,18 +360,30 @@ impl Unit {
         }
     }
 
-    /// Rounds numbers into the beginning of `line`.
-    fn round(self, numbers: &[f32], line: &mut [u16]) {
-        assert!(numbers.len() <= line.len(), "room for the numbers");
-        // SAFETY: a unit exists only where the instructions do, and the numbers have room.
+    /// Rounds numbers: 32 of them to `to`, the next 32 to `step` bytes behind it, and so on.
+    ///
+    /// # Safety
+    /// As many numbers can be written there.
+    unsafe fn round(self, numbers: &[f32], to: *mut u16, step: usize) {
+        // SAFETY: a unit exists only where the instructions do; the caller's.
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            amx::round(numbers, line.as_mut_ptr());
+            amx::round(numbers, to, step);
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (numbers, to, step);
     }
 }
 
 impl Machine {
+    /// Asks for tiles that will be read soon.
+    fn prefetch(&self, tiles: &[Tile]) {
+        #[cfg(target_arch = "x86_64")]
+        self.registers.prefetch(tiles.as_ptr().cast(), size_of_val(tiles));
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = tiles;
+    }
+
     /// `rows`: one or two rows of `depth` tiles; `columns`: two.
     fn multiply(&self, depth: usize, rows: &[Tile], columns: &[Tile], sums: &mut Sums) {
         assert!(depth > 0 && columns.len() == 2 * depth && (rows.len() == depth || rows.len() == 2 * depth));
@@ -335,6 +409,8 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use half::bf16;
+
     use super::*;
     use crate::cpu::exact;
 
@@ -360,11 +436,12 @@ mod tests {
 
     #[test]
     fn products_are_those_of_rounded_numbers() {
-        for unit in Unit::of_machine() {
+        if let Some(unit) = Unit::of_machine() {
             for (rows, columns) in [(1, 1), (15, 16), (16, 17), (17, 31), (31, 33), (33, 64), (70, 100)] {
                 for dim in [1, 2, 15, 31, 32, 33, 64, 129, 300] {
                     let (data, held) = (wave(rows * dim, 0.37), wave(columns * dim, 1.1));
-                    let got = product(unit, &Packed::new(dim, columns, &held), &Rows::rounded(unit, dim, &data));
+                    let packed = Packed::new(unit, dim, columns, |at| &held[at * dim..][..dim]);
+                    let got = product(unit, &packed, &Rows::rounded(unit, dim, &data));
                     let (data, held) = (round(&data), round(&held));
                     for (at, row) in data.chunks(dim).enumerate() {
                         for (v, vector) in held.chunks(dim).enumerate() {
@@ -384,23 +461,24 @@ mod tests {
         let mut numbers =
             vec![1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, 3.4e38, 1e-30];
         numbers.extend(wave(40, 0.7));
-        for unit in Unit::of_machine() {
-            let mut line = vec![7; 50];
-            unit.round(&numbers, &mut line);
+        if let Some(unit) = Unit::of_machine() {
+            let rows = Rows::rounded(unit, numbers.len(), &numbers);
+            let line = |at: usize| rows.tiles[at / DEPTH].0[at % DEPTH];
+            let got: Vec<_> = (0..numbers.len().next_multiple_of(DEPTH)).map(line).collect();
             let expected: Vec<_> = numbers.iter().map(|x| bf16::from_f32(*x).to_bits()).collect();
-            assert_eq!(line[..numbers.len()], expected);
-            assert_eq!(line[numbers.len()..], [7; 3], "and writes nothing behind them");
-            unit.round(&[f32::NAN], &mut line);
-            assert!(bf16::from_bits(line[0]).is_nan());
+            assert_eq!(got[..numbers.len()], expected);
+            assert!(got[numbers.len()..].iter().all(|x| *x == 0), "zeros behind them");
+            assert!(bf16::from_bits(Rows::rounded(unit, 1, &[f32::NAN]).tiles[0].0[0]).is_nan());
         }
     }
 
     #[test]
     fn a_row_has_the_same_bits_alone_and_among_others() {
-        for unit in Unit::of_machine() {
+        if let Some(unit) = Unit::of_machine() {
             let (dim, count) = (200, 37);
             let data = wave(count * dim, 0.37);
-            let packed = Packed::new(dim, 40, &wave(40 * dim, 1.1));
+            let held = wave(40 * dim, 1.1);
+            let packed = Packed::new(unit, dim, 40, |at| &held[at * dim..][..dim]);
             let together = product(unit, &packed, &Rows::rounded(unit, dim, &data));
             for (at, row) in data.chunks(dim).enumerate() {
                 let alone = product(unit, &packed, &Rows::rounded(unit, dim, row));
@@ -411,18 +489,34 @@ mod tests {
 
     #[test]
     fn halves_come_side_by_side() {
-        for unit in Unit::of_machine() {
+        if let Some(unit) = Unit::of_machine() {
             let (dim, half) = (33, 21);
             let held = wave(2 * half * dim, 1.1);
             let rows = Rows::rounded(unit, dim, &wave(3 * dim, 0.37));
-            let plain = product(unit, &Packed::new(dim, 2 * half, &held), &rows);
-            let packed = Packed::of_halves(dim, 2 * half, &held);
+            let vector = |at: usize| &held[at * dim..][..dim];
+            let plain = product(unit, &Packed::new(unit, dim, 2 * half, vector), &rows);
+            let packed = Packed::of_halves(unit, dim, 2 * half, vector);
             let halves = product(unit, &packed, &rows);
             for (plain, halves) in plain.chunks(2 * half).zip(halves.chunks(packed.columns())) {
                 for at in 0..half {
                     let place = at / SIDE * BLOCK + at % SIDE;
-                    assert_eq!([plain[at], plain[half + at]], [halves[place], halves[place + SIDE]]);
+                    assert_eq!(plain[at].to_bits(), halves[place].to_bits());
+                    assert_eq!(plain[half + at].to_bits(), halves[place + SIDE].to_bits());
                 }
+            }
+        }
+    }
+    #[test]
+    fn columns_of_a_matrix_are_multiplied_as_vectors() {
+        if let Some(unit) = Unit::of_machine() {
+            for (dim, count) in [(1, 1), (20, 37), (33, 16), (64, 31)] {
+                let held = wave(dim * count, 1.1);
+                let matrix: Vec<Vec<f32>> =
+                    (0..dim).map(|d| held.iter().skip(d).step_by(dim).copied().collect()).collect();
+                let rows = Rows::rounded(unit, dim, &wave(3 * dim, 0.37));
+                let plain = Packed::new(unit, dim, count, |at| &held[at * dim..][..dim]);
+                let turned = Packed::of_columns(unit, dim, count, |d| &matrix[d]);
+                assert_eq!(product(unit, &plain, &rows), product(unit, &turned, &rows), "{dim} {count}");
             }
         }
     }

@@ -31,7 +31,7 @@ fn erf<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     const BELOW: [f32; 6] = [3.748_089e-5, 1.216_361_2e-3, 1.544_443_8e-2, 0.116_476_25, 0.507_252_34, 1.0];
     let x = lanes.min(lanes.max(x, lanes.splat(-4.0)), lanes.splat(4.0));
     let square = lanes.mul(x, x);
-    lanes.div(lanes.mul(x, polynomial(lanes, square, &ABOVE)), polynomial(lanes, square, &BELOW))
+    lanes.quotient(lanes.mul(x, polynomial(lanes, square, &ABOVE)), polynomial(lanes, square, &BELOW))
 }
 
 /// `x / 2 * (1 + erf(x / sqrt 2))`.

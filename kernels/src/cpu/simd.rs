@@ -122,6 +122,10 @@ pub(crate) trait Lanes: Copy {
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a / b`.
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a / b` within two units of the last place, for b from 2^-60 to 2^60.
+    fn quotient(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        self.div(a, b)
+    }
     /// The nearest integer, ties to even, for |a| < 2^22.
     fn round(self, a: Self::Vector) -> Self::Vector;
     /// `2^a`, for integers from -126 to 127.
@@ -295,6 +299,10 @@ mod tests {
             assert_eq!(lanes.sum(lanes.sub(x, lanes.splat(1.0))), lanes.sum(x) - width as f32);
             assert_eq!(lanes.sum(lanes.mul(x, lanes.splat(2.0))), 2.0 * lanes.sum(x));
             assert_eq!(lanes.sum(lanes.div(x, lanes.splat(2.0))), lanes.sum(x) / 2.0);
+            for (a, b) in [(1.0, 3.0), (-7.3e20, 1e-9), (5e-20, 7e15), (0.0, 2.0_f32)] {
+                let got = lanes.largest(lanes.quotient(lanes.splat(a), lanes.splat(b)));
+                assert!((got - a / b).abs() <= (a / b).abs() * f32::EPSILON, "{a} / {b} = {got}");
+            }
             for (number, rounded) in [(2.5, 2.0), (-3.5, -4.0), (0.49, 0.0)] {
                 assert_eq!(lanes.largest(lanes.round(lanes.splat(number))), rounded);
             }

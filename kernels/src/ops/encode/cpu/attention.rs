@@ -196,8 +196,7 @@ impl Heads<'_> {
         let tokens = first..(first + KEYS).min(self.tokens());
         let key = (self.how.heads + self.kv_head) * dim;
         let value = key + self.how.kv_heads * dim;
-        let rows: Vec<f32> = tokens.clone().flat_map(|token| self.at(token, key)).copied().collect();
-        let keys = Matrix::new(self.arithmetic, dim, tokens.len(), &rows);
+        let keys = Matrix::new(self.arithmetic, dim, tokens.len(), |at| self.at(first + at, key));
         let row = |at: usize| if at < tokens.len() { self.at(first + at, value) } else { &[] };
         let values = Matrix::of_columns(self.arithmetic, keys.columns(), dim, row);
         Stretch { keys, values, tokens }
@@ -214,7 +213,10 @@ impl Heads<'_> {
     fn block(&self, head: usize, first: usize, stretches: &[Stretch], bias: &[f32], out: &mut [f32]) {
         let dim = self.how.head_dim;
         let count = out.len() / dim;
-        let queries: Vec<f32> = (first..first + count).flat_map(|token| self.at(token, head * dim)).copied().collect();
+        let mut queries = States::new(count, dim);
+        for (at, query) in queries.numbers_mut().chunks_exact_mut(dim).enumerate() {
+            query.copy_from_slice(self.at(first + at, head * dim));
+        }
         let all = self.reads(first).start..self.reads(first + count - 1).end;
         let near = |stretch: &&Stretch| stretch.tokens.start < all.end && all.start < stretch.tokens.end;
         let stretches: Vec<_> = stretches.iter().filter(near).collect();
@@ -222,12 +224,19 @@ impl Heads<'_> {
             .iter()
             .map(|stretch| {
                 let mut scores = States::new(count, stretch.keys.columns());
-                stretch.keys.multiply(dim, &queries, scores.numbers_mut());
+                stretch.keys.multiply(dim, queries.numbers(), scores.numbers_mut());
                 scores
             })
             .collect();
-        let sums: Vec<_> =
-            (0..count).map(|row| self.softmax(first + row, row, &stretches, bias, &mut scores)).collect();
+        let mut shares = [0.0; QUERIES];
+        self.isa.run(Softmax {
+            of: self,
+            first,
+            stretches: &stretches,
+            bias,
+            scores: &mut scores,
+            shares: &mut shares[..count],
+        });
         out.fill(0.0);
         for (stretch, scores) in stretches.iter().zip(&scores) {
             let columns = stretch.values.columns();
@@ -237,74 +246,81 @@ impl Heads<'_> {
                 out.iter_mut().zip(part).for_each(|(out, x)| *out += x);
             }
         }
-        for (out, sum) in out.chunks_exact_mut(dim).zip(sums) {
+        for (out, share) in out.chunks_exact_mut(dim).zip(shares) {
             for x in out {
-                *x /= sum;
+                *x *= share;
             }
         }
     }
+}
 
-    /// Turns a query's scores into exponentials, zeros where it does not read; returns their sum.
-    fn softmax(&self, query: usize, row: usize, stretches: &[&Stretch], bias: &[f32], scores: &mut [States]) -> f32 {
-        let reads = self.reads(query);
+/// The scores of some queries from `first` on, to be turned into exponentials, zeros where a query does not read.
+struct Softmax<'a> {
+    of: &'a Heads<'a>,
+    first: usize,
+    stretches: &'a [&'a Stretch],
+    bias: &'a [f32],
+    scores: &'a mut [States],
+    /// What each query's exponentials are then to be multiplied with.
+    shares: &'a mut [f32],
+}
+
+impl Softmax<'_> {
+    /// The sum of the exponentials of one query.
+    #[inline(always)]
+    fn row<L: Lanes>(&mut self, lanes: L, row: usize) -> f32 {
+        let query = self.first + row;
+        let reads = self.of.reads(query);
         let within = |stretch: &Stretch| {
             let Range { start, end } = stretch.tokens;
             reads.start.clamp(start, end) - start..reads.end.clamp(start, end) - start
         };
         let mut most = f32::NEG_INFINITY;
-        for (stretch, scores) in stretches.iter().zip(scores.iter_mut()) {
+        for (stretch, scores) in self.stretches.iter().zip(self.scores.iter_mut()) {
             let width = scores.width();
             let read = within(stretch);
             let start = stretch.tokens.start + read.start;
             let row = &mut scores.numbers_mut()[row * width..][..width][read];
-            if !bias.is_empty() {
-                let bias = &bias[start + self.tokens() - 1 - query..];
+            if !self.bias.is_empty() {
+                let bias = &self.bias[start + self.of.tokens() - 1 - query..];
                 row.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
             }
-            most = self.isa.run(Largest(row)).max(most);
+            most = largest(lanes, row).max(most);
         }
-        let mut sum = 0.0;
-        for (stretch, scores) in stretches.iter().zip(scores.iter_mut()) {
+        let mut total = 0.0;
+        for (stretch, scores) in self.stretches.iter().zip(self.scores.iter_mut()) {
             let width = scores.width();
             let read = within(stretch);
             let row = &mut scores.numbers_mut()[row * width..][..width];
             row[..read.start].fill(0.0);
             row[read.end..].fill(0.0);
-            sum += self.isa.run(Exponentials { row: &mut row[read], most });
+            let row = &mut row[read];
+            each(lanes, row, Exponential { most });
+            total += sum(lanes, row, Same);
         }
-        sum
+        total
     }
 }
 
-struct Largest<'a>(&'a [f32]);
-
-impl Kernel for Largest<'_> {
-    type Out = f32;
+impl Kernel for Softmax<'_> {
+    type Out = ();
 
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> f32 {
-        let chunks = self.0.chunks_exact(L::WIDTH);
-        let rest = chunks.remainder().iter().fold(f32::NEG_INFINITY, |most, x| most.max(*x));
-        let mut most = lanes.splat(rest);
-        for chunk in chunks {
-            // SAFETY: a chunk is as long as a vector.
-            most = lanes.max(most, unsafe { lanes.load(chunk.as_ptr()) });
+    fn run<L: Lanes>(mut self, lanes: L) {
+        for row in 0..self.shares.len() {
+            self.shares[row] = self.row(lanes, row).recip();
         }
-        lanes.largest(most)
     }
 }
 
-struct Exponentials<'a> {
-    row: &'a mut [f32],
-    most: f32,
-}
-
-impl Kernel for Exponentials<'_> {
-    type Out = f32;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> f32 {
-        each(lanes, self.row, Exponential { most: self.most });
-        sum(lanes, self.row, Same)
+#[inline(always)]
+fn largest<L: Lanes>(lanes: L, row: &[f32]) -> f32 {
+    let chunks = row.chunks_exact(L::WIDTH);
+    let rest = chunks.remainder().iter().fold(f32::NEG_INFINITY, |most, x| most.max(*x));
+    let mut most = lanes.splat(rest);
+    for chunk in chunks {
+        // SAFETY: a chunk is as long as a vector.
+        most = lanes.max(most, unsafe { lanes.load(chunk.as_ptr()) });
     }
+    lanes.largest(most)
 }

@@ -1,6 +1,6 @@
 //! A matrix packed for products, in the numbers they are computed in.
 
-use super::Arithmetic;
+use super::{Arithmetic, States};
 use crate::cpu::{
     halves::{self, BLOCK, Rows},
     products,
@@ -14,18 +14,33 @@ pub(in crate::ops::encode) enum Matrix {
 
 impl Matrix {
     /// Packs `count` vectors of `dim` numbers each.
-    pub(super) fn new(arithmetic: Arithmetic, dim: usize, count: usize, vectors: &[f32]) -> Self {
+    pub(super) fn new<'a>(
+        arithmetic: Arithmetic,
+        dim: usize,
+        count: usize,
+        vector: impl Fn(usize) -> &'a [f32],
+    ) -> Self {
         match arithmetic {
-            Arithmetic::Single(isa) => Self::Single(products::Packed::new(isa, dim, count, vectors)),
-            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::new(dim, count, vectors)),
+            Arithmetic::Single(isa) => {
+                let mut vectors = States::new(count, dim);
+                vectors.numbers_mut().chunks_exact_mut(dim.max(1)).enumerate().for_each(|(at, to)| {
+                    to.copy_from_slice(vector(at));
+                });
+                Self::Single(products::Packed::new(isa, dim, count, vectors.numbers()))
+            }
+            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::new(unit, dim, count, vector)),
         }
     }
 
-    /// The same where the first half of the vectors gates the second.
-    pub(super) fn gated(arithmetic: Arithmetic, dim: usize, count: usize, vectors: &[f32]) -> Self {
+    /// Packs a weight `[outputs, inputs]`; where it is gated, the first half of the outputs gates the second.
+    pub(super) fn of_weight(arithmetic: Arithmetic, inputs: usize, outputs: usize, gated: bool, all: &[f32]) -> Self {
+        let vector = |at: usize| &all[at * inputs..][..inputs];
         match arithmetic {
-            Arithmetic::Single(_) => Self::new(arithmetic, dim, count, vectors),
-            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::of_halves(dim, count, vectors)),
+            Arithmetic::Single(isa) => Self::Single(products::Packed::new(isa, inputs, outputs, all)),
+            Arithmetic::Halves(unit) if gated => {
+                Self::Halves(unit, halves::Packed::of_halves(unit, inputs, outputs, vector))
+            }
+            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::new(unit, inputs, outputs, vector)),
         }
     }
 
@@ -38,7 +53,7 @@ impl Matrix {
     ) -> Self {
         match arithmetic {
             Arithmetic::Single(isa) => Self::Single(products::Packed::of_columns(isa, dim, count, row)),
-            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::of_columns(dim, count, row)),
+            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::of_columns(unit, dim, count, row)),
         }
     }
 

@@ -61,11 +61,9 @@ impl std::fmt::Debug for Weight {
 impl Weight {
     fn new(tensor: &Tensor, role: Role, arithmetic: Arithmetic) -> Result<Self, OpError> {
         match (role, tensor.shape()) {
-            (Role::Matrix, &[outputs, inputs]) => {
-                Ok(Self::Matrix(Matrix::new(arithmetic, inputs, outputs, &tensor.to_f32())))
-            }
-            (Role::Gated, &[outputs, inputs]) => {
-                Ok(Self::Matrix(Matrix::gated(arithmetic, inputs, outputs, &tensor.to_f32())))
+            (Role::Matrix | Role::Gated, &[outputs, inputs]) => {
+                let gated = role == Role::Gated;
+                Ok(Self::Matrix(Matrix::of_weight(arithmetic, inputs, outputs, gated, &tensor.to_f32())))
             }
             (Role::Table, [_, _]) => Ok(Self::Table(tensor.clone())),
             (Role::Bias | Role::Exact, _) => Ok(Self::Numbers(tensor.to_f32())),

@@ -125,8 +125,7 @@ impl Primitives for Cpu {
         let norm = Rule::new(norm)?;
         let delta = delta.numbers()?;
         self.by_rows(residual.numbers_mut()?.numbers_mut(), delta.width(), |first, rows| {
-            add(rows, &delta.numbers()[first * delta.width()..]);
-            norm.apply(self.isa, rows);
+            norm.add_and_apply(self.isa, rows, &delta.numbers()[first * delta.width()..]);
         });
         Ok(residual)
     }
@@ -183,14 +182,7 @@ impl Finish<'_> {
             Then::Activate(activation) => Some((activation, self.outputs)),
             Then::Gate(activation) => Some((activation, self.outputs / 2)),
         };
-        for row in rows.chunks_exact_mut(columns) {
-            if let Some(bias) = self.bias {
-                add(&mut row[..self.outputs], bias);
-            }
-            if let Some((activation, width)) = activated {
-                isa.run(Activate { row: &mut row[..width], activation });
-            }
-        }
+        isa.run(BiasAndActivate { rows, columns, bias: self.bias, activated });
     }
 
     /// Writes finished rows of a tile, without its padding, and with the halves multiplied.
@@ -200,6 +192,30 @@ impl Finish<'_> {
             out.copy_from_slice(&row[..width]);
             if matches!(self.then, Then::Gate(_)) {
                 out.iter_mut().zip(&row[width..]).for_each(|(out, x)| *out *= x);
+            }
+        }
+    }
+}
+
+struct BiasAndActivate<'a> {
+    rows: &'a mut [f32],
+    columns: usize,
+    bias: Option<&'a [f32]>,
+    /// How many numbers of a row.
+    activated: Option<(Activation, usize)>,
+}
+
+impl Kernel for BiasAndActivate<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        for row in self.rows.chunks_exact_mut(self.columns) {
+            if let Some(bias) = self.bias {
+                add(row, bias);
+            }
+            if let Some((activation, width)) = self.activated {
+                Activate { row: &mut row[..width], activation }.run(lanes);
             }
         }
     }
@@ -341,12 +357,19 @@ impl<'a> Rule<'a> {
 
     /// Normalises rows of the weight's length in place.
     pub(super) fn apply(&self, isa: Isa, rows: &mut [f32]) {
-        rows.chunks_exact_mut(self.weight.len()).for_each(|row| isa.run(Normalize { row, rule: *self }));
+        isa.run(Normalize { rows, delta: None, rule: *self });
+    }
+
+    /// Adds `delta` to the rows, and normalises them.
+    fn add_and_apply(&self, isa: Isa, rows: &mut [f32], delta: &[f32]) {
+        isa.run(Normalize { rows, delta: Some(delta), rule: *self });
     }
 }
 
 struct Normalize<'a> {
-    row: &'a mut [f32],
+    rows: &'a mut [f32],
+    /// Added to the rows first.
+    delta: Option<&'a [f32]>,
     rule: Rule<'a>,
 }
 
@@ -355,37 +378,57 @@ impl Kernel for Normalize<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let Self { row, rule } = self;
-        let count = row.len() as f32;
-        let mean = match rule.kind {
-            NormKind::Layer => sum(lanes, row, Same) / count,
-            NormKind::Rms => 0.0,
-        };
-        if mean != 0.0 {
-            each(lanes, row, Less(mean));
+        let width = self.rule.weight.len();
+        if let Some(delta) = self.delta {
+            add(self.rows, delta);
         }
-        let squares = sum(lanes, row, Square);
-        let factor = (squares / count + rule.epsilon).sqrt().recip();
-        row.iter_mut().zip(rule.weight).for_each(|(x, weight)| *x = *x * factor * weight);
-        if let Some(bias) = rule.bias {
-            add(row, bias);
+        for row in self.rows.chunks_exact_mut(width) {
+            normalize(lanes, row, self.rule);
         }
     }
 }
 
+#[inline(always)]
+fn normalize<L: Lanes>(lanes: L, row: &mut [f32], rule: Rule<'_>) {
+    let count = row.len() as f32;
+    let mean = match rule.kind {
+        NormKind::Layer => sum(lanes, row, Same) / count,
+        NormKind::Rms => 0.0,
+    };
+    if mean != 0.0 {
+        each(lanes, row, Less(mean));
+    }
+    let squares = sum(lanes, row, Square);
+    let factor = (squares / count + rule.epsilon).sqrt().recip();
+    row.iter_mut().zip(rule.weight).for_each(|(x, weight)| *x = *x * factor * weight);
+    if let Some(bias) = rule.bias {
+        add(row, bias);
+    }
+}
+
+/// Vectors of sums that are added to in turn, so that none waits for the one before.
+const SUMS: usize = 4;
+
 /// The sum of a function of every number, in an order that the length alone sets. `f(0)` is 0.
 #[inline(always)]
 pub(super) fn sum<L: Lanes>(lanes: L, row: &[f32], f: impl Map) -> f32 {
-    let chunks = row.chunks_exact(L::WIDTH);
+    let mut sums = [lanes.zero(); SUMS];
+    let turns = row.chunks_exact(SUMS * L::WIDTH);
+    let chunks = turns.remainder().chunks_exact(L::WIDTH);
     let rest = chunks.remainder();
-    let mut sums = lanes.zero();
-    for chunk in chunks {
+    for turn in turns {
+        for (at, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: a turn is as long as so many vectors.
+            *sum = lanes.add(*sum, f.of(lanes, unsafe { lanes.load(turn.as_ptr().add(at * L::WIDTH)) }));
+        }
+    }
+    for (chunk, sum) in chunks.zip(&mut sums) {
         // SAFETY: a chunk is as long as a vector.
-        sums = lanes.add(sums, f.of(lanes, unsafe { lanes.load(chunk.as_ptr()) }));
+        *sum = lanes.add(*sum, f.of(lanes, unsafe { lanes.load(chunk.as_ptr()) }));
     }
     if !rest.is_empty() {
         // SAFETY: the rest is shorter than a vector.
-        sums = lanes.add(sums, f.of(lanes, unsafe { lanes.load_first(rest.as_ptr(), rest.len()) }));
+        sums[SUMS - 1] = lanes.add(sums[SUMS - 1], f.of(lanes, unsafe { lanes.load_first(rest.as_ptr(), rest.len()) }));
     }
-    lanes.sum(sums)
+    lanes.sum(lanes.add(lanes.add(sums[0], sums[1]), lanes.add(sums[2], sums[3])))
 }

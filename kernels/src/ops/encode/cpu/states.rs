@@ -46,7 +46,9 @@ impl Held {
 
 /// Numbers in rows of one width.
 pub(in crate::ops::encode) struct States {
+    /// At least as many as there are.
     numbers: Vec<f32>,
+    count: usize,
     width: usize,
 }
 
@@ -54,8 +56,10 @@ impl States {
     /// Rows with whatever was there before: write all of it before anything is read.
     pub(super) fn new(rows: usize, width: usize) -> Self {
         let mut numbers = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        numbers.resize(rows * width, 0.0);
-        Self { numbers, width }
+        if numbers.len() < rows * width {
+            numbers.resize(rows * width, 0.0);
+        }
+        Self { numbers, count: rows * width, width }
     }
 
     /// Numbers in a row.
@@ -65,12 +69,12 @@ impl States {
 
     /// All numbers.
     pub(super) fn numbers(&self) -> &[f32] {
-        &self.numbers
+        &self.numbers[..self.count]
     }
 
     /// All numbers.
     pub(super) fn numbers_mut(&mut self) -> &mut [f32] {
-        &mut self.numbers
+        &mut self.numbers[..self.count]
     }
 }
 

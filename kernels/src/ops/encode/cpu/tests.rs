@@ -52,11 +52,11 @@ fn every_architecture_is_close_to_its_oracle() {
 fn bfloat16_is_close_to_the_oracle_and_f32_where_there_is_no_unit() {
     for (name, encoder) in samples::all().expect("fit samples") {
         let request = samples::request(&encoder, &[1, 2, 13, 16, 17, 70, encoder.config().max_tokens]);
-        let single = run_on(Unit::of_machine(), &[request.clone()], 2);
+        let single = run_on(Unit::of_machine(), std::slice::from_ref(&request), 2);
         let auto = EncodeRequest { precision: Precision::Auto, ..request.clone() };
         assert_eq!(run_on(Unit::of_machine(), &[auto], 2), single, "{name}: f32, unless it is asked for");
         let request = EncodeRequest { precision: Precision::Bf16, ..request };
-        assert_eq!(run_on(None, &[request.clone()], 2), single, "{name}");
+        assert_eq!(run_on(None, std::slice::from_ref(&request), 2), single, "{name}");
         let expected = oracle::vectors(&request).expect("a fit request");
         let got = floats(&run_on(Unit::of_machine(), &[request], 2)[0]);
         for (got, expected) in got.chunks(encoder.config().hidden).zip(&expected) {
