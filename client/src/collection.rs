@@ -3,7 +3,7 @@
 use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
-    Client, Error, Filter, Id, Ids, Matrix, Metric, Payload, Result,
+    Client, Error, Filter, Fusion, Id, Ids, Matrix, Metric, Payload, Result,
     call::{Method, last},
     payload::{payload_from_wire, payload_to_wire},
     proto::{self, Dtype, Tensor, search_request::Query, upsert_request, upsert_stream_response},
@@ -108,12 +108,25 @@ pub struct SearchOptions {
     pub no_payload: bool,
     /// Rank by the words of the texts as well as by their vectors. Needs a collection with a text field.
     pub hybrid: bool,
+    /// How both rankings of a hybrid search become one; by relative score where unspecified.
+    pub fusion: Fusion,
+    /// What words weigh in it, from 0 to 1; vectors weigh the rest. `None` for half.
+    pub word_weight: Option<f32>,
 }
 
 impl SearchOptions {
     /// The best so many, with their payloads.
     pub fn limit(limit: u32) -> Self {
-        Self { limit, offset: 0, score_threshold: None, filter: None, no_payload: false, hybrid: false }
+        Self {
+            limit,
+            offset: 0,
+            score_threshold: None,
+            filter: None,
+            no_payload: false,
+            hybrid: false,
+            fusion: Fusion::Unspecified,
+            word_weight: None,
+        }
     }
 
     /// Only points that pass the filter.
@@ -128,6 +141,20 @@ impl SearchOptions {
     pub fn hybrid(mut self) -> Self {
         self.hybrid = true;
         self
+    }
+
+    /// By words and meaning, where words weigh so much, from 0 to 1, and vectors the rest.
+    #[must_use]
+    pub fn word_weight(mut self, weight: f32) -> Self {
+        self.word_weight = Some(weight);
+        self.hybrid()
+    }
+
+    /// By words and meaning, made one ranking in this way.
+    #[must_use]
+    pub fn fusion(mut self, fusion: Fusion) -> Self {
+        self.fusion = fusion;
+        self.hybrid()
     }
 }
 
@@ -292,6 +319,8 @@ impl Collection {
             filter: options.filter.clone().map(Into::into),
             include_payload: !options.no_payload,
             hybrid: options.hybrid,
+            fusion: options.fusion.into(),
+            word_weight: options.word_weight,
         };
         let reply = self.client.unary(SEARCH, request).await?;
         let results = reply.message.results.into_iter();

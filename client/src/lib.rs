@@ -56,7 +56,7 @@ pub use self::{
         Parsed, ParsedBatch, Position, Token, Tree,
     },
     payload::{Filter, Id, Ids, Payload, Value},
-    proto::{Metric, RankedDocument},
+    proto::{Fusion, Metric, RankedDocument},
     rerank::{RerankOptions, Reranked},
     retry::RetryPolicy,
     similar::{Similar, SimilarOptions},

@@ -328,7 +328,7 @@ async fn words_count_as_well_as_vectors_and_go_with_their_points() {
     assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [2], "by a word that the model does not know");
     let both = world.similarity().search(hybrid("open a socket", 3)).await.expect("searches").into_inner();
     let best = &both.results[0].hits[0];
-    assert!((best.score - 2.0 / 61.0).abs() < 1e-6, "first of both rankings: {best:?}");
+    assert!((best.score - 1.0).abs() < 1e-6, "first of both rankings: {best:?}");
 
     let replaced = of_texts([2], &["send a mail"]);
     world.similarity().upsert(replaced).await.expect("upserts");
@@ -342,6 +342,31 @@ async fn words_count_as_well_as_vectors_and_go_with_their_points() {
 
     let world = World::start_with(|config| config.store.data_dir = path).await;
     assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [4], "words are read back with their points");
+}
+
+#[tokio::test]
+async fn words_weigh_what_is_asked_for_and_ranks_can_be_fused_instead_of_scores() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let world = World::start_with(|config| config.store.data_dir = folder.path().to_owned()).await;
+    with_words(&world).await;
+    let hits = async |fusion: v1::Fusion, word_weight| {
+        let asked =
+            v1::SearchRequest { fusion: fusion.into(), word_weight, ..hybrid("open tcp frobnicate frobnicate", 3) };
+        let answer = world.similarity().search(asked).await.expect("searches").into_inner();
+        found(&answer).into_iter().zip(answer.results[0].hits.iter().map(|hit| hit.score)).collect::<Vec<_>>()
+    };
+    let near = v1::SearchRequest { hybrid: false, ..hybrid("open tcp frobnicate frobnicate", 3) };
+    let near = hybrid_ids(&world, near).await;
+    for fusion in [v1::Fusion::Unspecified, v1::Fusion::RelativeScore, v1::Fusion::ReciprocalRank] {
+        let ids = |hits: &[(u64, f32)]| hits.iter().map(|hit| hit.0).collect::<Vec<_>>();
+        assert_eq!(ids(&hits(fusion, Some(0.0)).await), near, "{fusion:?}: vectors alone");
+        assert_eq!(ids(&hits(fusion, Some(1.0)).await)[0], 2, "{fusion:?}: two of the word that is in no other");
+        assert_eq!(hits(fusion, None).await, hits(fusion, Some(0.5)).await, "{fusion:?}: both alike");
+    }
+    let scores = hits(v1::Fusion::Unspecified, Some(1.0)).await;
+    assert!((scores[0].1 - 1.0).abs() < 1e-6 && scores[2].1 > 0.0, "shares of the best: {scores:?}");
+    let ranks = hits(v1::Fusion::ReciprocalRank, Some(1.0)).await;
+    assert!((ranks[0].1 - 1.0 / 61.0).abs() < 1e-6 && (ranks[2].1 - 1.0 / 63.0).abs() < 1e-6, "{ranks:?}");
 }
 
 #[tokio::test]
@@ -362,6 +387,16 @@ async fn hybrid_searches_that_cannot_be_are_refused_by_name() {
     assert_refused(world.similarity().search(threshold).await, Code::InvalidArgument, "score_threshold");
     let by_id = v1::SearchRequest { query: Some(v1::search_request::Query::Ids(numbers([1]))), ..hybrid("a", 1) };
     assert_refused(world.similarity().search(by_id).await, Code::InvalidArgument, "hybrid");
+    for weight in [-0.1, 1.1, f32::NAN] {
+        let weighty = v1::SearchRequest { word_weight: Some(weight), ..hybrid("a", 1) };
+        assert_refused(world.similarity().search(weighty).await, Code::InvalidArgument, "word_weight");
+    }
+    let unknown = v1::SearchRequest { fusion: 99, ..hybrid("a", 1) };
+    assert_refused(world.similarity().search(unknown).await, Code::InvalidArgument, "fusion");
+    let alone = v1::SearchRequest { hybrid: false, word_weight: Some(0.5), ..hybrid("a", 1) };
+    assert_refused(world.similarity().search(alone).await, Code::InvalidArgument, "word_weight");
+    let alone = v1::SearchRequest { hybrid: false, fusion: 2, ..hybrid("a", 1) };
+    assert_refused(world.similarity().search(alone).await, Code::InvalidArgument, "fusion");
 }
 
 #[tokio::test]

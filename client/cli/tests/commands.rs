@@ -172,6 +172,15 @@ async fn words_are_indexed_and_searched_where_that_was_asked_for() {
     let found = run(&server, &words).await.json();
     assert!(found["queries"][0]["hits"][0]["path"].as_str().is_some_and(|path| path.ends_with("net/socket.py")));
 
+    let weighed =
+        ["search", "tcp", "-c", "code", "--hybrid", "--word-weight", "1", "--fusion", "reciprocal-rank", "--json"];
+    let weighed = run(&server, &weighed).await.json();
+    assert_eq!(weighed["queries"][0]["hits"][0]["score"], 3.0, "the daemon here scores by the sum of both: {weighed}");
+    let refused = run(&server, &["search", "tcp", "-c", "code", "--hybrid", "--word-weight", "1.5"]).await;
+    assert!(refused.code != 0 && refused.err.contains("from 0 to 1"), "{}", refused.err);
+    let refused = run(&server, &["search", "tcp", "-c", "code", "--word-weight", "0.5"]).await;
+    assert!(refused.code != 0 && refused.err.contains("--hybrid"), "{}", refused.err);
+
     let root = folder.path().to_str().expect("UTF-8");
     assert_eq!(run(&server, &["index", root, "-c", "plain"]).await.code, 0);
     assert!(fake.texts("plain", "text").is_empty(), "no text is kept that nobody asked for");

@@ -99,8 +99,16 @@ def test_words_count_as_well_as_vectors_where_a_field_has_them(client: Client) -
     collection = client.create_collection("words", model="builtin", text_field="text")
     texts = {1: "open a socket", 2: "the frobnicate of a stream", 3: "listen for tcp connections"}
     collection.upsert(texts, texts=list(texts.values()), payloads=[{"text": text} for text in texts.values()])
-    (hits,) = collection.search(texts=["frobnicate tcp"], k=2, hybrid=True)
-    assert {hit.id for hit in hits} == {2, 3} and hits[0].score < 2 / 61
+    (hits,) = collection.search(texts=["frobnicate tcp"], k=2, hybrid=True, fusion="reciprocal_rank")
+    assert {hit.id for hit in hits} == {2, 3} and hits[0].score < 1 / 61
+    (hits,) = collection.search(texts=["frobnicate"], k=3, hybrid=True, word_weight=1)
+    assert hits[0].id == 2 and [hit.score for hit in hits] == [1, 0, 0]
+    with pytest.raises(InvalidArgumentError, match="word_weight"):
+        collection.search(texts=["frobnicate"], hybrid=True, word_weight=2)
+    with pytest.raises(ValueError, match="relative_score"):
+        collection.search(texts=["frobnicate"], hybrid=True, fusion="sum")
+    with pytest.raises(ValueError, match="hybrid"):
+        collection.search(texts=["frobnicate"], word_weight=0.5)
     with pytest.raises(InvalidArgumentError, match="hybrid"):
         collection.search(ids=[1], hybrid=True)
     collection.delete()

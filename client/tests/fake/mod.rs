@@ -236,7 +236,7 @@ fn toy_hits(collection: &Collection, query: &[f32], request: &proto::SearchReque
     let hits = scored.into_iter().skip(request.offset as usize).take(request.limit as usize);
     hits.map(|(score, id, point)| proto::Hit {
         id: Some(Id::Uuid(id.clone())),
-        score,
+        score: request.word_weight.map_or(score, |weight| weight + request.fusion as f32),
         payload: request.include_payload.then(|| point.payload.clone()),
     })
     .collect()

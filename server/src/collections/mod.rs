@@ -46,6 +46,7 @@ mod writer;
 pub(crate) use cluster::check_clusters;
 pub use collection::{Collection, Description, Fetched, NewPoints, Prepared, Vectors};
 pub use filter::Filter;
+pub use hybrid::{Fusion, Hybrid};
 pub use points::{PointId, Upserted};
 pub use search::{Found, Query, SearchSpec};
 pub use snapshot::Snapshot;

@@ -7,13 +7,13 @@ use std::{
 };
 
 use accelerd_kernels::{Matrix, ops::similarity::Corpus};
-use accelerd_proto::v1::{Payload, value::Kind};
+use accelerd_proto::v1::Payload;
 use accelerd_store::{Ids, Upsert};
 use prost::Message as _;
 
 use super::{
     payload::Payloads,
-    words::{Counted, Words},
+    words::{Lengths, Words},
 };
 
 /// Bytes of vectors that one hold of the lock appends, so that searches never wait long for it.
@@ -23,8 +23,8 @@ const STEP_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Generation {
     pub(crate) corpus: Arc<Corpus>,
-    /// The payload field whose words are known.
-    text_field: Option<String>,
+    /// Words of the text field, where there is one.
+    words: Option<Words>,
     points: RwLock<Points>,
 }
 
@@ -33,8 +33,8 @@ pub(crate) struct Generation {
 pub(crate) struct Points {
     ids: Column,
     payloads: Payloads,
-    /// Words of the text field, where there is one.
-    words: Option<Words>,
+    /// How many words each row has, where that is known.
+    lengths: Lengths,
     /// Bit `i % 32` of word `i / 32`: row i is a point's current row.
     live: Vec<u32>,
     /// Rows that died because their point was replaced, in that order.
@@ -81,37 +81,23 @@ impl Generation {
         let points = Points {
             ids: Column::Empty,
             payloads: Payloads::new(),
-            words: None,
+            lengths: Lengths::default(),
             live: vec![],
             replaced: vec![],
             changes: 0,
         };
-        Self { corpus, text_field: None, points: RwLock::new(points) }
+        Self { corpus, words: None, points: RwLock::new(points) }
     }
 
     /// That knows the words of a payload field, too; of none where it is empty.
     #[must_use]
-    pub(crate) fn with_words(mut self, field: &str) -> Self {
-        if !field.is_empty() {
-            self.text_field = Some(field.to_owned());
-            self.points.get_mut().unwrap_or_else(PoisonError::into_inner).words = Some(Words::default());
-        }
-        self
+    pub(crate) fn with_words(self, field: &str) -> Self {
+        Self { words: (!field.is_empty()).then(|| Words::of(field)), ..self }
     }
 
-    /// Whether it knows words.
-    pub(crate) fn has_words(&self) -> bool {
-        self.text_field.is_some()
-    }
-
-    /// Counts the words of points, where they are to be known.
-    fn counted(&self, count: usize, payloads: &[Payload]) -> Vec<Counted> {
-        let Some(field) = &self.text_field else { return vec![] };
-        let text = |i: usize| match payloads.get(i).and_then(|payload| payload.fields.get(field)?.kind.as_ref()) {
-            Some(Kind::StringValue(text)) => text.as_str(),
-            _ => "",
-        };
-        (0..count).map(|i| Counted::of(text(i))).collect()
+    /// The words of the text field, where there is one. They may know rows that are yet to be entered.
+    pub(crate) fn words(&self) -> Option<&Words> {
+        self.words.as_ref()
     }
 
     /// The rows, for reading. A panic elsewhere leaves them as usable as they were.
@@ -149,18 +135,16 @@ impl Generation {
         vectors: &Matrix,
         payloads: &[Payload],
     ) -> Upserted {
-        let counted = self.counted(ids.len(), payloads);
+        // One changes a generation at a time, so nobody else enters these rows. Until they are, they do not live.
+        let next = u32::try_from(self.read().rows()).expect("rows of a collection are counted in 32 bits");
+        let lengths = self.words.as_ref().map(|words| words.add(next, ids.len(), payloads)).unwrap_or_default();
         let mut points = self.write();
         let first = self.corpus.append(vectors);
         let dead = column(&mut points.ids).insert(ids, first);
         for i in 0..ids.len() {
             points.payloads.push(payloads.get(i).unwrap_or(&Payload::default()));
         }
-        if let Some(words) = &mut points.words {
-            for counted in counted {
-                words.push(counted);
-            }
-        }
+        points.lengths.extend(&lengths);
         points.mark_live(first, ids.len());
         points.mark_dead(&dead);
         points.replaced.extend_from_slice(&dead);
@@ -216,7 +200,8 @@ impl Generation {
 
     /// Bytes held in host memory.
     pub(crate) fn host_bytes(&self) -> u64 {
-        self.corpus.host_bytes() + self.read().host_bytes()
+        let words = self.words.as_ref().map_or(0, Words::host_bytes);
+        self.corpus.host_bytes() + words + self.read().host_bytes()
     }
 }
 
@@ -244,9 +229,9 @@ impl Points {
         &self.payloads
     }
 
-    /// The words of the text field, where there is one.
-    pub(crate) fn words(&self) -> Option<&Words> {
-        self.words.as_ref()
+    /// How many words the rows have, where that is known.
+    pub(crate) fn lengths(&self) -> &Lengths {
+        &self.lengths
     }
 
     /// A number that is another after every change.
@@ -312,8 +297,9 @@ impl Points {
             Column::Numbers(keyed) => keyed.host_bytes(),
             Column::Uuids(keyed) => keyed.host_bytes(),
         };
-        let words = self.words.as_ref().map_or(0, Words::host_bytes);
-        ids + words + self.payloads.host_bytes() + 4 * (self.live.capacity() + self.replaced.capacity()) as u64
+        ids + self.lengths.host_bytes()
+            + self.payloads.host_bytes()
+            + 4 * (self.live.capacity() + self.replaced.capacity()) as u64
     }
 
     fn mark_live(&mut self, first: u32, count: usize) {
@@ -328,9 +314,7 @@ impl Points {
         for row in rows {
             self.live[*row as usize / 32] &= !(1 << (row % 32));
         }
-        if let Some(words) = &mut self.words {
-            words.forget(rows);
-        }
+        self.lengths.forget(rows);
     }
 }
 

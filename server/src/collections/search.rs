@@ -13,7 +13,7 @@ use accelerd_store::Ids;
 use super::{
     Collection, Filter, PointId, Vectors, blocking,
     filter::Selected,
-    hybrid,
+    hybrid::{self, Hybrid},
     points::{Generation, Points},
 };
 use crate::error::ApiError;
@@ -45,8 +45,8 @@ pub struct SearchSpec {
     pub filter: Option<Filter>,
     /// Whether hits carry their payload.
     pub with_payload: bool,
-    /// Whether words count as well as vectors.
-    pub hybrid: bool,
+    /// How words count as well as vectors, where they do.
+    pub hybrid: Option<Hybrid>,
 }
 
 /// A point found.
@@ -128,9 +128,9 @@ impl Collection {
             selection,
         };
         let hits = self.shared().submit(request, context.clone()).await?;
-        let is_long = spec.hybrid && generation.corpus.len() > INLINE_ROWS;
+        let is_long = spec.hybrid.is_some() && generation.corpus.len() > INLINE_ROWS;
         let (spec, text_field) = (Arc::clone(spec), self.meta().text_field.clone());
-        let answer = move || before.answer(&generation.read(), hits, &spec, &text_field);
+        let answer = move || before.answer(&generation, hits, &spec, &text_field);
         if is_long { blocking(answer).await } else { answer() }
     }
 }
@@ -153,15 +153,17 @@ impl Before {
     /// The points of what was found, with words where they count; `None` where replaced points make that doubtful.
     fn answer(
         &self,
-        points: &Points,
+        generation: &Generation,
         mut hits: Hits,
         spec: &SearchSpec,
         text_field: &str,
     ) -> Result<Option<Vec<Vec<Found>>>, ApiError> {
-        if let Some(texts) = spec.words(text_field)? {
-            hits.lists = hybrid::fused(points, self.selected.as_ref(), &hits.lists, texts, spec.depth());
+        let points = generation.read();
+        if let (Some((hybrid, texts)), Some(words)) = (spec.words(text_field)?, generation.words()) {
+            let best = hybrid::best(words, &points, self.selected.as_ref(), texts, spec.depth());
+            hits.lists = hits.lists.iter().zip(&best).map(|(nearest, best)| hybrid.fuse(nearest, best)).collect();
         }
-        Ok(self.still_holds(points, &hits).then(|| resolve(points, &hits, spec)))
+        Ok(self.still_holds(&points, &hits).then(|| resolve(&points, &hits, spec)))
     }
 
     /// Whether what was found is what a search of one state would find, each point for itself.

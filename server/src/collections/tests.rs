@@ -86,7 +86,7 @@ fn near(vector: [f32; DIM], limit: usize) -> SearchSpec {
         threshold: None,
         filter: None,
         with_payload: false,
-        hybrid: false,
+        hybrid: None,
     }
 }
 

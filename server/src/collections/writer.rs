@@ -238,7 +238,7 @@ impl Writer {
         match change {
             Change::Upsert { points, payloads, share, done } => {
                 self.cold_rows += points.ids.len();
-                let large = points.vectors.len() > INLINE_BYTES || generation.has_words();
+                let large = points.vectors.len() > INLINE_BYTES || generation.words().is_some();
                 let work = move || {
                     let vectors = Matrix::from_bytes(points.ids.len(), dim, points.vectors);
                     generation.upsert(&points.ids, &vectors.expect("it was a matrix before"), &payloads)

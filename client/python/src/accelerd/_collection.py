@@ -29,6 +29,10 @@ METRICS: dict[str, pb.Metric] = {
     "dot": pb.METRIC_DOT,
     "squared_l2": pb.METRIC_SQUARED_L2,
 }
+FUSIONS: dict[str, pb.Fusion] = {
+    "relative_score": pb.FUSION_RELATIVE_SCORE,
+    "reciprocal_rank": pb.FUSION_RECIPROCAL_RANK,
+}
 
 
 @dataclass(frozen=True)
@@ -192,11 +196,19 @@ class Collection:
         where_not: Mapping[str, Any] | None = None,
         payload: bool = True,
         hybrid: bool = False,
+        fusion: str | None = None,
+        word_weight: float | None = None,
     ) -> list[list[Hit]]:
         """The nearest points of each query, best first, exactly.
 
         hybrid: rank by the words of texts as well as by their vectors, in a collection with a `text_field`.
+        fusion: how it makes one ranking of two: "relative_score", the default, or "reciprocal_rank".
+        word_weight: what words weigh in it, from 0 to 1; vectors weigh the rest. Half when left out.
         """
+        if not hybrid and (fusion is not None or word_weight is not None):
+            raise ValueError("fusion and word_weight are for hybrid=True")
+        if fusion is not None and fusion not in FUSIONS:
+            raise ValueError(f"expected one of {', '.join(FUSIONS)}, got {fusion!r}")
         if sum(query is not None for query in (texts, vectors, ids)) != 1:
             raise ValueError("give one of texts, vectors and ids")
         request = pb.SearchRequest(
@@ -210,6 +222,8 @@ class Collection:
             filter=_filter(where, where_not, None),
             include_payload=payload,
             hybrid=hybrid,
+            fusion=None if fusion is None else FUSIONS[fusion],
+            word_weight=word_weight,
         )
         results = self._call(self._stub.Search, request).results
         return [[self._hit(hit) for hit in result.hits] for result in results]

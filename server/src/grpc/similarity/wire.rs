@@ -12,7 +12,8 @@ use accelerd_store::{Metric, Storage};
 
 use crate::{
     collections::{
-        Collection, Description, Filter, Found, NewCollection, NewPoints, PointId, Query, SearchSpec, Upserted, Vectors,
+        Collection, Description, Filter, Found, Fusion, Hybrid, NewCollection, NewPoints, PointId, Query, SearchSpec,
+        Upserted, Vectors,
     },
     error::ApiError,
     grpc::convert::{self, bytes_of, matrix, tensor, tensor_of},
@@ -21,6 +22,8 @@ use crate::{
 /// Most iterations and starts of a clustering: far beyond use, and still an end.
 const MAX_ITERATIONS: u32 = 100_000;
 const MAX_STARTS: u32 = 1_000;
+/// What words weigh beside vectors where nobody says.
+const WORD_WEIGHT: f64 = 0.5;
 
 pub(super) fn upsert_response(upserted: Upserted) -> pb::UpsertResponse {
     pb::UpsertResponse { inserted_count: upserted.inserted, updated_count: upserted.updated }
@@ -149,6 +152,27 @@ pub(super) fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiErr
     Ok(NewPoints { ids: convert::ids("ids", &ids.unwrap_or_default())?, vectors, payloads })
 }
 
+/// How words count, where they do.
+fn hybrid(is_hybrid: bool, fusion: i32, word_weight: Option<f32>) -> Result<Option<Hybrid>, ApiError> {
+    if !is_hybrid {
+        let field = if word_weight.is_some() { "word_weight" } else { "fusion" };
+        let alone = word_weight.is_some() || fusion != 0;
+        return if alone { Err(ApiError::invalid(field, "expected none without hybrid")) } else { Ok(None) };
+    }
+    let word_weight = match word_weight {
+        Some(weight) if !(0.0..=1.0).contains(&weight) => {
+            return Err(ApiError::invalid("word_weight", format!("expected a number from 0 to 1, got {weight}")));
+        }
+        weight => weight.map_or(WORD_WEIGHT, f64::from),
+    };
+    let fusion = match pb::Fusion::try_from(fusion) {
+        Ok(pb::Fusion::Unspecified | pb::Fusion::RelativeScore) => Fusion::RelativeScore,
+        Ok(pb::Fusion::ReciprocalRank) => Fusion::ReciprocalRank,
+        Err(_) => return Err(ApiError::invalid("fusion", format!("expected a known fusion, got {fusion}"))),
+    };
+    Ok(Some(Hybrid { fusion, word_weight }))
+}
+
 pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiError> {
     let query = match request.query {
         Some(pb::search_request::Query::Vectors(vectors)) => {
@@ -166,7 +190,7 @@ pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiE
         threshold: threshold(request.score_threshold)?,
         filter: filter.filter(|filter| !filter.is_empty()),
         with_payload: request.include_payload,
-        hybrid: request.hybrid,
+        hybrid: hybrid(request.hybrid, request.fusion, request.word_weight)?,
     })
 }
 

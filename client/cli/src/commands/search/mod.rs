@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_client::{Client, Collection, Filter, Found, Hit, SearchOptions, Timings, Value};
-use clap::Args;
+use accelerd_client::{Client, Collection, Filter, Found, Fusion, Hit, SearchOptions, Timings, Value};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use self::{
@@ -46,6 +46,12 @@ pub struct SearchArgs {
     /// Find by words as well as by meaning, in a collection that `accelctl index --hybrid` made.
     #[arg(long)]
     hybrid: bool,
+    /// What words weigh in a hybrid search, from 0 to 1; meaning weighs the rest.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.5, requires = "hybrid", value_parser = weight)]
+    word_weight: f32,
+    /// How a hybrid search makes one ranking of two.
+    #[arg(long, value_name = "HOW", default_value = "relative-score", requires = "hybrid")]
+    fusion: FusionArg,
     /// Search for more, and put them in the order that this loaded cross-encoder gives their texts.
     #[arg(long, value_name = "MODEL")]
     rerank: Option<String>,
@@ -61,6 +67,29 @@ pub struct SearchArgs {
     /// Show where the daemon spent the time.
     #[arg(long)]
     timing: bool,
+}
+
+/// How two rankings become one.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FusionArg {
+    /// By where scores lie between the worst and the best.
+    RelativeScore,
+    /// By one over the rank.
+    ReciprocalRank,
+}
+
+impl From<FusionArg> for Fusion {
+    fn from(fusion: FusionArg) -> Self {
+        match fusion {
+            FusionArg::RelativeScore => Self::RelativeScore,
+            FusionArg::ReciprocalRank => Self::ReciprocalRank,
+        }
+    }
+}
+
+fn weight(text: &str) -> std::result::Result<f32, String> {
+    let weight = text.parse().ok().filter(|weight| (0.0..=1.0).contains(weight));
+    weight.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 impl SearchArgs {
@@ -194,7 +223,9 @@ async fn find(collection: &Collection, args: &SearchArgs, wanted: Option<&PathFi
     loop {
         let mut options = SearchOptions::limit(limit);
         options.score_threshold = args.min_score;
-        options.hybrid = args.hybrid;
+        if args.hybrid {
+            options = options.fusion(args.fusion.into()).word_weight(args.word_weight);
+        }
         options.filter = args.language.as_deref().map(|l| Filter::new().equals("language", language::of_word(l)));
         let mut found = collection.search_text(args.queries.iter().cloned(), &options).await?;
         let Some(wanted) = wanted else { return Ok(found) };

@@ -19,10 +19,19 @@ class Metric(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     METRIC_COSINE: _ClassVar[Metric]
     METRIC_DOT: _ClassVar[Metric]
     METRIC_SQUARED_L2: _ClassVar[Metric]
+
+class Fusion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FUSION_UNSPECIFIED: _ClassVar[Fusion]
+    FUSION_RELATIVE_SCORE: _ClassVar[Fusion]
+    FUSION_RECIPROCAL_RANK: _ClassVar[Fusion]
 METRIC_UNSPECIFIED: Metric
 METRIC_COSINE: Metric
 METRIC_DOT: Metric
 METRIC_SQUARED_L2: Metric
+FUSION_UNSPECIFIED: Fusion
+FUSION_RELATIVE_SCORE: Fusion
+FUSION_RECIPROCAL_RANK: Fusion
 
 class FindSimilarRequest(_message.Message):
     __slots__ = ("queries", "corpus", "metric", "k", "score_threshold")
@@ -260,7 +269,7 @@ class DeletePointsResponse(_message.Message):
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid")
+    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid", "fusion", "word_weight")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
@@ -271,6 +280,8 @@ class SearchRequest(_message.Message):
     FILTER_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     HYBRID_FIELD_NUMBER: _ClassVar[int]
+    FUSION_FIELD_NUMBER: _ClassVar[int]
+    WORD_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     collection: str
     vectors: _tensor_pb2.Tensor
     texts: _embed_pb2.TextInput
@@ -281,7 +292,9 @@ class SearchRequest(_message.Message):
     filter: Filter
     include_payload: bool
     hybrid: bool
-    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ...) -> None: ...
+    fusion: Fusion
+    word_weight: float
+    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ..., fusion: _Optional[_Union[Fusion, str]] = ..., word_weight: _Optional[float] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
     __slots__ = ("results", "exact")
