@@ -179,7 +179,7 @@ fn compare(request: &EncodeRequest, backend: &mut Backend) -> Result<(), String>
 }
 
 /// What a backend computes a precision in.
-fn used(precision: Precision, backend: &Backend) -> Precision {
+pub(crate) fn used(precision: Precision, backend: &Backend) -> Precision {
     if backend.device() == DeviceId::Cpu { precision.on_cpu() } else { precision.on_gpu() }
 }
 

@@ -4,7 +4,7 @@
 use std::{fs, sync::Arc};
 
 use accelerd_kernels::{
-    Backend, DeviceId,
+    Backend,
     ops::encode::{EncodeRequest, Head, Output, Precision},
 };
 use accelerd_models::{Model, hf::Reranker};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     Case,
-    encode::{HALVES, SINGLE, bar_of_bf16, run, vectors},
+    encode::{HALVES, SINGLE, bar_of_bf16, run, used, vectors},
 };
 
 const PYTORCH: [&str; 9] = [
@@ -89,10 +89,10 @@ fn states(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Vec<f
 fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<(), String> {
     let Pairs { head, request, logits } = pairs(name, precision)?;
     let states = states(std::slice::from_ref(&request), backend)?.remove(0);
-    let bar = match (backend.device(), precision) {
-        (DeviceId::Cpu, _) | (_, Precision::F32) => SINGLE,
-        (_, Precision::F16) => HALVES,
-        (_, Precision::Bf16) => HALVES.min(bar_of_bf16(&request, &exact(&request)?)?),
+    let bar = match used(precision, backend) {
+        Precision::F32 => SINGLE,
+        Precision::F16 => HALVES,
+        Precision::Bf16 | Precision::Auto => HALVES.min(bar_of_bf16(&request, &exact(&request)?)?),
     };
     let share = (2.0 - 2.0 * bar).sqrt();
     let scores = head.scores(&states).map_err(|e| e.to_string())?;
