@@ -79,13 +79,13 @@ fn compared(normalizer: BertNormalizer, characters: &[char]) -> usize {
 
 #[test]
 fn every_character_of_unicode_becomes_what_it_becomes_there() {
-    // Planes 4 to 13 are empty, and 15 and 16 are for private use.
-    let is_plain = |c: char| matches!(c as u32 >> 16, 0..4 | 14) || (c as u32).is_multiple_of(61);
-    let all: Vec<_> = ('\0'..=char::MAX).filter(|c| is_plain(*c)).collect();
+    // Planes 2 and 3 are ideographs, 4 to 13 empty, 15 and 16 for private use: of those a page here and there.
+    let is_tried = |c: char| matches!(c as u32 >> 16, 0 | 1 | 14) || (c as u32 >> 8).is_multiple_of(37);
+    let all: Vec<_> = ('\0'..=char::MAX).filter(|c| is_tried(*c)).collect();
     let [plain, cased] = usual();
     let left = compared(plain, &all);
     assert!(left < 128, "{left} characters depend on others");
-    assert_eq!(compared(cased, &all[..1 << 16]), 0, "nothing is sorted without decomposition");
+    assert_eq!(compared(cased, &all[..1 << 14]), 0, "nothing is sorted without decomposition");
 }
 
 #[test]
