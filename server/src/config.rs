@@ -276,6 +276,8 @@ pub struct Hub {
     pub owners: Vec<String>,
     /// Folder where fetched models are kept; empty keeps none.
     pub cache: PathBuf,
+    /// Most bytes of that folder; 0 means no cap.
+    pub cache_limit: ByteSize,
     /// Whether only the cache is used.
     pub offline: bool,
     /// How long it may take to accept a connection, to answer, and to send on.

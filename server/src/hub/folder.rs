@@ -117,6 +117,17 @@ fn locked(path: &Path, repo: &Repo, gone: &CancellationToken) -> Result<File, Ap
     }
 }
 
+/// Bytes of all files of a folder and of those below it.
+pub(super) fn bytes_below(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        bytes += if data.is_dir() { bytes_below(&entry.path())? } else { data.len() };
+    }
+    Ok(bytes)
+}
+
 /// What the file system refused.
 pub(super) fn disk(path: &Path, error: &io::Error) -> ApiError {
     let reason = format!("cannot write {} (models.hub.cache): {error}", path.display());

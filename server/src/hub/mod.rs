@@ -16,7 +16,7 @@ mod repo;
 mod wire;
 
 pub use folder::Fetched;
-use folder::{Shelf, disk};
+use folder::{Shelf, bytes_below, disk};
 pub use repo::Repo;
 use repo::{is_commit, is_plain};
 use wire::{Listed, Listing, Wire};
@@ -157,7 +157,27 @@ impl Hub {
         }
         let mut coming = Coming { shelf, repo: repo.clone(), commit, files: vec![] };
         coming.files = needed(repo, &siblings, |file| self.parsed(&coming, file, gone))?;
+        self.check_room(&coming)?;
         Ok(State::There(coming))
+    }
+
+    /// Refuses what the cache has no room for, as far as the hub says how large it is.
+    fn check_room(&self, coming: &Coming) -> Result<(), ApiError> {
+        let config::Hub { cache, cache_limit, .. } = &self.settings;
+        let limit = cache_limit.as_u64();
+        if limit == 0 || cache.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let folder = coming.shelf.coming(&coming.commit)?;
+        let missing = coming.files.iter().filter(|file| !folder.join(&file.path).exists());
+        let need = missing.filter_map(|file| file.size).fold(0, u64::saturating_add);
+        let held = bytes_below(cache).map_err(|error| disk(cache, &error))?;
+        if held.saturating_add(need) <= limit {
+            return Ok(());
+        }
+        let repo = &coming.repo;
+        let reason = format!("models.hub.cache holds {held} bytes of at most {limit} (models.hub.cache_limit)");
+        Err(ApiError::Exhausted(format!("{reason}, and {repo} has {need} more")))
     }
 
     /// A file of JSON, fetched at once.

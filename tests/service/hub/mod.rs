@@ -238,6 +238,22 @@ async fn a_model_larger_than_the_memory_for_models_is_refused_before_it_is_fetch
     world.assert_serving().await;
 }
 
+#[tokio::test]
+async fn the_cache_keeps_to_its_limit_and_what_is_in_it_serves() {
+    let (hub, cache) = hub_with_bert().await;
+    hub.with("small/distilbert", "distilbert");
+    let world = world(&hub, &cache, |config| config.models.hub.cache_limit = ByteSize::b(60_000)).await;
+    world.embed().load_model(of_hub("hf://small/bert")).await.expect("there is room");
+    unload(&world).await;
+    hub.asked();
+    let refused = world.embed().load_model(of_hub("hf://small/distilbert")).await;
+    assert_refused(refused, Code::ResourceExhausted, "models.hub.cache_limit");
+    let asked = hub.asked();
+    assert!(paths(&asked).iter().all(|path| !path.ends_with(".safetensors")), "{asked:?}");
+    world.embed().load_model(of_hub("hf://small/bert")).await.expect("it is there");
+    assert_same_as(&world, "bert").await;
+}
+
 fn files_below(folder: &Path) -> Vec<String> {
     let mut files = vec![];
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
