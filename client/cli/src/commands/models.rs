@@ -32,7 +32,7 @@ enum Action {
         /// Its name in requests.
         name: String,
         /// A folder with config.json, safetensors and tokenizer.json; a table in a .npy or .safetensors file; or
-        /// hf://owner/name[@revision].
+        /// hf://owner/name, or hf://owner/name@revision.
         path: PathBuf,
         /// Another name for it; may be given several times.
         #[arg(long = "alias", value_name = "NAME")]
