@@ -14,6 +14,27 @@ typedef long long i64;
 #define FULL_WARP 0xffffffffu
 #define INFINITE __int_as_float(0x7f800000)
 
+// Launched so, a kernel starts while the launch before it on its stream still runs. It waits here before it reads, or
+// writes, what that one or any before it writes: all of them are over then. Every kernel that is launched so has to.
+__device__ __forceinline__ void wait_for_launches() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next launch start, if it is to start early and once all blocks have come here.
+__device__ __forceinline__ void start_next_launch() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Both, for a kernel that has nothing to do before.
+__device__ __forceinline__ void follow_launches() {
+    start_next_launch();
+    wait_for_launches();
+}
+
 // bfloat16 to f32, exact.
 __device__ __forceinline__ float bf16_to_f32(u16 bits) { return __uint_as_float((u32)bits << 16); }
 

@@ -272,6 +272,7 @@ __device__ __forceinline__ void attend_long(const Attention& how, u32 start, u32
 // allow it.
 template <int D>
 __device__ __forceinline__ void attend_many(const Attention& how) {
+    follow_launches();
     extern __shared__ __align__(128) u8 shared[];
     const u32 keys = shared_address(shared), values = keys + 256 * D, head = blockIdx.x % how.heads;
     const uint2 item = how.items[blockIdx.x / how.heads];
@@ -286,6 +287,7 @@ __device__ __forceinline__ void attend_many(const Attention& how) {
 // Texts of at most 64 tokens.
 template <int D>
 __device__ __forceinline__ void attend_few(const Attention& how) {
+    follow_launches();
     extern __shared__ __align__(128) u8 shared[];
     const u32 keys = shared_address(shared), values = keys + 256 * D;
     const u32 pairs = (how.heads + 1) / 2, fours = (how.heads + 3) / 4;

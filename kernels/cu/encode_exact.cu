@@ -45,6 +45,7 @@ __device__ __forceinline__ void write_one(u8* out, u32 row, u32 column, u32 step
 
 template <int ELEMENT>
 __device__ __forceinline__ void linear_exact(const Linear& layer) {
+    follow_launches();
     constexpr u32 EACH = Elements<ELEMENT>::EACH;
     __shared__ __align__(16) float rows[SLICE][128 + 4];
     __shared__ __align__(16) float weights[SLICE][64 + 4];
@@ -118,6 +119,7 @@ __device__ __forceinline__ float read_one(const u8* from, u32 row, u32 column, u
 
 template <int ELEMENT>
 __device__ __forceinline__ void attend_exact(const Attention& how) {
+    follow_launches();
     extern __shared__ float shared[];
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31, row = blockIdx.x * 4 + warp, head = blockIdx.y;
     if (row >= how.rows) return;

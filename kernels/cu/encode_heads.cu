@@ -49,6 +49,7 @@ __device__ __forceinline__ void normalise(float* x, const float* weight, const f
 
 template <int ELEMENT>
 __device__ __forceinline__ void turn_row(const Turns& turn) {
+    follow_launches();
     typedef Elements<ELEMENT> Element;
     constexpr u32 EACH = Element::EACH;
     extern __shared__ float numbers[];

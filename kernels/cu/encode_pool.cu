@@ -48,18 +48,35 @@ __device__ __forceinline__ void gather(const Pool& pool, const Answer& row, floa
     float sums[PIECES * EACH];
 #pragma unroll
     for (u32 i = 0; i < PIECES * EACH; i++) sums[i] = row.reduce == LARGEST ? -INFINITE : 0.0f;
-    for (u32 token = row.from + warp; token < row.to; token += 4) {
+    auto piece_of = [&](u32 token, u32 i) { return *(const uint4*)(pool.states + place(token, lane + 32 * i, pool.steps)); };
+    auto add = [&](u32 token, u32 i, const uint4& piece) {
         const float weight = row.reduce == WEIGHTED_MEAN ? (float)(token - row.from + 1) : 1.0f;
+        float more[EACH];
+        Element::read(piece, more);
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            float& sum = sums[i * EACH + e];
+            sum = row.reduce == LARGEST ? fmaxf(sum, more[e]) : fmaf(weight, more[e], sum);
+        }
+    };
+    // So many tokens are on their way at once.
+    constexpr u32 DEPTH = PIECES <= 4 ? 4 : PIECES <= 8 ? 2 : 1;
+    u32 token = row.from + warp;
+    for (; DEPTH > 1 && token + 4 * (DEPTH - 1) < row.to; token += 4 * DEPTH) {
+        uint4 raw[DEPTH][PIECES];
+#pragma unroll
+        for (u32 at = 0; at < DEPTH * PIECES; at++) {
+            if (lane + 32 * (at % PIECES) < pieces) raw[at / PIECES][at % PIECES] = piece_of(token + at / PIECES * 4, at % PIECES);
+        }
+#pragma unroll
+        for (u32 at = 0; at < DEPTH * PIECES; at++) {
+            if (lane + 32 * (at % PIECES) < pieces) add(token + at / PIECES * 4, at % PIECES, raw[at / PIECES][at % PIECES]);
+        }
+    }
+    for (; token < row.to; token += 4) {
 #pragma unroll
         for (u32 i = 0; i < PIECES; i++) {
-            if (lane + 32 * i >= pieces) continue;
-            float more[EACH];
-            Element::read(*(const uint4*)(pool.states + place(token, lane + 32 * i, pool.steps)), more);
-#pragma unroll
-            for (u32 e = 0; e < EACH; e++) {
-                float& sum = sums[i * EACH + e];
-                sum = row.reduce == LARGEST ? fmaxf(sum, more[e]) : fmaf(weight, more[e], sum);
-            }
+            if (lane + 32 * i < pieces) add(token, i, piece_of(token, i));
         }
     }
     const u32 width = pool.steps * 8 * EACH;
@@ -117,6 +134,7 @@ __device__ __forceinline__ void write_row(const Pool& pool, const Answer& row, c
 
 template <int ELEMENT, int NUMBERS>
 __device__ __forceinline__ void pool_row(const Pool& pool) {
+    follow_launches();
     extern __shared__ float parts[];
     __shared__ float scratch[32];
     const Answer row = pool.answers[blockIdx.x];

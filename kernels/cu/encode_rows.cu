@@ -117,6 +117,7 @@ __device__ __forceinline__ void write_exact(u8* out, u32 row, u32 piece, u32 ste
 
 template <int ELEMENT, int NUMBERS, int WARPS>
 __device__ __forceinline__ void embed(const Embedding& from) {
+    follow_launches();
     typedef Elements<ELEMENT> Element;
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
     const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = from.steps * 8;
@@ -137,12 +138,12 @@ __device__ __forceinline__ void embed(const Embedding& from) {
             for (int e = 0; e < EACH; e++) row.numbers[i * EACH + e] += more[e];
         });
     };
-    add(from.words, from.ids[at], from.exact & EXACT_WORDS);
-    if (from.positions) {
-        const u32 position = at - from.starts[text_of(at, from.starts, from.texts)] + from.offset;
-        add(from.positions, position, from.exact & EXACT_POSITIONS);
-    }
-    if (from.kinds) add(from.kinds, from.types ? from.types[at] : 0, from.exact & EXACT_KINDS);
+    // All are asked for before any is waited for.
+    const u32 word = from.ids[at], kind = from.kinds && from.types ? from.types[at] : 0;
+    const u32 position = from.positions ? at - from.starts[text_of(at, from.starts, from.texts)] + from.offset : 0;
+    add(from.words, word, from.exact & EXACT_WORDS);
+    if (from.positions) add(from.positions, position, from.exact & EXACT_POSITIONS);
+    if (from.kinds) add(from.kinds, kind, from.exact & EXACT_KINDS);
     if (from.norm.kind) normalise(row, from.norm, from.width, pieces);
     each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
         if (EACH == 8 && (from.exact & EXACT_OUT)) {
@@ -171,6 +172,7 @@ struct Norms {
 
 template <int ELEMENT, int NUMBERS, int WARPS>
 __device__ __forceinline__ void norm_rows(const Norms& on) {
+    follow_launches();
     typedef Elements<ELEMENT> Element;
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
     const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = on.steps * 8;

@@ -29,7 +29,7 @@ const NEEDED: [&str; 46] = [
     "cuGraphInstantiateWithFlags",
     "cuGraphLaunch",
     "cuInit",
-    "cuLaunchKernel",
+    "cuLaunchKernelEx",
     "cuMemAllocFromPoolAsync",
     "cuMemFreeAsync",
     "cuMemFreeHost",

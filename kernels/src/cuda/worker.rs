@@ -47,6 +47,25 @@ pub struct Worker {
     stays_here: PhantomData<*const ()>,
 }
 
+/// When a launch starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// Once what is before it on the stream is over.
+    Ordered,
+    /// Once all blocks of the launch before have started, or said that it may; the kernel waits itself for the rest.
+    Early,
+}
+
+impl Start {
+    /// What the driver is told.
+    fn attributes(self) -> [sys::CUlaunchAttribute; 1] {
+        let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        let value =
+            sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: i32::from(self == Self::Early) };
+        [sys::CUlaunchAttribute { id, pad: [0; 4], value }]
+    }
+}
+
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").field("device", &self.device).finish_non_exhaustive()
@@ -365,6 +384,32 @@ impl Worker {
         shared_bytes: u32,
         args: &mut Args,
     ) -> Result<(), OpError> {
+        self.launch_when(kernel, Start::Ordered, grid, block_threads, shared_bytes, args)
+    }
+
+    /// The same for a kernel that waits itself for what is on the stream before it (`wait_for_launches` in
+    /// `cu/common.cuh`): where the device can, it starts before that is over, so that its start costs no time.
+    pub fn launch_early(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        block_threads: u32,
+        shared_bytes: u32,
+        args: &mut Args,
+    ) -> Result<(), OpError> {
+        let start = if self.compute_capability() >= (9, 0) { Start::Early } else { Start::Ordered };
+        self.launch_when(kernel, start, grid, block_threads, shared_bytes, args)
+    }
+
+    fn launch_when(
+        &self,
+        kernel: &Kernel,
+        start: Start,
+        grid: Grid,
+        block_threads: u32,
+        shared_bytes: u32,
+        args: &mut Args,
+    ) -> Result<(), OpError> {
         self.device.enter()?;
         if let Some(mismatch) = args.mismatch(kernel) {
             return Err(self.device.failed(kernel.name, &mismatch));
@@ -376,22 +421,28 @@ impl Worker {
         if shared_bytes > function.shared_bytes.load(Relaxed) {
             self.allow_shared(kernel, shared_bytes)?;
         }
-        let mut addresses = args.addresses();
         let stream = self.launch_stream();
+        let mut attributes = start.attributes();
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid.x,
+            gridDimY: grid.y,
+            gridDimZ: grid.z,
+            blockDimX: block_threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared_bytes,
+            hStream: stream,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: u32::from(start == Start::Early),
+        };
+        let mut addresses = args.addresses();
         let mut launch = || {
             // SAFETY: the arguments are alive, and as many and as large as the kernel declares; that declaration is
             // compared with the compiled code by a test. What the pointers point to is the caller's contract.
             unsafe {
-                sys::cuLaunchKernel(
+                sys::cuLaunchKernelEx(
+                    &raw const config,
                     function.handle(),
-                    grid.x,
-                    grid.y,
-                    grid.z,
-                    block_threads,
-                    1,
-                    1,
-                    shared_bytes,
-                    stream,
                     addresses.as_mut_ptr(),
                     std::ptr::null_mut(),
                 )

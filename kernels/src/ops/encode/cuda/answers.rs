@@ -12,20 +12,8 @@ use crate::{
     ops::encode::{Output, Pooled, Reduce, Row},
 };
 
-/// Reduces states to the rows of an answer, and waits for them.
-pub(super) fn pooled(worker: &Worker, format: Format, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
-    let answers = Answers::new(worker, rows)?;
-    if !rows.is_empty() {
-        let kernel = &POOL[format as usize][by_width(format, states.steps)?];
-        let shared_bytes = states.steps * fit(format.columns())? * 16;
-        let grid = Grid::x(fit(rows.len())?);
-        worker.launch(kernel, grid, 128, shared_bytes, &mut Args::new().value(answers.of(states)))?;
-    }
-    answers.download(worker)
-}
-
 /// The rows of an answer on the device: what they are, then their scales and bytes.
-struct Answers {
+pub(super) struct Answers {
     rows: Buffer<Answer>,
     out: Buffer<u8>,
     scale_bytes: usize,
@@ -33,9 +21,20 @@ struct Answers {
 
 impl Answers {
     /// Uploads what the rows are.
-    fn new(worker: &Worker, rows: &[Row]) -> Result<Self, OpError> {
+    pub(super) fn new(worker: &Worker, rows: &[Row]) -> Result<Self, OpError> {
         let Layout { answers, scale_bytes, bytes } = Layout::new(rows)?;
         Ok(Self { rows: worker.upload_new(&answers)?, out: worker.alloc(scale_bytes + bytes)?, scale_bytes })
+    }
+
+    /// Reduces states to them, and waits for all of them.
+    pub(super) fn pooled(&self, worker: &Worker, format: Format, states: &States) -> Result<Pooled, OpError> {
+        if !self.rows.is_empty() {
+            let kernel = &POOL[format as usize][by_width(format, states.steps)?];
+            let shared_bytes = states.steps * fit(format.columns())? * 16;
+            let grid = Grid::x(fit(self.rows.len())?);
+            worker.launch_early(kernel, grid, 128, shared_bytes, &mut Args::new().value(self.of(states)))?;
+        }
+        self.download(worker)
     }
 
     /// What reduces states to them.

@@ -1,6 +1,7 @@
 //! Encoders on a GPU: a batch of requests in one pass.
 
 mod answers;
+pub(crate) mod few;
 mod input;
 mod kernels;
 mod primitives;
@@ -11,7 +12,7 @@ mod weights;
 
 use std::sync::Arc;
 
-use answers::pooled;
+use answers::Answers;
 use replay::Passes;
 use weights::Resident;
 
@@ -26,8 +27,10 @@ pub(super) fn run(batch: &[&EncodeRequest], worker: &Worker) -> Result<Vec<Encod
     if packed.batch.ids.is_empty() {
         return packed.split(packed.zeros());
     }
+    // Uploaded first, so that nothing stands between the states and them.
+    let answers = Answers::new(worker, &packed.rows)?;
     let passes = Passes { worker, config: first.encoder.config(), resident: &resident };
-    let pooled = passes.with_states(&packed.batch, |states| pooled(worker, resident.format, states, &packed.rows))?;
+    let pooled = passes.with_states(&packed.batch, |states| answers.pooled(worker, resident.format, states))?;
     packed.split(pooled)
 }
 

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use super::{
-    answers::pooled,
+    answers::Answers,
+    few::Few,
     input::Input,
     kernels::{
         self, ATTEND_EXACT, ATTEND_GROUP, BROAD, COLUMNS, EMBED, EVEN, Format, GROUP_HEAD, GROUP_SHARED_BYTES,
@@ -67,7 +68,7 @@ impl<'a> Pass<'a> {
         let width = by_width(self.format, steps)?;
         let blocks = if width + 1 < COLUMNS.len() { self.input.rows.div_ceil(8) } else { self.input.rows };
         let kernel = &kernels[self.format as usize][width];
-        self.worker.launch(kernel, Grid::x(fit(blocks)?), 256, 0, &mut Args::new().value(value))
+        self.worker.launch_early(kernel, Grid::x(fit(blocks)?), 256, 0, &mut Args::new().value(value))
     }
 
     fn norms(
@@ -97,9 +98,19 @@ impl<'a> Pass<'a> {
         let mut args = Args::new().value(layer);
         if self.format == Format::F32 || self.worker.compute_capability().0 != 9 {
             let blocks = fit(rows.div_ceil(128) * columns.div_ceil(64))?;
-            return self.worker.launch(&LINEAR_EXACT[self.format as usize], Grid::x(blocks), 256, 0, &mut args);
+            return self.worker.launch_early(&LINEAR_EXACT[self.format as usize], Grid::x(blocks), 256, 0, &mut args);
         }
         let units = self.worker.units();
+        if let Some(few) = Few::of(rows, columns, layer.gated != 0, units as usize) {
+            let grid = Grid::x(fit(few.blocks(rows, columns))?);
+            return self.worker.launch_early(
+                &few.kernel(self.format),
+                grid,
+                Few::THREADS,
+                few.shared_bytes(),
+                &mut args,
+            );
+        }
         let tile = tile_for(rows, columns, layer.steps as usize, layer.gated != 0, units as usize);
         let together = tile.together;
         let blocks = rows.div_ceil(tile.rows * together) * together * columns.div_ceil(tile.columns);
@@ -136,7 +147,7 @@ impl<'a> Pass<'a> {
         };
         let shared_bytes = fit((how.heads + how.kv_heads) * how.head_dim * 4)?;
         let grid = Grid::x(fit(self.input.rows)?);
-        self.worker.launch(&TURN[qkv.format as usize], grid, 256, shared_bytes, &mut Args::new().value(turns))
+        self.worker.launch_early(&TURN[qkv.format as usize], grid, 256, shared_bytes, &mut Args::new().value(turns))
     }
 
     fn attend(&self, qkv: &States, out: &States, how: &Attention<'_, Weight>) -> Result<(), OpError> {
@@ -173,15 +184,15 @@ impl<'a> Pass<'a> {
             kernels::attend(self.format, how.head_dim, self.worker.compute_capability())
         {
             let ([few, many], shared_bytes) = (items.blocks(how.heads), fit(512 * padded)?);
-            self.worker.launch(attend_few, Grid::x(fit(few)?), 128, shared_bytes, &mut args)?;
+            self.worker.launch_early(attend_few, Grid::x(fit(few)?), 128, shared_bytes, &mut args)?;
             if self.worker.compute_capability().0 == 9 && padded == GROUP_HEAD {
                 let grid = Grid::x(fit(many)?.min(self.worker.units()));
                 return self.worker.launch(&ATTEND_GROUP, grid, GROUP_THREADS, GROUP_SHARED_BYTES, &mut args);
             }
-            return self.worker.launch(attend_many, Grid::x(fit(many)?), 128, shared_bytes, &mut args);
+            return self.worker.launch_early(attend_many, Grid::x(fit(many)?), 128, shared_bytes, &mut args);
         }
         let grid = Grid::xy(fit(self.input.rows.div_ceil(4))?, fit(how.heads)?);
-        self.worker.launch(&ATTEND_EXACT[self.format as usize], grid, 128, fit(32 * how.head_dim)?, &mut args)
+        self.worker.launch_early(&ATTEND_EXACT[self.format as usize], grid, 128, fit(32 * how.head_dim)?, &mut args)
     }
 }
 
@@ -283,7 +294,7 @@ impl Primitives for Pass<'_> {
     }
 
     fn pool(&mut self, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
-        pooled(self.worker, self.format, states, rows)
+        Answers::new(self.worker, rows)?.pooled(self.worker, self.format, states)
     }
 }
 

@@ -6,14 +6,14 @@ use super::kernels::{
 };
 use crate::cuda::{Module, modules::COMMON};
 
-const ENCODE: (&str, &str) = ("encode.cuh", include_str!("../../../../cu/encode.cuh"));
+pub(super) const ENCODE: (&str, &str) = ("encode.cuh", include_str!("../../../../cu/encode.cuh"));
 const ATTENTION: (&str, &str) = ("encode_attention.cuh", include_str!("../../../../cu/encode_attention.cuh"));
 const ATTEND_HEADER: (&str, &str) = ("encode_attend.cuh", include_str!("../../../../cu/encode_attend.cuh"));
 const GROUP_HEADER: (&str, &str) = ("encode_attend_group.cuh", include_str!("../../../../cu/encode_attend_group.cuh"));
 const RELAY_HEADER: (&str, &str) = ("encode_relay.cuh", include_str!("../../../../cu/encode_relay.cuh"));
-const LINEAR: (&str, &str) = ("encode_linear.cuh", include_str!("../../../../cu/encode_linear.cuh"));
-const MMA: (&str, &str) = ("mma.cuh", include_str!("../../../../cu/mma.cuh"));
-const WGMMA: (&str, &str) = ("wgmma.cuh", include_str!("../../../../cu/wgmma.cuh"));
+pub(super) const LINEAR: (&str, &str) = ("encode_linear.cuh", include_str!("../../../../cu/encode_linear.cuh"));
+pub(super) const MMA: (&str, &str) = ("mma.cuh", include_str!("../../../../cu/mma.cuh"));
+pub(super) const WGMMA: (&str, &str) = ("wgmma.cuh", include_str!("../../../../cu/wgmma.cuh"));
 
 /// Weights.
 pub(crate) static WEIGHTS: Module = Module {
