@@ -249,6 +249,12 @@ __device__ __forceinline__ void await_values(const Room& room, const Task& task,
     if (left < GROUP_KEYS) clear_rows(room.values(round.place) + task.skew(), left, task.team);
 }
 
+// Says that this thread has used a stage: each for itself where it may have cleared rows, else one for its warp.
+__device__ __forceinline__ void give_back(const Room& room, const Task& task, u32 stage, u32 key) {
+    const bool cleared = task.share.length - key < GROUP_KEYS;
+    if (cleared || threadIdx.x % 32 == 0) barrier_arrive_by(room.free(stage), cleared ? 1 : 32);
+}
+
 // Starts to add a stage's values by their shares.
 __device__ __forceinline__ void start_values(Held& held, const u32 (&shares)[GROUP_KEYS / 4], const Task& task, u32 stage) {
     const u32 values = task.keys + stage * (2 * KEYS_BYTES >> 4) + (KEYS_BYTES >> 4);
@@ -296,7 +302,7 @@ __device__ __forceinline__ void attend_share(const Attention& how, const Room& r
         start_values(held, shares, task, round.place);
         wait_products<0>();
         pin(held.sums);
-        if (threadIdx.x % 32 == 0) barrier_arrive(room.free(round.place));
+        give_back(room, task, round.place, key);
         round.next();
     }
 }
@@ -305,7 +311,7 @@ __device__ __forceinline__ void attend_share(const Attention& how, const Room& r
 __device__ __forceinline__ void pass_share(const Room& room, const Task& task, Round<GROUP_STAGES>& round) {
     for (u32 key = task.share.first; key < task.share.last; key += GROUP_KEYS) {
         await_values(room, task, round, key);
-        if (threadIdx.x % 32 == 0) barrier_arrive(room.free(round.place));
+        give_back(room, task, round.place, key);
         round.next();
     }
 }
@@ -326,10 +332,10 @@ __device__ __forceinline__ void use(const Attention& how, const Room& room, u32 
         task.queries = MATRIX_BEGINS(task.rows + task.warp / 4 * 8192);
         task.keys = MATRIX_BEGINS(room.keys(0) + task.skew());
         auto free_other = [&]() {
+            if (at < 2 * gridDim.x) return;
+            // What was written from the other place has left it by now.
+            if (lane == 0) wait_stores_read<0>();
             __syncwarp();
-            if (at < 2 * gridDim.x || lane > 0) return;
-            // All lanes have read what to do there, and what was written from there has left it by now.
-            wait_stores_read<0>();
             barrier_arrive(room.queries_free(place.place ^ 1));
         };
         if (task.share.query + task.warp / 4 * 64 < task.share.length) {
@@ -356,12 +362,12 @@ __device__ __forceinline__ void attend_group(const Attention& how) {
         for (u32 stage = 0; stage < GROUP_STAGES; stage++) {
             barrier_begin(room.came(stage), 1);
             barrier_begin(room.values_came(stage), 1);
-            // One arrival of each warp that attends.
-            barrier_begin(room.free(stage), 8);
+            // One arrival of each thread that attends.
+            barrier_begin(room.free(stage), 256);
         }
         for (u32 place = 0; place < 2; place++) {
             barrier_begin(room.queries_came(place), 1);
-            barrier_begin(room.queries_free(place), 8);
+            barrier_begin(room.queries_free(place), 256);
         }
         barriers_begun();
     }
