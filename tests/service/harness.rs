@@ -1,7 +1,7 @@
 //! A daemon on loopback for one test, with clients for each service.
 
 use accelerd::{
-    config::{Config, load},
+    config::{Config, environment, load},
     serve::Daemon,
 };
 use accelerd_proto::v1::{
@@ -76,9 +76,9 @@ impl World {
     }
 }
 
-/// The default settings on free loopback ports, with a short drain.
+/// The default settings, or what the environment says of them, on free loopback ports and with a short drain.
 pub(crate) fn config() -> Config {
-    let mut config = load(None, None, &[]).expect("the embedded defaults are valid");
+    let mut config = load(None, environment(), &[]).expect("the settings are valid");
     let free = "127.0.0.1:0".parse().expect("an address");
     config.server.listen = free;
     config.server.admin_listen = free;
