@@ -4,7 +4,7 @@ use std::{fmt::Debug, hash::Hash};
 
 use crate::{Backend, DeviceId, OpError};
 
-/// How large a request is, in the two measures that bound a batch and the admission of work.
+/// How large a request is, in the two measures that bound a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Rows, texts or whatever the operation counts. At least 1.
@@ -29,6 +29,12 @@ pub trait Op: 'static {
 
     /// The size of a request.
     fn size(request: &Self::Request) -> Size;
+
+    /// Bytes that a request holds from when it comes until it is answered, which admission bounds. Where a launch needs far
+    /// more than comes and goes, as layers of an encoder do, they are fewer than its size.
+    fn held_bytes(request: &Self::Request) -> u64 {
+        Self::size(request).bytes
+    }
 
     /// The device a request must run on, because what it reads lives there. `None`: any.
     fn home(_request: &Self::Request) -> Option<DeviceId> {

@@ -76,13 +76,14 @@ impl Admission {
         }
     }
 
-    /// Admits a request, of which no more than `most_bytes` could ever run.
-    pub(crate) fn admit(self: &Arc<Self>, size: Size, most_bytes: u64) -> Result<Permit, SubmitError> {
+    /// Admits a request that holds so much, and needs so many bytes to run where there are at most so many.
+    pub(crate) fn admit(self: &Arc<Self>, size: Size, needs: u64, most: u64) -> Result<Permit, SubmitError> {
         if self.is_draining() {
             return Err(SubmitError::Draining);
         }
-        self.items.check(size.items, u64::MAX)?;
-        self.bytes.check(size.bytes, most_bytes)?;
+        self.items.check(size.items, self.items.limit)?;
+        self.bytes.check(size.bytes, self.bytes.limit)?;
+        self.bytes.check(needs, most)?;
         self.items.reserve(size.items).map_err(|held| self.full(&self.items, held, size.items))?;
         if let Err(held) = self.bytes.reserve(size.bytes) {
             self.items.held.fetch_sub(size.items, SeqCst);
@@ -183,8 +184,7 @@ impl Budget {
         Self { measure, limit, held: zero(), released: zero(), refused: zero() }
     }
 
-    fn check(&self, asked: u64, most: u64) -> Result<(), SubmitError> {
-        let limit = self.limit.min(most);
+    fn check(&self, asked: u64, limit: u64) -> Result<(), SubmitError> {
         let refusal = SubmitError::TooLarge { measure: self.measure, asked, limit };
         if asked > limit { Err(refusal) } else { Ok(()) }
     }
@@ -254,27 +254,30 @@ mod tests {
     #[test]
     fn each_measure_is_bounded_and_given_back() {
         let admission = admission(10, 1000);
-        let first = admission.admit(size(6, 100), u64::MAX).expect("fits");
-        let refused = admission.admit(size(5, 100), u64::MAX).expect_err("11 items");
+        let first = admission.admit(size(6, 100), 100, u64::MAX).expect("fits");
+        let refused = admission.admit(size(5, 100), 100, u64::MAX).expect_err("11 items");
         assert!(
             matches!(refused, SubmitError::Full { measure: "items", held: 6, limit: 10, asked: 5, .. }),
             "{refused}"
         );
-        let refused = admission.admit(size(1, 950), u64::MAX).expect_err("1050 bytes");
+        let refused = admission.admit(size(1, 950), 950, u64::MAX).expect_err("1050 bytes");
         assert!(matches!(refused, SubmitError::Full { measure: "bytes", held: 100, .. }), "{refused}");
         assert_eq!(admission.stats().items, 6, "a refusal leaves nothing behind");
         drop(first);
-        admission.admit(size(10, 1000), u64::MAX).expect("all is free again");
+        admission.admit(size(10, 1000), 1000, u64::MAX).expect("all is free again");
         assert_eq!((admission.stats().items, admission.stats().bytes, admission.requests()), (0, 0, 0));
     }
 
     #[test]
     fn what_can_never_fit_is_told_apart_from_what_does_not_fit_now() {
         let admission = admission(10, 1000);
-        let refused = admission.admit(size(11, 1), u64::MAX).expect_err("over the limit");
+        let refused = admission.admit(size(11, 1), 1, u64::MAX).expect_err("over the limit");
         assert!(matches!(refused, SubmitError::TooLarge { measure: "items", asked: 11, limit: 10 }));
-        let refused = admission.admit(size(1, 600), 500).expect_err("over the device");
+        let refused = admission.admit(size(1, 60), 600, 500).expect_err("over the device");
         assert!(matches!(refused, SubmitError::TooLarge { measure: "bytes", asked: 600, limit: 500 }));
+        let refused = admission.admit(size(1, 1001), 1, u64::MAX).expect_err("over the budget");
+        assert!(matches!(refused, SubmitError::TooLarge { measure: "bytes", asked: 1001, limit: 1000 }));
+        admission.admit(size(1, 10), 5000, 5000).expect("what it needs once it runs is not held until then");
     }
 
     #[test]
@@ -300,10 +303,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_drain_ends_with_the_last_answer_or_with_its_time() {
         let admission = admission(10, 1000);
-        let held = admission.admit(size(1, 1), u64::MAX).expect("fits");
+        let held = admission.admit(size(1, 1), 1, u64::MAX).expect("fits");
         let late = admission.drain(Duration::from_secs(1)).await;
         assert_eq!(late, Drained { complete: false, remaining: 1 });
-        assert!(matches!(admission.admit(size(1, 1), u64::MAX), Err(SubmitError::Draining)));
+        assert!(matches!(admission.admit(size(1, 1), 1, u64::MAX), Err(SubmitError::Draining)));
         let waiting = tokio::spawn({
             let admission = Arc::clone(&admission);
             async move { admission.drain(Duration::from_secs(1)).await }

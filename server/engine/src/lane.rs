@@ -172,7 +172,8 @@ impl<O: Op> Handle<O> {
         let Size { items, bytes } = O::size(&request);
         let size = Size { items: items.max(1), bytes: bytes.max(1) };
         let home = O::home(&request);
-        let admitted = self.shared.admission.admit(size, self.shared.capacity(home));
+        let held = Size { bytes: O::held_bytes(&request).max(1), ..size };
+        let admitted = self.shared.admission.admit(held, size.bytes, self.shared.capacity(home));
         let permit = admitted.inspect_err(|refusal| {
             if let SubmitError::Full { measure, .. } = refusal {
                 self.shared.metrics.refused(measure);

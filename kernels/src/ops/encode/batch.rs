@@ -89,7 +89,10 @@ pub fn encode<P: Primitives>(on: &mut P, model: &Model<'_, P::Weight>, packed: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::encode::primitives::Reduce;
+    use crate::{
+        Op,
+        ops::encode::{Encode, primitives::Reduce, samples},
+    };
 
     fn row(from: u32, to: u32, dimensions: u32, output: Output) -> Row {
         Row { from, to, reduce: Reduce::Mean, dimensions, normalize: false, output }
@@ -107,5 +110,13 @@ mod tests {
         assert_eq!(parts[2], ((2..8).collect(), vec![], 2));
         assert!(packed.split(Pooled::default()).is_err(), "too few");
         assert_eq!(packed.zeros(), Pooled { bytes: vec![0; 8], scales: vec![0.0] });
+    }
+    #[test]
+    fn a_request_holds_what_comes_and_goes_and_needs_states_only_when_it_runs() {
+        let encoder = std::sync::Arc::new(samples::encoder(samples::bert()).expect("a fit description"));
+        let request = samples::request(&encoder, &[3, 5]);
+        let answer = 2 * 4 * samples::bert().hidden as u64;
+        assert_eq!(Encode::held_bytes(&request), 4 * (8 + request.types.len() as u64 + 3) + answer);
+        assert!(Encode::size(&request).bytes >= answer + 8 * 4 * samples::bert().hidden as u64);
     }
 }

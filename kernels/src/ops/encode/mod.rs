@@ -206,6 +206,11 @@ impl EncodeRequest {
         }
     }
 
+    /// Bytes of its answer.
+    pub fn answer_bytes(&self) -> usize {
+        self.output.row_bytes(self.dimensions).saturating_mul(self.row_count())
+    }
+
     /// The rows of its answer, where its first token is token `first` of a batch.
     pub fn rows(&self, first: u32) -> Vec<Row> {
         let mut rows = vec![];
@@ -250,8 +255,13 @@ impl Op for Encode {
     /// Texts, and the states of their tokens while a layer is computed.
     fn size(request: &EncodeRequest) -> Size {
         let states = request.encoder.config.token_bytes().saturating_mul(request.ids.len());
-        let answer = request.output.row_bytes(request.dimensions).saturating_mul(request.row_count());
-        Size { items: request.texts().max(1) as u64, bytes: states.saturating_add(answer) as u64 }
+        Size { items: request.texts().max(1) as u64, bytes: states.saturating_add(request.answer_bytes()) as u64 }
+    }
+
+    /// Ids, and the answer: states are there only while a batch is computed.
+    fn held_bytes(request: &EncodeRequest) -> u64 {
+        let numbers = request.ids.len() + request.types.len() + request.offsets.len();
+        (size_of::<u32>() * numbers).saturating_add(request.answer_bytes()) as u64
     }
 
     fn run(batch: &[&EncodeRequest], on: &mut Backend) -> Result<Vec<Encoded>, OpError> {
