@@ -4,6 +4,7 @@ use accelerd::{
     config::{Config, environment, load},
     serve::Daemon,
 };
+use accelerd_kernels::Device;
 use accelerd_proto::v1::{
     self, Dtype, Tensor, device_service_client::DeviceServiceClient, embed_service_client::EmbedServiceClient,
     parse_service_client::ParseServiceClient, similarity_service_client::SimilarityServiceClient,
@@ -67,6 +68,11 @@ impl World {
             ..v1::CreateCollectionRequest::default()
         };
         self.similarity().create_collection(request).await.expect("the collection is made");
+    }
+
+    /// Whether it computes on a GPU.
+    pub(crate) fn has_gpu(&self) -> bool {
+        self.daemon.app().engine.devices().iter().any(|(device, _)| matches!(device, Device::Cuda(_)))
     }
 
     /// Still answers, after something went wrong.

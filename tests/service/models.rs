@@ -15,9 +15,11 @@ use tower::Service;
 
 use super::harness::{World, assert_refused, bare, f32s, texts};
 
+/// In f32, so that a GPU's answers are a CPU's.
 pub(crate) fn source(name: &str, folder: &str) -> v1::LoadModelRequest {
     let path = encoders().join(folder).to_string_lossy().into_owned();
-    v1::LoadModelRequest { name: name.to_owned(), path, ..v1::LoadModelRequest::default() }
+    let precision = v1::Precision::F32.into();
+    v1::LoadModelRequest { name: name.to_owned(), path, precision, ..v1::LoadModelRequest::default() }
 }
 
 /// A daemon that may load the small models.
@@ -79,7 +81,7 @@ async fn a_loaded_model_answers_with_the_states_that_pytorch_computed() {
 async fn models_are_listed_aliased_and_unloaded() {
     let world = world().await;
     let aliases = vec!["small".to_owned(), "default".to_owned()];
-    let request = v1::LoadModelRequest { aliases, precision: v1::Precision::F32.into(), ..source("bert", "bert") };
+    let request = v1::LoadModelRequest { aliases, ..source("bert", "bert") };
     let loaded = world.embed().load_model(request).await.expect("it is loaded").into_inner().model.expect("a model");
     assert_eq!((loaded.name.as_str(), loaded.architecture.as_str(), loaded.dimensions), ("bert", "bert", 32));
     assert_eq!((loaded.max_tokens, loaded.default_max_tokens, loaded.vocabulary_size), (40, 16, 48));
@@ -105,10 +107,12 @@ async fn models_are_listed_aliased_and_unloaded() {
 }
 
 #[tokio::test]
-async fn a_cpu_computes_in_f32_unless_bfloat16_is_asked_for() {
-    let world = with_bert().await;
+async fn where_nothing_is_asked_for_a_cpu_computes_in_f32_and_a_gpu_in_bfloat16() {
+    let world = world().await;
+    let on_gpu = world.has_gpu();
     let mut loaded = vec![];
-    for (name, precision) in [("f32", v1::Precision::F32), ("bf16", v1::Precision::Bf16)] {
+    let precisions = [("f32", v1::Precision::F32), ("bf16", v1::Precision::Bf16), ("bert", v1::Precision::Unspecified)];
+    for (name, precision) in precisions {
         let request = v1::LoadModelRequest { precision: precision.into(), ..source(name, "bert") };
         loaded.extend(world.embed().load_model(request).await.expect("it is loaded").into_inner().model);
     }
@@ -121,8 +125,8 @@ async fn a_cpu_computes_in_f32_unless_bfloat16_is_asked_for() {
         vectors(&world, v1::EmbedRequest { model: model.to_owned(), ..texts(&["the def of a thing"]) }).await
     };
     let (unasked, single, halves) = (of("bert").await, of("f32").await, of("bf16").await);
-    assert_eq!(unasked, single);
-    assert_eq!(halves == single, loaded[1].cpu_precision() == v1::Precision::F32);
+    assert_eq!(&unasked, if on_gpu { &halves } else { &single });
+    assert_eq!(halves == single, !on_gpu && loaded[1].cpu_precision() == v1::Precision::F32);
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let cosine = dot(&halves, &single) / (dot(&halves, &halves) * dot(&single, &single)).sqrt();
     assert!(cosine > 0.9999, "{cosine}");

@@ -1,7 +1,6 @@
 //! What an operator sees: metrics, statistics, timings.
 
 use accelerd::config::ByteSize;
-use accelerd_kernels::Device;
 use accelerd_proto::v1;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
@@ -85,11 +84,10 @@ async fn metrics_count_what_was_parsed_and_what_a_gpu_left_to_the_cpu() {
     let verdicts = ["ok", "SyntaxError", "IndentationError"].map(|name| format!("verdict=\"{name}\""));
     let counts = verdicts.each_ref().map(|verdict| whole("parse_verdicts", &[verdict]));
     assert_eq!(counts, [3, 1, 1], "{metrics}");
-    let has_gpu = world.daemon.app().engine.devices().iter().any(|(device, _)| matches!(device, Device::Cuda(_)));
     let left = [vec![], vec!["reason=\"wide_name\""], vec!["reason=\"line\""], vec!["reason=\"block\""]];
     let left = left.map(|labels| (whole("left_items", &labels), whole("left_bytes", &labels)));
     let expected = [(3, 19), (1, 7), (1, 4), (1, 8)];
-    assert_eq!(left, if has_gpu { expected } else { [(0, 0); 4] }, "{metrics}");
+    assert_eq!(left, if world.has_gpu() { expected } else { [(0, 0); 4] }, "{metrics}");
 }
 
 #[tokio::test]

@@ -7,14 +7,15 @@ use accelerd_proto::v1::{self, EmbedRequest, RerankRequest, RerankResponse, Text
 use accelerd_tests::encoders;
 use tonic::{Code, Status};
 
-use super::harness::{World, assert_refused, texts};
+use super::{
+    harness::{World, assert_refused, texts},
+    models::source,
+};
 
 const QUERY: &str = "the def of a date";
 
 async fn load(world: &World, name: &str, folder: &str) {
-    let path = encoders().join(folder).to_string_lossy().into_owned();
-    let request = v1::LoadModelRequest { name: name.to_owned(), path, ..v1::LoadModelRequest::default() };
-    world.embed().load_model(request).await.expect("it is loaded");
+    world.embed().load_model(source(name, folder)).await.expect("it is loaded");
 }
 
 /// A daemon with a cross-encoder of each kind of head, and a model that embeds.

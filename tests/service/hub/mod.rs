@@ -119,7 +119,7 @@ async fn models_of_the_hub_are_for_those_whom_the_settings_say() {
         name: "model".to_owned(),
         path: "hf://small/bert".to_owned(),
         aliases: vec![],
-        precision: accelerd::config::Precision::F32,
+        precision: accelerd::config::Precision::Auto,
     };
     let by_settings = world(&hub, &cache, |config| {
         config.models.hub.allow = Allow::Preload;
