@@ -25,7 +25,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream},
     runtime::{Builder, Handle},
     time::{sleep, timeout},
@@ -41,6 +41,10 @@ const PREFACE_LEN: usize = 24;
 
 /// Replies waiting to be sent, for each call, before the handler is held back.
 const SEND_BUFFER: usize = 4 << 20;
+
+/// How long an ended connection is still read from: what its caller sent before it knew would otherwise reset it, and take
+/// along answers that are still on their way.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// How long a failing accept waits; the usual reason is that descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -314,26 +318,64 @@ impl<S> Front<S> {
     }
 
     /// Serves one connection to its end.
-    async fn serve<Io, B>(&self, io: Io)
+    async fn serve<Io, B>(&self, mut io: Io)
     where
         Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Served<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
         let service = TowerToHyperService::new(self.service.clone());
-        let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), service));
+        let ended = self.serve_calls(self.http2.serve_connection(TokioIo::new(&mut io), service)).await;
+        if ended {
+            tokio::select! {
+                () = linger(&mut io) => {}
+                () = self.ends.abort.cancelled() => {}
+            }
+        }
+    }
+
+    /// Serves a connection's calls; whether it ended because this side wanted it to, with all of them answered.
+    async fn serve_calls<Io, B>(
+        &self,
+        connection: http2::Connection<TokioIo<Io>, TowerToHyperService<S>, TokioExecutor>,
+    ) -> bool
+    where
+        Io: AsyncRead + AsyncWrite + Unpin + Send,
+        S: Served<B>,
+        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+    {
+        let mut connection = pin!(connection);
         let grace = tokio::select! {
-            ended = connection.as_mut() => return log(ended),
+            ended = connection.as_mut() => {
+                log(ended);
+                return false;
+            }
             () = aged(self.settings.max_connection_age) => Some(self.settings.max_connection_age_grace),
             () = self.ends.closing.cancelled() => None,
         };
         connection.as_mut().graceful_shutdown();
         tokio::select! {
-            ended = connection => log(ended),
+            ended = connection => {
+                log(ended);
+                return true;
+            }
             () = for_long(grace) => tracing::debug!("a connection was cut at its age"),
             () = self.ends.abort.cancelled() => tracing::debug!("a connection was cut at the end of the drain"),
         }
+        false
     }
+}
+
+/// Tells the caller that nothing more comes, and reads what he still sends until he closes, too, or the time is up.
+async fn linger<Io: AsyncRead + AsyncWrite + Unpin>(io: &mut Io) {
+    let mut ignored = [0; 4096];
+    let read = async {
+        let mut open = io.shutdown().await.is_ok();
+        while open {
+            open = matches!(io.read(&mut ignored).await, Ok(1..));
+        }
+    };
+    let _late = timeout(LINGER, read).await;
 }
 
 fn http2(settings: &Server) -> http2::Builder<TokioExecutor> {
@@ -419,4 +461,24 @@ pub(crate) fn unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         Err(_) => {}
     }
     Ok((UnixListener::bind(path)?, SocketFile(path.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ended_connection_is_read_until_its_caller_closes_or_the_time_is_up() {
+        let begin = tokio::time::Instant::now();
+        let (mut here, mut caller) = tokio::io::duplex(16);
+        let reading = tokio::spawn(async move { linger(&mut here).await });
+        caller.write_all(&[0; 1000]).await.expect("it is read, or it would not fit");
+        assert_eq!(caller.read(&mut [0]).await.expect("an end"), 0, "nothing more comes");
+        drop(caller);
+        reading.await.expect("it ends with the caller");
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        let (mut here, _silent) = tokio::io::duplex(16);
+        linger(&mut here).await;
+        assert!((LINGER..LINGER * 2).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+    }
 }
