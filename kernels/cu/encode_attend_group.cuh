@@ -48,19 +48,6 @@ __device__ __forceinline__ Share share_at(const Attention& how, u32 at) {
     return {start, length, query, at % how.heads, first, last};
 }
 
-// One of COUNT places and the parity of its current round.
-template <u32 COUNT>
-struct Round {
-    u32 place, parity;
-
-    __device__ __forceinline__ void next() {
-        if (++place == COUNT) {
-            place = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 // Where everything of a team lies in shared memory: stages of keys and values, two places of queries, what is done with
 // these, and barriers.
 struct Room {
@@ -93,36 +80,36 @@ __device__ __forceinline__ void copy_rows(const Attention& how, u32 shared, u32 
 }
 
 // Waits for room for queries, and says what they are.
-__device__ __forceinline__ void tell(const Room& room, const Share& share, const Round<2>& queries) {
-    barrier_wait(room.queries_free(queries.place), queries.parity);
-    store_words(room.shares(queries.place), share.start, share.length, share.query, share.head);
-    store_words(room.shares(queries.place) + 16, share.first, share.last, 0, 0);
+__device__ __forceinline__ void tell(const Room& room, const Share& share, const Turn<2>& queries) {
+    barrier_wait(room.queries_free(queries.stage), queries.parity);
+    store_words(room.shares(queries.stage), share.start, share.length, share.query, share.head);
+    store_words(room.shares(queries.stage) + 16, share.first, share.last, 0, 0);
 }
 
 // Brings everything; one thread.
 __device__ __forceinline__ void bring(const Attention& how, const Room& room, u32 team, u32 count) {
     // A wait for the parity before the first round ends at once: all is free.
-    Round<GROUP_STAGES> round = {0, 1};
-    Round<2> queries = {0, 1};
+    Turn<GROUP_STAGES> round = {0, 1};
+    Turn<2> queries = {0, 1};
     for (u32 at = team * gridDim.x + blockIdx.x; at < count; at += 2 * gridDim.x) {
         const Share share = share_at(how, at);
         const u32 end = share.start + share.length, column = how.heads + share.head / how.share;
         if (share.length == 0) {
             tell(room, share, queries);
-            barrier_arrive(room.queries_came(queries.place));
+            barrier_arrive(room.queries_came(queries.stage));
             queries.next();
         }
         for (u32 key = share.first; key < share.last; key += GROUP_KEYS) {
             const u32 from = share.start + key, until = min(from + GROUP_KEYS, end);
-            barrier_wait(room.free(round.place), round.parity);
-            copy_rows(how, room.keys(round.place), column, from, until, room.came(round.place));
-            copy_rows(how, room.values(round.place), column + how.kv_heads, from, until, room.values_came(round.place));
+            barrier_wait(room.free(round.stage), round.parity);
+            copy_rows(how, room.keys(round.stage), column, from, until, room.came(round.stage));
+            copy_rows(how, room.values(round.stage), column + how.kv_heads, from, until, room.values_came(round.stage));
             round.next();
             if (key > share.first) continue;
             // The first keys need not wait until there is room for queries.
             tell(room, share, queries);
             const u32 query = share.start + share.query;
-            const u32 to = room.queries(queries.place), here = room.queries_came(queries.place);
+            const u32 to = room.queries(queries.stage), here = room.queries_came(queries.stage);
             copy_rows(how, to, share.head, query, min(query + 128, end), here);
             queries.next();
         }
@@ -243,10 +230,10 @@ __device__ __forceinline__ void start_scores(float (&scores)[GROUP_KEYS / 2], co
 }
 
 // Waits for a stage's values, and sees to it that what lies behind the text is zeros.
-__device__ __forceinline__ void await_values(const Room& room, const Task& task, const Round<GROUP_STAGES>& round, u32 key) {
-    barrier_wait(room.values_came(round.place), round.parity);
+__device__ __forceinline__ void await_values(const Room& room, const Task& task, const Turn<GROUP_STAGES>& round, u32 key) {
+    barrier_wait(room.values_came(round.stage), round.parity);
     const u32 left = task.share.length - key;
-    if (left < GROUP_KEYS) clear_rows(room.values(round.place) + task.skew(), left, task.team);
+    if (left < GROUP_KEYS) clear_rows(room.values(round.stage) + task.skew(), left, task.team);
 }
 
 // Says that this thread has used a stage: each for itself where it may have cleared rows, else one for its warp.
@@ -285,12 +272,12 @@ __device__ __forceinline__ void pack_shares(u32 (&shares)[GROUP_KEYS / 4], const
 // shares, others multiply.
 template <typename Begun>
 __device__ __forceinline__ void attend_share(const Attention& how, const Room& room, const Task& task,
-                                             Round<GROUP_STAGES>& round, Held& held, const Begun& begun) {
+                                             Turn<GROUP_STAGES>& round, Held& held, const Begun& begun) {
     for (u32 key = task.share.first; key < task.share.last; key += GROUP_KEYS) {
         float scores[GROUP_KEYS / 2];
         u32 shares[GROUP_KEYS / 4];
-        barrier_wait(room.came(round.place), round.parity);
-        start_scores(scores, task, round.place);
+        barrier_wait(room.came(round.stage), round.parity);
+        start_scores(scores, task, round.stage);
         wait_products<0>();
         pin(scores);
         if (key == task.share.first) begun();
@@ -299,19 +286,19 @@ __device__ __forceinline__ void attend_share(const Attention& how, const Room& r
         for (u32 i = 0; i < 32; i++) held.sums[i] *= i / 2 % 2 ? shrink.y : shrink.x;
         pack_shares(shares, scores);
         await_values(room, task, round, key);
-        start_values(held, shares, task, round.place);
+        start_values(held, shares, task, round.stage);
         wait_products<0>();
         pin(held.sums);
-        give_back(room, task, round.place, key);
+        give_back(room, task, round.stage, key);
         round.next();
     }
 }
 
 // Keeps pace with the other warpgroup of the team, without queries of its own.
-__device__ __forceinline__ void pass_share(const Room& room, const Task& task, Round<GROUP_STAGES>& round) {
+__device__ __forceinline__ void pass_share(const Room& room, const Task& task, Turn<GROUP_STAGES>& round) {
     for (u32 key = task.share.first; key < task.share.last; key += GROUP_KEYS) {
         await_values(room, task, round, key);
-        give_back(room, task, round.place, key);
+        give_back(room, task, round.stage, key);
         round.next();
     }
 }
@@ -319,16 +306,16 @@ __device__ __forceinline__ void pass_share(const Room& room, const Task& task, R
 // Attends with everything that is brought; two warpgroups.
 __device__ __forceinline__ void use(const Attention& how, const Room& room, u32 team, u32 count) {
     const u32 lane = threadIdx.x & 31;
-    Round<GROUP_STAGES> round = {0, 0};
-    Round<2> place = {0, 0};
+    Turn<GROUP_STAGES> round = {0, 0};
+    Turn<2> place = {0, 0};
     const bool simple = !how.slopes && !how.relative && !how.causal && how.window == EVERYTHING;
     Task task = {{}, threadIdx.x / 32 % 8, team, 0, 0, 0, simple};
     for (u32 at = team * gridDim.x + blockIdx.x; at < count; at += 2 * gridDim.x) {
-        barrier_wait(room.queries_came(place.place), place.parity);
-        const uint4 words = load_piece(room.shares(place.place)), more = load_piece(room.shares(place.place) + 16);
+        barrier_wait(room.queries_came(place.stage), place.parity);
+        const uint4 words = load_piece(room.shares(place.stage)), more = load_piece(room.shares(place.stage) + 16);
         task.share = {words.x, words.y, words.z, words.w, more.x, more.y};
         // Queries and keys from a multiple of 64 on.
-        task.rows = room.queries(place.place) + task.skew();
+        task.rows = room.queries(place.stage) + task.skew();
         task.queries = MATRIX_BEGINS(task.rows + task.warp / 4 * 8192);
         task.keys = MATRIX_BEGINS(room.keys(0) + task.skew());
         auto free_other = [&]() {
@@ -336,7 +323,7 @@ __device__ __forceinline__ void use(const Attention& how, const Room& room, u32 
             // What was written from the other place has left it by now.
             if (lane == 0) wait_stores_read<0>();
             __syncwarp();
-            barrier_arrive(room.queries_free(place.place ^ 1));
+            barrier_arrive(room.queries_free(place.stage ^ 1));
         };
         if (task.share.query + task.warp / 4 * 64 < task.share.length) {
             Held held = {};

@@ -36,26 +36,6 @@ struct Groups<F16> {
     typedef F16Group Type;
 };
 
-// A stage and the parity of its current round.
-template <int STAGES>
-struct Turn {
-    u32 stage, parity;
-
-    __device__ __forceinline__ void next() {
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-
-    // Leaves `count` stages to others.
-    __device__ __forceinline__ void skip(u32 count) {
-        const u32 to = stage + count;
-        stage = to % STAGES;
-        parity ^= to / STAGES & 1;
-    }
-};
-
 // Writes 16 columns of a warp's 16 rows, two groups of 8 in registers, as 16-byte pieces `first` and the next of its panel.
 template <int ELEMENT>
 __device__ __forceinline__ void to_panel(u32 panel, u32 first, const float* low, const float* high) {

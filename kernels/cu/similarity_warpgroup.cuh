@@ -50,18 +50,6 @@ struct Ring {
     }
 };
 
-// A stage and the parity of its current round.
-struct Turn {
-    u32 stage, parity;
-
-    __device__ __forceinline__ void next(u32 count) {
-        if (++stage == count) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 // A sum that may reach the floor of its query.
 struct Caught {
     float sum;
@@ -81,7 +69,7 @@ __device__ __forceinline__ void fill(const u8* __restrict__ corpus, const u8* __
     constexpr u32 ROWS_BYTES = 2 * TILE_BYTES, QUERIES_BYTES = Q * 128;
     const u32 tiles = shape.row_tiles * shape.query_tiles;
     // A wait for the parity before the first round ends at once: all stages are free.
-    Turn turn = {0, 1};
+    Turn<> turn = {0, 1};
     for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const u64 row_tile = (u64)(tile / shape.query_tiles) * shape.apart, query_tile = tile % shape.query_tiles;
         const u8* upper = corpus + 2 * row_tile * shape.steps * TILE_BYTES;
@@ -109,7 +97,7 @@ __device__ __forceinline__ void fill(const u8* __restrict__ corpus, const u8* __
 // read it are done, one step later.
 template <typename Group, int Q, u32 BLOCKS>
 __device__ __forceinline__ void multiply(
-    typename Group::Sum (&sums)[2][Q / 2], const Ring& ring, Turn& turn, u32 group, u32 steps) {
+    typename Group::Sum (&sums)[2][Q / 2], const Ring& ring, Turn<>& turn, u32 group, u32 steps) {
     constexpr u32 ROWS_BYTES = 2 * TILE_BYTES, STAGE_BYTES = ROWS_BYTES + Q * 128;
     u32 before = 0;
     for (u32 step = 0; step < steps; step++) {
@@ -145,7 +133,7 @@ __device__ __forceinline__ void multiply(
 template <typename Keep>
 __device__ __forceinline__ void settle(Net& net, const Ring& lists, const Shape& shape, const Keep& keep) {
     const u32 lane = threadIdx.x & 31;
-    Turn turn = {0, 0};
+    Turn<> turn = {0, 0};
     for (u32 tile = blockIdx.x; tile < shape.row_tiles * shape.query_tiles; tile += gridDim.x) {
         barrier_wait(lists.full_at(turn.stage), turn.parity);
         const u32 count = min(net.counts[turn.stage], MOST_CAUGHT);
@@ -198,7 +186,7 @@ __device__ __forceinline__ void scan_groups(SCAN_PARAMS, u32 stages) {
         grow_registers<232>();
         const u32 group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x & 31;
         const u32 down = group * 128 + warp * 16 + lane / 4;
-        Turn turn = {0, 0}, list = {0, 1};
+        Turn<> turn = {0, 0}, list = {0, 1};
         typename Group::Sum sums[2][Q / 2];
         for (u32 tile = blockIdx.x; tile < shape.row_tiles * shape.query_tiles; tile += gridDim.x) {
             const u32 row_tile = tile / shape.query_tiles, query_tile = tile % shape.query_tiles;

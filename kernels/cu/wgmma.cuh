@@ -43,6 +43,26 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
     } while (!done);
 }
 
+// A stage of a ring and the parity of its current round. The ring has STAGES stages, or as many as `next` is told.
+template <u32 STAGES = 0>
+struct Turn {
+    u32 stage, parity;
+
+    __device__ __forceinline__ void next(u32 count = STAGES) {
+        if (++stage == count) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+
+    // Leaves `count` stages to others.
+    __device__ __forceinline__ void skip(u32 count) {
+        const u32 to = stage + count;
+        stage = to % STAGES;
+        parity ^= to / STAGES & 1;
+    }
+};
+
 // Starts to copy bytes, a multiple of 16, to shared memory; they count as arrived at the barrier.
 __device__ __forceinline__ void copy_bulk(u32 shared, const void* global, u32 bytes, u32 barrier) {
     asm volatile(
