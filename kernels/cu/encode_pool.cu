@@ -27,8 +27,9 @@ struct Answer {
 // encode_pool_{format}_{columns}: one block of 128 threads a row of the answer.
 //   states: tiled, at most `columns`, `steps` tiles a row
 //   out: at any alignment; scales f32: one for each row written as int8, max |x| / 127
-// Each warp reduces every fourth token of the range in order, then the four are reduced; all in f32. An empty range is
-// zeros, and zeros stay zeros.
+// Each warp reduces every fourth token of the range in order, then the four are reduced; all in f32. Of a long range each
+// SPAN is reduced by itself before it is added to those before, or rounding would grow with the length of the range. An
+// empty range is zeros, and zeros stay zeros.
 //   dynamic shared memory: 4 * `steps` * (columns of a tile) f32
 struct Pool {
     const u8* states;
@@ -39,9 +40,13 @@ struct Pool {
     u32 unused;
 };
 
-// Adds tokens warp, warp + 4, .. of the range to the warp's sums, and writes these to shared memory.
+// Tokens that are added up one after the other.
+#define SPAN 2048u
+
+// Adds up tokens from + warp, from + warp + 4, .. before `to`, and adds the sums to the warp's in shared memory, which the
+// first span begins.
 template <int ELEMENT, int PIECES>
-__device__ __forceinline__ void gather(const Pool& pool, const Answer& row, float* parts) {
+__device__ __forceinline__ void gather(const Pool& pool, const Answer& row, u32 from, u32 to, float* parts) {
     typedef Elements<ELEMENT> Element;
     constexpr u32 EACH = Element::EACH;
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31, pieces = (row.dimensions + EACH - 1) / EACH;
@@ -61,8 +66,8 @@ __device__ __forceinline__ void gather(const Pool& pool, const Answer& row, floa
     };
     // So many tokens are on their way at once.
     constexpr u32 DEPTH = PIECES <= 4 ? 4 : PIECES <= 8 ? 2 : 1;
-    u32 token = row.from + warp;
-    for (; DEPTH > 1 && token + 4 * (DEPTH - 1) < row.to; token += 4 * DEPTH) {
+    u32 token = from + warp;
+    for (; DEPTH > 1 && token + 4 * (DEPTH - 1) < to; token += 4 * DEPTH) {
         uint4 raw[DEPTH][PIECES];
 #pragma unroll
         for (u32 at = 0; at < DEPTH * PIECES; at++) {
@@ -73,7 +78,7 @@ __device__ __forceinline__ void gather(const Pool& pool, const Answer& row, floa
             if (lane + 32 * (at % PIECES) < pieces) add(token + at / PIECES * 4, at % PIECES, raw[at / PIECES][at % PIECES]);
         }
     }
-    for (; token < row.to; token += 4) {
+    for (; token < to; token += 4) {
 #pragma unroll
         for (u32 i = 0; i < PIECES; i++) {
             if (lane + 32 * i < pieces) add(token, i, piece_of(token, i));
@@ -84,7 +89,11 @@ __device__ __forceinline__ void gather(const Pool& pool, const Answer& row, floa
     for (u32 i = 0; i < PIECES; i++) {
         if (lane + 32 * i >= pieces) continue;
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) parts[warp * width + (lane + 32 * i) * EACH + e] = sums[i * EACH + e];
+        for (u32 e = 0; e < EACH; e++) {
+            float& part = parts[warp * width + (lane + 32 * i) * EACH + e];
+            const float sum = sums[i * EACH + e];
+            part = from == row.from ? sum : row.reduce == LARGEST ? fmaxf(part, sum) : part + sum;
+        }
     }
 }
 
@@ -139,7 +148,12 @@ __device__ __forceinline__ void pool_row(const Pool& pool) {
     __shared__ float scratch[32];
     const Answer row = pool.answers[blockIdx.x];
     const u32 width = pool.steps * 8 * Elements<ELEMENT>::EACH, count = row.to - row.from;
-    gather<ELEMENT, NUMBERS / Elements<ELEMENT>::EACH>(pool, row, parts);
+    u32 from = row.from;
+    do {
+        const u32 to = min(row.to - from, SPAN) + from;
+        gather<ELEMENT, NUMBERS / Elements<ELEMENT>::EACH>(pool, row, from, to, parts);
+        from = to;
+    } while (from < row.to);
     __syncthreads();
     const float tokens = (float)count;
     // The sum of 1 to count.

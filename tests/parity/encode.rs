@@ -27,6 +27,7 @@ const STATES_ON_CPU: f64 = 0.9998;
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("encode::answers_in_all_numbers", answers),
+        Case::new("encode::a_range_of_100_000_tokens", long_range),
         Case::new("encode::a_text_has_the_same_bits_in_any_company", company),
         Case::new("encode::graphs_come_and_go", graphs_come_and_go),
         Case::new("encode::graphs_that_cannot_be_recorded_change_nothing", refused),
@@ -288,6 +289,40 @@ fn answers(backend: &mut Backend) -> Result<(), String> {
                     return Err(format!("{name}: scales {:?}, expected {:?}", got.scales, expected.scales));
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// What is pooled over very many tokens is as near to their states' as over few: sums do not lose what is added last.
+fn long_range(backend: &mut Backend) -> Result<(), String> {
+    const COPIES: u32 = 2_000;
+    let small = EncoderConfig { layers: 1, hidden: 64, heads: 1, kv_heads: 1, intermediate: 64, ..base() };
+    let encoder = Arc::new(encoder(small).map_err(|e| e.to_string())?);
+    let text = request(&encoder, &[50], Precision::F32, 12);
+    let states = vectors(&run(std::slice::from_ref(&text), backend)?.remove(0).bytes, 64);
+    let copies = EncodeRequest {
+        ids: text.ids.repeat(COPIES as usize),
+        types: text.types.repeat(COPIES as usize),
+        offsets: (0..=COPIES).map(|copy| 50 * copy).collect(),
+        spans: Some(vec![[0, 50 * COPIES]]),
+        ..text
+    };
+    // The mean with weights 1, 2, .. of as many copies.
+    let every = || (0..COPIES as usize).flat_map(|_| &states).zip(1..).map(|(state, at)| (state, f64::from(at)));
+    let weights: f64 = every().map(|(_, weight)| weight).sum();
+    let weighted = |at: usize| every().map(|(state, weight)| weight * state[at]).sum::<f64>() / weights;
+    let largest = |at: usize| states.iter().map(|state| state[at]).fold(f64::MIN, f64::max);
+    let expected = [
+        (Pooling::Mean, mean(&states)),
+        (Pooling::WeightedMean, (0..64).map(weighted).collect()),
+        (Pooling::Max, (0..64).map(largest).collect()),
+    ];
+    for (pooling, expected) in expected {
+        let got = vectors(&run(&[EncodeRequest { pooling, ..copies.clone() }], backend)?.remove(0).bytes, 64).remove(0);
+        let apart = (0..64).map(|at| (got[at] - expected[at]).abs()).fold(0.0, f64::max);
+        if apart.is_nan() || apart > 1e-5 {
+            return Err(format!("{pooling:?}: {apart} from the states'"));
         }
     }
     Ok(())
