@@ -13,7 +13,7 @@ import numpy as np
 
 VOCABULARY = 30522
 POSITIONS = 512
-HEAD = 32
+HEADS = 12
 
 
 def shapes(layers: int, hidden: int) -> dict[str, tuple[int, ...]]:
@@ -76,7 +76,7 @@ def main() -> None:
     config = {
         "architectures": ["BertModel"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12,
         "hidden_size": given.hidden, "intermediate_size": 4 * given.hidden, "num_hidden_layers": given.layers,
-        "num_attention_heads": given.hidden // HEAD, "vocab_size": VOCABULARY, "type_vocab_size": 2,
+        "num_attention_heads": HEADS, "vocab_size": VOCABULARY, "type_vocab_size": 2,
         "max_position_embeddings": POSITIONS, "position_embedding_type": "absolute",
     }
     kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))

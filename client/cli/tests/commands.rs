@@ -264,6 +264,8 @@ async fn every_other_command_prints_one_json_document() {
     assert_eq!(json(&["cluster", "-c", "code", "-k", "2"]).await["clusters"].as_array().map(Vec::len), Some(2));
     let bench = json(&["bench", "embed", "--concurrency", "1,4", "--requests", "20"]).await;
     assert_eq!((&bench["levels"][1]["concurrency"], &bench["levels"][1]["calls"]), (&4.into(), &20.into()));
+    let bench = json(&["bench", "embed", "--model", "toy", "--tokens", "5", "--batch", "3", "--requests", "2"]).await;
+    assert_eq!((&bench["input"], &bench["levels"][0]["failed"]), (&"3 texts of 5 token ids".into(), &0.into()));
     let bench = json(&["bench", "search", "--rows", "100", "--dim", "64", "--requests", "5"]).await;
     assert_eq!(bench["levels"][0]["calls"], 5);
     assert_eq!(json(&["collections", "delete", "code"]).await["deleted"][0], "code");

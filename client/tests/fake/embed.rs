@@ -102,12 +102,21 @@ impl EmbedService for Fake {
 }
 
 fn toy_embeddings(request: proto::EmbedRequest) -> Result<proto::EmbedResponse, Status> {
+    use proto::embed_request::Input;
     let texts = match request.input {
-        Some(proto::embed_request::Input::Texts(texts)) if !texts.values.is_empty() => texts.values,
+        Some(Input::Texts(texts)) if !texts.values.is_empty() => texts.values,
+        Some(Input::Tokens(tokens)) if tokens.offsets.len() > 1 => words_of(&tokens),
         _ => return Err(Status::invalid_argument("no texts")),
     };
     let vectors: Vec<_> = texts.iter().map(|t| toy_vector(t)).collect();
     let token_counts = texts.iter().map(|t| u32::try_from(t.split_whitespace().count()).unwrap_or(0)).collect();
     let embeddings = Some(tensor(&vectors));
     Ok(proto::EmbedResponse { embeddings, token_counts, model: "toy".into(), scales: None })
+}
+
+/// A text whose words are a text's ids, for each.
+fn words_of(tokens: &proto::TokenInput) -> Vec<String> {
+    let text = |ends: &[u32]| tokens.ids.get(ends[0] as usize..ends[1] as usize).unwrap_or_default();
+    let words = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    tokens.offsets.windows(2).map(text).map(words).collect()
 }

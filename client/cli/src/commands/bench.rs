@@ -1,6 +1,7 @@
 //! Closed loops against a daemon: throughput, latencies, and how well requests of different callers shared batches.
 
 mod clients;
+mod embed;
 mod parse;
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use self::{
     clients::{Calls, Clients, Crowd},
+    embed::EmbedBench,
     parse::ParseBench,
 };
 use crate::{
@@ -72,20 +74,6 @@ struct Items {
     /// Texts or query rows of a call.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
-}
-
-#[derive(Debug, Args)]
-struct EmbedBench {
-    #[command(flatten)]
-    load: Load,
-    #[command(flatten)]
-    items: Items,
-    /// Name or alias of a loaded model.
-    #[arg(long, default_value = "builtin")]
-    model: String,
-    /// Words of a text.
-    #[arg(long, default_value_t = 16, value_name = "N")]
-    words: usize,
 }
 
 #[derive(Debug, Args)]
@@ -187,10 +175,9 @@ struct Subject {
 pub async fn run(args: BenchArgs, builder: &Builder, screen: &Screen) -> Result {
     match args.what {
         What::Embed(bench) => {
-            let items = bench.items.batch;
-            let input = format!("{} of {} words", human::plural(items.into(), "text"), bench.words);
-            let subject = Subject { bench: "embed", input, items, calls: embed_calls(&bench) };
-            measure(subject, &bench.load, builder, screen).await
+            let (input, calls) = bench.calls(builder).await?;
+            measure(Subject { bench: "embed", input, items: bench.items.batch, calls }, &bench.load, builder, screen)
+                .await
         }
         What::Search(bench) => match &bench.collection {
             Some(name) => search(&bench, &builder.clone().connect().await?.collection(name), builder, screen).await,
@@ -235,18 +222,6 @@ async fn fill(collection: &Collection, rows: u32, dim: u32) -> Result {
         collection.upsert_vectors(first..first + part.rows() as u64, part, vec![]).await?;
     }
     Ok(())
-}
-
-fn embed_calls(bench: &EmbedBench) -> Calls {
-    let options = accelerd_client::EmbedOptions { model: bench.model.clone(), ..Default::default() };
-    let inputs = Arc::new(texts(bench.items.batch, bench.words));
-    Arc::new(move |client| {
-        let (client, options, inputs) = (client.clone(), options.clone(), Arc::clone(&inputs));
-        Arc::new(move |number| {
-            let (client, texts, options) = (client.clone(), pick(&inputs, number), options.clone());
-            Box::pin(async move { client.embed_with(texts, &options).await.map(|_| ()) })
-        })
-    })
 }
 
 fn similar_calls(bench: &SimilarBench) -> Result<Calls> {
