@@ -49,6 +49,9 @@ pub enum ApiError {
     /// Something this daemon depends on does not answer: an object store, a device.
     #[error("{0}")]
     Unavailable(String),
+    /// A collection's index of words cannot be read; vectors alone still can be searched.
+    #[error("{0}; without `hybrid` the collection can be searched")]
+    Words(String),
     /// The engine refused or failed it.
     #[error(transparent)]
     Submit(#[from] SubmitError),

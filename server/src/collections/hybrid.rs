@@ -6,7 +6,12 @@ use std::collections::HashMap;
 
 use accelerd_kernels::ops::similarity::{Hit, MAX_K};
 
-use super::{Query, SearchSpec, Vectors, filter::Selected, points::Points, words::Words};
+use super::{
+    Query, SearchSpec, Vectors,
+    filter::Selected,
+    points::Points,
+    words::{Words, WordsError},
+};
 use crate::error::ApiError;
 
 /// Added to every rank, so that the first few weigh much alike.
@@ -68,10 +73,11 @@ pub(super) fn best(
     selected: Option<&Selected>,
     texts: &[String],
     depth: usize,
-) -> Vec<Vec<Hit>> {
+) -> Result<Vec<Vec<Hit>>, ApiError> {
     let counts = |row| selected.is_none_or(|selected| selected.contains(row));
     let best = |text: &String| words.best(text, depth, points.lengths(), &|row| points.is_live(row), counts);
-    texts.iter().map(best).collect()
+    let found: Result<_, WordsError> = texts.iter().map(best).collect();
+    Ok(found?)
 }
 
 impl Hybrid {

@@ -53,6 +53,7 @@ pub use snapshot::Snapshot;
 
 use budget::Budget;
 use collection::Shared;
+use words::WordsError;
 
 /// Settings of the collections.
 #[derive(Clone, Debug)]
@@ -406,6 +407,12 @@ impl From<StoreError> for ApiError {
             }
             StoreError::NoSnapshot(name) => Self::NotFound { kind: "snapshot", name },
         }
+    }
+}
+
+impl From<WordsError> for ApiError {
+    fn from(error: WordsError) -> Self {
+        Self::Words(error.to_string())
     }
 }
 

@@ -160,7 +160,7 @@ impl Before {
     ) -> Result<Option<Vec<Vec<Found>>>, ApiError> {
         let points = generation.read();
         if let (Some((hybrid, texts)), Some(words)) = (spec.words(text_field)?, generation.words()) {
-            let best = hybrid::best(words, &points, self.selected.as_ref(), texts, spec.depth());
+            let best = hybrid::best(words, &points, self.selected.as_ref(), texts, spec.depth())?;
             hits.lists = hits.lists.iter().zip(&best).map(|(nearest, best)| hybrid.fuse(nearest, best)).collect();
         }
         Ok(self.still_holds(&points, &hits).then(|| resolve(&points, &hits, spec)))

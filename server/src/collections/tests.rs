@@ -215,6 +215,56 @@ async fn texts_are_embedded_by_the_collections_model() {
     assert_eq!(ids(&collection, SearchSpec { query, ..near([0.0; 4], 1) }).await, [20]);
 }
 
+/// A collection whose texts have words.
+fn of_texts(name: &str, durable: bool) -> NewCollection {
+    NewCollection { dimensions: 0, model: "builtin".into(), text_field: "body".into(), durable, ..spec(name) }
+}
+
+fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
+    let body = |text: &&str| payload(&[("body", Kind::StringValue((*text).to_owned()))]);
+    let vectors = Vectors::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+    NewPoints { ids: Ids::Numbers(ids.to_vec()), vectors, payloads: texts.iter().map(body).collect() }
+}
+
+/// By words alone.
+fn by_words(text: &str, limit: usize) -> SearchSpec {
+    let query = Query::Vectors(Vectors::Texts(vec![text.to_owned()]));
+    let hybrid = Hybrid { fusion: Fusion::RelativeScore, word_weight: 1.0 };
+    SearchSpec { query, hybrid: Some(hybrid), ..near([0.0; 4], limit) }
+}
+
+#[tokio::test]
+async fn words_of_each_acknowledged_point_are_found_at_once_and_after_a_restart() {
+    let dir = TempDir::new().expect("a folder");
+    let world = world(on_disk(&dir));
+    let collection = world.collections.create(of_texts("c", true)).await.expect("the name is free");
+    for id in 0..20 {
+        let point = texts(&[id], &[&format!("number word{id}")]);
+        collection.upsert(point, Context::default()).await.expect("it can be embedded");
+        assert_eq!(ids(&collection, by_words(&id.to_string(), 1)).await, [id]);
+    }
+    drop(collection);
+    world.collections.close().await;
+    let again = open(&world.engine, on_disk(&dir)).get("c").expect("it is on disk");
+    for id in 0..20 {
+        assert_eq!(ids(&again, by_words(&id.to_string(), 1)).await, [id]);
+    }
+}
+
+#[tokio::test]
+async fn a_broken_index_of_words_fails_searches_by_words_alone() {
+    let world = world(Settings::default());
+    let collection = world.collections.create(of_texts("c", false)).await.expect("the name is free");
+    collection.upsert(texts(&[1, 2], &["open a file", "sort"]), Context::default()).await.expect("it can be embedded");
+    collection.shared().generation().words().expect("it has a text field").damage();
+    let failed = collection.search(by_words("open", 1), Context::default()).await;
+    assert!(matches!(&failed, Err(ApiError::Words(_))), "{failed:?}");
+    assert!(message(failed).contains("without `hybrid` the collection can be searched"));
+    collection.upsert(texts(&[3], &["close a file"]), Context::default()).await.expect("it still takes points");
+    let nearest = SearchSpec { hybrid: None, ..by_words("close a file", 1) };
+    assert_eq!(ids(&collection, nearest).await, [3]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_beside_replacements_finds_each_point_exactly_once() {
     let settings = Settings { compact_rows: 64, ..Settings::default() };

@@ -1,42 +1,77 @@
-//! Which rows have which words, ranked by BM25: an index of tantivy's in memory.
+//! Which rows have which words, ranked by BM25.
 //!
 //! Rows are those of a generation: added, never changed, and dead once their point is replaced or deleted. The index is
 //! told of no death. Whoever searches says which rows live, and only those count, in its statistics as well, so that an
 //! answer depends on what the points are and not on how they came to be so.
+//!
+//! Rows come to a tail, a table of their words, and a thousand at a time from there to an index, since to grow an index
+//! takes milliseconds and threads. A search reads both. So a row that an index does not take stays in the tail, found as
+//! before, and is offered again later.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
 
 use accelerd_kernels::ops::similarity::Hit;
 use accelerd_models::words;
 use accelerd_proto::v1::{Payload, value::Kind};
-use tantivy::{
-    DocSet as _, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, SegmentReader, TERMINATED,
-    TantivyDocument, Term,
-    columnar::ColumnValues,
-    directory::RamDirectory,
-    indexer::{IndexWriterOptions, LogMergePolicy},
-    query::{Bm25StatisticsProvider, BooleanQuery, BoostQuery, EnableScoring, Occur, Query, TermQuery},
-    schema::{FAST, Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions},
-    tokenizer::{PreTokenizedString, Token},
-};
+use tantivy::{Searcher, TantivyError, directory::RamDirectory};
 
-/// The index's column of row numbers.
-const ROW: &str = "row";
-/// Segments of fewer rows than this are merged alike, so that a point at a time costs little.
-const SMALL_SEGMENT: u32 = 64;
-/// An index in memory fails where the machine does: no thread, no memory.
-const SOUND: &str = "an index in memory takes and gives what it is asked";
+mod ask;
+mod segments;
+mod tail;
+
+use ask::Question;
+use segments::{Fields, Segments};
+use tail::Tail;
+
+/// Rows of a tail that are worth growing the index for.
+const TAIL_ROWS: usize = 1024;
+/// Bytes of a tail that are, too.
+const TAIL_BYTES: usize = 4 << 20;
+/// Bytes that no tail grows much beyond, however many rows come at once.
+const MOST_TAIL_BYTES: usize = 64 << 20;
 
 /// The words of a payload field, for all rows.
+#[derive(Debug)]
 pub(crate) struct Words {
     /// The payload field.
     of: String,
+    fields: Fields,
     files: RamDirectory,
-    index: Index,
-    reader: IndexReader,
-    text: Field,
-    row: Field,
+    due: Due,
+    /// Held by whoever adds rows.
+    growing: Mutex<Growing>,
+    rows: RwLock<Rows>,
 }
+
+/// The index, and when it is to grow next: later after it failed.
+#[derive(Debug)]
+struct Growing {
+    segments: Segments,
+    due: Due,
+}
+
+/// A tail worth growing the index for: of so many rows, or bytes.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    rows: usize,
+    bytes: usize,
+}
+
+/// Where all rows are, each once.
+#[derive(Default)]
+struct Rows {
+    /// `None`: all are in the tail.
+    index: Option<Searcher>,
+    tail: Tail,
+}
+
+/// An index that could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the index of words failed: {0}")]
+pub(crate) struct WordsError(#[from] TantivyError);
 
 /// How many words rows have: kept where it is known which of them live.
 #[derive(Debug, Default)]
@@ -47,29 +82,44 @@ pub(crate) struct Lengths {
     live_length: u64,
 }
 
-impl fmt::Debug for Words {
+impl fmt::Debug for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Words").field("of", &self.of).finish_non_exhaustive()
+        f.debug_struct("Rows").field("tail", &self.tail.len()).finish_non_exhaustive()
     }
 }
 
 impl Words {
     /// No rows yet.
     pub(crate) fn of(field: &str) -> Self {
-        let freqs = TextFieldIndexing::default().set_index_option(IndexRecordOption::WithFreqs);
-        let mut schema = Schema::builder();
-        let text = schema.add_text_field("text", TextOptions::default().set_indexing_options(freqs));
-        let row = schema.add_u64_field(ROW, FAST);
-        let files = RamDirectory::create();
-        let index = Index::create(files.clone(), schema.build(), IndexSettings::default()).expect(SOUND);
-        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().expect(SOUND);
-        Self { of: field.to_owned(), files, index, reader, text, row }
+        Self::that_grows(field, Due { rows: TAIL_ROWS, bytes: TAIL_BYTES })
+    }
+
+    fn that_grows(field: &str, due: Due) -> Self {
+        let (fields, files) = (Fields::new(), RamDirectory::create());
+        let growing = Mutex::new(Growing { segments: Segments::new(files.clone(), fields.clone()), due });
+        Self { of: field.to_owned(), fields, files, due, growing, rows: RwLock::default() }
     }
 
     /// Adds rows from `first` on, which later searches find. Says how many words each of them has.
     pub(crate) fn add(&self, first: u32, count: usize, payloads: &[Payload]) -> Vec<u32> {
-        let texts = (0..count).map(|i| payloads.get(i).map_or("", |payload| self.text_of(payload)));
-        self.try_add(first, texts).expect(SOUND)
+        let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lengths = Vec::with_capacity(count);
+        for start in (0..count).step_by(TAIL_ROWS) {
+            let text = |i: usize| payloads.get(i).map_or("", |payload| self.text_of(payload));
+            let counted: Vec<_> = (start..count.min(start + TAIL_ROWS)).map(|i| tail::count(text(i))).collect();
+            let mut rows = self.write();
+            for (row, counted) in (first..).skip(start).zip(counted) {
+                lengths.push(counted.length);
+                rows.tail.push(row, counted);
+            }
+            let is_full = rows.tail.bytes() >= MOST_TAIL_BYTES.max(growing.due.bytes);
+            drop(rows);
+            if is_full {
+                self.grow(&mut growing);
+            }
+        }
+        self.grow_when_due(&mut growing);
+        lengths
     }
 
     fn text_of<'a>(&self, payload: &'a Payload) -> &'a str {
@@ -79,27 +129,32 @@ impl Words {
         }
     }
 
-    /// A writer has threads, so none outlives the rows that it adds.
-    fn try_add<'a>(&self, first: u32, texts: impl Iterator<Item = &'a str>) -> tantivy::Result<Vec<u32>> {
-        let options = IndexWriterOptions::builder().num_worker_threads(1).num_merge_threads(1).build();
-        let mut writer: IndexWriter = self.index.writer_with_options(options)?;
-        let mut merges = LogMergePolicy::default();
-        merges.set_min_layer_size(SMALL_SEGMENT);
-        writer.set_merge_policy(Box::new(merges));
-        let mut lengths = vec![];
-        for (row, text) in (u64::from(first)..).zip(texts) {
-            let token = |(position, text)| Token { position, text, ..Token::default() };
-            let tokens: Vec<_> = lower(text).enumerate().map(token).collect();
-            lengths.push(u32::try_from(tokens.len()).unwrap_or(u32::MAX));
-            let mut document = TantivyDocument::new();
-            document.add_pre_tokenized_text(self.text, PreTokenizedString { text: String::new(), tokens });
-            document.add_u64(self.row, row);
-            writer.add_document(document)?;
+    fn grow_when_due(&self, growing: &mut Growing) {
+        let (rows, bytes) = {
+            let tail = &self.read().tail;
+            (tail.len(), tail.bytes())
+        };
+        if rows >= growing.due.rows || bytes >= growing.due.bytes {
+            self.grow(growing);
         }
-        writer.commit()?;
-        writer.wait_merging_threads()?;
-        self.reader.reload()?;
-        Ok(lengths)
+    }
+
+    /// Moves the tail into the index. Where that fails, nothing is lost, and it is tried again with a tail of twice the
+    /// size, so that an index that never grows costs each row little.
+    fn grow(&self, growing: &mut Growing) {
+        let documents = self.fields.documents(&self.read().tail);
+        match growing.segments.add(documents) {
+            Ok(index) => {
+                *self.write() = Rows { index: Some(index), tail: Tail::default() };
+                growing.due = self.due;
+            }
+            Err(error) => {
+                let tail = &self.read().tail;
+                growing.due = Due { rows: 2 * tail.len(), bytes: 2 * tail.bytes() };
+                let (field, rows) = (&self.of, tail.len());
+                tracing::error!(field, rows, %error, "an index of words could not grow; its rows are kept beside it");
+            }
+        }
     }
 
     /// The best `k` rows that live and are to count, best first; of equal scores the lower row. All scores are above 0.
@@ -110,9 +165,9 @@ impl Words {
         lengths: &Lengths,
         is_live: &dyn Fn(u32) -> bool,
         counts: impl Fn(u32) -> bool,
-    ) -> Vec<Hit> {
+    ) -> Result<Vec<Hit>, WordsError> {
         if lengths.live_rows == 0 {
-            return vec![];
+            return Ok(vec![]);
         }
         let mut found = vec![];
         let see = |hit: Hit| {
@@ -120,56 +175,34 @@ impl Words {
                 found.push(hit);
             }
         };
-        self.each(query, lengths, is_live, see).expect(SOUND);
+        let question = Question::new(self.fields.text, query, &self.read());
+        question.each(lengths, is_live, see)?;
         let order = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row));
         if found.len() > k {
             found.select_nth_unstable_by(k, order);
             found.truncate(k);
         }
         found.sort_unstable_by(order);
-        found
-    }
-
-    /// Every live row with a word of the query, in no order.
-    fn each(
-        &self,
-        query: &str,
-        lengths: &Lengths,
-        is_live: &dyn Fn(u32) -> bool,
-        mut see: impl FnMut(Hit),
-    ) -> tantivy::Result<()> {
-        let searcher = self.reader.searcher();
-        let living = Living { searcher: &searcher, lengths, is_live };
-        let weight = self.query(query).weight(EnableScoring::enabled_from_statistics_provider(&living, &searcher))?;
-        for segment in searcher.segment_readers() {
-            let rows = rows_of(segment)?;
-            weight.for_each(segment, &mut |document, score| {
-                let row = row_at(&*rows, document);
-                if is_live(row) {
-                    see(Hit { row, score });
-                }
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Any of the words, each as often as the query has it.
-    fn query(&self, text: &str) -> BooleanQuery {
-        let mut times = BTreeMap::<String, f32>::new();
-        for word in lower(text) {
-            *times.entry(word).or_default() += 1.0;
-        }
-        let clause = |(word, times): (String, f32)| {
-            let term = Term::from_field_text(self.text, &word);
-            let one: Box<dyn Query> = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
-            (Occur::Should, if times > 1.0 { Box::new(BoostQuery::new(one, times)) } else { one })
-        };
-        BooleanQuery::new(times.into_iter().map(clause).collect())
+        Ok(found)
     }
 
     /// Bytes held.
     pub(crate) fn host_bytes(&self) -> u64 {
-        self.files.total_mem_usage() as u64
+        (self.files.total_mem_usage() + self.read().tail.bytes()) as u64
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Rows> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Rows> {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An index that cannot be read, in the place of the one that is there.
+    #[cfg(test)]
+    pub(crate) fn damage(&self) {
+        self.write().index = Some(Segments::damaged("open a file"));
     }
 }
 
@@ -195,48 +228,6 @@ impl Lengths {
     }
 }
 
-/// The statistics of the rows that live.
-struct Living<'a> {
-    searcher: &'a Searcher,
-    lengths: &'a Lengths,
-    is_live: &'a dyn Fn(u32) -> bool,
-}
-
-impl Bm25StatisticsProvider for Living<'_> {
-    fn total_num_tokens(&self, _: Field) -> tantivy::Result<u64> {
-        Ok(self.lengths.live_length)
-    }
-
-    fn total_num_docs(&self) -> tantivy::Result<u64> {
-        Ok(self.lengths.live_rows)
-    }
-
-    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        if self.searcher.num_docs() == self.lengths.live_rows {
-            return self.searcher.doc_freq(term);
-        }
-        let mut count = 0;
-        for segment in self.searcher.segment_readers() {
-            let (rows, index) = (rows_of(segment)?, segment.inverted_index(term.field())?);
-            let Some(mut documents) = index.read_postings(term, IndexRecordOption::Basic)? else { continue };
-            while documents.doc() != TERMINATED {
-                count += u64::from((self.is_live)(row_at(&*rows, documents.doc())));
-                documents.advance();
-            }
-        }
-        Ok(count)
-    }
-}
-
-/// The row of each document of a segment.
-fn rows_of(segment: &SegmentReader) -> tantivy::Result<Arc<dyn ColumnValues<u64>>> {
-    Ok(segment.fast_fields().u64(ROW)?.first_or_default_col(u64::MAX))
-}
-
-fn row_at(rows: &dyn ColumnValues<u64>, document: u32) -> u32 {
-    u32::try_from(rows.get_val(document)).unwrap_or(u32::MAX)
-}
-
 /// Words, whatever their case.
 fn lower(text: &str) -> impl Iterator<Item = String> {
     words(text).map(str::to_lowercase)
@@ -244,7 +235,7 @@ fn lower(text: &str) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{BTreeMap, HashMap};
 
     use accelerd_proto::v1::Value;
     use proptest::prelude::*;
@@ -253,7 +244,16 @@ mod tests {
 
     /// Rows with these texts.
     fn of(texts: &[&str]) -> (Words, Lengths) {
-        let (words, mut lengths) = (Words::of("text"), Lengths::default());
+        with(Words::of("text"), texts)
+    }
+
+    /// The same, in an index that grows with every so many rows.
+    fn indexed(rows: usize, texts: &[&str]) -> (Words, Lengths) {
+        with(Words::that_grows("text", Due { rows, bytes: usize::MAX }), texts)
+    }
+
+    fn with(words: Words, texts: &[&str]) -> (Words, Lengths) {
+        let mut lengths = Lengths::default();
         add(&words, &mut lengths, texts);
         (words, lengths)
     }
@@ -268,8 +268,16 @@ mod tests {
         lengths.extend(&words.add(first, texts.len(), &payloads));
     }
 
+    fn best(words: &Words, query: &str, k: usize, lengths: &Lengths, is_live: &dyn Fn(u32) -> bool) -> Vec<Hit> {
+        words.best(query, k, lengths, is_live, |_| true).expect("the index can be read")
+    }
+
     fn all((words, lengths): &(Words, Lengths), query: &str) -> Vec<Hit> {
-        words.best(query, 10, lengths, &|_| true, |_| true)
+        best(words, query, 10, lengths, &|_| true)
+    }
+
+    fn segments(words: &Words) -> usize {
+        words.read().index.as_ref().map_or(0, |index| index.segment_readers().len())
     }
 
     fn rows(found: &[Hit]) -> Vec<u32> {
@@ -278,45 +286,100 @@ mod tests {
 
     #[test]
     fn scores_are_those_of_the_formula() {
-        let words = of(&["open a file", "openFile open", "close"]);
+        let texts = ["open a file", "openFile open", "close"];
         let rarity = (1.0_f32 + (3.0 - 2.0 + 0.5) / 2.5).ln();
         let share = |count: f32, length: f32| count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / (7.0 / 3.0)));
-        let found = all(&words, "OPEN");
-        assert_eq!(rows(&found), [1, 0]);
-        assert!((found[0].score - rarity * share(2.0, 3.0)).abs() < 1e-6, "{found:?}");
-        assert!((found[1].score - rarity * share(1.0, 3.0)).abs() < 1e-6, "{found:?}");
-        let twice = all(&words, "open OPEN");
-        assert!((twice[0].score - 2.0 * found[0].score).abs() < 1e-6, "{twice:?}");
-        assert_eq!(all(&words, "write"), []);
-        assert_eq!(all(&words, ""), []);
+        for words in [of(&texts), indexed(1, &texts), indexed(2, &texts)] {
+            let found = all(&words, "OPEN");
+            assert_eq!(rows(&found), [1, 0]);
+            assert!((found[0].score - rarity * share(2.0, 3.0)).abs() < 1e-6, "{found:?}");
+            assert!((found[1].score - rarity * share(1.0, 3.0)).abs() < 1e-6, "{found:?}");
+            let twice = all(&words, "open OPEN");
+            assert!((twice[0].score - 2.0 * found[0].score).abs() < 1e-6, "{twice:?}");
+            assert_eq!(all(&words, "write"), []);
+            assert_eq!(all(&words, ""), []);
+        }
         assert_eq!(all(&of(&[]), "open"), []);
     }
 
     #[test]
     fn equal_texts_rank_by_row_and_only_the_best_are_kept() {
-        let (words, lengths) = of(&["a b", "a", "a", "b"]);
-        assert_eq!(rows(&words.best("a", 2, &lengths, &|_| true, |_| true)), [1, 2]);
-        assert_eq!(words.best("a", 9, &lengths, &|_| true, |row| row != 1).len(), 2);
+        for (words, lengths) in [of(&["a b", "a", "a", "b"]), indexed(3, &["a b", "a", "a", "b"])] {
+            assert_eq!(rows(&best(&words, "a", 2, &lengths, &|_| true)), [1, 2]);
+            let found = words.best("a", 9, &lengths, &|_| true, |row| row != 1).expect("the index can be read");
+            assert_eq!(found.len(), 2);
+        }
     }
 
     #[test]
     fn rows_are_found_as_soon_as_they_are_added_and_merged_segments_keep_their_numbers() {
-        let (words, mut lengths) = of(&[]);
-        for row in 0..40 {
-            add(&words, &mut lengths, &[&format!("row number{row}"), "none"]);
-            let found = words.best(&format!("{row}"), 1, &lengths, &|_| true, |_| true);
-            assert_eq!(rows(&found), [2 * row]);
+        for due in [1, 3, TAIL_ROWS] {
+            let (words, mut lengths) = indexed(due, &[]);
+            for row in 0..40 {
+                add(&words, &mut lengths, &[&format!("row number{row}"), "none"]);
+                let found = best(&words, &format!("{row}"), 1, &lengths, &|_| true);
+                assert_eq!(rows(&found), [2 * row], "an index that grows with every {due} rows");
+            }
+            assert!(segments(&words) < 20);
+            assert!(words.host_bytes() > 0 && lengths.host_bytes() >= 320);
         }
-        assert!(words.reader.searcher().segment_readers().len() < 20);
-        assert!(words.host_bytes() > 0 && lengths.host_bytes() >= 320);
+    }
+
+    #[test]
+    fn a_row_alone_waits_in_the_tail_until_the_index_is_worth_growing() {
+        let (words, mut lengths) = of(&[]);
+        let mut last = 0;
+        for row in 1..TAIL_ROWS {
+            add(&words, &mut lengths, &[&format!("row {row}")]);
+            assert_eq!(segments(&words), 0, "row {row}");
+            assert!(words.host_bytes() > std::mem::replace(&mut last, words.host_bytes()));
+        }
+        add(&words, &mut lengths, &["the last one"]);
+        assert_eq!((segments(&words), words.read().tail.len()), (1, 0));
+        let many: Vec<_> = (0..3 * TAIL_ROWS).map(|row| format!("many {row}")).collect();
+        add(&words, &mut lengths, &many.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((segments(&words), words.read().tail.len()), (2, 0), "many at once are one segment");
+        let letter = |at: usize| char::from(b"abcdefghij"[at % 10]);
+        let long = |row: usize| ["x".repeat(4200), [100, 10, 1].map(|of| letter(row / of)).iter().collect()].concat();
+        let long: Vec<_> = (0..TAIL_ROWS - 24).map(long).collect();
+        add(&words, &mut lengths, &long.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(words.read().tail.len(), 0, "few with many bytes are worth it, too");
+    }
+
+    #[test]
+    fn an_index_that_cannot_grow_loses_no_row_and_grows_later() {
+        let (words, mut lengths) = indexed(2, &["first", "second"]);
+        let lock = words.growing.lock().expect("nobody panicked").segments.lock();
+        for row in 2..9 {
+            add(&words, &mut lengths, &[&format!("number {row}")]);
+            assert_eq!(rows(&best(&words, &row.to_string(), 9, &lengths, &|_| true)), [row]);
+            assert_eq!(rows(&best(&words, "second", 9, &lengths, &|_| true)), [1]);
+        }
+        assert_eq!(words.read().tail.len(), 7);
+        assert!(words.growing.lock().expect("nobody panicked").due.rows >= 8, "it is not tried with every row");
+        drop(lock);
+        for row in 9..40 {
+            add(&words, &mut lengths, &[&format!("number {row}")]);
+        }
+        assert!(words.read().tail.len() < 2, "it grows with every two rows again");
+        assert_eq!(rows(&best(&words, "number", 99, &lengths, &|_| true)), (2..40).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_read_is_an_error_that_says_why() {
+        let (words, lengths) = of(&["open a file"]);
+        words.damage();
+        let error = words.best("open", 9, &lengths, &|_| true, |_| true).expect_err("it has no rows").to_string();
+        assert!(error.starts_with("the index of words failed: "), "{error}");
     }
 
     #[test]
     fn words_of_any_length_and_script_are_taken() {
         let long = "x".repeat(100_000);
-        let words = of(&["数据 naïve", &long, ""]);
-        assert_eq!(rows(&all(&words, "数据")), [0]);
-        assert_eq!(all(&words, &long), [], "nobody looks for a word of 100 kB");
+        for words in [of(&["数据 naïve", &long, ""]), indexed(1, &["数据 naïve", &long, ""])] {
+            assert_eq!(rows(&all(&words, "数据")), [0]);
+            assert_eq!(all(&words, &long), [], "nobody looks for a word of 100 kB");
+        }
     }
 
     proptest! {
@@ -326,17 +389,18 @@ mod tests {
             texts in proptest::collection::vec("[abc ]{0,12}", 1..20),
             dead in proptest::collection::btree_set(0..20_u32, 0..12),
             cut in 0..20_usize,
+            due in 1..24_usize,
         ) {
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
             let (early, late) = texts.split_at(cut.min(texts.len()));
-            let (words, mut lengths) = of(early);
+            let (words, mut lengths) = indexed(due, early);
             add(&words, &mut lengths, late);
             let dead: Vec<_> = dead.into_iter().filter(|row| (*row as usize) < texts.len()).collect();
             lengths.forget(&dead);
             let live: Vec<u32> = (0..).take(texts.len()).filter(|row| !dead.contains(row)).collect();
             let fresh = of(&live.iter().map(|row| texts[*row as usize]).collect::<Vec<_>>());
-            let found = words.best("a b b", 20, &lengths, &|row| !dead.contains(&row), |_| true);
-            let expected = fresh.0.best("a b b", 20, &fresh.1, &|_| true, |_| true);
+            let found = best(&words, "a b b", 20, &lengths, &|row| !dead.contains(&row));
+            let expected = best(&fresh.0, "a b b", 20, &fresh.1, &|_| true);
             let score_of: HashMap<_, _> = expected.iter().map(|hit| (live[hit.row as usize], hit.score)).collect();
             prop_assert_eq!(found.len(), expected.len());
             for Hit { row, score } in found {

@@ -216,6 +216,7 @@ fn of_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::AnswerTooLarge { .. }
         | ApiError::Exhausted(_)
         | ApiError::Unavailable(_)
+        | ApiError::Words(_)
         | ApiError::Submit(_)) => other,
     }
 }

@@ -40,6 +40,7 @@ impl From<ApiError> for Status {
                 Self::with_error_details(Code::ResourceExhausted, message, details)
             }
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
+            ApiError::Words(_) => with_reason(Code::Internal, message, "WORDS_FAILED", HashMap::new()),
             ApiError::Submit(error) => from_submit(error, message),
         }
     }
@@ -217,5 +218,7 @@ mod tests {
         assert_eq!(status(ApiError::DataLoss("checksum".into())).code(), Code::DataLoss);
         assert_eq!(status(ApiError::Exhausted("disk".into())).code(), Code::ResourceExhausted);
         assert_eq!(status(ApiError::Unavailable("store".into())).code(), Code::Unavailable);
+        let words = status(ApiError::Words("the index of words failed: gone".into()));
+        assert_eq!((words.code(), reason(&words).as_str()), (Code::Internal, "WORDS_FAILED"));
     }
 }
