@@ -196,6 +196,7 @@ class SimilarityServiceServicer(object):
         collection without a model, words in one without a text_field.
         - NOT_FOUND: the collection, or a stored point named by id, does not exist.
         - RESOURCE_EXHAUSTED: the lane is full; RetryInfo says when to retry.
+        - INTERNAL, WORDS_FAILED: the index of words cannot be read; without `hybrid` the collection can be searched.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
