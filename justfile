@@ -8,6 +8,9 @@ check:
     cargo fmt --all --check
     taplo format --check
     typos
+    ruff check --quiet client/python
+    ruff format --quiet --check client/python
+    cd client/python && mypy --no-error-summary
     # Crates of their own workspaces have lock files of their own.
     for crate in tests/bench/parse kernels/parser/fuzz; do cargo update --workspace --locked --quiet --manifest-path $crate/Cargo.toml || exit 1; done
     cargo clippy --workspace --all-targets --locked -- -D warnings

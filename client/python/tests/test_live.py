@@ -11,7 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelerd import AccelerdError, AlreadyExistsError, Client, Collection, InvalidArgumentError, NotFoundError, Quantized
+from accelerd import (
+    AccelerdError,
+    AlreadyExistsError,
+    Client,
+    Collection,
+    InvalidArgumentError,
+    NotFoundError,
+    Quantized,
+)
 
 ENCODERS = Path(__file__).resolve().parents[3] / "kernels" / "models" / "tests" / "encoders"
 
@@ -48,7 +56,9 @@ def test_vectors_come_in_smaller_numbers_and_bad_choices_are_named(client: Clien
     vectors = client.embed(texts)
     quantized = client.embed(texts, output="int8")
     assert isinstance(quantized, Quantized) and quantized.values.dtype == np.int8
-    np.testing.assert_allclose(quantized.values * quantized.scales[:, None], vectors, atol=float(quantized.scales.max()))
+    np.testing.assert_allclose(
+        quantized.values * quantized.scales[:, None], vectors, atol=float(quantized.scales.max())
+    )
     np.testing.assert_array_equal(client.embed(texts, output="binary"), np.packbits(vectors > 0, axis=1))
     with pytest.raises(ValueError, match="expected one of"):
         client.embed(texts, pooling="median")
@@ -83,8 +93,12 @@ def test_documents_come_best_first_by_a_cross_encoder(client: Client) -> None:
     expected = json.loads((ENCODERS / "reranker-bert" / "expected.json").read_text())
     documents, logits = expected["documents"], expected["logits"]
     ranked = client.rerank(expected["query"], documents, model="ranks")
-    assert [result.index for result in ranked] == sorted(range(len(documents)), key=lambda at: (-round(logits[at], 4), at))
-    np.testing.assert_allclose([result.score for result in ranked], [logits[result.index] for result in ranked], atol=2e-4)
+    assert [result.index for result in ranked] == sorted(
+        range(len(documents)), key=lambda at: (-round(logits[at], 4), at)
+    )
+    np.testing.assert_allclose(
+        [result.score for result in ranked], [logits[result.index] for result in ranked], atol=2e-4
+    )
     assert client.rerank(expected["query"], documents, model="ranks", top_n=2) == ranked[:2]
     with pytest.raises(InvalidArgumentError, match="query"):
         client.rerank("", documents, model="ranks")

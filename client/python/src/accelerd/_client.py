@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -41,7 +42,8 @@ _STORAGE: dict[str, tensor_pb2.Dtype] = {
 }
 
 
-class Ranked(NamedTuple):
+@dataclass(frozen=True)
+class Ranked:
     """A document and its score."""
 
     #: Its place in the call.
@@ -183,11 +185,14 @@ class Client:
             aliases=aliases,
             precision=_embed.number(embed_pb2.Precision, "PRECISION", precision),
         )
-        return self._call(self._embed.LoadModel, request, timeout=timeout).model
+        answer: embed_pb2.LoadModelResponse = self._call(self._embed.LoadModel, request, timeout=timeout)
+        return answer.model
 
     def unload_model(self, name: str) -> str:
         """Forgets a model; its name."""
-        return self._call(self._embed.UnloadModel, embed_pb2.UnloadModelRequest(name=name)).name
+        request = embed_pb2.UnloadModelRequest(name=name)
+        answer: embed_pb2.UnloadModelResponse = self._call(self._embed.UnloadModel, request)
+        return answer.name
 
     def tokenize(self, texts: Sequence[str], *, model: str = "") -> Tokens:
         """The token ids a model would see."""

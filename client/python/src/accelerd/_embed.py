@@ -77,7 +77,11 @@ class EmbedOutcome(NamedTuple):
 
 def number(enum: Any, prefix: str, name: str) -> Any:
     """A number of an enum by the end of its name; empty is what the daemon takes by default."""
-    known = [key.removeprefix(f"{prefix}_").lower() for key in enum.keys() if not key.endswith("_UNSPECIFIED")]
+    known = [
+        value.name.removeprefix(f"{prefix}_").lower()
+        for value in enum.DESCRIPTOR.values
+        if not value.name.endswith("_UNSPECIFIED")
+    ]
     if name and name not in known:
         raise ValueError(f"expected one of {', '.join(known)}, got {name!r}")
     return enum.Value(f"{prefix}_{name.upper() or 'UNSPECIFIED'}")
@@ -106,12 +110,11 @@ def request(
         raise TypeError(f"expected options of EmbedOptions, got {', '.join(sorted(unknown))}")
     listed = None if tokens is None else pb.TokenInput(ids=tokens.ids.tolist(), offsets=tokens.offsets.tolist())
     spans = [pb.Span(text=text, start=start, end=end) for text, start, end in options.get("spans", ())]
-    return pb.EmbedRequest(
+    made = pb.EmbedRequest(
         model=options.get("model", ""),
         texts=None if texts is None else text_input(texts),
         tokens=listed,
         dimensions=options.get("dimensions", 0),
-        normalize=options.get("normalize"),
         pooling=number(pb.Pooling, "POOLING", options.get("pooling", "")),
         spans=spans,
         prompt_name=options.get("prompt_name", ""),
@@ -122,6 +125,9 @@ def request(
         output_type=number(pb.OutputType, "OUTPUT_TYPE", options.get("output", "f32")),
         exact_gelu=options.get("exact_gelu", False),
     )
+    if (normalize := options.get("normalize")) is not None:
+        made.normalize = normalize
+    return made
 
 
 def vectors(answer: pb.EmbedResponse) -> NDArray[Any] | Quantized:
