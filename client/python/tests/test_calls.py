@@ -20,9 +20,11 @@ class Failing(embed_pb2_grpc.EmbedServiceServicer, similarity_pb2_grpc.Similarit
     def __init__(self) -> None:
         self.failures: list[tuple[grpc.StatusCode, list[object]]] = []
         self.calls = 0
+        self.peers: list[str] = []
 
     def _enter(self, context: grpc.ServicerContext) -> None:
         self.calls += 1
+        self.peers.append(context.peer())
         if not self.failures:
             return
         code, details = self.failures.pop(0)
@@ -115,3 +117,20 @@ def test_arguments_that_make_no_sense_are_refused_here(failing: tuple[Failing, C
         client.collection("code").get([1, "a"])
     with pytest.raises(ValueError, match="either"):
         client.collection("code").upsert([1])
+
+
+def test_calls_go_over_each_connection_in_turn(failing: tuple[Failing, Client]) -> None:
+    servicer, one = failing
+    target = one.target
+    for _ in range(4):
+        one.models()
+    assert len(set(servicer.peers)) == 1
+    servicer.peers.clear()
+    with Client(target, connections=3) as three:
+        for _ in range(9):
+            three.models()
+    peers = servicer.peers
+    assert len(set(peers[:3])) == 3
+    assert peers == peers[:3] * 3
+    with pytest.raises(ValueError, match="1 connection or more, got 0"):
+        Client(target, connections=0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import grpc
@@ -56,6 +58,38 @@ class Caller:
         if attempt >= self.attempts or not (unavailable or busy):
             return None
         return (problem.retry_after or 0.0) + random.random() * min(FIRST_WAIT * 2.0 ** (attempt - 1), MAX_WAIT)
+
+
+class Connections:
+    """Connections to one target, in the place of a channel: each call goes over the next."""
+
+    def __init__(self, target: str, options: Iterable[tuple[str, Any]], count: int) -> None:
+        # Channels to the same target share a connection unless they are told not to.
+        options = [*options, ("grpc.use_local_subchannel_pool", 1)]
+        self._channels = [grpc.insecure_channel(target, options=options) for _ in range(count)]
+        self._turns = itertools.count()
+
+    def unary_unary(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        """A method of each channel in turn, as are the others."""
+        return self._in_turn(channel.unary_unary(*args, **kwargs) for channel in self._channels)
+
+    def unary_stream(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        return self._in_turn(channel.unary_stream(*args, **kwargs) for channel in self._channels)
+
+    def stream_unary(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        return self._in_turn(channel.stream_unary(*args, **kwargs) for channel in self._channels)
+
+    def stream_stream(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        return self._in_turn(channel.stream_stream(*args, **kwargs) for channel in self._channels)
+
+    def _in_turn(self, methods: Iterator[Callable[..., Any]]) -> Callable[..., Any]:
+        each = list(methods)
+        return lambda *args, **kwargs: each[next(self._turns) % len(each)](*args, **kwargs)
+
+    def close(self) -> None:
+        """Closes all of them."""
+        for channel in self._channels:
+            channel.close()
 
 
 def malformed(what: str) -> AccelerdError:

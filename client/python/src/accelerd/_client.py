@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _embed, _parse
-from ._call import Caller
+from ._call import Caller, Connections
 from ._collection import Collection, Id, metric_number
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import from_call
@@ -76,7 +76,7 @@ class Clusters(NamedTuple):
 
 
 class Client:
-    """A connection to a daemon at `host:port` or `unix:///path`. Safe to share between threads."""
+    """One or several connections to a daemon at `host:port` or `unix:///path`. Safe to share between threads."""
 
     def __init__(
         self,
@@ -85,13 +85,18 @@ class Client:
         timeout: float = 60.0,
         attempts: int = 5,
         max_message_bytes: int = 256 << 20,
+        connections: int = 1,
     ) -> None:
         """Connects when first used.
 
         timeout: seconds a call may take, retries included.
         attempts: how often a call is sent at most.
+        connections: how many there are; each call goes over the next. The daemon serves each connection on one thread.
         """
-        target = target.removeprefix("http://").removesuffix("/")
+        if connections < 1:
+            raise ValueError(f"expected 1 connection or more, got {connections}")
+        #: Where the daemon is.
+        self.target = target.removeprefix("http://").removesuffix("/")
         options = [
             ("grpc.max_send_message_length", max_message_bytes),
             ("grpc.max_receive_message_length", max_message_bytes),
@@ -100,7 +105,7 @@ class Client:
             ("grpc.lb_policy_name", "round_robin"),
             ("grpc.enable_retries", 0),
         ]
-        self._channel = grpc.insecure_channel(target, options=options)
+        self._channel = Connections(self.target, options, connections)
         self._call = Caller(timeout, attempts)
         self._embed = embed_pb2_grpc.EmbedServiceStub(self._channel)
         self._parse = parse_pb2_grpc.ParseServiceStub(self._channel)
@@ -108,7 +113,7 @@ class Client:
         self._device = device_pb2_grpc.DeviceServiceStub(self._channel)
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Closes the connections."""
         self._channel.close()
 
     def __enter__(self) -> Client:
