@@ -9,7 +9,7 @@ use super::{
 };
 use crate::cpu::{
     Pool, exact,
-    products::{BLOCK_BYTES, Floats, Packed},
+    products::{BLOCK_BYTES, Far, Floats, Packed},
     simd::{self, Isa, Kernel, Lanes},
 };
 
@@ -92,7 +92,7 @@ fn assign(points: &Points, centers: &[f32]) -> Nearest {
             for group in &groups {
                 for (at, (clusters, best)) in clusters.chunks_mut(block).zip(best.chunks_mut(block)).enumerate() {
                     let first = piece * PIECE + at * block;
-                    group.packed.multiply(&points.all()[first * dim..][..best.len() * dim], tile);
+                    group.packed.multiply(&points.all()[first * dim..][..best.len() * dim], tile, Far::Rows);
                     isa.run(Choose { group, products: tile, clusters, best });
                 }
             }

@@ -10,7 +10,7 @@ use super::{
     random,
 };
 use crate::cpu::{
-    products::{BLOCK_BYTES, Floats, Packed},
+    products::{BLOCK_BYTES, Far, Floats, Packed},
     simd::{Isa, Kernel, Lanes},
 };
 
@@ -111,7 +111,7 @@ impl<'a> Steps<'a> {
                 *sums = vec![0.0; columns];
                 for (at, nearest) in nearest.chunks_mut(block * columns).enumerate() {
                     let (first, rows) = (piece * PIECE + at * block, nearest.len() / columns);
-                    packed.multiply(&points.all()[first * dim..][..rows * dim], tile);
+                    packed.multiply(&points.all()[first * dim..][..rows * dim], tile, Far::Rows);
                     let row_norms = &points.squared_norms[first..][..rows];
                     let count = candidates.len();
                     isa.run(Trials { products: tile, norms: &norms, row_norms, nearest, columns, count, kept, sums });

@@ -3,7 +3,7 @@
 use super::{Arithmetic, States};
 use crate::cpu::{
     halves::{self, BLOCK, Rows},
-    products,
+    products::{self, Far},
 };
 
 /// Packed columns of a product.
@@ -68,7 +68,7 @@ impl Matrix {
     /// `tile[r][v] = rows[r] . vectors[v]`, for as many rows as there are. Columns of padding are 0 or left alone.
     pub(super) fn multiply(&self, dim: usize, rows: &[f32], tile: &mut [f32]) {
         match self {
-            Self::Single(packed) => packed.multiply(rows, tile),
+            Self::Single(packed) => packed.multiply(rows, tile, Far::Nothing),
             Self::Halves(unit, packed) => {
                 let rows = Rows::rounded(*unit, dim, rows);
                 let width = self.columns();

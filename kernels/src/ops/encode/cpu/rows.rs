@@ -13,7 +13,7 @@ use crate::{
     OpError,
     cpu::{
         math,
-        products::Packed,
+        products::{Far, Packed},
         simd::{Isa, Kernel, Lanes},
     },
     ops::encode::{
@@ -22,17 +22,21 @@ use crate::{
     },
 };
 
-/// Rows that are multiplied and finished before the next, so that they are still in a near cache.
-const BLOCK: usize = 64;
-/// The same where rows are spread over threads.
-const SPREAD_BLOCK: usize = 8;
+/// Rows that are multiplied and finished before the next: as many as meet a weight before it has to come again, and few
+/// enough that they are still in the second cache when they are finished.
+const BLOCK: usize = 256;
+/// Rows spread over threads are whole multiples of this.
+const SPREAD: usize = 8;
 
 impl Cpu {
     /// Calls `work` with blocks of rows of `out` and the number of the first.
     pub(super) fn by_rows(&self, out: &mut [f32], width: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
         if self.spread {
-            let blocks = out.par_chunks_mut(SPREAD_BLOCK * width).enumerate();
-            blocks.for_each(|(block, out)| work(block * SPREAD_BLOCK, out));
+            // As few blocks as there are threads: each reads all of a weight.
+            let share = (out.len() / width).div_ceil(rayon::current_num_threads());
+            let rows = share.next_multiple_of(SPREAD).clamp(SPREAD, BLOCK);
+            let blocks = out.par_chunks_mut(rows * width).enumerate();
+            blocks.for_each(|(block, out)| work(block * rows, out));
         } else {
             let blocks = out.chunks_mut(BLOCK * width).enumerate();
             blocks.for_each(|(block, out)| work(block * BLOCK, out));
@@ -46,11 +50,11 @@ impl Cpu {
             let rows = out.len() / width;
             let x = &x.numbers()[first * inputs..][..rows * inputs];
             if packed.columns() == width {
-                packed.multiply(x, out);
+                packed.multiply(x, out, Far::Columns);
                 finish.in_place(self.isa, out, width);
             } else {
                 let mut tile = States::new(rows, packed.columns());
-                packed.multiply(x, tile.numbers_mut());
+                packed.multiply(x, tile.numbers_mut(), Far::Columns);
                 finish.in_place(self.isa, tile.numbers_mut(), packed.columns());
                 finish.write(self.isa, tile.numbers(), packed.columns(), out);
             }

@@ -13,7 +13,7 @@ use super::{
     table::{Piece, Query, Table},
 };
 use crate::cpu::{
-    products::{BLOCK_BYTES, Floats, Packed},
+    products::{BLOCK_BYTES, Far, Floats, Packed},
     simd::{Isa, Kernel, Lanes},
 };
 
@@ -56,7 +56,7 @@ pub(super) fn scan<K: Keeper>(
             for (group, bars) in groups.iter().zip(&mut bars) {
                 for piece in span.split(table.dim, block) {
                     let (tile, keepers) = (&mut tile, &mut keepers[group.first..][..group.packed.count()]);
-                    group.packed.multiply(piece.rows, tile);
+                    group.packed.multiply(piece.rows, tile, Far::Rows);
                     let terms = &terms[piece.first - span.first..][..piece.rows.len() / table.dim.max(1)];
                     isa.run(Select { group, tile, terms, first_row: piece.first, bars, keepers });
                 }
