@@ -34,7 +34,7 @@ def random_model(folder: Path, tokenizer: Path, shape: str) -> Path:
 
 def measure(binaries: Path, address: str, duration: str, *what: str, in_flight: str = IN_FLIGHT) -> list[dict]:
     """What `accelctl bench embed` prints of each number of calls in flight."""
-    flags = ["--address", address, "--json", "bench", "embed", "--model", "model"]
+    flags = ["--server", f"http://{address}", "--json", "bench", "embed", "--model", "model"]
     flags += ["--duration", duration, "--concurrency", in_flight, *what]
     answer = subprocess.run([binaries / "accelctl", *flags], check=True, capture_output=True, text=True).stdout
     return json.loads(answer)["levels"]
