@@ -183,8 +183,10 @@ pub struct Lanes {
 pub struct Lane {
     /// Most items in a batch.
     pub max_batch_items: u64,
-    /// Most bytes in a batch.
+    /// Most bytes in a batch on the CPU.
     pub max_batch_bytes: ByteSize,
+    /// Most bytes in a batch on a GPU.
+    pub gpu_max_batch_bytes: ByteSize,
     /// Longest that an open batch waits for joiners while a worker is free.
     #[serde(with = "humantime_serde")]
     pub max_wait: Duration,
@@ -206,9 +208,12 @@ pub struct LaneOverride {
     /// Most items in a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_batch_items: Option<u64>,
-    /// Most bytes in a batch.
+    /// Most bytes in a batch on the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_batch_bytes: Option<ByteSize>,
+    /// Most bytes in a batch on a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_max_batch_bytes: Option<ByteSize>,
     /// Longest that an open batch waits for joiners while a worker is free.
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub max_wait: Option<Duration>,
@@ -509,6 +514,7 @@ impl Lanes {
         LaneConfig {
             max_batch_items: said.max_batch_items.unwrap_or(default.max_batch_items),
             max_batch_bytes: said.max_batch_bytes.unwrap_or(default.max_batch_bytes).as_u64(),
+            gpu_max_batch_bytes: said.gpu_max_batch_bytes.unwrap_or(default.gpu_max_batch_bytes).as_u64(),
             max_wait: said.max_wait.unwrap_or(default.max_wait),
             concurrency: said.concurrency.unwrap_or(default.concurrency),
             max_age: said.max_age.unwrap_or(default.max_age),

@@ -120,6 +120,7 @@ fn lane<O: Op>(engine: &Engine) -> Lane<O> {
     engine.lane(LaneConfig {
         max_batch_items: 1 << 20,
         max_batch_bytes: 8 << 30,
+        gpu_max_batch_bytes: 8 << 30,
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: Duration::from_secs(3600),

@@ -58,6 +58,7 @@ async fn report_engine(name: &str, deadline: Option<Duration>) {
     let lane = engine.lane::<Nothing>(LaneConfig {
         max_batch_items: 1024,
         max_batch_bytes: 1 << 20,
+        gpu_max_batch_bytes: 1 << 20,
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: Duration::from_secs(1),

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use accelerd_kernels::DeviceId;
+
 /// Settings of the engine as a whole.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -20,8 +22,10 @@ pub struct EngineConfig {
 pub struct LaneConfig {
     /// Most items in a batch.
     pub max_batch_items: u64,
-    /// Most bytes in a batch.
+    /// Most bytes in a batch on the CPU.
     pub max_batch_bytes: u64,
+    /// Most bytes in a batch on a GPU.
+    pub gpu_max_batch_bytes: u64,
     /// Longest that an open batch may wait for joiners while a worker is free; zero never waits.
     pub max_wait: Duration,
     /// Batches of this lane that one device runs at once.
@@ -33,6 +37,16 @@ pub struct LaneConfig {
     /// Requests of more than this many bytes are *long*: they queue apart, share no batch with others, and leave one
     /// worker of the CPU to those; zero: none is.
     pub long_above_bytes: u64,
+}
+
+impl LaneConfig {
+    /// Most bytes in a batch on a device.
+    pub(crate) fn batch_bytes(&self, device: DeviceId) -> u64 {
+        match device {
+            DeviceId::Cpu => self.max_batch_bytes,
+            DeviceId::Cuda(_) => self.gpu_max_batch_bytes,
+        }
+    }
 }
 
 /// How urgent a request is.
@@ -82,4 +96,24 @@ pub struct Drained {
     pub complete: bool,
     /// Requests that were not.
     pub remaining: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_on_a_gpu_has_a_bound_of_its_own() {
+        let config = LaneConfig {
+            max_batch_items: 1,
+            max_batch_bytes: 2,
+            gpu_max_batch_bytes: 3,
+            max_wait: Duration::ZERO,
+            concurrency: 1,
+            max_age: Duration::ZERO,
+            cpu_below_bytes: 0,
+            long_above_bytes: 0,
+        };
+        assert_eq!([DeviceId::Cpu, DeviceId::Cuda(0)].map(|device| config.batch_bytes(device)), [2, 3]);
+    }
 }

@@ -159,6 +159,12 @@ impl<O: Op> Lane<O> {
         let queued = self.0.all().map(|station| station.queue.depth().requests).sum::<u64>();
         usize::try_from(queued).unwrap_or(usize::MAX)
     }
+
+    /// Whether there is a GPU that runs its batches.
+    pub fn on_gpu(&self) -> bool {
+        let mut desks = self.0.stations.iter().map(|station| &station.desk);
+        desks.any(|desk| desk.id() != DeviceId::Cpu && desk.lost().is_none())
+    }
 }
 
 impl<O: Op> Handle<O> {
@@ -292,7 +298,7 @@ impl<O: Op> Station<O> {
     fn new(core: &Arc<LaneCore>, shared: &Arc<Shared>, desk: &Arc<Desk>, config: &LaneConfig, long: bool) -> Self {
         let bounds = Bounds {
             items: config.max_batch_items,
-            bytes: config.max_batch_bytes,
+            bytes: config.batch_bytes(desk.id()),
             wait: config.max_wait,
             age: config.max_age,
         };

@@ -57,6 +57,7 @@ fn lane_config() -> LaneConfig {
     LaneConfig {
         max_batch_items: 4,
         max_batch_bytes: 100,
+        gpu_max_batch_bytes: 100,
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: Duration::from_secs(3600),

@@ -25,6 +25,7 @@ fn lane() -> LaneConfig {
     LaneConfig {
         max_batch_items: 1024,
         max_batch_bytes: 64 << 20,
+        gpu_max_batch_bytes: 64 << 20,
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: second,

@@ -171,7 +171,11 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     ] {
         let key = |field: &str| format!("lanes.{name}.{field}");
         expect(said.max_batch_items != Some(0), &key("max_batch_items"), "expected at least 1");
-        expect(said.max_batch_bytes.is_none_or(|x| mib(x) > 0), &key("max_batch_bytes"), "expected more than 0B");
+        for (field, bytes) in
+            [("max_batch_bytes", said.max_batch_bytes), ("gpu_max_batch_bytes", said.gpu_max_batch_bytes)]
+        {
+            expect(bytes.is_none_or(|x| mib(x) > 0), &key(field), "expected more than 0B");
+        }
         expect(said.concurrency != Some(0), &key("concurrency"), "expected at least 1");
     }
     expect(config.limits.max_texts > 0, "limits.max_texts", "expected at least 1");
@@ -213,6 +217,7 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
 fn lane(default: &Lane, expect: &mut impl FnMut(bool, &str, &str)) {
     expect(default.max_batch_items > 0, "lanes.default.max_batch_items", "expected at least 1");
     expect(default.max_batch_bytes.as_u64() > 0, "lanes.default.max_batch_bytes", "expected more than 0B");
+    expect(default.gpu_max_batch_bytes.as_u64() > 0, "lanes.default.gpu_max_batch_bytes", "expected more than 0B");
     expect(default.concurrency > 0, "lanes.default.concurrency", "expected at least 1");
 }
 
@@ -284,6 +289,12 @@ mod tests {
         assert_eq!(config.server.listen.port(), 7433);
         assert_eq!(config.server.max_message(), 64 << 20);
         assert_eq!(config.lanes.lane(&config.lanes.cluster).concurrency, 1);
+        let [encode, parse] = [&config.lanes.encode, &config.lanes.parse].map(|said| config.lanes.lane(said));
+        assert_eq!(
+            (encode.gpu_max_batch_bytes, parse.gpu_max_batch_bytes),
+            (1 << 30, 256 << 20),
+            "a lane's own, or all's"
+        );
         assert_eq!(config.lanes.lane(&config.lanes.find_similar).concurrency, config.lanes.default.concurrency);
     }
 

@@ -48,8 +48,9 @@ pub use rerank::{Ranked, Reranked, Reranking};
 /// The model that an empty name means.
 pub const BUILTIN: &str = accelerd_models::BUILTIN;
 
-/// Requests of one call that are queued at once.
-const AT_ONCE: usize = 4;
+/// Requests of one call that are queued at once: on a CPU, where others would wait for all of them, and on a GPU, whose
+/// batches take many.
+const AT_ONCE: [usize; 2] = [4, 32];
 
 /// Shortest wait for room.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -309,7 +310,8 @@ impl Embedder {
             let done = submitted(&self.encoders, request, may_wait, context.clone());
             async move { then(done.await?.response).await }.boxed()
         });
-        let answers = answers.try_buffered(AT_ONCE).try_collect().await?;
+        let at_once = AT_ONCE[usize::from(self.encoders.on_gpu())];
+        let answers = answers.try_buffered(at_once).try_collect().await?;
         Ok((answers, token_counts))
     }
 

@@ -216,6 +216,7 @@ pub(crate) fn lane_config() -> LaneConfig {
     LaneConfig {
         max_batch_items: 64,
         max_batch_bytes: 1 << 20,
+        gpu_max_batch_bytes: 1 << 20,
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: Duration::from_secs(3600),
