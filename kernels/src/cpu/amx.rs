@@ -132,24 +132,16 @@ impl Registers {
         }
     }
 
-    /// Writes `[16, 16]` f32 sums twice, side by side, for a tile of rows and two of columns: `rows * columns`.
+    /// Writes `[16, 16]` f32 sums twice, side by side, for a tile of rows and two of columns: `bias + rows * columns`.
     ///
     /// # Safety
-    /// `depth` > 0 tiles can be read at `rows`, and at each of `columns`. 16 rows of 32 numbers that lie `stride` bytes
-    /// apart can be written at `out`.
-    pub(super) unsafe fn one(
-        &self,
-        depth: usize,
-        rows: *const u8,
-        columns: [*const u8; 2],
-        out: *mut f32,
-        stride: usize,
-    ) {
+    /// What is said of the factors and of 16 rows of sums; as many tiles as the factors are deep can be read at `rows`.
+    pub(super) unsafe fn one(&self, rows: *const u8, factors: &Factors, out: &Out) {
         // SAFETY: the registers are configured, since `self` lives; the caller's.
         unsafe {
             asm!(
-                "tilezero tmm0",
-                "tilezero tmm1",
+                "tileloadd tmm0, [{bias} + {none}]",
+                "tileloadd tmm1, [{bias} + {none} + 64]",
                 "2:",
                 "tileloadd tmm4, [{rows} + {line}]",
                 "tileloadd tmm6, [{left} + {line}]",
@@ -164,11 +156,13 @@ impl Registers {
                 "tilestored [{out} + {stride}], tmm0",
                 "tilestored [{out} + {stride} + 64], tmm1",
                 rows = inout(reg) rows => _,
-                left = inout(reg) columns[0] => _,
-                right = inout(reg) columns[1] => _,
-                depth = inout(reg) depth => _,
-                out = in(reg) out,
-                stride = in(reg) stride,
+                left = inout(reg) factors.columns[0] => _,
+                right = inout(reg) factors.columns[1] => _,
+                depth = inout(reg) factors.depth => _,
+                bias = in(reg) factors.bias,
+                none = in(reg) 0_usize,
+                out = in(reg) out.at,
+                stride = in(reg) out.stride,
                 line = in(reg) 64_usize,
                 tile = const TILE,
                 out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
@@ -177,34 +171,32 @@ impl Registers {
         }
     }
 
-    /// The same for two tiles of rows.
+    /// The same for two tiles of rows. Asks for 256 bytes of what is ahead with every tile of depth.
     ///
     /// # Safety
-    /// As of [`Self::one`], with 32 rows to be written.
-    pub(super) unsafe fn two(
-        &self,
-        depth: usize,
-        rows: [*const u8; 2],
-        columns: [*const u8; 2],
-        out: *mut f32,
-        stride: usize,
-    ) {
+    /// As of [`Self::one`], with 32 rows of sums.
+    pub(super) unsafe fn two(&self, rows: [*const u8; 2], factors: &Factors, out: &Out) {
         // SAFETY: the registers are configured, since `self` lives; the caller's.
         unsafe {
             asm!(
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
+                "tileloadd tmm0, [{bias} + {none}]",
+                "tileloadd tmm1, [{bias} + {none} + 64]",
+                "tileloadd tmm2, [{bias} + {none}]",
+                "tileloadd tmm3, [{bias} + {none} + 64]",
                 "2:",
                 "tileloadd tmm6, [{left} + {line}]",
                 "tileloadd tmm4, [{upper} + {line}]",
+                "prefetcht1 [{ahead}]",
                 "tileloadd tmm7, [{right} + {line}]",
+                "prefetcht1 [{ahead} + 64]",
                 "tileloadd tmm5, [{lower} + {line}]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
                 "tdpbf16ps tmm1, tmm4, tmm7",
+                "prefetcht1 [{ahead} + 128]",
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
+                "prefetcht1 [{ahead} + 192]",
+                "add {ahead}, 256",
                 "add {upper}, {tile}",
                 "add {lower}, {tile}",
                 "add {left}, {tile}",
@@ -215,14 +207,17 @@ impl Registers {
                 "tilestored [{out} + {stride} + 64], tmm1",
                 "tilestored [{below} + {stride}], tmm2",
                 "tilestored [{below} + {stride} + 64], tmm3",
+                ahead = inout(reg) factors.ahead => _,
                 upper = inout(reg) rows[0] => _,
                 lower = inout(reg) rows[1] => _,
-                left = inout(reg) columns[0] => _,
-                right = inout(reg) columns[1] => _,
-                depth = inout(reg) depth => _,
-                out = in(reg) out,
-                below = in(reg) out.wrapping_byte_add(16 * stride),
-                stride = in(reg) stride,
+                left = inout(reg) factors.columns[0] => _,
+                right = inout(reg) factors.columns[1] => _,
+                depth = inout(reg) factors.depth => _,
+                bias = in(reg) factors.bias,
+                none = in(reg) 0_usize,
+                out = in(reg) out.at,
+                below = in(reg) out.at.wrapping_byte_add(16 * out.stride),
+                stride = in(reg) out.stride,
                 line = in(reg) 64_usize,
                 tile = const TILE,
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
@@ -231,6 +226,25 @@ impl Registers {
             );
         }
     }
+}
+
+/// What rows are multiplied with.
+pub(super) struct Factors {
+    /// Tiles that both factors are deep, at least 1.
+    pub(super) depth: usize,
+    /// So many tiles can be read at each.
+    pub(super) columns: [*const u8; 2],
+    /// 32 numbers that the sums begin with can be read there.
+    pub(super) bias: *const f32,
+    /// What is asked for meanwhile; need not be readable.
+    pub(super) ahead: *const u8,
+}
+
+/// Where sums go: 32 numbers can be written to each row.
+pub(super) struct Out {
+    pub(super) at: *mut f32,
+    /// Bytes from row to row.
+    pub(super) stride: usize,
 }
 
 impl Drop for Registers {

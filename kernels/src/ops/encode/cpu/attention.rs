@@ -21,7 +21,7 @@ use crate::{
 /// Keys that are packed together: a whole number of the widest vectors.
 const KEYS: usize = 256;
 /// Queries that meet the keys at a time.
-const QUERIES: usize = 32;
+const QUERIES: usize = 64;
 
 impl Cpu {
     pub(super) fn attend(

@@ -71,13 +71,7 @@ impl Matrix {
             Self::Single(packed) => packed.multiply(rows, tile, Far::Nothing),
             Self::Halves(unit, packed) => {
                 let rows = Rows::rounded(*unit, dim, rows);
-                let width = self.columns();
-                packed.multiply(*unit, rows.part(0, rows.count()), |block| {
-                    let sums = block.sums.chunks_exact(BLOCK);
-                    for (row, sums) in block.rows.zip(sums) {
-                        tile[row * width + block.columns.start..][..BLOCK].copy_from_slice(sums);
-                    }
-                });
+                packed.multiply_into(*unit, rows.part(0, rows.count()), &[], tile, self.columns());
             }
         }
     }

@@ -3,11 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::{
-    Cpu, States,
-    rows::{Activate, add},
-    states::Held,
-};
+use super::{Cpu, States, rows::Activate, states::Held};
 use crate::{
     cpu::{
         halves::{BLOCK, Packed, Part, PartMut, Rows, SIDE, Unit},
@@ -37,14 +33,16 @@ impl Cpu {
                 &rounded
             }
         };
-        // All rows meet a column of tiles while it is near, unless they are spread over threads.
-        let share = if self.spread { BLOCK } else { rows.count().next_multiple_of(BLOCK).max(BLOCK) };
+        // All rows of a thread meet a column of tiles while it is near.
+        let threads = if self.spread { rayon::current_num_threads() } else { 1 };
+        let share = rows.count().div_ceil(threads).next_multiple_of(SIDE).max(SIDE);
         match product.then {
             Then::Nothing => {
                 let mut out = States::new(rows.count(), product.outputs);
                 let parts = out.numbers_mut().chunks_mut(share * product.outputs);
                 self.each(parts.enumerate().collect(), |(at, out)| {
-                    self.sums(product, &bias, rows.part(at * share, share), out);
+                    let rows = rows.part(at * share, share);
+                    product.matrix.multiply_into(product.unit, rows, &bias, out, product.outputs);
                 });
                 Held::Numbers(out)
             }
@@ -64,22 +62,13 @@ impl Cpu {
         if self.spread { parts.into_par_iter().for_each(work) } else { parts.into_iter().for_each(work) }
     }
 
-    fn sums(&self, product: &Product<'_>, bias: &[f32], rows: Part<'_>, out: &mut [f32]) {
-        product.matrix.multiply(product.unit, rows, |block| {
-            let bias = bias.get(block.columns.start..).unwrap_or_default();
-            self.isa.run(Finish { sums: &mut block.sums[..block.rows.len() * BLOCK], bias, then: Then::Nothing });
-            for (row, sums) in block.rows.zip(block.sums.chunks_exact(BLOCK)) {
-                let out = &mut out[row * product.outputs..][block.columns.clone()];
-                out.copy_from_slice(&sums[..out.len()]);
-            }
-        });
-    }
-
     fn activated(&self, product: &Product<'_>, bias: &[f32], rows: Part<'_>, mut out: PartMut<'_>) {
         let gated = matches!(product.then, Then::Gate(_));
-        product.matrix.multiply(product.unit, rows, |block| {
-            let bias = bias.get(block.columns.start..).unwrap_or_default();
-            self.isa.run(Finish { sums: &mut block.sums[..block.rows.len() * BLOCK], bias, then: product.then });
+        product.matrix.multiply(product.unit, rows, bias, |block| {
+            self.isa.run(Finish { sums: &mut block.sums[..block.rows.len() * BLOCK], then: product.then });
+            if !gated && block.columns.len() == BLOCK {
+                return out.write_block(product.unit, &block);
+            }
             let (first, width) = if gated {
                 let first = block.columns.start / 2;
                 (first, SIDE.min(product.outputs / 2 - first))
@@ -93,10 +82,9 @@ impl Cpu {
     }
 }
 
-/// Adds the bias to rows of a block, activates them, and multiplies halves where they are gated.
+/// Activates rows of a block, and multiplies halves where they are gated.
 struct Finish<'a> {
     sums: &'a mut [f32],
-    bias: &'a [f32],
     then: Then,
 }
 
@@ -105,9 +93,6 @@ impl Kernel for Finish<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        if let Some(bias) = self.bias.get(..BLOCK) {
-            self.sums.chunks_exact_mut(BLOCK).for_each(|sums| add(sums, bias));
-        }
         match self.then {
             Then::Nothing => {}
             Then::Activate(activation) => Activate { row: self.sums, activation }.run(lanes),
