@@ -228,12 +228,14 @@ template <int D, int W>
 __device__ __forceinline__ void attend_short(const Attention& how, u32 text, u32 head, u32 keys, u32 values) {
     const u32 warp = threadIdx.x / 32, start = how.starts[text];
     const Part part = {start, how.starts[text + 1] - start, head + warp / W, warp % W * 16, warp / W * 16 * W};
+    wait_for_launches();
     fetch<D, W>(how, part, head, 0, keys, values);
+    const bool some = part.head < how.heads && part.query < part.length;
+    State<D, 1> state;
+    if (some) begin(state, how, part);
     wait_copies<0>();
     __syncthreads();
-    if (part.head >= how.heads || part.query >= part.length) return;
-    State<D, 1> state;
-    begin(state, how, part);
+    if (!some) return;
     take<D, W, 1>(state, how, part, 0, keys, values);
     end(state, how, part);
 }
@@ -284,10 +286,11 @@ __device__ __forceinline__ void attend_many(const Attention& how) {
     }
 }
 
-// Texts of at most 64 tokens.
+// Texts of at most 64 tokens. What is uploaded is there before the first launch of a pass; only what a launch wrote is waited
+// for.
 template <int D>
 __device__ __forceinline__ void attend_few(const Attention& how) {
-    follow_launches();
+    start_next_launch();
     extern __shared__ __align__(128) u8 shared[];
     const u32 keys = shared_address(shared), values = keys + 256 * D;
     const u32 pairs = (how.heads + 1) / 2, fours = (how.heads + 3) / 4;

@@ -4,203 +4,208 @@
 #include "encode_linear.cuh"
 
 // encode_few_{format}_{columns}: a linear layer (see encode.cuh) for so few rows that there is little to do but to wait: for
-// weights from memory, and for the launch before. A block has one tile of 64 rows by 8, 16 or 24 columns, which divide
-// those of the layer, and are 16 where it is gated. Before it waits for that launch, one warp starts to copy weights for all
-// stages, and asks for the rest to come nearer. The others multiply, 16 rows each, by mma.sync, which is done sooner than a
-// warpgroup's product of few columns. Four blocks of the same rows are a cluster: each copies a quarter of the rows to all
-// of them. Sums have the order of all other tiles, 16 products at a time, and Hopper adds these alike in both kinds of
-// instruction: they have the same bits, which tests hold them to.
-//   grid: tiles, a multiple of four of the same rows one after the other; 160 threads
-//   dynamic shared memory: STAGES * ((64 + columns) * 128 + 16)
-#define FEW_CLUSTER 4
+// weights from memory, and for the launch before. A block has one tile of 64 rows by 8, 16, 24, 32 or 48 columns, which
+// divide those of the layer; where it is gated, not by 8 or 24. Before it waits for that launch, a warpgroup copies all
+// weights of its columns; behind it, one warp copies the rows that there are, four steps (of 128 bytes of each row) into a
+// stage as stages come free, and the warpgroup multiplies stage by stage: to begin products of few columns takes longer than
+// to compute them, so many are begun at once. Sums have the order of all other tiles, 16 products at a time: they have the
+// same bits, which tests hold them to.
+//   stages: how many there are, at most FEW_STAGES
+//   grid: tiles; 160 threads
+//   dynamic shared memory: barriers, FEW_ROOM; weights, `steps` * columns * 128; stages, each FEW_STEPS * 128 bytes of each
+//   row, whose count is rounded up to eights; and as much behind them as makes 64 rows of the last step
+#define FEW_STEPS 4
+#define FEW_STAGES 64
+#define FEW_ROOM (2 * FEW_STAGES * 8)
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <int COLUMNS, int STAGES>
-struct Few {
-    static constexpr u32 WEIGHTS = 64 * 128, STAGE_BYTES = WEIGHTS + COLUMNS * 128;
-    u32 data, full, free;
-
-    __device__ __forceinline__ Few(u32 shared) {
-        data = shared;
-        full = data + STAGES * STAGE_BYTES;
-        free = full + STAGES * 8;
+// sums += rows * weights: a warpgroup's, as in wgmma.cuh, for 8, 16, 24, 32 or 48 columns.
+#define FEW_PRODUCT(TYPE, COLUMNS, COUNT, NAMES, SUMS, ROWS, WEIGHTS)                                          \
+    static __device__ __forceinline__ void add(float (&x)[COUNT], u64 rows, u64 weights) {                     \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE " {" NAMES "}, " ROWS \
+                     ", " WEIGHTS ", 1, 1, 1, 0, 0;\n"                                                         \
+                     : SUMS                                                                                    \
+                     : "l"(rows), "l"(weights));                                                               \
     }
-};
-
-// Calls visit(offset in a stage, address, bytes) for the parts of a step of the weights: two where columns are of two tiles.
-template <int COLUMNS, typename Visit>
-__device__ __forceinline__ void each_part(const Linear& layer, u32 column, u32 step, const Visit& visit) {
-    const u8* from = layer.weight + place(column, 0, layer.steps) + (u64)step * TILE_BYTES;
-    const u32 here = min(TILE_ROWS - column % TILE_ROWS, (u32)COLUMNS);
-    visit(0, from, here * 128);
-    if (TILE_ROWS % COLUMNS != 0 && here < COLUMNS) {
-        visit(here * 128, layer.weight + place(column + here, 0, layer.steps) + (u64)step * TILE_BYTES, (COLUMNS - here) * 128);
-    }
-}
-
-// A quarter of the rows that a tile has: whole groups of eight.
-struct Quarter {
-    u32 first, bytes, all;
-
-    __device__ __forceinline__ Quarter(u32 rows) {
-        // Rows behind the last are not read; the sums of whatever is in their place go nowhere.
-        const u32 groups = min((rows + 7) / 8, 8u), each = (groups + FEW_CLUSTER - 1) / FEW_CLUSTER;
-        const u32 from = min(place_in_cluster() * each, groups);
-        first = from * 1024;
-        bytes = min(each, groups - from) * 1024;
-        all = groups * 1024;
-    }
-};
-
-// Copies weights, and behind the launch before rows; one warp.
-template <int COLUMNS, int STAGES>
-__device__ __forceinline__ void fill_few(const Linear& layer, const Few<COLUMNS, STAGES>& at, u32 row, u32 column) {
-    typedef Few<COLUMNS, STAGES> Size;
-    const Quarter quarter(layer.rows - row);
-    const u8* rows = layer.x + place(row, 0, layer.steps) + quarter.first;
-    const u32 lane = threadIdx.x & 31, first = min(layer.steps, (u32)STAGES);
-    auto fetch_weights = [&](u32 step, u32 to, u32 full) {
-        barrier_expect(full, quarter.all + COLUMNS * 128);
-        each_part<COLUMNS>(layer, column, step, [&](u32 offset, const u8* from, u32 bytes) {
-            copy_bulk(to + Size::WEIGHTS + offset, from, bytes, full);
-        });
-    };
-    auto fetch_rows = [&](u32 step, u32 to, u32 full) {
-        if (quarter.bytes == 0) return;
-        copy_bulk_to((1 << FEW_CLUSTER) - 1, to + quarter.first, rows + (u64)step * TILE_BYTES, quarter.bytes, full);
-    };
-    for (u32 step = lane; step < first; step += 32) fetch_weights(step, at.data + step * Size::STAGE_BYTES, at.full + step * 8);
-    for (u32 step = first + lane; step < layer.steps; step += 32) {
-        each_part<COLUMNS>(layer, column, step, [](u32, const u8* from, u32 bytes) { expect_bulk(from, bytes); });
-    }
-    // The others' barriers have begun and expect what they will get.
-    __syncwarp();
-    wait_for_launches();
-    for (u32 step = lane; step < first; step += 32) fetch_rows(step, at.data + step * Size::STAGE_BYTES, at.full + step * 8);
-    if (lane != 0) return;
-    Turn<STAGES> turn = {0, 0};
-    for (u32 step = first; step < layer.steps; step++) {
-        const u32 to = at.data + turn.stage * Size::STAGE_BYTES, full = at.full + turn.stage * 8;
-        barrier_wait(at.free + turn.stage * 8, turn.parity);
-        fetch_weights(step, to, full);
-        fetch_rows(step, to, full);
-        turn.next();
-    }
-}
+#define FOUR(C, x, i) C(x[i]), C(x[i + 1]), C(x[i + 2]), C(x[i + 3])
+#define FIRST_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define SECOND_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define COMMA ,
+#define FEW_PRODUCTS(TYPE)                                                                                             \
+    FEW_PRODUCT(TYPE, "8", 4, "%0, %1, %2, %3", FOUR(IN_F32, x, 0), "%4", "%5")                                        \
+    FEW_PRODUCT(TYPE, "16", 8, FIRST_8, EIGHT(IN_F32, x, 0), "%8", "%9")                                               \
+    FEW_PRODUCT(TYPE, "24", 12, FIRST_8 ", %8, %9, %10, %11", EIGHT(IN_F32, x, 0) COMMA FOUR(IN_F32, x, 8), "%12", "%13") \
+    FEW_PRODUCT(TYPE, "32", 16, FIRST_8 SECOND_8, EIGHT(IN_F32, x, 0) COMMA EIGHT(IN_F32, x, 8), "%16", "%17")         \
+    FEW_PRODUCT(TYPE, "48", 24, FIRST_8 SECOND_8 ", %16, %17, %18, %19, %20, %21, %22, %23",                           \
+                EIGHT(IN_F32, x, 0) COMMA EIGHT(IN_F32, x, 8) COMMA EIGHT(IN_F32, x, 16), "%24", "%25")
 
 template <int ELEMENT>
-struct Products {
-    typedef Bf16Product Type;
+struct FewProducts {
+    FEW_PRODUCTS("bf16")
 };
 
 template <>
-struct Products<F16> {
-    typedef F16Product Type;
+struct FewProducts<F16> {
+    FEW_PRODUCTS("f16")
 };
 
-// A step of a warp's 16 rows and of the weights, in registers.
+// A block's tile, and where things are in shared memory.
+struct Few {
+    u32 row, column, stages;
+    u32 full, free, weights, rows;
+    // Of a step of the rows: as many as there is room for, and as many as there are.
+    u32 room, bytes;
+
+    __device__ __forceinline__ Few(const Linear& layer, u32 columns, u32 stages, u32 shared) : stages(stages) {
+        const u32 across = layer.columns / columns;
+        row = blockIdx.x / across * 64;
+        column = blockIdx.x % across * columns;
+        full = shared;
+        free = full + FEW_STAGES * 8;
+        weights = shared + FEW_ROOM;
+        rows = weights + layer.steps * columns * 128;
+        // Rows behind the last are not read; the sums of whatever is in their place go nowhere.
+        room = (min(layer.rows, 64u) + 7) / 8 * 1024;
+        bytes = (min(layer.rows - row, 64u) + 7) / 8 * 1024;
+    }
+};
+
+// Copies rows, behind the launch before; one warp.
+__device__ __forceinline__ void fill_few(const Linear& layer, const Few& at) {
+    const u8* rows = layer.x + place(at.row, 0, layer.steps);
+    const u32 lane = threadIdx.x & 31, first = min(layer.steps, at.stages * FEW_STEPS);
+    auto fetch = [&](u32 step, u32 stage) {
+        const u32 to = at.rows + (stage * FEW_STEPS + step % FEW_STEPS) * at.room;
+        copy_bulk(to, rows + (u64)step * TILE_BYTES, at.bytes, at.full + stage * 8);
+    };
+    auto expect = [&](u32 step, u32 stage) {
+        barrier_expect(at.full + stage * 8, min(layer.steps - step, FEW_STEPS) * at.bytes);
+    };
+    for (u32 step = lane * FEW_STEPS; step < first; step += 32 * FEW_STEPS) expect(step, step / FEW_STEPS);
+    __syncwarp();
+    wait_for_launches();
+    for (u32 step = lane; step < first; step += 32) fetch(step, step / FEW_STEPS);
+    if (lane >= FEW_STEPS) return;
+    Turn<> turn = {0, 0};
+    for (u32 step = first; step < layer.steps; step += FEW_STEPS) {
+        if (lane == 0) {
+            barrier_wait(at.free + turn.stage * 8, turn.parity);
+            expect(step, turn.stage);
+        }
+        __syncwarp((1 << FEW_STEPS) - 1);
+        if (step + lane < layer.steps) fetch(step + lane, turn.stage);
+        turn.next(at.stages);
+    }
+}
+
+// Copies all weights of a block's columns, and waits for them; one warpgroup.
 template <int COLUMNS>
-struct Step {
-    u32 rows[4][4], weights[COLUMNS / 8][2][4];
-
-    __device__ __forceinline__ void load(u32 stage) {
-        const u32 lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane % 16;
-#pragma unroll
-        for (u32 part = 0; part < 4; part++) {
-            load_matrices(rows[part], stage + row * 128 + ((2 * part + lane / 16 ^ (row & 7)) << 4));
-        }
-#pragma unroll
-        for (u32 j = 0; j < COLUMNS / 8; j++) {
-#pragma unroll
-            for (u32 half = 0; half < 2; half++) {
-                const u32 at = stage + 64 * 128 + j * 1024 + lane % 8 * 128;
-                load_matrices(weights[j][half], at + ((4 * half + lane / 8 ^ (lane & 7)) << 4));
-            }
-        }
+__device__ __forceinline__ void fetch_weights(const Linear& layer, const Few& at) {
+    constexpr u32 PIECES = COLUMNS * 8;
+#pragma unroll 4
+    for (u32 i = threadIdx.x; i < layer.steps * PIECES; i += 128) {
+        const u32 step = i / PIECES, piece = i % PIECES, column = at.column + piece / 8;
+        const u64 from = ((u64)(column / TILE_ROWS) * layer.steps + step) * TILE_BYTES + column % TILE_ROWS * 128;
+        copy_async(at.weights + i * 16, layer.weight + from + piece % 8 * 16);
     }
+    commit_copies();
+    wait_copies<0>();
+    show_copies();
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+}
 
-    template <int ELEMENT>
-    __device__ __forceinline__ void multiply(float (&sums)[COLUMNS / 2]) const {
+// Sums of all steps; one warpgroup.
+template <int ELEMENT, int COLUMNS>
+__device__ __forceinline__ void sum_few(float (&sums)[COLUMNS / 2], const Linear& layer, const Few& at) {
+    u64 weights = matrix_at(at.weights);
+    // A step, from one `step` steps behind these on.
+    auto multiply = [&](u64 rows, u32 step) {
+        const u64 from = rows + step * (at.room >> 4), by = weights + step * (COLUMNS * 8);
 #pragma unroll
-        for (u32 part = 0; part < 4; part++) {
+        for (u32 part = 0; part < 4; part++) FewProducts<ELEMENT>::add(sums, from + part * 2, by + part * 2);
+    };
+    Turn<> turn = {0, 0};
+    auto arrived = [&] {
+        barrier_wait(at.full + turn.stage * 8, turn.parity);
+        return matrix_at(at.rows + turn.stage * FEW_STEPS * at.room);
+    };
+    u32 before = 0;
+    for (u32 step = 0; step + FEW_STEPS <= layer.steps; step += FEW_STEPS) {
+        const u64 rows = arrived();
+        pin(sums);
+        begin_products();
 #pragma unroll
-            for (u32 j = 0; j < COLUMNS / 8; j++) {
-                const u32* b = weights[j][part / 2] + part % 2 * 2;
-                Products<ELEMENT>::Type::add(sums + 4 * j, rows[part], b[0], b[1]);
-            }
-        }
+        for (u32 i = 0; i < FEW_STEPS; i++) multiply(rows, i);
+        commit_products();
+        pin(sums);
+        wait_products<1>();
+        if (step > 0 && threadIdx.x % 32 == 0) barrier_arrive(at.free + before * 8);
+        weights += FEW_STEPS * COLUMNS * 8;
+        before = turn.stage;
+        turn.next(at.stages);
     }
-};
+    wait_products<0>();
+    pin(sums);
+    if (layer.steps % FEW_STEPS == 0) return;
+    // The last stage is not full.
+    const u64 rows = arrived();
+#pragma unroll 1
+    for (u32 i = 0; i < layer.steps % FEW_STEPS; i++) {
+        begin_products();
+        multiply(rows, i);
+        commit_products();
+        wait_products<0>();
+        pin(sums);
+    }
+}
 
-// Multiplies; the warps that have rows. A launch before may still read what is written here, but until it is over there is
-// nothing to multiply.
-template <int ELEMENT, int COLUMNS, int STAGES>
-__device__ __forceinline__ void multiply_few(const Linear& layer, const Few<COLUMNS, STAGES>& at, u32 row, u32 column) {
-    const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+// Multiplies; one warpgroup. A launch before may still read what is written here, but until it is over there is nothing to
+// multiply.
+template <int ELEMENT, int COLUMNS>
+__device__ __forceinline__ void multiply_few(const Linear& layer, const Few& at) {
     // Part of the weights: read while there is nothing to add it to.
     float2 bias[COLUMNS / 8] = {};
     if (layer.bias) {
 #pragma unroll
-        for (int j = 0; j < COLUMNS / 8; j++) bias[j] = *(const float2*)(layer.bias + column + lane % 4 * 2 + 8 * j);
+        for (int j = 0; j < COLUMNS / 8; j++) {
+            bias[j] = *(const float2*)(layer.bias + at.column + threadIdx.x % 4 * 2 + 8 * j);
+        }
     }
-    Turn<STAGES> turn = {0, 0};
-    auto take = [&](Step<COLUMNS>& to, u32 step) {
-        barrier_wait(at.full + turn.stage * 8, turn.parity);
-        to.load(at.data + turn.stage * Few<COLUMNS, STAGES>::STAGE_BYTES);
-        __syncwarp();
-        // The stage is free here, for what any block of the cluster brings. Nobody waits for the last ones, and the others may
-        // be gone.
-        if (lane < FEW_CLUSTER && step + STAGES < layer.steps) barrier_arrive_in(at.free + turn.stage * 8, lane);
-        turn.next();
-    };
-    // One step is taken while the one before is multiplied.
+    fetch_weights<COLUMNS>(layer, at);
     float sums[COLUMNS / 2] = {};
-    Step<COLUMNS> even, odd;
-    take(even, 0);
-    for (u32 step = 0; step < layer.steps; step += 2) {
-        if (step + 1 < layer.steps) take(odd, step + 1);
-        even.template multiply<ELEMENT>(sums);
-        if (step + 1 >= layer.steps) break;
-        if (step + 2 < layer.steps) take(even, step + 2);
-        odd.template multiply<ELEMENT>(sums);
-    }
+    sum_few<ELEMENT, COLUMNS>(sums, layer, at);
+    const u32 row = at.row + threadIdx.x / 32 * 16;
+    if (row >= layer.rows) return;
 #pragma unroll
     for (int i = 0; i < COLUMNS / 2; i++) sums[i] += i % 2 ? bias[i / 4].y : bias[i / 4].x;
     Linear unbiased = layer;
     unbiased.bias = nullptr;
     Panels<0> none = {};
-    emit_any<ELEMENT, COLUMNS>(sums, unbiased, none, row + warp * 16, column);
+    emit_any<ELEMENT, COLUMNS>(sums, unbiased, none, row, at.column);
 }
 
-template <int ELEMENT, int COLUMNS, int STAGES>
-__device__ __forceinline__ void few(const Linear& layer) {
+template <int ELEMENT, int COLUMNS>
+__device__ __forceinline__ void few(const Linear& layer, u32 stages) {
     extern __shared__ __align__(1024) u8 shared[];
     start_next_launch();
-    const Few<COLUMNS, STAGES> at(shared_address(shared));
-    const u32 across = layer.columns / COLUMNS, row = blockIdx.x / across * 64, column = blockIdx.x % across * COLUMNS;
-    const u32 warps = min((layer.rows - row + 15) / 16, 4u);
+    const Few at(layer, COLUMNS, stages, shared_address(shared));
     if (threadIdx.x == 128) {
-        for (u32 stage = 0; stage < STAGES; stage++) {
+        for (u32 stage = 0; stage < stages; stage++) {
             barrier_begin(at.full + stage * 8, 1);
-            // One arrival of each warp that multiplies, in all blocks.
-            barrier_begin(at.free + stage * 8, warps * FEW_CLUSTER);
+            // One arrival of each warp that multiplies.
+            barrier_begin(at.free + stage * 8, 4);
         }
         barriers_begun();
     }
-    // No block copies to another before its barriers have begun.
-    sync_pair();
-    if (threadIdx.x < 32 * warps) multiply_few<ELEMENT, COLUMNS, STAGES>(layer, at, row, column);
-    else if (threadIdx.x >= 128) fill_few<COLUMNS, STAGES>(layer, at, row, column);
+    __syncthreads();
+    if (threadIdx.x < 128) multiply_few<ELEMENT, COLUMNS>(layer, at);
+    else fill_few(layer, at);
 }
-
-#define CLUSTERED __cluster_dims__(FEW_CLUSTER, 1, 1)
 
 #else
 
-#define CLUSTERED
-
-template <int ELEMENT, int COLUMNS, int STAGES>
-__device__ __forceinline__ void few(const Linear& layer) {}
+template <int ELEMENT, int COLUMNS>
+__device__ __forceinline__ void few(const Linear& layer, u32 stages) {}
 
 #endif

@@ -143,10 +143,12 @@ __device__ __forceinline__ void write_row(const Pool& pool, const Answer& row, c
 
 template <int ELEMENT, int NUMBERS>
 __device__ __forceinline__ void pool_row(const Pool& pool) {
-    follow_launches();
     extern __shared__ float parts[];
     __shared__ float scratch[32];
+    start_next_launch();
+    // Uploaded, so there before any launch that may still run.
     const Answer row = pool.answers[blockIdx.x];
+    wait_for_launches();
     const u32 width = pool.steps * 8 * Elements<ELEMENT>::EACH, count = row.to - row.from;
     u32 from = row.from;
     do {

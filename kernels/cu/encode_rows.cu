@@ -38,10 +38,42 @@ __device__ __forceinline__ float row_sum(float x, float* scratch) {
     else return block_sum(x, scratch);
 }
 
+// The weights of a norm that a thread multiplies with, in registers: read early, before the launch before is over. What is
+// read when it is needed takes fewer registers, which is better where many rows are on their way.
+template <int ELEMENT, int PIECES, int WARPS, bool EARLY>
+struct Weights {
+    __device__ __forceinline__ Weights(const Norm& norm, u32 pieces) {}
+    static __device__ __forceinline__ float4 bias(const Norm& norm, u32 at) {
+        return norm.bias ? *(const float4*)(norm.bias + at) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+    __device__ __forceinline__ float4 scale_of(const Norm& norm, int, u32 at) const { return *(const float4*)(norm.weight + at); }
+    __device__ __forceinline__ float4 bias_of(const Norm& norm, int, u32 at) const { return bias(norm, at); }
+};
+
+template <int ELEMENT, int PIECES, int WARPS>
+struct Weights<ELEMENT, PIECES, WARPS, true> {
+    static constexpr int EACH = Elements<ELEMENT>::EACH;
+    float4 scales[PIECES * EACH / 4], biases[PIECES * EACH / 4];
+
+    __device__ __forceinline__ Weights(const Norm& norm, u32 pieces) {
+        if (!norm.kind) return;
+        each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
+#pragma unroll
+            for (int e = 0; e < EACH; e += 4) {
+                scales[(i * EACH + e) / 4] = *(const float4*)(norm.weight + piece * EACH + e);
+                biases[(i * EACH + e) / 4] = Weights<ELEMENT, PIECES, WARPS, false>::bias(norm, piece * EACH + e);
+            }
+        });
+    }
+    __device__ __forceinline__ float4 scale_of(const Norm&, int i, u32) const { return scales[i / 4]; }
+    __device__ __forceinline__ float4 bias_of(const Norm&, int i, u32) const { return biases[i / 4]; }
+};
+
 // Normalises the first `width` numbers of a row; the rest becomes zeros. The variance is that of the differences from the
 // mean, all sums in f32 by one fixed tree.
-template <int ELEMENT, int PIECES, int WARPS>
-__device__ __forceinline__ void normalise(Row<ELEMENT, PIECES, WARPS>& row, const Norm& norm, u32 width, u32 pieces) {
+template <int ELEMENT, int PIECES, int WARPS, bool EARLY>
+__device__ __forceinline__ void normalise(Row<ELEMENT, PIECES, WARPS>& row, const Norm& norm, u32 width, u32 pieces,
+                                          const Weights<ELEMENT, PIECES, WARPS, EARLY>& weights) {
     constexpr int EACH = Elements<ELEMENT>::EACH;
     __shared__ float scratch[2][32];
     float mean = 0.0f;
@@ -65,9 +97,8 @@ __device__ __forceinline__ void normalise(Row<ELEMENT, PIECES, WARPS>& row, cons
 #pragma unroll
         for (int e = 0; e < EACH; e += 4) {
             float* x = row.numbers + i * EACH + e;
-            const float4 w = *(const float4*)(norm.weight + piece * EACH + e);
-            float4 b = {0.0f, 0.0f, 0.0f, 0.0f};
-            if (norm.bias) b = *(const float4*)(norm.bias + piece * EACH + e);
+            const float4 w = weights.scale_of(norm, i * EACH + e, piece * EACH + e);
+            const float4 b = weights.bias_of(norm, i * EACH + e, piece * EACH + e);
             x[0] = fmaf(x[0] * scale, w.x, b.x);
             x[1] = fmaf(x[1] * scale, w.y, b.y);
             x[2] = fmaf(x[2] * scale, w.z, b.z);
@@ -76,7 +107,7 @@ __device__ __forceinline__ void normalise(Row<ELEMENT, PIECES, WARPS>& row, cons
     });
 }
 
-// encode_embed_{format}_{columns}: the word's row, plus the position's, plus the type's, then the norm.
+// encode_embed_{format}_{columns}, .._early for few rows: the word's row, plus the position's, plus the type's, then the norm.
 //   ids u32[T]; types u32[T] or null: all 0; starts u32[texts + 1]
 //   words, positions, kinds: tables with rows of `steps` tiles' width, zeros at the end; the latter two may be null
 //   out: T rows, tiled; at most `columns`
@@ -115,13 +146,15 @@ __device__ __forceinline__ void write_exact(u8* out, u32 row, u32 piece, u32 ste
     *(uint4*)(out + place(row, 2 * piece + 1, 2 * steps)) = Elements<F32>::write(from + 4);
 }
 
-template <int ELEMENT, int NUMBERS, int WARPS>
+template <int ELEMENT, int NUMBERS, int WARPS, bool EARLY = false>
 __device__ __forceinline__ void embed(const Embedding& from) {
-    follow_launches();
+    start_next_launch();
     typedef Elements<ELEMENT> Element;
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
     const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = from.steps * 8;
     if (at >= from.rows) return;
+    const Weights<ELEMENT, PIECES, WARPS, EARLY> weights(from.norm, pieces);
+    wait_for_launches();
     Row<ELEMENT, PIECES, WARPS> row = {};
     auto add = [&](const u8* table, u64 index, bool exact) {
         exact = exact && EACH == 8;
@@ -144,7 +177,7 @@ __device__ __forceinline__ void embed(const Embedding& from) {
     add(from.words, word, from.exact & EXACT_WORDS);
     if (from.positions) add(from.positions, position, from.exact & EXACT_POSITIONS);
     if (from.kinds) add(from.kinds, kind, from.exact & EXACT_KINDS);
-    if (from.norm.kind) normalise(row, from.norm, from.width, pieces);
+    if (from.norm.kind) normalise(row, from.norm, from.width, pieces, weights);
     each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
         if (EACH == 8 && (from.exact & EXACT_OUT)) {
             write_exact(from.out, at, piece, from.steps, row.numbers + i * EACH);
@@ -154,7 +187,8 @@ __device__ __forceinline__ void embed(const Embedding& from) {
     });
 }
 
-// encode_norm_{format}_{columns}: out = norm(x + delta), and sum = x + delta. Norm kind 0 leaves the sum as it is.
+// encode_norm_{format}_{columns}, .._early for few rows: out = norm(x + delta), and sum = x + delta. Norm kind 0 leaves the
+// sum as it is.
 //   x, out, and delta and sum where they are not null: `rows` rows, tiled; at most `columns`
 //   exact: x and sum are f32 where the format has 16 bits
 // The sum is normalised before it is rounded. out and sum may be x or delta.
@@ -170,13 +204,15 @@ struct Norms {
     u32 exact;
 };
 
-template <int ELEMENT, int NUMBERS, int WARPS>
+template <int ELEMENT, int NUMBERS, int WARPS, bool EARLY = false>
 __device__ __forceinline__ void norm_rows(const Norms& on) {
-    follow_launches();
+    start_next_launch();
     typedef Elements<ELEMENT> Element;
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
     const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = on.steps * 8;
     if (at >= on.rows) return;
+    const Weights<ELEMENT, PIECES, WARPS, EARLY> weights(on.norm, pieces);
+    wait_for_launches();
     const bool exact = EACH == 8 && on.exact;
     Row<ELEMENT, PIECES, WARPS> row = {};
     uint4 raw[PIECES], more[PIECES];
@@ -200,7 +236,7 @@ __device__ __forceinline__ void norm_rows(const Norms& on) {
             else *(uint4*)(on.sum + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
         });
     }
-    if (on.norm.kind) normalise(row, on.norm, on.width, pieces);
+    if (on.norm.kind) normalise(row, on.norm, on.width, pieces, weights);
     each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
         *(uint4*)(on.out + place(at, piece, on.steps)) = Element::write(row.numbers + i * EACH);
     });
@@ -234,6 +270,18 @@ extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_1024(const __g
     norm_rows<F16, 32, 1>(on);
 }
 
+extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_1024_early(const __grid_constant__ Embedding from) {
+    embed<F16, 32, 1, true>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_512_early(const __grid_constant__ Norms on) {
+    norm_rows<F16, 16, 1, true>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_f16_1024_early(const __grid_constant__ Norms on) {
+    norm_rows<F16, 32, 1, true>(on);
+}
+
 extern "C" __global__ void __launch_bounds__(256) encode_embed_f16_4096(const __grid_constant__ Embedding from) {
     embed<F16, 16, 8>(from);
 }
@@ -252,6 +300,18 @@ extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_1024(const _
 
 extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_1024(const __grid_constant__ Norms on) {
     norm_rows<BF16, 32, 1>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_1024_early(const __grid_constant__ Embedding from) {
+    embed<BF16, 32, 1, true>(from);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_512_early(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 16, 1, true>(on);
+}
+
+extern "C" __global__ void __launch_bounds__(256) encode_norm_bf16_1024_early(const __grid_constant__ Norms on) {
+    norm_rows<BF16, 32, 1, true>(on);
 }
 
 extern "C" __global__ void __launch_bounds__(256) encode_embed_bf16_4096(const __grid_constant__ Embedding from) {

@@ -71,11 +71,6 @@ __device__ __forceinline__ void copy_bulk(u32 shared, const void* global, u32 by
         : "memory");
 }
 
-// Asks for bytes, a multiple of 16, to be in the level 2 cache.
-__device__ __forceinline__ void expect_bulk(const void* global, u32 bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
-}
-
 // Starts to copy bytes, a multiple of 16, from shared memory; in a group of copies of its own.
 __device__ __forceinline__ void store_bulk(void* global, u32 shared, u32 bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared), "r"(bytes) : "memory");
@@ -125,22 +120,6 @@ __device__ __forceinline__ void sync_pair() {
         "barrier.cluster.arrive.release.aligned;\n"
         "barrier.cluster.wait.acquire.aligned;\n" ::
             : "memory");
-}
-
-// The calling block's place in its cluster.
-__device__ __forceinline__ u32 place_in_cluster() {
-    u32 place;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(place));
-    return place;
-}
-
-// Starts to copy bytes to this place in the blocks of the cluster that `blocks` has bits of, as above.
-__device__ __forceinline__ void copy_bulk_to(u16 blocks, u32 shared, const void* global, u32 bytes, u32 barrier) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::
-            "r"(shared),
-        "l"(global), "r"(bytes), "r"(barrier), "h"(blocks)
-        : "memory");
 }
 
 // Gives registers of the calling warpgroup away, or takes them.

@@ -29,6 +29,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("encode::answers_in_all_numbers", answers),
         Case::new("encode::a_range_of_100_000_tokens", long_range),
         Case::new("encode::a_text_has_the_same_bits_in_any_company", company),
+        Case::new("encode::few_rows_have_the_bits_of_many", few_rows),
         Case::new("encode::graphs_come_and_go", graphs_come_and_go),
         Case::new("encode::graphs_that_cannot_be_recorded_change_nothing", refused),
         Case::new("encode::two_workers_replay_at_once", two_workers),
@@ -376,6 +377,29 @@ fn company(backend: &mut Backend) -> Result<(), String> {
                 let together = run(&[neighbours.clone(), text.clone(), neighbours], backend)?.remove(1);
                 if together != alone {
                     return Err(format!("{precision:?}: a text of {length} tokens differs beside {others} others"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Texts alone, whose layers have few rows, and all of them in one batch, whose layers have many: tiles that rows do not
+/// fill, and layers of few and of many steps, whose last ones fill no stage.
+fn few_rows(backend: &mut Backend) -> Result<(), String> {
+    let shapes = [(768, 3072, false), (384, 1536, false), (320, 2048, true), (1024, 64, true), (64, 192, false)];
+    for (hidden, intermediate, gated) in shapes {
+        let heads = hidden / 64;
+        let config = EncoderConfig { layers: 1, hidden, heads, kv_heads: heads, intermediate, gated, ..base() };
+        let encoder = Arc::new(encoder(config).map_err(|e| e.to_string())?);
+        for precision in [Precision::Bf16, Precision::F16] {
+            let lengths = [1, 7, 8, 9, 16, 17, 31, 33, 64, 65, 72, 127, 128];
+            let texts: Vec<_> =
+                lengths.map(|length| request(&encoder, &[length], precision, u64::from(length))).into_iter().collect();
+            let together = run(&texts, backend)?;
+            for ((text, expected), length) in texts.iter().zip(&together).zip(lengths) {
+                if run(std::slice::from_ref(text), backend)?[0] != *expected {
+                    return Err(format!("{hidden} to {intermediate}, {precision:?}: {length} rows differ alone"));
                 }
             }
         }

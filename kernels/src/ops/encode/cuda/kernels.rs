@@ -347,6 +347,18 @@ pub(super) const NORM: [[Kernel; 3]; 3] = [
         kernel::<Norms>("encode_norm_bf16_4096"),
     ],
 ];
+/// The same for few rows of at most [`COLUMNS`]`[1]` numbers.
+pub(super) const EMBED_EARLY: [[Kernel; 2]; 3] = [
+    [EMBED[0][0]; 2],
+    [kernel::<Embedding>("encode_embed_f16_1024_early"); 2],
+    [kernel::<Embedding>("encode_embed_bf16_1024_early"); 2],
+];
+/// The same for few rows of at most [`COLUMNS`]`[1]` numbers.
+pub(super) const NORM_EARLY: [[Kernel; 2]; 3] = [
+    [NORM[0][0]; 2],
+    [kernel::<Norms>("encode_norm_f16_512_early"), kernel::<Norms>("encode_norm_f16_1024_early")],
+    [kernel::<Norms>("encode_norm_bf16_512_early"), kernel::<Norms>("encode_norm_bf16_1024_early")],
+];
 /// By format, then by [`COLUMNS`].
 pub(super) const POOL: [[Kernel; 3]; 3] = [
     [

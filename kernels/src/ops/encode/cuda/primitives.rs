@@ -7,8 +7,8 @@ use super::{
     few::Few,
     input::Input,
     kernels::{
-        self, ATTEND_EXACT, ATTEND_GROUP, BROAD, COLUMNS, EMBED, EVEN, Format, GROUP_HEAD, GROUP_SHARED_BYTES,
-        GROUP_THREADS, LINEAR_EXACT, MIDDLE, NORM, RELAY, SMALL, TURN, Tile, WIDE,
+        self, ATTEND_EXACT, ATTEND_GROUP, BROAD, COLUMNS, EMBED, EMBED_EARLY, EVEN, Format, GROUP_HEAD,
+        GROUP_SHARED_BYTES, GROUP_THREADS, LINEAR_EXACT, MIDDLE, NORM, NORM_EARLY, RELAY, SMALL, TURN, Tile, WIDE,
     },
     states::{Shelf, States},
     weights::{Weight, fit},
@@ -23,6 +23,10 @@ use crate::{
 
 /// A window that holds everything.
 const EVERYTHING: u32 = u32::MAX;
+
+/// Rows that have no more than a warp for each of a multiprocessor's schedulers: each waits for its weights as long as for
+/// its numbers, so these are read early.
+const EARLY_ROWS: usize = 512;
 
 /// One batch on its way through an encoder.
 pub(super) struct Pass<'a> {
@@ -63,12 +67,21 @@ impl<'a> Pass<'a> {
         fit(width.div_ceil(self.format.columns()))
     }
 
-    /// A warp for each row, eight a block, or for the widest rows a block.
-    fn launch_rows<T: bytemuck::Pod>(&self, kernels: &[[Kernel; 3]; 3], steps: u32, value: T) -> Result<(), OpError> {
-        let width = by_width(self.format, steps)?;
-        let blocks = if width + 1 < COLUMNS.len() { self.input.rows.div_ceil(8) } else { self.input.rows };
-        let kernel = &kernels[self.format as usize][width];
-        self.worker.launch_early(kernel, Grid::x(fit(blocks)?), 256, 0, &mut Args::new().value(value))
+    /// A warp for each row, or for the widest rows a block.
+    fn launch_rows<T: bytemuck::Pod>(
+        &self,
+        kernels: &[[Kernel; 3]; 3],
+        early: &[[Kernel; 2]; 3],
+        steps: u32,
+        value: T,
+    ) -> Result<(), OpError> {
+        let (width, format, rows) = (by_width(self.format, steps)?, self.format as usize, self.input.rows);
+        let early = early[format].get(width);
+        let (kernel, threads, blocks) = match early.filter(|_| rows <= EARLY_ROWS) {
+            Some(kernel) => (kernel, 128, rows.div_ceil(4)),
+            None => (&kernels[format][width], 256, if early.is_some() { rows.div_ceil(8) } else { rows }),
+        };
+        self.worker.launch_early(kernel, Grid::x(fit(blocks)?), threads, 0, &mut Args::new().value(value))
     }
 
     fn norms(
@@ -90,7 +103,7 @@ impl<'a> Pass<'a> {
             width: fit(x.width)?,
             exact: (x.format != self.format).into(),
         };
-        self.launch_rows(&NORM, out.steps, norms)
+        self.launch_rows(&NORM, &NORM_EARLY, out.steps, norms)
     }
 
     fn multiply(&self, layer: kernels::Linear) -> Result<(), OpError> {
@@ -101,15 +114,11 @@ impl<'a> Pass<'a> {
             return self.worker.launch_early(&LINEAR_EXACT[self.format as usize], Grid::x(blocks), 256, 0, &mut args);
         }
         let units = self.worker.units();
-        if let Some(few) = Few::of(rows, columns, layer.gated != 0, units as usize) {
-            let grid = Grid::x(fit(few.blocks(rows, columns))?);
-            return self.worker.launch_early(
-                &few.kernel(self.format),
-                grid,
-                Few::THREADS,
-                few.shared_bytes(),
-                &mut args,
-            );
+        if let Some(few) = Few::of(rows, columns, layer.steps as usize, layer.gated != 0, units as usize) {
+            let (grid, kernel, shared_bytes) =
+                (Grid::x(fit(few.blocks)?), few.kernel(self.format), fit(few.shared_bytes)?);
+            let mut args = args.u32(fit(few.stages)?);
+            return self.worker.launch_early(&kernel, grid, Few::THREADS, shared_bytes, &mut args);
         }
         let tile = tile_for(rows, columns, layer.steps as usize, layer.gated != 0, units as usize);
         let together = tile.together;
@@ -230,7 +239,7 @@ impl Primitives for Pass<'_> {
                 | exact_table(embeddings.types.as_ref(), kernels::EXACT_KINDS)
                 | exact(out.format, kernels::EXACT_OUT),
         };
-        self.launch_rows(&EMBED, steps, embedding)?;
+        self.launch_rows(&EMBED, &EMBED_EARLY, steps, embedding)?;
         Ok(out)
     }
 

@@ -1,8 +1,8 @@
 //! The sources of the encoder's kernels, compiled one by one.
 
 use super::kernels::{
-    ATTEND, ATTEND_EXACT, ATTEND_GROUP, BROAD, EMBED, EVEN, LINEAR_EXACT, MIDDLE, NORM, PACK, POOL, RELAY, SMALL, TURN,
-    WIDE,
+    ATTEND, ATTEND_EXACT, ATTEND_GROUP, BROAD, EMBED, EMBED_EARLY, EVEN, LINEAR_EXACT, MIDDLE, NORM, NORM_EARLY, PACK,
+    POOL, RELAY, SMALL, TURN, WIDE,
 };
 use crate::cuda::{Module, modules::COMMON};
 
@@ -35,6 +35,8 @@ pub(crate) static ROWS: Module = Module {
         EMBED[1][2],
         EMBED[2][0],
         EMBED[2][2],
+        EMBED_EARLY[1][0],
+        EMBED_EARLY[2][0],
         NORM[0][0],
         NORM[0][2],
         NORM[1][0],
@@ -43,6 +45,10 @@ pub(crate) static ROWS: Module = Module {
         NORM[2][0],
         NORM[2][1],
         NORM[2][2],
+        NORM_EARLY[1][0],
+        NORM_EARLY[1][1],
+        NORM_EARLY[2][0],
+        NORM_EARLY[2][1],
     ],
 };
 
