@@ -203,6 +203,16 @@ impl Device {
 }
 
 impl Backend {
+    /// Gives back memory that nobody needs any more: copies of what is gone on the host, recorded launches of what is gone,
+    /// and what the pool holds unused.
+    pub fn give_back(&self) -> Result<(), OpError> {
+        match self {
+            // Its memory is the process's own, and was freed when it was dropped.
+            Self::Cpu(_) => Ok(()),
+            Self::Cuda(worker) => worker.give_back(),
+        }
+    }
+
     /// The device it runs on.
     pub fn device(&self) -> DeviceId {
         match self {

@@ -51,6 +51,7 @@ fn check(device: &Device) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
+        an_unloaded_model_gives_its_memory_back_at_once(device).await?;
         a_batch_that_does_not_fit_is_parted(device).await?;
         a_model_that_does_not_fit_is_refused_by_the_daemon(device).await
     })
@@ -193,6 +194,33 @@ fn table(folder: &Path, name: &str, rows: usize) -> Result<Source, String> {
     let bytes = [b"\x93NUMPY\x01\x00".as_slice(), &length, header.as_bytes(), &numbers].concat();
     fs::write(&path, bytes).map_err(|error| error.to_string())?;
     Ok(Source { name: name.to_owned(), path: path.to_string_lossy().into_owned(), ..Source::default() })
+}
+
+/// Without another operation, and to the driver: nothing that ran with the model is held, neither its weights nor what it
+/// was computed in.
+async fn an_unloaded_model_gives_its_memory_back_at_once(device: &Device) -> Result<(), String> {
+    const ROWS: usize = 40_000;
+    let engine = engine(device)?;
+    let embedder = Embedder::new(vec![Model::builtin()], lane(&engine), lane(&engine));
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let pool = || device.pool_stats().ok_or_else(|| "a GPU has a pool".to_owned());
+    let before = pool()?;
+    for _ in 0..3 {
+        let words = embedder.preload(table(folder.path(), "words", ROWS)?).await.map_err(|error| error.to_string())?;
+        let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
+        let answer = embedder.embed(&words, tokens, &Options::default(), Context::default()).await;
+        answer.map_err(|error| error.to_string())?;
+        let loaded = pool()?;
+        let weights = ROWS as u64 * 1024;
+        expect(loaded.used_bytes >= before.used_bytes + weights, || format!("a table of {weights} bytes: {loaded:?}"))?;
+        drop(words);
+        embedder.unload("words").await.map_err(|error| error.to_string())?;
+        let after = pool()?;
+        expect(after.used_bytes <= before.used_bytes, || format!("{after:?} when it is unloaded, {before:?} before"))?;
+        let given_back = loaded.reserved_bytes.saturating_sub(after.reserved_bytes);
+        expect(given_back >= weights / 2, || format!("{after:?} when it is unloaded, {loaded:?} before that"))?;
+    }
+    Ok(())
 }
 
 /// The refusal names the model, its need and what is free; the model that was there serves, and a smaller one is loaded.

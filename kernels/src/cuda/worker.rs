@@ -371,6 +371,16 @@ impl Worker {
         self.device.check("free", self.device.pool().free_dropped(self.stream))
     }
 
+    /// Takes back memory whose buffers were dropped, and gives what lies unused to the driver. Waits for the stream.
+    pub fn give_back(&self) -> Result<(), OpError> {
+        // What is freed is unused once the stream has come so far.
+        self.tidy()?;
+        self.synchronize()?;
+        self.device.pool().trim(0);
+        self.device.pool().look();
+        Ok(())
+    }
+
     /// Launches a kernel on the stream. A grid without blocks does nothing. `shared_bytes` is dynamic shared memory.
     ///
     /// # Errors

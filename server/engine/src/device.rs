@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use accelerd_kernels::{Backend, Device, DeviceId, OpError};
 
-use crate::{queue::Depth, signal::Signal};
+use crate::{queue::Depth, signal::Signal, tidy::Tidying};
 
 /// One lane's queue for one device, whatever the operation.
 pub(crate) trait Source: Send + Sync {
@@ -54,6 +54,8 @@ pub(crate) struct Desk {
     pub(crate) index: usize,
     /// What its workers sleep on.
     pub(crate) signal: Arc<Signal>,
+    /// What its workers were told to give back.
+    pub(crate) tidying: Tidying,
     /// Bytes queued for it or running on it.
     load: AtomicU64,
     lost: OnceLock<String>,
@@ -75,6 +77,7 @@ impl Desk {
             device,
             index,
             signal: Arc::new(Signal::new()),
+            tidying: Tidying::new(workers),
             load: AtomicU64::new(0),
             lost: OnceLock::new(),
             long_places: workers.saturating_sub(spare).max(1),
@@ -121,6 +124,13 @@ impl Desk {
         for source in self.sources().iter() {
             source.abandon();
         }
+    }
+
+    /// Has its workers give back what memory nobody needs any more; ready when each has.
+    pub(crate) fn tidy(&self) -> impl Future<Output = ()> + Send + use<> {
+        let tidied = self.tidying.tell();
+        self.signal.notify_all();
+        tidied
     }
 
     /// Work was queued here.

@@ -165,6 +165,17 @@ impl<O: Op> Lane<O> {
         let mut desks = self.0.stations.iter().map(|station| &station.desk);
         desks.any(|desk| desk.id() != DeviceId::Cpu && desk.lost().is_none())
     }
+
+    /// Has the workers of all devices give back what memory nobody needs any more: told by the call, done when what comes
+    /// back is ready. Workers that sleep are woken; those at work end their batch first.
+    pub fn tidy(&self) -> impl Future<Output = ()> + Send + use<O> {
+        let each: Vec<_> = self.0.shared.desks.iter().map(|desk| desk.tidy()).collect();
+        async {
+            for tidied in each {
+                tidied.await;
+            }
+        }
+    }
 }
 
 impl<O: Op> Handle<O> {

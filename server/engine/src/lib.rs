@@ -24,6 +24,9 @@
 //! callers, which submit it to another device; what has its home there fails. A request that ran on two devices as they
 //! were lost is tried on the CPU only.
 //!
+//! Memory that nobody needs any more comes back when a worker next allocates. [`Lane::tidy`] has all workers of all devices
+//! give it back at once (`tidy`): those that sleep are woken, those at work do it when their batch is done.
+//!
 //! # Invariants
 //!
 //! - An admitted request is answered once, or its caller is gone and it is counted as cancelled.
@@ -63,6 +66,8 @@ mod metrics;
 mod outcome;
 #[cfg(not(loom))]
 mod stats;
+#[cfg(not(loom))]
+mod tidy;
 #[cfg(not(loom))]
 mod worker;
 

@@ -65,6 +65,11 @@ impl Signal {
     /// Tells all workers to end.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
+        self.notify_all();
+    }
+
+    /// Wakes every sleeper; workers that are about to sleep look again.
+    pub(crate) fn notify_all(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         let mut sleep = lock(&self.sleep);
         sleep.calls += sleep.asleep;

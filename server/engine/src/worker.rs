@@ -26,19 +26,21 @@ pub(crate) fn spawn(
         let _ = opened.send(report);
         drop(opened);
         if let Some(backend) = backend {
-            work(&mut Bench { desk, backend });
+            work(&mut Bench { desk, backend }, number);
         }
     })
 }
 
 /// Runs batches until the device is lost or the engine ends.
-fn work(bench: &mut Bench) {
-    let signal = Arc::clone(&bench.desk.signal);
+fn work(bench: &mut Bench, number: usize) {
+    let desk = Arc::clone(&bench.desk);
+    let (signal, mut broom) = (&desk.signal, desk.tidying.broom(number));
     loop {
         let seen = signal.epoch();
         if signal.is_stopped() {
             return;
         }
+        broom.sweep(&bench.backend);
         match Desk::round(bench) {
             Turn::Ran => {}
             Turn::WaitUntil(until) => signal.sleep(seen, Some(until)),

@@ -3,11 +3,13 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use accelerd_engine::{Context, SubmitError};
 use accelerd_kernels::OpError;
 use accelerd_models::{Cut, hf};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -18,6 +20,9 @@ use crate::{
     error::ApiError,
     hub::{Asker, Hub, Repo},
 };
+
+/// How long unloading a model waits for devices that are at work.
+const TIDY_WAIT: Duration = Duration::from_secs(1);
 
 /// Where a model's files are.
 enum Place {
@@ -38,9 +43,14 @@ impl Embedder {
         self.load_for(Asker::Settings, source).await
     }
 
-    /// Forgets a model; its name.
-    pub fn unload(&self, name: &str) -> Result<String, ApiError> {
-        self.registry.remove(name)
+    /// Forgets a model; its name. Devices have given back what they held of it, unless somebody uses it still, or they are
+    /// so busy that nobody should wait for them.
+    pub async fn unload(&self, name: &str) -> Result<String, ApiError> {
+        let name = self.registry.remove(name)?;
+        if timeout(TIDY_WAIT, self.encoders.tidy()).await.is_err() {
+            tracing::debug!(model = name, "devices are busy; they give its memory back when their batches end");
+        }
+        Ok(name)
     }
 
     async fn load_for(&self, asker: Asker, source: Source) -> Result<Arc<Served>, ApiError> {
@@ -53,6 +63,7 @@ impl Embedder {
         let read = move || read(&registry, &hub, &source, &place, &gone);
         let stopped = |_| ApiError::Unavailable("loading was stopped".to_owned());
         let (served, reserved) = tokio::task::spawn_blocking(read).await.map_err(stopped)??;
+        let served = Arc::new(served.on(&self.encoders));
         self.warm_up(&served).await?;
         reserved.fill(Arc::clone(&served));
         Ok(served)
@@ -100,7 +111,7 @@ fn read(
     source: &Source,
     place: &Place,
     gone: &CancellationToken,
-) -> Result<(Arc<Served>, Reserved), ApiError> {
+) -> Result<(Served, Reserved), ApiError> {
     let mut reserved = registry.reserve(source)?;
     let served = match place {
         Place::Here(path) => {
@@ -123,7 +134,7 @@ fn weight_bytes(path: &Path, source: &Source) -> Result<u64, ApiError> {
     hf::weight_bytes(path).map_err(|error| unfit(path, source, &error))
 }
 
-fn load(path: &Path, source: &Source) -> Result<Arc<Served>, ApiError> {
+fn load(path: &Path, source: &Source) -> Result<Served, ApiError> {
     registry::load(path, source).map_err(|error| unfit(path, source, &error))
 }
 

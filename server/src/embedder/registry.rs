@@ -7,7 +7,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use accelerd_kernels::ops::encode::Precision;
+use accelerd_engine::Lane;
+use accelerd_kernels::ops::encode::{Encode, Precision};
 use accelerd_models::{Model, hf};
 
 use super::BUILTIN;
@@ -27,12 +28,30 @@ pub struct Served {
     pub aliases: Vec<String>,
     /// What it is computed in.
     pub precision: Precision,
+    /// Dropped behind the model.
+    _last: Option<Last>,
 }
 
 impl Served {
     /// By its own name alone.
     pub(super) fn plain(model: Arc<Model>) -> Self {
-        Self { model, aliases: vec![], precision: Precision::default() }
+        Self { model, aliases: vec![], precision: Precision::default(), _last: None }
+    }
+
+    /// Whose memory on devices comes back as soon as nobody uses it any more.
+    pub(super) fn on(self, lane: &Lane<Encode>) -> Self {
+        Self { _last: Some(Last(lane.clone())), ..self }
+    }
+}
+
+/// Has devices give back what they hold of a model when the last who used it is gone.
+#[derive(Debug)]
+struct Last(Lane<Encode>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        // Told by the call; nobody waits for it here.
+        drop(self.0.tidy());
     }
 }
 
@@ -206,11 +225,11 @@ impl Drop for Reserved {
 }
 
 /// Reads the files of a source, which lie at `path`.
-pub(super) fn load(path: &Path, source: &Source) -> Result<Arc<Served>, hf::LoadError> {
+pub(super) fn load(path: &Path, source: &Source) -> Result<Served, hf::LoadError> {
     let model = Arc::new(Model::load(source.name.as_str(), path)?);
     let mut aliases = source.aliases.clone();
     aliases.sort_unstable();
-    Ok(Arc::new(Served { model, aliases, precision: source.precision }))
+    Ok(Served { aliases, precision: source.precision, ..Served::plain(model) })
 }
 
 /// Names that need no quoting anywhere and look like no path upwards.

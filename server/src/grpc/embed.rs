@@ -97,7 +97,7 @@ impl EmbedService for Embed {
         &self,
         request: Request<pb::UnloadModelRequest>,
     ) -> Result<Response<pb::UnloadModelResponse>, Status> {
-        let name = self.0.embedder.unload(&request.into_inner().name)?;
+        let name = self.0.embedder.unload(&request.into_inner().name).await?;
         tracing::info!(model = name, "a model is unloaded");
         Ok(Response::new(pb::UnloadModelResponse { name }))
     }

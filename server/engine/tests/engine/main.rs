@@ -5,3 +5,4 @@ mod budget;
 mod fake;
 mod faults;
 mod leaving;
+mod tidying;
