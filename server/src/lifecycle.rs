@@ -5,8 +5,9 @@ use std::{io, time::Instant};
 use tokio::{
     runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
-    time::sleep,
+    time::{sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Config, Mistakes},
@@ -26,8 +27,8 @@ pub enum RunError {
     /// No runtime or signal handler could be had.
     #[error("the runtime did not start: {0}")]
     Runtime(#[from] io::Error),
-    /// A second signal came before the drain was complete.
-    #[error("the drain was cut short by a second signal")]
+    /// A second signal came before the drain, or the start, had ended.
+    #[error("cut short by a second signal")]
     Forced,
 }
 
@@ -66,7 +67,7 @@ async fn serve(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) ->
     let (mut end, mut hangup) = (End::new()?, signal(SignalKind::hangup())?);
     let logs = Logs::install(&config.telemetry)?;
     let drain = config.drain.clone();
-    let daemon = Daemon::start(config).await?;
+    let Some(daemon) = start(config, &mut end).await? else { return Ok(()) };
     let (grpc, admin, health) = (daemon.grpc_addr(), daemon.admin_addr(), daemon.health_addr());
     tracing::info!(%grpc, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
     loop {
@@ -91,6 +92,28 @@ async fn serve(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) ->
     // The last spans, from a thread that may block.
     let _panicked = tokio::task::spawn_blocking(move || logs.flush()).await;
     ended
+}
+
+/// Starts the daemon; `None` where it was told to end before it served. A start that cannot be stopped where it is gets as
+/// long as a drain.
+async fn start(config: Config, end: &mut End) -> Result<Option<Daemon>, RunError> {
+    let (bound, stop) = (config.drain.timeout, CancellationToken::new());
+    let mut starting = std::pin::pin!(Daemon::start_until(stop.clone(), config));
+    tokio::select! {
+        started = &mut starting => return Ok(Some(started?)),
+        () = end.told() => tracing::info!(timeout = ?bound, "told to end before it serves"),
+    }
+    stop.cancel();
+    tokio::select! {
+        started = timeout(bound, starting) => match started {
+            Ok(Ok(daemon)) => _ = daemon.shutdown().await,
+            Ok(Err(StartError::Stopped)) => {}
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => tracing::warn!("the start could not be stopped in time"),
+        },
+        () = end.told() => return Err(RunError::Forced),
+    }
+    Ok(None)
 }
 
 /// Takes over what can change in a running daemon: the log level.

@@ -76,6 +76,9 @@ pub enum StartError {
     /// Telemetry could not be set up.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
+    /// It was told to end before it served.
+    #[error("told to end before it served")]
+    Stopped,
 }
 
 /// What the services share.
@@ -106,8 +109,8 @@ pub struct App {
 }
 
 impl App {
-    /// Finds the devices, starts the engine, opens the lanes and loads the models.
-    fn start(config: Config, closing: CancellationToken) -> Result<Arc<Self>, StartError> {
+    /// Finds the devices, starts the engine, opens the lanes and loads the models, unless it is stopped.
+    fn start(config: Config, closing: CancellationToken, stop: &CancellationToken) -> Result<Arc<Self>, StartError> {
         let found = kernels::backend::discover(&config.devices())?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
@@ -120,7 +123,7 @@ impl App {
             .with_hub(&config.models.hub, hub_token())
             .with_limits(config.limits.clone());
         let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
-        preload(&embedder, &config)?;
+        preload(&embedder, &config, stop)?;
         let similarity = similarity::State::start(&config, &engine, embedder.clone())?;
         let messages =
             Budget::new(config.admission.max_message_memory.as_u64(), config.server.max_message_bytes.as_u64());
@@ -146,15 +149,16 @@ fn hub_token() -> Option<String> {
     environment().find(|(name, _)| name == "HF_TOKEN").map(|(_, token)| token.trim().to_owned())
 }
 
-/// Loads the models that the settings name, one after the other.
-fn preload(embedder: &Embedder, config: &Config) -> Result<(), StartError> {
+/// Loads the models that the settings name, one after the other, until it is stopped. What is fetched from a hub is given up
+/// then, and what has come of it is kept for the next start.
+fn preload(embedder: &Embedder, config: &Config, stop: &CancellationToken) -> Result<(), StartError> {
     for preload in &config.models.preload {
-        let loading = embedder.preload(preload.into());
-        let loaded = Handle::current().block_on(loading);
+        let loading = stop.run_until_cancelled(embedder.preload(preload.into()));
+        let loaded = Handle::current().block_on(loading).ok_or(StartError::Stopped)?;
         let served = loaded.map_err(|error| StartError::Model { name: preload.name.clone(), error })?;
         tracing::info!(model = served.name(), bytes = served.bytes(), "a model is loaded");
     }
-    Ok(())
+    if stop.is_cancelled() { Err(StartError::Stopped) } else { Ok(()) }
 }
 
 /// Says in one line what is computed on, and why not on a GPU.
@@ -215,6 +219,11 @@ pub struct Drained {
 impl Daemon {
     /// Starts a daemon and returns once it serves. Port 0 takes a free one.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_until(CancellationToken::new(), config).await
+    }
+
+    /// The same, with a token that stops it before it serves: then it ends with [`StartError::Stopped`] as soon as it can.
+    pub async fn start_until(stop: CancellationToken, config: Config) -> Result<Self, StartError> {
         let grpc = bind("server.listen", config.server.listen)?;
         let admin = bind("server.admin_listen", config.server.admin_listen)?;
         let health = bind("server.health_listen", config.server.health_listen)?;
@@ -223,7 +232,7 @@ impl Daemon {
 
         let ends = Ends::default();
         let closing = ends.closing.clone();
-        let starting = tokio::task::spawn_blocking(move || App::start(config, closing));
+        let starting = tokio::task::spawn_blocking(move || App::start(config, closing, &stop));
         let app = starting.await.map_err(|error| StartError::Threads(error.into()))??;
         let settings = &app.config.server;
         let reactors = Arc::new(Reactors::start(settings.reactor_threads).map_err(StartError::Threads)?);

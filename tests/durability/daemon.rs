@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
 };
 
@@ -12,9 +12,10 @@ use tonic::transport::{Channel, Endpoint};
 /// The argument that makes this program the daemon.
 pub(crate) const AS_DAEMON: &str = "--as-daemon";
 
-/// Serves with the settings of the environment.
+/// Serves with the settings of the environment and of the file that it names.
 pub(crate) fn run() -> ExitCode {
-    let config = || config::load(None, config::environment(), &[]);
+    let file = std::env::var_os("ACCELERD_CONFIG").map(PathBuf::from);
+    let config = || config::load(file.as_deref(), config::environment(), &[]);
     let served = config().map_err(|e| e.to_string()).and_then(|c| lifecycle::run(c, config).map_err(|e| e.to_string()));
     served.map_or_else(
         |error| {
@@ -23,6 +24,24 @@ pub(crate) fn run() -> ExitCode {
         },
         |()| ExitCode::SUCCESS,
     )
+}
+
+/// A daemon on the CPU and on free ports, to be started.
+pub(crate) fn command() -> Command {
+    let settings = [
+        ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
+        ("ACCELERD__SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
+        ("ACCELERD__SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+        ("ACCELERD__BACKEND__KIND", "cpu"),
+        ("ACCELERD__BACKEND__CPU_THREADS", "1"),
+    ];
+    let (program, argument) = match std::env::var_os("ACCELERD_BIN") {
+        Some(program) => (PathBuf::from(program), "serve"),
+        None => (std::env::current_exe().expect("this program has a path"), AS_DAEMON),
+    };
+    let mut command = Command::new(program);
+    command.arg(argument).envs(settings).stderr(Stdio::piped());
+    command
 }
 
 /// A daemon that was started here. Killed when dropped.
@@ -36,23 +55,12 @@ impl Daemon {
     pub(crate) async fn start(data: &Path, snapshots: &Path) -> Self {
         let (data_dir, snapshot_url) = (data.display().to_string(), format!("file://{}", snapshots.display()));
         let settings = [
-            ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
-            ("ACCELERD__SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
-            ("ACCELERD__SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
-            ("ACCELERD__BACKEND__KIND", "cpu"),
-            ("ACCELERD__BACKEND__CPU_THREADS", "1"),
             ("ACCELERD__STORE__WAL_LIMIT", "64KiB"),
             ("ACCELERD__STORE__DATA_DIR", &data_dir),
             ("ACCELERD__STORE__SNAPSHOT_URL", &snapshot_url),
             ("ACCELERD__TELEMETRY__LOG_FORMAT", "json"),
         ];
-        let mut command = match std::env::var_os("ACCELERD_BIN") {
-            Some(program) => Command::new(program),
-            None => Command::new(std::env::current_exe().expect("this program has a path")),
-        };
-        let argument = if std::env::var_os("ACCELERD_BIN").is_some() { "serve" } else { AS_DAEMON };
-        command.arg(argument).envs(settings).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("this program can be started again");
+        let mut child = command().envs(settings).spawn().expect("this program can be started again");
         let address = serving(&mut child).unwrap_or_else(|said| panic!("the daemon does not serve; it said:\n{said}"));
         let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address makes a URL");
         let channel = endpoint.connect().await.expect("the daemon said that it serves");

@@ -1,4 +1,5 @@
-//! Kills a daemon under load, again and again, and checks that nothing it answered is lost.
+//! Kills a daemon under load, again and again, and checks that nothing it answered is lost; and tells one to end that has not
+//! begun to serve.
 //!
 //! `ACCELERD_KILL_ROUNDS` says how often (default 10), `ACCELERD_KILL_SEED` which run of random choices. The daemon is
 //! this program started a second time, so that the test needs nothing but itself; `ACCELERD_BIN` names a built one instead.
@@ -9,6 +10,7 @@ use libtest_mimic::{Arguments, Trial};
 
 mod daemon;
 mod rounds;
+mod told;
 mod writer;
 
 fn main() -> ExitCode {
@@ -21,7 +23,8 @@ fn main() -> ExitCode {
         runtime.block_on(rounds::run(setting("ACCELERD_KILL_ROUNDS", 10), setting("ACCELERD_KILL_SEED", 7)));
         Ok(())
     });
-    libtest_mimic::run(&Arguments::from_args(), vec![trial]).exit_code()
+    let told = Trial::test("a_daemon_that_is_told_to_end_while_it_fetches_a_model_ends", || Ok(told::run()?));
+    libtest_mimic::run(&Arguments::from_args(), vec![trial, told]).exit_code()
 }
 
 fn setting<T: FromStr>(name: &str, default: T) -> T {

@@ -2,15 +2,19 @@
 
 use std::{fs, path::Path};
 
-use accelerd::config::{Allow, ByteSize, Config, Preload};
+use accelerd::{
+    config::{Allow, ByteSize, Config, Preload},
+    serve::{Daemon, StartError},
+};
 use accelerd_proto::v1;
 use accelerd_tests::encoders;
 use fake::{Asked, COMMIT, FakeHub, Fault};
 use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
-use crate::harness::{World, assert_refused, f32s, load_within, texts};
+use crate::harness::{self, World, assert_refused, f32s, load_within, texts};
 
 mod fake;
 
@@ -28,6 +32,15 @@ async fn world(hub: &FakeHub, cache: &TempDir, change: impl FnOnce(&mut Config))
         change(config);
     })
     .await
+}
+
+fn preloaded() -> Preload {
+    Preload {
+        name: "model".to_owned(),
+        path: "hf://small/bert".to_owned(),
+        aliases: vec![],
+        precision: accelerd::config::Precision::Auto,
+    }
 }
 
 async fn hub_with_bert() -> (FakeHub, TempDir) {
@@ -115,15 +128,9 @@ async fn models_of_the_hub_are_for_those_whom_the_settings_say() {
     let (hub, cache) = hub_with_bert().await;
     let off = world(&hub, &cache, |config| config.models.hub.allow = Allow::Off).await;
     assert_refused(off.embed().load_model(of_hub("hf://small/bert")).await, Code::PermissionDenied, "models.hub.allow");
-    let preload = Preload {
-        name: "model".to_owned(),
-        path: "hf://small/bert".to_owned(),
-        aliases: vec![],
-        precision: accelerd::config::Precision::Auto,
-    };
     let by_settings = world(&hub, &cache, |config| {
         config.models.hub.allow = Allow::Preload;
-        config.models.preload = vec![preload];
+        config.models.preload = vec![preloaded()];
     })
     .await;
     let again = v1::LoadModelRequest { name: "again".to_owned(), ..of_hub("hf://small/bert") };
@@ -290,4 +297,29 @@ async fn a_fetch_whose_caller_has_gone_is_given_up_and_spoils_nothing() {
     assert_same_as(&world, "bert").await;
     let left = files_below(cache.path()).into_iter().filter(|path| path.contains(".coming")).collect::<Vec<_>>();
     assert_eq!(left, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_start_that_is_stopped_while_it_fetches_a_model_ends_and_the_next_goes_on() {
+    let (hub, cache) = hub_with_bert().await;
+    let (open, gate) = watch::channel(false);
+    hub.fault("model.safetensors", Fault::Gate(gate));
+    let mut config = harness::config();
+    config.models.preload = vec![preloaded()];
+    (config.models.hub.endpoint, config.models.hub.cache) = (hub.endpoint(), cache.path().to_owned());
+    let stop = CancellationToken::new();
+    let starting = tokio::spawn(Daemon::start_until(stop.clone(), config.clone()));
+    let is_fetched = |asked: &[Asked]| asked.iter().any(|asked| asked.path == "/files/small/bert/model.safetensors");
+    while !is_fetched(&hub.asked()) {
+        tokio::task::yield_now().await;
+    }
+    stop.cancel();
+    let ended = starting.await.expect("no panic");
+    assert!(matches!(ended, Err(StartError::Stopped)), "the hub has sent half of it: {ended:?}");
+    open.send(true).expect("the hub waits");
+    let daemon = Daemon::start(config).await.expect("the model is whole now");
+    assert_eq!(daemon.app().embedder.models().len(), 2);
+    let asked = hub.asked();
+    let sent = paths(&asked).into_iter().filter(|path| path.starts_with("/files")).collect::<Vec<_>>();
+    assert_eq!(sent, ["/files/small/bert/model.safetensors"], "the rest had come");
 }
