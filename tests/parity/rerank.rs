@@ -8,7 +8,7 @@ use accelerd_kernels::{
     ops::encode::{EncodeRequest, Head, Output, Precision},
 };
 use accelerd_models::{Model, hf::Reranker};
-use accelerd_tests::encoders;
+use accelerd_tests::{encoders, pytorch_rerankers};
 use serde_json::Value;
 
 use super::{
@@ -16,24 +16,13 @@ use super::{
     encode::{HALVES, SINGLE, bar_of_bf16, run, used, vectors},
 };
 
-const PYTORCH: [&str; 9] = [
-    "bert",
-    "distilbert",
-    "jina-bert",
-    "modernbert",
-    "modernbert-mean",
-    "mpnet",
-    "nomic-bert",
-    "roberta",
-    "xlm-roberta",
-];
-
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![Case::new("encode::a_score_has_the_same_bits_in_any_company", company)];
-    for name in PYTORCH {
+    for name in pytorch_rerankers() {
         for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
-            let check = move |backend: &mut Backend| pytorch(name, precision, backend);
-            cases.push(Case::new(format!("encode::reranker_{name}_{precision:?}").to_lowercase(), check));
+            let case = format!("encode::{}_{precision:?}", name.replacen('-', "_", 1)).to_lowercase();
+            let name = name.clone();
+            cases.push(Case::new(case, move |backend: &mut Backend| pytorch(&name, precision, backend)));
         }
     }
     cases
@@ -47,7 +36,7 @@ struct Pairs {
 }
 
 fn pairs(name: &str, precision: Precision) -> Result<Pairs, String> {
-    let folder = encoders().join(format!("reranker-{name}"));
+    let folder = encoders().join(name);
     let model = Model::load(name, &folder).map_err(|e| e.to_string())?;
     let (encoder, Reranker { head, .. }) = model.reranker().ok_or("it has no head")?;
     let json = fs::read(folder.join("expected.json")).map_err(|e| e.to_string())?;

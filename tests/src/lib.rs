@@ -40,11 +40,22 @@ pub fn encoders() -> PathBuf {
 
 /// The models of that folder which have the states that PyTorch computed, by name.
 pub fn pytorch_models() -> Vec<String> {
+    models_with("states.f32")
+}
+
+/// The cross-encoders of that folder, each with the scores that PyTorch computed, by name.
+pub fn pytorch_rerankers() -> Vec<String> {
+    let is_reranker = |name: &String| name.starts_with("reranker-");
+    models_with("expected.json").into_iter().filter(is_reranker).collect()
+}
+
+/// The models of that folder which have a file, by name.
+fn models_with(file: &str) -> Vec<String> {
     let entries =
         std::fs::read_dir(encoders()).unwrap_or_else(|e| panic!("{} (ACCELERD_ENCODERS): {e}", encoders().display()));
     let folders = entries.map(|entry| entry.expect("a folder's entry can be read").path());
     let named = folders
-        .filter(|folder| folder.join("states.f32").is_file())
+        .filter(|folder| folder.join(file).is_file())
         .filter_map(|folder| folder.file_name().map(ToOwned::to_owned));
     let mut names: Vec<_> = named.map(|name| name.to_string_lossy().into_owned()).collect();
     names.sort_unstable();
