@@ -288,11 +288,14 @@ impl EncoderModel {
         self.text.as_ref().zip(pairs).ok_or(CutError::NoTokenizer)
     }
 
-    /// Splits the query of pairs of at most `limit` tokens, or as many as the model's own files say.
+    /// Splits the query of pairs of at most `limit` tokens, or as many as the model's own files say. Before it stands the
+    /// default prompt of these files, as sentence-transformers has it; before a
+    /// document stands none.
     pub fn query(&self, text: &str, limit: Option<usize>) -> Result<Query, CutError> {
         let (text_rules, pairs) = self.pair_rules()?;
         let limit = limit.unwrap_or(self.limit).min(self.encoder.config().max_tokens);
-        let ids = text_rules.pieces(text, false).map_err(CutError::Tokenizer)?.ids;
+        let prompt = self.default_prompt.as_ref().and_then(|name| self.prompts.get(name)).map_or("", String::as_str);
+        let ids = text_rules.pieces(&[prompt, text].concat(), false).map_err(CutError::Tokenizer)?.ids;
         let room = pairs.room(ids.len(), limit)?;
         Ok(Query { ids, room })
     }

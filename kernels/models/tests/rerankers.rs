@@ -155,6 +155,43 @@ fn activations_are_read_where_any_version_writes_them() {
     assert_eq!(other, "a score through \"torch.nn.modules.activation.Softplus\" is not supported");
 }
 
+#[test]
+fn the_default_prompt_of_a_models_files_stands_before_the_query_alone() {
+    let copy = copy_of("bert");
+    let transformer = r#"[{"type": "sentence_transformers.base.modules.transformer.Transformer", "path": ""}]"#;
+    fs::write(copy.path().join("modules.json"), transformer).expect("written");
+    let of = |settings: &str| {
+        fs::write(copy.path().join("config_sentence_transformers.json"), settings).expect("written");
+        Model::load("prompted", copy.path())
+    };
+    let documents = ["parse a date".to_owned(), String::new()];
+    let ids = |model: &Model, query: &str| pairs(model, query, &documents, None).expect("pairs").ids;
+    let plain = model("bert");
+    let prompts = r#""model_type": "CrossEncoder", "prompts": {"find": "the def ", "none": ""}"#;
+    let prompted = of(&format!(r#"{{{prompts}, "default_prompt_name": "find"}}"#)).expect("a model");
+    assert_eq!(ids(&prompted, "of a file"), ids(&plain, "the def of a file"));
+    assert_eq!(ids(&prompted, ""), ids(&plain, "the def "));
+    for other in [
+        r#"{PROMPTS, "default_prompt_name": "none"}"#,
+        r#"{PROMPTS, "default_prompt_name": null}"#,
+        "{PROMPTS}",
+        // sentence-transformers makes a cross-encoder of it, and heeds none of its settings.
+        r#"{"prompts": {"find": "the def "}, "default_prompt_name": "find"}"#,
+    ] {
+        let unprompted = of(&other.replace("PROMPTS", prompts)).expect("a model");
+        assert_eq!(ids(&unprompted, "of a file"), ids(&plain, "of a file"), "{other}");
+    }
+    let unknown = of(&format!(r#"{{{prompts}, "default_prompt_name": "search"}}"#)).expect_err("no such prompt");
+    assert!(
+        unknown.to_string().contains("has default_prompt_name \"search\", and these prompts: find, none"),
+        "{unknown}"
+    );
+    let prompted = of(&format!(r#"{{{prompts}, "default_prompt_name": "find"}}"#));
+    fs::remove_file(copy.path().join("modules.json")).expect("removed");
+    let bare = Model::load("bare", copy.path()).expect("a model");
+    assert_ne!(ids(&prompted.expect("a model"), "of a file"), ids(&bare, "of a file"), "nor without modules");
+}
+
 fn copy_of(name: &str) -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a folder");
     for entry in fs::read_dir(folder(name)).expect("a folder") {

@@ -92,13 +92,15 @@ fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
     // A classifier's encoder with modules that pool is there to embed.
     let pools = modules.as_ref().is_some_and(|modules| modules.pools);
     let head = if pools { None } else { heads::HeadFamily::new(fields)? };
+    // What else makes a cross-encoder of it heeds the prompts of no other kind of model.
+    let heeds_prompts = head.is_none() || (modules.is_some() && modules::is_cross_encoder(folder)?);
     if let Some(modules) = modules {
         (family.config.pooling, family.config.normalize) = (modules.pooling, modules.normalize);
     }
     let mut checkpoint = files::Checkpoint::read(&files::weight_files(folder)?)?;
     let weights = weights::read(&mut family, &mut checkpoint)?;
     let sha256 = checkpoint.sha256();
-    let (prompts, default_prompt) = modules::prompts(folder)?;
+    let (prompts, default_prompt) = if heeds_prompts { modules::prompts(folder)? } else { Default::default() };
     let text = TextRules::read(folder, family.config.vocabulary)?;
     let reranker = match head {
         None => None,

@@ -77,18 +77,33 @@ fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
     }
 }
 
+/// What sentence-transformers writes of a model as a whole.
+const SETTINGS: &str = "config_sentence_transformers.json";
+
+/// Whether sentence-transformers wrote it as a cross-encoder.
+pub(super) fn is_cross_encoder(folder: &Path) -> Result<bool, LoadError> {
+    let settings = object_if_there(&folder.join(SETTINGS))?.unwrap_or_default();
+    Ok(Fields(&settings).text(&["model_type"], "")? == "CrossEncoder")
+}
+
 /// Prompts by name, and which is the default.
 pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option<String>), LoadError> {
-    let Some(object) = object_if_there(&folder.join("config_sentence_transformers.json"))? else {
+    let path = folder.join(SETTINGS);
+    let Some(object) = object_if_there(&path)? else {
         return Ok(Default::default());
     };
     let fields = Fields(&object);
-    let prompts = fields.object("prompts")?.map(|prompts| {
+    let prompts: Option<BTreeMap<_, _>> = fields.object("prompts")?.map(|prompts| {
         let texts = prompts.0.iter().filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
         texts.collect()
     });
-    let default = fields.text(&["default_prompt_name"], "")?;
-    Ok((prompts.unwrap_or_default(), Some(default.to_owned()).filter(|name| !name.is_empty())))
+    let (prompts, default) = (prompts.unwrap_or_default(), fields.text(&["default_prompt_name"], "")?);
+    if !default.is_empty() && !prompts.contains_key(default) {
+        let known = prompts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let reason = format!("has default_prompt_name {default:?}, and these prompts: {known}");
+        return Err(LoadError::format(path, reason));
+    }
+    Ok((prompts, Some(default.to_owned()).filter(|name| !name.is_empty())))
 }
 
 /// Tokens that a text is cut to: what is said for sentences, or for the tokeniser, at most `most`.
