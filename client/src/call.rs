@@ -13,15 +13,15 @@ use tonic::{
 use crate::{
     Builder, Error, Result,
     codec::Shared,
-    connect::Settings,
+    connect::{Channels, Settings},
     error::Failure,
     timing::{self, Timings},
 };
 
-/// A connection to one or several daemons. Cheap to clone; clones share connections.
+/// Connections to one or several daemons. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    channel: Channel,
+    channels: Channels,
     settings: Settings,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct Reply<R> {
 }
 
 impl Client {
-    pub(crate) fn new(channel: Channel, settings: Settings) -> Self {
-        Self { channel, settings }
+    pub(crate) fn new(channels: Channels, settings: Settings) -> Self {
+        Self { channels, settings }
     }
 
     /// Connects to a daemon at `http://host:port` or `unix:///path` with default settings.
@@ -149,7 +149,7 @@ impl Client {
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone())
+        let mut grpc = Grpc::new(self.channels.next())
             .max_decoding_message_size(self.settings.max_message_bytes)
             .max_encoding_message_size(self.settings.max_message_bytes);
         grpc.ready().await.map_err(|error| Status::unavailable(format!("no connection: {error}")))?;

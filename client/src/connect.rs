@@ -1,7 +1,16 @@
 //! Where the daemon is, and how connections to it behave.
 
-use std::{error::Error as StdError, time::Duration};
+use std::{
+    error::Error as StdError,
+    num::NonZero,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
+use futures::future::try_join_all;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{Client, Error, Result, RetryPolicy};
@@ -24,6 +33,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Builder {
     urls: Vec<String>,
+    connections: NonZero<usize>,
     connect_timeout: Duration,
     pub(crate) settings: Settings,
 }
@@ -42,6 +52,7 @@ impl Builder {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             urls: vec![url.into()],
+            connections: NonZero::<usize>::MIN,
             connect_timeout: Duration::from_secs(5),
             settings: Settings {
                 deadline: Duration::from_secs(60),
@@ -52,10 +63,18 @@ impl Builder {
         }
     }
 
-    /// One more daemon; calls go to whichever is least busy.
+    /// One more daemon, with which the others share the calls.
     #[must_use]
     pub fn and(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
+        self
+    }
+
+    /// How many connections there are, one unless this says more; each call goes over the next of them. A daemon serves each
+    /// connection on one of its threads, so that many small calls at once take more than one.
+    #[must_use]
+    pub fn connections(mut self, count: NonZero<usize>) -> Self {
+        self.connections = count;
         self
     }
 
@@ -96,27 +115,50 @@ impl Builder {
 
     /// Connects, so that a wrong address shows at once. Several daemons are connected to when first used.
     pub async fn connect(self) -> Result<Client> {
-        let channel = match self.endpoints()?.as_slice() {
-            [one] => one
-                .connect()
-                .await
-                .map_err(|error| Error::Connect { url: self.urls[0].clone(), reason: root_cause(&error) })?,
-            many => Channel::balance_list(many.iter().cloned()),
+        let channels = match self.endpoints()?.as_slice() {
+            [one] => {
+                let connected = try_join_all((0..self.connections.get()).map(|_| one.connect())).await;
+                connected.map_err(|error| Error::Connect { url: self.urls[0].clone(), reason: root_cause(&error) })?
+            }
+            many => self.each(|| Channel::balance_list(many.iter().cloned())),
         };
-        Ok(Client::new(channel, self.settings))
+        Ok(Client::new(Channels::new(channels), self.settings))
     }
 
     /// Connects when first used. Must be called on a tokio runtime.
     pub fn connect_lazy(self) -> Result<Client> {
-        let channel = match self.endpoints()?.as_slice() {
-            [one] => one.connect_lazy(),
-            many => Channel::balance_list(many.iter().cloned()),
+        let channels = match self.endpoints()?.as_slice() {
+            [one] => self.each(|| one.connect_lazy()),
+            many => self.each(|| Channel::balance_list(many.iter().cloned())),
         };
-        Ok(Client::new(channel, self.settings))
+        Ok(Client::new(Channels::new(channels), self.settings))
+    }
+
+    fn each(&self, make: impl Fn() -> Channel) -> Vec<Channel> {
+        (0..self.connections.get()).map(|_| make()).collect()
     }
 
     fn endpoints(&self) -> Result<Vec<Endpoint>> {
         self.urls.iter().map(|url| endpoint(url, self.connect_timeout)).collect()
+    }
+}
+
+/// The connections of a client, which its clones share.
+#[derive(Clone, Debug)]
+pub(crate) struct Channels {
+    all: Arc<[Channel]>,
+    turn: Arc<AtomicUsize>,
+}
+
+impl Channels {
+    /// At least one.
+    fn new(all: Vec<Channel>) -> Self {
+        Self { all: all.into(), turn: Arc::default() }
+    }
+
+    /// The one whose turn it is.
+    pub(crate) fn next(&self) -> Channel {
+        self.all[self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len()].clone()
     }
 }
 

@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! A [`Client`] is cheap to clone; clones share connections. Every call has a deadline that spans its retries. What is
+//! A [`Client`] is cheap to clone; clones share connections, of which there is one unless [`Builder::connections`] says more. Every call has a deadline that spans its retries. What is
 //! retried, and how long it waits, is in [`RetryPolicy`].
 
 mod call;

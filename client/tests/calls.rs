@@ -2,7 +2,7 @@
 
 mod fake;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, num::NonZero, time::Duration};
 
 use accelerd_client::{
     Builder, Client, ClusterOptions, Code, CollectionOptions, EmbedOptions, Error, Filter, Ids, Matrix, MatrixRef,
@@ -33,6 +33,23 @@ async fn an_unavailable_daemon_is_asked_again_until_it_answers() {
     let embeddings = client.embed(["open a socket"]).await.expect("the third attempt succeeds");
     assert_eq!(embeddings.vectors.rows(), 1);
     assert_eq!(fake.state().calls, ["Embed", "Embed", "Embed"]);
+}
+
+#[tokio::test]
+async fn calls_go_over_each_connection_in_turn_and_clones_share_them() {
+    let fake = Fake::default();
+    let url = format!("http://{}", fake.listen().await);
+    let three = Builder::new(&url).connections(NonZero::new(3).expect("three"));
+    for client in [three.clone().connect().await, three.connect_lazy()] {
+        let client = client.expect("the fake listens");
+        for client in [client.clone(), client.clone(), client].iter().cycle().take(9) {
+            client.models().await.expect("it answers");
+        }
+        let peers = std::mem::take(&mut fake.state().peers);
+        let each: BTreeSet<_> = peers[..3].iter().flatten().collect();
+        assert_eq!(each.len(), 3, "{peers:?}");
+        assert!(peers.chunks(3).all(|turn| turn == &peers[..3]), "{peers:?}");
+    }
 }
 
 #[tokio::test]

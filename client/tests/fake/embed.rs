@@ -74,7 +74,8 @@ impl EmbedService for Fake {
         Ok(Response::new(proto::TokenizeResponse { tokens: Some(proto::TokenInput { ids, offsets }) }))
     }
 
-    async fn list_models(&self, _request: Request<proto::ListModelsRequest>) -> Answer<proto::ListModelsResponse> {
+    async fn list_models(&self, request: Request<proto::ListModelsRequest>) -> Answer<proto::ListModelsResponse> {
+        self.state().peers.push(request.remote_addr());
         self.enter("ListModels").await?;
         let model = proto::Model {
             name: "toy".into(),

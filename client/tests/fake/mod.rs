@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) failures: VecDeque<Status>,
     /// Names of the calls taken, in order.
     pub(crate) calls: Vec<&'static str>,
+    /// Where the calls that list models came from, in order.
+    pub(crate) peers: Vec<Option<SocketAddr>>,
     /// Points sent by Upsert and UpsertStream, in order: id and text.
     pub(crate) upserts: Vec<(String, String)>,
     /// Whether the next unary call never answers.
