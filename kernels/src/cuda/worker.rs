@@ -4,8 +4,6 @@ use std::{
     cell::{OnceCell, RefCell, RefMut},
     fmt,
     marker::PhantomData,
-    mem::MaybeUninit,
-    ops::{Bound, RangeBounds},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
@@ -18,12 +16,14 @@ use super::{
     device::Device,
     graphs::{Graphs, Kept, Recording},
     launch::{Args, Grid},
-    memory::{Buffer, DevicePtr, Stream},
+    memory::{Buffer, Stream},
     modules::Kernel,
     staging::Staging,
     stats::Timers,
 };
 use crate::OpError;
+
+mod copies;
 
 /// After allocations of this size the pool is looked at, for its limit.
 const LOOK_BYTES: u64 = 1 << 20;
@@ -248,105 +248,6 @@ impl Worker {
         // SAFETY: the buffer owns this many bytes there.
         let result = unsafe { sys::cuMemsetD8Async(buffer.ptr().raw, 0, buffer.size_bytes(), self.launch_stream()) };
         self.device.check("fill", result)
-    }
-
-    /// Copies `from` into the buffer, from element `at` on. When it returns, `from` may be changed.
-    pub fn upload<T: Pod>(&self, from: &[T], to: &Buffer<T>, at: usize) -> Result<(), OpError> {
-        self.upload_parts(std::iter::once(from), to, at).map(drop)
-    }
-
-    /// Copies `from` into memory of its own.
-    pub fn upload_new<T: Pod>(&self, from: &[T]) -> Result<Buffer<T>, OpError> {
-        let buffer = self.alloc(from.len())?;
-        self.upload(from, &buffer, 0)?;
-        Ok(buffer)
-    }
-
-    /// Copies several slices, one after the other, into the buffer from element `at` on: packed in pinned memory, and
-    /// in as few copies as fit it. Returns how many elements they were.
-    pub fn upload_parts<'a, T: Pod>(
-        &self,
-        parts: impl Iterator<Item = &'a [T]>,
-        to: &Buffer<T>,
-        at: usize,
-    ) -> Result<usize, OpError> {
-        self.device.enter()?;
-        let Some(room) = to.len().checked_sub(at) else {
-            let reason = format!("element {at} of a buffer of {}", to.len());
-            return Err(self.device.failed("upload", &reason));
-        };
-        let parts = parts.map(bytemuck::cast_slice);
-        let room = room * size_of::<T>();
-        let mut staging = self.staging.borrow_mut();
-        let sent = staging.upload(&self.device, self.stream, parts, to.ptr_at(at).raw, room)?;
-        Ok(sent / size_of::<T>().max(1))
-    }
-
-    /// Copies elements back, and waits for them.
-    pub fn download<T: Pod>(&self, from: &Buffer<T>, range: impl RangeBounds<usize>) -> Result<Vec<T>, OpError> {
-        let (start, end) = self.bounds(from.len(), &range)?;
-        let mut out = Vec::with_capacity(end - start);
-        self.fetch(from.ptr_at(start), &mut out.spare_capacity_mut()[..end - start])?;
-        // SAFETY: `fetch` wrote all of them, and any bytes make a `Pod`.
-        unsafe { out.set_len(end - start) };
-        Ok(out)
-    }
-
-    /// Copies elements from `at` on into a slice, and waits for them.
-    pub fn download_into<T: Pod>(&self, from: &Buffer<T>, at: usize, out: &mut [T]) -> Result<(), OpError> {
-        self.bounds(from.len(), &(at..at.saturating_add(out.len())))?;
-        // SAFETY: `MaybeUninit<T>` has the layout of `T`, and `fetch` writes only whole, copied elements.
-        let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<T>>(), out.len()) };
-        self.fetch(from.ptr_at(at), out)
-    }
-
-    fn fetch<T: Pod>(&self, from: DevicePtr<T>, out: &mut [MaybeUninit<T>]) -> Result<(), OpError> {
-        self.device.enter()?;
-        let bytes = size_of_val(out);
-        // SAFETY: bytes that may be uninitialised have no invalid state; only copied bytes are written there.
-        let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<u8>>(), bytes) };
-        self.staging.borrow_mut().download(&self.device, self.stream, from.raw, out)
-    }
-
-    fn bounds(&self, len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize), OpError> {
-        let start = match range.start_bound() {
-            Bound::Included(start) => *start,
-            Bound::Excluded(before) => before.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(last) => last.saturating_add(1),
-            Bound::Excluded(end) => *end,
-            Bound::Unbounded => len,
-        };
-        let reason = || format!("elements {start}..{end} of a buffer of {len}");
-        if start <= end && end <= len { Ok((start, end)) } else { Err(self.device.failed("download", &reason())) }
-    }
-
-    /// Copies the first `n` elements of one buffer to the start of another.
-    pub fn copy<T: Pod>(&self, from: &Buffer<T>, to: &Buffer<T>, n: usize) -> Result<(), OpError> {
-        self.copy_at(from, 0, to, 0, n)
-    }
-
-    /// Copies `n` elements on the device.
-    pub fn copy_at<T: Pod>(
-        &self,
-        from: &Buffer<T>,
-        from_at: usize,
-        to: &Buffer<T>,
-        to_at: usize,
-        n: usize,
-    ) -> Result<(), OpError> {
-        self.device.enter()?;
-        self.bounds(from.len(), &(from_at..from_at.saturating_add(n)))?;
-        self.bounds(to.len(), &(to_at..to_at.saturating_add(n)))?;
-        if n == 0 {
-            return Ok(());
-        }
-        let (to, from) = (to.ptr_at(to_at).raw, from.ptr_at(from_at).raw);
-        // SAFETY: both buffers own this many bytes there.
-        let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, n * size_of::<T>(), self.stream) };
-        self.device.check("copy", result)
     }
 
     /// Waits until everything on the stream has happened, and takes freed memory back.
