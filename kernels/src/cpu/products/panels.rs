@@ -15,7 +15,7 @@ pub(super) const DEPTH: usize = 128;
 /// Depth over which rows meet a panel before they meet the next, if it is the columns that come from afar.
 const STRETCH: usize = 3 * DEPTH;
 /// Steps along the dimension between which memory is asked for.
-const STEPS: usize = 4;
+const STEPS: usize = 8;
 
 /// Some columns.
 #[derive(Clone, Copy)]
