@@ -5,6 +5,8 @@
 // memory wants to serve tensor cores without bank conflicts (the 128-byte swizzle), so that tiles are copied as they are.
 // Rows are padded to whole tiles and hold anything there; columns are padded to whole tiles, with zeros.
 //
+// Launches may go over rows from the last to the first (`backwards`): what the launch before wrote last is near still.
+//
 // Texts are packed: text t has the rows starts[t] .. starts[t + 1]. Nothing is computed between rows except by attention
 // and pooling, and these stay within a text; every sum has an order that depends on its own row or text alone. So the bits
 // of a text do not depend on its neighbours.
@@ -156,4 +158,6 @@ struct Linear {
     u32 out_steps; // tiles in a row of out
     u32 activation;
     u32 gated;
+    u32 backwards; // the last rows first
+    u32 unused;
 };

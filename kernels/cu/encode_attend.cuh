@@ -223,6 +223,11 @@ __device__ __forceinline__ void end(const State<D, M>& state, const Attention& h
     }
 }
 
+// What a block takes.
+__device__ __forceinline__ u32 block_of(const Attention& how) {
+    return how.backwards ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+}
+
 // A text of at most 16 W tokens, 4 / W heads from `head` on.
 template <int D, int W>
 __device__ __forceinline__ void attend_short(const Attention& how, u32 text, u32 head, u32 keys, u32 values) {
@@ -276,8 +281,8 @@ template <int D>
 __device__ __forceinline__ void attend_many(const Attention& how) {
     follow_launches();
     extern __shared__ __align__(128) u8 shared[];
-    const u32 keys = shared_address(shared), values = keys + 256 * D, head = blockIdx.x % how.heads;
-    const uint2 item = how.items[blockIdx.x / how.heads];
+    const u32 keys = shared_address(shared), values = keys + 256 * D, block = block_of(how), head = block % how.heads;
+    const uint2 item = how.items[block / how.heads];
     const u32 start = how.starts[item.x], length = how.starts[item.x + 1] - start;
     constexpr u32 TILES = D < 128 ? 2 : 1;
 #pragma unroll 1
@@ -295,7 +300,7 @@ __device__ __forceinline__ void attend_few(const Attention& how) {
     const u32 keys = shared_address(shared), values = keys + 256 * D;
     const u32 pairs = (how.heads + 1) / 2, fours = (how.heads + 3) / 4;
     const uint2* items = how.items + how.long_items;
-    u32 block = blockIdx.x;
+    u32 block = block_of(how);
     if (block < how.whole_items * how.heads) {
         attend_short<D, 4>(how, items[block / how.heads].x, block % how.heads, keys, values);
         return;

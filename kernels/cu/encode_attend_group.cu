@@ -2,6 +2,10 @@
 
 #include "encode_attend_group.cuh"
 
+extern "C" __global__ void __launch_bounds__(640, 1) encode_attend_32_group(const __grid_constant__ Attention how) {
+    attend_group<32>(how);
+}
+
 extern "C" __global__ void __launch_bounds__(640, 1) encode_attend_64_group(const __grid_constant__ Attention how) {
-    attend_group(how);
+    attend_group<64>(how);
 }

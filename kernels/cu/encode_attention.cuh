@@ -11,6 +11,7 @@
 //   A token reads those at most `window` away (EVERYTHING: all), and where `causal` none behind itself.
 //   slopes f32[heads] or null: slope * |key - query| is taken from a score
 //   wide: out is bfloat16 where the rest is binary16; the tensor cores' kernels ask for it
+//   backwards: the last items first
 //   relative f32[heads, 2 * reach - 1] or null: key - query + reach - 1 is added
 //   items u32[.., 2]: a text and its first row of queries. `long_items` have 128 queries each of texts of more than 64
 //   tokens, and a block does one head; then `whole_items` are texts of 33 to 64 tokens, alike; then `middle_items` are texts
@@ -40,6 +41,8 @@ struct Attention {
     u32 short_items;
     float scale;
     u32 wide;
+    u32 backwards;
+    u32 unused;
 };
 
 // What is added to a score.

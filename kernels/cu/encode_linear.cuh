@@ -174,46 +174,83 @@ __device__ __forceinline__ void emit_any(float (&sums)[COLUMNS / 2], const Linea
     else emit<ELEMENT, HALVES, false, COLUMNS>(sums, layer, panels, row, column);
 }
 
+// A block's tiles: every `apart`th from `first` on, of BLOCKS blocks that have rows one below the other, in the order of rows
+// or against it.
+template <int ROWS, int COLUMNS, int BLOCKS>
+struct BlockTiles {
+    u32 across, count, backwards;
+
+    __device__ __forceinline__ BlockTiles(const Linear& layer) {
+        across = (layer.columns + COLUMNS - 1) / COLUMNS;
+        count = (layer.rows + ROWS * BLOCKS - 1) / (ROWS * BLOCKS) * across;
+        backwards = layer.backwards;
+    }
+    static __device__ __forceinline__ u32 first() { return blockIdx.x / BLOCKS; }
+    static __device__ __forceinline__ u32 apart() { return gridDim.x / BLOCKS; }
+    __device__ __forceinline__ u32 at(u32 tile) const { return backwards ? count - 1 - tile : tile; }
+    // Of this block; in a pair it may be behind the last row.
+    __device__ __forceinline__ u32 row(u32 tile) const {
+        return (at(tile) / across * BLOCKS + blockIdx.x % BLOCKS) * ROWS;
+    }
+    __device__ __forceinline__ u32 column(u32 tile) const { return at(tile) % across * COLUMNS; }
+};
+
 // Copies steps of all of a block's tiles to its stages; one thread. In a pair, each block brings half of the weight to both.
+// The first stages' weights do not wait for the launch before.
 template <int ROW_GROUPS, int COLUMNS, int STAGES, int BLOCKS>
-__device__ __forceinline__ void fill(const Linear& layer, u32 data, u32 full, u32 free, u32 across, u32 down) {
+__device__ __forceinline__ void fill(const Linear& layer, u32 data, u32 full, u32 free) {
     typedef Tiles<ROW_GROUPS, COLUMNS, STAGES> Size;
-    constexpr u32 PIECE = COLUMNS < 64 ? COLUMNS : 64;
+    const BlockTiles<Size::ROWS, COLUMNS, BLOCKS> tiles(layer);
+    constexpr u32 PIECE = BLOCKS == 2 ? TILE_ROWS : COLUMNS < 64 ? COLUMNS : 64;
+    static_assert(BLOCKS == 1 || COLUMNS == 2 * TILE_ROWS, "two tiles of the weight");
+    // Rows behind the last are not read; the sums of whatever is in their place go nowhere.
+    auto rows_bytes = [&](u32 row) { return row < layer.rows ? min((layer.rows - row + 7) / 8 * 8, Size::ROWS) * 128 : 0; };
+    auto fetch_weight = [&](u32 column, u32 bytes, u32 step, u32 to, u32 here) {
+        barrier_expect(here, bytes + COLUMNS * 128);
+#pragma unroll
+        for (u32 piece = 0; piece < COLUMNS / PIECE; piece++) {
+            const u8* weight = layer.weight + place(column + PIECE * piece, 0, layer.steps) + (u64)step * TILE_BYTES;
+            const u32 there = to + Size::ROWS_BYTES + piece * (PIECE * 128);
+            if constexpr (BLOCKS == 1) copy_bulk(there, weight, PIECE * 128, here);
+            else if (piece == blockIdx.x % 2) copy_bulk_to_pair(there, weight, PIECE * 128, here);
+        }
+    };
+    u32 early = min(layer.steps, (u32)STAGES);
+    const u32 first_column = tiles.column(tiles.first()), first_bytes = rows_bytes(tiles.row(tiles.first()));
+    for (u32 step = 0; step < early; step++) {
+        fetch_weight(first_column, first_bytes, step, data + step * Size::STAGE_BYTES, full + step * 8);
+    }
+    wait_for_launches();
     // A wait for the parity before the first round ends at once: all stages are free.
     Turn<STAGES> turn = {0, 1};
-    for (u32 tile = blockIdx.x / BLOCKS; tile < across * down; tile += gridDim.x / BLOCKS) {
-        const u32 row = (tile / across * BLOCKS + blockIdx.x % BLOCKS) * Size::ROWS, column = tile % across * COLUMNS;
+    for (u32 tile = tiles.first(); tile < tiles.count; tile += tiles.apart()) {
+        const u32 row = tiles.row(tile), column = tiles.column(tile), bytes = rows_bytes(row);
         const u8* rows = layer.x + place(row, 0, layer.steps);
-        // Rows behind the last are not read; the sums of whatever is in their place go nowhere.
-        const u32 rows_bytes = row < layer.rows ? min((layer.rows - row + 7) / 8 * 8, Size::ROWS) * 128 : 0;
         for (u32 step = 0; step < layer.steps; step++) {
             const u32 to = data + turn.stage * Size::STAGE_BYTES, here = full + turn.stage * 8;
-            barrier_wait(free + turn.stage * 8, turn.parity);
-            barrier_expect(here, rows_bytes + COLUMNS * 128);
-            if (BLOCKS == 1 || rows_bytes) copy_bulk(to, rows + (u64)step * TILE_BYTES, rows_bytes, here);
-            if constexpr (BLOCKS == 2) {
-                static_assert(COLUMNS == 256, "two tiles of the weight");
-                const u32 half = blockIdx.x % 2;
-                const u8* weight = layer.weight + place(column + 128 * half, 0, layer.steps) + (u64)step * TILE_BYTES;
-                copy_bulk_to_pair(to + Size::ROWS_BYTES + half * TILE_BYTES, weight, TILE_BYTES, here);
+            if (early > 0) {
+                early--;
             } else {
-#pragma unroll
-                for (u32 piece = 0; piece < COLUMNS / PIECE; piece++) {
-                    const u8* weight = layer.weight + place(column + PIECE * piece, 0, layer.steps) + (u64)step * TILE_BYTES;
-                    copy_bulk(to + Size::ROWS_BYTES + piece * (PIECE * 128), weight, PIECE * 128, here);
-                }
+                barrier_wait(free + turn.stage * 8, turn.parity);
+                fetch_weight(column, bytes, step, to, here);
             }
+            if (BLOCKS == 1 || bytes) copy_bulk(to, rows + (u64)step * TILE_BYTES, bytes, here);
             turn.next();
         }
     }
 }
 
-// Multiplies and writes all of a block's tiles; the warps of the first ROW_GROUPS warpgroups.
+// Multiplies and writes all of a block's tiles; the warps of the first ROW_GROUPS warpgroups. Where registers allow it, the bias
+// is read before the products and not behind them, when nothing else is left to do while it comes.
 template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES, int BLOCKS>
-__device__ __forceinline__ void multiply(const Linear& layer, u32 data, u32 full, u32 free, u32 panel, u32 across, u32 down) {
+__device__ __forceinline__ void multiply(const Linear& layer, u32 data, u32 full, u32 free, u32 panel) {
     typedef Tiles<ROW_GROUPS, COLUMNS, STAGES> Size;
+    const BlockTiles<Size::ROWS, COLUMNS, BLOCKS> tiles(layer);
     typedef typename Groups<ELEMENT>::Type Group;
+    constexpr bool EARLY_BIAS = COLUMNS > 128;
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31, group = warp / 4;
+    Linear unbiased = layer;
+    if (EARLY_BIAS) unbiased.bias = nullptr;
     Panels<Size::PANELS> panels = {panel, 0};
     Turn<STAGES> turn = {0, 0};
     float sums[COLUMNS / 2];
@@ -221,8 +258,14 @@ __device__ __forceinline__ void multiply(const Linear& layer, u32 data, u32 full
         if (BLOCKS == 1 && lane == 0) barrier_arrive(free + stage * 8);
         if (BLOCKS == 2 && lane < 2) barrier_arrive_in(free + stage * 8, lane);
     };
-    for (u32 tile = blockIdx.x / BLOCKS; tile < across * down; tile += gridDim.x / BLOCKS) {
+    for (u32 tile = tiles.first(); tile < tiles.count; tile += tiles.apart()) {
         u32 before = 0;
+        float2 bias[EARLY_BIAS ? COLUMNS / 8 : 1];
+        if (EARLY_BIAS && layer.bias) {
+            const float* from = layer.bias + tiles.column(tile) + lane % 4 * 2;
+#pragma unroll
+            for (u32 j = 0; j < COLUMNS / 8; j++) bias[j] = *(const float2*)(from + 8 * j);
+        }
         for (u32 step = 0; step < layer.steps; step++) {
             barrier_wait(full + turn.stage * 8, turn.parity);
             const u32 stage = data + turn.stage * Size::STAGE_BYTES;
@@ -245,9 +288,13 @@ __device__ __forceinline__ void multiply(const Linear& layer, u32 data, u32 full
         wait_products<0>();
         pin(sums);
         used(before);
-        const u32 row = (tile / across * BLOCKS + blockIdx.x % BLOCKS) * Size::ROWS;
+        const u32 row = tiles.row(tile);
         if (BLOCKS == 2 && row >= layer.rows) continue;
-        emit_any<ELEMENT, COLUMNS>(sums, layer, panels, row + warp * 16, tile % across * COLUMNS);
+        if (EARLY_BIAS && layer.bias) {
+#pragma unroll
+            for (u32 i = 0; i < COLUMNS / 2; i++) sums[i] += i % 2 ? bias[i / 4].y : bias[i / 4].x;
+        }
+        emit_any<ELEMENT, COLUMNS>(sums, unbiased, panels, row + warp * 16, tiles.column(tile));
     }
     if (lane == 0) wait_stores_read<0>();
 }
@@ -256,6 +303,7 @@ template <int ELEMENT, int ROW_GROUPS, int COLUMNS, int STAGES, int BLOCKS = 1>
 __device__ __forceinline__ void linear(const Linear& layer) {
     typedef Tiles<ROW_GROUPS, COLUMNS, STAGES> Size;
     extern __shared__ __align__(1024) u8 shared[];
+    start_next_launch();
     const u32 data = shared_address(shared), panels = data + STAGES * Size::STAGE_BYTES;
     const u32 full = panels + 4 * ROW_GROUPS * Size::PANELS * Size::PANEL_BYTES, free = full + STAGES * 8;
     if (threadIdx.x == 0) {
@@ -269,14 +317,13 @@ __device__ __forceinline__ void linear(const Linear& layer) {
     if (BLOCKS == 2) sync_pair();
     else __syncthreads();
 
-    const u32 across = (layer.columns + COLUMNS - 1) / COLUMNS, each = Size::ROWS * BLOCKS, down = (layer.rows + each - 1) / each;
     const u32 warp = threadIdx.x / 32, panel = panels + warp * Size::PANELS * Size::PANEL_BYTES;
     if (warp >= 4 * ROW_GROUPS) {
         if (COLUMNS > 128) shrink_registers<40>();
-        if (threadIdx.x == 128 * ROW_GROUPS) fill<ROW_GROUPS, COLUMNS, STAGES, BLOCKS>(layer, data, full, free, across, down);
+        if (threadIdx.x == 128 * ROW_GROUPS) fill<ROW_GROUPS, COLUMNS, STAGES, BLOCKS>(layer, data, full, free);
     } else {
         if (COLUMNS > 128) grow_registers<232>();
-        multiply<ELEMENT, ROW_GROUPS, COLUMNS, STAGES, BLOCKS>(layer, data, full, free, panel, across, down);
+        multiply<ELEMENT, ROW_GROUPS, COLUMNS, STAGES, BLOCKS>(layer, data, full, free, panel);
     }
     if (BLOCKS == 1) return;
     // Until the end, the other block may arrive at barriers of this one.

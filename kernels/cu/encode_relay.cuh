@@ -17,51 +17,55 @@ struct Relay {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Tiles of a pair of blocks, in their order: those of the same rows one after the other.
-struct PairTiles {
-    u32 across, count;
-
-    __device__ __forceinline__ PairTiles(const Linear& layer) {
-        across = layer.columns / 192;
-        count = (layer.rows + 255) / 256 * across;
-    }
-    static __device__ __forceinline__ u32 first() { return blockIdx.x / 2; }
-    static __device__ __forceinline__ u32 apart() { return gridDim.x / 2; }
-    // Of this block; it may be behind the last row.
-    __device__ __forceinline__ u32 row(u32 tile) const { return tile / across * 256 + blockIdx.x % 2 * 128; }
-    __device__ __forceinline__ u32 column(u32 tile) const { return tile % across * 192; }
-};
-
 // Copies `count` of the weight's rows, within one of its tiles, to both blocks.
 __device__ __forceinline__ void copy_weight(const Linear& layer, u32 to, u32 row, u32 count, u32 step, u32 barrier) {
     copy_bulk_to_pair(to, layer.weight + place(row, 0, layer.steps) + (u64)step * TILE_BYTES, count * 128, barrier);
 }
 
+// Copies steps of all of a block's tiles to its stages; one thread. The first stages' weights do not wait for the launch
+// before.
 template <int STAGES>
 __device__ __forceinline__ void fill_relay(const Linear& layer, u32 data, u32 full, u32 free) {
     typedef Relay<STAGES> Size;
-    const PairTiles tiles(layer);
+    const BlockTiles<128, 192, 2> tiles(layer);
+    auto rows_bytes = [&](u32 row) { return row < layer.rows ? min((layer.rows - row + 7) / 8 * 8, 128) * 128 : 0; };
+    auto fetch_weight = [&](u32 column, u32 bytes, u32 step, u32 to, u32 here) {
+        const u32 weight = to + Size::ROWS_BYTES;
+        barrier_expect(here, bytes + Size::COLUMNS * 128);
+        if (blockIdx.x % 2 == 0) {
+            copy_weight(layer, weight, column, 64, step, here);
+            copy_weight(layer, weight + 64 * 128, column + 64, 32, step, here);
+        } else {
+            copy_weight(layer, weight + 96 * 128, column + 96, 32, step, here);
+            copy_weight(layer, weight + 128 * 128, column + 128, 64, step, here);
+        }
+    };
+    u32 early = min(layer.steps, (u32)STAGES);
+    const u32 first_column = tiles.column(tiles.first()), first_bytes = rows_bytes(tiles.row(tiles.first()));
+    for (u32 step = 0; step < early; step++) {
+        fetch_weight(first_column, first_bytes, step, data + step * Size::STAGE_BYTES, full + step * 8);
+    }
+    wait_for_launches();
     Turn<STAGES> turn = {0, 1};
     for (u32 tile = tiles.first(); tile < tiles.count; tile += tiles.apart()) {
-        const u32 row = tiles.row(tile), column = tiles.column(tile);
+        const u32 row = tiles.row(tile), column = tiles.column(tile), bytes = rows_bytes(row);
         const u8* rows = layer.x + place(row, 0, layer.steps);
-        const u32 rows_bytes = row < layer.rows ? min((layer.rows - row + 7) / 8 * 8, 128) * 128 : 0;
         for (u32 step = 0; step < layer.steps; step++) {
-            const u32 to = data + turn.stage * Size::STAGE_BYTES, weight = to + Size::ROWS_BYTES, here = full + turn.stage * 8;
-            barrier_wait(free + turn.stage * 8, turn.parity);
-            barrier_expect(here, rows_bytes + Size::COLUMNS * 128);
-            if (rows_bytes) copy_bulk(to, rows + (u64)step * TILE_BYTES, rows_bytes, here);
-            if (blockIdx.x % 2 == 0) {
-                copy_weight(layer, weight, column, 64, step, here);
-                copy_weight(layer, weight + 64 * 128, column + 64, 32, step, here);
+            const u32 to = data + turn.stage * Size::STAGE_BYTES, here = full + turn.stage * 8;
+            if (early > 0) {
+                early--;
             } else {
-                copy_weight(layer, weight + 96 * 128, column + 96, 32, step, here);
-                copy_weight(layer, weight + 128 * 128, column + 128, 64, step, here);
+                barrier_wait(free + turn.stage * 8, turn.parity);
+                fetch_weight(column, bytes, step, to, here);
             }
+            if (bytes) copy_bulk(to, rows + (u64)step * TILE_BYTES, bytes, here);
             turn.next();
         }
     }
 }
+
+// Asks for 128 bytes to be in the level 1 cache.
+__device__ __forceinline__ void draw_near(const float* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from)); }
 
 // Brings 64 columns at a time of a warp's 16 rows to their place.
 template <int ELEMENT, int ACTIVATION>
@@ -95,7 +99,7 @@ __device__ __forceinline__ void multiply_relay(const Linear& layer, u32 data, u3
     typedef Relay<STAGES> Size;
     typedef typename Groups<ELEMENT>::Type Group;
     const u32 warp = threadIdx.x / 32 % 4, lane = threadIdx.x & 31, group = threadIdx.x / 128;
-    const PairTiles tiles(layer);
+    const BlockTiles<128, 192, 2> tiles(layer);
     Panels<1> panels = {panel, 0};
     Turn<STAGES> turn = {0, 0};
     if (group) turn.skip(layer.steps);
@@ -107,6 +111,8 @@ __device__ __forceinline__ void multiply_relay(const Linear& layer, u32 data, u3
     float sums[2][96];
     for (u32 tile = tiles.first() + group * tiles.apart(); tile < tiles.count; tile += 2 * tiles.apart()) {
         u32 before = 0;
+        // There are no registers to keep the bias in, but it comes nearer until it is read.
+        if (layer.bias && threadIdx.x % 128 < Size::COLUMNS / 32) draw_near(layer.bias + tiles.column(tile) + threadIdx.x % 128 * 32);
         // Stages are told apart by the parity of their round: nobody may wait for one before the round before it has come.
         barrier_wait(order + group * 8, parity);
         parity ^= 1;
@@ -149,6 +155,7 @@ template <int ELEMENT, int STAGES>
 __device__ __forceinline__ void linear_relay(const Linear& layer) {
     typedef Relay<STAGES> Size;
     extern __shared__ __align__(1024) u8 shared[];
+    start_next_launch();
     const u32 data = shared_address(shared), panels = data + STAGES * Size::STAGE_BYTES;
     const u32 full = panels + Size::PANELS, free = full + STAGES * 8, order = free + STAGES * 8, warp = threadIdx.x / 32;
     if (threadIdx.x == 0) {

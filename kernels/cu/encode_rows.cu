@@ -190,7 +190,7 @@ __device__ __forceinline__ void embed(const Embedding& from) {
 // encode_norm_{format}_{columns}, .._early for few rows: out = norm(x + delta), and sum = x + delta. Norm kind 0 leaves the
 // sum as it is.
 //   x, out, and delta and sum where they are not null: `rows` rows, tiled; at most `columns`
-//   exact: x and sum are f32 where the format has 16 bits
+//   exact: x and sum are f32 where the format has 16 bits; backwards: the last rows first
 // The sum is normalised before it is rounded. out and sum may be x or delta.
 struct Norms {
     const u8* x;
@@ -202,6 +202,8 @@ struct Norms {
     u32 steps;
     u32 width;
     u32 exact;
+    u32 backwards;
+    u32 unused;
 };
 
 template <int ELEMENT, int NUMBERS, int WARPS, bool EARLY = false>
@@ -209,7 +211,8 @@ __device__ __forceinline__ void norm_rows(const Norms& on) {
     start_next_launch();
     typedef Elements<ELEMENT> Element;
     constexpr int EACH = Element::EACH, PIECES = NUMBERS / EACH;
-    const u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = on.steps * 8;
+    const u32 block = on.backwards ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const u32 at = (block * blockDim.x + threadIdx.x) / (32 * WARPS), pieces = on.steps * 8;
     if (at >= on.rows) return;
     const Weights<ELEMENT, PIECES, WARPS, EARLY> weights(on.norm, pieces);
     wait_for_launches();

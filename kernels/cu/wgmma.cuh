@@ -170,12 +170,14 @@ __device__ __forceinline__ void pin(int (&sums)[COUNT]) {
 #define SIXTY_FOUR(C, x)                                                                                              \
     EIGHT(C, x, 0), EIGHT(C, x, 8), EIGHT(C, x, 16), EIGHT(C, x, 24), EIGHT(C, x, 32), EIGHT(C, x, 40), EIGHT(C, x, 48), \
         EIGHT(C, x, 56)
+#define SIXTEEN(C, x) EIGHT(C, x, 0), EIGHT(C, x, 8)
 #define THIRTY_TWO(C, x) EIGHT(C, x, 0), EIGHT(C, x, 8), EIGHT(C, x, 16), EIGHT(C, x, 24)
 #define NINETY_SIX(C, x) SIXTY_FOUR(C, x), EIGHT(C, x, 64), EIGHT(C, x, 72), EIGHT(C, x, 80), EIGHT(C, x, 88)
 #define HUNDRED_28(C, x) NINETY_SIX(C, x), EIGHT(C, x, 96), EIGHT(C, x, 104), EIGHT(C, x, 112), EIGHT(C, x, 120)
 #define IN_F32(x) "+f"(x)
 #define IN_S32(x) "+r"(x)
 #define NAMES_8 "{%0, %1, %2, %3, %4, %5, %6, %7}"
+#define NAMES_16 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}"
 #define NAMES_32                                                                                           \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"

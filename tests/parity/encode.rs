@@ -107,6 +107,14 @@ fn architectures() -> Vec<(&'static str, EncoderConfig)> {
         ("bert", base.clone()),
         ("narrow_heads", EncoderConfig { heads: 4, kv_heads: 4, head_dim: 32, ..base.clone() }),
         (
+            "narrow_heads_alibi",
+            EncoderConfig { heads: 6, kv_heads: 6, head_dim: 20, positions: Positions::Alibi, ..base.clone() },
+        ),
+        (
+            "narrow_heads_causal",
+            EncoderConfig { heads: 4, kv_heads: 4, head_dim: 32, causal: true, pooling: Pooling::Last, ..base.clone() },
+        ),
+        (
             "odd_sizes",
             EncoderConfig { hidden: 90, heads: 5, kv_heads: 5, head_dim: 18, intermediate: 75, ..base.clone() },
         ),
@@ -360,24 +368,29 @@ fn near(got: &[u8], expected: &[u8], output: Output) -> Result<(), String> {
     }
 }
 
-/// One text alone, beside another, and among 500: in every precision, the same bits.
+/// One text alone, beside another, and among 500: in every precision and with heads of either kernel, the same bits.
 fn company(backend: &mut Backend) -> Result<(), String> {
-    let encoder = Arc::new(
-        encoder(EncoderConfig { hidden: 256, heads: 4, kv_heads: 4, intermediate: 512, ..base() })
-            .map_err(|e| e.to_string())?,
-    );
-    for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
-        let mut random = random(1);
-        for length in [1, 16, 30, 64, 77, 200] {
-            let text = request(&encoder, &[length], precision, u64::from(length));
-            let alone = run(std::slice::from_ref(&text), backend)?.remove(0);
-            for others in [1, 500] {
-                let lengths: Vec<_> = (0..others).map(|_| random.random_range(1..=60)).collect();
-                let neighbours = request(&encoder, &lengths, precision, 99);
-                let together = run(&[neighbours.clone(), text.clone(), neighbours], backend)?.remove(1);
-                if together != alone {
-                    return Err(format!("{precision:?}: a text of {length} tokens differs beside {others} others"));
-                }
+    for (heads, head_dim) in [(4, 64), (8, 32)] {
+        let shape = EncoderConfig { hidden: 256, heads, kv_heads: heads, head_dim, intermediate: 512, ..base() };
+        let encoder = Arc::new(encoder(shape).map_err(|e| e.to_string())?);
+        for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
+            alone_and_beside(&encoder, precision, backend)?;
+        }
+    }
+    Ok(())
+}
+
+fn alone_and_beside(encoder: &Arc<Encoder>, precision: Precision, backend: &mut Backend) -> Result<(), String> {
+    let mut random = random(1);
+    for length in [1, 16, 30, 64, 77, 200] {
+        let text = request(encoder, &[length], precision, u64::from(length));
+        let alone = run(std::slice::from_ref(&text), backend)?.remove(0);
+        for others in [1, 500] {
+            let lengths: Vec<_> = (0..others).map(|_| random.random_range(1..=60)).collect();
+            let neighbours = request(encoder, &lengths, precision, 99);
+            let together = run(&[neighbours.clone(), text.clone(), neighbours], backend)?.remove(1);
+            if together != alone {
+                return Err(format!("{precision:?}: a text of {length} tokens differs beside {others} others"));
             }
         }
     }

@@ -54,6 +54,8 @@ pub(super) struct Linear {
     pub(super) out_steps: u32,
     pub(super) activation: u32,
     pub(super) gated: u32,
+    pub(super) backwards: u32,
+    pub(super) unused: u32,
 }
 
 /// How a row is normalised: kind 0 leaves it, 1 is a layer norm, 2 an RMS norm.
@@ -108,6 +110,8 @@ pub(super) struct Norms {
     pub(super) steps: u32,
     pub(super) width: u32,
     pub(super) exact: u32,
+    pub(super) backwards: u32,
+    pub(super) unused: u32,
 }
 
 /// Norms and rotations of queries and keys.
@@ -161,6 +165,8 @@ pub(super) struct Attention {
     pub(super) short_items: u32,
     pub(super) scale: f32,
     pub(super) wide: u32,
+    pub(super) backwards: u32,
+    pub(super) unused: u32,
 }
 
 /// One row of an answer.
@@ -401,13 +407,14 @@ pub(super) const ATTEND: [[Kernel; 2]; 3] = [
     [kernel::<Attention>("encode_attend_128"), kernel::<Attention>("encode_attend_128_long")],
 ];
 
-/// Attention of longer texts by warpgroups on Hopper, for heads of [`GROUP_HEAD`] columns.
-pub(super) const ATTEND_GROUP: Kernel = kernel::<Attention>("encode_attend_64_group");
+/// Attention of longer texts by warpgroups on Hopper, by [`HEADS`], without the widest.
+pub(super) const ATTEND_GROUP: [Kernel; 2] =
+    [kernel::<Attention>("encode_attend_32_group"), kernel::<Attention>("encode_attend_64_group")];
 /// What it is launched with.
 pub(super) const GROUP_THREADS: u32 = 640;
 pub(super) const GROUP_SHARED_BYTES: u32 = 2 * (2 * 4 * 72 * 128 + 2 * 136 * 128 + 1024);
-/// Columns of its heads, padded.
-pub(super) const GROUP_HEAD: usize = 64;
+/// Columns of heads that it attends to at once.
+const GROUP_COLUMNS: usize = 64;
 
 /// Columns that a head takes: what the tensor cores' kernel wants where it takes it, else whole pieces of 16 bytes.
 pub(super) fn padded_head(format: Format, head: usize) -> usize {
@@ -422,6 +429,14 @@ pub(super) fn padded_head(format: Format, head: usize) -> usize {
 pub(super) fn attend(format: Format, head: usize, capability: (u32, u32)) -> Option<&'static [Kernel; 2]> {
     let at = HEADS.iter().position(|padded| *padded == padded_head(format, head))?;
     (format != Format::F32 && capability.0 >= 8).then_some(&ATTEND[at])
+}
+
+/// The warpgroups' kernel for heads. Those that lie in the same 128 bytes have keys of their own.
+pub(super) fn attend_group(heads: usize, kv_heads: usize, padded: usize, capability: (u32, u32)) -> Option<Kernel> {
+    let at = HEADS.iter().position(|head| *head == padded)?;
+    let (kernel, abreast) = (ATTEND_GROUP.get(at)?, GROUP_COLUMNS / padded);
+    let fits = abreast == 1 || (heads == kv_heads && heads.is_multiple_of(abreast));
+    (capability.0 == 9 && fits).then_some(*kernel)
 }
 
 #[cfg(test)]
@@ -441,5 +456,14 @@ mod tests {
         assert_eq!(takes(Format::Bf16, 20, 8), Some("encode_attend_32"));
         assert_eq!(takes(Format::F16, 128, 9), Some("encode_attend_128"));
         assert_eq!([takes(Format::F32, 64, 9), takes(Format::F16, 160, 9), takes(Format::Bf16, 64, 7)], [None; 3]);
+    }
+
+    #[test]
+    fn warpgroups_attend_to_pairs_of_narrow_heads() {
+        let takes = |heads, kv_heads, padded| attend_group(heads, kv_heads, padded, (9, 0)).map(|kernel| kernel.name);
+        assert_eq!(takes(12, 12, 32), Some("encode_attend_32_group"));
+        assert_eq!(takes(7, 1, 64), Some("encode_attend_64_group"));
+        assert_eq!([takes(3, 3, 32), takes(4, 2, 32), takes(4, 4, 128), takes(4, 4, 40)], [None; 4]);
+        assert!(attend_group(4, 4, 64, (8, 0)).is_none(), "no warpgroups");
     }
 }

@@ -1,14 +1,14 @@
 //! The encoder's primitives by the kernels of `cu/encode_*.cu`: one launch each, two where heads are turned.
 
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 use super::{
     answers::Answers,
     few::Few,
     input::Input,
     kernels::{
-        self, ATTEND_EXACT, ATTEND_GROUP, BROAD, COLUMNS, EMBED, EMBED_EARLY, EVEN, Format, GROUP_HEAD,
-        GROUP_SHARED_BYTES, GROUP_THREADS, LINEAR_EXACT, MIDDLE, NORM, NORM_EARLY, RELAY, SMALL, TURN, Tile, WIDE,
+        self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EMBED_EARLY, EVEN, Format, GROUP_SHARED_BYTES, GROUP_THREADS,
+        LINEAR_EXACT, MIDDLE, NORM, NORM_EARLY, RELAY, SMALL, TURN, Tile, WIDE,
     },
     states::{Shelf, States},
     weights::{Weight, fit},
@@ -36,18 +36,27 @@ pub(super) struct Pass<'a> {
     residual: Format,
     shelf: Rc<Shelf>,
     input: Input,
+    /// Whether the latest launch over rows began with the last.
+    backwards: Cell<bool>,
 }
 
 impl<'a> Pass<'a> {
     /// A pass of what is in `input` that computes in `format` and keeps the residual in `residual`, in states of so many
     /// bytes at most.
     pub(super) fn new(worker: &'a Worker, format: Format, residual: Format, input: Input, most_bytes: usize) -> Self {
-        Self { worker, format, residual, shelf: Shelf::new(most_bytes), input }
+        Self { worker, format, residual, shelf: Shelf::new(most_bytes), input, backwards: Cell::new(false) }
     }
 
     /// What it is a pass of.
     pub(super) fn into_input(self) -> Input {
         self.input
+    }
+
+    /// Which way the next launch goes over rows: against the latest, so that it reads first what that one wrote last and
+    /// the level 2 cache still holds.
+    fn direction(&self) -> u32 {
+        self.backwards.set(!self.backwards.get());
+        self.backwards.get().into()
     }
 
     fn states(&self, width: usize) -> Result<States, OpError> {
@@ -102,6 +111,8 @@ impl<'a> Pass<'a> {
             steps: out.steps,
             width: fit(x.width)?,
             exact: (x.format != self.format).into(),
+            backwards: self.direction(),
+            unused: 0,
         };
         self.launch_rows(&NORM, &NORM_EARLY, out.steps, norms)
     }
@@ -125,7 +136,7 @@ impl<'a> Pass<'a> {
         let blocks = rows.div_ceil(tile.rows * together) * together * columns.div_ceil(tile.columns);
         let most = (tile.each * units as usize / together * together).max(together);
         let grid = Grid::x(fit(blocks.min(most))?);
-        self.worker.launch(&tile.kernel(self.format), grid, tile.threads, tile.shared_bytes, &mut args)
+        self.worker.launch_early(&tile.kernel(self.format), grid, tile.threads, tile.shared_bytes, &mut args)
     }
 
     /// Normalises and rotates queries and keys, in place.
@@ -187,6 +198,8 @@ impl<'a> Pass<'a> {
             short_items: fit(items.short)?,
             scale: how.scale,
             wide: (out.format == Format::Bf16).into(),
+            backwards: self.direction(),
+            unused: 0,
         };
         let mut args = Args::new().value(args);
         if let Some([attend_few, attend_many]) =
@@ -194,9 +207,10 @@ impl<'a> Pass<'a> {
         {
             let ([few, many], shared_bytes) = (items.blocks(how.heads), fit(512 * padded)?);
             self.worker.launch_early(attend_few, Grid::x(fit(few)?), 128, shared_bytes, &mut args)?;
-            if self.worker.compute_capability().0 == 9 && padded == GROUP_HEAD {
+            let capability = self.worker.compute_capability();
+            if let Some(kernel) = kernels::attend_group(how.heads, how.kv_heads, padded, capability) {
                 let grid = Grid::x(fit(many)?.min(self.worker.units()));
-                return self.worker.launch(&ATTEND_GROUP, grid, GROUP_THREADS, GROUP_SHARED_BYTES, &mut args);
+                return self.worker.launch_early(&kernel, grid, GROUP_THREADS, GROUP_SHARED_BYTES, &mut args);
             }
             return self.worker.launch_early(attend_many, Grid::x(fit(many)?), 128, shared_bytes, &mut args);
         }
@@ -270,6 +284,8 @@ impl Primitives for Pass<'_> {
             out_steps: out.steps,
             activation,
             gated: gated.into(),
+            backwards: self.direction(),
+            unused: 0,
         })?;
         Ok(out)
     }

@@ -113,7 +113,7 @@ pub(crate) static ATTEND_GROUPS: Module = Module {
     name: "encode_attend_group",
     source: include_str!("../../../../cu/encode_attend_group.cu"),
     headers: &[COMMON, ENCODE, MMA, WGMMA, ATTENTION, ATTEND_HEADER, GROUP_HEADER],
-    kernels: &[ATTEND_GROUP],
+    kernels: &[ATTEND_GROUP[0], ATTEND_GROUP[1]],
 };
 
 /// Attention on tensor cores.
