@@ -15,6 +15,10 @@ use accelerd_kernels::{
     ops::encode::{Encode, EncodeRequest, Encoder, EncoderConfig, Precision, samples},
 };
 
+/// The daemon's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const LENGTHS: [usize; 3] = [32, 128, 512];
 const BATCHES: [usize; 6] = [1, 32, 128, 512, 2048, 4096];
 const QUICK_BATCHES: [usize; 4] = [1, 32, 512, 2048];

@@ -140,6 +140,12 @@ pub struct EncodeRequest {
     pub exact_gelu: bool,
 }
 
+/// The first number that is not below `end`. Their maximum alone says whether there is one, many numbers at a time.
+fn first_from(numbers: &[u32], end: usize) -> Option<u32> {
+    numbers.iter().copied().max().filter(|most| *most as usize >= end)?;
+    numbers.iter().copied().find(|number| *number as usize >= end)
+}
+
 /// Vectors of a request, in the order of its spans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
@@ -165,13 +171,13 @@ impl EncodeRequest {
         if longest as usize > config.max_tokens {
             return invalid(format!("a text has at most {} tokens, got {longest}", config.max_tokens));
         }
-        if let Some(id) = self.ids.iter().find(|id| **id as usize >= config.vocabulary) {
+        if let Some(id) = first_from(&self.ids, config.vocabulary) {
             return invalid(format!("token id {id} is not below the vocabulary size {}", config.vocabulary));
         }
         if !self.types.is_empty() && self.types.len() != self.ids.len() {
             return invalid(format!("{} ids have {} types", self.ids.len(), self.types.len()));
         }
-        if let Some(kind) = self.types.iter().find(|kind| **kind as usize >= config.token_types.max(1)) {
+        if let Some(kind) = first_from(&self.types, config.token_types.max(1)) {
             return invalid(format!("token type {kind} is not below {}", config.token_types.max(1)));
         }
         let outside = |span: &&[u32; 2]| span[0] > span[1] || span[1] as usize > self.ids.len();
