@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(not(loom))]
 use accelerd_kernels::DeviceId;
 
 /// Settings of the engine as a whole.
@@ -39,6 +40,7 @@ pub struct LaneConfig {
     pub long_above_bytes: u64,
 }
 
+#[cfg(not(loom))]
 impl LaneConfig {
     /// Most bytes in a batch on a device.
     pub(crate) fn batch_bytes(&self, device: DeviceId) -> u64 {
@@ -98,7 +100,7 @@ pub struct Drained {
     pub remaining: u64,
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
