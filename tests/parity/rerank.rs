@@ -121,9 +121,12 @@ fn sway(head: &Head, state: &[f32]) -> Result<f64, String> {
 
 /// A pair alone, and among the others many times over.
 fn company(backend: &mut Backend) -> Result<(), String> {
-    for (name, precision) in
-        [("bert", Precision::Bf16), ("modernbert-mean", Precision::F16), ("roberta", Precision::F32)]
-    {
+    let kinds = [
+        ("reranker-bert", Precision::Bf16),
+        ("reranker-modernbert-mean", Precision::F16),
+        ("reranker-roberta", Precision::F32),
+    ];
+    for (name, precision) in kinds {
         let Pairs { head, request, .. } = pairs(name, precision)?;
         let crowd = states(&vec![request.clone(); 30], backend)?.concat();
         let crowd = head.scores(&crowd).map_err(|e| e.to_string())?;
