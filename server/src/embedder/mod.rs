@@ -40,17 +40,13 @@ mod rerank;
 use cut::{Cutter, Part};
 use options::Choice;
 pub use options::{Options, Span};
-use plan::Plan;
+use plan::{Parting, Plan};
 use registry::Registry;
 pub use registry::{Served, Source};
 pub use rerank::{Ranked, Reranked, Reranking};
 
 /// The model that an empty name means.
 pub const BUILTIN: &str = accelerd_models::BUILTIN;
-
-/// Requests of one call that are queued at once: on a CPU, where others would wait for all of them, and on a GPU, whose
-/// batches take many.
-const AT_ONCE: [usize; 2] = [4, 32];
 
 /// Shortest wait for room.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -219,7 +215,8 @@ impl Embedder {
             }
             Kind::Encoder(encoder) => {
                 let (encoder, precision) = (&encoder.encoder, model.precision);
-                let plan = Plan { encoder, precision, options, choice: &choice };
+                let parting = Parting::new(encoder.config(), self.encoders.on_gpu());
+                let plan = Plan { encoder, precision, options, choice: &choice, parting };
                 self.encode(&plan, parts, context).boxed().await
             }
         }
@@ -310,8 +307,7 @@ impl Embedder {
             let done = submitted(&self.encoders, request, may_wait, context.clone());
             async move { then(done.await?.response).await }.boxed()
         });
-        let at_once = AT_ONCE[usize::from(self.encoders.on_gpu())];
-        let answers = answers.try_buffered(at_once).try_collect().await?;
+        let answers = answers.try_buffered(plan.parting.at_once).try_collect().await?;
         Ok((answers, token_counts))
     }
 

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use accelerd_kernels::ops::encode::{EncodeRequest, Encoder, Precision};
+use accelerd_kernels::ops::encode::{EncodeRequest, Encoder, EncoderConfig, Precision};
 use accelerd_models::Sequences;
 
 use super::{
@@ -14,9 +14,23 @@ use crate::error::ApiError;
 /// Tokens of one request, about: a text is never cut.
 const REQUEST_TOKENS: usize = 8192;
 
-/// Bytes of the states of one request, about: a wide model's requests have fewer tokens. Several make a batch, and the
-/// batches of a stream that are in hand at once must fit into what is admitted.
-const REQUEST_BYTES: usize = 48 << 20;
+/// How a call is parted into requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parting {
+    /// Tokens of a request, about; a wide model's have fewer.
+    tokens: usize,
+    /// Requests that are queued at once.
+    pub(super) at_once: usize,
+}
+
+impl Parting {
+    /// On a CPU other callers wait for what is queued before them, so that is little. A GPU is soon done with it, and slow
+    /// with less.
+    pub(super) fn new(encoder: &EncoderConfig, on_gpu: bool) -> Self {
+        let (state_bytes, at_once) = if on_gpu { (256 << 20, 8) } else { (48 << 20, 4) };
+        Self { tokens: REQUEST_TOKENS.min(state_bytes / encoder.token_bytes().max(1)), at_once }
+    }
+}
 
 /// What a request's texts are computed with.
 pub(super) struct Plan<'a> {
@@ -24,6 +38,7 @@ pub(super) struct Plan<'a> {
     pub(super) precision: Precision,
     pub(super) options: &'a Options,
     pub(super) choice: &'a Choice,
+    pub(super) parting: Parting,
 }
 
 impl Plan<'_> {
@@ -31,13 +46,12 @@ impl Plan<'_> {
     pub(super) fn requests(&self, part: &Part) -> Result<Vec<EncodeRequest>, ApiError> {
         let spans = self.spans(part)?;
         let sequences = &part.sequences;
-        let most = REQUEST_TOKENS.min(REQUEST_BYTES / self.encoder.config().token_bytes().max(1));
         let mut requests = vec![];
         let mut first = 0;
         for text in 0..sequences.texts() {
             let is_last = text + 1 == sequences.texts();
             let with_next = |next: usize| sequences.tokens(next).end - sequences.tokens(first).start;
-            if is_last || with_next(text + 1) > most {
+            if is_last || with_next(text + 1) > self.parting.tokens {
                 requests.push(self.request(sequences, first..text + 1, &spans));
                 first = text + 1;
             }
@@ -125,6 +139,8 @@ fn tokens_of(sequences: &Sequences, text: usize, span: &Span, by_bytes: bool) ->
 
 #[cfg(test)]
 mod tests {
+    use accelerd_kernels::ops::encode::samples;
+
     use super::*;
 
     fn sequences() -> Sequences {
@@ -135,6 +151,16 @@ mod tests {
             texts: vec![0, 1, 2],
             bytes: vec![0..0, 0..3, 4..7, 0..0, 0..0, 0..2, 2..5, 5..9, 0..0],
         }
+    }
+
+    #[test]
+    fn a_gpu_gets_more_of_a_call_at_once_than_a_cpu() {
+        let wide = EncoderConfig { hidden: 768, heads: 12, kv_heads: 12, intermediate: 3072, ..samples::bert() };
+        let of = |encoder: &EncoderConfig| [false, true].map(|on_gpu| Parting::new(encoder, on_gpu));
+        let parting = |tokens, at_once| Parting { tokens, at_once };
+        assert_eq!(of(&wide), [parting(1489, 4), parting(7943, 8)]);
+        let narrow = EncoderConfig { hidden: 64, heads: 1, kv_heads: 1, intermediate: 64, ..wide };
+        assert_eq!(of(&narrow), [parting(8192, 4), parting(8192, 8)]);
     }
 
     #[test]
