@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! A [`Client`] is cheap to clone; clones share connections, of which there is one unless [`Builder::connections`] says more. Every call has a deadline that spans its retries. What is
-//! retried, and how long it waits, is in [`RetryPolicy`].
+//! A [`Client`] is cheap to clone; clones share connections, of which there is one unless [`Builder::connections`] says
+//! more. Every call has a deadline that spans its retries. What is retried, and how long it waits, is in [`RetryPolicy`].
 
 mod call;
 mod cluster;

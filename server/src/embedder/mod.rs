@@ -215,8 +215,7 @@ impl Embedder {
             }
             Kind::Encoder(encoder) => {
                 let (encoder, precision) = (&encoder.encoder, model.precision);
-                let parting = Parting::new(encoder.config(), self.encoders.on_gpu());
-                let plan = Plan { encoder, precision, options, choice: &choice, parting };
+                let plan = Plan { encoder, precision, options, choice: &choice };
                 self.encode(&plan, parts, context).boxed().await
             }
         }
@@ -290,10 +289,11 @@ impl Embedder {
     {
         let (mut rows, mut token_counts) = (0, vec![]);
         let dimensions = plan.choice.dimensions;
+        let Parting { tokens, at_once } = Parting::new(plan.encoder.config(), self.encoders.on_gpu());
         let then = &then;
         let requests = parts.map(|part| {
             let part = part?;
-            let requests = plan.requests(&part)?;
+            let requests = plan.requests(&part, tokens)?;
             rows += requests.iter().map(EncodeRequest::row_count).sum::<usize>();
             token_counts.extend(self::token_counts(&part.sequences));
             check_answer(rows, &token_counts, dimensions, plan.options)?;
@@ -307,7 +307,7 @@ impl Embedder {
             let done = submitted(&self.encoders, request, may_wait, context.clone());
             async move { then(done.await?.response).await }.boxed()
         });
-        let answers = answers.try_buffered(plan.parting.at_once).try_collect().await?;
+        let answers = answers.try_buffered(at_once).try_collect().await?;
         Ok((answers, token_counts))
     }
 

@@ -18,7 +18,7 @@ const REQUEST_TOKENS: usize = 8192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parting {
     /// Tokens of a request, about; a wide model's have fewer.
-    tokens: usize,
+    pub(super) tokens: usize,
     /// Requests that are queued at once.
     pub(super) at_once: usize,
 }
@@ -38,12 +38,11 @@ pub(super) struct Plan<'a> {
     pub(super) precision: Precision,
     pub(super) options: &'a Options,
     pub(super) choice: &'a Choice,
-    pub(super) parting: Parting,
 }
 
 impl Plan<'_> {
-    /// The requests, in order.
-    pub(super) fn requests(&self, part: &Part) -> Result<Vec<EncodeRequest>, ApiError> {
+    /// The requests, in order, each of so many tokens, about.
+    pub(super) fn requests(&self, part: &Part, most: usize) -> Result<Vec<EncodeRequest>, ApiError> {
         let spans = self.spans(part)?;
         let sequences = &part.sequences;
         let mut requests = vec![];
@@ -51,7 +50,7 @@ impl Plan<'_> {
         for text in 0..sequences.texts() {
             let is_last = text + 1 == sequences.texts();
             let with_next = |next: usize| sequences.tokens(next).end - sequences.tokens(first).start;
-            if is_last || with_next(text + 1) > self.parting.tokens {
+            if is_last || with_next(text + 1) > most {
                 requests.push(self.request(sequences, first..text + 1, &spans));
                 first = text + 1;
             }

@@ -12,7 +12,7 @@ use super::{
     Embedder, Options, Served,
     cut::{Each, Part},
     options::Choice,
-    plan::{Parting, Plan},
+    plan::Plan,
 };
 use crate::{config::to_usize, error::ApiError};
 
@@ -127,8 +127,7 @@ impl Embedder {
         let choice =
             Choice { dimensions: head.hidden(), normalize: false, pooling: head.pooling(), cut: Cut::default() };
         let (encoder, precision, options) = (&encoder.encoder, model.precision, &Options::default());
-        let parting = Parting::new(encoder.config(), self.encoders.on_gpu());
-        let plan = Plan { encoder, precision, options, choice: &choice, parting };
+        let plan = Plan { encoder, precision, options, choice: &choice };
         let then = |answer| scored(Arc::clone(head), answer);
         let (scores, token_counts) = self.encode_each(&plan, parts, context, then).boxed().await?;
         Ok((scores.concat(), token_counts))

@@ -260,6 +260,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn columns_of_a_matrix_are_multiplied_as_vectors() {
         if let Some(unit) = Unit::of_machine() {
