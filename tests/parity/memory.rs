@@ -8,7 +8,7 @@ use accelerd::{
 };
 use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
 use accelerd_kernels::{
-    Backend, Choice, Device, DeviceId, Op, OpError, Settings,
+    Backend, Choice, Device, DeviceId, Op, OpError, PoolStats, Settings,
     backend::discover,
     ops::encode::{
         Encode, EncodeRequest, Encoded, Encoder, EncoderConfig, Pooling, Precision,
@@ -200,27 +200,38 @@ fn table(folder: &Path, name: &str, rows: usize) -> Result<Source, String> {
 /// was computed in.
 async fn an_unloaded_model_gives_its_memory_back_at_once(device: &Device) -> Result<(), String> {
     const ROWS: usize = 40_000;
+    let weights = ROWS as u64 * 1024;
     let engine = engine(device)?;
     let embedder = Embedder::new(vec![Model::builtin()], lane(&engine), lane(&engine));
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let pool = || device.pool_stats().ok_or_else(|| "a GPU has a pool".to_owned());
-    let before = pool()?;
+    // What others left behind goes with the first one.
+    let (_, before) = loaded_and_unloaded(device, &embedder, folder.path(), ROWS).await?;
     for _ in 0..3 {
-        let words = embedder.preload(table(folder.path(), "words", ROWS)?).await.map_err(|error| error.to_string())?;
-        let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
-        let answer = embedder.embed(&words, tokens, &Options::default(), Context::default()).await;
-        answer.map_err(|error| error.to_string())?;
-        let loaded = pool()?;
-        let weights = ROWS as u64 * 1024;
+        let (loaded, after) = loaded_and_unloaded(device, &embedder, folder.path(), ROWS).await?;
         expect(loaded.used_bytes >= before.used_bytes + weights, || format!("a table of {weights} bytes: {loaded:?}"))?;
-        drop(words);
-        embedder.unload("words").await.map_err(|error| error.to_string())?;
-        let after = pool()?;
         expect(after.used_bytes <= before.used_bytes, || format!("{after:?} when it is unloaded, {before:?} before"))?;
         let given_back = loaded.reserved_bytes.saturating_sub(after.reserved_bytes);
         expect(given_back >= weights / 2, || format!("{after:?} when it is unloaded, {loaded:?} before that"))?;
     }
     Ok(())
+}
+
+/// The pool when a table of so many rows has answered, and when it is unloaded.
+async fn loaded_and_unloaded(
+    device: &Device,
+    embedder: &Embedder,
+    folder: &Path,
+    rows: usize,
+) -> Result<(PoolStats, PoolStats), String> {
+    let pool = || device.pool_stats().ok_or_else(|| "a GPU has a pool".to_owned());
+    let words = embedder.preload(table(folder, "words", rows)?).await.map_err(|error| error.to_string())?;
+    let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
+    let answer = embedder.embed(&words, tokens, &Options::default(), Context::default()).await;
+    answer.map_err(|error| error.to_string())?;
+    let loaded = pool()?;
+    drop(words);
+    embedder.unload("words").await.map_err(|error| error.to_string())?;
+    Ok((loaded, pool()?))
 }
 
 /// The refusal names the model, its need and what is free; the model that was there serves, and a smaller one is loaded.
