@@ -1,47 +1,9 @@
-//! What the command line looks like. The arguments of each command stand beside the command.
+//! What commands' arguments share: the options of all, times and sizes.
 
 use std::time::Duration;
 
 use accelerd_client::DEFAULT_URL;
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::Styles, builder::styling::AnsiColor};
-
-use crate::commands::{
-    bench::BenchArgs, cluster::ClusterArgs, collections::CollectionsArgs, embed::EmbedArgs, generate, health,
-    index::IndexArgs, models::ModelsArgs, parse::ParseArgs, rerank::RerankArgs, search::SearchArgs,
-    similar::SimilarArgs, stats::StatsArgs,
-};
-
-const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold())
-    .literal(AnsiColor::Cyan.on_default().bold())
-    .placeholder(AnsiColor::Cyan.on_default());
-
-const AFTER_HELP: &str = "\
-Exit codes:
-  0  done
-  1  it failed, the daemon is not well, or what was parsed has errors
-  2  bad usage, or a file that cannot be read or is not what it should be
-  3  the daemon cannot be reached
-  4  a collection, model or snapshot does not exist
-  5  the daemon is busy or out of room
-  6  no answer in time
-
-Examples:
-  accelctl index src/ --collection code
-  accelctl search \"where do we retry a failed upload\" --collection code
-  accelctl parse src/
-  echo 'open a socket' | accelctl embed - --output query.npy";
-
-/// Index code and search it by meaning, embed, compare and cluster: the command line of accelerd.
-#[derive(Debug, Parser)]
-#[command(version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
-pub struct Cli {
-    #[command(flatten)]
-    pub global: Global,
-    #[command(subcommand)]
-    pub command: Command,
-}
+use clap::{Args, ValueEnum};
 
 /// Options that every command takes.
 #[derive(Debug, Args)]
@@ -73,25 +35,6 @@ pub enum Color {
     Always,
     /// Never.
     Never,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    Index(IndexArgs),
-    Search(SearchArgs),
-    Rerank(RerankArgs),
-    Embed(EmbedArgs),
-    Similar(SimilarArgs),
-    Cluster(ClusterArgs),
-    Parse(ParseArgs),
-    Stats(StatsArgs),
-    Bench(BenchArgs),
-    Models(ModelsArgs),
-    Collections(CollectionsArgs),
-    Health(health::HealthArgs),
-    Completions(generate::CompletionsArgs),
-    Man(generate::ManArgs),
 }
 
 /// A length of time with its unit, as in `500ms`, `5s` or `2m`.
@@ -130,14 +73,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
 
     #[test]
     fn times_need_a_unit() {
@@ -154,21 +90,6 @@ mod tests {
         assert_eq!((size("512"), size("64KiB"), size("1MB")), (Ok(512), Ok(65_536), Ok(1_000_000)));
         for bad in ["", "MiB", "1.5MiB", "12quux", "99999999999999GiB"] {
             assert!(size(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn global_options_may_follow_the_command() {
-        let cli = Cli::try_parse_from(["accelctl", "models", "--json", "--server", "unix:///run/a.sock"]).unwrap();
-        assert!(cli.global.json);
-        assert_eq!(cli.global.server, "unix:///run/a.sock");
-    }
-
-    #[test]
-    fn commands_that_need_a_collection_ask_for_one() {
-        for words in [vec!["search", "a"], vec!["index", "."], vec!["collections", "delete"]] {
-            let words = ["accelctl"].into_iter().chain(words);
-            assert!(Cli::try_parse_from(words.clone()).is_err(), "{:?}", words.collect::<Vec<_>>());
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod args;
 mod chunk;
+mod cli;
 mod commands;
 mod error;
 mod human;
@@ -21,9 +22,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args::Cli { global, command } = args::Cli::parse();
+    let cli::Cli { global, command } = cli::Cli::parse();
     let screen = screen::Screen::new(&global);
-    match commands::run(command, &global, &screen).await {
+    match cli::run(command, &global, &screen).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => screen.fail(&error),
     }

@@ -2,11 +2,10 @@
 
 use std::{fs, path::PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::{
-    args::Cli,
     error::{CliError, Result},
     screen::{self, Screen},
 };
@@ -25,17 +24,17 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-/// Prints completions.
-pub fn completions(args: &CompletionsArgs) -> Result {
+/// Prints completions for a program.
+pub fn completions(args: &CompletionsArgs, program: &mut Command) -> Result {
     let mut script = vec![];
-    clap_complete::generate(args.shell, &mut Cli::command(), "accelctl", &mut script);
+    clap_complete::generate(args.shell, program, "accelctl", &mut script);
     screen::write(&script)
 }
 
-/// Writes a page for the program and one for each command.
-pub fn man(args: &ManArgs, screen: &Screen) -> Result {
+/// Writes a page for a program and one for each of its commands.
+pub fn man(args: &ManArgs, program: Command, screen: &Screen) -> Result {
     fs::create_dir_all(&args.folder).map_err(CliError::file(&args.folder))?;
-    clap_mangen::generate_to(Cli::command(), &args.folder).map_err(CliError::file(&args.folder))?;
+    clap_mangen::generate_to(program, &args.folder).map_err(CliError::file(&args.folder))?;
     screen.note(format!("wrote man pages to {}", args.folder.display()));
     Ok(())
 }

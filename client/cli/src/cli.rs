@@ -1,0 +1,120 @@
+//! What the command line looks like, and which command runs. The arguments of each stand beside it.
+
+use accelerd_client::{Builder, Client};
+use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling::AnsiColor};
+
+use crate::{
+    args::Global,
+    commands::{
+        bench, cluster, collections, embed, generate, health, index, models, parse, rerank, search, similar, stats,
+    },
+    error::Result,
+    screen::Screen,
+};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  done
+  1  it failed, the daemon is not well, or what was parsed has errors
+  2  bad usage, or a file that cannot be read or is not what it should be
+  3  the daemon cannot be reached
+  4  a collection, model or snapshot does not exist
+  5  the daemon is busy or out of room
+  6  no answer in time
+
+Examples:
+  accelctl index src/ --collection code
+  accelctl search \"where do we retry a failed upload\" --collection code
+  accelctl parse src/
+  echo 'open a socket' | accelctl embed - --output query.npy";
+
+/// Index code and search it by meaning, embed, compare and cluster: the command line of accelerd.
+#[derive(Debug, Parser)]
+#[command(version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Index(index::IndexArgs),
+    Search(search::SearchArgs),
+    Rerank(rerank::RerankArgs),
+    Embed(embed::EmbedArgs),
+    Similar(similar::SimilarArgs),
+    Cluster(cluster::ClusterArgs),
+    Parse(parse::ParseArgs),
+    Stats(stats::StatsArgs),
+    Bench(bench::BenchArgs),
+    Models(models::ModelsArgs),
+    Collections(collections::CollectionsArgs),
+    Health(health::HealthArgs),
+    Completions(generate::CompletionsArgs),
+    Man(generate::ManArgs),
+}
+
+/// Runs a command.
+pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
+    match command {
+        Command::Index(args) => index::run(args, &connect(global, false).await?, screen).await,
+        Command::Search(args) => {
+            let client = connect(global, args.timing()).await?;
+            search::run(args, &client, screen).await
+        }
+        Command::Rerank(args) => rerank::run(args, &connect(global, false).await?, screen).await,
+        Command::Embed(args) => embed::run(args, &connect(global, false).await?, screen).await,
+        Command::Similar(args) => similar::run(args, &connect(global, false).await?, screen).await,
+        Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, screen).await,
+        Command::Parse(args) => parse::run(args, &connect(global, false).await?, screen).await,
+        Command::Stats(args) => stats::run(&args, &connect(global, false).await?, screen).await,
+        Command::Bench(args) => bench::run(args, &builder(global, false), screen).await,
+        Command::Models(args) => models::run(args, &connect(global, false).await?, screen).await,
+        Command::Collections(args) => collections::run(args, &connect(global, false).await?, screen).await,
+        Command::Health(args) => health::run(&args, global, screen).await,
+        Command::Completions(args) => generate::completions(&args, &mut Cli::command()),
+        Command::Man(args) => generate::man(&args, Cli::command(), screen),
+    }
+}
+
+async fn connect(global: &Global, timings: bool) -> Result<Client> {
+    Ok(builder(global, timings).connect().await?)
+}
+
+fn builder(global: &Global, timings: bool) -> Builder {
+    Client::builder(&global.server).deadline(global.timeout).timings(timings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_may_follow_the_command() {
+        let cli = Cli::try_parse_from(["accelctl", "models", "--json", "--server", "unix:///run/a.sock"]).unwrap();
+        assert!(cli.global.json);
+        assert_eq!(cli.global.server, "unix:///run/a.sock");
+    }
+
+    #[test]
+    fn commands_that_need_a_collection_ask_for_one() {
+        for words in [vec!["search", "a"], vec!["index", "."], vec!["collections", "delete"]] {
+            let words = ["accelctl"].into_iter().chain(words);
+            assert!(Cli::try_parse_from(words.clone()).is_err(), "{:?}", words.collect::<Vec<_>>());
+        }
+    }
+}
