@@ -132,7 +132,7 @@ def as_sentence_transformers(model: Path, device: str, dtype) -> Callable:
 
 @contextlib.contextmanager
 def daemon(binaries: Path, model: Path, precision: str) -> Iterator[str]:
-    """Our daemon with the model, as its settings make it; its address."""
+    """Our daemon with the model, and with leave to load what lies beside it; its address."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     main, admin, health = (f"127.0.0.1:{one.getsockname()[1]}" for one in held)
     for one in held:
@@ -140,7 +140,8 @@ def daemon(binaries: Path, model: Path, precision: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         settings, log = Path(folder) / "accelerd.toml", Path(folder) / "log"
         loaded = f'{{ name = "model", path = {json.dumps(str(model))}, precision = "{precision}" }}'
-        settings.write_text(f'[models]\npreload = [{loaded}]\n[drain]\nendpoint_delay = "0s"\n')
+        beside = json.dumps(str(model.parent))
+        settings.write_text(f'[models]\nfolders = [{beside}]\npreload = [{loaded}]\n[drain]\nendpoint_delay = "0s"\n')
         flags = ["--config", settings, "--listen", main]
         flags += ["--set", f"server.admin_listen={admin}", "--set", f"server.health_listen={health}"]
         with open(log, "w") as written:
