@@ -43,7 +43,7 @@ __device__ __forceinline__ void store_words(u32 shared, u32 a, u32 b, u32 c, u32
 
 // Heads in a column of 128 bytes, and queries that a team takes at once.
 template <int D>
-constexpr u32 ABREAST = 64 / D;
+constexpr u32 ABREAST = D < 64 ? 64 / D : 1;
 template <int D>
 constexpr u32 TEAM_QUERIES = 128 / ABREAST<D>;
 
@@ -158,16 +158,17 @@ struct Held {
     float most[2], total[2];
 };
 
-// Makes scores, in units of `unit`, shares, and what was summed before smaller where it has to be.
-template <int D>
-__device__ __forceinline__ void share_out(float (&scores)[GROUP_KEYS / 2], Held<D>& held, float unit) {
+// Where scores, in units of `unit`, exceed by too much what their row's shares are in proportion to, moves that there, and
+// calls `outgrown` with what the row's sums are to be multiplied with.
+template <int D, int COUNT, typename Outgrown>
+__device__ __forceinline__ void raise(const float (&scores)[COUNT], Held<D>& held, float unit, const Outgrown& outgrown) {
     float(&most)[2] = held.most;
-    float peak[2], from[2], total[2][2] = {};
+    float peak[2];
 #pragma unroll
     for (u32 h = 0; h < 2; h++) {
         peak[h] = scores[2 * h];
 #pragma unroll
-        for (u32 j = 0; j < GROUP_KEYS / 8; j++) {
+        for (u32 j = 0; j < COUNT / 4; j++) {
             peak[h] = fmaxf(peak[h], fmaxf(scores[4 * j + 2 * h], scores[4 * j + 2 * h + 1]));
         }
     }
@@ -188,20 +189,38 @@ __device__ __forceinline__ void share_out(float (&scores)[GROUP_KEYS / 2], Held<
             if (grown) most[h] = peak[h];
             held.total[h] *= shrink[h];
         }
-#pragma unroll
-        for (u32 i = 0; i < D / 2; i++) held.sums[i] *= shrink[i / 2 % 2];
+        outgrown(shrink);
     }
+}
+
+template <int D>
+__device__ __forceinline__ void shrink_sums(Held<D>& held, const float (&shrink)[2]) {
+#pragma unroll
+    for (u32 i = 0; i < D / 2; i++) held.sums[i] *= shrink[i / 2 % 2];
+}
+
+// Makes scores shares, and counts them.
+template <int D, int COUNT>
+__device__ __forceinline__ void take_shares(float (&scores)[COUNT], Held<D>& held, float unit) {
+    float from[2], total[2][2] = {};
     // Nothing was read yet: any finite number will do.
 #pragma unroll
-    for (u32 h = 0; h < 2; h++) from[h] = most[h] == -INFINITE ? 0.0f : most[h];
+    for (u32 h = 0; h < 2; h++) from[h] = held.most[h] == -INFINITE ? 0.0f : held.most[h];
 #pragma unroll
-    for (u32 i = 0; i < GROUP_KEYS / 2; i++) {
+    for (u32 i = 0; i < COUNT; i++) {
         const u32 h = i / 2 % 2;
         scores[i] = exp2_fast(fmaf(scores[i], unit, -from[h]));
         total[h][i % 2] += scores[i];
     }
 #pragma unroll
     for (u32 h = 0; h < 2; h++) held.total[h] += total[h][0] + total[h][1];
+}
+
+// Makes scores, in units of `unit`, shares, and what was summed before smaller where it has to be.
+template <int D>
+__device__ __forceinline__ void share_out(float (&scores)[GROUP_KEYS / 2], Held<D>& held, float unit) {
+    raise(scores, held, unit, [&](const float (&shrink)[2]) { shrink_sums(held, shrink); });
+    take_shares(scores, held, unit);
 }
 
 // Describes a matrix as `matrix_at` does, from what begins its description: addresses in steps of 16 bytes.

@@ -63,7 +63,8 @@ fn rotary(dims: usize) -> Positions {
     Positions::Rotary { theta: 10_000.0, local_theta: 10_000.0, dims }
 }
 
-fn base() -> EncoderConfig {
+/// Two layers like BERT's.
+pub(crate) fn base() -> EncoderConfig {
     EncoderConfig {
         vocabulary: 97,
         hidden: 128,
@@ -178,7 +179,7 @@ pub(crate) fn run(requests: &[EncodeRequest], backend: &mut Backend) -> Result<V
 }
 
 /// The state of each token and the mean of each text, in direction and length, against the oracle's.
-fn compare(request: &EncodeRequest, backend: &mut Backend) -> Result<(), String> {
+pub(crate) fn compare(request: &EncodeRequest, backend: &mut Backend) -> Result<(), String> {
     let expected = oracle::answer(request).map_err(|e| e.to_string())?;
     let expected = vectors(&expected.bytes, request.dimensions);
     match (used(request.precision, backend), backend.device()) {

@@ -10,6 +10,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 mod cluster;
 mod embed;
 mod encode;
+mod heads;
 mod memory;
 mod parse;
 mod rerank;
@@ -48,6 +49,7 @@ fn main() {
     let cases = embed::cases()
         .into_iter()
         .chain(encode::cases())
+        .chain(heads::cases())
         .chain(rerank::cases())
         .chain(similarity::cases())
         .chain(cluster::cases())

@@ -52,6 +52,7 @@ pub static MODULES: &[&Module] = &[
     &few::FEW_BF16,
     &encode::ATTENDS,
     &encode::ATTEND_GROUPS,
+    &encode::ATTEND_WIDE,
     &parse::LINE_STATES,
     &parse::LEXER,
     &parse::WRITER,

@@ -407,13 +407,34 @@ pub(super) const ATTEND: [[Kernel; 2]; 3] = [
     [kernel::<Attention>("encode_attend_128"), kernel::<Attention>("encode_attend_128_long")],
 ];
 
-/// Attention of longer texts by warpgroups on Hopper, by [`HEADS`], without the widest.
-pub(super) const ATTEND_GROUP: [Kernel; 2] =
-    [kernel::<Attention>("encode_attend_32_group"), kernel::<Attention>("encode_attend_64_group")];
-/// What it is launched with.
-pub(super) const GROUP_THREADS: u32 = 640;
-pub(super) const GROUP_SHARED_BYTES: u32 = 2 * (2 * 4 * 72 * 128 + 2 * 136 * 128 + 1024);
-/// Columns of heads that it attends to at once.
+/// A kernel of attention of longer texts by warpgroups on Hopper, and what it is launched with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) kernel: Kernel,
+    pub(super) threads: u32,
+    pub(super) shared_bytes: u32,
+}
+
+/// Two teams of two warpgroups, each with stages and queries of its own.
+const fn narrow_group(name: &'static str) -> Group {
+    Group {
+        kernel: kernel::<Attention>(name),
+        threads: 640,
+        shared_bytes: 2 * (2 * 4 * 72 * 128 + 2 * 136 * 128 + 1024),
+    }
+}
+
+/// By [`HEADS`].
+pub(super) const ATTEND_GROUP: [Group; 3] = [
+    narrow_group("encode_attend_32_group"),
+    narrow_group("encode_attend_64_group"),
+    Group {
+        kernel: kernel::<Attention>("encode_attend_128_group"),
+        threads: 384,
+        shared_bytes: 6 * 2 * 136 * 128 + 1024,
+    },
+];
+/// Columns of heads that a warpgroup attends to at once, or more of a wide one.
 const GROUP_COLUMNS: usize = 64;
 
 /// Columns that a head takes: what the tensor cores' kernel wants where it takes it, else whole pieces of 16 bytes.
@@ -431,12 +452,20 @@ pub(super) fn attend(format: Format, head: usize, capability: (u32, u32)) -> Opt
     (format != Format::F32 && capability.0 >= 8).then_some(&ATTEND[at])
 }
 
-/// The warpgroups' kernel for heads. Those that lie in the same 128 bytes have keys of their own.
-pub(super) fn attend_group(heads: usize, kv_heads: usize, padded: usize, capability: (u32, u32)) -> Option<Kernel> {
-    let at = HEADS.iter().position(|head| *head == padded)?;
-    let (kernel, abreast) = (ATTEND_GROUP.get(at)?, GROUP_COLUMNS / padded);
-    let fits = abreast == 1 || (heads == kv_heads && heads.is_multiple_of(abreast));
-    (capability.0 == 9 && fits).then_some(*kernel)
+/// The warpgroups' kernel for heads. Those that lie in the same 128 bytes have keys of their own; wide ones have no biases.
+pub(super) fn attend_group(
+    [heads, kv_heads, padded]: [usize; 3],
+    biased: bool,
+    capability: (u32, u32),
+) -> Option<&'static Group> {
+    let group = &ATTEND_GROUP[HEADS.iter().position(|head| *head == padded)?];
+    let abreast = GROUP_COLUMNS / padded;
+    let fits = match abreast {
+        0 => !biased,
+        1 => true,
+        _ => heads == kv_heads && heads.is_multiple_of(abreast),
+    };
+    (capability.0 == 9 && fits).then_some(group)
 }
 
 #[cfg(test)]
@@ -459,11 +488,13 @@ mod tests {
     }
 
     #[test]
-    fn warpgroups_attend_to_pairs_of_narrow_heads() {
-        let takes = |heads, kv_heads, padded| attend_group(heads, kv_heads, padded, (9, 0)).map(|kernel| kernel.name);
-        assert_eq!(takes(12, 12, 32), Some("encode_attend_32_group"));
-        assert_eq!(takes(7, 1, 64), Some("encode_attend_64_group"));
-        assert_eq!([takes(3, 3, 32), takes(4, 2, 32), takes(4, 4, 128), takes(4, 4, 40)], [None; 4]);
-        assert!(attend_group(4, 4, 64, (8, 0)).is_none(), "no warpgroups");
+    fn warpgroups_attend_to_pairs_of_narrow_heads_and_to_wide_ones_without_biases() {
+        let takes = |heads: [usize; 3], biased| attend_group(heads, biased, (9, 0)).map(|group| group.kernel.name);
+        assert_eq!(takes([12, 12, 32], true), Some("encode_attend_32_group"));
+        assert_eq!(takes([7, 1, 64], true), Some("encode_attend_64_group"));
+        assert_eq!(takes([16, 8, 128], false), Some("encode_attend_128_group"));
+        assert_eq!([takes([3, 3, 32], false), takes([4, 2, 32], false), takes([4, 4, 40], false)], [None; 3]);
+        assert!(takes([4, 4, 128], true).is_none(), "biases");
+        assert!(attend_group([4, 4, 64], false, (8, 0)).is_none(), "no warpgroups");
     }
 }

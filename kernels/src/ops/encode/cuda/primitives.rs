@@ -7,8 +7,8 @@ use super::{
     few::Few,
     input::Input,
     kernels::{
-        self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EMBED_EARLY, EVEN, Format, GROUP_SHARED_BYTES, GROUP_THREADS,
-        LINEAR_EXACT, MIDDLE, NORM, NORM_EARLY, RELAY, SMALL, TURN, Tile, WIDE,
+        self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EMBED_EARLY, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, NORM_EARLY,
+        RELAY, SMALL, TURN, Tile, WIDE,
     },
     states::{Shelf, States},
     weights::{Weight, fit},
@@ -207,10 +207,10 @@ impl<'a> Pass<'a> {
         {
             let ([few, many], shared_bytes) = (items.blocks(how.heads), fit(512 * padded)?);
             self.worker.launch_early(attend_few, Grid::x(fit(few)?), 128, shared_bytes, &mut args)?;
-            let capability = self.worker.compute_capability();
-            if let Some(kernel) = kernels::attend_group(how.heads, how.kv_heads, padded, capability) {
+            let (biased, capability) = (how.slopes.or(how.relative_bias).is_some(), self.worker.compute_capability());
+            if let Some(group) = kernels::attend_group([how.heads, how.kv_heads, padded], biased, capability) {
                 let grid = Grid::x(fit(many)?.min(self.worker.units()));
-                return self.worker.launch_early(&kernel, grid, GROUP_THREADS, GROUP_SHARED_BYTES, &mut args);
+                return self.worker.launch_early(&group.kernel, grid, group.threads, group.shared_bytes, &mut args);
             }
             return self.worker.launch_early(attend_many, Grid::x(fit(many)?), 128, shared_bytes, &mut args);
         }

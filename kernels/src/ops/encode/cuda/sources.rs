@@ -10,6 +10,7 @@ pub(super) const ENCODE: (&str, &str) = ("encode.cuh", include_str!("../../../..
 const ATTENTION: (&str, &str) = ("encode_attention.cuh", include_str!("../../../../cu/encode_attention.cuh"));
 const ATTEND_HEADER: (&str, &str) = ("encode_attend.cuh", include_str!("../../../../cu/encode_attend.cuh"));
 const GROUP_HEADER: (&str, &str) = ("encode_attend_group.cuh", include_str!("../../../../cu/encode_attend_group.cuh"));
+const WIDE_HEADER: (&str, &str) = ("encode_attend_wide.cuh", include_str!("../../../../cu/encode_attend_wide.cuh"));
 const RELAY_HEADER: (&str, &str) = ("encode_relay.cuh", include_str!("../../../../cu/encode_relay.cuh"));
 pub(super) const LINEAR: (&str, &str) = ("encode_linear.cuh", include_str!("../../../../cu/encode_linear.cuh"));
 pub(super) const MMA: (&str, &str) = ("mma.cuh", include_str!("../../../../cu/mma.cuh"));
@@ -113,7 +114,15 @@ pub(crate) static ATTEND_GROUPS: Module = Module {
     name: "encode_attend_group",
     source: include_str!("../../../../cu/encode_attend_group.cu"),
     headers: &[COMMON, ENCODE, MMA, WGMMA, ATTENTION, ATTEND_HEADER, GROUP_HEADER],
-    kernels: &[ATTEND_GROUP[0], ATTEND_GROUP[1]],
+    kernels: &[ATTEND_GROUP[0].kernel, ATTEND_GROUP[1].kernel],
+};
+
+/// Attention with wide heads on Hopper.
+pub(crate) static ATTEND_WIDE: Module = Module {
+    name: "encode_attend_wide",
+    source: include_str!("../../../../cu/encode_attend_wide.cu"),
+    headers: &[COMMON, ENCODE, MMA, WGMMA, ATTENTION, ATTEND_HEADER, GROUP_HEADER, WIDE_HEADER],
+    kernels: &[ATTEND_GROUP[2].kernel],
 };
 
 /// Attention on tensor cores.
