@@ -20,36 +20,6 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// sums += rows * weights: a warpgroup's, as in wgmma.cuh, for 8, 16, 24, 32 or 48 columns.
-#define FEW_PRODUCT(TYPE, COLUMNS, COUNT, NAMES, SUMS, ROWS, WEIGHTS)                                          \
-    static __device__ __forceinline__ void add(float (&x)[COUNT], u64 rows, u64 weights) {                     \
-        asm volatile("wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE " {" NAMES "}, " ROWS \
-                     ", " WEIGHTS ", 1, 1, 1, 0, 0;\n"                                                         \
-                     : SUMS                                                                                    \
-                     : "l"(rows), "l"(weights));                                                               \
-    }
-#define FOUR(C, x, i) C(x[i]), C(x[i + 1]), C(x[i + 2]), C(x[i + 3])
-#define FIRST_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define SECOND_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define COMMA ,
-#define FEW_PRODUCTS(TYPE)                                                                                             \
-    FEW_PRODUCT(TYPE, "8", 4, "%0, %1, %2, %3", FOUR(IN_F32, x, 0), "%4", "%5")                                        \
-    FEW_PRODUCT(TYPE, "16", 8, FIRST_8, EIGHT(IN_F32, x, 0), "%8", "%9")                                               \
-    FEW_PRODUCT(TYPE, "24", 12, FIRST_8 ", %8, %9, %10, %11", EIGHT(IN_F32, x, 0) COMMA FOUR(IN_F32, x, 8), "%12", "%13") \
-    FEW_PRODUCT(TYPE, "32", 16, FIRST_8 SECOND_8, EIGHT(IN_F32, x, 0) COMMA EIGHT(IN_F32, x, 8), "%16", "%17")         \
-    FEW_PRODUCT(TYPE, "48", 24, FIRST_8 SECOND_8 ", %16, %17, %18, %19, %20, %21, %22, %23",                           \
-                EIGHT(IN_F32, x, 0) COMMA EIGHT(IN_F32, x, 8) COMMA EIGHT(IN_F32, x, 16), "%24", "%25")
-
-template <int ELEMENT>
-struct FewProducts {
-    FEW_PRODUCTS("bf16")
-};
-
-template <>
-struct FewProducts<F16> {
-    FEW_PRODUCTS("f16")
-};
-
 // A block's tile, and where things are in shared memory.
 struct Few {
     u32 row, column, stages;
@@ -123,7 +93,7 @@ __device__ __forceinline__ void sum_few(float (&sums)[COLUMNS / 2], const Linear
     auto multiply = [&](u64 rows, u32 step) {
         const u64 from = rows + step * (at.room >> 4), by = weights + step * (COLUMNS * 8);
 #pragma unroll
-        for (u32 part = 0; part < 4; part++) FewProducts<ELEMENT>::add(sums, from + part * 2, by + part * 2);
+        for (u32 part = 0; part < 4; part++) Groups<ELEMENT>::Type::multiply(sums, from + part * 2, by + part * 2, 1);
     };
     Turn<> turn = {0, 0};
     auto arrived = [&] {

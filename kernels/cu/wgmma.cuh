@@ -170,14 +170,23 @@ __device__ __forceinline__ void pin(int (&sums)[COUNT]) {
 #define SIXTY_FOUR(C, x)                                                                                              \
     EIGHT(C, x, 0), EIGHT(C, x, 8), EIGHT(C, x, 16), EIGHT(C, x, 24), EIGHT(C, x, 32), EIGHT(C, x, 40), EIGHT(C, x, 48), \
         EIGHT(C, x, 56)
+#define FOUR(C, x) C(x[0]), C(x[1]), C(x[2]), C(x[3])
+#define ALL_8(C, x) EIGHT(C, x, 0)
+#define TWELVE(C, x) EIGHT(C, x, 0), C(x[8]), C(x[9]), C(x[10]), C(x[11])
 #define SIXTEEN(C, x) EIGHT(C, x, 0), EIGHT(C, x, 8)
+#define TWENTY_FOUR(C, x) SIXTEEN(C, x), EIGHT(C, x, 16)
 #define THIRTY_TWO(C, x) EIGHT(C, x, 0), EIGHT(C, x, 8), EIGHT(C, x, 16), EIGHT(C, x, 24)
 #define NINETY_SIX(C, x) SIXTY_FOUR(C, x), EIGHT(C, x, 64), EIGHT(C, x, 72), EIGHT(C, x, 80), EIGHT(C, x, 88)
 #define HUNDRED_28(C, x) NINETY_SIX(C, x), EIGHT(C, x, 96), EIGHT(C, x, 104), EIGHT(C, x, 112), EIGHT(C, x, 120)
 #define IN_F32(x) "+f"(x)
 #define IN_S32(x) "+r"(x)
+#define NAMES_4 "{%0, %1, %2, %3}"
 #define NAMES_8 "{%0, %1, %2, %3, %4, %5, %6, %7}"
+#define NAMES_12 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}"
 #define NAMES_16 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}"
+#define NAMES_24                                                                                           \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
+    "%16, %17, %18, %19, %20, %21, %22, %23}"
 #define NAMES_32                                                                                           \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
@@ -204,90 +213,45 @@ __device__ __forceinline__ void pin(int (&sums)[COUNT]) {
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}"
 
-// sums = rows * queries, or += where `more`, for 64 rows and 16, 64, 128, 192 or 256 queries over 32 bytes of each. Warp w of the group
-// has rows 16 w on: element 4 j + 2 h + b of lane l is row l / 4 + 8 h and query 8 j + l % 4 * 2 + b.
+// sums = rows * queries, or += where `more`, for 64 rows and some queries over 32 bytes of each. Warp w of the group has rows
+// 16 w on: element 4 j + 2 h + b of lane l is row l / 4 + 8 h and query 8 j + l % 4 * 2 + b. `NUMBERS` says how many queries,
+// and of which type; ROWS, QUERIES and MORE are the operands behind the sums.
+#define GROUP_PRODUCT(SUM, COUNT, NUMBERS, NAMES, SUMS, ROWS, QUERIES, MORE, END)                                  \
+    static __device__ __forceinline__ void multiply(SUM (&x)[COUNT], u64 rows, u64 queries, u32 more) {            \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " MORE ", 0;\n"                                            \
+                     "wgmma.mma_async.sync.aligned.m64n" NUMBERS " " NAMES ", " ROWS ", " QUERIES ", p" END ";\n}\n" \
+                     : SUMS                                                                                        \
+                     : "l"(rows), "l"(queries), "r"(more));                                                        \
+    }
+// Of 16-bit numbers: 8, 16, 24, 32, 48, 64, 128, 192 or 256 queries.
+#define HALF_PRODUCT(TYPE, QUERIES, COUNT, NAMES, SUMS, A, B, C)                                                      \
+    GROUP_PRODUCT(float, COUNT, QUERIES "k16.f32." TYPE "." TYPE, NAMES, SUMS(IN_F32, x), A, B, C, ", 1, 1, 0, 0")
+#define HALF_PRODUCTS(TYPE)                                                      \
+    HALF_PRODUCT(TYPE, "8", 4, NAMES_4, FOUR, "%4", "%5", "%6")                  \
+    HALF_PRODUCT(TYPE, "16", 8, NAMES_8, ALL_8, "%8", "%9", "%10")               \
+    HALF_PRODUCT(TYPE, "24", 12, NAMES_12, TWELVE, "%12", "%13", "%14")          \
+    HALF_PRODUCT(TYPE, "32", 16, NAMES_16, SIXTEEN, "%16", "%17", "%18")         \
+    HALF_PRODUCT(TYPE, "48", 24, NAMES_24, TWENTY_FOUR, "%24", "%25", "%26")     \
+    HALF_PRODUCT(TYPE, "64", 32, NAMES_32, THIRTY_TWO, "%32", "%33", "%34")      \
+    HALF_PRODUCT(TYPE, "128", 64, NAMES_64, SIXTY_FOUR, "%64", "%65", "%66")     \
+    HALF_PRODUCT(TYPE, "192", 96, NAMES_96, NINETY_SIX, "%96", "%97", "%98")     \
+    HALF_PRODUCT(TYPE, "256", 128, NAMES_128, HUNDRED_28, "%128", "%129", "%130")
+
 struct Bf16Group {
     typedef float Sum;
-    static __device__ __forceinline__ void multiply(float (&x)[8], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 " NAMES_8 ", %8, %9, p, 1, 1, 0, 0;\n}\n"
-                     : EIGHT(IN_F32, x, 0)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[32], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " NAMES_32 ", %32, %33, p, 1, 1, 0, 0;\n}\n"
-                     : THIRTY_TWO(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[64], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " NAMES_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
-                     : SIXTY_FOUR(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[96], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 " NAMES_96 ", %96, %97, p, 1, 1, 0, 0;\n}\n"
-                     : NINETY_SIX(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[128], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 " NAMES_128 ", %128, %129, p, 1, 1, 0, 0;\n}\n"
-                     : HUNDRED_28(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
+    HALF_PRODUCTS("bf16")
 };
 
 struct F16Group {
     typedef float Sum;
-    static __device__ __forceinline__ void multiply(float (&x)[8], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 " NAMES_8 ", %8, %9, p, 1, 1, 0, 0;\n}\n"
-                     : EIGHT(IN_F32, x, 0)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[32], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " NAMES_32 ", %32, %33, p, 1, 1, 0, 0;\n}\n"
-                     : THIRTY_TWO(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[64], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " NAMES_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
-                     : SIXTY_FOUR(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[96], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 " NAMES_96 ", %96, %97, p, 1, 1, 0, 0;\n}\n"
-                     : NINETY_SIX(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(float (&x)[128], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 " NAMES_128 ", %128, %129, p, 1, 1, 0, 0;\n}\n"
-                     : HUNDRED_28(IN_F32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
+    HALF_PRODUCTS("f16")
 };
 
+// 16 or 128 queries.
 struct I8Group {
     typedef int Sum;
-    static __device__ __forceinline__ void multiply(int (&x)[8], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.s8 " NAMES_8 ", %8, %9, p;\n}\n"
-                     : EIGHT(IN_S32, x, 0)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
-    static __device__ __forceinline__ void multiply(int (&x)[64], u64 rows, u64 queries, u32 more) {
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " NAMES_64 ", %64, %65, p;\n}\n"
-                     : SIXTY_FOUR(IN_S32, x)
-                     : "l"(rows), "l"(queries), "r"(more));
-    }
+    GROUP_PRODUCT(int, 8, "16k32.s32.s8.s8", NAMES_8, ALL_8(IN_S32, x), "%8", "%9", "%10", "")
+    GROUP_PRODUCT(int, 64, "128k32.s32.s8.s8", NAMES_64, SIXTY_FOUR(IN_S32, x), "%64", "%65", "%66", "")
 };
 
 #endif

@@ -1,5 +1,6 @@
 //! Measures encoders of the shapes of MiniLM-L6 and BERT-base, with made-up weights, on a GPU: `encode_bench [--quick]
-//! [--kernels] [--plain] [--small] [--cache FOLDER] [minilm | bert] [bf16 | f16 | f32]`, libraries where `ACCELERD_CUDA_LIBRARY_PATH` says.
+//! [--kernels] [--plain] [--small] [--cache FOLDER] [minilm | bert | qwen] [bf16 | f16 | f32]`, libraries where
+//! `ACCELERD_CUDA_LIBRARY_PATH` says. Four layers of the shape of Qwen3-Embedding 0.6B are measured where they are named.
 //!
 //! A figure is a whole batch as the daemon runs it: ids on the host to vectors on the host, mean pooling, unit length,
 //! f32. First the vectors of ragged texts are compared with the CPU's, and their bits alone with those among others.
@@ -12,14 +13,17 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 use accelerd_kernels::{
     Backend, Choice, Device, Op, Settings,
     backend::discover,
-    ops::encode::{Encode, EncodeRequest, Encoder, EncoderConfig, Precision, samples},
+    ops::encode::{
+        Activation, Encode, EncodeRequest, Encoder, EncoderConfig, NormKind, Placement, Pooling, Positions, Precision,
+        QueryNorm, samples,
+    },
 };
 
 /// The daemon's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const LENGTHS: [usize; 3] = [32, 128, 512];
+const LENGTHS: [usize; 4] = [32, 128, 512, 2048];
 const BATCHES: [usize; 6] = [1, 32, 128, 512, 2048, 4096];
 const QUICK_BATCHES: [usize; 4] = [1, 32, 512, 2048];
 const SMALL_BATCHES: [usize; 4] = [1, 4, 16, 32];
@@ -46,8 +50,8 @@ impl Options {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let has = |word: &str| words.iter().any(|given| given == word);
         let only = |names: &[&str]| names.iter().any(|name| has(name));
-        let mut shapes = vec![("minilm", shape(6, 384)), ("bert", shape(12, 768))];
-        shapes.retain(|(name, _)| has(name) || !only(&["minilm", "bert"]));
+        let mut shapes = vec![("minilm", shape(6, 384)), ("bert", shape(12, 768)), ("qwen", qwen())];
+        shapes.retain(|(name, _)| has(name) || (*name != "qwen" && !only(&["minilm", "bert", "qwen"])));
         let mut precisions = vec![("bf16", Precision::Bf16), ("f16", Precision::F16), ("f32", Precision::F32)];
         precisions.retain(|(name, _)| has(name) || (*name == "bf16" && !only(&["bf16", "f16", "f32"])));
         let precisions = precisions.into_iter().map(|(_, precision)| precision).collect();
@@ -82,7 +86,7 @@ fn main() {
         let encoder = Arc::new(samples::encoder(config.clone()).expect("a fit description"));
         compare(name, &encoder, &mut on_gpu, &mut on_cpu);
         for &precision in &options.precisions {
-            for length in LENGTHS {
+            for length in LENGTHS.into_iter().filter(|length| *length <= config.max_tokens) {
                 for &batch in options.batches.iter().filter(|batch| **batch * length <= options.tokens) {
                     measure(name, &encoder, precision, (batch, length), &mut on_gpu);
                     if options.kernels {
@@ -106,6 +110,28 @@ fn shape(layers: usize, hidden: usize) -> EncoderConfig {
         max_tokens: 512,
         epsilon: 1e-12,
         ..samples::bert()
+    }
+}
+
+/// Grouped queries of heads of 128 that read what stands before them.
+fn qwen() -> EncoderConfig {
+    EncoderConfig {
+        heads: 16,
+        kv_heads: 8,
+        head_dim: 128,
+        intermediate: 3072,
+        max_tokens: 2048,
+        token_types: 0,
+        norm: NormKind::Rms,
+        epsilon: 1e-6,
+        placement: Placement::Before,
+        positions: Positions::Rotary { theta: 1e6, local_theta: 1e6, dims: 128 },
+        activation: Activation::Silu,
+        gated: true,
+        causal: true,
+        query_norm: Some(QueryNorm::Head),
+        pooling: Pooling::Last,
+        ..shape(4, 1024)
     }
 }
 

@@ -1,6 +1,8 @@
 """Times transformers' BertModel on this GPU: bf16, SDPA, equal lengths, ids already on the device, random weights.
 
-    python3 peers_encode.py [--quick] > peers_encode.jsonl
+    python3 peers_encode.py [--quick] [--qwen] > peers_encode.jsonl
+
+With --qwen instead four layers of Qwen3Model of the shape of Qwen3-Embedding 0.6B, and the last token of each text.
 
 One JSON line a figure: median and quartiles in milliseconds of CUDA-event timings.
 """
@@ -10,11 +12,11 @@ import json
 import statistics
 
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, Qwen3Config, Qwen3Model
 
 DEVICE = torch.device("cuda")
 SHAPES = {"minilm": (6, 384), "bert": (12, 768)}
-LENGTHS = (32, 128, 512)
+LENGTHS = (32, 128, 512, 2048)
 BATCHES = (1, 32, 128, 512, 2048)
 QUICK_BATCHES = (1, 32, 512, 2048)
 
@@ -40,22 +42,32 @@ def model_of(layers, hidden):
     return BertModel(config, add_pooling_layer=False).to(DEVICE, torch.bfloat16).eval()
 
 
+def qwen():
+    config = Qwen3Config(
+        vocab_size=30522, hidden_size=1024, num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=8, head_dim=128,
+        intermediate_size=3072, max_position_embeddings=2048, attn_implementation="sdpa", use_cache=False,
+    )
+    return Qwen3Model(config).to(DEVICE, torch.bfloat16).eval()
+
+
 @torch.inference_mode()
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--quick", action="store_true")
-    quick = arguments.parse_args().quick
-    for name, (layers, hidden) in SHAPES.items():
-        model = model_of(layers, hidden)
+    arguments.add_argument("--qwen", action="store_true")
+    options = arguments.parse_args()
+    quick, shapes = options.quick, {"qwen": None} if options.qwen else SHAPES
+    for name, shape in shapes.items():
+        model = model_of(*shape) if shape else qwen()
         for tokens in LENGTHS:
             for batch in QUICK_BATCHES if quick else BATCHES:
-                if batch * tokens > (1 << 18 if quick else 1 << 19):
+                if tokens > model.config.max_position_embeddings or batch * tokens > (1 << 18 if quick else 1 << 19):
                     continue
                 ids = torch.randint(1000, 30000, (batch, tokens), device=DEVICE)
 
                 def run():
                     states = model(input_ids=ids).last_hidden_state
-                    return torch.nn.functional.normalize(states.float().mean(dim=1))
+                    return torch.nn.functional.normalize(states.float().mean(dim=1) if shape else states[:, -1].float())
 
                 times = timed(run, 10 if batch * tokens > 1 << 16 else 30)
                 q1, median, q3 = statistics.quantiles(times, n=4)
