@@ -12,7 +12,7 @@
 #define WIDE_KEYS 128
 #define WIDE_COLUMN QUERIES_BYTES
 #define WIDE_HEAD (2 * WIDE_COLUMN)
-// Of a thread that attends, and of one that does not. A block has no more than it starts with, and would wait for more for ever.
+// Of a thread that attends, and of one that does not. A block has those it starts with, and would wait for more for ever.
 #define WIDE_REGISTERS 232
 #define SPARE_REGISTERS 40
 static_assert(128 * (2 * WIDE_REGISTERS + SPARE_REGISTERS) <= 384 * (65536 / 384 / 8 * 8), "more registers than there are");
@@ -70,6 +70,12 @@ struct Rows {
     u32 head, from, to;
 };
 
+// A lane's share, to the whole warp.
+__device__ __forceinline__ Share share_of(const Share& mine, u32 lane) {
+    auto of = [&](u32 word) { return __shfl_sync(FULL_WARP, word, lane); };
+    return {of(mine.start), of(mine.length), of(mine.query), of(mine.column), of(mine.first), of(mine.last)};
+}
+
 // Brings everything, one warp. Keys come before the values of the keys before them, as they are used.
 __device__ __forceinline__ void bring_wide(const Attention& how, const WideRoom& room, u32 count) {
     const bool copies = threadIdx.x % 32 == 0;
@@ -93,8 +99,14 @@ __device__ __forceinline__ void bring_wide(const Attention& how, const WideRoom&
         store_words(room.shares(queries.stage), share.start, share.length, share.query, share.column);
         store_words(room.shares(queries.stage) + 16, share.first, share.last, 0, 0);
     };
-    for (u32 at = blockIdx.x; at < count; at += gridDim.x) {
-        const Share share = share_at<128>(how, how.backwards ? count - 1 - at : at);
+    Share mine = {};
+    for (u32 at = blockIdx.x, turn = 0; at < count; at += gridDim.x, turn++) {
+        if (turn % 32 == 0) {
+            // Each lane looks one of the next 32 up, which takes as long as one alone.
+            const u32 my = at + threadIdx.x % 32 * gridDim.x;
+            if (my < count) mine = share_at<128>(how, how.backwards ? count - 1 - my : my);
+        }
+        const Share share = share_of(mine, turn % 32);
         const u32 end = share.start + share.length, head = how.heads + share.column / how.share;
         if (share.length == 0) {
             bring_values();
@@ -108,8 +120,9 @@ __device__ __forceinline__ void bring_wide(const Attention& how, const WideRoom&
             const u32 to = room.at(WIDE_OF_KEYS, keys.stage);
             if (copies) copy_head(how, to, rows.head, rows.from, rows.to, room.came(WIDE_OF_KEYS, keys.stage));
             keys.next();
+            bring_values();
             if (key == share.first) {
-                // The first keys need not wait until there is room for queries.
+                // Neither first keys nor the values before need wait until there is room for queries.
                 tell(share);
                 const u32 query = share.start + share.query, place = queries.stage;
                 if (copies) {
@@ -118,7 +131,6 @@ __device__ __forceinline__ void bring_wide(const Attention& how, const WideRoom&
                 }
                 queries.next();
             }
-            bring_values();
             last = {rows.head + how.kv_heads, rows.from, rows.to};
         }
     }
