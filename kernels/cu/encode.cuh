@@ -144,6 +144,29 @@ __device__ __forceinline__ float activate(float x) {
     return x;
 }
 
+#define LAYER_NORM 1
+#define RMS_NORM 2
+
+// How a row is normalised: kind 0 leaves it. weight and bias are f32, padded to whole tiles; bias may be null.
+//
+// Sums over a row of 16-bit elements of at most 1,024 columns have one order, whichever kernel computes them. Tile t of the row
+// belongs to quarter t % 4. In a quarter the pair of columns 8 p + 2 q + {0, 1} of its tiles is summed in order, from zero on,
+// the lower column first; then piece p with p ^ 4, p ^ 2, p ^ 1; then pair q with q ^ 1, q ^ 2; then quarters with quarter ^ 2,
+// quarter ^ 1.
+struct Norm {
+    const float* weight;
+    const float* bias;
+    u32 kind;
+    float epsilon;
+};
+
+// What a row of `1 / share` numbers has as mean, and what it is multiplied with once that is taken away, of a sum of numbers and
+// one of squares. In these instructions everywhere.
+__device__ __forceinline__ float norm_mean(float sum, float share) { return __fmul_rn(sum, share); }
+__device__ __forceinline__ float norm_scale(float squares, float share, float epsilon) {
+    return rsqrtf(fmaf(squares, share, epsilon));
+}
+
 // A linear layer: out[m, n] = activation(x[m, k] weight[n, k]^T + bias), or where it is gated
 // out[m, n / 2] = activation(gate) * up: then of each 16 columns of the product 8 are of the gate and the next 8 of the
 // other, which the order of the weight's rows sees to.

@@ -212,7 +212,7 @@ __device__ __forceinline__ void fill(const Linear& layer, u32 data, u32 full, u3
             const u8* weight = layer.weight + place(column + PIECE * piece, 0, layer.steps) + (u64)step * TILE_BYTES;
             const u32 there = to + Size::ROWS_BYTES + piece * (PIECE * 128);
             if constexpr (BLOCKS == 1) copy_bulk(there, weight, PIECE * 128, here);
-            else if (piece == blockIdx.x % 2) copy_bulk_to_pair(there, weight, PIECE * 128, here);
+            else if (piece == blockIdx.x % 2) copy_bulk_to_all<2>(there, weight, PIECE * 128, here);
         }
     };
     u32 early = min(layer.steps, (u32)STAGES);
@@ -314,7 +314,7 @@ __device__ __forceinline__ void linear(const Linear& layer) {
         }
         barriers_begun();
     }
-    if (BLOCKS == 2) sync_pair();
+    if (BLOCKS == 2) sync_cluster();
     else __syncthreads();
 
     const u32 warp = threadIdx.x / 32, panel = panels + warp * Size::PANELS * Size::PANEL_BYTES;
@@ -328,7 +328,7 @@ __device__ __forceinline__ void linear(const Linear& layer) {
     if (BLOCKS == 1) return;
     // Until the end, the other block may arrive at barriers of this one.
     __syncwarp();
-    sync_pair();
+    sync_cluster();
 }
 
 #define PAIRED __cluster_dims__(2, 1, 1)

@@ -19,7 +19,7 @@ struct Relay {
 
 // Copies `count` of the weight's rows, within one of its tiles, to both blocks.
 __device__ __forceinline__ void copy_weight(const Linear& layer, u32 to, u32 row, u32 count, u32 step, u32 barrier) {
-    copy_bulk_to_pair(to, layer.weight + place(row, 0, layer.steps) + (u64)step * TILE_BYTES, count * 128, barrier);
+    copy_bulk_to_all<2>(to, layer.weight + place(row, 0, layer.steps) + (u64)step * TILE_BYTES, count * 128, barrier);
 }
 
 // Copies steps of all of a block's tiles to its stages; one thread. The first stages' weights do not wait for the launch
@@ -93,30 +93,36 @@ __device__ __forceinline__ void emit_relay_any(float (&sums)[2][96], const Linea
     else emit_relay<ELEMENT, HALVES>(sums, layer, panels, row, column);
 }
 
-// Multiplies and writes every second of a block's tiles.
-template <int ELEMENT, int STAGES>
-__device__ __forceinline__ void multiply_relay(const Linear& layer, u32 data, u32 full, u32 free, u32 order, u32 panel) {
-    typedef Relay<STAGES> Size;
-    typedef typename Groups<ELEMENT>::Type Group;
-    const u32 warp = threadIdx.x / 32 % 4, lane = threadIdx.x & 31, group = threadIdx.x / 128;
-    const BlockTiles<128, 192, 2> tiles(layer);
-    Panels<1> panels = {panel, 0};
-    Turn<STAGES> turn = {0, 0};
-    if (group) turn.skip(layer.steps);
-    auto used = [&](u32 stage) {
-        if (lane < 2) barrier_arrive_in(free + stage * 8, lane);
-    };
+// A warpgroup's part in multiplying a block's tiles: it has every second one, and the other warpgroup the others. BLOCKS blocks
+// share a stage.
+template <int STAGES, int BLOCKS>
+struct Shift {
+    u32 data, full, free, order, parity;
+    Turn<STAGES> turn;
+
     // The first group's turn comes at once.
-    u32 parity = group ^ 1;
-    float sums[2][96];
-    for (u32 tile = tiles.first() + group * tiles.apart(); tile < tiles.count; tile += 2 * tiles.apart()) {
+    __device__ __forceinline__ Shift(u32 steps, u32 data, u32 full, u32 free, u32 order)
+        : data(data), full(full), free(free), order(order), parity(group() ^ 1), turn{0, 0} {
+        if (group()) turn.skip(steps);
+    }
+
+    static __device__ __forceinline__ u32 group() { return threadIdx.x / 128; }
+
+    // Lets a stage be written again.
+    __device__ __forceinline__ void used(u32 stage) const {
+        const u32 lane = threadIdx.x & 31;
+        if (lane < BLOCKS) barrier_arrive_in(free + stage * 8, lane);
+    }
+
+    // Multiplies the next of this warpgroup's tiles, and leaves the stages of the tile behind it to the other group.
+    template <typename Group>
+    __device__ __forceinline__ void multiply(float (&sums)[2][96], u32 steps) {
+        typedef Relay<STAGES> Size;
         u32 before = 0;
-        // There are no registers to keep the bias in, but it comes nearer until it is read.
-        if (layer.bias && threadIdx.x % 128 < Size::COLUMNS / 32) draw_near(layer.bias + tiles.column(tile) + threadIdx.x % 128 * 32);
         // Stages are told apart by the parity of their round: nobody may wait for one before the round before it has come.
-        barrier_wait(order + group * 8, parity);
+        barrier_wait(order + group() * 8, parity);
         parity ^= 1;
-        for (u32 step = 0; step < layer.steps; step++) {
+        for (u32 step = 0; step < steps; step++) {
             barrier_wait(full + turn.stage * 8, turn.parity);
             const u32 stage = data + turn.stage * Size::STAGE_BYTES;
             const u64 rows = matrix_at(stage), weight = matrix_at(stage + Size::ROWS_BYTES);
@@ -139,16 +145,33 @@ __device__ __forceinline__ void multiply_relay(const Linear& layer, u32 data, u3
             before = turn.stage;
             turn.next();
         }
-        if (lane == 0) barrier_arrive(order + (group ^ 1) * 8);
+        if ((threadIdx.x & 31) == 0) barrier_arrive(order + (group() ^ 1) * 8);
         wait_products<0>();
         pin(sums[0]);
         pin(sums[1]);
         used(before);
-        turn.skip(layer.steps);
+        turn.skip(steps);
+    }
+};
+
+// Multiplies and writes every second of a block's tiles.
+template <int ELEMENT, int STAGES>
+__device__ __forceinline__ void multiply_relay(const Linear& layer, u32 data, u32 full, u32 free, u32 order, u32 panel) {
+    typedef Relay<STAGES> Size;
+    typedef typename Groups<ELEMENT>::Type Group;
+    const u32 warp = threadIdx.x / 32 % 4;
+    const BlockTiles<128, 192, 2> tiles(layer);
+    Panels<1> panels = {panel, 0};
+    Shift<STAGES, 2> shift(layer.steps, data, full, free, order);
+    float sums[2][96];
+    for (u32 tile = tiles.first() + shift.group() * tiles.apart(); tile < tiles.count; tile += 2 * tiles.apart()) {
+        // There are no registers to keep the bias in, but it comes nearer until it is read.
+        if (layer.bias && threadIdx.x % 128 < Size::COLUMNS / 32) draw_near(layer.bias + tiles.column(tile) + threadIdx.x % 128 * 32);
+        shift.template multiply<Group>(sums, layer.steps);
         const u32 row = tiles.row(tile);
         if (row < layer.rows) emit_relay_any<ELEMENT>(sums, layer, panels, row + warp * 16, tiles.column(tile));
     }
-    if (lane == 0) wait_stores_read<0>();
+    if ((threadIdx.x & 31) == 0) wait_stores_read<0>();
 }
 
 template <int ELEMENT, int STAGES>
@@ -168,7 +191,7 @@ __device__ __forceinline__ void linear_relay(const Linear& layer) {
         barrier_begin(order + 8, 4);
         barriers_begun();
     }
-    sync_pair();
+    sync_cluster();
     if (warp >= 8) {
         shrink_registers<24>();
         if (threadIdx.x == 256) fill_relay<STAGES>(layer, data, full, free);
@@ -178,7 +201,7 @@ __device__ __forceinline__ void linear_relay(const Linear& layer) {
     }
     // Until the end, the other block may arrive at barriers of this one.
     __syncwarp();
-    sync_pair();
+    sync_cluster();
 }
 
 #else

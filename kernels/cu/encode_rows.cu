@@ -2,17 +2,6 @@
 
 #include "encode.cuh"
 
-#define LAYER_NORM 1
-#define RMS_NORM 2
-
-// How a row is normalised: kind 0 leaves it. weight and bias are f32, padded to whole tiles; bias may be null.
-struct Norm {
-    const float* weight;
-    const float* bias;
-    u32 kind;
-    float epsilon;
-};
-
 // A row in the registers of WARPS warps, 1 or all of a block: a thread has piece `own` + 32 WARPS i in numbers EACH * i on.
 // Pieces beyond `pieces` are zeros.
 template <int ELEMENT, int PIECES, int WARPS>
@@ -31,11 +20,31 @@ __device__ __forceinline__ void each_piece(u32 pieces, const Visit& visit) {
     }
 }
 
-// Sum over the threads of a row, in each of them; each call of a block has `scratch` of its own.
-template <int WARPS>
-__device__ __forceinline__ float row_sum(float x, float* scratch) {
-    if constexpr (WARPS == 1) return warp_sum(x);
-    else return block_sum(x, scratch);
+// Sum over a row, in each of its threads, of what each of them has of columns 2 q and 2 q + 1 of its pieces in pairs[q]; each
+// call of a block has `scratch` of its own. Where a warp has a row of 16-bit elements, the order is the one that encode.cuh
+// defines.
+template <int PAIRS, int WARPS>
+__device__ __forceinline__ float row_sum(const float (&pairs)[PAIRS], float* scratch) {
+    if constexpr (WARPS > 1 || PAIRS != 4) {
+        float sum = pairs[0];
+#pragma unroll
+        for (int q = 1; q < PAIRS; q++) sum += pairs[q];
+        if constexpr (WARPS > 1) return block_sum(sum, scratch);
+        else return warp_sum(sum);
+    } else {
+        const bool upper = threadIdx.x & 4, odd = threadIdx.x & 2;
+        float even_pair = upper ? pairs[2] : pairs[0], odd_pair = upper ? pairs[3] : pairs[1];
+        // Of the eight lanes of a tile each has one pair in the end, of all eight pieces.
+        even_pair += __shfl_xor_sync(FULL_WARP, upper ? pairs[0] : pairs[2], 4);
+        odd_pair += __shfl_xor_sync(FULL_WARP, upper ? pairs[1] : pairs[3], 4);
+        float sum = odd ? odd_pair : even_pair;
+        sum += __shfl_xor_sync(FULL_WARP, odd ? even_pair : odd_pair, 2);
+        sum += __shfl_xor_sync(FULL_WARP, sum, 1);
+        sum += __shfl_xor_sync(FULL_WARP, sum, 2);
+        sum += __shfl_xor_sync(FULL_WARP, sum, 4);
+        sum += __shfl_xor_sync(FULL_WARP, sum, 16);
+        return sum + __shfl_xor_sync(FULL_WARP, sum, 8);
+    }
 }
 
 // The weights of a norm that a thread multiplies with, in registers: read early, before the launch before is over. What is
@@ -76,23 +85,24 @@ __device__ __forceinline__ void normalise(Row<ELEMENT, PIECES, WARPS>& row, cons
                                           const Weights<ELEMENT, PIECES, WARPS, EARLY>& weights) {
     constexpr int EACH = Elements<ELEMENT>::EACH;
     __shared__ float scratch[2][32];
+    const float share = 1.0f / (float)width;
     float mean = 0.0f;
     if (norm.kind == LAYER_NORM) {
-        float sum = 0.0f;
+        float sums[EACH / 2] = {};
 #pragma unroll
-        for (int i = 0; i < PIECES * EACH; i++) sum += row.numbers[i];
-        mean = row_sum<WARPS>(sum, scratch[0]) / (float)width;
+        for (int i = 0; i < PIECES * EACH; i++) sums[i % EACH / 2] += row.numbers[i];
+        mean = norm_mean(row_sum<EACH / 2, WARPS>(sums, scratch[0]), share);
     }
-    float squares = 0.0f;
+    float squares[EACH / 2] = {};
     each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
             float& x = row.numbers[i * EACH + e];
             x = piece * EACH + e < width ? x - mean : 0.0f;
-            squares = fmaf(x, x, squares);
+            squares[e / 2] = fmaf(x, x, squares[e / 2]);
         }
     });
-    const float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, scratch[1]) / (float)width + norm.epsilon);
+    const float scale = norm_scale(row_sum<EACH / 2, WARPS>(squares, scratch[1]), share, norm.epsilon);
     each_piece<PIECES, WARPS>(pieces, [&](int i, u32 piece) {
 #pragma unroll
         for (int e = 0; e < EACH; e += 4) {

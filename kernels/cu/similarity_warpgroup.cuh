@@ -80,9 +80,9 @@ __device__ __forceinline__ void fill(const u8* __restrict__ corpus, const u8* __
             barrier_wait(ring.free_at(turn.stage), turn.parity);
             barrier_expect(full, ROWS_BYTES + QUERIES_BYTES);
             if (BLOCKS == 2 && blockIdx.x % 2 == 0) {
-                copy_bulk_to_pair(to, upper + (u64)step * TILE_BYTES, TILE_BYTES, full);
+                copy_bulk_to_all<2>(to, upper + (u64)step * TILE_BYTES, TILE_BYTES, full);
             } else if (BLOCKS == 2) {
-                copy_bulk_to_pair(to + TILE_BYTES, lower + (u64)step * TILE_BYTES, TILE_BYTES, full);
+                copy_bulk_to_all<2>(to + TILE_BYTES, lower + (u64)step * TILE_BYTES, TILE_BYTES, full);
             } else {
                 copy_bulk(to, upper + (u64)step * TILE_BYTES, TILE_BYTES, full);
                 copy_bulk(to + TILE_BYTES, lower + (u64)step * TILE_BYTES, TILE_BYTES, full);
@@ -172,7 +172,7 @@ __device__ __forceinline__ void scan_groups(SCAN_PARAMS, u32 stages) {
         }
         barriers_begun();
     }
-    if (BLOCKS == 2) sync_pair();
+    if (BLOCKS == 2) sync_cluster();
     else __syncthreads();
 
     auto keep = [&](float sum, u32 row, u32 query) {
@@ -216,7 +216,7 @@ __device__ __forceinline__ void scan_groups(SCAN_PARAMS, u32 stages) {
     if (BLOCKS == 1) return;
     // Until the end, the other block may arrive at barriers of this one.
     __syncwarp();
-    sync_pair();
+    sync_cluster();
 }
 
 #define PAIRED __cluster_dims__(2, 1, 1)

@@ -93,16 +93,17 @@ __device__ __forceinline__ void store_matrices(u32 shared, u32 a, u32 b, u32 c, 
                  : "memory");
 }
 
-// The same to this place in both blocks of a pair; each block's barrier counts what comes there.
-__device__ __forceinline__ void copy_bulk_to_pair(u32 shared, const void* global, u32 bytes, u32 barrier) {
+// The same to this place in each of the first BLOCKS blocks of a cluster; each block's barrier counts what comes there.
+template <u32 BLOCKS>
+__device__ __forceinline__ void copy_bulk_to_all(u32 shared, const void* global, u32 bytes, u32 barrier) {
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::
             "r"(shared),
-        "l"(global), "r"(bytes), "r"(barrier), "h"((u16)3)
+        "l"(global), "r"(bytes), "r"(barrier), "h"((u16)((1 << BLOCKS) - 1))
         : "memory");
 }
 
-// Arrives at the barrier in this place of a block of the pair.
+// Arrives at the barrier in this place of a block of the cluster.
 __device__ __forceinline__ void barrier_arrive_in(u32 barrier, u32 block) {
     asm volatile(
         "{\n"
@@ -114,8 +115,21 @@ __device__ __forceinline__ void barrier_arrive_in(u32 barrier, u32 block) {
         : "memory");
 }
 
-// A barrier of all threads of a pair of blocks; whole warps call it.
-__device__ __forceinline__ void sync_pair() {
+// Writes a number to this place of a block of the cluster, where the barrier in its place counts 4 bytes.
+__device__ __forceinline__ void store_in(u32 shared, float x, u32 barrier, u32 block) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there, counting;\n"
+        "mapa.shared::cluster.u32 there, %0, %3;\n"
+        "mapa.shared::cluster.u32 counting, %2, %3;\n"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [there], %1, [counting];\n"
+        "}\n" ::"r"(shared),
+        "r"(__float_as_uint(x)), "r"(barrier), "r"(block)
+        : "memory");
+}
+
+// A barrier of all threads of a cluster of blocks; whole warps call it.
+__device__ __forceinline__ void sync_cluster() {
     asm volatile(
         "barrier.cluster.arrive.release.aligned;\n"
         "barrier.cluster.wait.acquire.aligned;\n" ::

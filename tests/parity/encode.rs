@@ -30,6 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("encode::a_range_of_100_000_tokens", long_range),
         Case::new("encode::a_text_has_the_same_bits_in_any_company", company),
         Case::new("encode::few_rows_have_the_bits_of_many", few_rows),
+        Case::new("encode::many_rows_have_the_bits_of_fewer", many_rows),
         Case::new("encode::graphs_come_and_go", graphs_come_and_go),
         Case::new("encode::graphs_that_cannot_be_recorded_change_nothing", refused),
         Case::new("encode::two_workers_replay_at_once", two_workers),
@@ -414,6 +415,31 @@ fn few_rows(backend: &mut Backend) -> Result<(), String> {
             for ((text, expected), length) in texts.iter().zip(&together).zip(lengths) {
                 if run(std::slice::from_ref(text), backend)?[0] != *expected {
                     return Err(format!("{hidden} to {intermediate}, {precision:?}: {length} rows differ alone"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Texts in batches of two, and all in one: of so many rows that layers and their norms are one kernel on a GPU, in tiles that
+/// they do not fill, of one round and of many. With norms of both kinds, and with biases and without.
+fn many_rows(backend: &mut Backend) -> Result<(), String> {
+    let counts: &[u32] = if backend.device() == DeviceId::Cpu { &[3] } else { &[70, 131, 600] };
+    for (hidden, norm) in [(384, NormKind::Layer), (768, NormKind::Layer), (384, NormKind::Rms), (768, NormKind::Rms)] {
+        let heads = hidden / 64;
+        let intermediate = if hidden == 384 { 1536 } else { 768 };
+        let config = EncoderConfig { layers: 2, hidden, heads, kv_heads: heads, intermediate, norm, ..base() };
+        let encoder = Arc::new(encoder(config).map_err(|e| e.to_string())?);
+        for precision in [Precision::Bf16, Precision::F16] {
+            for &count in counts {
+                let texts: Vec<_> =
+                    (0..count).map(|at| request(&encoder, &[1 + at * 53 % 130], precision, at.into())).collect();
+                let together = run(&texts, backend)?;
+                for (at, (texts, expected)) in texts.chunks(2).zip(together.chunks(2)).enumerate() {
+                    if run(texts, backend)? != expected {
+                        return Err(format!("{hidden}, {norm:?}, {precision:?}: pair {at} of {count} texts differs"));
+                    }
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use cudarc::driver::sys::{self, CUresult};
 
 /// What this crate calls. A driver that lacks one of them would make `cudarc` panic, so they are looked for first.
-const NEEDED: [&str; 46] = [
+const NEEDED: [&str; 47] = [
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -46,6 +46,7 @@ const NEEDED: [&str; 46] = [
     "cuModuleGetFunction",
     "cuModuleLoadData",
     "cuModuleUnload",
+    "cuOccupancyMaxActiveClusters",
     "cuStreamBeginCapture_v2",
     "cuStreamCreate",
     "cuStreamDestroy_v2",

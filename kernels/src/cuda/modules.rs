@@ -3,7 +3,7 @@
 pub(crate) mod kmeans;
 
 use crate::ops::{
-    encode::cuda::{few, sources as encode},
+    encode::cuda::{few, join, sources as encode},
     parse::cuda::{lexer::kernels as parse, tree::kernels as trees},
     similarity::cuda::kernels as similarity,
 };
@@ -48,6 +48,8 @@ pub static MODULES: &[&Module] = &[
     &encode::LINEARS_BF16,
     &encode::RELAYS_F16,
     &encode::RELAYS_BF16,
+    &join::JOINS_F16,
+    &join::JOINS_BF16,
     &few::FEW_F16,
     &few::FEW_BF16,
     &encode::ATTENDS,

@@ -29,6 +29,8 @@ pub(super) struct Function {
     handle: usize,
     /// Dynamic shared memory it was allowed beyond the default.
     pub(super) shared_bytes: AtomicU32,
+    /// Clusters of blocks that the device holds at once, as the kernel is launched; 0 before anyone asked.
+    pub(super) clusters: AtomicU32,
     calls: AtomicU64,
     timed: AtomicU64,
     nanos: AtomicU64,
@@ -37,7 +39,16 @@ pub(super) struct Function {
 impl Function {
     pub(super) fn new(kernel: &'static Kernel, handle: sys::CUfunction) -> Arc<Self> {
         let (calls, timed, nanos) = <(AtomicU64, AtomicU64, AtomicU64)>::default();
-        Arc::new(Self { kernel, handle: handle as usize, shared_bytes: AtomicU32::new(48 << 10), calls, timed, nanos })
+        let shared_bytes = AtomicU32::new(48 << 10);
+        Arc::new(Self {
+            kernel,
+            handle: handle as usize,
+            shared_bytes,
+            clusters: AtomicU32::new(0),
+            calls,
+            timed,
+            nanos,
+        })
     }
 
     pub(super) fn handle(&self) -> sys::CUfunction {

@@ -369,6 +369,45 @@ impl Worker {
         self.device.check(kernel.name, result)
     }
 
+    /// How many clusters of a kernel the device holds at once, where it is launched so each time; at least one.
+    pub fn clusters(
+        &self,
+        kernel: &Kernel,
+        cluster_blocks: u32,
+        block_threads: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, OpError> {
+        self.device.enter()?;
+        let function = self.device.function(kernel)?;
+        let known = function.clusters.load(Relaxed);
+        if known > 0 {
+            return Ok(known);
+        }
+        if shared_bytes > function.shared_bytes.load(Relaxed) {
+            self.allow_shared(kernel, shared_bytes)?;
+        }
+        let config = sys::CUlaunchConfig {
+            gridDimX: cluster_blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: block_threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared_bytes,
+            hStream: self.launch_stream(),
+            attrs: std::ptr::null_mut(),
+            numAttrs: 0,
+        };
+        let mut clusters = 0;
+        // SAFETY: writes one int; the function is alive.
+        let asked =
+            unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, function.handle(), &raw const config) };
+        self.device.check(kernel.name, asked)?;
+        let clusters = u32::try_from(clusters).unwrap_or(0).max(1);
+        function.clusters.store(clusters, Relaxed);
+        Ok(clusters)
+    }
+
     /// Raises the limit of a kernel's dynamic shared memory; stays raised.
     fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<(), OpError> {
         let function = self.device.function(kernel)?;

@@ -32,13 +32,14 @@ fn norms_after<P: Primitives>(
     mut states: P::Tensor,
 ) -> Result<P::Tensor, OpError> {
     for (at, layer) in model.weights.layers.iter().enumerate() {
-        let attended = model.attend(on, batch, at, layer, &states)?;
+        let attended = model.heads(on, batch, at, layer, &states)?;
         states = match &layer.attention_norm {
-            Some(norm) => on.add_norm(states, attended, norm)?,
+            Some(norm) => on.linear_add_norm(&attended, &layer.output, states, norm)?,
             None => return missing_norm(at),
         };
-        let changed = model.think(on, layer, &states)?;
-        states = on.add_norm(states, changed, &layer.mlp_norm)?;
+        drop(attended);
+        let wide = model.widen(on, layer, &states)?;
+        states = on.linear_add_norm(&wide, &layer.down, states, &layer.mlp_norm)?;
     }
     Ok(states)
 }
@@ -78,6 +79,19 @@ fn missing_norm<T>(layer: usize) -> Result<T, OpError> {
 }
 
 impl<W> Model<'_, W> {
+    /// What the heads of a layer attend to.
+    fn heads<P: Primitives<Weight = W>>(
+        &self,
+        on: &mut P,
+        batch: &Batch,
+        at: usize,
+        layer: &Layer<W>,
+        input: &P::Tensor,
+    ) -> Result<P::Tensor, OpError> {
+        let qkv = on.linear(input, &layer.qkv, Then::Nothing)?;
+        on.attention(batch, qkv, &self.attention(at, layer))
+    }
+
     /// What attention adds to the residual.
     fn attend<P: Primitives<Weight = W>>(
         &self,
@@ -87,9 +101,20 @@ impl<W> Model<'_, W> {
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let qkv = on.linear(input, &layer.qkv, Then::Nothing)?;
-        let attended = on.attention(batch, qkv, &self.attention(at, layer))?;
+        let attended = self.heads(on, batch, at, layer, input)?;
         on.linear(&attended, &layer.output, Then::Nothing)
+    }
+
+    /// The wide states inside the MLP.
+    fn widen<P: Primitives<Weight = W>>(
+        &self,
+        on: &mut P,
+        layer: &Layer<W>,
+        input: &P::Tensor,
+    ) -> Result<P::Tensor, OpError> {
+        let activation = self.config.activation;
+        let then = if self.config.gated { Then::Gate(activation) } else { Then::Activate(activation) };
+        on.linear(input, &layer.up, then)
     }
 
     /// What the MLP adds to the residual.
@@ -99,10 +124,8 @@ impl<W> Model<'_, W> {
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let activation = self.config.activation;
-        let then = if self.config.gated { Then::Gate(activation) } else { Then::Activate(activation) };
-        let up = on.linear(input, &layer.up, then)?;
-        on.linear(&up, &layer.down, Then::Nothing)
+        let wide = self.widen(on, layer, input)?;
+        on.linear(&wide, &layer.down, Then::Nothing)
     }
 
     /// How layer `at` attends.

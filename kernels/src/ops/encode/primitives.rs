@@ -179,6 +179,18 @@ pub trait Primitives {
         norm: &Norm<Self::Weight>,
     ) -> Result<Self::Tensor, OpError>;
 
+    /// `norm(residual + y)`, where `y` is what [`Primitives::linear`] makes of `x`.
+    fn linear_add_norm(
+        &mut self,
+        x: &Self::Tensor,
+        linear: &Linear<Self::Weight>,
+        residual: Self::Tensor,
+        norm: &Norm<Self::Weight>,
+    ) -> Result<Self::Tensor, OpError> {
+        let delta = self.linear(x, linear, Then::Nothing)?;
+        self.add_norm(residual, delta, norm)
+    }
+
     /// `residual += delta`, then `norm(residual)`, where norms come before.
     fn add_then_norm(
         &mut self,

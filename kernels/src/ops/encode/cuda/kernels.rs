@@ -216,7 +216,7 @@ pub(super) struct Pack {
     pub(super) flat: u32,
 }
 
-const fn kernel<T>(name: &'static str) -> Kernel {
+pub(super) const fn kernel<T>(name: &'static str) -> Kernel {
     Kernel { name, params: const { &[size_of::<T>()] } }
 }
 

@@ -3,6 +3,7 @@
 mod answers;
 pub(crate) mod few;
 mod input;
+pub(crate) mod join;
 mod kernels;
 mod primitives;
 mod replay;

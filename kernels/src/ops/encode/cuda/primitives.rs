@@ -6,6 +6,7 @@ use super::{
     answers::Answers,
     few::Few,
     input::Input,
+    join::{Join, Joined},
     kernels::{
         self, ATTEND_EXACT, BROAD, COLUMNS, EMBED, EMBED_EARLY, EVEN, Format, LINEAR_EXACT, MIDDLE, NORM, NORM_EARLY,
         RELAY, SMALL, TURN, Tile, WIDE,
@@ -117,6 +118,45 @@ impl<'a> Pass<'a> {
         self.launch_rows(&NORM, &NORM_EARLY, out.steps, norms)
     }
 
+    /// A layer without an activation, from the first rows on.
+    fn layer(&self, x: &States, linear: &Linear<Weight>, out: &States) -> Result<kernels::Linear, OpError> {
+        Ok(kernels::Linear {
+            x: x.address(),
+            weight: linear.weight.address(),
+            bias: linear.bias.as_ref().map_or(0, Weight::address),
+            out: out.address(),
+            rows: fit(self.input.rows)?,
+            columns: linear.weight.rows,
+            steps: linear.weight.steps,
+            out_steps: out.steps,
+            activation: 0,
+            gated: 0,
+            backwards: 0,
+            unused: 0,
+        })
+    }
+
+    /// The kernel that computes a layer with the residual and the norm behind it, and how many clusters, where both in one
+    /// are done first.
+    fn joined(
+        &self,
+        x: &States,
+        linear: &Linear<Weight>,
+        residual: &States,
+    ) -> Result<Option<(&'static Joined, usize)>, OpError> {
+        let (rows, columns, steps) = (self.input.rows, linear.weight.rows as usize, linear.weight.steps as usize);
+        let fits = self.worker.compute_capability().0 == 9
+            && self.format != Format::F32
+            && [x.format, residual.format, linear.weight.out] == [self.format; 3]
+            && [linear.outputs, residual.width] == [columns; 2];
+        let Some(joined) = Joined::of(rows, columns).filter(|_| fits) else { return Ok(None) };
+        let kernel = joined.kernel(self.format);
+        let most = self.worker.clusters(&kernel, joined.blocks, Joined::THREADS, Joined::SHARED_BYTES)?;
+        let clusters = Joined::clusters(rows, most as usize);
+        let alone = tile_for(rows, columns, steps, false, self.worker.units() as usize).1;
+        Ok(joined.is_faster(rows, steps, clusters, alone).then_some((joined, clusters)))
+    }
+
     fn multiply(&self, layer: kernels::Linear) -> Result<(), OpError> {
         let (rows, columns) = (self.input.rows, layer.columns as usize);
         let mut args = Args::new().value(layer);
@@ -131,7 +171,7 @@ impl<'a> Pass<'a> {
             let mut args = args.u32(fit(few.stages)?);
             return self.worker.launch_early(&kernel, grid, Few::THREADS, shared_bytes, &mut args);
         }
-        let tile = tile_for(rows, columns, layer.steps as usize, layer.gated != 0, units as usize);
+        let (tile, _) = tile_for(rows, columns, layer.steps as usize, layer.gated != 0, units as usize);
         let together = tile.together;
         let blocks = rows.div_ceil(tile.rows * together) * together * columns.div_ceil(tile.columns);
         let most = (tile.each * units as usize / together * together).max(together);
@@ -273,20 +313,8 @@ impl Primitives for Pass<'_> {
         };
         let mut out = self.states_in(out_format, if gated { columns / 2 } else { columns })?;
         out.width = if gated { linear.outputs / 2 } else { linear.outputs };
-        self.multiply(kernels::Linear {
-            x: x.address(),
-            weight: linear.weight.address(),
-            bias: linear.bias.as_ref().map_or(0, Weight::address),
-            out: out.address(),
-            rows: fit(self.input.rows)?,
-            columns: linear.weight.rows,
-            steps: linear.weight.steps,
-            out_steps: out.steps,
-            activation,
-            gated: gated.into(),
-            backwards: self.direction(),
-            unused: 0,
-        })?;
+        let layer = self.layer(x, linear, &out)?;
+        self.multiply(kernels::Linear { activation, gated: gated.into(), backwards: self.direction(), ..layer })?;
         Ok(out)
     }
 
@@ -313,6 +341,24 @@ impl Primitives for Pass<'_> {
         Ok(residual)
     }
 
+    fn linear_add_norm(
+        &mut self,
+        x: &States,
+        linear: &Linear<Weight>,
+        residual: States,
+        norm: &Norm<Weight>,
+    ) -> Result<States, OpError> {
+        let Some((joined, clusters)) = self.joined(x, linear, &residual)? else {
+            let delta = self.linear(x, linear, Then::Nothing)?;
+            return self.add_norm(residual, delta, norm);
+        };
+        let layer = kernels::Linear { backwards: self.direction(), ..self.layer(x, linear, &residual)? };
+        let mut args = Args::new().value(Join { layer, residual: residual.address(), norm: norm_of(norm) });
+        let (kernel, grid) = (joined.kernel(self.format), Grid::x(fit(clusters)? * joined.blocks));
+        self.worker.launch_early(&kernel, grid, Joined::THREADS, Joined::SHARED_BYTES, &mut args)?;
+        Ok(residual)
+    }
+
     fn add_then_norm(&mut self, residual: &mut States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
         self.norms(residual, Some(&delta), Some(residual), &delta, norm_of(norm))?;
         Ok(delta)
@@ -332,8 +378,8 @@ pub(super) fn by_width(format: Format, steps: u32) -> Result<usize, OpError> {
 }
 
 /// The tile for a product: the one that is done first, by how many tiles a multiprocessor computes one after the other
-/// and what a tile of its size takes, about. All give the same bits.
-fn tile_for(rows: usize, columns: usize, steps: usize, gated: bool, units: usize) -> Tile {
+/// and what a tile of its size takes, about; and what all takes, in the time of a sum. All give the same bits.
+pub(super) fn tile_for(rows: usize, columns: usize, steps: usize, gated: bool, units: usize) -> (Tile, usize) {
     // Time of 64 x 64 sums, of all of a multiprocessor's blocks together: of a step, for which smaller tiles read more, of
     // what follows the last step of a tile, and of what follows the last tile.
     let candidates = [
@@ -352,7 +398,8 @@ fn tile_for(rows: usize, columns: usize, steps: usize, gated: bool, units: usize
     };
     let fits =
         |(tile, ..): &&(Tile, usize, usize, usize)| tile.columns != 192 || (columns.is_multiple_of(192) && !gated);
-    candidates.iter().filter(fits).min_by_key(|candidate| cost(candidate)).map_or(WIDE, |(tile, ..)| *tile)
+    let costs = candidates.iter().filter(fits).map(|candidate| (candidate.0, cost(candidate)));
+    costs.min_by_key(|(_, cost)| *cost).unwrap_or((WIDE, usize::MAX))
 }
 
 fn norm_of(norm: &Norm<Weight>) -> kernels::Norm {
@@ -387,13 +434,13 @@ mod tests {
 
     #[test]
     fn products_take_the_tiles_that_fill_the_device() {
-        let tile = |rows, columns, steps| tile_for(rows, columns, steps, false, 132);
+        let tile = |rows, columns, steps| tile_for(rows, columns, steps, false, 132).0;
         assert_eq!([1, 32, 64].map(|rows| tile(rows, 768, 12).columns), [16; 3]);
         let large = |columns, steps| (tile(1 << 18, columns, steps).columns, tile(1 << 18, columns, steps).together);
         assert_eq!(large(768, 48), (256, 2), "many steps");
         assert_eq!([large(768, 12), large(3072, 12), large(1152, 6)], [(192, 2); 3], "few steps");
         assert_eq!(large(1024, 16), (256, 2), "192 do not divide them");
-        assert_eq!(tile_for(1 << 18, 1152, 6, true, 132).columns % 128, 0, "a gated tile has whole halves");
+        assert_eq!(tile_for(1 << 18, 1152, 6, true, 132).0.columns % 128, 0, "a gated tile has whole halves");
         assert!((64..=192).contains(&tile(1024, 1152, 6).columns));
     }
 }
