@@ -29,6 +29,8 @@ pub(super) struct Function {
     handle: usize,
     /// Dynamic shared memory it was allowed beyond the default.
     pub(super) shared_bytes: AtomicU32,
+    /// Held while that is raised: what a worker sets must not take back what another one set.
+    pub(super) raising: Mutex<()>,
     /// Clusters of blocks that the device holds at once, as the kernel is launched; 0 before anyone asked.
     pub(super) clusters: AtomicU32,
     calls: AtomicU64,
@@ -39,11 +41,11 @@ pub(super) struct Function {
 impl Function {
     pub(super) fn new(kernel: &'static Kernel, handle: sys::CUfunction) -> Arc<Self> {
         let (calls, timed, nanos) = <(AtomicU64, AtomicU64, AtomicU64)>::default();
-        let shared_bytes = AtomicU32::new(48 << 10);
         Arc::new(Self {
             kernel,
             handle: handle as usize,
-            shared_bytes,
+            shared_bytes: AtomicU32::new(48 << 10),
+            raising: Mutex::default(),
             clusters: AtomicU32::new(0),
             calls,
             timed,

@@ -4,7 +4,7 @@ use std::{
     cell::{OnceCell, RefCell, RefMut},
     fmt,
     marker::PhantomData,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use bytemuck::Pod;
@@ -411,11 +411,15 @@ impl Worker {
     /// Raises the limit of a kernel's dynamic shared memory; stays raised.
     fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<(), OpError> {
         let function = self.device.function(kernel)?;
+        let _alone = function.raising.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes <= function.shared_bytes.load(Relaxed) {
+            return Ok(());
+        }
         let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let wanted = i32::try_from(bytes).map_err(|e| self.device.failed(kernel.name, &e.to_string()))?;
         // SAFETY: the function is alive.
         self.device.check(kernel.name, unsafe { sys::cuFuncSetAttribute(function.handle(), most, wanted) })?;
-        function.shared_bytes.fetch_max(bytes, Relaxed);
+        function.shared_bytes.store(bytes, Relaxed);
         Ok(())
     }
 
