@@ -158,6 +158,18 @@ struct Held {
     float most[2], total[2];
 };
 
+// What the sums of a lane's rows are multiplied with in the end: all shares together are 1.
+template <int D>
+__device__ __forceinline__ void divide(float (&factor)[2], const Held<D>& held) {
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) {
+        float total = held.total[h];
+        total += __shfl_xor_sync(FULL_WARP, total, 1);
+        total += __shfl_xor_sync(FULL_WARP, total, 2);
+        factor[h] = 1.0f / total;
+    }
+}
+
 // Where scores, in units of `unit`, exceed by too much what their row's shares are in proportion to, moves that there, and
 // calls `outgrown` with what the row's sums are to be multiplied with.
 template <int D, int COUNT, typename Outgrown>
@@ -260,13 +272,7 @@ __device__ __forceinline__ void give(const Attention& how, const Task<D>& task, 
     const u32 count = min(task.share.length - query, 16);
     const u32 panel = task.rows + task.row() * 128, pieces = task.head() * (D / 8);
     float factor[2];
-#pragma unroll
-    for (u32 h = 0; h < 2; h++) {
-        float total = held.total[h];
-        total += __shfl_xor_sync(FULL_WARP, total, 1);
-        total += __shfl_xor_sync(FULL_WARP, total, 2);
-        factor[h] = 1.0f / total;
-    }
+    divide(factor, held);
     auto pair = [&](u32 at, u32 h) {
         const float low = held.sums[at] * factor[h], high = held.sums[at + 1] * factor[h];
         return how.wide ? f32_to_bf16x2(low, high) : f32_to_f16x2(low, high);

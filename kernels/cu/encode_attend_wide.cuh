@@ -243,13 +243,7 @@ __device__ __forceinline__ void give_wide(const Attention& how, const WideTask& 
     const u32 lane = threadIdx.x & 31, query = task.warp_query(), row = task.share.start + query;
     const u32 count = min(task.share.length - query, 16), panel = task.rows + (query - task.share.query) * 128;
     float factor[2];
-#pragma unroll
-    for (u32 h = 0; h < 2; h++) {
-        float total = held.total[h];
-        total += __shfl_xor_sync(FULL_WARP, total, 1);
-        total += __shfl_xor_sync(FULL_WARP, total, 2);
-        factor[h] = 1.0f / total;
-    }
+    divide(factor, held);
     auto pair = [&](u32 at, u32 h) {
         const float low = held.sums[at] * factor[h], high = held.sums[at + 1] * factor[h];
         return how.wide ? f32_to_bf16x2(low, high) : f32_to_f16x2(low, high);

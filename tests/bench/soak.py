@@ -158,7 +158,7 @@ def main() -> None:
                 caller.start()
             begin = time.monotonic()
             while (left := begin + given.seconds - time.monotonic()) > 0:
-                time.sleep(min(left, TELL_EVERY))
+                soak.over.wait(min(left, TELL_EVERY))
                 print(f"{time.monotonic() - begin:5.0f} s: {state_of(child())}", flush=True)
             soak.over.set()
             for caller in callers:

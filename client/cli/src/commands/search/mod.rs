@@ -11,13 +11,13 @@ use std::{
 
 use accelerd_client::{Client, Collection, Filter, Found, Fusion, Hit, SearchOptions, Timings, Value};
 use clap::{Args, ValueEnum};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use self::{
     paths::{PathFilter, shortest},
     snippet::{Snippet, Words},
 };
-use super::{MAX_HITS, milliseconds};
+use super::MAX_HITS;
 use crate::{
     error::Result,
     human, language,
@@ -158,6 +158,11 @@ impl Report for Results {
 
 fn no_timings(timings: &Timings) -> bool {
     timings.0.is_empty()
+}
+
+/// Stages of a call as an object of milliseconds.
+fn milliseconds<S: Serializer>(timings: &Timings, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(timings.0.iter().map(|stage| (&stage.name, stage.duration.as_secs_f64() * 1e3)))
 }
 
 impl Shown {
