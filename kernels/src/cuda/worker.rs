@@ -383,9 +383,7 @@ impl Worker {
         if known > 0 {
             return Ok(known);
         }
-        if shared_bytes > function.shared_bytes.load(Relaxed) {
-            self.allow_shared(kernel, shared_bytes)?;
-        }
+        self.allow_shared(kernel, shared_bytes)?;
         let config = sys::CUlaunchConfig {
             gridDimX: cluster_blocks,
             gridDimY: 1,
@@ -408,7 +406,7 @@ impl Worker {
         Ok(clusters)
     }
 
-    /// Raises the limit of a kernel's dynamic shared memory; stays raised.
+    /// Raises the limit of a kernel's dynamic shared memory, where it is lower; stays raised.
     fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<(), OpError> {
         let function = self.device.function(kernel)?;
         let _alone = function.raising.lock().unwrap_or_else(PoisonError::into_inner);
