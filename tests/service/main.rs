@@ -4,6 +4,7 @@ mod bad_models;
 mod batching;
 mod collections;
 mod embed;
+mod flow_control;
 mod harness;
 mod hub;
 mod input;
