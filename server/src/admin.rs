@@ -1,6 +1,6 @@
 //! The admin port: metrics, health and settings over HTTP/1.1, for scrapers and people.
 
-use std::{convert::Infallible, future::ready, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, future::ready, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
@@ -13,31 +13,42 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    time::timeout,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::serve::App;
 
-/// Connections at once; scrapers and people are few.
+/// Connections at once; scrapers and people are few. One more takes the place of the oldest: an answer takes no time here, so
+/// whoever is connected for long either has it or does not ask.
 const MAX_CONNECTIONS: usize = 64;
 
 /// How long a peer may take over its request's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection may last, idle, slow or busy.
+const LONGEST_CONNECTION: Duration = Duration::from_secs(300);
+
+/// How long the descriptors of a process that ran out of them are waited for.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves the port until `closing`.
 pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, closing: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut open = VecDeque::with_capacity(MAX_CONNECTIONS);
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
-        let (Ok((stream, _)), Ok(place)) = (accepted, Arc::clone(&places).try_acquire_owned()) else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        open.retain(|one: &AbortOnDropHandle<()>| !one.is_finished());
+        if open.len() >= MAX_CONNECTIONS {
+            open.pop_front();
+        }
         let (app, closing) = (Arc::clone(&app), closing.clone());
-        tokio::spawn(async move {
-            closing.run_until_cancelled(connection(stream, app)).await;
-            drop(place);
-        });
+        open.push_back(AbortOnDropHandle::new(tokio::spawn(async move {
+            let served = timeout(LONGEST_CONNECTION, connection(stream, app));
+            closing.run_until_cancelled(served).await;
+        })));
     }
 }
 

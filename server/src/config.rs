@@ -68,9 +68,9 @@ pub struct Server {
     pub max_streams: u32,
     /// Largest HTTP/2 frame taken.
     pub frame_bytes: ByteSize,
-    /// Bytes a caller may send ahead on one call.
+    /// Bytes a caller of large messages may send ahead on one call.
     pub stream_window_bytes: ByteSize,
-    /// Bytes a caller may send ahead on one connection.
+    /// Bytes a caller of large messages may send ahead on one connection.
     pub connection_window_bytes: ByteSize,
     /// Largest sum of header lines of one call.
     pub max_header_bytes: ByteSize,
@@ -91,6 +91,12 @@ pub struct Server {
     pub handshake_timeout: Duration,
     /// Calls that a peer may reset before they were taken up.
     pub max_pending_resets: usize,
+    /// When a call ends whose caller neither sends the rest of a message nor takes its answer.
+    #[serde(with = "humantime_serde")]
+    pub stall_timeout: Duration,
+    /// The same while the memory of messages is scarce.
+    #[serde(with = "humantime_serde")]
+    pub stall_timeout_when_scarce: Duration,
 }
 
 /// Which devices.
@@ -152,7 +158,7 @@ pub struct Admission {
     pub max_items: u64,
     /// Most bytes admitted and not answered.
     pub max_bytes: ByteSize,
-    /// Most bytes of request messages held while they are received and decoded.
+    /// Most bytes that connections, request messages and unsent answers hold.
     pub max_message_memory: ByteSize,
 }
 

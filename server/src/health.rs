@@ -49,7 +49,7 @@ impl Reporter {
 
     /// The gRPC service.
     pub fn service(&self) -> health_server::HealthServer<Self> {
-        health_server::HealthServer::new(self.clone())
+        health_server::HealthServer::new(self.clone()).max_decoding_message_size(crate::grpc::SMALL_REQUEST)
     }
 }
 

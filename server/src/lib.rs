@@ -15,6 +15,7 @@ mod loss;
 mod observe;
 pub mod serve;
 pub mod telemetry;
+pub mod transport;
 
 pub use config::Config;
 pub use serve::{Daemon, Drained, StartError};

@@ -1,46 +1,41 @@
 //! Listeners, and the HTTP/2 connections they take: spread over reactor threads, bounded, aged, and ended gracefully.
 
 use std::{
-    convert::Infallible,
     future::Future,
     hash::{BuildHasher, RandomState},
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
-    pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
 use http_body::Body as HttpBody;
-use hyper::{body::Incoming, server::conn::http2};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream},
     runtime::{Builder, Handle},
     time::{sleep, timeout},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use tonic::codegen::StdError;
-use tower::Service;
 
-use crate::config::{Server, to_usize};
+use crate::{
+    config::Server,
+    transport::{
+        connection::{Protocol, Served},
+        memory::Memory,
+        registry::{self, Connection, Connections, Stalls},
+    },
+};
 
 /// Bytes that a connection opens with, by which HTTP/2 with prior knowledge is told from anything else.
 const PREFACE_LEN: usize = 24;
-
-/// Replies waiting to be sent, for each call, before the handler is held back.
-const SEND_BUFFER: usize = 4 << 20;
 
 /// How long an ended connection is still read from: what its caller sent before it knew would otherwise reset it, and take
 /// along answers that are still on their way.
@@ -134,21 +129,23 @@ impl Drop for Reactors {
     }
 }
 
-/// Counts a connection of a reactor, and of all.
-struct Counted(Arc<AtomicUsize>, Arc<AtomicUsize>);
+/// The place of a connection, on its reactor and among all.
+struct Place {
+    reactor: Arc<AtomicUsize>,
+    connection: Arc<Connection>,
+}
 
-impl Counted {
-    fn new(one: &Arc<AtomicUsize>, all: &Arc<AtomicUsize>) -> Self {
-        one.fetch_add(1, Relaxed);
-        all.fetch_add(1, Relaxed);
-        Self(Arc::clone(one), Arc::clone(all))
+impl Place {
+    fn new(reactor: &Arc<AtomicUsize>, connection: Arc<Connection>) -> Self {
+        reactor.fetch_add(1, Relaxed);
+        Self { reactor: Arc::clone(reactor), connection }
     }
 }
 
-impl Drop for Counted {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-        self.1.fetch_sub(1, Relaxed);
+        self.reactor.fetch_sub(1, Relaxed);
+        self.connection.leave();
     }
 }
 
@@ -164,45 +161,11 @@ pub(crate) struct Ends {
 /// What connections are served with, and how many there are.
 pub(crate) struct Front<S> {
     service: S,
-    http2: http2::Builder<TokioExecutor>,
+    protocol: Protocol,
     settings: Server,
     reactors: Arc<Reactors>,
     ends: Ends,
     connections: Arc<Connections>,
-}
-
-/// The connections of a front.
-#[derive(Debug, Default)]
-pub(crate) struct Connections {
-    now: Arc<AtomicUsize>,
-    refused: AtomicU64,
-    tasks: TaskTracker,
-}
-
-impl Connections {
-    /// How many there are.
-    pub(crate) fn now(&self) -> usize {
-        self.now.load(Relaxed)
-    }
-
-    /// How many were refused since the start.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
-    }
-
-    /// Waits until every one has ended.
-    pub(crate) async fn ended(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-
-    fn refuse(&self, limit: usize) {
-        let refused = self.refused.fetch_add(1, Relaxed) + 1;
-        // A flood must not flood the log.
-        if refused.is_power_of_two() {
-            tracing::warn!(refused, limit, "too many connections");
-        }
-    }
 }
 
 /// Where connections come from.
@@ -248,35 +211,20 @@ impl Listener for UnixListener {
     }
 }
 
-/// What is asked of the service behind a front.
-pub(crate) trait Served<B>:
-    Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
-    + Clone
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<S, B> Served<B> for S where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
-        + Clone
-        + Send
-        + Sync
-        + 'static
-{
-}
-
 impl<S> Front<S> {
-    pub(crate) fn new(service: S, settings: &Server, reactors: Arc<Reactors>, ends: Ends) -> Arc<Self> {
-        Arc::new(Self {
-            service,
-            http2: http2(settings),
-            settings: settings.clone(),
-            reactors,
-            ends,
-            connections: Arc::default(),
-        })
+    /// Serves connections under a budget, and ends their calls when they stall.
+    pub(crate) fn new(
+        service: S,
+        settings: &Server,
+        reactors: Arc<Reactors>,
+        ends: Ends,
+        memory: Arc<Memory>,
+    ) -> Arc<Self> {
+        let connections = Connections::new(memory);
+        let stalls = Stalls { after: settings.stall_timeout, after_when_scarce: settings.stall_timeout_when_scarce };
+        tokio::spawn(registry::sweep(Arc::downgrade(&connections), stalls));
+        let protocol = Protocol::new(settings);
+        Arc::new(Self { service, protocol, settings: settings.clone(), reactors, ends, connections })
     }
 
     /// Its connections.
@@ -293,22 +241,7 @@ impl<S> Front<S> {
     {
         while let Some(accepted) = self.ends.closing.run_until_cancelled(listener.next()).await {
             match accepted {
-                Ok(_) if self.connections.now() >= self.settings.max_connections => {
-                    self.connections.refuse(self.settings.max_connections);
-                }
-                Ok(raw) => {
-                    let reactor = self.reactors.least();
-                    let counted = Counted::new(&reactor.connections, &self.connections.now);
-                    let front = Arc::clone(&self);
-                    let connection = async move {
-                        let _counted = counted;
-                        match L::open(raw, &front.settings).await {
-                            Ok(io) => front.serve(io).await,
-                            Err(error) => tracing::debug!(%error, "a connection was not opened"),
-                        }
-                    };
-                    self.connections.tasks.spawn_on(connection, &reactor.handle);
-                }
+                Ok(raw) => self.enter::<L, B>(raw),
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
                     sleep(ACCEPT_PAUSE).await;
@@ -317,52 +250,45 @@ impl<S> Front<S> {
         }
     }
 
-    /// Serves one connection to its end.
-    async fn serve<Io, B>(&self, mut io: Io)
+    /// Gives a connection a place, if there is one, and serves it.
+    fn enter<L, B>(self: &Arc<Self>, raw: L::Raw)
     where
-        Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        L: Listener,
         S: Served<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let service = TowerToHyperService::new(self.service.clone());
-        let ended = self.serve_calls(self.http2.serve_connection(TokioIo::new(&mut io), service)).await;
+        let bytes = Protocol::base_bytes(&self.settings);
+        let Some(connection) = self.connections.enter(self.settings.max_connections, bytes) else { return };
+        let reactor = self.reactors.least();
+        let place = Place::new(&reactor.connections, connection);
+        let front = Arc::clone(self);
+        let serve = async move {
+            let opened = tokio::select! {
+                opened = L::open(raw, &front.settings) => opened,
+                _shed = place.connection.shed() => return,
+            };
+            match opened {
+                Ok(io) => front.serve(io, &place.connection).await,
+                Err(error) => tracing::debug!(%error, "a connection was not opened"),
+            }
+        };
+        self.connections.tasks.spawn_on(serve, &reactor.handle);
+    }
+
+    /// Serves one connection to its end.
+    async fn serve<Io, B>(&self, mut io: Io, connection: &Arc<Connection>)
+    where
+        Io: AsyncRead + AsyncWrite + Unpin + Send,
+        S: Served<B>,
+        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+    {
+        let ended = self.protocol.serve(&mut io, self.service.clone(), connection, &self.ends).await;
         if ended {
             tokio::select! {
                 () = linger(&mut io) => {}
                 () = self.ends.abort.cancelled() => {}
             }
         }
-    }
-
-    /// Serves a connection's calls; whether it ended because this side wanted it to, with all of them answered.
-    async fn serve_calls<Io, B>(
-        &self,
-        connection: http2::Connection<TokioIo<Io>, TowerToHyperService<S>, TokioExecutor>,
-    ) -> bool
-    where
-        Io: AsyncRead + AsyncWrite + Unpin + Send,
-        S: Served<B>,
-        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
-    {
-        let mut connection = pin!(connection);
-        let grace = tokio::select! {
-            ended = connection.as_mut() => {
-                log(ended);
-                return false;
-            }
-            () = aged(self.settings.max_connection_age) => Some(self.settings.max_connection_age_grace),
-            () = self.ends.closing.cancelled() => None,
-        };
-        connection.as_mut().graceful_shutdown();
-        tokio::select! {
-            ended = connection => {
-                log(ended);
-                return true;
-            }
-            () = for_long(grace) => tracing::debug!("a connection was cut at its age"),
-            () = self.ends.abort.cancelled() => tracing::debug!("a connection was cut at the end of the drain"),
-        }
-        false
     }
 }
 
@@ -378,38 +304,13 @@ async fn linger<Io: AsyncRead + AsyncWrite + Unpin>(io: &mut Io) {
     let _late = timeout(LINGER, read).await;
 }
 
-fn http2(settings: &Server) -> http2::Builder<TokioExecutor> {
-    let window = |size| u32::try_from(to_usize(size)).unwrap_or(u32::MAX);
-    let mut http2 = http2::Builder::new(TokioExecutor::new());
-    http2
-        .timer(TokioTimer::new())
-        .max_frame_size(window(settings.frame_bytes))
-        .initial_stream_window_size(window(settings.stream_window_bytes))
-        .initial_connection_window_size(window(settings.connection_window_bytes))
-        .max_concurrent_streams(settings.max_streams)
-        .max_header_list_size(window(settings.max_header_bytes))
-        .max_pending_accept_reset_streams(settings.max_pending_resets)
-        .max_send_buf_size(SEND_BUFFER)
-        .keep_alive_interval(Some(settings.keepalive_interval).filter(|interval| !interval.is_zero()))
-        .keep_alive_timeout(settings.keepalive_timeout);
-    http2
-}
-
 /// Waits for a connection's age, a tenth more or less, so that connections made at once do not end at once.
-async fn aged(age: Duration) {
+pub(crate) async fn aged(age: Duration) {
     if age.is_zero() {
         return std::future::pending().await;
     }
     let random = RandomState::new().hash_one(0) % 1024;
     sleep(age.mul_f64(0.9 + 0.2 * random as f64 / 1024.0)).await;
-}
-
-/// Waits that long; without a bound, for ever.
-async fn for_long(bound: Option<Duration>) {
-    match bound {
-        Some(bound) => sleep(bound).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Waits for the preface without taking it, so that a peer that sends nothing, or half of it, holds nothing for long.
@@ -426,12 +327,6 @@ async fn preface(stream: &TcpStream, within: Duration) -> io::Result<()> {
         }
     };
     timeout(within, come).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
-}
-
-fn log(ended: hyper::Result<()>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended");
-    }
 }
 
 /// Listens on a TCP address.

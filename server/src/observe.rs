@@ -6,8 +6,9 @@ use accelerd_kernels::{Device, KernelStats, LeftStats};
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
 use crate::{
-    listen::{Connections, Reactor},
+    listen::Reactor,
     serve::App,
+    transport::{memory::Kind, registry::Connections},
 };
 
 /// Lets the daemon's meter read `app`, `connections` and `reactors`. Keeps none of them alive.
@@ -30,6 +31,18 @@ pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>, reactors: 
         .u64_observable_counter("accelerd_connections_refused")
         .with_description("Connections closed because there were too many.")
         .with_callback(move |counter| with(&refused, |connections| counter.observe(connections.refused(), &[])))
+        .build();
+    let shed = Arc::downgrade(connections);
+    meter
+        .u64_observable_counter("accelerd_connections_shed")
+        .with_description("Idle connections closed to let another one in.")
+        .with_callback(move |counter| with(&shed, |connections| counter.observe(connections.shed(), &[])))
+        .build();
+    let stalled = Arc::downgrade(connections);
+    meter
+        .u64_observable_counter("accelerd_calls_stalled")
+        .with_description("Calls ended because their request was not sent on, or their answer not received.")
+        .with_callback(move |counter| with(&stalled, |connections| counter.observe(connections.stalled(), &[])))
         .build();
 }
 
@@ -163,14 +176,20 @@ fn messages(app: &Arc<App>) {
     let held = Arc::downgrade(&app.messages);
     meter
         .u64_observable_gauge("accelerd_message_memory_bytes")
-        .with_description("Bytes of request messages held.")
-        .with_callback(move |gauge| with(&held, |budget| gauge.observe(budget.held(), &[])))
+        .with_description("Bytes that connections, request messages and unsent answers hold, by kind.")
+        .with_callback(move |gauge| {
+            with(&held, |memory| {
+                for kind in Kind::ALL {
+                    gauge.observe(memory.held_by(kind), &[KeyValue::new("kind", kind.name())]);
+                }
+            });
+        })
         .build();
     let refused = Arc::downgrade(&app.messages);
     meter
         .u64_observable_counter("accelerd_messages_refused")
-        .with_description("Request messages refused for their size, or because too many bytes were held.")
-        .with_callback(move |counter| with(&refused, |budget| counter.observe(budget.refused(), &[])))
+        .with_description("Charges to the memory of messages that were refused, because too many bytes were held.")
+        .with_callback(move |counter| with(&refused, |memory| counter.observe(memory.refused(), &[])))
         .build();
 }
 

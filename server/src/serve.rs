@@ -28,17 +28,20 @@ use crate::{
     grpc::{Services, similarity},
     health::Reporter,
     layers::{
-        admission::{AdmissionLayer, Budget},
         deadline::{DeadlineBody, DeadlineLayer},
         panic::PanicLayer,
         timing::TimingLayer,
         trace::{TraceBody, TraceLayer},
     },
-    listen::{self, Connections, Ends, Front, Reactors, Served, SocketFile},
+    listen::{self, Ends, Front, Reactors, SocketFile},
     loss,
     observe::observe,
     telemetry::{Metrics, TelemetryError},
+    transport::{connection::Served, memory::Memory, offload::Offload, registry::Connections},
 };
+
+/// Memory of the health port. It is apart, so that probes are answered whatever happens on the main port.
+const HEALTH_MEMORY: u64 = 32 << 20;
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -98,12 +101,12 @@ pub struct App {
     pub health: Reporter,
     /// What it measures.
     pub metrics: Arc<Metrics>,
-    /// Memory of request messages.
-    pub messages: Arc<Budget>,
+    /// Memory of connections, request messages and unsent answers.
+    pub messages: Arc<Memory>,
     /// When it started.
     pub started: Instant,
     /// Where work is done that would hold up a reactor's other calls.
-    pub(crate) control: Handle,
+    pub(crate) offload: Offload,
     /// Ends streams that would go on for ever.
     pub(crate) closing: CancellationToken,
 }
@@ -125,8 +128,8 @@ impl App {
         let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
         preload(&embedder, &config, stop)?;
         let similarity = similarity::State::start(&config, &engine, embedder.clone())?;
-        let messages =
-            Budget::new(config.admission.max_message_memory.as_u64(), config.server.max_message_bytes.as_u64());
+        let messages = Memory::new(config.admission.max_message_memory.as_u64());
+        let offload = Offload::start().map_err(StartError::Threads)?;
         let health = Reporter::new(closing.clone());
         Ok(Arc::new(Self {
             config,
@@ -138,7 +141,7 @@ impl App {
             metrics,
             messages,
             started: Instant::now(),
-            control: Handle::current(),
+            offload,
             closing,
         }))
     }
@@ -237,7 +240,8 @@ impl Daemon {
         let settings = &app.config.server;
         let reactors = Arc::new(Reactors::start(settings.reactor_threads).map_err(StartError::Threads)?);
 
-        let front = Front::new(stack(&app), settings, Arc::clone(&reactors), ends.clone());
+        let memory = Arc::clone(&app.messages);
+        let front = Front::new(stack(&app), settings, Arc::clone(&reactors), ends.clone(), memory);
         let main = Listeners { ends, connections: Arc::clone(front.connections()) };
         observe(&app, &main.connections, reactors.all());
         tokio::spawn(Arc::clone(&front).accept(grpc));
@@ -247,7 +251,8 @@ impl Daemon {
         }
 
         let ends = Ends::default();
-        let front = Front::new(app.health.service(), settings, Arc::new(Reactors::here()), ends.clone());
+        let here = Arc::new(Reactors::here());
+        let front = Front::new(app.health.service(), settings, here, ends.clone(), Memory::new(HEALTH_MEMORY));
         let side = Listeners { ends: ends.clone(), connections: Arc::clone(front.connections()) };
         tokio::spawn(front.accept(health));
         tokio::spawn(admin::serve(admin, Arc::clone(&app), side.ends.closing.clone()));
@@ -316,15 +321,14 @@ impl Daemon {
     }
 }
 
-/// The layers around the services. Authentication belongs inside the deadline and outside the admission of messages:
-/// what is not allowed is not received.
+/// The layers around the services. Authentication belongs inside the deadline and outside the services: what is not allowed
+/// is not received.
 fn stack(app: &Arc<App>) -> impl Served<TraceBody<DeadlineBody>> {
     ServiceBuilder::new()
         .layer(TraceLayer(Arc::clone(&app.metrics)))
         .layer(DeadlineLayer)
         .layer(PanicLayer)
         .layer(TimingLayer)
-        .layer(AdmissionLayer(Arc::clone(&app.messages)))
         .service(Services::new(app))
 }
 

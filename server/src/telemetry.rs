@@ -97,7 +97,8 @@ impl Logs {
 /// What a level or filter lets through. A bare level is ours alone: libraries speak up from `warn` on.
 pub(crate) fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
     let bare = level.parse::<LevelFilter>().is_ok();
-    let directives = if bare { format!("warn,accelerd={level}") } else { level.to_owned() };
+    // h2 warns of every connection whose peer floods it; the daemon does so itself, now and then.
+    let directives = if bare { format!("warn,h2=error,accelerd={level}") } else { level.to_owned() };
     EnvFilter::try_new(directives).map_err(TelemetryError::new)
 }
 

@@ -24,6 +24,11 @@ const LATEST: Duration = Duration::from_secs(5);
 /// The advice while nothing is known of the pace.
 const UNKNOWN: Duration = Duration::from_millis(50);
 
+/// Requests of more than this share of the budget are large, and leave another share to the others: a caller who floods the
+/// daemon with them does not lock out those who ask for little.
+const LARGE_SHARE: u64 = 256;
+const RESERVED_SHARE: u64 = 16;
+
 /// How much of the recent past the pace is measured over: one to two of these.
 const WINDOW: Duration = Duration::from_millis(500);
 
@@ -191,7 +196,12 @@ impl Budget {
 
     /// Takes a part, or says how much is held.
     fn reserve(&self, asked: u64) -> Result<u64, u64> {
-        let take = |held: u64| held.checked_add(asked).filter(|sum| *sum <= self.limit);
+        let is_large = asked > self.limit / LARGE_SHARE;
+        let reserved = if is_large { self.limit / RESERVED_SHARE } else { 0 };
+        // What is larger than the rest of the budget may have all of it, when nobody else has any.
+        let take = |held: u64| {
+            held.checked_add(asked).filter(|sum| *sum <= self.limit - reserved || (held == 0 && *sum <= self.limit))
+        };
         self.held.fetch_update(SeqCst, SeqCst, take)
     }
 
@@ -266,6 +276,17 @@ mod tests {
         drop(first);
         admission.admit(size(10, 1000), 1000, u64::MAX).expect("all is free again");
         assert_eq!((admission.stats().items, admission.stats().bytes, admission.requests()), (0, 0, 0));
+    }
+
+    #[test]
+    fn large_requests_leave_room_for_small_ones() {
+        let admission = admission(1600, 1 << 40);
+        let large: Vec<_> = (0..20).map_while(|_| admission.admit(size(100, 1), 1, u64::MAX).ok()).collect();
+        assert_eq!(large.len(), 15, "a sixteenth is left");
+        let small: Vec<_> = (0..20).map_while(|_| admission.admit(size(6, 1), 1, u64::MAX).ok()).collect();
+        assert_eq!(small.len(), 16, "small ones have it");
+        drop((large, small));
+        admission.admit(size(1600, 1), 1, u64::MAX).expect("one may have everything, where nobody else has any");
     }
 
     #[test]

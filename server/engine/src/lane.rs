@@ -90,8 +90,9 @@ pub(crate) struct Pending<O: Op> {
 
 /// What becomes of a request.
 pub(crate) enum Answer<O: Op> {
-    /// Its response.
-    Done(Done<O::Response>),
+    /// Its response, and its part of the budget: held until the caller takes the response, since a caller whose stream
+    /// stalls leaves answers where they are.
+    Done(Done<O::Response>, Permit),
     /// Why there is none.
     Failed(SubmitError),
     /// Its device is lost: its caller looks for another.
@@ -145,7 +146,7 @@ impl<O: Op> Lane<O> {
         loop {
             let (place, answer) = lane.queue(job, arrived)?;
             match place.wait(answer, deadline).await? {
-                Answer::Done(done) => return Ok(done),
+                Answer::Done(done, _permit) => return Ok(done),
                 Answer::Failed(error) => return Err(error),
                 Answer::GivenBack(again) => job = *again,
             }

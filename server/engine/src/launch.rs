@@ -10,6 +10,7 @@ use accelerd_kernels::{Op, OpError};
 use tracing::Span;
 
 use crate::{
+    admission::Permit,
     device::Bench,
     lane::{Answer, Pending, Station},
     metrics::{Stage, kind_of},
@@ -128,7 +129,7 @@ fn settle<O: Op>(
     } else if part.len() == 1 {
         station.core.record.count(|counts| counts.failures += 1);
         for pending in part {
-            reply(station, pending, |_| Answer::Failed(error.clone().into()));
+            reply(station, pending, |_, _| Answer::Failed(error.clone().into()));
         }
     } else {
         tracing::debug!(lane = O::NAME, requests = part.len(), %error, "a batch failed and is split");
@@ -152,19 +153,18 @@ fn answer<O: Op>(
     for (pending, response) in part.into_iter().zip(responses) {
         let queue = pending.job.waited(execution.began);
         let done = Done { response, device, batch_requests, queue, execute: execution.took };
-        reply(station, pending, |request| {
+        reply(station, pending, |request, permit| {
             spent.push(request);
-            Answer::Done(done)
+            Answer::Done(done, permit)
         });
     }
 }
 
-/// Answers one request; its part of the budget is free when the answer arrives.
-fn reply<O: Op>(station: &Station<O>, pending: Pending<O>, answer: impl FnOnce(O::Request) -> Answer<O>) {
+/// Answers one request; its part of the budget is free once the caller has taken the answer.
+fn reply<O: Op>(station: &Station<O>, pending: Pending<O>, answer: impl FnOnce(O::Request, Permit) -> Answer<O>) {
     let Pending { job, reply } = pending;
     let deadline = job.context.deadline;
-    drop(job.permit);
-    if reply.send(answer(job.request)).is_err() {
+    if reply.send(answer(job.request, job.permit)).is_err() {
         station.count_gone(Stage::Running, deadline);
     }
 }

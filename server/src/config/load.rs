@@ -151,14 +151,16 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     expect(in_range(server.max_header_bytes, 1_024, 0x00ff_ffff), "server.max_header_bytes", "expected 1KiB to 16MiB");
     expect(!server.handshake_timeout.is_zero(), "server.handshake_timeout", "expected more than 0s");
     expect(!server.keepalive_timeout.is_zero(), "server.keepalive_timeout", "expected more than 0s");
+    expect(!server.stall_timeout.is_zero(), "server.stall_timeout", "expected more than 0s");
+    expect(!server.stall_timeout_when_scarce.is_zero(), "server.stall_timeout_when_scarce", "expected more than 0s");
     expect(config.backend.cpu_workers > 0, "backend.cpu_workers", "expected at least 1");
     expect(config.cuda.streams > 0, "cuda.streams", "expected at least 1");
     expect(config.admission.max_items > 0, "admission.max_items", "expected at least 1");
     expect(mib(config.admission.max_bytes) > 0, "admission.max_bytes", "expected more than 0B");
     expect(
-        config.admission.max_message_memory >= server.max_message_bytes,
+        mib(config.admission.max_message_memory) / 2 >= mib(server.max_message_bytes),
         "admission.max_message_memory",
-        "expected at least server.max_message_bytes",
+        "expected at least twice server.max_message_bytes",
     );
     lane(&config.lanes.default, &mut expect);
     for (name, said) in [

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use accelerd_engine::Context;
 use accelerd_kernels::ops::encode::{Output, Pooling, Precision};
 use accelerd_models::{Keep, Kind, Long};
-use accelerd_proto::v1::{
-    self as pb,
-    embed_request::Input as PbInput,
-    embed_service_server::{EmbedService, EmbedServiceServer},
-};
+use accelerd_proto::v1::{self as pb, embed_request::Input as PbInput, embed_service_server::EmbedService};
 use futures::{StreamExt, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -27,9 +23,20 @@ const WINDOW: usize = 8;
 #[derive(Debug)]
 pub struct Embed(Arc<App>);
 
-/// The service over the daemon's embedder.
-pub(crate) fn service(app: &Arc<App>) -> EmbedServiceServer<Embed> {
-    EmbedServiceServer::new(Embed(Arc::clone(app)))
+impl Embed {
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        Self(Arc::clone(app))
+    }
+
+    /// Embeds the batches of a stream as they come.
+    pub(super) fn embed_batches(
+        &self,
+        context: Context,
+        batches: BoxStream<'static, Result<pb::EmbedStreamRequest, Status>>,
+    ) -> BoxStream<'static, Result<pb::EmbedStreamResponse, Status>> {
+        let app = Arc::clone(&self.0);
+        batches.map(move |batch| step(Arc::clone(&app), batch, context.clone())).buffer_unordered(WINDOW).boxed()
+    }
 }
 
 #[tonic::async_trait]
@@ -45,9 +52,8 @@ impl EmbedService for Embed {
         &self,
         request: Request<Streaming<pb::EmbedStreamRequest>>,
     ) -> Result<Response<Self::EmbedStreamStream>, Status> {
-        let (app, context) = (Arc::clone(&self.0), context(&request));
-        let answers = request.into_inner().map(move |batch| step(Arc::clone(&app), batch, context.clone()));
-        Ok(Response::new(answers.buffer_unordered(WINDOW).boxed()))
+        let context = context(&request);
+        Ok(Response::new(self.embed_batches(context, request.into_inner().boxed())))
     }
 
     async fn rerank(&self, request: Request<pb::RerankRequest>) -> Result<Response<pb::RerankResponse>, Status> {

@@ -2,34 +2,44 @@
 
 use std::{
     convert::Infallible,
+    future::ready,
     sync::Arc,
     task::{self, Poll},
 };
 
 use accelerd_engine::{Context, Priority};
 use accelerd_proto::v1::{
-    device_service_server::DeviceServiceServer, embed_service_server::EmbedServiceServer,
-    parse_service_server::ParseServiceServer, similarity_service_server::SimilarityServiceServer,
+    device_service_server::DeviceServiceServer,
+    embed_service_server::{EmbedService as _, EmbedServiceServer},
+    parse_service_server::{ParseService as _, ParseServiceServer},
+    similarity_service_server::{SimilarityService as _, SimilarityServiceServer},
 };
 use bytes::Bytes;
 use http_body::Body as HttpBody;
 use tonic::{
     Request,
     body::Body,
-    codec::CompressionEncoding,
     codegen::{BoxFuture, StdError},
     server::NamedService,
     service::Routes,
 };
 use tower::Service;
 
+use self::{
+    answer::Charged,
+    call::{Calls, account},
+};
 use crate::{layers::deadline::Deadline, serve::App};
 
-mod bulk;
+mod answer;
+mod call;
+pub mod compression;
 pub mod convert;
+mod decoded_size;
 pub mod device;
 pub mod embed;
 pub mod parse;
+mod receive;
 pub mod similarity;
 pub mod status;
 
@@ -54,31 +64,30 @@ fn priority(value: &[u8]) -> Priority {
     }
 }
 
-/// Every service of the main port. Ours are found by the start of the path, which is cheaper than a router; what is
-/// called seldom goes through one.
+/// Every service of the main port. Methods with large messages run by [`call::Calls`], the others by the generated servers.
 #[derive(Clone)]
 pub(crate) struct Services(Arc<Table>);
 
 struct Table {
-    embed: EmbedServiceServer<embed::Embed>,
-    similarity: SimilarityServiceServer<similarity::Similarity>,
-    bulk: bulk::Served,
-    parse: ParseServiceServer<parse::Parser>,
-    device: DeviceServiceServer<device::Devices>,
+    calls: Calls,
+    embed: Arc<embed::Embed>,
+    similarity: Arc<similarity::Similarity>,
+    parse: Arc<parse::Parser>,
+    embed_server: EmbedServiceServer<embed::Embed>,
+    similarity_server: SimilarityServiceServer<similarity::Similarity>,
+    parse_server: ParseServiceServer<parse::Parser>,
+    device_server: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
 
-/// Sets sizes and compressions of a generated server.
+/// Requests of health and reflection have at most this many bytes: they are received outside the memory of the transport.
+pub(crate) const SMALL_REQUEST: usize = 4 << 10;
+
+/// Sets the sizes of a generated server. Its messages were received, and so decompressed, before.
 macro_rules! limited {
     ($service:expr, $app:expr) => {{
         let most = $app.config.server.max_message();
-        $service
-            .max_decoding_message_size(most)
-            .max_encoding_message_size(most)
-            .accept_compressed(CompressionEncoding::Gzip)
-            .accept_compressed(CompressionEncoding::Zstd)
-            .send_compressed(CompressionEncoding::Zstd)
-            .send_compressed(CompressionEncoding::Gzip)
+        $service.max_decoding_message_size(most).max_encoding_message_size(most)
     }};
 }
 
@@ -87,16 +96,19 @@ impl Services {
     pub(crate) fn new(app: &Arc<App>) -> Self {
         let other = Routes::new(app.health.service());
         let other = if app.config.server.reflection { reflect(other) } else { other };
+        let calls = Calls { limit: app.config.server.max_message(), offload: app.offload.handle().clone() };
+        let embed = Arc::new(embed::Embed::new(app));
+        let similarity = Arc::new(similarity::Similarity::new(&app.similarity));
+        let parse = Arc::new(parse::Parser::new(app));
         Self(Arc::new(Table {
-            embed: limited!(embed::service(app), app),
-            similarity: limited!(similarity::service(&app.similarity), app),
-            bulk: bulk::Served {
-                service: similarity::Similarity(app.similarity.clone()),
-                limit: app.config.server.max_message(),
-                control: app.control.clone(),
-            },
-            parse: limited!(parse::service(app), app),
-            device: limited!(device::service(app), app),
+            calls,
+            embed_server: limited!(EmbedServiceServer::from_arc(Arc::clone(&embed)), app),
+            similarity_server: limited!(SimilarityServiceServer::from_arc(Arc::clone(&similarity)), app),
+            parse_server: limited!(ParseServiceServer::from_arc(Arc::clone(&parse)), app),
+            device_server: limited!(device::service(app), app),
+            embed,
+            similarity,
+            parse,
             other: other.prepare(),
         }))
     }
@@ -110,7 +122,9 @@ fn reflect(routes: Routes) -> Routes {
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     match (sets().build_v1(), sets().build_v1alpha()) {
-        (Ok(v1), Ok(v1alpha)) => routes.add_service(v1).add_service(v1alpha),
+        (Ok(v1), Ok(v1alpha)) => routes
+            .add_service(v1.max_decoding_message_size(SMALL_REQUEST))
+            .add_service(v1alpha.max_decoding_message_size(SMALL_REQUEST)),
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "reflection is not served");
             routes
@@ -136,21 +150,60 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let table = &self.0;
+        let calls = table.calls.clone();
+        /// Runs a call by a method of a service.
+        macro_rules! unary {
+            ($service:ident . $method:ident) => {{
+                let service = Arc::clone(&table.$service);
+                let handler = |request| async move { service.$method(request).await };
+                Box::pin(async move { Ok(calls.unary(request, handler).await) })
+            }};
+        }
+        macro_rules! streaming {
+            ($service:ident . $method:ident) => {{
+                let service = Arc::clone(&table.$service);
+                let handler = move |context, batches| service.$method(context, batches);
+                Box::pin(ready(Ok(calls.stream(request, handler))))
+            }};
+        }
+        macro_rules! generated {
+            ($server:ident) => {{
+                let server = table.$server.clone();
+                Box::pin(async move { Ok(calls.generated(request, server).await) })
+            }};
+        }
         let path = request.uri().path();
-        if names(path, &self.0.embed) {
-            self.0.embed.clone().call(request)
-        } else if let Some(method) = bulk::Method::of(&request) {
-            method.call(&self.0.bulk, request)
-        } else if names(path, &self.0.similarity) {
-            self.0.similarity.clone().call(request)
-        } else if names(path, &self.0.parse) {
-            self.0.parse.clone().call(request)
-        } else if names(path, &self.0.device) {
-            self.0.device.clone().call(request)
-        } else {
-            Box::pin(self.0.other.clone().call(request))
+        match path {
+            "/accelerd.v1.EmbedService/Embed" => unary!(embed.embed),
+            "/accelerd.v1.EmbedService/EmbedStream" => streaming!(embed.embed_batches),
+            "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
+            "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
+            "/accelerd.v1.ParseService/Parse" => unary!(parse.parse),
+            "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
+            "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
+            "/accelerd.v1.SimilarityService/FindSimilar" => unary!(similarity.find_similar),
+            "/accelerd.v1.SimilarityService/GetPoints" => unary!(similarity.get_points),
+            "/accelerd.v1.SimilarityService/Search" => unary!(similarity.search),
+            "/accelerd.v1.SimilarityService/Upsert" => unary!(similarity.upsert),
+            "/accelerd.v1.SimilarityService/UpsertStream" => streaming!(similarity.upsert_batches),
+            _ if names(path, &table.embed_server) => generated!(embed_server),
+            _ if names(path, &table.similarity_server) => generated!(similarity_server),
+            _ if names(path, &table.parse_server) => generated!(parse_server),
+            _ if names(path, &table.device_server) => generated!(device_server),
+            _ => Box::pin(other(table.other.clone(), request)),
         }
     }
+}
+
+/// Health and reflection: little to compute, and nothing that waits for another thread.
+async fn other<B>(mut routes: Routes, request: http::Request<B>) -> Result<http::Response<Body>, Infallible>
+where
+    B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
+{
+    let call = account(&request);
+    let response = routes.call(request.map(Body::new)).await?;
+    Ok(response.map(|body| Body::new(Charged { body, call })))
 }
 
 #[cfg(test)]

@@ -6,10 +6,7 @@ use accelerd_engine::{Context, Lane};
 use accelerd_kernels::ops::parse::{
     Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult, SourceType,
 };
-use accelerd_proto::v1::{
-    self as pb,
-    parse_service_server::{ParseService, ParseServiceServer},
-};
+use accelerd_proto::v1::{self as pb, parse_service_server::ParseService};
 use futures::{StreamExt, stream::BoxStream};
 use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
@@ -47,15 +44,27 @@ struct State {
     metrics: Metrics,
 }
 
-/// The service over a lane of the daemon's engine.
-pub(crate) fn service(app: &Arc<App>) -> ParseServiceServer<Parser> {
-    let config = &app.config;
-    ParseServiceServer::new(Parser(Arc::new(State {
-        lane: app.engine.lane(config.lanes.lane(&config.lanes.parse)),
-        limits: config.limits.clone(),
-        max_message: config.server.max_message(),
-        metrics: Metrics::new(app.metrics.meter()),
-    })))
+impl Parser {
+    /// The service over a lane of the daemon's engine.
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        let config = &app.config;
+        Self(Arc::new(State {
+            lane: app.engine.lane(config.lanes.lane(&config.lanes.parse)),
+            limits: config.limits.clone(),
+            max_message: config.server.max_message(),
+            metrics: Metrics::new(app.metrics.meter()),
+        }))
+    }
+
+    /// Parses the batches of a stream as they come.
+    pub(super) fn parse_batches(
+        &self,
+        context: Context,
+        batches: BoxStream<'static, Result<pb::ParseStreamRequest, Status>>,
+    ) -> BoxStream<'static, Result<pb::ParseStreamResponse, Status>> {
+        let state = Arc::clone(&self.0);
+        batches.map(move |batch| Arc::clone(&state).step(batch, context.clone())).buffer_unordered(WINDOW).boxed()
+    }
 }
 
 #[tonic::async_trait]
@@ -71,9 +80,8 @@ impl ParseService for Parser {
         &self,
         request: Request<Streaming<pb::ParseStreamRequest>>,
     ) -> Result<Response<Self::ParseStreamStream>, Status> {
-        let (state, context) = (Arc::clone(&self.0), context(&request));
-        let answers = request.into_inner().map(move |step| Arc::clone(&state).step(step, context.clone()));
-        Ok(Response::new(answers.buffer_unordered(WINDOW).boxed()))
+        let context = context(&request);
+        Ok(Response::new(self.parse_batches(context, request.into_inner().boxed())))
     }
 }
 

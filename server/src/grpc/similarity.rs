@@ -7,10 +7,7 @@ use accelerd_kernels::ops::{
     cluster::{self as kmeans, Rows},
     similarity as search,
 };
-use accelerd_proto::v1::{
-    self as pb,
-    similarity_service_server::{SimilarityService, SimilarityServiceServer},
-};
+use accelerd_proto::v1::{self as pb, similarity_service_server::SimilarityService};
 use accelerd_store::StoreError;
 use futures::{StreamExt as _, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
@@ -57,12 +54,7 @@ impl std::fmt::Debug for State {
 
 /// The service.
 #[derive(Clone, Debug)]
-pub struct Similarity(pub(super) State);
-
-/// The service over a daemon's collections and lanes.
-pub fn service(state: &State) -> SimilarityServiceServer<Similarity> {
-    SimilarityServiceServer::new(Similarity(state.clone()))
-}
+pub struct Similarity(State);
 
 impl State {
     /// Opens the lanes and reads the collections back. Blocking, and within a runtime.
@@ -104,6 +96,25 @@ impl From<&Config> for Settings {
 fn object_options(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
     environment.filter(|(name, _)| known(name)).map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+}
+
+impl Similarity {
+    pub(super) fn new(state: &State) -> Self {
+        Self(state.clone())
+    }
+
+    /// Upserts the batches of a stream in order.
+    pub(super) fn upsert_batches(
+        &self,
+        context: Context,
+        batches: BoxStream<'static, Result<pb::UpsertStreamRequest, Status>>,
+    ) -> BoxStream<'static, Result<pb::UpsertStreamResponse, Status>> {
+        let state = self.0.clone();
+        let prepared = batches.map(move |step| state.clone().prepare_step(step, context.clone()));
+        // Steps are prepared side by side, handed to the writer in order, and answered as they are done.
+        let queued = prepared.buffered(WINDOW).then(enqueue_step);
+        queued.map(answer_step).buffer_unordered(WINDOW).boxed()
+    }
 }
 
 #[tonic::async_trait]
@@ -168,11 +179,8 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<Streaming<pb::UpsertStreamRequest>>,
     ) -> Result<Response<Self::UpsertStreamStream>, Status> {
-        let (state, context) = (self.0.clone(), context(&request));
-        let prepared = request.into_inner().map(move |step| state.clone().prepare_step(step, context.clone()));
-        // Steps are prepared side by side, handed to the writer in order, and answered as they are done.
-        let queued = prepared.buffered(WINDOW).then(enqueue_step);
-        Ok(Response::new(queued.map(answer_step).buffer_unordered(WINDOW).boxed()))
+        let context = context(&request);
+        Ok(Response::new(self.upsert_batches(context, request.into_inner().boxed())))
     }
 
     async fn delete_points(

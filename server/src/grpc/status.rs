@@ -98,10 +98,24 @@ fn from_op(error: &OpError, message: String) -> Status {
     }
 }
 
-/// More request messages are being received than the daemon holds memory for.
-pub(crate) fn message_memory_full(asked: u64, held: u64, limit: u64) -> Status {
-    let message = format!("request messages hold {held} bytes of at most {limit}; {asked} more were asked for");
-    retry(Code::ResourceExhausted, message, "MESSAGE_MEMORY_FULL", RETRY_AFTER)
+/// The memory of the transport is used up.
+pub(crate) fn transport_memory_full(kind: &str, asked: u64, held: u64, limit: u64) -> Status {
+    let message =
+        format!("admission limit reached: {held} of {limit} bytes of transport memory in use, {kind} need {asked}");
+    retry(Code::ResourceExhausted, message, "TRANSPORT_MEMORY_FULL", RETRY_AFTER)
+}
+
+/// A call whose caller neither sends the rest of its message nor takes its answer.
+pub(crate) fn stalled() -> Status {
+    let message = "the call made no progress: its request was not sent on, or its answer not received".to_owned();
+    retry(Code::ResourceExhausted, message, "STALLED", RETRY_AFTER)
+}
+
+/// Metadata larger than the configured limit.
+pub(crate) fn metadata_too_large(asked: usize, limit: usize) -> Status {
+    let message = format!("the metadata has {asked} bytes, expected at most {limit}");
+    let facts = [("asked".to_owned(), asked.to_string()), ("limit".to_owned(), limit.to_string())];
+    with_reason(Code::ResourceExhausted, message, "METADATA_TOO_LARGE", facts.into())
 }
 
 /// A message larger than the configured limit.

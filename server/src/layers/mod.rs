@@ -1,6 +1,5 @@
-//! Tower layers around every call, from the outside in: trace, panics, deadline, timing, admission.
+//! Tower layers around every call, from the outside in: trace, deadline, panics, timing.
 
-pub mod admission;
 pub mod deadline;
 pub mod panic;
 pub mod timing;

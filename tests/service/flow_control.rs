@@ -1,0 +1,419 @@
+//! Peers that take no answers, send half a message, or send ahead what nobody reads: what they hold is charged and bounded,
+//! others are served meanwhile, and what stalls ends.
+
+use std::{future::poll_fn, time::Duration};
+
+use accelerd::{
+    config::{ByteSize, Config},
+    transport::memory::Kind,
+};
+use accelerd_proto::v1::{self, embed_service_client::EmbedServiceClient};
+use bytes::Bytes;
+use futures::StreamExt;
+use h2::{
+    Reason, RecvStream, SendStream,
+    client::{self, ResponseFuture, SendRequest},
+};
+use http::Request;
+use prost::Message;
+use tokio::{net::TcpStream, sync::mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, codec::CompressionEncoding};
+
+use super::harness::{World, connect, f32s, tensor, texts};
+
+const EMBED: &str = "/accelerd.v1.EmbedService/Embed";
+const EMBED_STREAM: &str = "/accelerd.v1.EmbedService/EmbedStream";
+
+/// Memory that a few messages fill.
+const LIMIT: ByteSize = ByteSize::mib(64);
+
+fn scarce(config: &mut Config) {
+    config.admission.max_message_memory = LIMIT;
+    config.server.max_message_bytes = ByteSize::mib(16);
+    config.server.stall_timeout = Duration::from_secs(600);
+    config.server.stall_timeout_when_scarce = Duration::from_secs(600);
+}
+
+fn scarce_and_strict(config: &mut Config) {
+    scarce(config);
+    config.server.stall_timeout = Duration::from_millis(200);
+    config.server.stall_timeout_when_scarce = Duration::from_millis(200);
+}
+
+/// A connection by hand, with a window of its own for each answer.
+async fn raw(world: &World, window: u32) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(world.daemon.grpc_addr()).await.expect("the daemon accepts connections");
+    let (sender, connection) = client::Builder::new()
+        .initial_window_size(window)
+        .max_send_buffer_size(1 << 30)
+        .handshake(stream)
+        .await
+        .expect("the daemon speaks HTTP/2");
+    tokio::spawn(connection);
+    sender.ready().await.expect("it takes calls")
+}
+
+fn head(path: &str) -> http::request::Builder {
+    Request::post(format!("http://daemon{path}")).header("content-type", "application/grpc").header("te", "trailers")
+}
+
+/// Opens a call.
+async fn open(sender: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, SendStream<Bytes>) {
+    poll_fn(|cx| sender.poll_ready(cx)).await.expect("it takes calls");
+    sender.send_request(head(path).body(()).expect("a request"), false).expect("the call is sent")
+}
+
+/// A message as gRPC frames it.
+fn framed(message: &impl Message) -> Bytes {
+    let length = u32::try_from(message.encoded_len()).expect("a short message").to_be_bytes();
+    [&[0], &length[..], &message.encode_to_vec()].concat().into()
+}
+
+fn letters(count: usize) -> v1::EmbedRequest {
+    texts(&vec!["a"; count])
+}
+
+fn held(world: &World, kind: Kind) -> u64 {
+    let memory = &world.daemon.app().messages;
+    assert!(memory.held() <= memory.limit(), "{} of {} bytes are held", memory.held(), memory.limit());
+    memory.held_by(kind)
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+fn metric(world: &World, name: &str) -> f64 {
+    let text = world.daemon.app().metrics.text();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is in {text}"));
+    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+}
+
+/// The status of an answer that has no message.
+async fn refusal(response: ResponseFuture) -> Status {
+    let response = response.await.expect("an answer");
+    Status::from_header_map(response.headers()).expect("a status without a message")
+}
+
+/// How a body that is never read ends.
+async fn end(mut body: RecvStream) -> Option<Reason> {
+    loop {
+        match body.data().await {
+            None => return None,
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return error.reason(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_takes_stay_charged_and_leave_room_for_others() {
+    let world = World::start_with(scarce).await;
+    let mut sender = raw(&world, 0).await;
+    let message = framed(&letters(4096));
+    let mut calls = vec![];
+    for _ in 0..40 {
+        let (response, mut body) = open(&mut sender, EMBED).await;
+        body.send_data(message.clone(), true).expect("the request is sent");
+        calls.push(tokio::spawn(response));
+    }
+    let (mut answered, mut refused) = (vec![], 0);
+    for call in calls {
+        let response = call.await.expect("no panic").expect("an answer");
+        match Status::from_header_map(response.headers()) {
+            Some(status) => {
+                assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+                refused += 1;
+            }
+            None => answered.push(response),
+        }
+        held(&world, Kind::Answer);
+    }
+    // 4 MiB each, and five eighths of the limit are for answers.
+    assert_eq!((answered.len(), refused), (9, 31));
+    until("what is not sent is charged", || held(&world, Kind::Answer) >= 9 * (4 << 20)).await;
+    for _ in 0..100 {
+        let answer = world.embed().embed(texts(&["small"])).await.expect("small answers pass").into_inner();
+        assert_eq!(f32s(&answer.embeddings.expect("vectors")).len(), 256);
+    }
+    drop((answered, sender));
+    until("nothing is held once the caller is gone", || held(&world, Kind::Answer) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_nobody_takes_is_reset() {
+    let world = World::start_with(scarce_and_strict).await;
+    let mut sender = raw(&world, 0).await;
+    let (response, mut body) = open(&mut sender, EMBED).await;
+    body.send_data(framed(&letters(4096)), true).expect("the request is sent");
+    let response = response.await.expect("headers need no window");
+    assert_eq!(end(response.into_body()).await, Some(Reason::ENHANCE_YOUR_CALM));
+    until("nothing is held", || held(&world, Kind::Answer) == 0).await;
+    assert!(metric(&world, "accelerd_calls_stalled_total") >= 1.0);
+    world.assert_serving().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_taken_byte_by_byte_is_reset_too() {
+    let world = World::start_with(scarce_and_strict).await;
+    let mut sender = raw(&world, 1).await;
+    let (response, mut body) = open(&mut sender, EMBED).await;
+    body.send_data(framed(&letters(4096)), true).expect("the request is sent");
+    let mut answer = response.await.expect("an answer").into_body();
+    let reason = loop {
+        match answer.data().await.expect("it does not end by itself") {
+            Ok(data) => answer.flow_control().release_capacity(data.len()).expect("it was taken"),
+            Err(error) => break error.reason(),
+        }
+    };
+    assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_whose_answers_nobody_takes_holds_a_few_of_them_and_ends() {
+    let world = World::start_with(scarce_and_strict).await;
+    let mut sender = raw(&world, 0).await;
+    let (response, mut body) = open(&mut sender, EMBED_STREAM).await;
+    for sequence in 0..64 {
+        let message = framed(&v1::EmbedStreamRequest { sequence, embed: Some(letters(4096)) });
+        body.send_data(message, false).expect("the request is sent");
+    }
+    let answer = response.await.expect("headers need no window").into_body();
+    let mut most = 0;
+    let ended = end(answer);
+    tokio::pin!(ended);
+    let reason = loop {
+        most = most.max(held(&world, Kind::Answer));
+        if let std::task::Poll::Ready(reason) = futures::poll!(&mut ended) {
+            break reason;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
+    assert!((4 << 20..=4 * 5 << 20).contains(&most), "{most} bytes of answers were held");
+    until("nothing is held", || held(&world, Kind::Answer) == 0 && held(&world, Kind::Request) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_ahead_on_streams_that_nobody_reads_is_bounded_by_the_memory() {
+    let world = World::start_with(scarce).await;
+    let message = framed(&v1::EmbedStreamRequest { sequence: 1, embed: Some(letters(4096)) });
+    // A message of 8 MiB of which all but a byte is sent: it asks for the largest window.
+    let large = framed(&v1::EmbedStreamRequest { sequence: 2, embed: Some(texts(&["x".repeat(8 << 20).as_str()])) });
+    let mut streams = vec![];
+    for _ in 0..30 {
+        let mut sender = raw(&world, 0).await;
+        for path in [EMBED_STREAM, "/accelerd.v1.SimilarityService/UpsertStream"] {
+            let (response, mut body) = open(&mut sender, path).await;
+            (0..16).for_each(|_| body.send_data(message.clone(), false).expect("the request is sent"));
+            body.send_data(large.slice(..large.len() - 1), false).expect("the request is sent");
+            streams.push((response, body));
+        }
+    }
+    // Whatever the daemon takes is charged; `held` fails where that is beyond the limit.
+    until("some of it is taken", || held(&world, Kind::Request) > 1 << 20).await;
+    assert!(held(&world, Kind::Connection) <= LIMIT.as_u64() / 8 * 3);
+    for _ in 0..50 {
+        world.embed().embed(texts(&["small"])).await.expect("small requests pass");
+        held(&world, Kind::Request);
+    }
+    drop(streams);
+    until("nothing is held once the callers are gone", || held(&world, Kind::Request) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn announced_bytes_lock_nobody_out() {
+    let world = World::start_with(scarce).await;
+    let mut sender = raw(&world, 65_535).await;
+    let mut announced = vec![];
+    for path in [EMBED, EMBED_STREAM, "/accelerd.v1.SimilarityService/FindSimilar"].iter().cycle().take(60) {
+        let (response, mut body) = open(&mut sender, path).await;
+        let prefix = [&[0][..], &(16_u32 << 20).to_be_bytes()].concat();
+        body.send_data(prefix.into(), false).expect("the prefix is sent");
+        announced.push((response, body));
+    }
+    until("every call is open", || held(&world, Kind::Request) > 60 * 8 * 1024).await;
+    let rows = 4 << 10;
+    let corpus = tensor(&[rows, 256], &vec![0.5; 256 << 12]);
+    for _ in 0..10 {
+        world.embed().embed(texts(&["small"])).await.expect("small requests pass");
+        let request = v1::FindSimilarRequest {
+            queries: Some(tensor(&[1, 256], &[0.5; 256])),
+            corpus: Some(corpus.clone()),
+            k: 1,
+            ..v1::FindSimilarRequest::default()
+        };
+        world.similarity().find_similar(request).await.expect("large requests pass");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_does_not_come_ends_its_call_and_an_idle_stream_goes_on() {
+    let world = World::start_with(scarce_and_strict).await;
+    let (requests, stream) = mpsc::channel(1);
+    let mut answers = world.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
+    let step = |sequence| v1::EmbedStreamRequest { sequence, embed: Some(texts(&["a"])) };
+    requests.send(step(1)).await.expect("it is taken");
+    assert_eq!(answers.next().await.expect("an answer").expect("no status").sequence, 1);
+
+    let mut sender = raw(&world, 65_535).await;
+    let message = framed(&letters(100));
+    for sent in [0, 3, 5, 6, message.len() - 1, message.len()] {
+        let (response, mut body) = open(&mut sender, EMBED).await;
+        body.send_data(message.slice(..sent), false).expect("a part of it is sent");
+        let status = refusal(response).await;
+        assert_eq!(status.code(), Code::ResourceExhausted, "{sent} bytes: {status:?}");
+        assert!(status.message().contains("no progress"), "{status:?}");
+    }
+    let (response, mut body) = open(&mut sender, EMBED_STREAM).await;
+    body.send_data(message.slice(..6), false).expect("a part of it is sent");
+    assert_eq!(end(response.await.expect("headers").into_body()).await, Some(Reason::ENHANCE_YOUR_CALM));
+
+    requests.send(step(2)).await.expect("it is taken");
+    assert_eq!(answers.next().await.expect("an answer").expect("no status").sequence, 2);
+    drop(requests);
+    assert!(answers.next().await.is_none(), "the stream ends as its caller wants");
+    until("nothing is held", || held(&world, Kind::Request) == 0).await;
+}
+
+#[tokio::test]
+async fn answers_are_compressed_only_where_the_caller_asks() {
+    let world = World::start().await;
+    let mut sender = raw(&world, 1 << 20).await;
+    let mut call = async |asked: Option<&'static str>| {
+        let mut request = head(EMBED).header("grpc-accept-encoding", "identity, deflate, gzip, zstd");
+        if let Some(asked) = asked {
+            request = request.header("accelerd-compression", asked);
+        }
+        poll_fn(|cx| sender.poll_ready(cx)).await.expect("it takes calls");
+        let request = request.body(()).expect("a request");
+        let (response, mut body) = sender.send_request(request, false).expect("the call is sent");
+        body.send_data(framed(&letters(64)), true).expect("the request is sent");
+        let response = response.await.expect("an answer");
+        let encoding = response.headers().get("grpc-encoding").map(|value| value.to_str().expect("text").to_owned());
+        let first = response.into_body().data().await.expect("a message").expect("data");
+        (encoding, first[0])
+    };
+    assert_eq!(call(None).await, (None, 0), "an offer alone is not asked for");
+    assert_eq!(call(Some("gzip")).await, (Some("gzip".to_owned()), 1));
+    assert_eq!(call(Some("zstd")).await, (Some("zstd".to_owned()), 1));
+    assert_eq!(call(Some("lz4")).await, (None, 0), "what is not known is not used");
+}
+
+#[tokio::test]
+async fn compressed_calls_have_the_answers_of_plain_ones() {
+    let world = World::start().await;
+    let plain = world.embed().embed(letters(1000)).await.expect("embeds").into_inner();
+    for encoding in [CompressionEncoding::Gzip, CompressionEncoding::Zstd] {
+        let client = EmbedServiceClient::new(world.channel.clone());
+        let mut client = client.send_compressed(encoding).accept_compressed(encoding);
+        let mut request = tonic::Request::new(letters(1000));
+        let name = if encoding == CompressionEncoding::Gzip { "gzip" } else { "zstd" };
+        request.metadata_mut().insert("accelerd-compression", name.parse().expect("a value"));
+        assert_eq!(client.embed(request).await.expect("embeds").into_inner(), plain, "{name}");
+        let steps = (0..3).map(|sequence| v1::EmbedStreamRequest { sequence, embed: Some(letters(1000)) });
+        let mut request = tonic::Request::new(tokio_stream::iter(steps));
+        request.metadata_mut().insert("accelerd-compression", name.parse().expect("a value"));
+        let answers = client.embed_stream(request).await.expect("a stream").into_inner();
+        let answers: Vec<_> =
+            answers.map(|answer| answer.expect("no status").result.expect("a result")).collect().await;
+        let expected = v1::embed_stream_response::Result::Embed(plain.clone());
+        assert_eq!(answers, vec![expected; 3], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn metadata_beyond_the_limit_is_refused_in_grpcs_terms() {
+    let world = World::start().await;
+    for length in [17_000, 40_000, 60_000] {
+        let mut request = tonic::Request::new(texts(&["a"]));
+        request.metadata_mut().insert("x-large", "v".repeat(length).parse().expect("a value"));
+        let status = world.embed().embed(request).await.expect_err("it is refused");
+        assert_eq!(status.code(), Code::ResourceExhausted, "{length}: {status:?}");
+        assert!(status.message().contains("expected at most 16384"), "{status:?}");
+    }
+    let mut request = tonic::Request::new(texts(&["a"]));
+    request.metadata_mut().insert("x-large", "v".repeat(15_000).parse().expect("a value"));
+    world.embed().embed(request).await.expect("what is within the limit passes");
+}
+
+/// Whether a connection is served.
+async fn is_served(sender: &mut SendRequest<Bytes>) -> bool {
+    if poll_fn(|cx| sender.poll_ready(cx)).await.is_err() {
+        return false;
+    }
+    let Ok((response, mut body)) = sender.send_request(head(EMBED).body(()).expect("a request"), false) else {
+        return false;
+    };
+    let _gone = body.send_data(framed(&texts(&["a"])), true);
+    response.await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_connection_that_is_idle_longest_makes_room() {
+    let world = World::start_with(|config| config.server.max_connections = 3).await;
+    world.assert_serving().await;
+    let (requests, stream) = mpsc::channel(1);
+    let mut busy = world.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
+    let mut first = raw(&world, 65_535).await;
+    assert!(is_served(&mut first).await);
+    let mut second = raw(&world, 65_535).await;
+    assert!(is_served(&mut second).await);
+    // The world's own connection is the oldest, and has a call; the first of the others was idle before the second.
+    let mut third = raw(&world, 65_535).await;
+    assert!(is_served(&mut third).await);
+    until("the longest idle one is closed", || metric(&world, "accelerd_connections_shed_total") == 1.0).await;
+    assert!(!is_served(&mut first).await);
+    assert!(is_served(&mut second).await && is_served(&mut third).await);
+    let step = v1::EmbedStreamRequest { sequence: 1, embed: Some(texts(&["a"])) };
+    requests.send(step).await.expect("it is taken");
+    busy.next().await.expect("an answer").expect("a call in progress goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_connection_with_a_call_makes_room() {
+    let world = World::start_with(|config| config.server.max_connections = 2).await;
+    let mut other = raw(&world, 65_535).await;
+    let _open = [open(&mut other, EMBED_STREAM).await];
+    let (_requests, stream) = mpsc::channel::<v1::EmbedStreamRequest>(1);
+    let _busy = world.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream");
+    until("both calls are open", || held(&world, Kind::Request) > 2 * 8 * 1024).await;
+    let mut refused = TcpStream::connect(world.daemon.grpc_addr()).await.expect("a backlog");
+    let end = tokio::io::AsyncReadExt::read(&mut refused, &mut [0]).await;
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    assert_eq!(metric(&world, "accelerd_connections_refused_total"), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_say_nothing_make_room() {
+    let world = World::start_with(|config| config.server.max_connections = 4).await;
+    let mut silent = vec![];
+    for _ in 0..40 {
+        silent.push(TcpStream::connect(world.daemon.grpc_addr()).await.expect("a backlog"));
+    }
+    let channel = connect(world.daemon.grpc_addr()).await;
+    EmbedServiceClient::new(channel).embed(texts(&["a"])).await.expect("a new caller is served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_connections_do_not_fill_the_admin_port() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let world = World::start().await;
+    let mut slow = vec![];
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(world.daemon.admin_addr()).await.expect("a backlog");
+        stream.write_all(b"GET /healthz HT").await.expect("half a request");
+        slow.push(stream);
+    }
+    let mut stream = TcpStream::connect(world.daemon.admin_addr()).await.expect("a backlog");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
