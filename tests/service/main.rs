@@ -15,4 +15,5 @@ mod parse;
 mod parse_client;
 mod rerank;
 mod similarity;
+mod snapshots;
 mod stalls;
