@@ -20,6 +20,11 @@ FROM ${CPU_IMAGE} AS cpu
 LABEL org.opencontainers.image.title="accelerd" \
       org.opencontainers.image.description="GPU acceleration for code over gRPC" \
       org.opencontainers.image.licenses="MIT"
+# Certificates, by which object stores and the hub of models are known.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates \
+    && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /usr/local/bin/
 RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd
 ENV ACCELERD__SERVER__LISTEN=0.0.0.0:7433 \
@@ -45,7 +50,7 @@ ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     ACCELERD__CUDA__KERNEL_CACHE=/var/cache/accelerd/kernels
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends cuda-nvrtc-13-0 libcublas-13-0 \
+    && apt-get install --yes --no-install-recommends ca-certificates cuda-nvrtc-13-0 libcublas-13-0 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /usr/local/bin/
 # An image that starts without compiling: NVRTC needs no GPU.

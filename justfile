@@ -1,7 +1,7 @@
 # The project's habits. `bash tests/run RECIPE` runs one with every tool in place.
 
 # Everything that continuous integration checks.
-ci: check test loom python deploy
+ci: check test loom python objects deploy
 
 # Form: formatting, lints, spelling, documentation.
 check:
@@ -35,6 +35,11 @@ loom:
 # Protocol, chart, images and scripts.
 deploy:
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/deploy
+
+# Snapshots in S3, against a server of our own.
+objects:
+    cargo build --package accelerd --locked
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/objects
 
 # The Python client: its generated code is fresh, it talks to a daemon, and trees are CPython's.
 python:

@@ -19,6 +19,8 @@ const WATCH: Method<proto::WatchRequest, proto::WatchResponse> = Method::repeata
 const EXPORT_REPORT: Method<proto::ExportReportRequest, proto::ExportReportResponse> =
     Method::repeatable("/accelerd.v1.DeviceService/ExportReport");
 const DRAIN: Method<proto::DrainRequest, proto::DrainResponse> = Method::repeatable("/accelerd.v1.DeviceService/Drain");
+const RESUME: Method<proto::ResumeRequest, proto::ResumeResponse> =
+    Method::repeatable("/accelerd.v1.DeviceService/Resume");
 const CHECK: Method<HealthCheckRequest, HealthCheckResponse> = Method::repeatable("/grpc.health.v1.Health/Check");
 
 /// The devices of a daemon.
@@ -63,6 +65,11 @@ impl Client {
     /// Stops taking new work and finishes what was accepted; `None` waits as long as the daemon is configured to.
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<proto::DrainResponse> {
         Ok(self.unary(DRAIN, proto::DrainRequest { timeout: timeout.map(to_wire) }).await?.message)
+    }
+
+    /// Ends a drain; whether there was one.
+    pub async fn resume(&self) -> Result<bool> {
+        Ok(self.unary(RESUME, proto::ResumeRequest {}).await?.message.resumed)
     }
 
     /// Whether a service, or with an empty name the whole daemon, takes calls. A service it does not have is an error.

@@ -230,6 +230,7 @@ async fn device_calls_answer() {
     let samples = client.watch(Duration::from_secs(1)).await.expect("the stream opens");
     assert_eq!(samples.try_collect::<Vec<_>>().await.expect("it ends well").len(), 2);
     assert!(client.drain(Some(Duration::from_secs(1))).await.expect("drained").complete);
+    assert!(client.resume().await.expect("serving again"));
     assert_eq!(client.export_report().await.expect("written"), "{}");
     let tokens = client.tokenize("", ["ab", "", "c"]).await.expect("split");
     assert_eq!(tokens.iter().map(<[u32]>::len).collect::<Vec<_>>(), [2, 0, 1]);

@@ -14,6 +14,7 @@ pub mod ops;
 pub use backend::{
     Backend, Choice, Device, DeviceId, DeviceInfo, Discovered, KernelStats, LeftStats, PoolStats, Settings,
 };
+pub use cpu::observe::{Observer, observe_kernels};
 pub use error::{DiscoverError, OpError};
 pub use matrix::{Matrix, ShapeError};
 pub use op::{Op, Size};

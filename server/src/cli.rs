@@ -104,7 +104,7 @@ struct Settings {
     /// error, warn, info, debug, trace, or a filter.
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// Any other setting, as in --set server.max_streams=64. May be repeated.
+    /// Any other setting, as in --set server.max_streams=64 or --set models.folders='["/models"]'. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
 }
@@ -165,9 +165,17 @@ fn serve(config: Config, settings: &Settings) -> ExitCode {
 
 fn show(config: &Config) -> ExitCode {
     match toml::to_string(&config.redacted()) {
-        Ok(text) => say(text.trim_end()),
+        Ok(text) => say(format_args!("{}{}", memory_comment(config), text.trim_end())),
         Err(error) => complain(&error, 1),
     }
+}
+
+/// Where the figures of `"auto"` come from.
+fn memory_comment(config: &Config) -> String {
+    if config.derived.is_empty() {
+        return String::new();
+    }
+    format!("# Memory: {}.\n# Shares of it, where \"auto\" was set: {}.\n", config.memory, config.derived.join(", "))
 }
 
 fn say(text: impl fmt::Display) -> ExitCode {

@@ -10,11 +10,14 @@ use accelerd_engine::{EngineConfig, LaneConfig};
 use accelerd_kernels as kernels;
 use serde::{Deserialize, Serialize};
 
+mod bounds;
 mod load;
+mod memory;
 mod models;
 mod size;
 
 pub use load::{DEFAULT_FILE, DEFAULTS, Mistake, Mistakes, environment, load};
+pub use memory::{Memory, Origin, Shares};
 pub use models::{Allow, Hub, Models, Precision, Preload};
 pub use size::ByteSize;
 
@@ -42,6 +45,12 @@ pub struct Config {
     pub drain: Drain,
     /// Logs, traces, metrics.
     pub telemetry: Telemetry,
+    /// What the process may use; not a setting.
+    #[serde(skip, default = "Memory::detect")]
+    pub memory: Memory,
+    /// Settings that were `"auto"` and are now a share of it.
+    #[serde(skip)]
+    pub derived: Vec<&'static str>,
 }
 
 /// Listeners and connections.
@@ -157,8 +166,10 @@ pub struct Admission {
     /// Most items admitted and not answered.
     pub max_items: u64,
     /// Most bytes admitted and not answered.
+    #[serde(deserialize_with = "size::size_or_auto")]
     pub max_bytes: ByteSize,
     /// Most bytes that connections, request messages and unsent answers hold.
+    #[serde(deserialize_with = "size::size_or_auto")]
     pub max_message_memory: ByteSize,
 }
 
@@ -268,11 +279,19 @@ pub struct Store {
     pub fsync: Fsync,
     /// A write-ahead log of this size is folded into a local snapshot.
     pub wal_limit: ByteSize,
+    /// Threads that write logs.
+    pub writer_threads: usize,
+    /// Log files that are kept open.
+    pub open_logs: usize,
     /// Most host memory for collections; 0 means no cap.
+    #[serde(deserialize_with = "size::size_or_auto")]
     pub memory_limit: ByteSize,
     /// Folder in an object store for snapshots that name none; empty for none.
     pub snapshot_url: String,
+    /// Whether the start fails where a folder for snapshots cannot be listed.
+    pub snapshot_check: bool,
     /// Folders that callers may name for snapshots, with all below them, besides that one.
+    #[serde(deserialize_with = "load::list")]
     pub snapshot_folders: Vec<String>,
 }
 
@@ -296,6 +315,11 @@ pub struct Drain {
     /// How long accepted calls may take to finish after that.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
+    /// Whether callers may drain the daemon, and resume it.
+    pub allow_rpc: bool,
+    /// How long after such a drain liveness turns false, unless it is resumed.
+    #[serde(with = "humantime_serde")]
+    pub liveness_grace: Duration,
 }
 
 /// Logs, traces, metrics.
@@ -367,6 +391,11 @@ impl Config {
             max_items: self.admission.max_items,
             max_bytes: self.admission.max_bytes.as_u64(),
         }
+    }
+
+    /// What the budgets of host memory add up to, where each has a cap.
+    pub fn promised_memory(&self) -> Option<u64> {
+        memory::promised(self)
     }
 
     /// What device discovery needs to know.

@@ -14,14 +14,46 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_res
 pub struct Health {
     /// It takes calls: false while it starts and while it drains.
     pub ready: bool,
-    /// It need not be replaced: false once all its GPUs are lost for good.
+    /// It need not be replaced: false once all its GPUs are lost for good, or a caller has drained it.
     pub live: bool,
+}
+
+/// What the daemon's health is made of.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// It has started, and no signal has ended it.
+    serving: bool,
+    /// Its devices need not be replaced.
+    sound: bool,
+    /// A caller drained it.
+    drain: Drain,
+    /// Drains so far.
+    drains: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    None,
+    /// Accepted calls are answered, or a caller may still resume it.
+    Begun,
+    /// Nothing is expected of this process any more.
+    Final,
+}
+
+/// A drain that a caller began. Another one may have ended or replaced it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainTicket(u64);
+
+impl State {
+    fn health(self) -> Health {
+        Health { ready: self.serving && self.drain == Drain::None, live: self.sound && self.drain != Drain::Final }
+    }
 }
 
 /// Where the daemon's health is said and heard. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Reporter {
-    health: Arc<watch::Sender<Health>>,
+    state: Arc<watch::Sender<State>>,
     /// Ends watches, which would otherwise hold up the end of their connection.
     closing: CancellationToken,
 }
@@ -29,22 +61,66 @@ pub struct Reporter {
 impl Reporter {
     /// A reporter of a daemon that starts: alive, and not ready yet.
     pub fn new(closing: CancellationToken) -> Self {
-        Self { health: Arc::new(watch::Sender::new(Health { ready: false, live: true })), closing }
+        let state = State { serving: false, sound: true, drain: Drain::None, drains: 0 };
+        Self { state: Arc::new(watch::Sender::new(state)), closing }
     }
 
     /// How the daemon fares now.
     pub fn now(&self) -> Health {
-        *self.health.borrow()
+        self.state.borrow().health()
+    }
+
+    /// Changes the state; watchers are told where the health changes with it.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        self.state.send_if_modified(|state| {
+            let before = state.health();
+            change(state);
+            state.health() != before
+        });
     }
 
     /// Whether it takes calls from now on.
     pub fn set_ready(&self, ready: bool) {
-        self.health.send_if_modified(|health| std::mem::replace(&mut health.ready, ready) != ready);
+        self.change(|state| state.serving = ready);
     }
 
     /// Whether it need not be replaced from now on.
     pub fn set_live(&self, live: bool) {
-        self.health.send_if_modified(|health| std::mem::replace(&mut health.live, live) != live);
+        self.change(|state| state.sound = live);
+    }
+
+    /// A caller drains it: not ready from now on.
+    pub fn begin_drain(&self) -> DrainTicket {
+        let mut ticket = DrainTicket(0);
+        self.change(|state| {
+            state.drains += 1;
+            ticket = DrainTicket(state.drains);
+            // One that had ended already stays so.
+            if state.drain == Drain::None {
+                state.drain = Drain::Begun;
+            }
+        });
+        ticket
+    }
+
+    /// The drain is over and nobody has resumed the daemon: it may be replaced.
+    pub fn end_drain(&self, ticket: DrainTicket) {
+        self.change(|state| {
+            if state.drain == Drain::Begun && state.drains == ticket.0 {
+                state.drain = Drain::Final;
+            }
+        });
+    }
+
+    /// Ends a drain, and says whether there was one. `None`: the daemon is about to exit.
+    pub fn resume(&self) -> Option<bool> {
+        let mut resumed = None;
+        self.change(|state| {
+            if state.serving {
+                resumed = Some(std::mem::replace(&mut state.drain, Drain::None) != Drain::None);
+            }
+        });
+        resumed
     }
 
     /// The gRPC service.
@@ -102,9 +178,9 @@ impl health_server::Health for Reporter {
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let subject = Subject::parse(&request.get_ref().service);
         let mut last = None;
-        let changes = WatchStream::new(self.health.subscribe()).filter_map(move |health| {
+        let changes = WatchStream::new(self.state.subscribe()).filter_map(move |state| {
             // The protocol wants an unknown name answered and kept, not refused: it may come to be known.
-            let status = subject.map_or(ServingStatus::ServiceUnknown, |subject| subject.status(health));
+            let status = subject.map_or(ServingStatus::ServiceUnknown, |subject| subject.status(state.health()));
             let news = last.replace(status) != Some(status);
             std::future::ready(news.then(|| Ok(response(status))))
         });
@@ -142,6 +218,33 @@ mod tests {
             assert_eq!(check(&reporter, service).await, ServingStatus::NotServing);
         }
         assert_eq!(reporter.check(ask("nobody")).await.expect_err("unknown").code(), Code::NotFound);
+    }
+
+    #[test]
+    fn a_drain_ends_readiness_then_liveness_and_a_resumption_brings_both_back() {
+        let reporter = Reporter::new(CancellationToken::new());
+        let health = || (reporter.now().ready, reporter.now().live);
+        reporter.set_ready(true);
+        let first = reporter.begin_drain();
+        assert_eq!(health(), (false, true));
+        assert_eq!(reporter.resume(), Some(true));
+        reporter.end_drain(first);
+        assert_eq!(health(), (true, true), "a drain that was resumed does not end the daemon later");
+        let second = reporter.begin_drain();
+        reporter.end_drain(first);
+        assert_eq!(health(), (false, true), "nor does it end another one");
+        reporter.end_drain(second);
+        assert_eq!(health(), (false, false));
+        reporter.begin_drain();
+        assert_eq!(health(), (false, false), "a second drain brings nothing back");
+        assert_eq!((reporter.resume(), health()), (Some(true), (true, true)));
+        assert_eq!(reporter.resume(), Some(false));
+        reporter.set_live(false);
+        reporter.begin_drain();
+        reporter.resume();
+        assert_eq!(health(), (true, false), "lost devices are another matter");
+        reporter.set_ready(false);
+        assert_eq!(reporter.resume(), None, "it is about to exit");
     }
 
     #[tokio::test]

@@ -1,6 +1,9 @@
 //! From start to end: serve until a signal, report `NOT_SERVING`, let balancers notice, drain, leave.
 
-use std::{io, time::Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use tokio::{
     runtime::Builder,
@@ -27,6 +30,19 @@ pub enum RunError {
     /// No runtime or signal handler could be had.
     #[error("the runtime did not start: {0}")]
     Runtime(#[from] io::Error),
+    /// Calls were still running when the time for a drain was over.
+    #[error("the drain ran out of time after {timeout:?}: {calls} calls on {connections} connections were cut")]
+    Cut {
+        /// The bound.
+        timeout: Duration,
+        /// Calls that were not answered.
+        calls: u64,
+        /// Their connections.
+        connections: usize,
+    },
+    /// A start that was to be stopped could not be within the time for a drain.
+    #[error("the start could not be stopped within {0:?}")]
+    StartNotStopped(Duration),
     /// A second signal came before the drain, or the start, had ended.
     #[error("cut short by a second signal")]
     Forced,
@@ -83,15 +99,23 @@ async fn serve(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) ->
         daemon.shutdown().await
     };
     let ended = tokio::select! {
-        Drained { complete, cut_connections } = draining => {
-            tracing::info!(complete, cut_connections, "drained");
-            Ok(())
-        }
+        drained = draining => ended_by(drained, drain.timeout),
         () = end.told() => Err(RunError::Forced),
     };
     // The last spans, from a thread that may block.
     let _panicked = tokio::task::spawn_blocking(move || logs.flush()).await;
     ended
+}
+
+/// A drain that answered every call is a good end, another one is not.
+fn ended_by(drained: Drained, timeout: Duration) -> Result<(), RunError> {
+    let Drained { complete, cut_connections, cut_calls } = drained;
+    if complete {
+        tracing::info!(complete, cut_connections, "drained");
+        return Ok(());
+    }
+    tracing::warn!(complete, cut_connections, cut_calls, ?timeout, "drained");
+    Err(RunError::Cut { timeout, calls: cut_calls, connections: cut_connections })
 }
 
 /// Starts the daemon; `None` where it was told to end before it served. A start that cannot be stopped where it is gets as
@@ -106,10 +130,13 @@ async fn start(config: Config, end: &mut End) -> Result<Option<Daemon>, RunError
     stop.cancel();
     tokio::select! {
         started = timeout(bound, starting) => match started {
-            Ok(Ok(daemon)) => _ = daemon.shutdown().await,
+            Ok(Ok(daemon)) => ended_by(daemon.shutdown().await, bound)?,
             Ok(Err(StartError::Stopped)) => {}
             Ok(Err(error)) => return Err(error.into()),
-            Err(_) => tracing::warn!("the start could not be stopped in time"),
+            Err(_) => {
+                tracing::warn!(timeout = ?bound, "the start could not be stopped in time");
+                return Err(RunError::StartNotStopped(bound));
+            }
         },
         () = end.told() => return Err(RunError::Forced),
     }

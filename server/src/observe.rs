@@ -6,6 +6,7 @@ use accelerd_kernels::{Device, KernelStats, LeftStats};
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
 use crate::{
+    collections::Totals,
     listen::Reactor,
     serve::App,
     transport::{memory::Kind, registry::Connections},
@@ -18,6 +19,8 @@ pub(crate) fn observe(app: &Arc<App>, connections: &Arc<Connections>, reactors: 
     kernels(app);
     left(app);
     messages(app);
+    collections(app);
+    models(app);
     facts(app);
     let meter = app.metrics.meter();
     let now = Arc::downgrade(connections);
@@ -190,6 +193,48 @@ fn messages(app: &Arc<App>) {
         .u64_observable_counter("accelerd_messages_refused")
         .with_description("Charges to the memory of messages that were refused, because too many bytes were held.")
         .with_callback(move |counter| with(&refused, |memory| counter.observe(memory.refused(), &[])))
+        .build();
+}
+
+fn collections(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let gauge = |name, description, measure: fn(&Totals) -> u64| {
+        let weak = Arc::downgrade(app);
+        meter
+            .u64_observable_gauge(name)
+            .with_description(description)
+            .with_callback(move |gauge| {
+                with(&weak, |app| gauge.observe(measure(&app.similarity.collections.totals()), &[]));
+            })
+            .build();
+    };
+    gauge("accelerd_collections", "Collections that serve.", |totals| totals.collections);
+    gauge("accelerd_collection_points", "Points of all collections.", |totals| totals.points);
+    gauge("accelerd_collection_memory_bytes", "Host memory of all collections.", |totals| totals.host_bytes);
+    gauge("accelerd_collection_device_bytes", "Device memory of all collections.", |totals| totals.device_bytes);
+    gauge(
+        "accelerd_collection_budget_bytes",
+        "Bytes of store.memory_limit in use, those of writes under way included.",
+        |totals| totals.held_bytes,
+    );
+    gauge("accelerd_collection_budget_limit_bytes", "store.memory_limit; 0 means no cap.", |totals| totals.limit_bytes);
+}
+
+fn models(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let count = Arc::downgrade(app);
+    meter
+        .u64_observable_gauge("accelerd_models")
+        .with_description("Models that are loaded, the built-in one included.")
+        .with_callback(move |gauge| with(&count, |app| gauge.observe(app.embedder.models().len() as u64, &[])))
+        .build();
+    let bytes = Arc::downgrade(app);
+    meter
+        .u64_observable_gauge("accelerd_model_memory_bytes")
+        .with_description("Bytes of the weights of all loaded models, as their files have them.")
+        .with_callback(move |gauge| {
+            with(&bytes, |app| gauge.observe(app.embedder.models().iter().map(|model| model.bytes()).sum(), &[]));
+        })
         .build();
 }
 

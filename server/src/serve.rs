@@ -11,7 +11,7 @@ use std::{
 use accelerd_engine::Engine;
 use accelerd_kernels::{self as kernels, Device, DiscoverError, OpError};
 use accelerd_models::Model;
-use accelerd_store::StoreError;
+use accelerd_store::{Access, StoreError};
 use tokio::{
     net::{TcpListener, UnixListener},
     runtime::Handle,
@@ -22,7 +22,7 @@ use tower::ServiceBuilder;
 
 use crate::{
     admin,
-    config::{Config, environment},
+    config::{ByteSize, Config, environment},
     embedder::Embedder,
     error::ApiError,
     grpc::{Services, similarity},
@@ -42,6 +42,8 @@ use crate::{
 
 /// Memory of the health port. It is apart, so that probes are answered whatever happens on the main port.
 const HEALTH_MEMORY: u64 = 32 << 20;
+/// How long an object store may take to list a folder before the daemon does not start.
+const SNAPSHOT_CHECK: Duration = Duration::from_secs(30);
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +70,17 @@ pub enum StartError {
     /// The folder of collections could not be opened.
     #[error("cannot use store.data_dir: {0}")]
     Store(#[from] StoreError),
+    /// A folder for snapshots cannot be used.
+    #[error("cannot use {key}: {error}")]
+    Snapshots {
+        /// The setting.
+        key: &'static str,
+        /// Why.
+        error: StoreError,
+    },
+    /// A folder for snapshots did not answer.
+    #[error("cannot use {0}: the object store does not answer")]
+    SnapshotsSilent(&'static str),
     /// A model of `models.preload` could not be loaded.
     #[error("cannot load the model {name:?} of models.preload: {error}")]
     Model {
@@ -114,6 +127,7 @@ pub struct App {
 impl App {
     /// Finds the devices, starts the engine, opens the lanes and loads the models, unless it is stopped.
     fn start(config: Config, closing: CancellationToken, stop: &CancellationToken) -> Result<Arc<Self>, StartError> {
+        log_memory(&config);
         let found = kernels::backend::discover(&config.devices())?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
@@ -126,6 +140,7 @@ impl App {
             .with_hub(&config.models.hub, hub_token())
             .with_limits(config.limits.clone());
         let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
+        check_snapshots(&config, stop)?;
         preload(&embedder, &config, stop)?;
         let similarity = similarity::State::start(&config, &engine, embedder.clone())?;
         let messages = Memory::new(config.admission.max_message_memory.as_u64());
@@ -145,6 +160,23 @@ impl App {
             closing,
         }))
     }
+}
+
+/// Asks for a listing of each folder for snapshots, so that a daemon that cannot write one is not found out when one is due.
+fn check_snapshots(config: &Config, stop: &CancellationToken) -> Result<(), StartError> {
+    if !config.store.snapshot_check {
+        return Ok(());
+    }
+    let default = Some(("store.snapshot_url", &config.store.snapshot_url)).filter(|(_, url)| !url.is_empty());
+    let folders = config.store.snapshot_folders.iter().map(|url| ("store.snapshot_folders", url));
+    let access = Access { options: similarity::object_options(environment()), within: None };
+    for (key, url) in default.into_iter().chain(folders) {
+        let asked = async { timeout(SNAPSHOT_CHECK, accelerd_store::probe(url, &access)).await };
+        let answered = Handle::current().block_on(stop.run_until_cancelled(asked)).ok_or(StartError::Stopped)?;
+        let probed = answered.map_err(|_| StartError::SnapshotsSilent(key))?;
+        probed.map_err(|error| StartError::Snapshots { key, error })?;
+    }
+    Ok(())
 }
 
 /// The token by which a hub shows models that are not public, from where its other clients take it.
@@ -172,6 +204,32 @@ fn log_devices(devices: &[Device], fallback: Option<&str>) {
         tracing::info!(devices, reason, "no GPU is used");
     } else {
         tracing::info!(devices, "GPUs are used");
+    }
+}
+
+/// Says what memory there is, and what the budgets are.
+fn log_memory(config: &Config) {
+    let (memory, derived) = (config.memory.to_string(), config.derived.join(", "));
+    let (store, models) = (config.store.memory_limit, config.models.memory_limit);
+    let (work, messages) = (config.admission.max_bytes, config.admission.max_message_memory);
+    let cap = |size: ByteSize| if size.as_u64() == 0 { "none".to_owned() } else { size.to_string() };
+    tracing::info!(
+        memory,
+        "store.memory_limit" = cap(store),
+        "models.memory_limit" = cap(models),
+        "admission.max_bytes" = %work,
+        "admission.max_message_memory" = %messages,
+        derived,
+        "budgets of host memory"
+    );
+    let promised = config.promised_memory();
+    if promised.is_none_or(|promised| promised > config.memory.bytes) {
+        let promised = promised.map_or_else(|| "without a cap".to_owned(), |bytes| ByteSize::b(bytes).to_string());
+        tracing::warn!(
+            memory,
+            promised,
+            "the budgets of host memory are larger than the memory: full ones end the process"
+        );
     }
 }
 
@@ -217,6 +275,8 @@ pub struct Drained {
     pub complete: bool,
     /// Connections that were cut.
     pub cut_connections: usize,
+    /// Calls that were cut.
+    pub cut_calls: u64,
 }
 
 impl Daemon {
@@ -300,6 +360,7 @@ impl Daemon {
         let begin = Instant::now();
         let complete = timeout(bound, self.main.connections.ended()).await.is_ok();
         let cut_connections = if complete { 0 } else { self.main.connections.now() };
+        let cut_calls = if complete { 0 } else { u64::try_from(self.app.metrics.in_flight()).unwrap_or(0) };
         let engine = self.app.engine.drain(bound.saturating_sub(begin.elapsed())).await;
         self.main.ends.abort.cancel();
         self.main.connections.ended().await;
@@ -317,7 +378,7 @@ impl Daemon {
         if tokio::task::spawn_blocking(last).await.is_err() {
             tracing::error!("the last step of the shutdown panicked");
         }
-        Drained { complete: complete && engine.complete, cut_connections }
+        Drained { complete: complete && engine.complete, cut_connections, cut_calls }
     }
 }
 

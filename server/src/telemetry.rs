@@ -42,6 +42,9 @@ const LATENCY_BOUNDS: [f64; 18] = [
     60.0,
 ];
 
+/// Seconds, as OpenTelemetry's conventions for RPC have them.
+const RPC_BOUNDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+
 /// Telemetry could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("telemetry could not be set up: {0}")]
@@ -96,10 +99,38 @@ impl Logs {
 
 /// What a level or filter lets through. A bare level is ours alone: libraries speak up from `warn` on.
 pub(crate) fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
-    let bare = level.parse::<LevelFilter>().is_ok();
-    // h2 warns of every connection whose peer floods it; the daemon does so itself, now and then.
-    let directives = if bare { format!("warn,h2=error,accelerd={level}") } else { level.to_owned() };
-    EnvFilter::try_new(directives).map_err(TelemetryError::new)
+    if is_level(level) {
+        // h2 warns of every connection whose peer floods it; the daemon does so itself, now and then.
+        return EnvFilter::try_new(format!("warn,h2=error,accelerd={level}")).map_err(TelemetryError::new);
+    }
+    // The parser takes a word that is no level for the name of a module, and lets everything of it through.
+    if let Some(wrong) = directives(level).find(|directive| !is_directive(directive)) {
+        return Err(TelemetryError::new(format!("{wrong:?} is neither a level nor TARGET=LEVEL")));
+    }
+    EnvFilter::try_new(level).map_err(TelemetryError::new)
+}
+
+fn is_level(word: &str) -> bool {
+    // A number is a level to the parser and a riddle to people.
+    word.parse::<LevelFilter>().is_ok() && word.bytes().all(|byte| byte.is_ascii_alphabetic()) && !word.is_empty()
+}
+
+/// The parts of a filter: commas between brackets belong to a part.
+fn directives(filter: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0u32;
+    filter.split(move |c: char| {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+}
+
+fn is_directive(directive: &str) -> bool {
+    is_level(directive.trim())
+        || directive.trim().rsplit_once('=').is_some_and(|(target, level)| !target.is_empty() && is_level(level))
 }
 
 fn is_json(format: LogFormat) -> bool {
@@ -138,6 +169,7 @@ pub struct Metrics {
     provider: SdkMeterProvider,
     meter: Meter,
     durations: Histogram<f64>,
+    rpc_durations: Histogram<f64>,
     in_flight: Arc<AtomicI64>,
 }
 
@@ -145,6 +177,9 @@ impl Metrics {
     /// Metrics to be scraped, and sent to an OTLP endpoint as well where one is configured.
     pub fn new(settings: Option<&Telemetry>) -> Result<Self, TelemetryError> {
         let registry = prometheus::Registry::new();
+        // What every process is asked for: CPU time, memory, descriptors, threads, when it started.
+        let process = prometheus::process_collector::ProcessCollector::for_self();
+        registry.register(Box::new(process)).map_err(TelemetryError::new)?;
         let scraped = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .scope_info_enabled(false)
@@ -168,7 +203,13 @@ impl Metrics {
             .with_description("Time of a call, from its headers to its last byte.")
             .with_boundaries(LATENCY_BOUNDS.to_vec())
             .build();
-        Ok(Self { registry, provider, meter, durations, in_flight })
+        let rpc_durations = meter
+            .f64_histogram("rpc.server.call.duration")
+            .with_unit("s")
+            .with_description("Duration of a call, by OpenTelemetry's conventions for RPC.")
+            .with_boundaries(RPC_BOUNDS.to_vec())
+            .build();
+        Ok(Self { registry, provider, meter, durations, rpc_durations, in_flight })
     }
 
     /// Lets libraries that ask for the global meter find this one. Whoever makes instruments next, gets them here.
@@ -187,8 +228,22 @@ impl Metrics {
     }
 
     /// A call was answered.
-    pub(crate) fn request_ends(&self, method: &'static str, code: &'static str, took: Duration) {
+    pub(crate) fn request_ends(
+        &self,
+        method: &'static str,
+        rpc_method: &'static str,
+        code: &'static str,
+        failed: bool,
+        took: Duration,
+    ) {
         self.in_flight.fetch_sub(1, Relaxed);
+        let known = [
+            KeyValue::new("rpc.system.name", "grpc"),
+            KeyValue::new("rpc.method", rpc_method),
+            KeyValue::new("rpc.response.status_code", code),
+            KeyValue::new("error.type", code),
+        ];
+        self.rpc_durations.record(took.as_secs_f64(), if failed { &known } else { &known[..3] });
         self.durations.record(took.as_secs_f64(), &[KeyValue::new("method", method), KeyValue::new("code", code)]);
     }
 

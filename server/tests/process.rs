@@ -110,6 +110,53 @@ fn the_settings_shown_are_settings_that_can_be_read() {
 }
 
 #[test]
+fn the_settings_shown_say_what_became_of_auto_and_of_which_memory() {
+    let shown = run(&["config", "show", "--set", "admission.max_bytes=1GiB"]);
+    let shown = text(&shown.stdout);
+    let comments: Vec<_> = shown.lines().take_while(|line| line.starts_with('#')).collect();
+    assert!(comments[0].starts_with("# Memory: "), "{shown}");
+    assert!(comments[1].ends_with("store.memory_limit, models.memory_limit, admission.max_message_memory."), "{shown}");
+    let settings: toml::Table = shown.parse().expect("TOML");
+    let budget = |section: &str, key: &str| settings[section][key].as_str().expect("a size").to_owned();
+    assert_eq!(budget("admission", "max_bytes"), "1GiB");
+    for (section, key) in [("store", "memory_limit"), ("models", "memory_limit"), ("admission", "max_message_memory")] {
+        assert!(budget(section, key).parse::<accelerd::config::ByteSize>().expect("a size").as_u64() > 1 << 20);
+    }
+}
+
+#[test]
+fn folders_for_snapshots_that_cannot_be_used_stop_the_start_by_the_setting_s_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    for (url, code) in [("s4://bucket/a", 2), ("s3:///a", 2), (&*format!("file://{}", file.display()), 1)] {
+        for setting in ["store.snapshot_url", "store.snapshot_folders"] {
+            let output = run(&["--set", &format!("{setting}={url}")]);
+            assert_eq!(output.status.code(), Some(code), "{url}: {}", text(&output.stderr));
+            assert!(text(&output.stderr).contains(setting), "{}", text(&output.stderr));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_cuts_a_call_says_so_and_does_not_exit_0() {
+    let mut running = Running::start(&["--set", "drain.endpoint_delay=0s", "--set", "drain.timeout=100ms"]);
+    let mut embed = running.embed().await;
+    // A stream whose caller never says that it is over.
+    let (batches, requests) = tokio::sync::mpsc::channel(1);
+    let first = v1::EmbedStreamRequest { sequence: 1, embed: Some(one_text()) };
+    batches.send(first).await.expect("taken");
+    let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
+    let mut answers = embed.embed_stream(requests).await.expect("a stream").into_inner();
+    answers.message().await.expect("an answer").expect("an answer");
+    running.signal("-TERM");
+    let drained = running.line("drained");
+    assert_eq!((drained["complete"].as_bool(), drained["level"].as_str()), (Some(false), Some("WARN")), "{drained}");
+    assert_eq!((drained["cut_calls"].as_u64(), drained["cut_connections"].as_u64()), (Some(1), Some(1)), "{drained}");
+    assert_eq!(running.wait().code(), Some(1));
+}
+
+#[test]
 fn a_taken_port_is_named_by_its_setting() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();

@@ -13,6 +13,7 @@ use opentelemetry_proto::tonic::collector::{
         trace_service_server::{TraceService, TraceServiceServer},
     },
 };
+use opentelemetry_proto::tonic::{common::v1::any_value, trace::v1::Span};
 use tokio::{
     net::TcpListener,
     sync::mpsc::{UnboundedSender, unbounded_channel},
@@ -98,6 +99,70 @@ async fn connect(socket: &std::path::Path) -> EmbedServiceClient<tonic::transpor
     }
 }
 
+/// An attribute's text.
+fn text_of(span: &Span, key: &str) -> Option<String> {
+    let attribute = span.attributes.iter().find(|attribute| attribute.key == key)?;
+    match attribute.value.as_ref()?.value.as_ref()? {
+        any_value::Value::StringValue(text) => Some(text.clone()),
+        other => Some(format!("{other:?}")),
+    }
+}
+
+/// Runs a daemon that sends its traces here, until the calls are done; the spans.
+async fn spans_of<F: Future<Output = ()>>(
+    calls: impl FnOnce(EmbedServiceClient<tonic::transport::Channel>) -> F,
+) -> Vec<Span> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let collector = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, mut traces) = unbounded_channel();
+    let services = Server::builder().add_service(TraceServiceServer::new(Collector(sender)));
+    tokio::spawn(services.serve_with_incoming(TcpIncoming::from(listener)));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("accelerd.sock");
+    let mut running = Running::start(&socket, &collector);
+    calls(connect(&socket).await).await;
+    running.end();
+    // What it had not sent yet was sent by its end.
+    assert!(running.0.wait().expect("it ends").success());
+    let mut spans = vec![];
+    while let Ok(export) = traces.try_recv() {
+        let export: ExportTraceServiceRequest = export;
+        let scopes = export.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
+        spans.extend(scopes.flat_map(|scope| scope.spans));
+    }
+    spans
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_batches_of_a_stream_link_to_its_call_and_have_their_kernels_within() {
+    let spans = spans_of(|mut embed| async move {
+        let batch = |sequence| v1::EmbedStreamRequest { sequence, embed: Some(one_text()) };
+        let batches = tokio_stream::iter((1..=3).map(batch));
+        let mut answers = embed.embed_stream(batches).await.expect("a stream").into_inner();
+        while answers.message().await.expect("an answer").is_some() {}
+        let nothing = v1::EmbedRequest { input: None, ..v1::EmbedRequest::default() };
+        embed.embed(nothing).await.expect_err("a request without input");
+    })
+    .await;
+    let named = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
+    let [stream] = named("accelerd.v1.EmbedService/EmbedStream")[..] else { panic!("one call, not {spans:?}") };
+    let linked = |batch: &&&Span| batch.links.iter().any(|link| link.span_id == stream.span_id);
+    let batches = named("batch");
+    assert!(!batches.is_empty() && batches.iter().all(|batch| linked(&batch)), "{batches:?}");
+    let links: usize = batches.iter().map(|batch| batch.links.len()).sum();
+    assert_eq!(links, 3, "every batch of the stream is linked once");
+    let kernels = named("embed_pool");
+    assert_eq!(kernels.len(), batches.len());
+    for kernel in kernels {
+        assert!(batches.iter().any(|batch| batch.span_id == kernel.parent_span_id), "{kernel:?}");
+        assert_eq!(text_of(kernel, "device").as_deref(), Some("cpu"));
+    }
+    // The caller's mistake is no error of the server.
+    let [refused] = named("accelerd.v1.EmbedService/Embed")[..] else { panic!("one call, not {spans:?}") };
+    assert_eq!(text_of(refused, "rpc.response.status_code").as_deref(), Some("INVALID_ARGUMENT"));
+    assert!(text_of(refused, "error.type").is_none() && refused.status.as_ref().is_none_or(|status| status.code == 0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_gets_the_callers_trace_and_the_metrics() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -127,12 +192,20 @@ async fn a_collector_gets_the_callers_trace_and_the_metrics() {
     };
     assert_eq!(span.trace_id, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes());
     assert_eq!(span.parent_span_id, 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
-    assert!(span.attributes.iter().any(|attribute| attribute.key == "code"), "{span:?}");
+    for (key, value) in [
+        ("rpc.system.name", "grpc"),
+        ("rpc.method", "accelerd.v1.EmbedService/Embed"),
+        ("rpc.service", "accelerd.v1.EmbedService"),
+        ("rpc.response.status_code", "OK"),
+    ] {
+        assert_eq!(text_of(&span, key).as_deref(), Some(value), "{key} of {span:?}");
+    }
+    assert!(text_of(&span, "error.type").is_none(), "{span:?}");
     loop {
         let export: ExportMetricsServiceRequest = metrics.recv().await.expect("metrics come");
         let scopes = export.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
         let names: Vec<_> = scopes.flat_map(|scope| scope.metrics).map(|metric| metric.name).collect();
-        let wanted = ["accelerd_request_duration_seconds", "accelerd_queue_wait_seconds", "accelerd_build_info"];
+        let wanted = ["rpc.server.call.duration", "accelerd_queue_wait_seconds", "accelerd_build_info"];
         if wanted.iter().all(|wanted| names.iter().any(|name| name == wanted)) {
             break;
         }

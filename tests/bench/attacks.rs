@@ -189,7 +189,7 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
             let name = || "wide".to_owned();
             let create = v1::CreateCollectionRequest { name: name(), dimensions: 16, ..Default::default() };
             client.create_collection(create).await?;
-            let ids = v1::PointIds { numbers: (0..rows).collect(), uuids: vec![] };
+            let ids = v1::PointIds { numbers: (0..rows).collect(), ..v1::PointIds::default() };
             let points = v1::upsert_request::Points::Vectors(vectors(rows));
             let upsert =
                 v1::UpsertRequest { collection: name(), ids: Some(ids), points: Some(points), ..Default::default() };

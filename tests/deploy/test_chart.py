@@ -1,5 +1,7 @@
 """The Helm chart lints, renders and is valid Kubernetes for every values file it ships."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import kubernetes_validate
@@ -75,6 +77,42 @@ def test_the_pod_is_restarted_when_the_configuration_changes():
 def test_the_grace_period_is_longer_than_the_drain(manifests):
     spec = manifests["Deployment"]["spec"]["template"]["spec"]
     assert spec["terminationGracePeriodSeconds"] > 30 + 5
+
+
+UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "B": 1, "": 1}
+BUDGETS = [("store", "memory_limit"), ("models", "memory_limit"), ("admission", "max_bytes"), ("admission", "max_message_memory")]
+
+
+def size(text):
+    number, unit = re.fullmatch(r"([0-9]+)([A-Za-z]*)", str(text)).groups()
+    return int(number) * UNITS[unit]
+
+
+def unfit_budgets(manifests):
+    """Budgets that are not shares of the limit, if they have no cap or do not fit into it together."""
+    limit = size(container(manifests)["resources"]["limits"]["memory"])
+    settings = tomllib.loads(manifests["ConfigMap"]["data"]["config.toml"])
+    given = {f"{section}.{key}": settings.get(section, {}).get(key, "auto") for section, key in BUDGETS}
+    fixed = {key: size(value) for key, value in given.items() if value != "auto"}
+    if any(value == 0 for value in fixed.values()) or sum(fixed.values()) > limit * 0.8:
+        return fixed
+    return {}
+
+
+def test_the_budgets_of_memory_fit_into_the_limit(manifests):
+    assert unfit_budgets(manifests) == {}
+
+
+@pytest.mark.parametrize("settings", [{"store": {"memory_limit": "0B"}}, {"store": {"memory_limit": "15GiB"}},
+                                      {"store": {"memory_limit": "8GiB"}, "models": {"memory_limit": "6GiB"}}])
+def test_budgets_that_do_not_fit_would_be_noticed(settings):
+    assert unfit_budgets(render({"config": settings})) != {}
+
+
+def test_a_pod_without_a_limit_of_memory_is_refused():
+    chart = Chart.load(CHART)
+    with pytest.raises(HelmError):
+        chart.validate_schema(chart.merge_values({"resources": {"limits": {"memory": ""}}}))
 
 
 def test_the_container_has_no_privileges(manifests):

@@ -1,6 +1,7 @@
 //! Health, drain, sockets.
 
 use accelerd_proto::v1;
+use prost::Message;
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
@@ -27,7 +28,7 @@ async fn health_answers_on_both_ports_for_every_service() {
 
 #[tokio::test]
 async fn a_drained_daemon_refuses_work_and_says_it_is_not_ready() {
-    let world = World::start().await;
+    let world = World::start_with(|config| config.drain.allow_rpc = true).await;
     let health = connect(world.daemon.health_addr()).await;
     let watch = HealthCheckRequest { service: "readiness".into() };
     let mut watch = HealthClient::new(health.clone()).watch(watch).await.expect("watches").into_inner();
@@ -36,10 +37,45 @@ async fn a_drained_daemon_refuses_work_and_says_it_is_not_ready() {
     let drained = world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains").into_inner();
     assert!(drained.complete && drained.remaining_count == 0, "{drained:?}");
     assert_eq!(watch.message().await.expect("second").expect("second").status(), ServingStatus::NotServing);
-    assert_eq!(status(health, "liveness").await, ServingStatus::Serving);
+    assert_eq!(status(health.clone(), "liveness").await, ServingStatus::NotServing, "nothing is left for it to do");
     assert_refused(world.embed().embed(texts(&["late"])).await, Code::Unavailable, "draining");
     let stats = world.device().get_stats(v1::GetStatsRequest {}).await.expect("still answers").into_inner();
     assert!(stats.draining);
+
+    let resumed = world.device().resume(v1::ResumeRequest {}).await.expect("resumes").into_inner();
+    assert!(resumed.resumed);
+    assert_eq!(watch.message().await.expect("third").expect("third").status(), ServingStatus::Serving);
+    assert_eq!(status(health, "liveness").await, ServingStatus::Serving);
+    world.assert_serving().await;
+    let again = world.device().resume(v1::ResumeRequest {}).await.expect("nothing to do").into_inner();
+    assert!(!again.resumed);
+}
+
+#[tokio::test]
+async fn callers_cannot_drain_a_daemon_whose_settings_do_not_say_so() {
+    let world = World::start().await;
+    let health = connect(world.daemon.health_addr()).await;
+    let drain = world.device().drain(v1::DrainRequest { timeout: None }).await;
+    assert_refused(drain, Code::PermissionDenied, "drain.allow_rpc");
+    assert_refused(world.device().resume(v1::ResumeRequest {}).await, Code::PermissionDenied, "drain.allow_rpc");
+    for service in ["liveness", "readiness"] {
+        assert_eq!(status(health.clone(), service).await, ServingStatus::Serving, "{service}");
+    }
+    world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn liveness_stays_for_as_long_as_a_drain_may_be_resumed() {
+    let world = World::start_with(|config| {
+        config.drain.allow_rpc = true;
+        config.drain.liveness_grace = std::time::Duration::from_secs(3600);
+    })
+    .await;
+    let health = connect(world.daemon.health_addr()).await;
+    world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains");
+    assert_eq!(status(health.clone(), "readiness").await, ServingStatus::NotServing);
+    assert_eq!(status(health, "liveness").await, ServingStatus::Serving);
+    assert_refused(world.embed().embed(texts(&["late"])).await, Code::Unavailable, "draining");
 }
 
 #[tokio::test]
@@ -100,5 +136,25 @@ async fn reflection_lists_the_services() {
     let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
     for name in ["accelerd.v1.DeviceService", "accelerd.v1.EmbedService", "accelerd.v1.SimilarityService"] {
         assert!(names.iter().any(|n| n == name), "{name} is not among {names:?}");
+    }
+    // A tool that shows an error's details asks for these by name.
+    for detail in
+        ["Status", "BadRequest", "ErrorInfo", "RetryInfo", "ResourceInfo", "QuotaFailure", "PreconditionFailure"]
+    {
+        let symbol = format!("google.rpc.{detail}");
+        let ask = ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::FileContainingSymbol(symbol.clone())),
+        };
+        let mut answers = ServerReflectionClient::new(world.channel.clone())
+            .server_reflection_info(tokio_stream::iter([ask]))
+            .await
+            .expect("reflection answers")
+            .into_inner();
+        let answer = answers.message().await.expect("one").expect("one").message_response;
+        let Some(MessageResponse::FileDescriptorResponse(files)) = answer else { panic!("{symbol}: {answer:?}") };
+        let decode = |file: &Vec<u8>| prost_types::FileDescriptorProto::decode(file.as_slice()).expect("a descriptor");
+        let messages = files.file_descriptor_proto.iter().map(decode).flat_map(|file| file.message_type);
+        assert!(messages.into_iter().any(|message| message.name() == detail), "{symbol} is not described");
     }
 }

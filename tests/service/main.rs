@@ -18,4 +18,5 @@ mod parse_client;
 mod rerank;
 mod scroll;
 mod similarity;
+mod snapshots;
 mod stalls;

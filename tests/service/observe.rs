@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use tonic::{Code, Request};
 
-use super::harness::{World, assert_refused, texts};
+use super::harness::{World, assert_refused, numbers, tensor, texts};
 
 async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
     let stream = tokio::net::TcpStream::connect(address).await.expect("the admin port accepts connections");
@@ -57,6 +57,41 @@ async fn metrics_show_requests_queues_and_batches() {
     assert!(ok && bad, "requests are counted by method and code:\n{metrics}");
 }
 
+#[tokio::test]
+async fn metrics_show_the_process_and_what_collections_and_models_hold() {
+    let world = World::start().await;
+    world.collection("one", 2, v1::Metric::Dot).await;
+    world.collection("two", 3, v1::Metric::Dot).await;
+    for (collection, dim) in [("one", 2), ("two", 3)] {
+        let points = Some(v1::upsert_request::Points::Vectors(tensor(
+            &[4, dim],
+            &vec![1.0; 4 * usize::try_from(dim).expect("small")],
+        )));
+        let ids = Some(numbers(0..4));
+        let request = v1::UpsertRequest { collection: collection.into(), ids, points, ..v1::UpsertRequest::default() };
+        world.similarity().upsert(request).await.expect("upserts");
+    }
+    let (_, metrics) = get(world.daemon.admin_addr(), "/metrics").await;
+    let mut described = 0;
+    for collection in ["one", "two"] {
+        let request = v1::GetCollectionRequest { name: collection.into() };
+        let got = world.similarity().get_collection(request).await.expect("it is there").into_inner().collection;
+        described += got.expect("described").host_bytes;
+    }
+    assert_eq!(value(&metrics, "accelerd_collections", &[]), 2);
+    assert_eq!(value(&metrics, "accelerd_collection_points", &[]), 8);
+    assert_eq!(value(&metrics, "accelerd_collection_memory_bytes", &[]), described);
+    assert_eq!(value(&metrics, "accelerd_collection_budget_bytes", &[]), described, "nothing is under way");
+    assert!(value(&metrics, "accelerd_collection_budget_limit_bytes", &[]) > 0, "a share of the machine's memory");
+    assert_eq!(value(&metrics, "accelerd_models", &[]), 1);
+    assert!(value(&metrics, "accelerd_model_memory_bytes", &[]) > 1 << 20, "the built-in model");
+    assert!(value(&metrics, "process_resident_memory_bytes", &[]) > 1 << 20);
+    assert!(value(&metrics, "process_open_fds", &[]) > 3 && value(&metrics, "process_threads", &[]) > 1);
+    for name in ["process_cpu_seconds_total ", "process_start_time_seconds ", "process_max_fds "] {
+        assert!(metrics.contains(&format!("\n{name}")), "{name} is missing from:\n{metrics}");
+    }
+}
+
 /// The sum of a metric's values whose labels have all these.
 fn value(metrics: &str, name: &str, labels: &[&str]) -> u64 {
     let is_it = |line: &&str| {
@@ -92,7 +127,7 @@ async fn metrics_count_what_was_parsed_and_what_a_gpu_left_to_the_cpu() {
 
 #[tokio::test]
 async fn the_admin_port_answers_health_version_and_settings() {
-    let world = World::start().await;
+    let world = World::start_with(|config| config.drain.allow_rpc = true).await;
     let address = world.daemon.admin_addr();
     for path in ["/healthz", "/readyz", "/version", "/config"] {
         assert_eq!(get(address, path).await.0, 200, "{path}");
@@ -100,7 +135,11 @@ async fn the_admin_port_answers_health_version_and_settings() {
     assert_eq!(get(address, "/nothing").await.0, 404);
     world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains");
     assert_eq!(get(address, "/readyz").await.0, 503);
-    assert_eq!(get(address, "/healthz").await.0, 200);
+    assert_eq!(get(address, "/healthz").await.0, 503);
+    world.device().resume(v1::ResumeRequest {}).await.expect("resumes");
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(get(address, path).await.0, 200, "{path}");
+    }
 }
 
 #[tokio::test]

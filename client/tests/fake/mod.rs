@@ -555,4 +555,9 @@ impl device::DeviceService for Fake {
         self.enter("Drain").await?;
         Ok(Response::new(proto::DrainResponse { complete: true, remaining_count: 0 }))
     }
+
+    async fn resume(&self, _request: Request<proto::ResumeRequest>) -> Answer<proto::ResumeResponse> {
+        self.enter("Resume").await?;
+        Ok(Response::new(proto::ResumeResponse { resumed: true }))
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) mod exact;
 pub(crate) mod halves;
 mod info;
 pub(crate) mod math;
+pub(crate) mod observe;
 pub(crate) mod products;
 pub(crate) mod simd;
 #[cfg(target_arch = "x86_64")]
@@ -112,6 +113,7 @@ impl Pool {
 
     /// Runs `work` on the calling thread and counts it as a call of the kernel `name`.
     pub fn time_here<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
+        let _observed = observe::begin(name);
         let start = Instant::now();
         let done = work();
         let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);

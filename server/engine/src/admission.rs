@@ -105,6 +105,11 @@ impl Admission {
         self.draining.store(true, SeqCst);
     }
 
+    /// Admits again, after a drain. Not after the engine's own end.
+    pub(crate) fn resume(&self) {
+        self.draining.store(false, SeqCst);
+    }
+
     /// Whether nothing is admitted any more.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(SeqCst)

@@ -15,6 +15,7 @@ use crate::{
     config::{Drained, EngineConfig, LaneConfig},
     device::{Desk, Source},
     lane::{Lane, LaneCore},
+    launch,
     metrics::Metrics,
     queue::Depth,
     stats::{EngineStats, LaneStats},
@@ -66,6 +67,7 @@ impl Engine {
         }
         let shared = Arc::new(Shared::new(devices, &config));
         shared.observe_queues();
+        launch::observe_kernels();
         // Dropped on failure, which ends the workers that did start.
         let mut engine = Self { shared, workers: vec![] };
         engine.start_workers(&config)?;
@@ -111,6 +113,11 @@ impl Engine {
     /// Takes no new work, and waits until all is answered that was admitted, at most so long.
     pub async fn drain(&self, timeout: Duration) -> Drained {
         self.shared.admission.drain(timeout).await
+    }
+
+    /// Takes new work again, after a drain.
+    pub fn resume(&self) {
+        self.shared.admission.resume();
     }
 
     /// Whether nothing is admitted that is not answered.

@@ -48,6 +48,14 @@ struct Execution {
     took: Duration,
 }
 
+/// A span of each kernel that runs on the CPU, within its batch's.
+pub(crate) fn observe_kernels() {
+    accelerd_kernels::observe_kernels(|name| {
+        let span = tracing::info_span!("kernel", otel.name = name, kernel = name, device = "cpu");
+        if span.is_disabled() { None } else { Some(Box::new(span.entered())) }
+    });
+}
+
 /// A span that links to the spans of the requests: a batch serves many traces.
 fn span_of<O: Op>(batch: &[Pending<O>], bench: &Bench) -> Span {
     let span =

@@ -33,11 +33,20 @@ impl Budget {
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| self.limit == 0 || *sum <= self.limit);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => Ok(Share { budget: Arc::clone(self), bytes }),
-            Err(used) => Err(ApiError::Exhausted(format!(
-                "collections hold {used} bytes of at most {}; {bytes} more were asked for",
-                self.limit
-            ))),
+            Err(used) => Err(self.full(used, bytes)),
         }
+    }
+
+    fn full(&self, used: u64, bytes: u64) -> ApiError {
+        let limit = self.limit;
+        ApiError::Exhausted(format!(
+            "collections hold {used} of at most {limit} bytes (store.memory_limit), the request needs {bytes} more"
+        ))
+    }
+
+    /// Bytes held, and the most that may be; 0 means no cap.
+    pub(crate) fn now(&self) -> (u64, u64) {
+        (self.used.load(Ordering::Relaxed), self.limit)
     }
 
     /// An empty share, to be resized to what a collection really holds.
@@ -47,6 +56,21 @@ impl Budget {
 }
 
 impl Share {
+    /// Holds so much instead, if what is more is left.
+    pub(crate) fn try_resize(&mut self, bytes: u64) -> Result<(), ApiError> {
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
+            Some(more) => {
+                let mut reserved = self.budget.reserve(more)?;
+                // It is this share's from here on.
+                reserved.bytes = 0;
+            }
+            None => _ = self.budget.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
     /// Says what is really held, which may be more than the cap: it is there already.
     pub(crate) fn resize(&mut self, bytes: u64) {
         let used = &self.budget.used;
@@ -75,12 +99,25 @@ mod tests {
         let mut held = budget.share();
         held.resize(70);
         let error = budget.reserve(31).expect_err("30 are left").to_string();
-        assert_eq!(error, "collections hold 70 bytes of at most 100; 31 more were asked for");
+        assert_eq!(error, "collections hold 70 of at most 100 bytes (store.memory_limit), the request needs 31 more");
         let share = budget.reserve(30).expect("30 are left");
         assert!(budget.reserve(1).is_err());
         drop(share);
         held.resize(10);
         assert!(budget.reserve(90).is_ok());
+    }
+
+    #[test]
+    fn a_share_grows_only_into_what_is_left() {
+        let budget = Budget::new(100);
+        let mut share = budget.share();
+        share.try_resize(60).expect("100 are left");
+        assert!(share.try_resize(101).is_err());
+        assert_eq!(budget.now(), (60, 100), "a refusal changes nothing");
+        share.try_resize(10).expect("less is always possible");
+        share.try_resize(100).expect("90 are left");
+        drop(share);
+        assert_eq!(budget.now(), (0, 100));
     }
 
     #[test]

@@ -18,12 +18,14 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard},
+    thread,
     time::{Duration, Instant},
 };
 
 use accelerd_engine::Lane;
 use accelerd_kernels::{DeviceId, ops::similarity::Search};
-use accelerd_store::{CollectionMeta, Fsync, Metric, Recovered, Storage, Store, StoreError};
+use accelerd_store::{CollectionMeta, Fsync, Metric, Record, Recovered, Storage, Store, StoreError};
+use futures::{StreamExt as _, stream};
 use tokio::runtime::Handle;
 
 use crate::{embedder::Embedder, error::ApiError};
@@ -60,6 +62,13 @@ use budget::Budget;
 use collection::Shared;
 use words::WordsError;
 
+/// Most threads that read collections back.
+const RECOVERY_THREADS: usize = 8;
+/// Collections that are closed at once.
+const CLOSING: usize = 64;
+/// Bytes read back between two looks at the memory that is left.
+const RECOVERY_STEP: usize = 1 << 20;
+
 /// Settings of the collections.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -69,6 +78,10 @@ pub struct Settings {
     pub fsync: Fsync,
     /// A log of at least this size is folded into a checkpoint.
     pub wal_limit: u64,
+    /// Threads that write logs.
+    pub writer_threads: usize,
+    /// Log files that are kept open.
+    pub open_logs: usize,
     /// Most host memory for all collections; 0 means no cap.
     pub memory_limit: u64,
     /// Folder in an object store for snapshots that name none; empty for none.
@@ -95,6 +108,8 @@ impl Default for Settings {
             data_dir: None,
             fsync: Fsync::Always,
             wal_limit: 256 << 20,
+            writer_threads: 8,
+            open_logs: 256,
             memory_limit: 0,
             snapshot_url: String::new(),
             snapshot_folders: vec![],
@@ -124,6 +139,26 @@ enum Slot {
     Ready(Arc<Collection>),
     /// Not to be read back, and why.
     Damaged(String),
+    /// Kept on disk, since there is no memory for it.
+    TooLarge(String),
+}
+
+/// Why a collection was not read back.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Full(ApiError),
+}
+
+impl From<Unread> for Slot {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Store(error) => Self::Damaged(error.public()),
+            Unread::Full(error) => Self::TooLarge(format!("the collection was not read back from disk: {error}")),
+        }
+    }
 }
 
 /// A collection to make.
@@ -173,25 +208,55 @@ impl Collections {
         embedder: Embedder,
     ) -> Result<Arc<Self>, StoreError> {
         let (store, found) = match &settings.data_dir {
-            Some(dir) => Store::open(dir, settings.fsync).map(|(store, found)| (Some(store), found))?,
+            Some(dir) => Store::open(dir, settings.store_options()).map(|(store, found)| (Some(store), found))?,
             None => (None, vec![]),
         };
         let budget = Budget::new(settings.memory_limit);
         let (lost, runtime) = (Mutex::default(), Handle::current());
         let env = Arc::new(Env { settings, search, embedder, budget, devices, lost, store, runtime });
         let this = Arc::new(Self { env, slots: RwLock::default() });
-        for found in found {
-            let name = found.name.clone();
-            let slot = match this.recover(found) {
-                Ok(collection) => Slot::Ready(Arc::new(collection)),
-                Err(error) => {
-                    tracing::error!(collection = name, %error, "a collection cannot be read back; it is kept as it is");
-                    Slot::Damaged(error.to_string())
-                }
-            };
-            this.write().insert(name, slot);
-        }
+        this.recover_all(found);
         Ok(this)
+    }
+
+    /// Reads all collections back, some at a time. Blocking.
+    fn recover_all(&self, found: Vec<Recovered>) {
+        let threads =
+            thread::available_parallelism().map_or(1, usize::from).clamp(1, RECOVERY_THREADS).min(found.len());
+        let queue = Mutex::new(found.into_iter());
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| std::iter::from_fn(next).for_each(|found| self.recover_slot(found)));
+            }
+            std::iter::from_fn(next).for_each(|found| self.recover_slot(found));
+        });
+    }
+
+    fn recover_slot(&self, found: Recovered) {
+        let name = found.name.clone();
+        let slot = match self.recover(found) {
+            Ok(collection) => Slot::Ready(Arc::new(collection)),
+            Err(error) => {
+                tracing::error!(collection = name, %error, "a collection cannot be read back; it is kept as it is");
+                error.into()
+            }
+        };
+        self.write().insert(name, slot);
+    }
+
+    /// Points, and bytes in host memory and on devices, of all collections.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for collection in self.list() {
+            let collection = collection.describe();
+            totals.collections += 1;
+            totals.points += collection.points;
+            totals.host_bytes += collection.host_bytes;
+            totals.device_bytes += collection.device_bytes;
+        }
+        (totals.held_bytes, totals.limit_bytes) = self.env.budget.now();
+        totals
     }
 
     /// The collection of this name.
@@ -199,6 +264,7 @@ impl Collections {
         match self.slots.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             Some(Slot::Ready(collection)) => Ok(Arc::clone(collection)),
             Some(Slot::Damaged(reason)) => Err(ApiError::DataLoss(reason.clone())),
+            Some(Slot::TooLarge(reason)) => Err(ApiError::Exhausted(reason.clone())),
             Some(Slot::Busy) | None => Err(not_found(name)),
         }
     }
@@ -208,7 +274,7 @@ impl Collections {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         let ready = |slot: &Slot| match slot {
             Slot::Ready(collection) => Some(Arc::clone(collection)),
-            Slot::Busy | Slot::Damaged(_) => None,
+            Slot::Busy | Slot::Damaged(_) | Slot::TooLarge(_) => None,
         };
         slots.values().filter_map(ready).collect()
     }
@@ -248,7 +314,7 @@ impl Collections {
                     collection.close().await;
                     collection.meta().durable
                 }
-                Slot::Damaged(_) | Slot::Busy => true,
+                Slot::Damaged(_) | Slot::TooLarge(_) | Slot::Busy => true,
             };
             blocking(move || reserved.drop_from(&env, durable)).await
         });
@@ -258,11 +324,11 @@ impl Collections {
     /// Finishes what was handed to the writers, ends them, and lets go of the data folder. The last step of a drain.
     pub async fn close(&self) {
         let slots = std::mem::take(&mut *self.write());
-        for slot in slots.into_values() {
-            if let Slot::Ready(collection) = slot {
-                collection.close().await;
-            }
-        }
+        let ready = slots.into_values().filter_map(|slot| match slot {
+            Slot::Ready(collection) => Some(collection),
+            Slot::Busy | Slot::Damaged(_) | Slot::TooLarge(_) => None,
+        });
+        stream::iter(ready).for_each_concurrent(CLOSING, |collection| async move { collection.close().await }).await;
         if let Some(store) = &self.env.store {
             store.release();
         }
@@ -300,24 +366,59 @@ impl Collections {
     }
 
     /// Reads one collection back from disk. Blocking.
-    fn recover(&self, found: Recovered) -> Result<Collection, StoreError> {
+    fn recover(&self, found: Recovered) -> Result<Collection, Unread> {
         let meta = found.meta.clone()?;
         let generation = meta::generation(&meta, self.pick_home());
         let (started, mut logged, mut records) = (Instant::now(), Instant::now(), 0u64);
+        let (mut held, mut unseen) = (self.env.budget.share(), 0);
         let replayed = found.replay(|record| {
+            if let Record::Upsert(points) = &record {
+                unseen += points.vectors.len() + points.payloads.iter().map(bytes::Bytes::len).sum::<usize>();
+                if unseen > RECOVERY_STEP {
+                    unseen = 0;
+                    held.try_resize(snapshot::need(&generation, points)).map_err(Unread::Full)?;
+                }
+            }
             generation.replay(&meta, &record)?;
             records += 1;
             if logged.elapsed() > Duration::from_secs(5) {
                 logged = Instant::now();
                 tracing::info!(collection = meta.name, records, points = generation.read().count(), "reading back");
             }
-            Ok::<_, StoreError>(())
+            Ok::<_, Unread>(())
         })?;
+        held.try_resize(generation.host_bytes()).map_err(Unread::Full)?;
         let points = generation.read().count();
         tracing::info!(collection = meta.name, points, records, elapsed = ?started.elapsed(), "read back");
         let (sequence, bytes) = (replayed.sequence, replayed.checkpoint_bytes);
         let env = Arc::clone(&self.env);
-        Ok(Collection::start(env, meta, generation, Some(replayed.journal), sequence, bytes))
+        let started = Collection::start(env, meta, generation, Some(replayed.journal), sequence, bytes);
+        drop(held);
+        Ok(started)
+    }
+}
+
+/// What all collections hold together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// How many there are.
+    pub(crate) collections: u64,
+    /// Their points.
+    pub(crate) points: u64,
+    /// Bytes in host memory.
+    pub(crate) host_bytes: u64,
+    /// Bytes on devices.
+    pub(crate) device_bytes: u64,
+    /// Bytes of the budget in use, those of writes under way included.
+    pub(crate) held_bytes: u64,
+    /// Most bytes of it; 0 means no cap.
+    pub(crate) limit_bytes: u64,
+}
+
+impl Settings {
+    fn store_options(&self) -> accelerd_store::Options {
+        let Self { fsync, writer_threads, open_logs, .. } = *self;
+        accelerd_store::Options { fsync, writer_threads, open_logs }
     }
 }
 
@@ -343,7 +444,7 @@ impl Reserved {
             && let Err(error) = store.delete(&self.name)
         {
             // Its writer is gone; it stays visible as what it is, and can be deleted again.
-            let reason = format!("it could not be dropped: {error}");
+            let reason = format!("it could not be dropped: {}", error.public());
             self.back = reopened.map(|_| Slot::Damaged(reason));
             return Err(error.into());
         }
@@ -395,7 +496,10 @@ impl Env {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        let message = error.to_string();
+        let message = error.public();
+        if error.is_internal() {
+            tracing::warn!(%error, "the store failed a call");
+        }
         match error {
             StoreError::Io { .. } if error.is_full() => Self::Exhausted(message),
             StoreError::Io { .. } | StoreError::Object { .. } | StoreError::InUse(_) | StoreError::Closed => {
@@ -410,6 +514,7 @@ impl From<StoreError> for ApiError {
             StoreError::Url { .. } | StoreError::Scheme { .. } | StoreError::OtherCollection { .. } => {
                 Self::invalid("url", message)
             }
+            StoreError::Outside(_) => Self::Denied(format!("url: {message}")),
             StoreError::NoSnapshot(name) => Self::NotFound { kind: "snapshot", name },
         }
     }

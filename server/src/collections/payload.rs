@@ -109,6 +109,13 @@ impl Payloads {
         }
     }
 
+    /// Bytes that tables take anew where they grow by so many rows with so many fields, each with a text that is new.
+    pub(crate) fn growth_bytes(&self, rows: usize, fields: usize) -> u64 {
+        grown(self.starts.len(), self.starts.capacity(), rows, size_of::<usize>())
+            + grown(self.fields.len(), self.fields.capacity(), fields, size_of::<Field>())
+            + grown(self.texts.len(), self.texts.capacity(), fields, 40)
+    }
+
     /// Bytes held.
     pub(crate) fn host_bytes(&self) -> u64 {
         let indexed = (self.names.capacity() + self.texts.capacity()) * 40;
@@ -145,6 +152,11 @@ impl Field {
             Stored::Bool => Key::Bool(self.bits == 1),
         }
     }
+}
+
+/// Bytes of the allocation that a table moves to where it has no room for more values; the old one is freed only then.
+pub(super) fn grown(len: usize, capacity: usize, more: usize, size: usize) -> u64 {
+    if len + more <= capacity { 0 } else { ((len + more).max(2 * capacity) * size) as u64 }
 }
 
 fn intern(set: &mut IndexSet<Box<str>>, text: &str, bytes: &mut usize) -> usize {

@@ -12,7 +12,7 @@ use accelerd_store::{Ids, Upsert};
 use prost::Message as _;
 
 use super::{
-    payload::Payloads,
+    payload::{Payloads, grown},
     words::{Lengths, Words},
 };
 
@@ -198,6 +198,11 @@ impl Generation {
         (points.count(), points.rows())
     }
 
+    /// Bytes that tables take anew, besides what they have, where so many rows come with so many fields.
+    pub(crate) fn growth_bytes(&self, rows: usize, fields: usize) -> u64 {
+        self.read().growth_bytes(rows, fields)
+    }
+
     /// Bytes held in host memory.
     pub(crate) fn host_bytes(&self) -> u64 {
         let words = self.words.as_ref().map_or(0, Words::host_bytes);
@@ -291,6 +296,15 @@ impl Points {
         }
     }
 
+    fn growth_bytes(&self, rows: usize, fields: usize) -> u64 {
+        let ids = match &self.ids {
+            Column::Empty => 0,
+            Column::Numbers(keyed) => keyed.growth_bytes(rows),
+            Column::Uuids(keyed) => keyed.growth_bytes(rows),
+        };
+        ids + self.payloads.growth_bytes(rows, fields)
+    }
+
     fn host_bytes(&self) -> u64 {
         let ids = match &self.ids {
             Column::Empty => 0,
@@ -370,6 +384,11 @@ impl<K: Copy + Eq + Hash> Keyed<K> {
 
     fn find(&self, ids: &[K]) -> Vec<(usize, u32)> {
         ids.iter().enumerate().filter_map(|(i, id)| Some((i, *self.rows.get(id)?))).collect()
+    }
+
+    fn growth_bytes(&self, rows: usize) -> u64 {
+        let slots = grown(self.rows.len(), self.rows.capacity(), rows, size_of::<(K, u32)>() + 1) * 8 / 7;
+        grown(self.ids.len(), self.ids.capacity(), rows, size_of::<K>()) + slots
     }
 
     fn host_bytes(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accelerd_store::{CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError};
+use accelerd_store::{Access, CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert};
 
 use url::Url;
 
@@ -28,18 +28,19 @@ impl Collections {
     /// Writes a snapshot into a folder; an empty URL means the collection's own below the configured one.
     pub async fn snapshot(self: &Arc<Self>, name: &str, url: &str) -> Result<Snapshot, ApiError> {
         let collection = self.get(name)?;
-        let url = self.env.snapshot_url(url, name)?;
-        let env = Arc::clone(&self.env);
+        let (place, access) = self.env.snapshot_url(url, name)?;
         // Finished or cleaned up even where the caller goes away.
-        let written = self.env.runtime.spawn(async move { collection.write_snapshot(&url, &env).await });
-        written.await.unwrap_or_else(|error| Err(stopped(&error)))
+        let written = self.env.runtime.spawn(async move { collection.write_snapshot(&place, &access).await });
+        let written = written.await.unwrap_or_else(|error| Err(stopped(&error)));
+        // Where the configured folder lies is nothing to a caller who did not name it.
+        if url.is_empty() { written.map_err(|error| self.env.hide_default(error)) } else { written }
     }
 
     /// Makes a collection from a snapshot, or from the newest in a folder. An empty name keeps the snapshot's. It is
     /// durable where the snapshot's collection was and this daemon has a data folder.
     pub async fn restore(self: &Arc<Self>, url: &str, name: &str) -> Result<Arc<Collection>, ApiError> {
-        self.env.check_allowed(url)?;
-        let reader = SnapshotReader::open(url, &self.env.settings.object_options).await?;
+        let access = self.env.access(url)?;
+        let reader = SnapshotReader::open(url, &access).await?;
         let mut meta = reader.manifest().collection.clone();
         if !name.is_empty() {
             name.clone_into(&mut meta.name);
@@ -62,12 +63,11 @@ impl Collections {
 }
 
 impl Collection {
-    async fn write_snapshot(&self, url: &str, env: &Env) -> Result<Snapshot, ApiError> {
+    async fn write_snapshot(&self, url: &str, access: &Access) -> Result<Snapshot, ApiError> {
         let _one_at_a_time = self.snapshots.lock().await;
         let view = self.view().await?;
         let tag = uuid::Uuid::new_v4().simple().to_string();
-        let options = &env.settings.object_options;
-        let mut writer = SnapshotWriter::create(url, options, self.meta().clone(), view.sequence, &tag[..8]).await?;
+        let mut writer = SnapshotWriter::create(url, access, self.meta().clone(), view.sequence, &tag[..8]).await?;
         if let Err(error) = push_all(&mut writer, &view).await {
             writer.abort().await;
             return Err(error);
@@ -95,28 +95,44 @@ async fn push_all(writer: &mut SnapshotWriter, view: &View) -> Result<(), ApiErr
 }
 
 impl Env {
-    fn snapshot_url(&self, given: &str, name: &str) -> Result<String, ApiError> {
+    /// Where a snapshot of a collection goes, and how that place is reached.
+    fn snapshot_url(&self, given: &str, name: &str) -> Result<(String, Access), ApiError> {
         let configured = self.settings.snapshot_url.trim_end_matches('/');
         match (given, configured) {
             ("", "") => Err(ApiError::invalid("url", "expected the URL of a folder, got none, and none is configured")),
-            ("", configured) => Ok(format!("{configured}/{name}")),
-            (given, _) => {
-                self.check_allowed(given)?;
-                Ok(given.to_owned())
+            ("", configured) => {
+                let url = format!("{configured}/{name}");
+                let access = self.access(&url)?;
+                Ok((url, access))
             }
+            (given, _) => Ok((given.to_owned(), self.access(given)?)),
         }
     }
 
-    /// Callers reach no file and no bucket that the settings do not offer.
-    fn check_allowed(&self, given: &str) -> Result<(), ApiError> {
+    /// How a place is reached, if callers may: they reach no file and no bucket that the settings do not offer.
+    fn access(&self, given: &str) -> Result<Access, ApiError> {
         let url = Url::parse(given).map_err(|error| ApiError::invalid("url", format!("{given:?}: {error}")))?;
         let offered = self.settings.snapshot_folders.iter().chain([&self.settings.snapshot_url]);
         let mut offered = offered.filter_map(|folder| Url::parse(folder).ok());
-        if offered.any(|folder| is_within(&url, &folder)) {
-            return Ok(());
+        if let Some(folder) = offered.find(|folder| is_within(&url, folder)) {
+            let options = self.settings.object_options.clone();
+            return Ok(Access { options, within: folder.to_file_path().ok() });
         }
         let reason = "is neither in store.snapshot_url nor in store.snapshot_folders of the daemon's settings";
         Err(ApiError::Denied(format!("url: {given} {reason}")))
+    }
+
+    /// The error without the URL of the configured folder.
+    fn hide_default(&self, error: ApiError) -> ApiError {
+        let hide =
+            |message: String| message.replace(self.settings.snapshot_url.trim_end_matches('/'), "store.snapshot_url");
+        match error {
+            ApiError::Unavailable(message) => ApiError::Unavailable(hide(message)),
+            ApiError::DataLoss(message) => ApiError::DataLoss(hide(message)),
+            ApiError::Denied(message) => ApiError::Denied(hide(message)),
+            ApiError::Invalid { field, reason } => ApiError::Invalid { field, reason: hide(reason) },
+            other => other,
+        }
     }
 }
 
@@ -145,10 +161,10 @@ impl Restore {
         let Self { env, meta, generation, reserved } = self;
         let (env, meta, generation) = (env, Arc::new(meta), Arc::new(generation));
         let mut staged = stage(&env, &meta).await?;
+        // Given back when what is really held was counted, as the collection starts.
+        let mut held = env.budget.share();
         while let Some(points) = reader.next().await? {
-            let bytes = points.vectors.len() as u64;
-            // Not kept: what is really held is counted when the collection starts.
-            drop(env.budget.reserve(generation.host_bytes() + bytes)?);
+            held.try_resize(need(&generation, &points))?;
             let (meta, generation) = (Arc::clone(&meta), Arc::clone(&generation));
             staged = blocking(move || {
                 if let Some(staged) = &mut staged {
@@ -164,10 +180,20 @@ impl Restore {
         blocking(move || {
             let bytes = generation.corpus.host_bytes();
             let journal: Option<Journal> = staged.map(accelerd_store::Staged::commit).transpose()?;
-            Ok(reserved.fill(Collection::start(env, meta, generation, journal, 0, bytes)))
+            let started = reserved.fill(Collection::start(env, meta, generation, journal, 0, bytes));
+            drop(held);
+            Ok(started)
         })
         .await
     }
+}
+
+/// Bytes that a generation holds once these points are in it, and while its tables grow for them.
+pub(super) fn need(generation: &Generation, points: &Upsert) -> u64 {
+    let payload: usize = points.payloads.iter().map(bytes::Bytes::len).sum();
+    // A field takes two bytes or more.
+    let growth = generation.growth_bytes(points.ids.len(), payload / 2);
+    generation.host_bytes() + growth + (points.vectors.len() + payload) as u64
 }
 
 async fn stage(env: &Arc<Env>, meta: &Arc<CollectionMeta>) -> Result<Option<accelerd_store::Staged>, ApiError> {

@@ -66,6 +66,8 @@ struct Compacted {
     from: View,
     /// Rows there were then.
     seen: u32,
+    /// Its memory, until it takes the old one's place.
+    _share: Share,
 }
 
 /// The task that orders a collection's changes.
@@ -78,7 +80,10 @@ pub(super) struct Writer {
     kind: Option<Ids>,
     pending: FuturesOrdered<BoxFuture<'static, Logged>>,
     pending_rows: usize,
+    pending_fields: usize,
     pending_bytes: usize,
+    /// Memory for tables that grow when the pending changes are applied.
+    growth: Share,
     checkpoint: Option<JoinHandle<Result<Manifest, StoreError>>>,
     checkpoint_bytes: u64,
     compaction: Option<JoinHandle<Compacted>>,
@@ -89,6 +94,7 @@ impl Writer {
     pub(super) fn new(shared: Arc<Shared>, journal: Option<Journal>, sequence: u64, checkpoint_bytes: u64) -> Self {
         let generation = shared.generation();
         let (kind, cold_rows) = (generation.read().kind(), generation.read().rows());
+        let growth = shared.env.budget.share();
         Self {
             shared,
             journal,
@@ -96,7 +102,9 @@ impl Writer {
             kind,
             pending: FuturesOrdered::new(),
             pending_rows: 0,
+            pending_fields: 0,
             pending_bytes: 0,
+            growth,
             checkpoint: None,
             checkpoint_bytes,
             compaction: None,
@@ -147,7 +155,8 @@ impl Writer {
         }
     }
 
-    /// What depends on the points before: the kind of their ids, and how many rows there are.
+    /// What depends on the points before: the kind of their ids, how many rows there are, and whether tables that have to
+    /// grow for them have room to.
     fn check(&mut self, points: &Prepared) -> Result<(), ApiError> {
         if self.kind.as_ref().is_some_and(|kind| !same_kind(kind, &points.ids)) {
             let (expected, got) = match &points.ids {
@@ -161,6 +170,9 @@ impl Writer {
             let reason = format!("the collection would have {rows} rows, at most {} may be", u32::MAX);
             return Err(ApiError::Exhausted(reason));
         }
+        let fields = self.pending_fields + field_count(&points.payloads);
+        let growth = self.shared.generation().growth_bytes(self.pending_rows + points.ids.len(), fields);
+        self.growth.try_resize(growth)?;
         self.kind = Some(match &points.ids {
             Ids::Numbers(_) => Ids::Numbers(vec![]),
             Ids::Uuids(_) => Ids::Uuids(vec![]),
@@ -171,6 +183,7 @@ impl Writer {
     fn log_upsert(&mut self, points: Prepared, done: oneshot::Sender<Result<Upserted, ApiError>>) {
         let Prepared { ids, vectors, payloads, share } = points;
         self.pending_rows += ids.len();
+        self.pending_fields += field_count(&payloads);
         self.pending_bytes += vectors.bytes().len();
         // Only a log needs them encoded.
         let encoded =
@@ -224,8 +237,9 @@ impl Writer {
 
     /// Applies a change that is on disk, and answers it.
     async fn apply(&mut self, (change, logged): Logged) {
-        if let Change::Upsert { points, .. } = &change {
+        if let Change::Upsert { points, payloads, .. } = &change {
             self.pending_rows -= points.ids.len();
+            self.pending_fields -= field_count(payloads);
             self.pending_bytes -= points.vectors.len();
         }
         match logged {
@@ -247,6 +261,9 @@ impl Writer {
                 drop(turn);
                 self.shared.recount();
                 drop(share);
+                if self.pending_rows == 0 {
+                    self.growth.resize(0);
+                }
                 _ = done.send(upserted);
             }
             Change::Delete { ids, done } => {
@@ -291,12 +308,27 @@ impl Writer {
             self.warm(&self.shared.generation());
         }
         if self.compaction.is_none() && self.is_sparse() {
-            let (meta, from) = (self.shared.meta.clone(), self.view());
-            self.compaction = Some(tokio::task::spawn_blocking(move || Compacted::build(&meta, from)));
+            self.start_compaction();
         }
         let limit = self.shared.env.settings.wal_limit.max(self.checkpoint_bytes / 2);
         if self.checkpoint.is_none() && self.journal.as_ref().is_some_and(|journal| journal.bytes() > limit) {
             self.start_checkpoint().await;
+        }
+    }
+
+    /// Copies the live rows, where there is memory for the copy; else the next change asks again.
+    fn start_compaction(&mut self) {
+        let generation = self.shared.generation();
+        let (points, rows) = generation.counts();
+        let live = points as f64 / rows.max(1) as f64;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size in memory")]
+        let bytes = (generation.host_bytes() as f64 * live) as u64;
+        match self.shared.env.budget.reserve(bytes) {
+            Ok(share) => {
+                let (meta, from) = (self.shared.meta.clone(), self.view());
+                self.compaction = Some(tokio::task::spawn_blocking(move || Compacted::build(&meta, from, share)));
+            }
+            Err(error) => tracing::debug!(collection = self.shared.meta.name, %error, "no memory to compact"),
         }
     }
 
@@ -377,18 +409,18 @@ impl View {
 }
 
 impl Compacted {
-    fn build(meta: &CollectionMeta, from: View) -> Self {
+    fn build(meta: &CollectionMeta, from: View, share: Share) -> Self {
         let fresh = meta::generation(meta, from.generation.corpus.home());
         let seen = from.rows.last().map_or(0, |row| row + 1);
         for rows in from.pieces() {
             fresh.add(&from.generation, rows);
         }
-        Self { fresh, from, seen }
+        Self { fresh, from, seen, _share: share }
     }
 
     /// Deletes what died since, and adds what came.
     fn catch_up(self, old: &Generation) -> Generation {
-        let Self { fresh, from, seen } = self;
+        let Self { fresh, from, seen, .. } = self;
         let (gone, new) = {
             let points = old.read();
             let gone: Vec<_> = from.rows.iter().copied().filter(|row| !points.is_live(*row)).collect();
@@ -425,6 +457,10 @@ fn write_checkpoint(shared: &Shared, view: &View) -> Result<Manifest, StoreError
     Ok(manifest)
 }
 
+fn field_count(payloads: &[Payload]) -> usize {
+    payloads.iter().map(|payload| payload.fields.len()).sum()
+}
+
 /// The result of a task in a slot, which is then free; waits for ever where there is none. `None`: it was stopped.
 async fn finished<T>(slot: &mut Option<JoinHandle<T>>) -> Option<T> {
     let Some(task) = slot else { return std::future::pending().await };
@@ -446,7 +482,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        super::points::tests::{contents, generation, write},
+        super::{
+            budget::Budget,
+            points::tests::{contents, generation, write},
+        },
         *,
     };
 
@@ -492,7 +531,8 @@ mod tests {
             apply(&before, 1);
             let rows: Vec<_> = old.read().live_rows().collect();
             let order = contents(&old);
-            let compacted = Compacted::build(&meta(), View { generation: Arc::clone(&old), rows, sequence: 0 });
+            let (view, share) = (View { generation: Arc::clone(&old), rows, sequence: 0 }, Budget::new(0).share());
+            let compacted = Compacted::build(&meta(), view, share);
             prop_assert_eq!(&contents(&compacted.fresh), &order, "compaction keeps the order of the rows");
             apply(&during, 100);
             let fresh = compacted.catch_up(&old);

@@ -4,9 +4,12 @@
 use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
 use config::{Environment, File, FileFormat, Value, ValueKind, builder::DefaultState};
-use serde::{Deserialize, Deserializer, de};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeOwned},
+};
 
-use super::{ByteSize, Config, Lane};
+use super::{Config, bounds, memory};
 
 type Builder = config::ConfigBuilder<DefaultState>;
 
@@ -76,7 +79,8 @@ pub fn load(
     let all = leaves.into_iter().try_fold(defaults(), |builder, (key, value)| builder.set_override(key, value));
     let config = all.and_then(Builder::build).and_then(config::Config::try_deserialize::<Config>);
     match config {
-        Ok(config) => {
+        Ok(mut config) => {
+            config.derived = memory::resolve(&mut config);
             mistakes.extend(check(&config, &origins));
             if mistakes.is_empty() { Ok(config) } else { Err(Mistakes(mistakes)) }
         }
@@ -132,99 +136,46 @@ fn flatten(prefix: &str, value: Value, leaves: &mut BTreeMap<String, Value>) {
 
 /// Bounds that types do not express.
 fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
-    let server = &config.server;
-    let mib = |size: ByteSize| size.as_u64();
     let mut mistakes = vec![];
+    for (key, bound, got) in bounds::violations(config) {
+        let origin = origins.get(&key).map_or("default", String::as_str).to_owned();
+        mistakes.push(Mistake { key, origin, reason: format!("expected {bound}, got {got}") });
+    }
     let mut expect = |holds: bool, key: &str, reason: &str| {
         if !holds {
             let origin = origins.get(key).map_or("default", String::as_str).to_owned();
             mistakes.push(Mistake { key: key.to_owned(), origin, reason: reason.to_owned() });
         }
     };
-    expect(server.max_connections > 0, "server.max_connections", "expected at least 1");
-    expect(server.max_streams > 0, "server.max_streams", "expected at least 1");
-    expect(in_range(server.max_message_bytes, 1, 0xffff_ffff), "server.max_message_bytes", "expected 1B to 4GiB - 1");
-    expect(in_range(server.frame_bytes, 16_384, 0x00ff_ffff), "server.frame_bytes", "expected 16KiB to 16MiB - 1");
-    let window = "expected 65535B to 2GiB - 1";
-    expect(in_range(server.stream_window_bytes, 65_535, 0x7fff_ffff), "server.stream_window_bytes", window);
-    expect(in_range(server.connection_window_bytes, 65_535, 0x7fff_ffff), "server.connection_window_bytes", window);
-    expect(in_range(server.max_header_bytes, 1_024, 0x00ff_ffff), "server.max_header_bytes", "expected 1KiB to 16MiB");
-    expect(!server.handshake_timeout.is_zero(), "server.handshake_timeout", "expected more than 0s");
-    expect(!server.keepalive_timeout.is_zero(), "server.keepalive_timeout", "expected more than 0s");
-    expect(!server.stall_timeout.is_zero(), "server.stall_timeout", "expected more than 0s");
-    expect(!server.stall_timeout_when_scarce.is_zero(), "server.stall_timeout_when_scarce", "expected more than 0s");
-    expect(config.backend.cpu_workers > 0, "backend.cpu_workers", "expected at least 1");
-    expect(config.cuda.streams > 0, "cuda.streams", "expected at least 1");
-    expect(config.admission.max_items > 0, "admission.max_items", "expected at least 1");
-    expect(mib(config.admission.max_bytes) > 0, "admission.max_bytes", "expected more than 0B");
     expect(
-        mib(config.admission.max_message_memory) / 2 >= mib(server.max_message_bytes),
+        config.admission.max_message_memory.as_u64() / 2 >= config.server.max_message_bytes.as_u64(),
         "admission.max_message_memory",
         "expected at least twice server.max_message_bytes",
     );
-    lane(&config.lanes.default, &mut expect);
-    for (name, said) in [
-        ("embed", &config.lanes.embed),
-        ("encode", &config.lanes.encode),
-        ("search", &config.lanes.search),
-        ("find_similar", &config.lanes.find_similar),
-        ("cluster", &config.lanes.cluster),
-        ("parse", &config.lanes.parse),
-    ] {
-        let key = |field: &str| format!("lanes.{name}.{field}");
-        expect(said.max_batch_items != Some(0), &key("max_batch_items"), "expected at least 1");
-        for (field, bytes) in
-            [("max_batch_bytes", said.max_batch_bytes), ("gpu_max_batch_bytes", said.gpu_max_batch_bytes)]
-        {
-            expect(bytes.is_none_or(|x| mib(x) > 0), &key(field), "expected more than 0B");
-        }
-        expect(said.concurrency != Some(0), &key("concurrency"), "expected at least 1");
-    }
-    expect(config.limits.max_texts > 0, "limits.max_texts", "expected at least 1");
-    // Token ids of one request are counted in 32 bits, and there are at most a few more of them than bytes of text.
-    expect(in_range(config.limits.max_texts_bytes, 1, 1 << 31), "limits.max_texts_bytes", "expected 1B to 2GiB");
-    expect(config.limits.max_sources > 0, "limits.max_sources", "expected at least 1");
-    // Places in a source and in what is made of it are counted in 32 bits.
-    expect(in_range(config.limits.max_source_bytes, 1, 1 << 30), "limits.max_source_bytes", "expected 1B to 1GiB");
-    expect(config.limits.max_dimensions > 0, "limits.max_dimensions", "expected at least 1");
     expect(
         is_http(&config.models.hub.endpoint),
         "models.hub.endpoint",
         "expected a URL such as https://huggingface.co",
     );
-    expect(!config.models.hub.timeout.is_zero(), "models.hub.timeout", "expected more than 0s");
-    expect(is_url(&config.store.snapshot_url), "store.snapshot_url", "expected a URL such as file:///snapshots");
-    for folder in &config.store.snapshot_folders {
-        expect(
-            !folder.is_empty() && is_url(folder),
-            "store.snapshot_folders",
-            "expected URLs such as file:///snapshots",
-        );
+    let folders = config.store.snapshot_folders.iter().map(|url| ("store.snapshot_folders", url));
+    let default = Some(("store.snapshot_url", &config.store.snapshot_url)).filter(|(_, url)| !url.is_empty());
+    for (key, url) in folders.chain(default) {
+        if let Err(error) = accelerd_store::check_url(&without_credentials(url)) {
+            let reason = format!("expected a URL such as file:///snapshots or s3://bucket/snapshots: {error}");
+            expect(false, key, &reason);
+        }
     }
     expect(
         is_url(&config.telemetry.otlp_endpoint),
         "telemetry.otlp_endpoint",
         "expected a URL such as http://host:4317",
     );
-    expect((0.0..=1.0).contains(&config.telemetry.sample_ratio), "telemetry.sample_ratio", "expected 0 to 1");
-    expect(!config.telemetry.metrics_interval.is_zero(), "telemetry.metrics_interval", "expected more than 0s");
     expect(
         crate::telemetry::filter(&config.telemetry.log_level).is_ok(),
         "telemetry.log_level",
         "expected error, warn, info, debug, trace or a filter of these",
     );
     mistakes
-}
-
-fn lane(default: &Lane, expect: &mut impl FnMut(bool, &str, &str)) {
-    expect(default.max_batch_items > 0, "lanes.default.max_batch_items", "expected at least 1");
-    expect(default.max_batch_bytes.as_u64() > 0, "lanes.default.max_batch_bytes", "expected more than 0B");
-    expect(default.gpu_max_batch_bytes.as_u64() > 0, "lanes.default.gpu_max_batch_bytes", "expected more than 0B");
-    expect(default.concurrency > 0, "lanes.default.concurrency", "expected at least 1");
-}
-
-fn in_range(size: ByteSize, least: u64, most: u64) -> bool {
-    (least..=most).contains(&size.as_u64())
 }
 
 fn is_url(text: &str) -> bool {
@@ -246,11 +197,33 @@ pub(super) fn without_credentials(text: &str) -> String {
     }
 }
 
-/// A list, or in the environment and in flags its values between commas.
+/// A list. In the environment and in flags, which are text: a list in TOML's notation, `["a", "b"]`, or its values between
+/// commas.
 pub(super) fn list<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
-    T: Deserialize<'de> + FromStr<Err: fmt::Display>,
+    T: DeserializeOwned + FromStr<Err: fmt::Display>,
+{
+    let parse = |part: &str| part.parse().map_err(|e| format!("{part:?}: {e}"));
+    parts(from, |text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse).collect())
+}
+
+/// A list of tables. In the environment and in flags: a list in TOML's notation, `[{ name = "a" }]`.
+pub(super) fn tables<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    parts(from, |text| match text.trim() {
+        "" => Ok(vec![]),
+        other => Err(format!("expected a list such as [{{ name = \"a\", path = \"b\" }}], got {other:?}")),
+    })
+}
+
+fn parts<'de, D, T>(from: D, plain: impl FnOnce(&str) -> Result<Vec<T>, String>) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
 {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -260,20 +233,29 @@ where
     }
     match Either::deserialize(from)? {
         Either::Many(values) => Ok(values),
-        Either::Text(text) => text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .map(|part| part.parse().map_err(|e| de::Error::custom(format!("{part:?}: {e}"))))
-            .collect(),
+        Either::Text(text) if text.trim_start().starts_with('[') => notation(&text).map_err(de::Error::custom),
+        Either::Text(text) => plain(&text).map_err(de::Error::custom),
     }
+}
+
+/// Reads a list in TOML's notation. What starts like one and is none is refused: it is no value of a list.
+fn notation<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Of<T> {
+        list: Vec<T>,
+    }
+    // On one line, so that the text cannot add settings of its own.
+    let line = text.replace(['\n', '\r'], " ");
+    let read = toml::from_str::<Of<T>>(&format!("list = {line}")).map(|read| read.list);
+    read.map_err(|error| format!("expected a list such as [\"a\", \"b\"]: {}", error.message()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::{io::Write, time::Duration};
 
-    use super::*;
+    use super::{super::ByteSize, *};
 
     fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -358,6 +340,84 @@ mod tests {
         assert_eq!(config.drain.timeout, Duration::from_secs(120));
         assert_eq!(config.backend.ordinals, [0, 3]);
         assert_eq!(config.lanes.lane(&config.lanes.embed).max_wait, Duration::from_millis(2));
+    }
+
+    #[test]
+    fn lists_are_read_from_flags_and_the_environment_in_toml_s_notation_too() {
+        let set = |key: &str, value: &str| load(None, [], &[(key.to_owned(), value.to_owned())]);
+        let folders = |value: &str| set("models.folders", value).expect(value).models.folders;
+        assert_eq!(folders("[\"/a\", '/b,c']"), [Path::new("/a"), Path::new("/b,c")]);
+        assert_eq!(folders("/a, /b"), [Path::new("/a"), Path::new("/b")]);
+        assert_eq!(folders(" [ ] "), Vec::<std::path::PathBuf>::new());
+        assert_eq!(set("backend.ordinals", "[0, 3]").expect("valid").backend.ordinals, [0, 3]);
+        let urls = set("store.snapshot_folders", "['file:///a','file:///b']").expect("valid").store.snapshot_folders;
+        assert_eq!(urls, ["file:///a", "file:///b"]);
+        assert_eq!(set("models.hub.owners", "[\"BAAI\"]").expect("valid").models.hub.owners, ["BAAI"]);
+        let preload = set("models.preload", r#"[{ name = "a", path = "/b", precision = "f32" }]"#).expect("valid");
+        assert_eq!((preload.models.preload[0].name.as_str(), preload.models.preload.len()), ("a", 1));
+        let variables = environment(&[("ACCELERD__MODELS__FOLDERS", "['/a']")]);
+        assert_eq!(load(None, variables, &[]).expect("valid").models.folders, [Path::new("/a")]);
+    }
+
+    #[test]
+    fn what_starts_like_a_list_and_is_none_is_refused() {
+        for (key, value) in [
+            ("models.folders", "[\"/a\""),
+            ("models.folders", "[/a]"),
+            ("models.folders", "[1]"),
+            ("models.folders", "[\"/a\"]\nx = 1"),
+            ("backend.ordinals", "[\"a\"]"),
+            ("store.snapshot_folders", "[file:///a]"),
+            ("models.preload", "minilm"),
+            ("models.preload", "[{ name = \"a\", nonsense = 1 }]"),
+        ] {
+            let mistakes = load(None, [], &[(key.to_owned(), value.to_owned())]).expect_err(value).0;
+            assert_eq!(mistakes[0].key, key, "{value}: {mistakes:?}");
+            assert!(mistakes[0].reason.contains("expected a list"), "{value}: {mistakes:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for level in ["loud", "INFO,loud", "accelerd=loud", "info,accelerd", "", "info,,debug", "=info", "accelerd="] {
+            let flags = [("telemetry.log_level".to_owned(), level.to_owned())];
+            let mistakes = load(None, [], &flags).expect_err(level).0;
+            assert_eq!(mistakes[0].key, "telemetry.log_level", "{level:?}");
+        }
+        for level in ["info", "WARN", "off", "info,accelerd::request=debug", "warn,accelerd[span{field=1}]=trace"] {
+            load(None, [], &[("telemetry.log_level".to_owned(), level.to_owned())]).expect(level);
+        }
+    }
+
+    #[test]
+    fn settings_of_auto_become_shares_of_the_memory_and_others_stay() {
+        let flags = [("store.memory_limit", "0B"), ("admission.max_bytes", "100MiB"), ("models.memory_limit", "auto")];
+        let config = load(None, [], &flags.map(|(key, value)| (key.to_owned(), value.to_owned()))).expect("valid");
+        let shares = memory::Shares::of(config.memory.bytes, config.server.max_message_bytes.as_u64());
+        assert_eq!(config.derived, ["models.memory_limit", "admission.max_message_memory"]);
+        assert_eq!(config.models.memory_limit.as_u64(), shares.models);
+        assert_eq!(config.admission.max_message_memory.as_u64(), shares.messages);
+        assert_eq!((config.store.memory_limit.as_u64(), config.admission.max_bytes), (0, ByteSize::mib(100)));
+        let refused = load(None, [], &[("store.memory_limit".to_owned(), "lots".to_owned())]).expect_err("no size").0;
+        assert!(refused[0].reason.contains("or \"auto\""), "{refused:?}");
+        let refused = load(None, [], &[("store.wal_limit".to_owned(), "auto".to_owned())]).expect_err("no share").0;
+        assert_eq!(refused[0].key, "store.wal_limit");
+    }
+
+    #[test]
+    fn folders_for_snapshots_have_a_scheme_that_is_known_and_the_bucket_it_needs() {
+        let set = |key: &str, url: &str| load(None, [], &[(key.to_owned(), url.to_owned())]);
+        for key in ["store.snapshot_url", "store.snapshot_folders"] {
+            for url in ["file:///snapshots", "s3://bucket", "s3://bucket/a/b", "gs://bucket/a", "az://container/a"] {
+                set(key, url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            }
+            for url in ["s4://bucket", "http://bucket/a", "memory:///", "s3:///a", "file://host/a", "snapshots", "s3"] {
+                let mistakes = set(key, url).expect_err(url).0;
+                assert_eq!(mistakes[0].key, key, "{url}: {mistakes:?}");
+            }
+        }
+        let unknown = set("store.snapshot_url", "s4://bucket").expect_err("unknown").0;
+        assert!(unknown[0].reason.contains("file://, s3://, gs://, az://"), "{unknown:?}");
     }
 
     #[test]

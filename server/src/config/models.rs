@@ -16,8 +16,10 @@ pub struct Models {
     #[serde(deserialize_with = "super::load::list")]
     pub folders: Vec<PathBuf>,
     /// Most bytes of the weights of all models; 0 means no cap.
+    #[serde(deserialize_with = "super::size::size_or_auto")]
     pub memory_limit: ByteSize,
     /// Models that are loaded at the start.
+    #[serde(deserialize_with = "super::load::tables")]
     pub preload: Vec<Preload>,
     /// Where models come from that are not in a folder.
     pub hub: Hub,

@@ -11,7 +11,18 @@ pub struct ByteSize(u64);
 /// Units by which sizes are written, the largest first.
 const UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
+/// The largest size that can be written, far from where sums overflow.
+const MOST: u64 = 1 << 60;
+
 impl ByteSize {
+    /// Stands for `"auto"` until the settings are resolved.
+    pub(crate) const AUTO: Self = Self(u64::MAX);
+
+    /// Whether it is still to be derived from the memory that the process may use.
+    pub(crate) const fn is_auto(self) -> bool {
+        self.0 == Self::AUTO.0
+    }
+
     /// Bytes.
     pub const fn b(bytes: u64) -> Self {
         Self(bytes)
@@ -48,8 +59,12 @@ impl FromStr for ByteSize {
         if text.trim().parse::<f64>().is_ok() {
             return Err(format!("expected a size with a unit, such as \"64MiB\", got {text:?}"));
         }
-        let parsed = text.parse::<bytesize::ByteSize>();
-        parsed.map(|size| Self(size.as_u64())).map_err(|_| format!("expected a size such as \"64MiB\", got {text:?}"))
+        let parsed = text.parse::<bytesize::ByteSize>().map(|size| size.as_u64());
+        match parsed {
+            Ok(bytes) if bytes <= MOST => Ok(Self(bytes)),
+            Ok(_) => Err(format!("expected at most {}, got {text:?}", Self(MOST))),
+            Err(_) => Err(format!("expected a size such as \"64MiB\", got {text:?}")),
+        }
     }
 }
 
@@ -57,6 +72,15 @@ impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from)?.parse().map_err(de::Error::custom)
     }
+}
+
+/// A size, or `"auto"`.
+pub(super) fn size_or_auto<'de, D: Deserializer<'de>>(from: D) -> Result<ByteSize, D::Error> {
+    let text = String::deserialize(from)?;
+    if text == "auto" {
+        return Ok(ByteSize::AUTO);
+    }
+    text.parse().map_err(|error| de::Error::custom(format!("{error}, or \"auto\"")))
 }
 
 impl Serialize for ByteSize {

@@ -17,6 +17,9 @@ use crate::{config, error::ApiError};
 /// Most aliases of a model.
 const MOST_ALIASES: usize = 64;
 
+/// Most files and folders below the folder of a model that a caller names.
+const MOST_FILES: usize = 10_000;
+
 /// Longest name or alias.
 const MOST_NAME_BYTES: usize = 128;
 
@@ -132,8 +135,9 @@ impl Registry {
         };
         // What does not exist and what may not be seen look alike.
         let whole = Path::new(path).canonicalize().map_err(|_| denied())?;
-        let mut folders = self.folders.iter().filter_map(|folder| folder.canonicalize().ok());
-        if folders.any(|folder| whole.starts_with(folder)) { Ok(whole) } else { Err(denied()) }
+        let folders: Vec<_> = self.folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+        let is_allowed = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
+        if is_allowed(&whole) && stays_within(&whole, &is_allowed) { Ok(whole) } else { Err(denied()) }
     }
 
     /// Takes the names for a model that is to be loaded.
@@ -224,6 +228,28 @@ impl Drop for Reserved {
     }
 }
 
+/// Whether no symbolic link in a folder, or below it, leads to where callers may not load from. A folder with more than a
+/// model's files is not looked through to its end, and is none.
+fn stays_within(folder: &Path, is_allowed: &impl Fn(&Path) -> bool) -> bool {
+    let (mut folders, mut seen, mut looks) = (vec![folder.to_owned()], BTreeSet::new(), 0);
+    while let Some(folder) = folders.pop() {
+        // What is no folder or cannot be read is for the loader to report.
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.filter_map(Result::ok) {
+            looks += 1;
+            // A link that leads nowhere is a missing file.
+            let Ok(real) = entry.path().canonicalize() else { continue };
+            if looks > MOST_FILES || !is_allowed(&real) {
+                return false;
+            }
+            if real.is_dir() && seen.insert(real.clone()) {
+                folders.push(real);
+            }
+        }
+    }
+    true
+}
+
 /// Reads the files of a source, which lie at `path`.
 pub(super) fn load(path: &Path, source: &Source) -> Result<Served, hf::LoadError> {
     let model = Arc::new(Model::load(source.name.as_str(), path)?);
@@ -246,6 +272,36 @@ fn check_name(field: &str, name: &str) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn callers_reach_no_file_outside_of_the_folders_by_a_symbolic_link() {
+        let (inside, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let link = |to: &Path, from: &str| {
+            let from = inside.path().join(from);
+            std::fs::create_dir_all(from.parent().expect("a folder")).expect("it can be made");
+            std::os::unix::fs::symlink(to, from).expect("it can be made");
+        };
+        let secret = outside.path().join("secret.json");
+        std::fs::write(&secret, "{}").expect("written");
+        std::fs::create_dir_all(inside.path().join("plain/1_Pooling")).expect("made");
+        std::fs::write(inside.path().join("plain/config.json"), "{}").expect("written");
+        link(&secret, "file/config.json");
+        link(outside.path(), "folder/1_Pooling");
+        link(outside.path(), "whole");
+        link(&inside.path().join("file"), "twice/step");
+        link(&inside.path().join("plain/config.json"), "links_within/config.json");
+        link(&inside.path().join("loop"), "loop/again");
+        let registry = Registry { folders: vec![inside.path().to_owned()], ..Registry::default() };
+        let allowed = |name: &str| registry.allowed(inside.path().join(name).to_str().expect("text")).is_ok();
+        for name in ["plain", "plain/config.json", "links_within", "loop"] {
+            assert!(allowed(name), "{name}");
+        }
+        for name in
+            ["file", "file/config.json", "folder", "folder/1_Pooling", "whole", "twice", "whole/secret.json", ".."]
+        {
+            assert!(!allowed(name), "{name}");
+        }
+    }
 
     #[test]
     fn names_are_plain() {

@@ -212,7 +212,7 @@ mod tests {
         let tensor = crate::grpc::convert::tensor_of(pb::Dtype::F32, &[1000, 100], vec![7; 400_000].into());
         let search = pb::FindSimilarRequest { corpus: Some(tensor), k: 1, ..pb::FindSimilarRequest::default() };
         assert!(of("/accelerd.v1.SimilarityService/FindSimilar", &search) < 1000);
-        let ids = pb::PointIds { numbers: vec![1; 10_000], uuids: vec![] };
+        let ids = pb::PointIds { numbers: vec![1; 10_000], ..pb::PointIds::default() };
         let get = pb::GetPointsRequest { ids: Some(ids), ..pb::GetPointsRequest::default() };
         let size = of("/accelerd.v1.SimilarityService/GetPoints", &get);
         assert!((80_000..=161_000).contains(&size), "{size}");

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use accelerd_engine::{Distribution, LaneStats};
+use accelerd_engine::{Distribution, LaneStats, SubmitError};
 use accelerd_kernels::{Device, DeviceId, KernelStats};
 use accelerd_proto::v1::{
     self as pb,
@@ -77,12 +77,47 @@ impl DeviceService for Devices {
     }
 
     async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<pb::DrainResponse>, Status> {
-        let timeout = duration("timeout", request.into_inner().timeout)?.unwrap_or(self.0.config.drain.timeout);
-        tracing::info!(?timeout, "draining, as a caller asked");
-        self.0.health.set_ready(false);
-        let drained = self.0.engine.drain(timeout).await;
+        let drain = &self.0.config.drain;
+        allow_drain(drain.allow_rpc)?;
+        let timeout = duration("timeout", request.into_inner().timeout)?.unwrap_or(drain.timeout);
+        tracing::warn!(?timeout, "draining, as a caller asked");
+        let ticket = self.0.health.begin_drain();
+        let app = Arc::clone(&self.0);
+        // Goes on where the caller does not wait for it.
+        let draining = self.0.offload.handle().spawn(async move {
+            let drained = app.engine.drain(timeout).await;
+            let grace = app.config.drain.liveness_grace;
+            if grace.is_zero() {
+                app.health.end_drain(ticket);
+            } else {
+                let (health, closing) = (app.health.clone(), app.closing.clone());
+                tokio::spawn(async move {
+                    if closing.run_until_cancelled(tokio::time::sleep(grace)).await.is_some() {
+                        health.end_drain(ticket);
+                    }
+                });
+            }
+            drained
+        });
+        let drained = draining.await.map_err(|error| ApiError::Unavailable(error.to_string()))?;
         Ok(Response::new(pb::DrainResponse { complete: drained.complete, remaining_count: drained.remaining }))
     }
+
+    async fn resume(&self, _: Request<pb::ResumeRequest>) -> Result<Response<pb::ResumeResponse>, Status> {
+        allow_drain(self.0.config.drain.allow_rpc)?;
+        let resumed = self.0.health.resume().ok_or(ApiError::Submit(SubmitError::Draining))?;
+        if resumed {
+            self.0.engine.resume();
+            tracing::warn!("serving again, as a caller asked");
+        }
+        Ok(Response::new(pb::ResumeResponse { resumed }))
+    }
+}
+
+/// Any caller could end the service for all others.
+fn allow_drain(allowed: bool) -> Result<(), ApiError> {
+    let reason = "callers may not drain or resume this daemon: drain.allow_rpc is false in its settings";
+    if allowed { Ok(()) } else { Err(ApiError::Denied(reason.to_owned())) }
 }
 
 /// A duration of a request; a negative one is an error.

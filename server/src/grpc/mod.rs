@@ -120,6 +120,8 @@ fn reflect(routes: Routes) -> Routes {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(accelerd_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // The types of error details, so that tools can show them.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     match (sets().build_v1(), sets().build_v1alpha()) {
         (Ok(v1), Ok(v1alpha)) => routes

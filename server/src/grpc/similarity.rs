@@ -80,6 +80,8 @@ impl From<&Config> for Settings {
                 Fsync::Never => accelerd_store::Fsync::Never,
             },
             wal_limit: store.wal_limit.as_u64(),
+            writer_threads: store.writer_threads,
+            open_logs: store.open_logs,
             memory_limit: store.memory_limit.as_u64(),
             snapshot_url: store.snapshot_url.clone(),
             snapshot_folders: store.snapshot_folders.clone(),
@@ -93,7 +95,7 @@ impl From<&Config> for Settings {
 }
 
 /// The object stores' usual variables: credentials, regions, endpoints.
-fn object_options(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+pub(crate) fn object_options(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
     environment.filter(|(name, _)| known(name)).map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }

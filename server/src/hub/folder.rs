@@ -128,9 +128,10 @@ pub(super) fn bytes_below(folder: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// What the file system refused.
+/// What the file system refused. Where the cache lies is for the log, not for callers.
 pub(super) fn disk(path: &Path, error: &io::Error) -> ApiError {
-    let reason = format!("cannot write {} (models.hub.cache): {error}", path.display());
+    tracing::warn!(path = %path.display(), %error, "the cache of models cannot be written");
+    let reason = format!("cannot write to models.hub.cache: {error}");
     let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     if is_full { ApiError::Exhausted(reason) } else { ApiError::Unavailable(reason) }
 }
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_a_resource_used_up() {
         let full = disk(Path::new("/cache"), &io::Error::from(io::ErrorKind::StorageFull));
-        assert!(matches!(&full, ApiError::Exhausted(reason) if reason.contains("/cache")), "{full}");
+        assert!(matches!(&full, ApiError::Exhausted(reason) if !reason.contains("/cache")), "{full}");
         let denied = disk(Path::new("/cache"), &io::Error::from(io::ErrorKind::PermissionDenied));
         assert!(matches!(denied, ApiError::Unavailable(_)), "{denied}");
     }

@@ -13,8 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use ureq::{
     Agent, Body,
-    config::RedirectAuthHeaders,
-    http::{Response, StatusCode},
+    http::{Response, StatusCode, header::LOCATION},
 };
 use url::{Host, Url};
 
@@ -26,6 +25,9 @@ const MOST_LIST_BYTES: u64 = 16 << 20;
 
 /// Most bytes of a file of settings, as the loader has it.
 const MOST_JSON_BYTES: u64 = 256 << 20;
+
+/// Most redirects from an address to where its content is.
+const MOST_REDIRECTS: usize = 10;
 
 /// Bytes that are written at once; between them it is seen whether the caller still waits.
 const STEP: usize = 256 << 10;
@@ -75,7 +77,8 @@ impl Wire {
         let is_here = endpoint.host().is_some_and(|host| is_loopback(&host));
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            .redirect_auth_headers(RedirectAuthHeaders::SameHost)
+            // Followed here, where it is seen what may go along.
+            .max_redirects(0)
             .timeout_resolve(Some(timeout))
             .timeout_connect(Some(timeout))
             .timeout_recv_response(Some(timeout))
@@ -148,15 +151,36 @@ impl Wire {
     }
 
     fn get(&self, repo: &Repo, url: &str) -> Result<Response<Body>, ApiError> {
-        let mut request = self.agent.get(url);
-        if let Some(token) = &self.token {
+        let wrong =
+            |reason: String| ApiError::Unavailable(format!("{} cannot be asked for {repo}: {reason}", self.host()));
+        let mut at = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        let mut token = self.token.as_deref();
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.ask(repo, &at, token)?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let Some(location) = location.filter(|_| response.status().is_redirection()) else {
+                return Err(self.refusal(repo, &response));
+            };
+            let next = redirected(&at, location).map_err(wrong)?;
+            // Once left, the hub's origin gets it no more in this request: who redirects back may not be the hub.
+            token = token.filter(|_| next.origin() == self.endpoint.origin());
+            at = next;
+        }
+        Err(wrong(format!("it redirects more than {MOST_REDIRECTS} times")))
+    }
+
+    fn ask(&self, repo: &Repo, url: &Url, token: Option<&str>) -> Result<Response<Body>, ApiError> {
+        let mut request = self.agent.get(url.as_str());
+        if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let response = request.call().map_err(|error| {
+        request.call().map_err(|error| {
             let hint = "where there is no way to it, give the path of a folder";
             ApiError::Unavailable(format!("cannot reach {} for {repo}: {error}; {hint}", self.host()))
-        })?;
-        if response.status().is_success() { Ok(response) } else { Err(self.refusal(repo, &response)) }
+        })
     }
 
     /// What a hub's refusal means. Without a token it may not tell what is private from what is not there.
@@ -191,6 +215,15 @@ fn check_digest(repo: &Repo, file: &Listed, got: &str) -> Result<(), ApiError> {
     }
 }
 
+/// Where a redirect leads, if it may be followed: never from https to what can be read on the way.
+fn redirected(from: &Url, location: &str) -> Result<Url, String> {
+    let next = from.join(location).map_err(|error| format!("it redirects to no address: {error}"))?;
+    match (from.scheme(), next.scheme()) {
+        (_, "https") | ("http", "http") => Ok(next),
+        (_, scheme) => Err(format!("it redirects from {} to {scheme}", from.scheme())),
+    }
+}
+
 fn is_loopback(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",
@@ -220,6 +253,73 @@ mod tests {
             assert_eq!(wire(endpoint).expect("an address").token.is_some(), sent, "{endpoint}");
         }
         assert!(wire("ftp://hub.example").is_none() && wire("hub").is_none());
+    }
+
+    /// An answer of a server, given the port of another one.
+    type Answer = fn(u16) -> String;
+
+    const FOUND: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+    fn redirect(location: &str) -> String {
+        format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    }
+
+    /// Answers requests, and returns for each whether it had a token.
+    fn serve(listener: std::net::TcpListener, answers: Vec<String>) -> std::thread::JoinHandle<Vec<bool>> {
+        std::thread::spawn(move || {
+            let answer = |answer: String| {
+                let (mut stream, _) = listener.accept().expect("a request");
+                let (mut head, mut byte) = (vec![], [0]);
+                while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).expect("readable") == 1 {
+                    head.extend(byte);
+                }
+                stream.write_all(answer.as_bytes()).expect("writable");
+                String::from_utf8_lossy(&head).to_ascii_lowercase().contains("authorization: bearer secret")
+            };
+            answers.into_iter().map(answer).collect()
+        })
+    }
+
+    #[test]
+    fn a_token_follows_no_redirect_to_another_host_or_port_and_does_not_come_back() {
+        let elsewhere: Answer = |port| redirect(&format!("http://127.0.0.1:{port}/x"));
+        let other_name: Answer = |port| redirect(&format!("http://localhost:{port}/x"));
+        let here: Answer = |_| redirect("/y");
+        let found: Answer = |_| FOUND.to_owned();
+        for (hub, other, tokens) in [
+            (vec![here, found], vec![], (vec![true, true], vec![])),
+            (vec![elsewhere], vec![found], (vec![true], vec![false])),
+            (vec![other_name], vec![found], (vec![true], vec![false])),
+            (vec![elsewhere, found], vec![elsewhere], (vec![true, false], vec![false])),
+        ] {
+            let listen = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let (first, second) = (listen(), listen());
+            let port = |listener: &std::net::TcpListener| listener.local_addr().expect("an address").port();
+            let (hub_port, other_port) = (port(&first), port(&second));
+            let hub = serve(first, hub.iter().map(|answer| answer(other_port)).collect());
+            let other = serve(second, other.iter().map(|answer| answer(hub_port)).collect());
+            let wire = wire(&format!("http://127.0.0.1:{hub_port}")).expect("an address");
+            let repo = Repo::parse("hf://a/b").expect("of a hub").expect("a name");
+            wire.get(&repo, &wire.url("a")).expect("found");
+            assert_eq!((hub.join().expect("ended"), other.join().expect("ended")), tokens);
+        }
+    }
+
+    #[test]
+    fn redirects_stay_on_https_and_on_http() {
+        let from = |text: &str| Url::parse(text).expect("an address");
+        let follow = |at: &str, location: &str| redirected(&from(at), location).map(|url| url.to_string());
+        assert_eq!(follow("https://hub.example/a/b", "c"), Ok("https://hub.example/a/c".to_owned()));
+        assert_eq!(follow("http://hub.example/a", "https://cdn.example/b"), Ok("https://cdn.example/b".to_owned()));
+        for (at, location) in [
+            ("https://hub.example", "http://hub.example/"),
+            ("https://hub.example", "http://127.0.0.1/"),
+            ("https://hub.example", "file:///etc/passwd"),
+            ("http://hub.example", "ftp://hub.example/"),
+            ("https://hub.example", "https://"),
+        ] {
+            assert!(redirected(&from(at), location).is_err(), "{at} -> {location}");
+        }
     }
 
     #[test]

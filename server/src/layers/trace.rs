@@ -52,6 +52,11 @@ fn methods() -> HashMap<&'static str, &'static str> {
     paths
 }
 
+/// The method by OpenTelemetry's conventions, which have a word of their own for those that are not known.
+fn rpc_method(method: &'static str) -> &'static str {
+    if method == UNKNOWN { "_OTHER" } else { method }
+}
+
 /// The label of a code.
 fn code_name(code: Code) -> &'static str {
     match code {
@@ -73,6 +78,24 @@ fn code_name(code: Code) -> &'static str {
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
     }
+}
+
+/// Whether a code is the server's failure and not the caller's, by OpenTelemetry's conventions for gRPC servers.
+fn is_server_error(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Unimplemented
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss
+    )
+}
+
+/// The service of a method's label.
+fn service(method: &'static str) -> &'static str {
+    method.split_once('/').map_or("", |(service, _)| service)
 }
 
 /// Observes calls.
@@ -126,8 +149,11 @@ struct Call {
 impl Call {
     fn begin(metrics: Arc<Metrics>, path: &str, headers: &HeaderMap) -> Self {
         let method = method(path);
-        let span = tracing::span!(target: TARGET, Level::DEBUG, "request", otel.name = method, otel.kind = "server",
-            rpc.system = "grpc", method, code = Empty);
+        // OpenTelemetry's conventions for RPC, and with rpc.system, rpc.service and rpc.grpc.status_code those up to 1.37.
+        let span = tracing::span!(target: TARGET, Level::DEBUG, "request",
+            otel.name = if method == UNKNOWN { "grpc" } else { method }, otel.kind = "server", otel.status_code = Empty,
+            rpc.system.name = "grpc", rpc.method = rpc_method(method), rpc.response.status_code = Empty, error.type = Empty,
+            rpc.system = "grpc", rpc.service = service(method), rpc.grpc.status_code = Empty);
         if !span.is_disabled() {
             let parent = TraceContextPropagator::new().extract(&Headers(headers));
             // Fails only where no OpenTelemetry layer is installed, and then there is nothing to link.
@@ -148,9 +174,15 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let (took, code) = (self.start.elapsed(), code_name(self.code));
-        self.metrics.request_ends(self.method, code, took);
+        let failed = is_server_error(self.code);
+        self.metrics.request_ends(self.method, rpc_method(self.method), code, failed, took);
         if !self.span.is_disabled() {
-            self.span.record("code", code);
+            self.span.record("rpc.response.status_code", code);
+            self.span.record("rpc.grpc.status_code", i32::from(self.code));
+            if is_server_error(self.code) {
+                self.span.record("error.type", code);
+                self.span.record("otel.status_code", "ERROR");
+            }
             let latency_ms = took.as_secs_f64() * 1e3;
             tracing::debug!(target: TARGET, parent: &self.span, method = self.method, code, latency_ms, "answered");
         }
@@ -219,7 +251,11 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.project();
-        let polled = ready!(this.inner.poll_frame(cx));
+        // What a stream computes while its body is polled belongs to the call: batches link to it.
+        let entered = this.call.as_ref().map(|call| call.span.enter());
+        let polled = this.inner.poll_frame(cx);
+        drop(entered);
+        let polled = ready!(polled);
         match (&polled, this.call.as_mut()) {
             (Some(Ok(frame)), Some(call)) => {
                 if let Some(trailers) = frame.trailers_ref() {
@@ -285,6 +321,13 @@ mod tests {
             ("unknown", "UNIMPLEMENTED"),
         ] {
             let line = format!("accelerd_request_duration_seconds_count{{code=\"{code}\",method=\"{method}\"}} 1");
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+        for labels in [
+            "error_type=\"UNIMPLEMENTED\",rpc_method=\"_OTHER\",rpc_response_status_code=\"UNIMPLEMENTED\",rpc_system_name=\"grpc\"",
+            "rpc_method=\"accelerd.v1.EmbedService/Embed\",rpc_response_status_code=\"NOT_FOUND\",rpc_system_name=\"grpc\"",
+        ] {
+            let line = format!("rpc_server_call_duration_seconds_count{{{labels}}} 1");
             assert!(text.contains(&line), "{line} in {text}");
         }
         assert!(text.contains("accelerd_requests_in_flight 0"), "{text}");

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Seek as _, SeekFrom, Write as _},
+    io::{self, Write as _},
     path::Path,
 };
 
@@ -16,22 +16,6 @@ pub(crate) trait Disk: Send + 'static {
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts the file off, and makes that durable.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
-}
-
-impl Disk for File {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
-    }
-
-    fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.set_len(len)?;
-        self.seek(SeekFrom::Start(len))?;
-        self.sync_all()
-    }
 }
 
 /// Makes what was created, renamed or removed in a folder durable.

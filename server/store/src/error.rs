@@ -1,6 +1,10 @@
 //! Why the store could not do what was asked.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
 
 /// Why the store could not do what was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -77,6 +81,9 @@ pub enum StoreError {
     /// No snapshot lies there.
     #[error("there is no snapshot at {0}")]
     NoSnapshot(String),
+    /// It lies outside of the folder that callers may use.
+    #[error("{0} leads out of the folder that may be used, by a symbolic link")]
+    Outside(String),
     /// The folder holds snapshots of another collection.
     #[error("{url} holds snapshots of collection {found:?}, not of {expected:?}")]
     OtherCollection {
@@ -111,9 +118,106 @@ impl StoreError {
         Self::Damaged { file: file.into(), reason: reason.into() }
     }
 
+    /// The same for a caller: a file is named within the data folder, and an object store's refusal by what it means. Where
+    /// the data folder lies and what servers said in full is for the log.
+    pub fn public(&self) -> String {
+        match self {
+            Self::Io { path, source } => format!("{}: {source}", within_data(path)),
+            Self::Corrupt { file, offset, reason } => {
+                format!("{} is corrupt at offset {offset}: {reason}", within_data(file))
+            }
+            Self::Damaged { file, reason } => format!("{} is damaged: {reason}", within_data(Path::new(file))),
+            Self::Format { file, got, known } => {
+                format!("{} has format {got}, at most {known} is known", within_data(Path::new(file)))
+            }
+            Self::InUse(_) => "the data folder is in use by another process".to_owned(),
+            Self::Object { url, source } => format!("{url}: {}", meaning(source)),
+            Self::Exists(_)
+            | Self::Name(_)
+            | Self::TooLarge { .. }
+            | Self::Url { .. }
+            | Self::Scheme { .. }
+            | Self::NoSnapshot(_)
+            | Self::Outside(_)
+            | Self::OtherCollection { .. }
+            | Self::Closed => self.to_string(),
+        }
+    }
+
+    /// Whether a caller learns less from [`Self::public`] than the log should say.
+    pub fn is_internal(&self) -> bool {
+        matches!(
+            self,
+            Self::Io { .. }
+                | Self::Corrupt { .. }
+                | Self::Damaged { .. }
+                | Self::Format { .. }
+                | Self::InUse(_)
+                | Self::Object { .. }
+        )
+    }
+
     /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }
             if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+}
+
+/// An absolute path from the folder of collections on, or its last part; other names as they are.
+fn within_data(path: &Path) -> String {
+    if !path.is_absolute() {
+        return path.display().to_string();
+    }
+    let parts: Vec<_> = path.components().collect();
+    let root = parts.iter().rposition(|part| *part == Component::Normal("collections".as_ref()));
+    let start = root.filter(|at| at + 1 < parts.len()).map_or(parts.len() - 1, |at| at + 1);
+    parts[start..].iter().collect::<PathBuf>().display().to_string()
+}
+
+/// What an object store's refusal means for the one who asked.
+fn meaning(error: &object_store::Error) -> &'static str {
+    const MISSING: &str = "the bucket or object is not there";
+    const REFUSED: &str = "the object store does not accept the daemon's credentials, or does not allow them this";
+    match error {
+        object_store::Error::NotFound { .. } => MISSING,
+        object_store::Error::Unauthenticated { .. } | object_store::Error::PermissionDenied { .. } => REFUSED,
+        object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. } => {
+            "another snapshot of this version was written meanwhile"
+        }
+        object_store::Error::InvalidPath { .. } => "the path is not valid in an object store",
+        object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
+            "the object store cannot do this"
+        }
+        // Listings have no kind of error of their own for what their server answered.
+        other => match other.to_string() {
+            text if text.contains("403 Forbidden") || text.contains("401 Unauthorized") => REFUSED,
+            text if text.contains("404 Not Found") => MISSING,
+            _ => "the object store cannot be reached or answered with an error; the daemon's log says more",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_see_no_path_of_the_machine() {
+        let io = |path: &str| StoreError::io(path, io::ErrorKind::PermissionDenied.into());
+        let log = "/srv/data/collections/c/wal-00000000000000000001.log";
+        let corrupt = StoreError::Corrupt { file: log.into(), offset: 7, reason: "torn".into() };
+        for (error, expected) in [
+            (io(log), "c/wal-00000000000000000001.log: permission denied"),
+            (io("/srv/collections/data/LOCK"), "data/LOCK: permission denied"),
+            (io("/srv/data/collections"), "collections: permission denied"),
+            (corrupt, "c/wal-00000000000000000001.log is corrupt at offset 7: torn"),
+            (StoreError::damaged("/srv/data/collections/c/meta.json", "x"), "c/meta.json is damaged: x"),
+            (StoreError::damaged("the log of \"c\"", "x"), "the log of \"c\" is damaged: x"),
+            (StoreError::InUse("/srv/data".into()), "the data folder is in use by another process"),
+        ] {
+            assert_eq!(error.public(), expected);
+            assert!(error.is_internal());
+        }
     }
 }

@@ -1,26 +1,28 @@
-//! Appending to the log: one thread a collection writes what has queued up and syncs it once.
+//! Appending to the log: a thread that all logs share writes what has queued up in one of them, and syncs it once.
 
 use std::{
-    fs::File,
+    collections::{BTreeMap, VecDeque},
+    fs,
     future::Future,
     hash::{BuildHasher as _, RandomState},
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
-        mpsc,
     },
-    thread::JoinHandle,
 };
 
 use tokio::sync::oneshot;
 
 use crate::{
     Record, StoreError,
-    disk::{Disk, sync_dir},
+    disk::{Disk, sync_dir, write_file},
+    ends::LogEnd,
+    files::{LogFile, OpenFiles},
     frame::{FILE_HEADER, FileHeader, FrameHeader},
     record::Body,
+    threads::{Threads, Work},
 };
 
 /// A group is closed at this many bytes, so that the first in it does not wait for ever.
@@ -28,12 +30,34 @@ const GROUP_BYTES: u64 = 16 << 20;
 /// Smaller pieces are gathered before they are written.
 const GATHER_BYTES: usize = 256 << 10;
 
+/// What all logs of a store share.
+#[derive(Clone, Debug)]
+pub(crate) struct Logs {
+    pub(crate) threads: Arc<Threads>,
+    pub(crate) files: Arc<OpenFiles>,
+    /// How far each log is known to be durable, by collection.
+    pub(crate) ends: Arc<Mutex<BTreeMap<String, LogEnd>>>,
+}
+
+impl Logs {
+    pub(crate) fn new(writer_threads: usize, open_logs: usize, ends: BTreeMap<String, LogEnd>) -> Self {
+        Self {
+            threads: Threads::new(writer_threads),
+            files: OpenFiles::new(open_logs),
+            ends: Arc::new(Mutex::new(ends)),
+        }
+    }
+}
+
 /// The log of one collection, open for appending. Dropping it waits until what was queued is written.
 #[derive(Debug)]
 pub struct Journal {
-    commands: Option<mpsc::Sender<Command>>,
-    thread: Option<JoinHandle<()>>,
+    log: Arc<dyn Log>,
+    threads: Arc<Threads>,
     bytes: Arc<AtomicU64>,
+    ends: Arc<Mutex<BTreeMap<String, LogEnd>>>,
+    /// The collection's name.
+    name: String,
 }
 
 /// A record that is durable.
@@ -90,43 +114,56 @@ pub(crate) fn log_path(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("wal-{first:020}.log"))
 }
 
-/// Makes a log file with nothing but its header, durably.
-pub(crate) fn create_log(dir: &Path, first: u64) -> Result<(File, u32), StoreError> {
+/// Makes a log file with nothing but its header, durably. It gets its name when it is whole: a log file without a header is
+/// never what a crash leaves.
+pub(crate) fn create_log(dir: &Path, first: u64) -> Result<u32, StoreError> {
     let path = log_path(dir, first);
+    let staged = path.with_extension("new");
     #[allow(clippy::cast_possible_truncation, reason = "any 32 of the random bits will do")]
     let salt = RandomState::new().hash_one(first) as u32;
-    let create = || -> io::Result<File> {
-        let mut file = File::create(&path)?;
-        file.append(&FileHeader { first, salt }.encode())?;
-        file.sync()?;
-        Ok(file)
+    let create = || {
+        write_file(&staged, &[FileHeader { first, salt }.encode()])?;
+        fs::rename(&staged, &path).map_err(|e| StoreError::io(&path, e))?;
+        sync_dir(dir)
     };
-    let file = create().map_err(|e| StoreError::io(&path, e)).and_then(|file| sync_dir(dir).map(|()| file));
     // The older file goes on being written, so a half-made one must not stand behind it.
-    file.map(|file| (file, salt)).inspect_err(|_| _ = std::fs::remove_file(&path))
+    create().map(|()| salt).inspect_err(|_: &StoreError| {
+        let _ = fs::remove_file(&staged);
+        let _ = fs::remove_file(&path);
+    })
+}
+
+impl From<Fsync> for crate::Options {
+    fn from(fsync: Fsync) -> Self {
+        Self { fsync, ..Self::default() }
+    }
 }
 
 impl Journal {
-    /// Starts the writer thread of a log whose file is positioned at `place.len`.
-    pub(crate) fn start(file: File, place: Place) -> Result<Self, StoreError> {
-        Self::start_on(file, place, create_log)
+    /// Opens a log that goes on at `place`.
+    pub(crate) fn start(place: Place, logs: &Logs) -> Self {
+        let files = Arc::clone(&logs.files);
+        let disk = LogFile::new(log_path(&place.dir, place.first), place.len, &files);
+        let open = move |dir: &Path, first| {
+            let salt = create_log(dir, first)?;
+            Ok((LogFile::new(log_path(dir, first), FILE_HEADER as u64, &files), salt))
+        };
+        Self::start_on(disk, place, logs, open)
     }
 
     fn start_on<D: Disk>(
         disk: D,
         place: Place,
+        logs: &Logs,
         open: impl Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static,
-    ) -> Result<Self, StoreError> {
-        let (commands, queue) = mpsc::channel();
+    ) -> Self {
         let bytes = Arc::new(AtomicU64::new(place.older + place.len));
-        let dir = place.dir.clone();
+        let name = place.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let writer =
             Writer { disk, place, written: 0, gathered: vec![], bytes: Arc::clone(&bytes), broken: false, open };
-        let thread = std::thread::Builder::new()
-            .name("wal".into())
-            .spawn(move || writer.run(&queue))
-            .map_err(|e| StoreError::io(dir, e))?;
-        Ok(Self { commands: Some(commands), thread: Some(thread), bytes })
+        let queue = Queue { commands: VecDeque::new(), state: State::Idle(writer) };
+        let log = Arc::new(Serial { queue: Mutex::new(queue), idle: Condvar::new() });
+        Self { log, threads: Arc::clone(&logs.threads), bytes, ends: Arc::clone(&logs.ends), name }
     }
 
     /// Queues a record now, in the order of the calls. The future is ready when the record is durable; dropping the
@@ -152,24 +189,137 @@ impl Journal {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// A dead thread drops the command, which answers it `Closed`.
+    /// A dead log drops the command, which answers it `Closed`.
     fn send(&self, command: Command) {
-        if let Some(commands) = &self.commands {
-            let _ = commands.send(command);
+        if self.log.push(command)
+            && let Err(error) = self.threads.submit(Arc::clone(&self.log).work())
+        {
+            tracing::error!(%error, collection = self.name, "no thread can be started to write the log");
+            self.log.abandon();
         }
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        self.commands = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(end) = self.log.finish() {
+            self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(std::mem::take(&mut self.name), end);
         }
     }
 }
 
-/// What the writer thread owns.
+/// A log, whatever it is written to.
+trait Log: Work + std::fmt::Debug {
+    /// Queues a command. Returns whether a thread has to be asked for.
+    fn push(&self, command: Command) -> bool;
+    /// Waits until all is written, and says how far the log is durable; `None` where that is not known.
+    fn finish(&self) -> Option<LogEnd>;
+    /// The same log as the threads see it.
+    fn work(self: Arc<Self>) -> Arc<dyn Work>;
+}
+
+/// Commands of one log, run in order by one thread at a time.
+struct Serial<D, F> {
+    queue: Mutex<Queue<D, F>>,
+    idle: Condvar,
+}
+
+struct Queue<D, F> {
+    commands: VecDeque<Command>,
+    state: State<D, F>,
+}
+
+enum State<D, F> {
+    /// Nobody works on it.
+    Idle(Writer<D, F>),
+    /// It waits for a thread.
+    Queued(Writer<D, F>),
+    /// A thread works on it.
+    Running,
+    /// A thread panicked while it worked on it.
+    Dead,
+}
+
+impl<D, F> std::fmt::Debug for Serial<D, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serial").finish_non_exhaustive()
+    }
+}
+
+impl<D, F> Serial<D, F> {
+    fn lock(&self) -> MutexGuard<'_, Queue<D, F>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static> Log for Serial<D, F> {
+    fn push(&self, command: Command) -> bool {
+        let mut queue = self.lock();
+        match std::mem::replace(&mut queue.state, State::Dead) {
+            State::Dead => return false,
+            State::Idle(writer) => {
+                queue.commands.push_back(command);
+                queue.state = State::Queued(writer);
+                return true;
+            }
+            other => queue.state = other,
+        }
+        queue.commands.push_back(command);
+        false
+    }
+
+    fn finish(&self) -> Option<LogEnd> {
+        let mut queue = self.lock();
+        loop {
+            match &mut queue.state {
+                State::Idle(writer) => return writer.end(),
+                State::Dead => return None,
+                State::Queued(_) | State::Running => {
+                    queue = self.idle.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    fn work(self: Arc<Self>) -> Arc<dyn Work> {
+        self
+    }
+}
+
+impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static> Work for Serial<D, F> {
+    fn turn(&self) -> bool {
+        let mut writer = {
+            let mut queue = self.lock();
+            match std::mem::replace(&mut queue.state, State::Running) {
+                State::Idle(writer) | State::Queued(writer) => writer,
+                State::Running | State::Dead => {
+                    queue.state = State::Dead;
+                    return false;
+                }
+            }
+        };
+        writer.group(|| self.lock().commands.pop_front());
+        let mut queue = self.lock();
+        let more = !queue.commands.is_empty();
+        queue.state = if more { State::Queued(writer) } else { State::Idle(writer) };
+        if !more {
+            self.idle.notify_all();
+        }
+        more
+    }
+
+    fn abandon(&self) {
+        let mut queue = self.lock();
+        queue.state = State::Dead;
+        // Dropped, they are answered `Closed`.
+        let commands = std::mem::take(&mut queue.commands);
+        drop(queue);
+        drop(commands);
+        self.idle.notify_all();
+    }
+}
+
+/// What the thread that works on a log owns.
 struct Writer<D, F> {
     disk: D,
     /// `len` is durable and good; `next` is the next record's number.
@@ -186,31 +336,39 @@ struct Writer<D, F> {
 type Waiting = Vec<(u64, oneshot::Sender<Result<Appended, StoreError>>)>;
 
 impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError>> Writer<D, F> {
-    fn run(mut self, queue: &mpsc::Receiver<Command>) {
-        while let Ok(first) = queue.recv() {
-            let mut next = Some(first);
-            let mut waiting = Waiting::new();
-            let mut rotate = None;
-            let mut result = self.repair();
-            while let Some(command) = next.take() {
-                match command {
-                    Command::Append { kind, body, done } => {
-                        let sequence = self.place.next + waiting.len() as u64;
-                        result = result.and_then(|()| self.write(kind, &body, sequence));
-                        waiting.push((sequence, done));
-                    }
-                    Command::Rotate { done } => {
-                        rotate = Some(done);
-                        break;
-                    }
+    /// Writes what is queued, up to a group's bytes or the next rotation, and answers it.
+    fn group(&mut self, next: impl Fn() -> Option<Command>) {
+        let mut waiting = Waiting::new();
+        let mut rotate = None;
+        let mut result = self.repair();
+        while self.written < GROUP_BYTES
+            && let Some(command) = next()
+        {
+            match command {
+                Command::Append { kind, body, done } => {
+                    let sequence = self.place.next + waiting.len() as u64;
+                    result = result.and_then(|()| self.write(kind, &body, sequence));
+                    waiting.push((sequence, done));
                 }
-                next = if self.written < GROUP_BYTES { queue.try_recv().ok() } else { None };
-            }
-            self.commit(result, waiting);
-            if let Some(done) = rotate {
-                let _ = done.send(self.rotate());
+                Command::Rotate { done } => {
+                    rotate = Some(done);
+                    break;
+                }
             }
         }
+        self.commit(result, waiting);
+        if let Some(done) = rotate {
+            let _ = done.send(self.rotate());
+        }
+    }
+
+    /// How far the log is durable, which is made sure of here where appends did not wait for it.
+    fn end(&mut self) -> Option<LogEnd> {
+        if self.broken || (self.place.fsync == Fsync::Never && self.disk.sync().is_err()) {
+            return None;
+        }
+        let Place { first, salt, len, .. } = self.place;
+        Some(LogEnd { first, salt, len })
     }
 
     /// Takes back what a failed write left behind. Where even that fails the next group tries again, so that a log
@@ -348,10 +506,13 @@ mod tests {
         }
     }
 
+    fn place() -> Place {
+        Place { dir: "/nowhere".into(), first: 1, next: 1, len: 0, salt: 9, older: 0, fsync: Fsync::Always }
+    }
+
     fn journal(disk: &Memory) -> Journal {
-        let place =
-            Place { dir: "/nowhere".into(), first: 1, next: 1, len: 0, salt: 9, older: 0, fsync: Fsync::Always };
-        Journal::start_on(disk.clone(), place, |_, _| Err(StoreError::Closed)).expect("a thread can be had")
+        let logs = Logs::new(2, 2, BTreeMap::new());
+        Journal::start_on(disk.clone(), place(), &logs, |_, _| Err(StoreError::Closed))
     }
 
     fn delete(id: u64) -> Record {
@@ -373,6 +534,48 @@ mod tests {
         }
         let syncs = disk.0.lock().expect("done").syncs;
         assert!(syncs <= 2, "{syncs} syncs for 100 records, of which 99 waited for the first");
+    }
+
+    #[tokio::test]
+    async fn many_logs_are_written_by_few_threads_each_in_its_order() {
+        let logs = Logs::new(3, 2, BTreeMap::new());
+        let disks: Vec<_> = (0..100).map(|_| Memory::default()).collect();
+        let start = |disk: &Memory| Journal::start_on(disk.clone(), place(), &logs, |_, _| Err(StoreError::Closed));
+        let journals: Vec<_> = disks.iter().map(start).collect();
+        let mut answers = vec![];
+        for round in 0..20u64 {
+            for journal in &journals {
+                answers.push((round + 1, journal.append(&delete(round))));
+            }
+        }
+        for (expected, answer) in answers {
+            assert_eq!(answer.await.map(|appended| appended.sequence).ok(), Some(expected));
+        }
+        assert!((1..=3).contains(&logs.threads.count()), "{} threads", logs.threads.count());
+        let bytes = |disk: &Memory| disk.0.lock().expect("idle").bytes.len();
+        assert!(disks.iter().all(|disk| bytes(disk) == bytes(&disks[0])), "every log has the same records");
+        drop(journals);
+        assert!(logs.ends.lock().expect("idle").contains_key("nowhere"), "a closed log says how far it goes");
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_panics_closes_its_log_and_no_other() {
+        let (disk, other) = (Memory::default(), Memory::default());
+        let logs = Logs::new(1, 2, BTreeMap::new());
+        let journal = Journal::start_on(disk.clone(), place(), &logs, |_, _| Err(StoreError::Closed));
+        let healthy = Journal::start_on(other.clone(), place(), &logs, |_, _| Err(StoreError::Closed));
+        let poison = Arc::clone(&disk.0);
+        let poisoned = std::thread::spawn(move || {
+            let _held = poison.lock().expect("fresh");
+            panic!("the disk's lock is poisoned, so that its next user panics");
+        });
+        assert!(poisoned.join().is_err());
+        for _ in 0..2 {
+            assert!(matches!(journal.append(&delete(1)).await, Err(StoreError::Closed)));
+        }
+        assert_eq!(healthy.append(&delete(1)).await.map(|appended| appended.sequence).ok(), Some(1));
+        drop(journal);
+        assert!(logs.ends.lock().expect("idle").is_empty(), "nothing is known of the end of a dead log");
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! <dir>/LOCK                                   held by the one process that uses the folder
+//! <dir>/closed.json                            sealed: how far each log was durable when the store was last closed
 //! <dir>/collections/<name>/meta.json           sealed CollectionMeta
 //! <dir>/collections/<name>/wal-<first>.log     records from sequence number <first> on (20 digits)
 //! <dir>/collections/<name>/checkpoint-<v>/     all points as of one sequence number (v: 10 digits)
@@ -47,7 +48,14 @@
 //! off. Everything else that does not check is *corruption*: an error that names file and offset, never a silent loss.
 //! A broken frame is a torn tail only in the last file, only if no later frame attests (by its durable length) that
 //! the broken one had been synced, and only if it looks unfinished: it runs past the end of the file, or a sector of it
-//! reads as zeros, which is what a file system leaves where data never arrived.
+//! reads as zeros, which is what a file system leaves where data never arrived. A log that is shorter than `closed.json`
+//! says, or has no whole header, is corrupt in any case: a log file gets its name when its header is durable. After a kill,
+//! of which `closed.json` knows nothing, the log says up to which offset of which file a collection was read back.
+//!
+//! # Threads and descriptors
+//!
+//! All logs share [`Options::writer_threads`] threads. A log with records to write waits for a free one, which writes what
+//! has queued up, syncs it once and answers it. At most [`Options::open_logs`] files, and one a thread, are open.
 //!
 //! # Checkpoints and snapshots
 //!
@@ -57,7 +65,9 @@
 
 mod checkpoint;
 mod disk;
+mod ends;
 mod error;
+mod files;
 mod frame;
 mod journal;
 mod manifest;
@@ -66,6 +76,7 @@ mod record;
 mod replay;
 mod snapshot;
 mod store;
+mod threads;
 
 pub use checkpoint::CheckpointWriter;
 pub use error::StoreError;
@@ -73,8 +84,8 @@ pub use journal::{Appended, Fsync, Journal, Rotated};
 pub use manifest::{Chunk, Manifest};
 pub use meta::{CollectionMeta, Metric, Storage, check_name};
 pub use record::{Ids, Record, Upsert};
-pub use snapshot::{SnapshotReader, SnapshotWriter, Written};
-pub use store::{Recovered, Replayed, Staged, Store};
+pub use snapshot::{Access, SnapshotReader, SnapshotWriter, Written, check_url, probe};
+pub use store::{Options, Recovered, Replayed, Staged, Store};
 
 /// Bytes of points that a writer should put into one chunk.
 pub const CHUNK_BYTES: usize = 8 << 20;

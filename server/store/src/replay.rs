@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufReader, Read, Seek as _, SeekFrom},
+    io::{BufReader, Read, Seek as _},
     path::{Path, PathBuf},
 };
 
@@ -27,6 +27,8 @@ pub(crate) struct LogReader {
     /// Sequence number that the next frame must have.
     pub(crate) next: u64,
     is_last: bool,
+    /// So much of it is known to have been durable.
+    durable: u64,
 }
 
 /// What stands at the reader's place.
@@ -38,24 +40,27 @@ pub(crate) enum Item {
 }
 
 impl LogReader {
-    /// Opens a log file whose name says it starts at `first`. `None` where a crash cut off the header of the last file.
-    pub(crate) fn open(path: &Path, first: u64, is_last: bool) -> Result<Option<Self>, StoreError> {
+    /// Opens a log file whose name says it starts at `first`. So many of its bytes are known to have been durable.
+    pub(crate) fn open(path: &Path, first: u64, is_last: bool, durable: u64) -> Result<Self, StoreError> {
         let io = |e| StoreError::io(path, e);
         let file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
-        let file = BufReader::with_capacity(1 << 20, file);
-        let mut reader = Self { path: path.into(), file, len, salt: 0, offset: 0, next: first, is_last };
+        let buffer = usize::try_from(len).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);
+        let file = BufReader::with_capacity(buffer, file);
+        let mut reader = Self { path: path.into(), file, len, salt: 0, offset: 0, next: first, is_last, durable };
         let header = reader.read(0, len.min(FILE_HEADER as u64))?;
         match <&[u8; FILE_HEADER]>::try_from(&header[..]).ok().and_then(FileHeader::parse) {
             Some(found) if found.first == first => {
                 (reader.offset, reader.salt) = (FILE_HEADER as u64, found.salt);
-                Ok(Some(reader))
+                Ok(reader)
             }
             Some(found) => {
                 Err(reader.corrupt(0, format!("it starts at record {}, its name says {first}", found.first)))
             }
-            // Nothing is written behind a header before it is synced, so there was nothing to lose.
-            None if is_last && len <= FILE_HEADER as u64 && (len < FILE_HEADER as u64 || is_zero(&header)) => Ok(None),
+            // A log file gets its name when its header is durable, so no crash leaves one without.
+            None if len < FILE_HEADER as u64 => {
+                Err(reader.corrupt(len, format!("it ends within its header; records from {first} on are lost")))
+            }
             None => Err(reader.corrupt(0, "the header of the file does not check")),
         }
     }
@@ -89,6 +94,9 @@ impl LogReader {
     fn broken(&mut self, start: u64, end: u64, reason: &str) -> Result<Item, StoreError> {
         if !self.is_last {
             return Err(self.corrupt(start, format!("{reason}, and a later log file exists")));
+        }
+        if start < self.durable {
+            return Err(self.corrupt(start, format!("{reason}, and {} bytes had been durable", self.durable)));
         }
         if let Some(later) = self.later_attests(start)? {
             return Err(self.corrupt(start, format!("{reason}, and record {later} says that it was synced")));
@@ -148,6 +156,11 @@ impl LogReader {
         read().map_err(|e| StoreError::io(&self.path, e))
     }
 
+    /// Bytes of the file, a torn tail included.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     fn corrupt(&self, offset: u64, reason: impl Into<String>) -> StoreError {
         StoreError::Corrupt { file: self.path.clone(), offset, reason: reason.into() }
     }
@@ -157,12 +170,11 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Cuts the torn tail off a log file.
+/// Cuts the torn tail off a log file, and makes what is left durable: a crash may have come between a write and its sync.
 pub(crate) fn truncate(path: &Path, len: u64) -> Result<(), StoreError> {
     let cut = || {
-        let mut file = File::options().write(true).open(path)?;
+        let file = File::options().write(true).open(path)?;
         file.set_len(len)?;
-        file.seek(SeekFrom::Start(len))?;
         file.sync_all()
     };
     cut().map_err(|e| StoreError::io(path, e))

@@ -2,17 +2,20 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{Seek as _, SeekFrom},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use crate::{
     CheckpointWriter, CollectionMeta, Fsync, Journal, Manifest, Record, StoreError, Upsert, check_name,
     checkpoint::{self, read_file},
     disk::{list, remove, sync_dir, write_atomic},
+    ends::{self, LogEnd},
     frame::FILE_HEADER,
-    journal::{Place, create_log, log_path},
+    journal::{Logs, Place, create_log, log_path},
     manifest::{MAX_JSON_BYTES, seal, unseal},
     replay::{Item, LogReader, truncate},
 };
@@ -21,11 +24,30 @@ const META: &str = "meta.json";
 const NEW: &str = ".new-";
 const DROP: &str = ".drop-";
 
+/// How a store works.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// When an append is answered.
+    pub fsync: Fsync,
+    /// Threads that write all logs.
+    pub writer_threads: usize,
+    /// Log files that are kept open.
+    pub open_logs: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { fsync: Fsync::Always, writer_threads: 8, open_logs: 256 }
+    }
+}
+
 /// The folder of all collections. One process at a time may have it open.
 #[derive(Debug)]
 pub struct Store {
+    dir: PathBuf,
     root: PathBuf,
     fsync: Fsync,
+    logs: Logs,
     /// Makes the names of dropped folders unique.
     drops: AtomicU64,
     /// Locked while this lives, or until it is released.
@@ -41,6 +63,7 @@ pub struct Recovered {
     pub meta: Result<CollectionMeta, StoreError>,
     dir: PathBuf,
     fsync: Fsync,
+    logs: Logs,
 }
 
 /// A collection read back.
@@ -56,23 +79,25 @@ pub struct Replayed {
 
 impl Store {
     /// Opens a folder, making it where it is not there, and finds the collections in it.
-    pub fn open(dir: &Path, fsync: Fsync) -> Result<(Self, Vec<Recovered>), StoreError> {
+    pub fn open(dir: &Path, options: impl Into<Options>) -> Result<(Self, Vec<Recovered>), StoreError> {
+        let Options { fsync, writer_threads, open_logs } = options.into();
         let root = dir.join("collections");
         fs::create_dir_all(&root).map_err(|e| StoreError::io(&root, e))?;
         let lock = lock(dir)?;
         sync_dir(dir)?;
+        let logs = Logs::new(writer_threads, open_logs, ends::read(dir));
         let (mut found, mut leftovers) = (vec![], vec![]);
         for name in list(&root)? {
             if name.starts_with(NEW) || name.starts_with(DROP) {
                 leftovers.push(root.join(name));
             } else if check_name(&name).is_ok() && root.join(&name).is_dir() {
                 let dir = root.join(&name);
-                found.push(Recovered { meta: read_meta(&dir, &name), name, dir, fsync });
+                found.push(Recovered { meta: read_meta(&dir, &name), name, dir, fsync, logs: logs.clone() });
             }
         }
         leftovers.iter().try_for_each(|path| remove(path))?;
         sync_dir(&root)?;
-        Ok((Self { root, fsync, drops: AtomicU64::new(0), lock }, found))
+        Ok((Self { dir: dir.into(), root, fsync, logs, drops: AtomicU64::new(0), lock }, found))
     }
 
     /// Makes an empty collection. Once this returns, it survives a crash. Blocking.
@@ -92,7 +117,8 @@ impl Store {
         remove(&staged)?;
         fs::create_dir(&staged).map_err(|e| StoreError::io(&staged, e))?;
         write_atomic(&staged.join(META), &seal(meta))?;
-        Ok(Staged { root: self.root.clone(), from: staged, dir, meta: meta.clone(), points: None, fsync: self.fsync })
+        let (root, logs) = (self.root.clone(), self.logs.clone());
+        Ok(Staged { root, from: staged, dir, meta: meta.clone(), points: None, fsync: self.fsync, logs })
     }
 
     /// Drops a collection: it is gone for good once this returns. Blocking. Drop its journal first.
@@ -103,6 +129,7 @@ impl Store {
         remove(&dropped)?;
         fs::rename(&dir, &dropped).map_err(|e| StoreError::io(&dir, e))?;
         sync_dir(&self.root)?;
+        self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         // The name is free and the drop durable; what cannot be removed now is removed at the next start.
         if let Err(error) = remove(&dropped) {
             tracing::warn!(%error, "a dropped collection could not be removed from disk");
@@ -115,9 +142,14 @@ impl Store {
         CheckpointWriter::create(&self.root.join(&meta.name), meta.clone(), sequence)
     }
 
-    /// Lets another process open the folder, while this one still holds what it will not use again. Only when every
-    /// journal is closed.
+    /// Writes down how far the logs go, and lets another process open the folder, while this one still holds what it will
+    /// not use again. Only when every journal is closed. Blocking.
     pub fn release(&self) {
+        let ends = self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = ends::write(&self.dir, &ends) {
+            tracing::warn!(%error, "how far the logs go could not be written down");
+        }
+        drop(ends);
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "the data folder stays locked until the process ends");
         }
@@ -149,6 +181,7 @@ pub struct Staged {
     meta: CollectionMeta,
     points: Option<CheckpointWriter>,
     fsync: Fsync,
+    logs: Logs,
 }
 
 impl Staged {
@@ -166,11 +199,12 @@ impl Staged {
         if let Some(points) = self.points.take() {
             points.finish()?;
         }
-        let (file, salt) = create_log(&self.from, 1)?;
+        let salt = create_log(&self.from, 1)?;
         fs::rename(&self.from, &self.dir).map_err(|e| StoreError::io(&self.dir, e))?;
         sync_dir(&self.root)?;
         let (dir, fsync) = (self.dir.clone(), self.fsync);
-        Journal::start(file, Place { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0, fsync })
+        let place = Place { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0, fsync };
+        Ok(Journal::start(place, &self.logs))
     }
 }
 
@@ -195,13 +229,11 @@ impl Recovered {
             apply(Record::Upsert(points?))?;
         }
         let covered = checkpoint.as_ref().map_or(0, |manifest| manifest.sequence);
-        let place = Place { fsync: self.fsync, ..replay_logs(&self.dir, covered, &mut apply)? };
+        let end = self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner).get(&self.name).copied();
+        let place = Place { fsync: self.fsync, ..replay_logs(&self.dir, covered, end, &mut apply)? };
         let sequence = place.next - 1;
-        let path = log_path(&self.dir, place.first);
-        let mut file = File::options().write(true).open(&path).map_err(|e| StoreError::io(&path, e))?;
-        file.seek(SeekFrom::Start(place.len)).map_err(|e| StoreError::io(&path, e))?;
         let checkpoint_bytes = checkpoint.map_or(0, |manifest| manifest.size_bytes);
-        Ok(Replayed { journal: Journal::start(file, place)?, sequence, checkpoint_bytes })
+        Ok(Replayed { journal: Journal::start(place, &self.logs), sequence, checkpoint_bytes })
     }
 }
 
@@ -209,13 +241,14 @@ impl Recovered {
 fn replay_logs<E: From<StoreError>>(
     dir: &Path,
     covered: u64,
+    end: Option<LogEnd>,
     apply: &mut impl FnMut(Record) -> Result<(), E>,
 ) -> Result<Place, E> {
-    let mut logs = logs(dir)?;
-    if logs.is_empty() {
+    let logs = logs(dir)?;
+    let Some(newest) = logs.last().copied() else {
         return Err(StoreError::damaged(dir.display().to_string(), "it has no log file").into());
-    }
-    drop_torn_header(dir, &mut logs)?;
+    };
+    let durable = end.map_or(Ok(0), |end| end.check(dir, newest))?;
     let mut place: Option<Place> = None;
     for (i, first) in logs.iter().enumerate() {
         let path = log_path(dir, *first);
@@ -227,14 +260,18 @@ fn replay_logs<E: From<StoreError>>(
             let reason = format!("records {} to {} are missing", covered + 1, first - 1);
             return Err(StoreError::Corrupt { file: path, offset: 0, reason }.into());
         }
-        let is_last = i + 1 == logs.len();
-        let Some(mut log) = LogReader::open(&path, *first, is_last)? else { break };
+        let is_last = *first == newest;
+        let mut log = LogReader::open(&path, *first, is_last, if is_last { durable } else { 0 })?;
         while let Item::Record(sequence, record) = log.next()? {
             if sequence > covered {
                 apply(record)?;
             }
         }
-        if is_last {
+        if is_last && (log.offset != durable || log.offset != log.len()) {
+            if log.offset == log.len() {
+                // What was answered is there. Whether the log had been longer cannot be known after a kill.
+                tracing::info!(file = %path.display(), offset = log.offset, "a log was not closed; it is read back up to its last record");
+            }
             truncate(&path, log.offset)?;
         }
         let older = place.map_or(0, |place| place.older + place.len);
@@ -248,29 +285,22 @@ fn replay_logs<E: From<StoreError>>(
             fsync: Fsync::Always,
         });
     }
-    let place = place.filter(|place| place.next > covered).map_or_else(|| fresh_log(dir, covered + 1), Ok)?;
-    Ok(place)
+    let place = place.ok_or_else(|| StoreError::damaged(dir.display().to_string(), "it has no log file"))?;
+    if place.next > covered {
+        return Ok(place);
+    }
+    let file = log_path(dir, place.first);
+    tracing::warn!(file = %file.display(), offset = place.len, covered, "a log ends before the checkpoint; it goes on after it");
+    Ok(fresh_log(dir, covered + 1)?)
 }
 
-/// A log of its own where there was none, or none that goes as far as the checkpoint does.
+/// A log of its own where there is none that goes as far as the checkpoint does.
 fn fresh_log(dir: &Path, first: u64) -> Result<Place, StoreError> {
-    let (_, salt) = create_log(dir, first)?;
+    let salt = create_log(dir, first)?;
     for older in logs(dir)?.into_iter().filter(|log| *log != first) {
         remove(&log_path(dir, older))?;
     }
     Ok(Place { dir: dir.into(), first, next: first, len: FILE_HEADER as u64, salt, older: 0, fsync: Fsync::Always })
-}
-
-/// A last file without a whole header was being made when the crash came; nothing had been written behind it.
-fn drop_torn_header(dir: &Path, logs: &mut Vec<u64>) -> Result<(), StoreError> {
-    if let Some(last) = logs.last().copied()
-        && LogReader::open(&log_path(dir, last), last, true)?.is_none()
-    {
-        remove(&log_path(dir, last))?;
-        sync_dir(dir)?;
-        logs.pop();
-    }
-    Ok(())
 }
 
 /// First sequence numbers of the log files in a folder, ascending.

@@ -4,7 +4,7 @@ mod common;
 
 use std::{fs, path::Path};
 
-use accelerd_store::{Fsync, Record, SnapshotReader, SnapshotWriter, Store, StoreError, Written};
+use accelerd_store::{Access, Fsync, Record, SnapshotReader, SnapshotWriter, Store, StoreError, Written};
 use common::{State, apply, chunks, meta, recover, upsert};
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ fn state(points: u64) -> State {
 }
 
 async fn write(url: &str, name: &str, state: &State) -> Result<Written, StoreError> {
-    let mut writer = SnapshotWriter::create(url, &[], meta(name), 7, "t").await?;
+    let mut writer = SnapshotWriter::create(url, &Access::default(), meta(name), 7, "t").await?;
     for chunk in chunks(state, 4) {
         writer.push(chunk).await?;
     }
@@ -27,7 +27,7 @@ async fn write(url: &str, name: &str, state: &State) -> Result<Written, StoreErr
 }
 
 async fn read(url: &str) -> Result<(u64, State), StoreError> {
-    let mut reader = SnapshotReader::open(url, &[]).await?;
+    let mut reader = SnapshotReader::open(url, &Access::default()).await?;
     let mut state = State::new();
     while let Some(points) = reader.next().await? {
         apply(&mut state, &Record::Upsert(points));
@@ -53,7 +53,8 @@ async fn a_snapshot_without_its_manifest_counts_for_nothing() {
     let folder = url(dir.path());
     assert!(matches!(read(&folder).await, Err(StoreError::NoSnapshot(_))));
     write(&folder, "c", &state(5)).await.expect("it can be written");
-    let mut unfinished = SnapshotWriter::create(&folder, &[], meta("c"), 8, "u").await.expect("it can be written");
+    let mut unfinished =
+        SnapshotWriter::create(&folder, &Access::default(), meta("c"), 8, "u").await.expect("it can be written");
     unfinished.push(chunks(&state(3), 4).remove(0)).await.expect("it can be written");
     assert_eq!(read(&folder).await.expect("version 1 is whole"), (1, state(5)));
     let third = write(&folder, "c", &state(2)).await.expect("it can be written");
@@ -65,8 +66,10 @@ async fn a_snapshot_without_its_manifest_counts_for_nothing() {
 async fn of_two_writers_of_one_version_one_wins_whole() {
     let dir = TempDir::new().expect("a temporary folder can be made");
     let folder = url(dir.path());
-    let mut one = SnapshotWriter::create(&folder, &[], meta("c"), 1, "one").await.expect("it can be written");
-    let mut two = SnapshotWriter::create(&folder, &[], meta("c"), 2, "two").await.expect("it can be written");
+    let mut one =
+        SnapshotWriter::create(&folder, &Access::default(), meta("c"), 1, "one").await.expect("it can be written");
+    let mut two =
+        SnapshotWriter::create(&folder, &Access::default(), meta("c"), 2, "two").await.expect("it can be written");
     one.push(chunks(&state(3), 4).remove(0)).await.expect("it can be written");
     two.push(chunks(&state(2), 4).remove(0)).await.expect("it can be written");
     one.finish().await.expect("it is the first");

@@ -18,6 +18,21 @@ impl Chunk {
         Self { rows: Block::new(rows * dim), norms: Block::new(rows), dim }
     }
 
+    /// Rows it has room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.norms.len
+    }
+
+    /// A larger one with the same first `count` rows, which were written.
+    pub(super) fn grown(&self, rows: usize, count: usize) -> Self {
+        let grown = Self::new(rows, self.dim);
+        // SAFETY: nobody else knows the new blocks yet.
+        unsafe { grown.rows.write(0, self.rows(count).iter().copied()) };
+        // SAFETY: as above.
+        unsafe { grown.norms.write(0, self.norms(count).iter().copied()) };
+        grown
+    }
+
     /// Bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         self.rows.layout.size() + self.norms.layout.size()

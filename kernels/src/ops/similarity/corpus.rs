@@ -16,6 +16,9 @@ use crate::{DeviceId, Matrix, cpu::exact};
 const CHUNK_BYTES: usize = 4 << 20;
 /// Most rows in a chunk, so that small dims waste no memory on norms.
 const CHUNK_ROWS: usize = 1 << 16;
+/// Bytes of rows for which a corpus has room from its first row on. Its first chunk doubles from there, so that thousands of
+/// small corpora take little.
+const FIRST_BYTES: usize = 4 << 10;
 
 /// Rows to search. Rows are appended and marked dead, never changed: a reader sees a prefix that no writer touches.
 pub struct Corpus {
@@ -287,18 +290,29 @@ impl View {
     /// Only under the writer's lock, and on a view that is about to be published: the rows go behind `len`.
     fn extend(&mut self, mut rows: &[f32]) {
         while !rows.is_empty() {
-            let at = self.len % self.chunk_rows;
-            if self.len == self.chunks.len() * self.chunk_rows {
-                let chunk = Chunk::new(self.chunk_rows, self.dim);
-                Arc::make_mut(&mut self.chunks).push(Arc::new(chunk));
-            }
-            let taken = (self.chunk_rows - at).min(rows.len() / self.dim);
-            let (now, later) = rows.split_at(taken * self.dim);
+            let (at, count) = (self.len % self.chunk_rows, rows.len() / self.dim);
+            self.make_room(at, count);
             let chunk = self.chunks.last().expect("one was pushed if there was none");
+            let taken = (chunk.capacity() - at).min(count);
+            let (now, later) = rows.split_at(taken * self.dim);
             // SAFETY: rows from `len` on were never published, and the writer's lock keeps other writers away.
             unsafe { chunk.write(at, now, exact::squared_norm) };
             self.len += taken;
             rows = later;
+        }
+    }
+
+    /// Room for a row or more in the last chunk, of which `at` rows are written; for all `count` where it is the first one.
+    fn make_room(&mut self, at: usize, count: usize) {
+        let whole = self.chunk_rows;
+        if self.len == self.chunks.len() * whole {
+            let first = (FIRST_BYTES / size_of::<f32>() / self.dim.max(1)).max(count).max(1).next_power_of_two();
+            let capacity = if self.chunks.is_empty() { first.min(whole) } else { whole };
+            Arc::make_mut(&mut self.chunks).push(Arc::new(Chunk::new(capacity, self.dim)));
+        } else if let Some(last) = self.chunks.last().filter(|last| last.capacity() == at) {
+            // Views that were taken before keep the old chunk.
+            let grown = last.grown((at + count).next_power_of_two().min(whole), at);
+            *Arc::make_mut(&mut self.chunks).last_mut().expect("there is one") = Arc::new(grown);
         }
     }
 
@@ -328,6 +342,26 @@ mod tests {
 
     fn corpus(dim: usize) -> Arc<Corpus> {
         Corpus::new(dim, Metric::Dot, Storage::F32, DeviceId::Cpu)
+    }
+
+    #[test]
+    fn a_small_corpus_takes_little_and_grows_under_the_eyes_of_its_readers() {
+        let corpus = corpus(2);
+        corpus.append(&counting(0, 1, 2));
+        assert!(corpus.host_bytes() <= 16 << 10, "{} bytes for a row", corpus.host_bytes());
+        let mut views = vec![];
+        for row in 1..5_000 {
+            views.push(corpus.view());
+            corpus.append(&counting(row, 1, 2));
+        }
+        let last = corpus.view();
+        assert!(corpus.host_bytes() <= 8192 * 16 + 64, "{} bytes for 5,000 rows", corpus.host_bytes());
+        for (rows, view) in (1..).zip(&views) {
+            assert_eq!(view.len(), rows);
+            for row in [0, rows / 2, rows - 1] {
+                assert_eq!((view.row(row), view.squared_norm(row)), (last.row(row), last.squared_norm(row)));
+            }
+        }
     }
 
     fn counting(first: usize, rows: usize, dim: usize) -> Matrix {

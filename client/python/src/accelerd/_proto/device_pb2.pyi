@@ -191,6 +191,16 @@ class DrainRequest(_message.Message):
     timeout: _duration_pb2.Duration
     def __init__(self, timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
+class ResumeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResumeResponse(_message.Message):
+    __slots__ = ("resumed",)
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
+    resumed: bool
+    def __init__(self, resumed: bool = ...) -> None: ...
+
 class DrainResponse(_message.Message):
     __slots__ = ("complete", "remaining_count")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]

@@ -60,6 +60,11 @@ class DeviceServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_device__pb2.DrainRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_device__pb2.DrainResponse.FromString,
                 _registered_method=True)
+        self.Resume = channel.unary_unary(
+                '/accelerd.v1.DeviceService/Resume',
+                request_serializer=accelerd_dot_v1_dot_device__pb2.ResumeRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_device__pb2.ResumeResponse.FromString,
+                _registered_method=True)
 
 
 class DeviceServiceServicer(object):
@@ -98,8 +103,24 @@ class DeviceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Stops taking new work and finishes what was accepted. The daemon keeps answering DeviceService and health, and
-        exits only when told to by a signal.
+        """Stops taking new work and finishes what was accepted. The daemon keeps answering DeviceService and health. Readiness is
+        false from the start of the drain, and liveness from its end (after drain.liveness_grace), so that an orchestrator
+        replaces the process unless Resume comes first.
+
+        Fails with:
+        - PERMISSION_DENIED: drain.allow_rpc is false in the daemon's settings, as it is by default.
+        - INVALID_ARGUMENT: a negative timeout.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Resume(self, request, context):
+        """Ends a drain: the daemon takes new work again, and is ready and live.
+
+        Fails with:
+        - PERMISSION_DENIED: drain.allow_rpc is false in the daemon's settings, as it is by default.
+        - UNAVAILABLE: the daemon is about to exit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -132,6 +153,11 @@ def add_DeviceServiceServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=accelerd_dot_v1_dot_device__pb2.DrainRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_device__pb2.DrainResponse.SerializeToString,
+            ),
+            'Resume': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resume,
+                    request_deserializer=accelerd_dot_v1_dot_device__pb2.ResumeRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_device__pb2.ResumeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -270,6 +296,33 @@ class DeviceService(object):
             '/accelerd.v1.DeviceService/Drain',
             accelerd_dot_v1_dot_device__pb2.DrainRequest.SerializeToString,
             accelerd_dot_v1_dot_device__pb2.DrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resume(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.DeviceService/Resume',
+            accelerd_dot_v1_dot_device__pb2.ResumeRequest.SerializeToString,
+            accelerd_dot_v1_dot_device__pb2.ResumeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,173 @@
+//! Where snapshots may go and come from, and what callers learn of where that is.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use accelerd_proto::v1::{self, Metric};
+use tempfile::TempDir;
+use tonic::{Code, Status};
+
+use super::harness::{World, assert_refused, numbers, tensor};
+
+fn url(path: &Path) -> String {
+    format!("file://{}", path.display())
+}
+
+/// A daemon with a collection and a folder for snapshots, and a folder that is none.
+async fn world(default: bool) -> (World, TempDir, TempDir) {
+    let (inside, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let offered = url(inside.path());
+    let world = World::start_with(|config| {
+        if default {
+            config.store.snapshot_url = offered;
+        } else {
+            config.store.snapshot_folders = vec![offered];
+        }
+    })
+    .await;
+    world.collection("c", 2, Metric::Dot).await;
+    let points = Some(v1::upsert_request::Points::Vectors(tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0])));
+    let ids = Some(numbers(0..2));
+    let request = v1::UpsertRequest { collection: "c".into(), ids, points, ..v1::UpsertRequest::default() };
+    world.similarity().upsert(request).await.expect("upserts");
+    (world, inside, outside)
+}
+
+async fn snapshot(world: &World, url: &str) -> Result<String, Status> {
+    let request = v1::CreateSnapshotRequest { collection: "c".into(), url: url.into() };
+    let written = world.similarity().create_snapshot(request).await?;
+    Ok(written.into_inner().snapshot.expect("described").url)
+}
+
+async fn restore(world: &World, url: &str, name: &str) -> Result<(), Status> {
+    let request = v1::RestoreCollectionRequest { url: url.into(), name: name.into() };
+    world.similarity().restore_collection(request).await.map(drop)
+}
+
+/// Entries of a folder.
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).expect("it is there").count()
+}
+
+#[tokio::test]
+async fn a_snapshot_is_not_written_through_a_symbolic_link_out_of_its_folder() {
+    let (world, inside, outside) = world(false).await;
+    symlink(outside.path(), inside.path().join("folder")).expect("a link");
+    symlink(outside.path().join("new"), inside.path().join("dangling")).expect("a link");
+    fs::create_dir(inside.path().join("version")).expect("a folder");
+    symlink(outside.path(), inside.path().join("version/v0000000001")).expect("a link");
+    for name in ["folder", "folder/below", "folder/../folder/x", "dangling", "dangling/x", "version/v0000000001"] {
+        let refused = snapshot(&world, &url(&inside.path().join(name))).await;
+        assert_refused(refused, Code::PermissionDenied, "symbolic link");
+    }
+    assert_eq!(count(outside.path()), 0, "nothing was written there");
+    fs::create_dir(inside.path().join("real")).expect("a folder");
+    symlink(inside.path().join("real"), inside.path().join("within")).expect("a link");
+    snapshot(&world, &url(&inside.path().join("within"))).await.expect("a link that stays inside is fine");
+    assert_eq!(count(&inside.path().join("real")), 1);
+}
+
+#[tokio::test]
+async fn a_snapshot_is_not_read_through_a_symbolic_link_out_of_its_folder() {
+    let (world, inside, outside) = world(false).await;
+    let written = snapshot(&world, &url(&inside.path().join("good"))).await.expect("written");
+    restore(&world, &written, "copy").await.expect("restored");
+    let version = inside.path().join("good/v0000000001");
+    let moved = outside.path().join("v0000000001");
+    fs::create_dir(&moved).expect("a folder");
+    for file in fs::read_dir(&version).expect("it is there") {
+        let file = file.expect("a file");
+        fs::copy(file.path(), moved.join(file.file_name())).expect("copied");
+    }
+    // The whole folder, a version, the manifest alone, a chunk alone.
+    symlink(outside.path(), inside.path().join("folder")).expect("a link");
+    fs::create_dir(inside.path().join("versions")).expect("a folder");
+    symlink(&moved, inside.path().join("versions/v0000000001")).expect("a link");
+    for kind in ["manifest", "chunk"] {
+        let folder = inside.path().join(kind);
+        fs::create_dir(&folder).expect("a folder");
+        for file in fs::read_dir(&moved).expect("it is there") {
+            let name = file.expect("a file").file_name();
+            if name.to_string_lossy().starts_with(kind) {
+                symlink(moved.join(&name), folder.join(&name)).expect("a link");
+            } else {
+                fs::copy(moved.join(&name), folder.join(&name)).expect("copied");
+            }
+        }
+    }
+    for name in ["folder", "folder/v0000000001", "versions", "versions/v0000000001", "manifest", "chunk"] {
+        let refused = restore(&world, &url(&inside.path().join(name)), "stolen").await;
+        assert_refused(refused, Code::PermissionDenied, "symbolic link");
+    }
+    world.assert_serving().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_named_no_folder_learns_of_none_from_an_error() {
+    let (world, inside, _outside) = world(true).await;
+    let written = snapshot(&world, "").await.expect("written");
+    let hidden = inside.path().display().to_string();
+    let manifest = inside.path().join("c/v0000000001/manifest.json");
+    fs::write(&manifest, "{").expect("written");
+    let damaged = snapshot(&world, "").await.expect_err("the newest manifest is damaged");
+    assert_eq!(damaged.code(), Code::DataLoss, "{damaged:?}");
+    assert!(!damaged.message().contains(&hidden) && damaged.message().contains("store.snapshot_url"), "{damaged:?}");
+    // Who names the folder is told of it in his own words.
+    let named = restore(&world, &written, "copy").await.expect_err("the manifest is damaged");
+    assert!(named.message().contains(&written), "{named:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_collection_is_named_without_the_folder_it_lies_in() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let start = || World::start_with(|config| config.store.data_dir.clone_from(&data));
+    let first = start().await;
+    let request = v1::CreateCollectionRequest {
+        name: "c".into(),
+        dimensions: 2,
+        metric: Metric::Dot.into(),
+        durable: true,
+        ..v1::CreateCollectionRequest::default()
+    };
+    first.similarity().create_collection(request).await.expect("made");
+    first.daemon.shutdown().await;
+    let log = data.join("collections/c/wal-00000000000000000001.log");
+    fs::write(&log, b"ACCLWAL").expect("written");
+    let second = start().await;
+    let lost = second.similarity().get_collection(v1::GetCollectionRequest { name: "c".into() }).await;
+    let lost = lost.expect_err("seven bytes are no log");
+    assert_eq!(lost.code(), Code::DataLoss, "{lost:?}");
+    assert!(lost.message().starts_with("c/wal-00000000000000000001.log is corrupt at offset 7"), "{lost:?}");
+    assert!(!format!("{lost:?}").contains(&folder.path().display().to_string()), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_collection_without_memory_for_it_stays_on_disk_and_says_so() {
+    use accelerd::config::ByteSize;
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = |limit| {
+        let data = folder.path().to_owned();
+        World::start_with(move |config| (config.store.data_dir, config.store.memory_limit) = (data, limit))
+    };
+    let first = start(ByteSize::mib(64)).await;
+    let request = v1::CreateCollectionRequest {
+        name: "c".into(),
+        dimensions: 256,
+        metric: Metric::Dot.into(),
+        durable: true,
+        ..v1::CreateCollectionRequest::default()
+    };
+    first.similarity().create_collection(request).await.expect("made");
+    let points = Some(v1::upsert_request::Points::Vectors(tensor(&[8192, 256], &vec![0.5; 8192 * 256])));
+    let ids = Some(numbers(0..8192));
+    let request = v1::UpsertRequest { collection: "c".into(), ids, points, ..v1::UpsertRequest::default() };
+    first.similarity().upsert(request).await.expect("8 MiB fit");
+    first.daemon.shutdown().await;
+    let second = start(ByteSize::mib(4)).await;
+    let get = || v1::GetCollectionRequest { name: "c".into() };
+    assert_refused(second.similarity().get_collection(get()).await, Code::ResourceExhausted, "store.memory_limit");
+    second.daemon.shutdown().await;
+    let third = start(ByteSize::mib(64)).await;
+    let got = third.similarity().get_collection(get()).await.expect("it is back").into_inner().collection;
+    assert_eq!(got.expect("described").point_count, 8192);
+}
