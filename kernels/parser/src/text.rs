@@ -1,12 +1,12 @@
 //! Bytes of a source to text, as CPython decodes a source that it gets as bytes: byte order mark, PEP 263, UTF-8.
 
-mod encodings;
+mod codecs;
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memchr2_iter, memmem, memrchr2};
 
-use self::encodings::Codec;
+use self::codecs::Codec;
 use crate::diagnostic::{Class, Diagnostic, Position, Span};
 use crate::lexer::{Lexed, MOST_BYTES, lex_as};
 use crate::tokens::{Terminal, string};
@@ -36,7 +36,7 @@ pub fn decode<'a>(source: &'a [u8], options: &Options) -> Result<Cow<'a, str>> {
         None => utf8(source, *options),
         Some(name) if name == "utf-8" => utf8(source, *options),
         Some(name) if marked => Err(unplaced(format!("encoding problem: {name} with BOM"))),
-        Some(name) => with_codec(source, &name),
+        Some(name) => with_codec(source, &name, *options),
     }
 }
 
@@ -64,17 +64,24 @@ fn decoded_text(source: &[u8]) -> Result<&str> {
 #[cold]
 fn undecoded_text(source: &[u8], at: usize) -> Diagnostic {
     let surrogates: Vec<u32> = source[at..].chunks(3).map_while(surrogate).collect();
-    let Some(first) = surrogates.first() else {
+    if surrogates.is_empty() {
         return Diagnostic { class: Class::UnicodeDecode, ..Diagnostic::value(utf8_message(source, at)) };
+    }
+    let before = String::from_utf8_lossy(&source[..at]);
+    let points: Vec<u32> = before.chars().map(u32::from).chain(surrogates).collect();
+    Diagnostic { class: Class::UnicodeEncode, ..Diagnostic::value(surrogates_message(&points)) }
+}
+
+/// What CPython says of the first surrogates among code points.
+fn surrogates_message(points: &[u32]) -> String {
+    let is_surrogate = |point: &u32| (0xd800..0xe000).contains(point);
+    let at = points.iter().position(is_surrogate).unwrap_or_default();
+    let count = points[at..].iter().take_while(|point| is_surrogate(point)).count();
+    let what = match points.get(at) {
+        Some(first) if count == 1 => format!("character '\\u{first:04x}' in position {at}"),
+        _ => format!("characters in position {at}-{}", at + count.max(1) - 1),
     };
-    let position = String::from_utf8_lossy(&source[..at]).chars().count();
-    let what = if surrogates.len() == 1 {
-        format!("character '\\u{first:04x}' in position {position}")
-    } else {
-        format!("characters in position {position}-{}", position + surrogates.len() - 1)
-    };
-    let message = format!("'utf-8' codec can't encode {what}: surrogates not allowed");
-    Diagnostic { class: Class::UnicodeEncode, ..Diagnostic::value(message) }
+    format!("'utf-8' codec can't encode {what}: surrogates not allowed")
 }
 
 /// A surrogate as the three bytes that UTF-8 would have for it.
@@ -92,13 +99,13 @@ pub(crate) fn declares_encoding(source: &[u8]) -> bool {
     declared(source).is_some()
 }
 
-fn with_codec<'a>(source: &'a [u8], name: &str) -> Result<Cow<'a, str>> {
-    let codec = Codec::named(name).ok_or_else(|| unplaced(format!("unknown encoding: {name}")))?;
-    let text = codec.decode(source).map_err(|bad| {
-        // CPython has made each kind of newline a line feed by then.
-        let pairs = memmem::find_iter(&source[..bad.at], b"\r\n").count();
-        unplaced(bad.message(source, bad.at - pairs))
-    })?;
+fn with_codec<'a>(source: &'a [u8], name: &str, options: Options) -> Result<Cow<'a, str>> {
+    let codec = Codec::named(name, &options).ok_or_else(|| unplaced(format!("unknown encoding: {name}")))?;
+    if codec.is_binary() {
+        let hint = "use codecs.decode() to handle arbitrary codecs";
+        return Err(unplaced(format!("'{name}' is not a text encoding; {hint}")));
+    }
+    let text = codec.decode(source, &options).map_err(unplaced)?;
     if memchr(0, text.as_bytes()).is_some() {
         return Err(null_bytes());
     }

@@ -6,6 +6,7 @@ mod escapes;
 mod quotes;
 
 use self::escapes::Escapes;
+pub(crate) use self::escapes::character as character_named;
 use crate::Options;
 use crate::columns::Tag;
 use crate::diagnostic::{Class, Diagnostic};

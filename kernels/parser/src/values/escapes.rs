@@ -163,7 +163,7 @@ fn widened(bytes: &[u8]) -> usize {
 }
 
 /// The character that CPython knows by a name, or by an alias; case does not matter, but where names follow a rule.
-fn character(name: &[u8]) -> Option<char> {
+pub(crate) fn character(name: &[u8]) -> Option<char> {
     const IDEOGRAPH: &str = "CJK UNIFIED IDEOGRAPH-";
     // The crate looks in front of a hyphen, and no name starts with one.
     let name = std::str::from_utf8(name).ok().filter(|name| name.is_ascii() && !name.starts_with('-'))?;

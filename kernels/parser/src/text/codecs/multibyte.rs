@@ -1,0 +1,82 @@
+//! Codecs of several bytes a character and no state.
+
+use super::Undecodable;
+use super::tables::{Table, gb18030_ranges, table};
+
+/// The first of three bytes in the codecs of EUC's family.
+const THIRD_SET: u8 = 0x8f;
+
+pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undecodable> {
+    let pairs = table(codec);
+    let triples = match codec {
+        "euc_jp" => Some(table("euc_jp_triples")),
+        "euc_jis_2004" => Some(table("euc_jis_2004_triples")),
+        "euc_jisx0213" => Some(table("euc_jisx0213_triples")),
+        _ => None,
+    };
+    let mut text = String::with_capacity(source.len() * 2);
+    let mut at = 0;
+    while at < source.len() {
+        let rest = &source[at..];
+        let found = one(pairs, triples, codec == "gb18030", rest);
+        let (character, length) = found.map_err(|wrong| match wrong {
+            Wrong::Illegal => Undecodable::byte(codec, at, "illegal multibyte sequence"),
+            Wrong::Incomplete => Undecodable::new(codec, at, source.len(), "incomplete multibyte sequence"),
+        })?;
+        let characters = character.into_iter().filter(|&point| point != 0 || character[0] == 0);
+        text.extend(characters.take(2).filter_map(char::from_u32));
+        at += length;
+    }
+    Ok(text)
+}
+
+#[derive(Clone, Copy)]
+enum Wrong {
+    Illegal,
+    Incomplete,
+}
+
+/// The first character of some bytes, and how many of them it takes.
+fn one(pairs: &Table, triples: Option<&Table>, fours: bool, rest: &[u8]) -> Result<([u32; 2], usize), Wrong> {
+    let first = rest[0];
+    if let Some(character) = pairs.character(usize::from(first)) {
+        return Ok((character, 1));
+    }
+    if let Some(triples) = triples.filter(|_| first == THIRD_SET) {
+        let &[_, second, third, ..] = rest else { return Err(Wrong::Incomplete) };
+        let set = |byte: u8| byte.checked_sub(0xa1).filter(|&place| place < 94).map(usize::from);
+        let (Some(row), Some(cell)) = (set(second), set(third)) else { return Err(Wrong::Illegal) };
+        return triples.character(row * 94 + cell).map(|found| (found, 3)).ok_or(Wrong::Illegal);
+    }
+    let Some(row) = first.checked_sub(0x80).map(|row| 256 + usize::from(row) * 256) else {
+        return Err(Wrong::Illegal);
+    };
+    let Some(&second) = rest.get(1) else {
+        let leads = (row..row + 256).any(|entry| pairs.character(entry).is_some());
+        return Err(if leads { Wrong::Incomplete } else { Wrong::Illegal });
+    };
+    if fours && (0x81..=0xfe).contains(&first) && second.is_ascii_digit() {
+        return four(rest);
+    }
+    pairs.character(row + usize::from(second)).map(|found| (found, 2)).ok_or(Wrong::Illegal)
+}
+
+/// Four bytes of gb18030.
+fn four(rest: &[u8]) -> Result<([u32; 2], usize), Wrong> {
+    let &[first, second, third, fourth, ..] = rest else { return Err(Wrong::Incomplete) };
+    if !(0x81..=0xfe).contains(&third) || !fourth.is_ascii_digit() {
+        return Err(Wrong::Illegal);
+    }
+    let digit = |byte: u8, zero: u8| u32::from(byte - zero);
+    let number = ((digit(first, 0x81) * 10 + digit(second, 0x30)) * 126 + digit(third, 0x81)) * 10 + digit(fourth, 0x30);
+    // From 0x90308130 on come all characters beyond the basic plane, in their order.
+    if let Some(beyond) = number.checked_sub(189_000) {
+        return if beyond < 0x10_0000 { Ok(([0x1_0000 + beyond, 0], 4)) } else { Err(Wrong::Illegal) };
+    }
+    let runs = gb18030_ranges();
+    let run = runs.partition_point(|run| run[0] <= number).checked_sub(1).map(|run| runs[run]);
+    match run {
+        Some([from, character, count]) if number - from < count => Ok(([character + (number - from), 0], 4)),
+        _ => Err(Wrong::Illegal),
+    }
+}

@@ -1,0 +1,158 @@
+"""Compares the codecs of our parser with those of the running Python: every name, every one and two bytes.
+
+    python3.13 tests/conformance/encodings_check.py COLUMNS
+
+COLUMNS is the example `columns` of the parser's crate. Run by any CPython from 3.10 on, without packages. Longer sequences,
+for codecs that have them or keep a state, are drawn at random from what means something to these.
+"""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import encodings.aliases
+import pkgutil
+import random
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from frames import read_answers, write_blocks
+
+# What a longer sequence is drawn from.
+_PIECES = {
+    "hz": [b"~", b"~{", b"~}", b"~~", b"~\n", b"VP", b"ND", b"a", b"\x80", b"{", b"}", b"!!"],
+    "iso2022": [
+        *(b"\x1b" + rest for rest in b"$B $@ $A $(D $(C $)C $(O $(Q $(P (J (I (B .A .F N (A $ &@ ( [0m )B .B".split()),
+        b"\x1b&@\x1b$B", b"\x1b", b"\x0e", b"\x0f", b"\n", b"a", b"0!", b"$\"", b"!!", b"~~", b"\\", b"\xa4", b"\x7f", b"Oq", b"t!",
+    ],
+    "utf_7": [b"+", b"-", b"AOk", b"2D3c", b"AGE", b"a", b"/", b"+-", b"+AOk-", b"\xe9", b" ", b"2D0", b"3gA", b"\n", b"A"],
+    "escape": [b"\\", b"\\x4", b"\\x41", b"\\u00e9", b"\\U0001F600", b"\\U00110000", b"\\ud800", b"\\N{BULLET}", b"\\N{", b"}",
+               b"\\N{w}", b"\\N{}", b"\\Nx", b"\\101", b"\\8", b"\\n", b"\n", b"a", b"\xe9", b"\\u", b"\\U00", b"\\\n", b"'"],
+    "punycode": [b"-", b"a", b"bcher", b"kva", b"9", b"Z", b"\xe9", b"xn--", b".", b"XN--", b"bcher-kva", b" ", b"k3h"],
+    "utf_16": [b"\xff\xfe", b"\xfe\xff", b"a", b"\xd8", b"\xdc", b"\x01", b"ab", b"\xd8\x01", b"\x01\xdc", b"\x20\x20"],
+    "gb18030": [b"\x81", b"0", b"\x81\x30\x81\x30", b"\x90\x30\x81\x30", b"\xe3\x32\x9a\x35", b"\xe3\x32\x9a\x36", b"\xfe", b"9",
+                b"\x84\x31\xa4\x37", b"\x84\x31\xa4\x39", b"\x95\x32\x82\x36", b"a", b"\xff", b"\x80", b"\xa1", b"\xfd9\xfe9"],
+    "euc": [b"\x8f", b"\xa1", b"\xb0\xa1", b"\x8e\xb1", b"\x8f\xb0\xa1", b"\xfe", b"a", b"\x8e", b"\xff", b"\x8f\xa2\xaf", b"\x8f\xaa\xa1"],
+}
+_DRAWN = 3000
+
+
+def names() -> list[str]:
+    """Every name that `encodings` knows, of modules and of aliases, in several spellings, and some that it does not."""
+    known = sorted({module.name for module in pkgutil.iter_modules(encodings.__path__)} | set(encodings.aliases.aliases))
+    spelled = [name.replace("_", "-") for name in known] + [name.upper() for name in known]
+    return known + spelled + ["__".join(name.split("_")) for name in known] + [f"-{name}." for name in known] + [
+        name.replace("_", ".") for name in known
+    ] + ["nothing", "utf-9", "latin.1", "x"]
+
+
+def modules() -> list[str]:
+    """The codecs of text, once each."""
+    found = []
+    for module in sorted(module.name for module in pkgutil.iter_modules(encodings.__path__)):
+        try:
+            if codecs.lookup(module)._is_text_encoding:
+                found.append(module)
+        except LookupError:
+            continue
+    return found
+
+
+def sequences(module: str) -> Iterator[bytes]:
+    """All of one and two bytes, and some longer ones."""
+    for one in range(1, 256):
+        yield bytes([one])
+    stateless = is_charmap(module)
+    for one in range(0x80 if stateless else 1, 256):
+        for two in range(0xF0 if stateless else 1, 256):
+            yield bytes([one, two])
+    chance = random.Random(module)
+    pieces = next((pieces for key, pieces in _PIECES.items() if key in module), None)
+    for _ in range(_DRAWN if pieces else 0):
+        yield b"".join(chance.choices(pieces, k=chance.randint(1, 7)))
+    for one in range(0xA1, 0xFF) if "euc_j" in module else ():
+        yield from (bytes([0x8F, one, two]) for two in range(0xA1, 0xFF))
+
+
+def is_charmap(module: str) -> bool:
+    """Whether every byte is a character on its own."""
+    return hasattr(__import__(f"encodings.{module}", fromlist=["x"]), "decoding_table") or module in ("ascii", "latin_1")
+
+
+def expected(source: bytes) -> tuple[str, str]:
+    """The text of a source, or the message of its refusal, as CPython decodes it: see `decode_str` in its tokenizer."""
+    name = source[len(b"# coding: ") : source.index(b"\n")].decode()
+    data = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    data += b"" if data.endswith(b"\n") else b"\n"
+    try:
+        text = data.decode(name)
+        text.encode()
+        return "text", text
+    except (LookupError, ValueError) as error:
+        message = str(error)
+        if isinstance(error, LookupError) and "not a text" not in message:
+            message = f"unknown encoding: {name}"
+        return "error", message
+
+
+def batches(columns: str) -> Iterator[tuple[bytes, tuple[str, str], tuple[str, str]]]:
+    """Each source, with what CPython and what our parser makes of it."""
+    heads = [f"# coding: {name}\n".encode() for name in names()]
+    work = [("names", heads)] + [
+        (module, [b"# coding: %s\n# " % module.encode() + one + b"\n" for one in sequences(module)]) for module in modules()
+    ]
+    version = f"3.{sys.version_info.minor}"
+    for _, sources in work:
+        run = subprocess.run([columns, version], input=write_blocks(sources), capture_output=True, check=True)
+        for source, answer in zip(sources, read_answers(run.stdout), strict=True):
+            yield source, expected(source), found(source, answer)
+
+
+def found(source: bytes, answer) -> tuple[str, str]:  # type: ignore[no-untyped-def]
+    """What our parser makes of a source."""
+    refusal = answer.refusal
+    if refusal is not None and refusal.position[0] == 0:
+        return "error", refusal.message
+    text = (answer.text or source).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    return "text", text if text.endswith("\n") else text + "\n"
+
+
+def spelled_out(source: bytes) -> bool:
+    """Whether CPython itself decodes the source as `expected` says: a check of the check."""
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        return error.lineno != 0 or expected(source) == ("error", error.msg)
+    return expected(source)[0] == "text"
+
+
+def special(source: bytes, theirs: tuple[str, str]) -> bool:
+    """What is no matter of codecs: these two names mean UTF-8 that is checked later, and a zero byte ends the source."""
+    name = source[len(b"# coding: ") : source.index(b"\n")].decode().lower().replace("_", "-")
+    return name == "utf-8" or name.startswith("utf-8-") or "\0" in theirs[1]
+
+
+def main(columns: str) -> int:
+    """Compares, and says what differs."""
+    warnings.simplefilter("ignore")
+    count, wrong, unlike = 0, {}, 0
+    for source, theirs, ours in batches(columns):
+        if special(source, theirs):
+            continue
+        count += 1
+        if theirs != ours:
+            wrong.setdefault(source[: source.index(b"\n")], []).append((source, theirs, ours))
+        if count % 97 == 0 and not spelled_out(source):
+            unlike += 1
+    for name, cases in wrong.items():
+        print(name, len(cases), *min(cases, key=lambda case: len(case[0])), sep="\n    ")
+    print(f"{count} sources, {sum(map(len, wrong.values()))} differ; {unlike} not as the running Python decodes them")
+    return int(bool(wrong) or unlike > 0 or count < 100_000)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
