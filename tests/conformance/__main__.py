@@ -32,6 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="cases of a corpus, for a quick look")
     parser.add_argument("--reference", action="store_true", help="columns made of CPython's tree: tests the harness")
     parser.add_argument("--differences", type=Path, default=tools.CACHE / "differences.txt", help="where to list them")
+    parser.add_argument("--errors", action="store_true", help="write only the section about errors")
     parser.add_argument("--no-reduce", action="store_true", help="list differences with the sources they were found in")
     return parser.parse_args()
 
@@ -84,7 +85,9 @@ def main() -> int:
             tally = judge.run(parser, oracle, cases)
             if not options.reference and not options.limit:
                 report.save(corpus.name, oracle, tally)
-                report.write_results()
+                if not options.errors:
+                    report.write_results()
+                report.write_errors(len(corpora.OLD_RELEASES))
             merge(differing, examples(parser, oracle, corpus.name, tally, not options.no_reduce))
             report.write_differences(options.differences, differing)
             counts = ", ".join(f"{tally.counts[one]} {one}" for one in report.COUNTS)

@@ -20,6 +20,28 @@ PACKAGES = ["django", "sqlalchemy", "numpy", "pandas", "scipy", "scikit-learn"]
 # Nobody looked at these while the parser was written.
 UNSEEN_PACKAGES = ["sympy", "twisted", "ansible-core", "mypy"]
 
+# Releases from before Python 3, by version.
+OLD_RELEASES = {
+    "BeautifulSoup": "3.2.1",
+    "CherryPy": "3.1.2",
+    "Django": "1.4",
+    "Fabric": "1.0.0",
+    "Genshi": "0.6",
+    "Paste": "1.7.5",
+    "SQLAlchemy": "0.7.0",
+    "Twisted": "12.0.0",
+    "boto": "2.0",
+    "docutils": "0.5",
+    "feedparser": "5.1",
+    "mechanize": "0.2.5",
+    "pycrypto": "2.6",
+    "simplejson": "2.0.9",
+    "suds": "0.4",
+    "web.py": "0.37",
+    "xlwt": "0.7.5",
+    "zope.interface": "3.6.0",
+}
+
 SYNTAX_TESTS = (
     r"test_(grammar|syntax|ast|patma|fstring|type_params|unpack|named_expr|except_star|positional|keywordonly|unparse)"
 )
@@ -45,6 +67,7 @@ def corpora(fuzz_count: int, seed: int) -> list[Corpus]:
     packages = [Corpus(name, lambda name=name: package(name)) for name in [*PACKAGES, *UNSEEN_PACKAGES]]
     made = [
         Corpus("limits", limits.limits),
+        Corpus("Python 2 releases", old_releases),
         Corpus("mutations", lambda: mutations(fuzz_count, seed)),
         Corpus("soup", lambda: soup.soups(fuzz_count, seed)),
     ]
@@ -97,7 +120,17 @@ def ruff() -> Iterator[Case]:
 
 def package(name: str) -> Iterator[Case]:
     """The modules of a package from the package index."""
-    archive = tools.wheel(name)
+    yield from archived(tools.wheel(name))
+
+
+def old_releases() -> Iterator[Case]:
+    """The modules of old releases, most of which are Python 2."""
+    for name, version in OLD_RELEASES.items():
+        yield from archived(tools.old_release(name, version))
+
+
+def archived(archive: Path) -> Iterator[Case]:
+    """The modules in an archive."""
     if archive.suffix in (".whl", ".zip"):
         with zipfile.ZipFile(archive) as opened:
             for inside in sorted(opened.namelist()):

@@ -34,7 +34,7 @@ class Tally:
         """Counts one case."""
         self.counts["cases"] += 1
         self.counts[outcome["outcome"]] += 1
-        for one in ("same_line", "same_class", "same_message"):
+        for one in ("same_line", "same_class", "same_message", "same_all", "same_end"):
             self.counts[one] += bool(outcome.get(one))
         cause = _softer(outcome) if outcome["outcome"] == "refused" else outcome.get("cause")
         if cause:
@@ -43,10 +43,10 @@ class Tally:
 
 def _softer(outcome: dict[str, Any]) -> str | None:
     """In what two refusals differ."""
-    for one in ("line", "class", "message"):
+    for one in ("line", "class", "message", "column"):
         if not outcome[f"same_{one}"]:
             theirs, ours = (
-                re.sub(r"'[^']*'|\d+", "_", outcome[side].split(":", 2)[2])[:80] for side in ("theirs", "ours")
+                re.sub(r"'[^']*'|\d+", "_", outcome[side].split(":", 3)[3])[:80] for side in ("theirs", "ours")
             )
             return f"soft: {one}: {theirs} |{ours}"
     return None

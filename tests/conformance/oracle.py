@@ -54,20 +54,34 @@ def _judge_refusal(source: bytes, answer: Any, error: Exception) -> dict[str, An
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     if answer.refusal is None:
         return _different(
-            f"only CPython refuses: {type(error).__name__}: {message}", line=getattr(error, "lineno", None)
+            f"only CPython refuses: {type(error).__name__}: {message}",
+            line=getattr(error, "lineno", None),
+            error=[type(error).__name__, message, *_position(error)],
         )
     ours = answer.refusal
     if ours.kind == "panic":
         return _different(f"panic: {ours.message}")
-    line = getattr(error, "lineno", None)
-    return {
-        "outcome": "refused",
-        "same_line": line is None or line == _line(answer.text or source, ours.start),
+    position = _position(error)
+    same = {
+        "same_line": position[0] == ours.position[0],
+        "same_column": position[1] == ours.position[1],
         "same_class": type(error).__name__ == ours.kind,
         "same_message": message == ours.message,
-        "theirs": f"{type(error).__name__}:{line}: {message}",
-        "ours": f"{ours.kind}:{_line(answer.text or source, ours.start)}: {ours.message}",
     }
+    return {
+        "outcome": "refused",
+        **same,
+        "same_all": all(same.values()),
+        "same_end": all(same.values()) and position == list(ours.position),
+        "theirs": f"{type(error).__name__}:{position[0]}:{position[1]}: {message}",
+        "ours": f"{ours.kind}:{ours.position[0]}:{ours.position[1]}: {ours.message}",
+        "error": [type(error).__name__, message, *position],
+    }
+
+
+def _position(error: Exception) -> list[int | None]:
+    """The line, the column and those of the end."""
+    return [getattr(error, name, None) for name in ("lineno", "offset", "end_lineno", "end_offset")]
 
 
 def _judge_tree(source: bytes, answer: Any, theirs: ast.Module) -> dict[str, Any]:

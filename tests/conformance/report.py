@@ -27,6 +27,12 @@ COLUMNS = [
     "different",
 ]
 COUNTS = ["cases", "equal", "refused", "same_line", "same_class", "same_message", "exhausted", "different"]
+ERRORS = "\n## Errors\n"
+ERRORS_OPENING = """Of the sources that both refuse: how many errors have CPython's exception, message, line and column, and how many its end
+as well. *Python 2 releases* are the modules of {releases} old releases from PyPI; *mutations* are snippets of the standard
+library, its tests, its doctests and ruff's fixtures with a token or two changed. [MESSAGES.md](MESSAGES.md) lists every
+message of CPython's parser.
+"""
 MOST_CAUSES = 80
 OPENING = """# Conformance
 
@@ -72,7 +78,30 @@ def write_results() -> None:
         ]
         for (name, cause, why), count in causes.most_common():
             lines.append(_line([f"{count:,}", name, f"`{cause}`".replace("|", "\\|"), why]))
-    RESULTS.write_text("\n".join(lines) + "\n")
+    kept = RESULTS.read_text() if RESULTS.exists() else ""
+    errors = kept.partition(ERRORS)[2]
+    RESULTS.write_text("\n".join(lines) + "\n" + (ERRORS + errors if errors else ""))
+
+
+def write_errors(releases: int) -> None:
+    """Writes how many errors are CPython's behind what else RESULTS.md says."""
+    lines = [
+        ERRORS_OPENING.format(releases=releases),
+        "| corpus | judge | both refuse | same error | share | same end | share |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in sorted(_rows(), key=lambda row: (row["judge"], row["corpus"])):
+        refused = row["counts"].get("refused", 0)
+        if "same_all" not in row["counts"] or not refused:
+            continue
+        cells = [row["corpus"], row["judge"], f"{refused:,}"]
+        for one in ("same_all", "same_end"):
+            count = row["counts"].get(one, 0)
+            # Rounded down: 100% are all of them.
+            cells += [f"{count:,}", f"{count * 10_000 // refused / 100:.2f}%"]
+        lines.append(_line(cells))
+    before = RESULTS.read_text().partition(ERRORS)[0]
+    RESULTS.write_text(before.rstrip("\n") + "\n" + ERRORS + "\n" + "\n".join(lines) + "\n")
 
 
 def reason(cause: str, version: str) -> str:

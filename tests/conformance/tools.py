@@ -58,6 +58,10 @@ class Parser:
         answers.write_bytes(self._answer(version, sources))
         return answers
 
+    def bytes_of(self, version: str, sources: Sequence[bytes]) -> bytes:
+        """The answers themselves."""
+        return self._answer(version, sources)
+
     def _answer(self, version: str, sources: Sequence[bytes]) -> bytes:
         try:
             done = subprocess.run(
@@ -172,6 +176,37 @@ def ruff_fixtures() -> Path | None:
     (package,) = [one for one in json.loads(done.stdout)["packages"] if one["name"] == "ruff_python_parser"]
     folder = Path(package["manifest_path"]).parent / "resources"
     return folder if folder.exists() else None
+
+
+def old_release(name: str, version: str) -> Path:
+    """The source archive of a release that only Python 2 can build, downloaded once.
+
+    `pip download` would run the release's own setup, so that only its finder and its session are used.
+    """
+    from pip._internal.commands import create_command
+    from pip._internal.models.target_python import TargetPython
+    from pip._vendor.packaging.specifiers import SpecifierSet
+
+    folder = cache_folder() / "releases"
+    folder.mkdir(exist_ok=True)
+    if there := sorted(folder.glob(f"{name}-{version}.*")):
+        return there[0]
+    command: Any = create_command("download")
+    options, _ = command.parse_args(["--no-deps", "--no-binary", ":all:", "--quiet"])
+    with command.main_context():
+        session = command.get_default_session(options)
+        finder = command._build_package_finder(
+            options=options,
+            session=session,
+            target_python=TargetPython(py_version_info=(2, 7, 18)),
+            ignore_requires_python=True,
+        )
+        link = finder.find_best_candidate(name, SpecifierSet(f"=={version}")).best_candidate.link
+        answer = session.get(link.url_without_fragment)
+        answer.raise_for_status()
+    archive = folder / link.filename
+    archive.write_bytes(answer.content)
+    return archive
 
 
 def wheel(name: str) -> Path:

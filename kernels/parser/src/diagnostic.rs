@@ -73,6 +73,8 @@ pub enum Span {
     Range,
     /// As `Range`, with the newline after `end`: from 3.12 on, a newline's token contains it.
     Newline,
+    /// As `Range`, up to where the tokenizer has read: CPython counts one column less.
+    Current,
     /// The end equals the start: the tokenizer's errors.
     Point,
     /// As `Range`, always in bytes: the tokenizer's few errors that have a range.
@@ -167,6 +169,15 @@ impl Lines<'_> {
             Span::Point => (lineno, offset),
             Span::Start(end_offset) => (lineno, end_offset),
             Span::Bytes => return Position::new(lineno, number(start - line + 1), lineno, number(end - line + 1)),
+            Span::Current => {
+                let (end_lineno, end_line) = self.line(end);
+                let end_offset = if end_lineno == lineno || self.in_bytes {
+                    self.column(end_line, end) - 1
+                } else {
+                    self.clamped(line, (end - end_line).saturating_sub(1))
+                };
+                (end_lineno, end_offset)
+            }
             Span::Range | Span::Newline => {
                 let newline = i32::from(error.span == Span::Newline);
                 let (end_lineno, end_line) = self.line(end);

@@ -12,7 +12,7 @@
 //! 7. `constants`: the values of constants.
 //! 8. `future`: what 3.14 says of a whole module.
 //!
-//! Of a source that is refused, `reasons` finds out what CPython would say, by asking the tables about parts of the line.
+//! Of a source that is refused, `reasons` finds out what CPython would say, by trying the rules that CPython's parser tries.
 //!
 //! The outcome is [`Columns`], described there once, for every backend and client.
 

@@ -8,7 +8,7 @@ use crate::constants::Constants;
 use crate::diagnostic::Diagnostic;
 use crate::driver::{Driver, Stop};
 use crate::lexer::{self, Lexed};
-use crate::reasons::{self, Refused};
+use crate::reasons;
 use crate::rows::Rows;
 use crate::tokens::{Line, Terminal, Tokens};
 use crate::{Options, checks, fields, future, modes, rules, text};
@@ -56,7 +56,7 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
         (Err(error), Some(field)) if field < lexed.tokens.kinds.len() && reaches(&error, field) => Err(no_text()),
         (outcome, _) => outcome,
     };
-    let outcome = outcome.map_err(|error| reasons::settled(&text, &lexed, error));
+    let outcome = outcome.map_err(|error| reasons::explain(&text, &lexed, options, error));
     let outcome = outcome.map(|columns| Columns {
         name_starts: std::mem::take(&mut lexed.name_starts),
         name_ends: std::mem::take(&mut lexed.name_ends),
@@ -81,7 +81,7 @@ fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diag
         let line = lexed.lines[number];
         let first = rows.len;
         blocks.enter(Source { text, tokens: &lexed.tokens }, &line, &mut rows.columns)?;
-        let parsed = nodes(text, &mut driver, lexed, number, &mut rows, options);
+        let parsed = nodes(text, &mut driver, lexed, number, &mut rows);
         parsed.map_err(|error| blocks.before(Source { text, tokens: &lexed.tokens }, &line).unwrap_or(error))?;
         blocks.line(Source { text, tokens: &lexed.tokens }, &line, first..rows.len, &mut rows.columns)?;
         checks::line(text, &lexed.tokens, underscore, options, &mut rows.columns, first..rows.len)?;
@@ -107,14 +107,7 @@ fn underscore(text: &str, lexed: &Lexed) -> Option<u32> {
 }
 
 /// Parses one line, which may be cut by an error of the lexer.
-fn nodes(
-    text: &str,
-    driver: &mut Driver,
-    lexed: &mut Lexed,
-    number: usize,
-    rows: &mut Rows,
-    options: Options,
-) -> Result<(), Diagnostic> {
+fn nodes(text: &str, driver: &mut Driver, lexed: &mut Lexed, number: usize, rows: &mut Rows) -> Result<(), Diagnostic> {
     let line = lexed.lines[number];
     let range = (line.first as usize, line.end as usize);
     let before = rows.len;
@@ -131,7 +124,7 @@ fn nodes(
         (Err(Stop::Wrong(at)), Some(error)) if cut && at == range.1 && !error.is_stray() => {
             Err(error.diagnostic.clone())
         }
-        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range, options, cut)),
+        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range.1)),
         (Err(Stop::Deep(at)), _) => {
             Err(blocks::at(Source { text, tokens: &lexed.tokens }, small(at), "too many nested expressions"))
         }
@@ -145,18 +138,15 @@ fn free_parenthesis(tokens: &mut Tokens, line: &Line) -> bool {
     found.map(|kind| *kind = Terminal::LeftParen).is_some()
 }
 
-/// An error of the grammar at a token of a line.
+/// An error of the grammar at a token of a line which ends before `end`.
 #[cold]
-fn wrong(
-    text: &str,
-    lexed: &Lexed,
-    at: usize,
-    (first, end): (usize, usize),
-    options: Options,
-    cut: bool,
-) -> Diagnostic {
-    let behind = lexed.error.as_ref().filter(|_| cut);
-    Refused { text, tokens: &lexed.tokens, options, first, end, at, behind }.reason()
+fn wrong(text: &str, lexed: &Lexed, at: usize, end: usize) -> Diagnostic {
+    let tokens = &lexed.tokens;
+    if at < end {
+        return blocks::at(Source { text, tokens }, small(at), "invalid syntax");
+    }
+    let behind = tokens.ends[end - 1];
+    Diagnostic::syntax(behind, behind, "invalid syntax")
 }
 
 fn small(token: usize) -> u32 {

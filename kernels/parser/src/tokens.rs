@@ -19,16 +19,6 @@ pub struct Tokens {
     pub payloads: Vec<u32>,
 }
 
-impl Tokens {
-    /// Appends a token.
-    pub(crate) fn push(&mut self, kind: Terminal, start: u32, end: u32, payload: u32) {
-        self.kinds.push(kind);
-        self.starts.push(start);
-        self.ends.push(end);
-        self.payloads.push(payload);
-    }
-}
-
 /// What the payload of a string's token is made of.
 ///
 /// A `String` has all but [`SPEC`](string::SPEC); the start of an f- or t-string [`RAW`](string::RAW),

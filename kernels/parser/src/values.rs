@@ -86,6 +86,14 @@ pub fn string(text: &str, start: u32, end: u32, payload: u32, extra: &mut Vec<u8
     Ok(appended(tag, text, decoded, extra))
 }
 
+/// Whether the escapes in a piece of an f-string's text can be decoded; the message if not.
+pub(crate) fn decodes(body: &[u8]) -> std::result::Result<(), String> {
+    if memchr::memchr(b'\\', body).is_none() {
+        return Ok(());
+    }
+    (Escapes { body, bytes: false, braces: false }).decode(&mut Vec::new())
+}
+
 /// Text between the fields of an f- or t-string, from its token and the token's payload. An error is laid to `blame`, the
 /// last token that CPython has read by then: the string's end.
 pub fn middle(text: &str, start: u32, end: u32, payload: u32, blame: (u32, u32), extra: &mut Vec<u8>) -> Result {

@@ -150,7 +150,7 @@ fn what_is_read_first_is_reported_first() {
 /// Were a line walked at each of its tokens, this would take minutes.
 #[test]
 fn long_lines_are_refused_in_time_in_proportion_to_their_length() {
-    const COUNT: usize = 50_000;
+    const COUNT: usize = 10_000;
     for (before, piece, after) in [
         ("f(", "a, ", "b c)"),
         ("f(", "a=1, ", "b c)"),
@@ -169,5 +169,104 @@ fn long_lines_are_refused_in_time_in_proportion_to_their_length() {
     ] {
         let text = format!("{before}{}{after}", piece.repeat(COUNT));
         assert!(parse(text.as_bytes(), &Options::default()).outcome.is_err(), "{piece:?}");
+    }
+}
+
+/// The message and the marked range of the error in a version.
+#[track_caller]
+fn is_in(version: u8, message: &str, marked: &str) {
+    let source = marked.replace(['«', '»'], "");
+    let start = marked.find('«').expect("a start");
+    let end = marked.find('»').expect("an end") - '«'.len_utf8();
+    let error = parse(source.as_bytes(), &Options::version(version)).outcome.expect_err("an error");
+    let place = (error.start as usize, error.end as usize);
+    assert_eq!((error.message.as_ref(), place), (message, (start, end)), "{source:?} in 3.{version}");
+}
+
+#[test]
+fn python_2_is_explained_in_every_version() {
+    for version in 10..=14 {
+        let print = "Missing parentheses in call to 'print'. Did you mean print(...)?";
+        let exec = "Missing parentheses in call to 'exec'. Did you mean exec(...)?";
+        is_in(version, print, "def f():\n    «print \"a\" % b»\n");
+        is_in(version, exec, "«exec \"x\" in y»");
+        is_in(version, "invalid syntax", "raise A«,» \"b\"");
+        is_in(version, "invalid syntax", "a «<>» b");
+        is_in(version, "invalid decimal literal", "1«»0L");
+    }
+    for version in 10..=13 {
+        let error = "multiple exception types must be parenthesized";
+        is_in(version, error, "try: pass\nexcept «A, e:»\n    pass\n");
+    }
+    let both = "multiple exception types must be parenthesized when using 'as'";
+    is_in(14, both, "try: pass\nexcept «A, B as e:» pass\n");
+}
+
+#[test]
+fn each_version_has_its_own_messages() {
+    is_in(11, "expected '('", "def f«[»T](): pass");
+    is_in(13, "expected '('", "def f[T]«:» pass");
+    is_in(11, "non-default argument follows default argument", "def f(a=1, «b»): pass");
+    is_in(12, "parameter without a default follows parameter with a default", "def f(a=1, «b»): pass");
+    is_in(11, "invalid syntax", "import a «from» b");
+    is_in(13, "Did you mean to use 'from ... import ...' instead?", "«import a from b»");
+    is_in(13, "invalid syntax", "«ur'a'»".replace("«ur", "ur«").as_str());
+    is_in(14, "'u' and 'r' prefixes are incompatible", "«ur»'a'");
+    is_in(14, "'elif' block follows an 'else' block", "if a: b\nelse: c\n«elif» d: e\n");
+    is_in(13, "invalid syntax", "if a: b\nelse: c\n«elif» d: e\n");
+}
+
+#[test]
+fn fields_before_3_12_are_explained_as_expressions_of_their_own() {
+    let error = |source: &str| parse(source.as_bytes(), &Options::version(11)).outcome.expect_err("an error");
+    let comma = error("x = f'{a b}'\n");
+    assert_eq!(comma.message, "f-string: invalid syntax. Perhaps you forgot a comma?");
+    assert_eq!((comma.position.lineno, comma.position.offset), (Some(1), Some(2)));
+    assert_eq!(error("f'{}'").message, "f-string: empty expression not allowed");
+    assert_eq!(error("f'{a!x}'").message, "f-string: invalid conversion character: expected 's', 'r', or 'a'");
+    assert_eq!(error("f'{a'").message, "f-string: expecting '}'");
+}
+
+/// Whatever nests may be tried again at each depth, and nothing may be tried twice there.
+#[test]
+fn deep_and_hostile_sources_are_refused_in_time_in_proportion_to_their_length() {
+    let nested = |open: &str, middle: &str, close: &str, depth: usize| {
+        format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
+    };
+    let mut sources = vec![
+        nested("(", "a b", ")", 199),
+        nested("[", "a b", "]", 199),
+        nested("{", "a b", "}", 199),
+        nested("{a: ", "b c", "}", 199),
+        nested("f(", "a b", ")", 199),
+        nested("f(a=", "b c", ")", 199),
+        nested("a[", "b c", "]", 199),
+        nested("[a for a in ", "b c", "]", 199),
+        nested("(yield ", "b c", ")", 199),
+        nested("lambda: ", "b c", "", 600),
+        nested("lambda a=", "b c", "", 600),
+        nested("not ", "b c", "", 3_000),
+        nested("-", "b c", "", 3_000),
+        nested("a if b else ", "c d", "", 600),
+        nested("f'{", "a b", "}'", 140),
+        format!("{} = 1 2", "a = ".repeat(3_000)),
+        format!("match x:\n case {}: y", nested("[", "a b", "]", 199)),
+        format!("match x:\n case {}: y", nested("A(", "a b", ")", 199)),
+        format!("with {}: pass", nested("(", "a as b c", ")", 199)),
+        format!("del {}", nested("(", "a b", ")", 199)),
+        format!("for {} in b c: pass", nested("(", "a", ")", 199)),
+        (0..98).map(|depth| format!("{}if a:\n", " ".repeat(depth))).collect::<String>() + &" ".repeat(98) + "b c\n",
+        (0..98).map(|depth| format!("{}def f():\n", " ".repeat(depth))).collect::<String>() + &" ".repeat(98) + "b c\n",
+        (0..49).map(|depth| format!("{}try:\n", " ".repeat(depth))).collect::<String>() + &" ".repeat(49) + "b\n",
+    ];
+    // A long statement, and many short ones.
+    sources.push(format!("x = [{}\n1 2]\n", "a.b(c, d=1)[e], ".repeat(1_500)));
+    sources.push(format!("{}a b\n", "x = f(a, b)[c] + d\n".repeat(1_500)));
+    sources.push(format!("{}a b\n", "def f(a, b=1):\n    return a.b if b else [c for c in a]\n".repeat(500)));
+    for source in &sources {
+        for version in [11, 14] {
+            let refused = parse(source.as_bytes(), &Options::version(version)).outcome.is_err();
+            assert!(refused || version == 11, "{:?}", &source[..source.len().min(40)]);
+        }
     }
 }

@@ -135,7 +135,7 @@ fn an_underscore_is_a_whole_pattern() {
 #[test]
 fn from_3_14_on_no_newline_ends_a_format_specification_in_single_quotes() {
     let before = Options::version(13);
-    for (source, place) in [("f'{a:b\n}'", 5), ("(f'{a:\n}')", 5), ("f'''{f'{a:b\n}'}'''", 10)] {
+    for (source, place) in [("f'{a:b\n}'", 6), ("(f'{a:\n}')", 6), ("f'''{f'{a:b\n}'}'''", 11)] {
         assert!(parse(source.as_bytes(), &before).outcome.is_ok(), "{source:?}");
         let error = parse(source.as_bytes(), &Options::default()).outcome.expect_err("a newline");
         let message = "f-string: newlines are not allowed in format specifiers for single quoted f-strings";

@@ -5,8 +5,6 @@ mod patterns;
 mod targets;
 mod versions;
 
-pub(crate) use self::targets::described;
-
 use std::ops::Range;
 
 use crate::Options;

@@ -75,7 +75,7 @@ impl Checker<'_> {
 }
 
 /// What CPython's messages call an expression.
-pub(crate) fn described(kind: Kind, aux: u32) -> &'static str {
+fn described(kind: Kind, aux: u32) -> &'static str {
     match kind {
         Kind::Attribute => "attribute",
         Kind::Subscript => "subscript",

@@ -139,7 +139,7 @@ impl Lexer<'_> {
         self.raise(
             if triple {
                 format!("unterminated triple-quoted string literal (detected at line {line})")
-            } else if escaped_quote {
+            } else if escaped_quote && self.options.feature_version >= 13 {
                 format!("unterminated string literal (detected at line {line}); perhaps you escaped the end quote?")
             } else {
                 format!("unterminated string literal (detected at line {line})")

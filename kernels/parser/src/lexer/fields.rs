@@ -51,7 +51,8 @@ enum End {
 impl Lexer<'_> {
     pub(super) fn open_frame(&mut self, frame: Frame, body: usize) -> Result<()> {
         if self.frames.len() >= MOST_FRAMES {
-            return Err(self.raise("too many nested f-strings", body - 1));
+            let what = if self.options.feature_version < 14 { "f-strings" } else { "f-strings or t-strings" };
+            return Err(self.raise(format!("too many nested {what}"), body - 1));
         }
         self.frames.push(frame);
         Ok(())
@@ -173,7 +174,7 @@ impl Lexer<'_> {
             let message = format!(
                 "{letter}-string: newlines are not allowed in format specifiers for single quoted {letter}-strings"
             );
-            return Err(self.raise(message, self.before(at)));
+            return Err(self.raise(message, at));
         }
         Err(self.unterminated_frame(frame, at))
     }

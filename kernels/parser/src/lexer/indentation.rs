@@ -35,7 +35,7 @@ pub(super) fn check(
 }
 
 #[derive(Clone, Copy)]
-enum Wrong {
+pub(super) enum Wrong {
     Tabs,
     TooDeep,
     NoSuchLevel,
@@ -43,7 +43,7 @@ enum Wrong {
 
 /// Brings the levels to those of a line.
 #[inline]
-fn step(levels: &mut Vec<(u32, u32)>, line: &Line) -> Option<Wrong> {
+pub(super) fn step(levels: &mut Vec<(u32, u32)>, line: &Line) -> Option<Wrong> {
     let (mut column, mut alternate) = levels[levels.len() - 1];
     if line.column > column {
         if levels.len() >= MOST_LEVELS {
@@ -62,7 +62,7 @@ fn step(levels: &mut Vec<(u32, u32)>, line: &Line) -> Option<Wrong> {
     (line.alternate != alternate).then_some(Wrong::Tabs)
 }
 
-fn error(text: &str, first: usize, wrong: Wrong) -> LexError {
+pub(super) fn error(text: &str, first: usize, wrong: Wrong) -> LexError {
     let bytes = text.as_bytes();
     let line_start = memrchr2(b'\n', b'\r', &bytes[..first]).map_or(0, |at| at + 1);
     let line_end = first + memchr2(b'\n', b'\r', &bytes[first..]).unwrap_or(bytes.len() - first);

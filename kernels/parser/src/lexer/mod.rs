@@ -10,6 +10,7 @@ mod indentation;
 mod names;
 mod numbers;
 mod outcome;
+mod raw;
 mod strings;
 pub mod tables;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use self::errors::LexError;
 use self::fields::Frame;
 use self::names::{Names, place};
 use self::outcome::Stray;
+pub(crate) use self::raw::{Levels, Raw, lex_raw};
 use self::tables::{CLASSES, Class, DIAMOND, NAME_PARTS, PAIRS, PART, SYMBOL_CLASSES, SYMBOLS, WIDE, WITH_EQUAL};
 use self::words::{eight_at, lowest, name_bytes};
 use crate::rules::SoftKeywords;
@@ -125,6 +127,8 @@ struct Lexer<'a> {
     stray: Option<Stray>,
     /// There is a carriage return somewhere.
     has_returns: bool,
+    /// Strings are those of the version's own tokenizer.
+    as_versioned: bool,
     first: u32,
     column: u32,
     alternate: u32,
@@ -152,6 +156,7 @@ impl<'a> Lexer<'a> {
             frames: Vec::new(),
             stray: None,
             has_returns: memchr(b'\r', text.as_bytes()).is_some(),
+            as_versioned: false,
             first: 0,
             column: 0,
             alternate: 0,

@@ -40,15 +40,17 @@ impl Lexer<'_> {
     /// A string whose prefix and opening quote are known; a name, if there are letters in front that are no prefix.
     pub(super) fn string(&mut self, start: usize, quote_at: usize) -> Result<usize> {
         let Some(prefix) = Prefix::of(&self.bytes[start..quote_at]) else {
-            let (kind, payload) = self.names.look_up(self.bytes, start, quote_at);
-            self.push(kind, start, quote_at, payload);
-            return Ok(quote_at);
+            return Ok(self.prefix_as_name(start, quote_at));
         };
+        if self.as_versioned && self.options.feature_version < 14 && prefix.fields == Some(Terminal::TStringStart) {
+            return Ok(self.prefix_as_name(start, quote_at));
+        }
         let quote = self.bytes[quote_at];
         let triple = self.byte(quote_at + 1) == quote && self.byte(quote_at + 2) == quote;
         let flags = prefix.flags | if triple { string::TRIPLE } else { 0 };
         let body = quote_at + if triple { 3 } else { 1 };
-        if let Some(kind) = prefix.fields {
+        let whole = self.as_versioned && self.options.feature_version < 12;
+        if let Some(kind) = prefix.fields.filter(|_| !whole) {
             self.open_frame(
                 Frame { quote, triple, flags, kind, start: place(start), height: self.brackets.len() },
                 body,
@@ -62,6 +64,14 @@ impl Lexer<'_> {
         let changed = if flags & string::RAW == 0 { changed } else { self.has_returns };
         self.push(Terminal::String, start, end, flags | if changed { string::CHANGED } else { 0 });
         Ok(end)
+    }
+
+    /// Letters in front of a quote that are no prefix of it.
+    #[cold]
+    fn prefix_as_name(&mut self, start: usize, quote_at: usize) -> usize {
+        let (kind, payload) = self.names.look_up(self.bytes, start, quote_at);
+        self.push(kind, start, quote_at, payload);
+        quote_at
     }
 
     /// The byte behind a string in single quotes, and whether it has a backslash.
