@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accelerd import AccelerdError, Client, Parsed
+from accelerd import AccelerdError, Client, Parsed, _build
 from accelerd._parse import parsed, request
 from accelerd._proto import parse_pb2 as pb
 
@@ -98,11 +98,19 @@ def same(source: bytes, made: Parsed) -> None:
     assert is_same, made
 
 
-def test_trees_are_those_of_this_python(client: Client) -> None:
-    version = min(sys.version_info[1], 14)
-    files = [Path(ast.__file__), Path(pytest.__file__), Path(__file__)]
+LIBRARIES = ("asyncio", "email", "json", "importlib", "unittest", "concurrent/futures")
+
+
+@pytest.mark.parametrize("builder", ["python", "c"])
+def test_trees_of_libraries_are_those_of_this_python(
+    client: Client, builder: str, node_builder: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_build, "_node_builder", node_builder if builder == "c" else None)
+    library = Path(ast.__file__).parent
+    files = [file for name in LIBRARIES for file in sorted((library / name).rglob("*.py"))]
+    files += [Path(pytest.__file__), Path(__file__), library / "ast.py", library / "typing.py"]
     given = [file.read_bytes() for file in files]
-    for source, made in zip(given, client.parse(given, feature_version=version), strict=True):
+    for source, made in zip(given, client.parse(given), strict=True):
         same(source, made)
 
 

@@ -134,7 +134,7 @@ class Parsed:
             raise self.diagnostic.error(text=self.text)
         if not self._has_tree:
             raise ValueError('its tree was not asked for: outputs=["tree"]')
-        columns = {name: bytes(self._columns[name]) for name in _TREE}
+        columns = {name: self._columns[name] for name in _TREE}
         return Tree.from_bytes(self.text, columns)
 
     def to_ast(self) -> ast.Module:
