@@ -50,21 +50,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} sources, {bytes} bytes, {} tokens, {} lines", sources.len(), lexed.tokens(), lexed.lines());
     let on_device = lexed.upload(&worker)?;
     let trees = on_device.trees(version, &worker)?;
-    compare(&sources, Options { feature_version: version }, &trees);
+    compare(&sources, Options::version(version), &trees);
     let repeats = repeats.parse()?;
     time(&worker, repeats, bytes, || on_device.run(version, &worker).map_err(Into::into))?;
     drop(on_device);
-    whole(worker, repeats, &sources, Options { feature_version: version })
+    whole(worker, repeats, &sources, Options::version(version))
 }
 
 /// Compares and times the whole operation, from sources to columns on the host.
 fn whole(worker: Worker, repeats: usize, sources: &[&[u8]], options: Options) -> Result<(), Box<dyn Error>> {
     let all = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
-    let request = |outputs| ParseRequest {
-        sources: sources.iter().map(|source| Bytes::copy_from_slice(source)).collect(),
-        options,
-        outputs,
-    };
+    let bytes_of = |source: &&[u8]| Bytes::copy_from_slice(source);
+    let request = |outputs| ParseRequest::new(sources.iter().map(bytes_of).collect(), options, outputs);
     let bytes: usize = sources.iter().map(|source| source.len()).sum();
     let device = worker.device().clone();
     let mut gpu = Backend::Cuda(worker);

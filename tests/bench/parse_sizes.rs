@@ -115,8 +115,8 @@ fn library(args: &Args, config: &Config, sources: &[Vec<Bytes>]) -> Result<Vec<C
         let mut backend = device.open()?;
         let mut run = |sources: &Vec<Bytes>| {
             let outputs = Outputs { tree: true, ..Outputs::default() };
-            let options = Options { feature_version: 14 };
-            let request = ParseRequest { sources: sources.clone(), options, outputs };
+            let options = Options::version(14);
+            let request = ParseRequest::new(sources.clone(), options, outputs);
             measure(args.seconds, || parsed(&request, &mut backend))
         };
         let runs = sources.iter().map(&mut run).collect::<Result<_, _>>()?;

@@ -9,7 +9,18 @@ from typing import Any, NamedTuple
 _NAMES = "kinds fields parents starts ends aux name_starts name_ends value_tags value_starts value_ends extra"
 COLUMNS = _NAMES.split()
 PANIC = 99
-CLASSES = {1: "SyntaxError", 2: "IndentationError", 3: "TabError", 4: "ValueError", PANIC: "panic"}
+CLASSES = {
+    1: "SyntaxError",
+    2: "IndentationError",
+    3: "TabError",
+    4: "ValueError",
+    5: "UnicodeDecodeError",
+    6: "UnicodeEncodeError",
+    PANIC: "panic",
+}
+_NO_POSITION = (None, None, None, None)
+# What stands for `None` among the numbers of a position.
+_NONE = -2
 
 
 class Refusal(NamedTuple):
@@ -19,6 +30,8 @@ class Refusal(NamedTuple):
     start: int
     end: int
     message: str
+    # `lineno`, `offset`, `end_lineno` and `end_offset`, as `SyntaxError` has them.
+    position: tuple[int | None, ...] = _NO_POSITION
 
 
 class Answer(NamedTuple):
@@ -38,10 +51,11 @@ def write_answer(answer: Answer) -> bytes:
     """An answer as the parser writes it."""
     if answer.columns is not None:
         return bytes(4) + write_blocks([answer.text, *(answer.columns[name] for name in COLUMNS)])
-    kind, start, end, message = answer.refusal
+    kind, start, end, message, position = answer.refusal
     number = next(number for number, name in CLASSES.items() if name == kind)
     places = struct.pack("<II", start, end)
-    return struct.pack("<I", number) + write_blocks([answer.text]) + places + write_blocks([message.encode()])
+    numbers = struct.pack("<4i", *(_NONE if one is None else one for one in position))
+    return struct.pack("<I", number) + write_blocks([answer.text]) + places + write_blocks([message.encode()]) + numbers
 
 
 def read_blocks(data: bytes) -> Iterator[bytes]:
@@ -57,10 +71,9 @@ def read_answers(data: bytes) -> Iterator[Answer]:
     while reader.at < len(data):
         number, text = reader.number(), reader.block()
         if number:
-            refusal = Refusal(
-                CLASSES[number], reader.number(), reader.number(), reader.block().decode(errors="replace")
-            )
-            yield Answer(text, None, refusal)
+            place = reader.number(), reader.number()
+            message = reader.block().decode(errors="replace")
+            yield Answer(text, None, Refusal(CLASSES[number], *place, message, reader.position()))
         else:
             yield Answer(text, {name: reader.block() for name in COLUMNS}, None)
 
@@ -74,6 +87,11 @@ class _Reader:
         (number,) = struct.unpack_from("<I", self.data, self.at)
         self.at += 4
         return number
+
+    def position(self) -> tuple[int | None, ...]:
+        numbers = struct.unpack_from("<4i", self.data, self.at)
+        self.at += 16
+        return tuple(None if one == _NONE else one for one in numbers)
 
     def block(self) -> bytes:
         length = self.number()

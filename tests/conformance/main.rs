@@ -89,11 +89,7 @@ impl Sum {
     }
 
     fn add(&mut self, name: &str, sources: &[Bytes], cpu: &mut Backend, backend: &mut Backend) -> Result<(), String> {
-        let request = |feature_version| ParseRequest {
-            sources: sources.to_vec(),
-            options: Options { feature_version },
-            outputs: ALL,
-        };
+        let request = |feature_version| ParseRequest::new(sources.to_vec(), Options::version(feature_version), ALL);
         let requests: Vec<_> = VERSIONS.map(request).collect();
         let answers = run_batch::<Parse>(&requests, backend).map_err(|error| error.to_string())?;
         for (request, got) in requests.iter().zip(&answers) {

@@ -99,8 +99,8 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn request(sources: Vec<Bytes>, feature_version: u8) -> ParseRequest {
-    let options = Options { feature_version };
-    ParseRequest { sources, options, outputs: ALL }
+    let options = Options::version(feature_version);
+    ParseRequest::new(sources, options, ALL)
 }
 
 fn agree(batches: &[Vec<Bytes>], backend: &mut Backend) -> Result<(), String> {

@@ -100,6 +100,69 @@ async fn sources_in_other_encodings_come_back_as_utf_8() {
 }
 
 #[tokio::test]
+async fn decoded_text_ignores_cookies_and_refuses_a_byte_order_mark() {
+    let world = World::start().await;
+    let cookie = "# coding: latin-1\nx = 'é'\n";
+    let mark = "\u{feff}x\n";
+    let surrogate = Bytes::from_static(b"x = '\xed\xa0\x80'\n");
+    let types = |types: &[v1::SourceType]| types.iter().map(|&one| one.into()).collect();
+    let sources = |types| v1::ParseRequest { source_types: types, ..request(&[cookie, mark]) };
+    let parsed = |request| async { world.parse().parse(request).await.expect("parses").into_inner().results };
+
+    let text = parsed(sources(types(&[v1::SourceType::Text]))).await;
+    assert_eq!((&text[0].text, &text[0].diagnostic), (&None, &None));
+    let refused = text[1].diagnostic.clone().expect("text has no byte order mark");
+    assert_eq!(refused.message, "invalid non-printable character U+FEFF");
+    assert_eq!((refused.line, refused.column, refused.end_lineno, refused.end_offset), (1, 1, Some(1), Some(1)));
+
+    let files = parsed(sources(vec![])).await;
+    assert_eq!(files[0].text.as_deref(), Some("# coding: latin-1\nx = 'Ã©'\n".as_bytes()));
+    assert_eq!(files[1].diagnostic, None);
+
+    let mixed = parsed(sources(types(&[v1::SourceType::Text, v1::SourceType::File]))).await;
+    assert_eq!((&mixed[0].text, &mixed[1].diagnostic), (&None, &None));
+
+    let lone = v1::ParseRequest { sources: vec![surrogate], ..sources(types(&[v1::SourceType::Text])) };
+    let refused = parsed(lone).await[0].diagnostic.clone().expect("a lone surrogate");
+    assert_eq!(refused.class(), v1::DiagnosticClass::UnicodeEncodeError);
+    assert_eq!(refused.message, "'utf-8' codec can't encode character '\\ud800' in position 5: surrogates not allowed");
+    assert_eq!((refused.line, refused.lineno), (0, None));
+}
+
+#[tokio::test]
+async fn a_diagnostic_has_the_numbers_of_the_exception() {
+    let world = World::start().await;
+    let unclosed = request(&["é = (1\n", "# coding: foo\n", "x = (1\n 2)\n", "\0"]);
+    let answer = world.parse().parse(unclosed).await.expect("parses").into_inner();
+    let told: Vec<_> = answer.results.into_iter().map(|result| result.diagnostic.expect("an error")).collect();
+    let numbers = |at: usize| (told[at].lineno, told[at].offset, told[at].end_lineno, told[at].end_offset);
+    assert_eq!(numbers(0), (Some(1), Some(5), Some(1), Some(0)));
+    assert_eq!(numbers(1), (Some(0), Some(-1), None, None));
+    assert_eq!((told[1].line, told[1].column, told[1].message.as_str()), (0, 0, "unknown encoding: foo"));
+    assert_eq!(numbers(2), (Some(1), Some(6), Some(2), Some(3)));
+    assert_eq!(numbers(3), (None, None, None, None));
+}
+
+#[tokio::test]
+async fn the_mode_says_what_a_source_has_to_be() {
+    let world = World::start().await;
+    let parse = |mode: v1::ParseMode, source| v1::ParseRequest { mode: mode.into(), ..request(&[source]) };
+    let (world, parse) = (&world, &parse);
+    let one =
+        |mode, source| async move { world.parse().parse(parse(mode, source)).await.expect("parses").into_inner() };
+    let eval = one(v1::ParseMode::Eval, "f(1)\n").await;
+    let nodes = eval.nodes.expect("the tree is there");
+    assert_eq!(numbers(&nodes.kinds), [Kind::Name, Kind::Constant, Kind::Call].map(number));
+    assert_eq!((words(&nodes.parents), numbers(&nodes.fields)[2]), (vec![2, 2, NONE], number(Field::Body)));
+    let refused = |answer: v1::ParseResponse| answer.results[0].diagnostic.clone().map(|error| error.message);
+    assert_eq!(refused(one(v1::ParseMode::Eval, "x = 1").await).as_deref(), Some("invalid syntax"));
+    assert_eq!(refused(one(v1::ParseMode::Single, "x = 1\n").await), None);
+    let several = refused(one(v1::ParseMode::Single, "x\ny\n").await);
+    assert_eq!(several.as_deref(), Some("multiple statements found while compiling a single statement"));
+    assert_eq!(refused(one(v1::ParseMode::Exec, "x\ny\n").await), None);
+}
+
+#[tokio::test]
 async fn requests_that_cannot_be_parsed_are_refused_by_field() {
     let world = World::start_with(|config| {
         config.limits.max_sources = 2;
@@ -110,6 +173,12 @@ async fn requests_that_cannot_be_parsed_are_refused_by_field() {
     assert_refused(world.parse().parse(request(&["a", "b", "c"])).await, Code::InvalidArgument, "sources");
     let long = "a".repeat(101);
     assert_refused(world.parse().parse(request(&["a", &long])).await, Code::InvalidArgument, "sources[1]");
+    let types = v1::ParseRequest { source_types: vec![1, 1], ..request(&["a"]) };
+    assert_refused(world.parse().parse(types).await, Code::InvalidArgument, "source_types");
+    let types = v1::ParseRequest { source_types: vec![1, 9], ..request(&["a", "b"]) };
+    assert_refused(world.parse().parse(types).await, Code::InvalidArgument, "source_types[1]");
+    let mode = v1::ParseRequest { mode: 9, ..request(&["a"]) };
+    assert_refused(world.parse().parse(mode).await, Code::InvalidArgument, "mode");
     for output in [0, 99] {
         let request = v1::ParseRequest { outputs: vec![output], ..request(&["a"]) };
         assert_refused(world.parse().parse(request).await, Code::InvalidArgument, "outputs[0]");

@@ -15,7 +15,8 @@ fn smallest(config: &mut Config) {
 }
 
 fn request(sources: Vec<Bytes>, outputs: &[ParseOutput]) -> v1::ParseRequest {
-    v1::ParseRequest { sources, outputs: outputs.iter().map(|&one| one.into()).collect(), feature_version: 0 }
+    let outputs = outputs.iter().map(|&one| one.into()).collect();
+    v1::ParseRequest { sources, outputs, ..v1::ParseRequest::default() }
 }
 
 async fn parse(world: &World, sources: Vec<String>) -> v1::ParseResponse {

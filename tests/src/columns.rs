@@ -84,7 +84,7 @@ mod tests {
     fn answer() -> ParseResponse {
         let sources = ["x = 'a\\n'\n", "é = (1\n", "def f(a): return a.b  # c\n"].map(|text| text.as_bytes().into());
         let outputs = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
-        let request = ParseRequest { sources: sources.to_vec(), options: Options { feature_version: 14 }, outputs };
+        let request = ParseRequest::new(sources.to_vec(), Options::version(14), outputs);
         let mut backend = open(device(false).expect("a CPU")).expect("it opens");
         run_batch::<Parse>(&[request], &mut backend).expect("parses").remove(0)
     }

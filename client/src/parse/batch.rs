@@ -345,6 +345,8 @@ impl Diagnostic {
             DiagnosticClass::IndentationError => "IndentationError",
             DiagnosticClass::TabError => "TabError",
             DiagnosticClass::ValueError => "ValueError",
+            DiagnosticClass::UnicodeDecodeError => "UnicodeDecodeError",
+            DiagnosticClass::UnicodeEncodeError => "UnicodeEncodeError",
             DiagnosticClass::SyntaxError | DiagnosticClass::Unspecified => "SyntaxError",
         }
     }

@@ -70,6 +70,7 @@ impl ParseOptions {
             sources,
             feature_version: self.feature_version,
             outputs: self.outputs.iter().map(|output| i32::from(*output)).collect(),
+            ..proto::ParseRequest::default()
         }
     }
 

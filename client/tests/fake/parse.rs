@@ -143,6 +143,7 @@ fn wrong_line(text: &str) -> Option<proto::Diagnostic> {
         column: number(indent + 1),
         start: number(start + indent),
         end: number(start + words.len()),
+        ..proto::Diagnostic::default()
     })
 }
 

@@ -1,23 +1,36 @@
 //! Parses many sources at once and writes their columns, for comparison with other parsers.
 //!
-//! `columns VERSION` parses with the grammar of Python VERSION: `3.8` to `3.14`.
+//! `columns VERSION [text] [eval|single]` parses with the grammar of Python VERSION: `3.8` to `3.14`. With `text` the sources
+//! are decoded text, not files.
 //!
 //! A block is its length, four bytes, and so many bytes; all numbers are little-endian and have 32 bits. Standard input is
 //! a block a source. Standard output has, for each source, a number: 0 for a tree, else the class of its error: 1 for
-//! `SyntaxError`, 2 for `IndentationError`, 3 for `TabError`, 4 for `ValueError`, 99 for a panic, which is a bug. A block
-//! with the source as UTF-8 follows. Then, for a tree, a block a column: `kinds` and `fields`, a byte a row; `parents`,
+//! `SyntaxError`, 2 for `IndentationError`, 3 for `TabError`, 4 for `ValueError`, 5 for `UnicodeDecodeError`, 6 for
+//! `UnicodeEncodeError`, 99 for a panic, which is a bug. A block with the source as UTF-8 follows. Then, for a tree, a block a column: `kinds` and `fields`, a byte a row; `parents`,
 //! `starts`, `ends` and `aux`, a number a row; `name_starts` and `name_ends`; `value_tags`, a byte a value;
-//! `value_starts`, `value_ends`; `extra`. For an error, its start and end as numbers, and a block with its message.
+//! `value_starts`, `value_ends`; `extra`. For an error, its start and end as numbers, a block with its message, and
+//! `lineno`, `offset`, `end_lineno` and `end_offset` as signed numbers, -2 where one is `None`.
 
 use std::io::{self, Read, Write};
 use std::panic;
 
-use accelerd_parser::{Columns, Diagnostic, Options, Parsed, parse};
+use accelerd_parser::{Columns, Diagnostic, Mode, Options, Parsed, Position, SourceType, parse};
+
+/// What is written for `None`.
+const NONE: i32 = -2;
 
 fn main() -> io::Result<()> {
     let version = std::env::args().nth(1).unwrap_or_else(|| "3.14".into());
     let minor = version.strip_prefix("3.").and_then(|minor| minor.parse().ok());
-    let options = Options { feature_version: minor.ok_or_else(|| io::Error::other("a version is 3.8 to 3.14"))? };
+    let mut options = Options::version(minor.ok_or_else(|| io::Error::other("a version is 3.8 to 3.14"))?);
+    for argument in std::env::args().skip(2) {
+        match argument.as_str() {
+            "text" => options.source_type = SourceType::Text,
+            "eval" => options.mode = Mode::Eval,
+            "single" => options.mode = Mode::Single,
+            _ => return Err(io::Error::other(format!("expected text, eval or single, got {argument}"))),
+        }
+    }
     let mut input = Vec::new();
     io::stdin().read_to_end(&mut input)?;
     let mut output = io::BufWriter::new(io::stdout().lock());
@@ -32,6 +45,7 @@ fn main() -> io::Result<()> {
             number(&mut output, 0)?;
             number(&mut output, 0)?;
             block(&mut output, b"panic")?;
+            position(&mut output, Position::default())?;
         }
         rest = next;
     }
@@ -71,7 +85,14 @@ fn tree(output: &mut impl Write, columns: &Columns) -> io::Result<()> {
 fn refusal(output: &mut impl Write, error: &Diagnostic) -> io::Result<()> {
     number(output, error.start)?;
     number(output, error.end)?;
-    block(output, error.message.as_bytes())
+    block(output, error.message.as_bytes())?;
+    position(output, error.position)
+}
+
+fn position(output: &mut impl Write, position: Position) -> io::Result<()> {
+    let Position { lineno, offset, end_lineno, end_offset } = position;
+    let numbers = [lineno, offset, end_lineno, end_offset].map(|one| one.unwrap_or(NONE).to_le_bytes());
+    output.write_all(numbers.as_flattened())
 }
 
 fn number(output: &mut impl Write, value: u32) -> io::Result<()> {

@@ -6,7 +6,7 @@ use accelerd_parser::lexer::{Lexed, lex_as};
 use accelerd_parser::{Diagnostic, Options, Terminal, text, values};
 
 /// Of the CPython that it is compared with.
-const OPTIONS: Options = Options { feature_version: 13 };
+const OPTIONS: Options = Options::version(13);
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::columns::{Columns, Field, Kind, NONE};
-use crate::diagnostic::{Class, Diagnostic};
+use crate::diagnostic::{Class, Diagnostic, Span};
 use crate::tokens::{Line, Terminal, Tokens};
 
 /// The statements that are open at the end of a line.
@@ -415,7 +415,8 @@ pub(crate) fn at(source: Source<'_>, token: u32, message: impl Into<std::borrow:
 /// That a line is deeper than it may be, by the place of its first token: CPython names the last byte in front of it.
 pub(crate) fn unexpected(first: u32) -> Diagnostic {
     let place = first.saturating_sub(1);
-    Diagnostic { class: Class::Indentation, ..Diagnostic::syntax(place, place, "unexpected indent") }
+    let error = Diagnostic::syntax(place, place, "unexpected indent").with_span(Span::Start(-1));
+    Diagnostic { class: Class::Indentation, ..error }
 }
 
 fn indentation(source: Source<'_>, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {

@@ -5,29 +5,13 @@ use std::borrow::Cow;
 use crate::blocks::{self, Blocks, Source};
 use crate::columns::Columns;
 use crate::constants::Constants;
-use crate::diagnostic::{Class, Diagnostic};
+use crate::diagnostic::Diagnostic;
 use crate::driver::{Driver, Stop};
 use crate::lexer::{self, Lexed};
 use crate::reasons::{self, Refused};
 use crate::rows::Rows;
 use crate::tokens::{Line, Terminal, Tokens};
-use crate::{checks, fields, future, rules, text};
-
-/// The newest version of the grammar, 3.14.
-pub const NEWEST: u8 = 14;
-
-/// How to parse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The minor version of Python 3 whose grammar is asked for: 8 to [`NEWEST`].
-    pub feature_version: u8,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { feature_version: NEWEST }
-    }
-}
+use crate::{Options, checks, fields, future, modes, rules, text};
 
 /// A parsed source.
 #[derive(Clone, Debug)]
@@ -48,7 +32,14 @@ pub struct Parsed<'a> {
 pub fn parse<'a>(source: &'a [u8], options: &Options) -> Parsed<'a> {
     let options = *options;
     match text::decode(source, &options) {
-        Ok(text) => parse_text(text, options),
+        Ok(text) => {
+            let mut parsed = parse_text(text, options);
+            if let Err(error) = &mut parsed.outcome {
+                error.locate(&parsed.text, &options);
+            }
+            parsed
+        }
+        // Its position is known already, for it is not one in the text.
         Err(error) => Parsed { text: "".into(), tokens: Tokens::default(), comments: Vec::new(), outcome: Err(error) },
     }
 }
@@ -57,7 +48,7 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
     let mut lexed = lexer::lex_as(&text, &options);
     rules::apply(&mut lexed);
     let textless = fields::mark(&mut lexed.tokens);
-    let outcome = tree(&text, &mut lexed, options);
+    let outcome = modes::outcome(&text, &mut lexed, options, |lexed| tree(&text, lexed, options));
     // It fails as soon as it has read that far.
     let reaches = |error: &Diagnostic, field: usize| lexed.tokens.starts.get(field).is_none_or(|&at| at < error.start);
     let outcome = match (outcome, textless) {
@@ -77,7 +68,7 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
 /// CPython's words where it has no text for a field with `=`.
 #[cold]
 fn no_text() -> Diagnostic {
-    Diagnostic { class: Class::Value, ..Diagnostic::syntax(0, 0, "field 'value' is required for Constant") }
+    Diagnostic::value("field 'value' is required for Constant")
 }
 
 fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diagnostic> {

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2, memchr2_iter, memmem, memrchr2};
 
 use self::encodings::Codec;
-use crate::Options;
-use crate::diagnostic::{Class, Diagnostic};
+use crate::diagnostic::{Class, Diagnostic, Position, Span};
 use crate::lexer::{Lexed, MOST_BYTES, lex_as};
 use crate::tokens::{Terminal, string};
+use crate::{Options, SourceType};
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -23,10 +23,13 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 pub fn decode<'a>(source: &'a [u8], options: &Options) -> Result<Cow<'a, str>> {
     if source.len() > MOST_BYTES {
         let message = format!("source has {} bytes, at most {MOST_BYTES} are expected", source.len());
-        return Err(Diagnostic { class: Class::Value, start: 0, end: 0, message: message.into() });
+        return Err(Diagnostic::value(message));
     }
     if memchr(0, source).is_some() {
-        return Err(unplaced("source code string cannot contain null bytes"));
+        return Err(null_bytes());
+    }
+    if options.source_type == SourceType::Text {
+        return decoded_text(source).map(Cow::Borrowed);
     }
     let marked = source.starts_with(MARK);
     match declared(if marked { &source[MARK.len()..] } else { source }) {
@@ -37,9 +40,56 @@ pub fn decode<'a>(source: &'a [u8], options: &Options) -> Result<Cow<'a, str>> {
     }
 }
 
-/// An error that CPython gives no place.
+/// An encoding that cannot be used.
 fn unplaced(message: impl Into<Cow<'static, str>>) -> Diagnostic {
-    Diagnostic::syntax(0, 0, message)
+    Diagnostic::syntax(0, 0, message).with_span(Span::ENCODING).with_known_position()
+}
+
+fn null_bytes() -> Diagnostic {
+    Diagnostic::syntax(0, 0, "source code string cannot contain null bytes").with_span(Span::NONE)
+}
+
+/// The text of a source that is decoded already.
+fn decoded_text(source: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(source).map_err(|error| undecoded_text(source, error.valid_up_to()))?;
+    if text.starts_with('\u{feff}') {
+        let mark = Span::Fixed(Position::new(1, 1, 1, 1));
+        let error = Diagnostic::syntax(0, 0, "invalid non-printable character U+FEFF").with_span(mark);
+        return Err(error.with_known_position());
+    }
+    Ok(text)
+}
+
+/// What CPython says of text that it cannot encode, since it has lone surrogates, or of bytes that are no text at all.
+#[cold]
+fn undecoded_text(source: &[u8], at: usize) -> Diagnostic {
+    let surrogates: Vec<u32> = source[at..].chunks(3).map_while(surrogate).collect();
+    let Some(first) = surrogates.first() else {
+        return Diagnostic { class: Class::UnicodeDecode, ..Diagnostic::value(utf8_message(source, at)) };
+    };
+    let position = String::from_utf8_lossy(&source[..at]).chars().count();
+    let what = if surrogates.len() == 1 {
+        format!("character '\\u{first:04x}' in position {position}")
+    } else {
+        format!("characters in position {position}-{}", position + surrogates.len() - 1)
+    };
+    let message = format!("'utf-8' codec can't encode {what}: surrogates not allowed");
+    Diagnostic { class: Class::UnicodeEncode, ..Diagnostic::value(message) }
+}
+
+/// A surrogate as the three bytes that UTF-8 would have for it.
+fn surrogate(bytes: &[u8]) -> Option<u32> {
+    match *bytes {
+        [0xed, high @ 0xa0..=0xbf, low @ 0x80..=0xbf] => {
+            Some(0xd000 | u32::from(high & 0x3f) << 6 | u32::from(low & 0x3f))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a file declares its encoding in a comment.
+pub(crate) fn declares_encoding(source: &[u8]) -> bool {
+    declared(source).is_some()
 }
 
 fn with_codec<'a>(source: &'a [u8], name: &str) -> Result<Cow<'a, str>> {
@@ -50,7 +100,7 @@ fn with_codec<'a>(source: &'a [u8], name: &str) -> Result<Cow<'a, str>> {
         unplaced(bad.message(source, bad.at - pairs))
     })?;
     if memchr(0, text.as_bytes()).is_some() {
-        return Err(unplaced("source code string cannot contain null bytes"));
+        return Err(null_bytes());
     }
     Ok(text)
 }
@@ -125,10 +175,18 @@ fn patched(source: &[u8], options: Options) -> Result<String> {
     if options.feature_version >= 14 {
         // Each line is looked at as soon as it is read.
         let line = memrchr2(b'\n', b'\r', &source[..bad[0]]).map_or(0, |newline| newline + 1);
-        return if line < read_up_to { Err(no_encoding(source, bad[0])) } else { Ok(text) };
+        return if line < read_up_to { Err(located(no_encoding(source, bad[0]), &text, options)) } else { Ok(text) };
     }
     let met = bad.into_iter().find(|&at| at < read_up_to && !in_comment(&lexed, at));
-    met.map_or(Ok(text), |at| Err(undecodable(source, &lexed, at)))
+    match met {
+        Some(at) => Err(located(undecodable(source, &lexed, at), &text, options)),
+        None => Ok(text),
+    }
+}
+
+fn located(mut error: Diagnostic, text: &str, options: Options) -> Diagnostic {
+    error.locate(text, &options);
+    error
 }
 
 /// What 3.14 says of a byte that is no UTF-8.
@@ -162,7 +220,8 @@ fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
         if kind == Terminal::FStringMiddle {
             // CPython forgets to make this an error of syntax.
             let message = utf8_message(&source[origin..last], at - origin);
-            return Diagnostic { class: Class::Value, start, end: tokens.ends[number], message: message.into() };
+            let error = Diagnostic::syntax(start, tokens.ends[number], message);
+            return Diagnostic { class: Class::UnicodeDecode, ..error };
         }
         if kind == Terminal::String {
             span = (start, tokens.ends[number]);

@@ -103,10 +103,10 @@ pub fn middle(text: &str, start: u32, end: u32, payload: u32, blame: (u32, u32),
     } else if let Err(message) = (Escapes { body, bytes: false, braces: !spec }).decode(extra) {
         extra.truncate(decoded);
         let (start, end) = blame;
-        let class = if spec { Class::Value } else { Class::Syntax };
+        let class = if spec { Class::UnicodeDecode } else { Class::Syntax };
         // CPython forgets to make the error of a format specification one of syntax.
         let message = if spec { message.replacen("(unicode error) ", "", 1) } else { message };
-        return Err(Diagnostic { class, start, end, message: message.into() });
+        return Err(Diagnostic { class, ..Diagnostic::syntax(start, end, message) });
     }
     Ok(appended(Tag::Str, text, decoded, extra))
 }

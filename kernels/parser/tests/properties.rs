@@ -13,7 +13,7 @@ const PARTS: &[&str] = &[
 ];
 
 fn check(source: &[u8], feature_version: u8) {
-    let parsed = parse(source, &Options { feature_version });
+    let parsed = parse(source, &Options::version(feature_version));
     let length = parsed.text.len();
     let Ok(columns) = parsed.outcome else { return };
     let rows = columns.kinds.len();

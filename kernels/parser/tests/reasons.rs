@@ -9,7 +9,7 @@ fn are(message: &str, sources: &[&str]) {
         let source = marked.replace(['«', '»'], "");
         let start = marked.find('«').expect("a start");
         let end = marked.find('»').expect("an end") - '«'.len_utf8();
-        let error = parse(source.as_bytes(), &Options { feature_version: 13 }).outcome.expect_err("an error");
+        let error = parse(source.as_bytes(), &Options::version(13)).outcome.expect_err("an error");
         let place = (error.start as usize, error.end as usize);
         assert_eq!((error.message.as_ref(), place), (message, (start, end)), "{source:?}");
     }
@@ -18,7 +18,7 @@ fn are(message: &str, sources: &[&str]) {
 #[track_caller]
 fn say(cases: &[(&str, &str)]) {
     for &(source, message) in cases {
-        let error = parse(source.as_bytes(), &Options { feature_version: 13 }).outcome.expect_err("an error");
+        let error = parse(source.as_bytes(), &Options::version(13)).outcome.expect_err("an error");
         assert_eq!(error.message, message, "{source:?}");
     }
 }

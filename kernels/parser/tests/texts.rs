@@ -3,7 +3,7 @@
 use accelerd_parser::{Columns, Kind, Options, Tag, parse};
 
 fn parsed(source: &str, feature_version: u8) -> (String, Columns) {
-    let parsed = parse(source.as_bytes(), &Options { feature_version });
+    let parsed = parse(source.as_bytes(), &Options::version(feature_version));
     (parsed.text.into_owned(), parsed.outcome.unwrap_or_else(|error| panic!("{source:?}: {error}")))
 }
 
@@ -35,7 +35,7 @@ fn before_3_14_the_shown_source_of_a_field_is_decoded() {
     are("f'{x[\"\\x41\"]=}'", &["x[\"A\"]=", "A"], &["x[\"\\x41\"]=", "A"]);
     are("rf'{\\\nx=}'", &["\\\nx="], &["\\\nx="]);
     are("rf'{f\"{\\\nx=}\"}'", &["x="], &["\\\nx="]);
-    let bad = parse(b"f\"{r'\\x4'=}\"", &Options { feature_version: 13 }).outcome.expect_err("an escape");
+    let bad = parse(b"f\"{r'\\x4'=}\"", &Options::version(13)).outcome.expect_err("an escape");
     assert!(bad.message.starts_with("(unicode error)"), "{bad}");
 }
 

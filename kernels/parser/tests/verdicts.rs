@@ -98,7 +98,7 @@ fn older_versions_lack_what_came_later() {
         (13, "t''"),
     ];
     for (version, source) in cases {
-        let with = |feature_version| parse(source.as_bytes(), &Options { feature_version }).outcome;
+        let with = |feature_version| parse(source.as_bytes(), &Options::version(feature_version)).outcome;
         assert!(with(version).is_err(), "{source:?} in 3.{version}");
         assert!(with(version + 1).is_ok(), "{source:?} in 3.{}", version + 1);
     }
@@ -134,7 +134,7 @@ fn an_underscore_is_a_whole_pattern() {
 
 #[test]
 fn from_3_14_on_no_newline_ends_a_format_specification_in_single_quotes() {
-    let before = Options { feature_version: 13 };
+    let before = Options::version(13);
     for (source, place) in [("f'{a:b\n}'", 5), ("(f'{a:\n}')", 5), ("f'''{f'{a:b\n}'}'''", 10)] {
         assert!(parse(source.as_bytes(), &before).outcome.is_ok(), "{source:?}");
         let error = parse(source.as_bytes(), &Options::default()).outcome.expect_err("a newline");
@@ -153,7 +153,7 @@ fn from_3_14_on_features_of_the_future_exist() {
     ];
     for (source, message) in wrong {
         assert_eq!(error(source), Some((SYNTAX, message.to_owned())), "{source:?}");
-        assert!(parse(source.as_bytes(), &Options { feature_version: 13 }).outcome.is_ok(), "{source:?}");
+        assert!(parse(source.as_bytes(), &Options::version(13)).outcome.is_ok(), "{source:?}");
     }
     right(&[
         "'a'\nfrom __future__ import annotations, generators as b",

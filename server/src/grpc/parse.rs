@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use accelerd_engine::{Context, Lane};
 use accelerd_kernels::ops::parse::{
-    Diagnostic, Item, Located, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult,
+    Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult, SourceType,
 };
 use accelerd_proto::v1::{
     self as pb,
@@ -109,7 +109,7 @@ impl State {
     }
 
     fn check(&self, request: pb::ParseRequest) -> Result<ParseRequest, ApiError> {
-        let pb::ParseRequest { sources, feature_version, outputs } = request;
+        let pb::ParseRequest { sources, feature_version, outputs, source_types, mode } = request;
         let (count, most) = (sources.len(), self.limits.max_sources);
         if !(1..=most).contains(&count) {
             return Err(ApiError::invalid("sources", format!("expected 1 to {most} sources, got {count}")));
@@ -119,8 +119,10 @@ impl State {
             let reason = format!("expected at most {most} bytes, got {}", source.len());
             return Err(ApiError::invalid(format!("sources[{nth}]"), reason));
         }
-        let options = Options { feature_version: version(feature_version)? };
-        Ok(ParseRequest { sources, options, outputs: self::outputs(&outputs)? })
+        let mut types = self::source_types(&source_types, count)?;
+        let source_type = if types.len() == 1 { types.remove(0) } else { SourceType::default() };
+        let options = Options { feature_version: version(feature_version)?, source_type, mode: self::mode(mode)? };
+        Ok(ParseRequest { sources, options, types, outputs: self::outputs(&outputs)? })
     }
 }
 
@@ -132,6 +134,32 @@ fn version(minor: u32) -> Result<u8, ApiError> {
         let reason = format!("expected {oldest} to {newest}, the minor version of Python 3, got {minor}");
         ApiError::invalid("feature_version", reason)
     })
+}
+
+/// The type of each of `count` sources; one or none is that of all.
+fn source_types(types: &[i32], count: usize) -> Result<Vec<SourceType>, ApiError> {
+    if types.len() > 1 && types.len() != count {
+        let reason = format!("expected 0, 1 or {count} source types, as many as sources, got {}", types.len());
+        return Err(ApiError::invalid("source_types", reason));
+    }
+    let one = |(nth, &number): (usize, &i32)| match pb::SourceType::try_from(number) {
+        Ok(pb::SourceType::Unspecified | pb::SourceType::File) => Ok(SourceType::File),
+        Ok(pb::SourceType::Text) => Ok(SourceType::Text),
+        Err(_) => {
+            let reason = format!("expected a SourceType, got {number}");
+            Err(ApiError::invalid(format!("source_types[{nth}]"), reason))
+        }
+    };
+    types.iter().enumerate().map(one).collect()
+}
+
+fn mode(mode: i32) -> Result<Mode, ApiError> {
+    match pb::ParseMode::try_from(mode) {
+        Ok(pb::ParseMode::Unspecified | pb::ParseMode::Exec) => Ok(Mode::Exec),
+        Ok(pb::ParseMode::Eval) => Ok(Mode::Eval),
+        Ok(pb::ParseMode::Single) => Ok(Mode::Single),
+        Err(_) => Err(ApiError::invalid("mode", format!("expected a ParseMode, got {mode}"))),
+    }
 }
 
 fn outputs(asked: &[i32]) -> Result<Outputs, ApiError> {
@@ -200,14 +228,20 @@ fn result(result: SourceResult) -> pb::SourceResult {
     }
 }
 
-fn diagnostic(Located { what, line, column, .. }: Located<Diagnostic>) -> pb::Diagnostic {
+fn diagnostic(error: Diagnostic) -> pb::Diagnostic {
+    let Diagnostic { class, start, end, message, position, .. } = error;
+    let from_one = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     pb::Diagnostic {
-        class: what.class as i32,
-        message: what.message.into_owned(),
-        line,
-        column,
-        start: what.start,
-        end: what.end,
+        class: class as i32,
+        message: message.into_owned(),
+        line: from_one(position.lineno),
+        column: from_one(position.offset),
+        start,
+        end,
+        lineno: position.lineno,
+        offset: position.offset,
+        end_lineno: position.end_lineno,
+        end_offset: position.end_offset,
     }
 }
 
@@ -228,7 +262,7 @@ fn outline_item(Located { what, line, end_line, .. }: Located<Item>) -> pb::Outl
 
 #[cfg(test)]
 mod tests {
-    use accelerd_parser::{Field, Kind, Operator, Tag, Terminal};
+    use accelerd_parser::{Class, Field, Kind, Operator, Tag, Terminal};
 
     use super::*;
 
@@ -263,6 +297,10 @@ mod tests {
         for tag in Tag::ALL {
             let wire = pb::ValueTag::try_from(tag as i32).expect("each tag is known");
             assert_eq!(wire.as_str_name(), format!("VALUE_TAG_{}", shouted(&format!("{tag:?}"))));
+        }
+        for class in Class::ALL {
+            let wire = pb::DiagnosticClass::try_from(class as i32).expect("each class is known");
+            assert_eq!(wire.as_str_name(), format!("DIAGNOSTIC_CLASS_{}", shouted(class.name())));
         }
         let last = Terminal::Tilde as usize;
         for terminal in &Terminal::ALL[..=last] {

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&version, source)) = data.split_first() else { return };
-    let parsed = parse(source, &Options { feature_version: 8 + version % 7 });
+    let parsed = parse(source, &Options::version(8 + version % 7));
     match &parsed.outcome {
         Ok(columns) => {
             let rows = columns.kinds.len();

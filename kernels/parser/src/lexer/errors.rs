@@ -11,7 +11,7 @@ use super::fields::Frame;
 use super::names::place;
 use super::numbers::BadNumber;
 use super::{Lexer, Result};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Span};
 
 /// Why there are no more tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl LexError {
 }
 
 fn never_closed(bracket: char, at: u32) -> Diagnostic {
-    Diagnostic::syntax(at, at, format!("'{bracket}' was never closed"))
+    Diagnostic::syntax(at, at, format!("'{bracket}' was never closed")).with_span(Span::Start(0))
 }
 
 /// A token that no grammar has.
@@ -54,7 +54,7 @@ pub(super) fn stray(start: usize, end: usize) -> LexError {
 impl Lexer<'_> {
     /// An error at a byte that CPython raises at once.
     pub(super) fn raise(&self, message: impl Into<std::borrow::Cow<'static, str>>, at: usize) -> Box<LexError> {
-        self.error(Diagnostic::syntax(place(at), place(at), message), true)
+        self.error(Diagnostic::syntax(place(at), place(at), message).with_span(Span::Point), true)
     }
 
     fn error(&self, diagnostic: Diagnostic, eager: bool) -> Box<LexError> {
@@ -74,7 +74,7 @@ impl Lexer<'_> {
     pub(super) fn bad_number(&self, bad: &BadNumber) -> Box<LexError> {
         let mut error = self.raise(bad.message, bad.behind - 1);
         if let Some(end) = bad.end {
-            error.diagnostic.end = place(end);
+            (error.diagnostic.end, error.diagnostic.span) = (place(end), Span::Bytes);
         }
         error
     }
@@ -82,7 +82,8 @@ impl Lexer<'_> {
     #[cold]
     pub(super) fn bad_continuation(&self, backslash: usize) -> Box<LexError> {
         let at = place(backslash + 1);
-        self.error(Diagnostic::syntax(at, at, "unexpected character after line continuation character"), false)
+        let message = "unexpected character after line continuation character";
+        self.error(Diagnostic::syntax(at, at, message).with_span(Span::Start(0)), false)
     }
 
     #[cold]
@@ -91,7 +92,7 @@ impl Lexer<'_> {
             return unclosed;
         }
         let at = place(backslash + 1);
-        self.error(Diagnostic::syntax(at, at, "unexpected EOF while parsing"), false)
+        self.error(Diagnostic::syntax(at, at, "unexpected EOF while parsing").with_span(Span::Start(-1)), false)
     }
 
     /// Refuses a text that ends inside brackets.

@@ -4,7 +4,7 @@ use memchr::{memchr2, memrchr2};
 
 use super::errors::LexError;
 use super::names::place;
-use crate::diagnostic::{Class, Diagnostic};
+use crate::diagnostic::{Class, Diagnostic, Span};
 use crate::tokens::{Line, Tokens};
 
 /// CPython keeps at most so many indentations, the outermost included.
@@ -66,11 +66,12 @@ fn error(text: &str, first: usize, wrong: Wrong) -> LexError {
     let bytes = text.as_bytes();
     let line_start = memrchr2(b'\n', b'\r', &bytes[..first]).map_or(0, |at| at + 1);
     let line_end = first + memchr2(b'\n', b'\r', &bytes[first..]).unwrap_or(bytes.len() - first);
-    let (class, at, message) = match wrong {
-        Wrong::Tabs => (Class::Tab, line_start, "inconsistent use of tabs and spaces in indentation"),
-        Wrong::TooDeep => (Class::Indentation, line_start, "too many levels of indentation"),
-        Wrong::NoSuchLevel => (Class::Indentation, line_end, "unindent does not match any outer indentation level"),
+    let (class, at, end_offset, message) = match wrong {
+        Wrong::Tabs => (Class::Tab, line_start, 0, "inconsistent use of tabs and spaces in indentation"),
+        Wrong::TooDeep => (Class::Indentation, line_start, 0, "too many levels of indentation"),
+        Wrong::NoSuchLevel => (Class::Indentation, line_end, -1, "unindent does not match any outer indentation level"),
     };
-    let diagnostic = Diagnostic { class, start: place(at), end: place(at), message: message.into() };
+    let diagnostic =
+        Diagnostic { class, span: Span::Start(end_offset), ..Diagnostic::syntax(place(at), place(at), message) };
     LexError { diagnostic, eager: false, open: None }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::decode;
 use crate::Options;
 
-const BEFORE_314: Options = Options { feature_version: 13 };
+const BEFORE_314: Options = Options::version(13);
 
 fn text(source: &[u8]) -> String {
     decode(source, &BEFORE_314).expect("a text").into_owned()

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::cpu::Pool;
 
 use super::{
-    Counts, Item, Located, ParseRequest, ParseResponse, SourceResult,
+    Counts, Item, Located, Options, Outputs, ParseRequest, ParseResponse, SourceResult,
     gather::{Part, Piece, gather},
 };
 
@@ -38,7 +38,9 @@ pub(super) fn run(batch: &[&ParseRequest], pool: &Pool) -> Vec<ParseResponse> {
 /// Every source on this thread, whichever that is.
 fn in_turn(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
     let one = |request: &&ParseRequest| {
-        let parsed: Vec<_> = request.sources.iter().map(|source| Done::parse(source, request)).collect();
+        let sources = request.sources.iter().enumerate();
+        let parsed: Vec<_> =
+            sources.map(|(at, source)| Done::parse(source, request.options_of(at), request.outputs)).collect();
         let columns = gather(parsed.iter().map(Done::part), request.outputs, None);
         ParseResponse { results: parsed.into_iter().map(|done| done.result).collect(), columns }
     };
@@ -48,7 +50,8 @@ fn in_turn(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
 /// The sources spread over the threads of the pool that runs this.
 fn spread(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
     let spread = |request: &&ParseRequest| {
-        let parsed = request.sources.par_iter().map(|source| Done::parse(source, request)).collect();
+        let sources = request.sources.par_iter().enumerate();
+        let parsed = sources.map(|(at, source)| Done::parse(source, request.options_of(at), request.outputs)).collect();
         answer(request, parsed)
     };
     batch.par_iter().map(spread).collect()
@@ -75,9 +78,8 @@ pub(super) struct Done {
 
 impl Done {
     /// Parses a source.
-    pub(super) fn parse(source: &[u8], request: &ParseRequest) -> Self {
-        let wanted = request.outputs;
-        let Parsed { text, tokens, comments, outcome } = accelerd_parser::parse(source, &request.options);
+    pub(super) fn parse(source: &[u8], options: Options, wanted: Outputs) -> Self {
+        let Parsed { text, tokens, comments, outcome } = accelerd_parser::parse(source, &options);
         let line_starts = accelerd_parser::lexer::line_starts(&text);
         let locate = Locate { text: text.as_bytes(), line_starts: &line_starts };
         let (tree, diagnostic, outline) = match outcome {
@@ -86,10 +88,7 @@ impl Done {
                 (tree, None, outline)
             }
             Ok(tree) => (tree, None, vec![]),
-            Err(error) => {
-                let place = (error.start, error.end);
-                (Columns::default(), Some(locate.at(error, place)), vec![])
-            }
+            Err(error) => (Columns::default(), Some(error), vec![]),
         };
         let kinds = tokens.kinds.iter().filter(|_| wanted.tokens);
         let mut done = Self {
@@ -183,13 +182,7 @@ impl Locate<'_> {
 
     /// Adds the lines between which something lies.
     fn at<T>(self, what: T, (start, end): (u32, u32)) -> Located<T> {
-        let line = self.line(start);
-        let begin = self.line_starts[line as usize - 1] as usize;
-        let before = self.text.get(begin..start as usize).unwrap_or_default();
-        // Bytes that go on with a character do not count.
-        let characters = before.iter().filter(|&&byte| byte & 0xc0 != 0x80).count();
-        let column = u32::try_from(characters + 1).unwrap_or(u32::MAX);
-        Located { what, line, column, end_line: self.line(end) }
+        Located { what, line: self.line(start), end_line: self.line(end) }
     }
 
     fn line(self, at: u32) -> u32 {
@@ -201,14 +194,11 @@ impl Locate<'_> {
 mod tests {
     use std::sync::mpsc;
 
-    use accelerd_parser::Options;
-
     use super::*;
-    use crate::ops::parse::Outputs;
 
     fn request(sources: Vec<Bytes>) -> ParseRequest {
         let outputs = Outputs { tree: true, ..Outputs::default() };
-        ParseRequest { sources, options: Options { feature_version: 14 }, outputs }
+        ParseRequest::new(sources, Options::version(14), outputs)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A source's result depends on the source, the feature version and the outputs alone, and is the same on both backends,
 //! bit for bit: `accelerd-parser` is what a GPU is compared with, and what finishes the sources that a GPU hands back.
 
-pub use accelerd_parser::{Diagnostic, Options, outline::Item};
+pub use accelerd_parser::{Class, Diagnostic, Mode, Options, Position, SourceType, outline::Item};
 use bytes::Bytes;
 
 use crate::{Backend, Op, OpError, Size};
@@ -40,8 +40,23 @@ pub struct ParseRequest {
     pub sources: Vec<Bytes>,
     /// How to read them.
     pub options: Options,
+    /// The type of each source; where it has none here, that of the options.
+    pub types: Vec<SourceType>,
     /// What to return.
     pub outputs: Outputs,
+}
+
+impl ParseRequest {
+    /// Sources of the type that the options name.
+    pub fn new(sources: Vec<Bytes>, options: Options, outputs: Outputs) -> Self {
+        Self { sources, options, types: vec![], outputs }
+    }
+
+    /// How to read a source, by its number.
+    pub fn options_of(&self, source: usize) -> Options {
+        let source_type = self.types.get(source).copied().unwrap_or(self.options.source_type);
+        Options { source_type, ..self.options }
+    }
 }
 
 /// The parsed sources of a request.
@@ -57,7 +72,7 @@ pub struct ParseResponse {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceResult {
     /// Why it is not Python, and where.
-    pub diagnostic: Option<Located<Diagnostic>>,
+    pub diagnostic: Option<Diagnostic>,
     /// How much of each column is its own.
     pub counts: Counts,
     /// It as UTF-8, where its bytes are not.
@@ -73,8 +88,6 @@ pub struct Located<T> {
     pub what: T,
     /// The line where it starts, from 1.
     pub line: u32,
-    /// The character of that line where it starts, from 1.
-    pub column: u32,
     /// The line where it ends, from 1.
     pub end_line: u32,
 }

@@ -17,6 +17,19 @@ class ParseOutput(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PARSE_OUTPUT_OUTLINE: _ClassVar[ParseOutput]
     PARSE_OUTPUT_LINE_STARTS: _ClassVar[ParseOutput]
 
+class SourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SOURCE_TYPE_UNSPECIFIED: _ClassVar[SourceType]
+    SOURCE_TYPE_FILE: _ClassVar[SourceType]
+    SOURCE_TYPE_TEXT: _ClassVar[SourceType]
+
+class ParseMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PARSE_MODE_UNSPECIFIED: _ClassVar[ParseMode]
+    PARSE_MODE_EXEC: _ClassVar[ParseMode]
+    PARSE_MODE_EVAL: _ClassVar[ParseMode]
+    PARSE_MODE_SINGLE: _ClassVar[ParseMode]
+
 class DiagnosticClass(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DIAGNOSTIC_CLASS_UNSPECIFIED: _ClassVar[DiagnosticClass]
@@ -24,6 +37,8 @@ class DiagnosticClass(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DIAGNOSTIC_CLASS_INDENTATION_ERROR: _ClassVar[DiagnosticClass]
     DIAGNOSTIC_CLASS_TAB_ERROR: _ClassVar[DiagnosticClass]
     DIAGNOSTIC_CLASS_VALUE_ERROR: _ClassVar[DiagnosticClass]
+    DIAGNOSTIC_CLASS_UNICODE_DECODE_ERROR: _ClassVar[DiagnosticClass]
+    DIAGNOSTIC_CLASS_UNICODE_ENCODE_ERROR: _ClassVar[DiagnosticClass]
 
 class ValueTag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -303,11 +318,20 @@ PARSE_OUTPUT_TOKENS: ParseOutput
 PARSE_OUTPUT_COMMENTS: ParseOutput
 PARSE_OUTPUT_OUTLINE: ParseOutput
 PARSE_OUTPUT_LINE_STARTS: ParseOutput
+SOURCE_TYPE_UNSPECIFIED: SourceType
+SOURCE_TYPE_FILE: SourceType
+SOURCE_TYPE_TEXT: SourceType
+PARSE_MODE_UNSPECIFIED: ParseMode
+PARSE_MODE_EXEC: ParseMode
+PARSE_MODE_EVAL: ParseMode
+PARSE_MODE_SINGLE: ParseMode
 DIAGNOSTIC_CLASS_UNSPECIFIED: DiagnosticClass
 DIAGNOSTIC_CLASS_SYNTAX_ERROR: DiagnosticClass
 DIAGNOSTIC_CLASS_INDENTATION_ERROR: DiagnosticClass
 DIAGNOSTIC_CLASS_TAB_ERROR: DiagnosticClass
 DIAGNOSTIC_CLASS_VALUE_ERROR: DiagnosticClass
+DIAGNOSTIC_CLASS_UNICODE_DECODE_ERROR: DiagnosticClass
+DIAGNOSTIC_CLASS_UNICODE_ENCODE_ERROR: DiagnosticClass
 VALUE_TAG_UNSPECIFIED: ValueTag
 VALUE_TAG_INT: ValueTag
 VALUE_TAG_FLOAT: ValueTag
@@ -568,14 +592,18 @@ TOKEN_KIND_CARET: TokenKind
 TOKEN_KIND_TILDE: TokenKind
 
 class ParseRequest(_message.Message):
-    __slots__ = ("sources", "feature_version", "outputs")
+    __slots__ = ("sources", "feature_version", "outputs", "source_types", "mode")
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     FEATURE_VERSION_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_TYPES_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     sources: _containers.RepeatedScalarFieldContainer[bytes]
     feature_version: int
     outputs: _containers.RepeatedScalarFieldContainer[ParseOutput]
-    def __init__(self, sources: _Optional[_Iterable[bytes]] = ..., feature_version: _Optional[int] = ..., outputs: _Optional[_Iterable[_Union[ParseOutput, str]]] = ...) -> None: ...
+    source_types: _containers.RepeatedScalarFieldContainer[SourceType]
+    mode: ParseMode
+    def __init__(self, sources: _Optional[_Iterable[bytes]] = ..., feature_version: _Optional[int] = ..., outputs: _Optional[_Iterable[_Union[ParseOutput, str]]] = ..., source_types: _Optional[_Iterable[_Union[SourceType, str]]] = ..., mode: _Optional[_Union[ParseMode, str]] = ...) -> None: ...
 
 class ParseResponse(_message.Message):
     __slots__ = ("results", "nodes", "names", "values", "extra", "line_starts", "tokens", "comments")
@@ -666,19 +694,27 @@ class SourceResult(_message.Message):
     def __init__(self, diagnostic: _Optional[_Union[Diagnostic, _Mapping]] = ..., node_count: _Optional[int] = ..., name_count: _Optional[int] = ..., value_count: _Optional[int] = ..., extra_size: _Optional[int] = ..., line_count: _Optional[int] = ..., token_count: _Optional[int] = ..., comment_count: _Optional[int] = ..., text: _Optional[bytes] = ..., outline: _Optional[_Iterable[_Union[OutlineItem, _Mapping]]] = ...) -> None: ...
 
 class Diagnostic(_message.Message):
-    __slots__ = ("message", "line", "column", "start", "end")
+    __slots__ = ("message", "line", "column", "start", "end", "lineno", "offset", "end_lineno", "end_offset")
     CLASS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LINE_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    LINENO_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_LINENO_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     message: str
     line: int
     column: int
     start: int
     end: int
-    def __init__(self, message: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., **kwargs) -> None: ...
+    lineno: int
+    offset: int
+    end_lineno: int
+    end_offset: int
+    def __init__(self, message: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., lineno: _Optional[int] = ..., offset: _Optional[int] = ..., end_lineno: _Optional[int] = ..., end_offset: _Optional[int] = ..., **kwargs) -> None: ...
 
 class OutlineItem(_message.Message):
     __slots__ = ("kind", "name", "start", "end", "line", "end_line", "parent", "docstring_start", "docstring_end")

@@ -55,8 +55,8 @@ class ParseServiceServicer(object):
         """Parses many sources in one call. A source that is not Python has a diagnostic in its result; the call succeeds.
 
         Fails with:
-        - INVALID_ARGUMENT: no sources, an unknown feature version or output, or more sources or bytes than the configured
-        limits; the message names them.
+        - INVALID_ARGUMENT: no sources, an unknown feature version, output, source type or mode, source types that are
+        neither one nor as many as the sources, or more sources or bytes than the configured limits; the message names them.
         - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response is larger than a message may
         be: ask for fewer outputs or send fewer sources.
         """

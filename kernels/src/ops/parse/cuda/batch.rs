@@ -51,7 +51,7 @@ const MOST_UNDER_WAY: usize = 3;
 /// Parses every source of every request.
 pub(in crate::ops::parse) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
     let (device, cpu) = (&**worker.device(), worker.device().cpu());
-    let asked = batch.iter().flat_map(|&request| request.sources.iter().map(move |bytes| Asked { request, bytes }));
+    let asked = batch.iter().flat_map(|&request| Asked::all(request));
     let all = Batch::new(asked.collect(), device.left(), cpu.threads());
     let wanted = batch.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
     let (slices, areas) = cpu.scope(|scope| {
@@ -329,7 +329,7 @@ mod tests {
 
     fn request(sizes: &[usize]) -> ParseRequest {
         let sources = sizes.iter().map(|&size| vec![b'\n'; size].into()).collect();
-        ParseRequest { sources, options: accelerd_parser::Options::default(), outputs: Outputs::default() }
+        ParseRequest::new(sources, accelerd_parser::Options::default(), Outputs::default())
     }
 
     #[test]

@@ -29,6 +29,8 @@ const BY_TREE: [(u32, &str); 5] =
 pub(super) const BY_LENGTH: u32 = 4;
 /// The reason of a source with a value that only the CPU knows.
 pub(super) const BY_VALUE: u32 = 32;
+/// The reason of a source in a mode other than a module's; kernels do not know it.
+pub(super) const BY_MODE: u32 = 64;
 
 /// Bytes of sources that one thread looks through for long lines, and of the least source that may have one.
 const LOOKED_THROUGH: usize = 1 << 20;
@@ -114,8 +116,8 @@ impl Leave<'_, '_> {
         while let Some(job) = batch.crew.next() {
             match job {
                 Job::Parse { at, .. } => {
-                    let Asked { request, bytes } = batch.sources[at];
-                    drop(batch.anew[at].set(Done::parse(bytes, request)));
+                    let Asked { bytes, options, outputs } = batch.sources[at];
+                    drop(batch.anew[at].set(Done::parse(bytes, options, outputs)));
                 }
                 Job::LookThrough(Reverse(first), end) => self.look_through(first..end),
             }
@@ -151,6 +153,9 @@ fn name(reasons: u32) -> &'static str {
     if let Some(reason) = Reason::of(reasons >> LEXER_SHIFT).next() {
         return reason.name();
     }
+    if reasons & BY_MODE != 0 {
+        return "mode";
+    }
     BY_TREE.iter().find(|(bit, _)| reasons & bit != 0).map_or("encoding", |&(_, name)| name)
 }
 
@@ -171,8 +176,8 @@ mod tests {
         let sources = [&table, "a = 1\n", "a = 12\n", &other, &table];
         let sources = sources.map(|source| Bytes::copy_from_slice(source.as_bytes())).into();
         let outputs = Outputs { tree: true, ..Outputs::default() };
-        let request = ParseRequest { sources, options: Options::default(), outputs };
-        let asked = request.sources.iter().map(|bytes| Asked { request: &request, bytes }).collect();
+        let request = ParseRequest::new(sources, Options::default(), outputs);
+        let asked = Asked::all(&request).collect();
         let counts = Left::default();
         let batch = Batch::new(asked, &counts, 1);
         let pool = Pool::start(1).expect("one thread");
@@ -189,13 +194,10 @@ mod tests {
 
     #[test]
     fn few_sources_are_not_looked_through() {
-        let request = ParseRequest {
-            sources: vec!["a,\n".repeat(9_000).into()],
-            options: Options::default(),
-            outputs: Outputs::default(),
-        };
+        let sources = vec!["a,\n".repeat(9_000).into()];
+        let request = ParseRequest::new(sources, Options::default(), Outputs::default());
         let counts = Left::default();
-        let batch = Batch::new(vec![Asked { request: &request, bytes: &request.sources[0] }], &counts, 1);
+        let batch = Batch::new(Asked::all(&request).collect(), &counts, 1);
         Pool::start(1).expect("one thread").scope(|scope| Leave { batch: &batch, scope }.foresee());
         assert!(!batch.is_left(0));
     }
@@ -204,10 +206,10 @@ mod tests {
     fn every_reason_has_a_name_and_the_first_found_counts() {
         let lexers = Reason::ALL.map(|reason| name(1 | (reason as u32) << LEXER_SHIFT));
         let trees = BY_TREE.map(|(bit, _)| name(bit));
-        let mut names: Vec<_> = lexers.into_iter().chain(trees).chain([name(0)]).collect();
+        let mut names: Vec<_> = lexers.into_iter().chain(trees).chain([name(0), name(BY_MODE)]).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 18);
+        assert_eq!(names.len(), 19);
         assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
         assert_eq!(name(2 | 16), "line");
         let long_line_and_names = (Reason::LongLine as u32 | Reason::Names as u32) << LEXER_SHIFT;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::{
     areas::{Areas, Places, Stretch},
     foreseen::names_characters,
-    left::{BY_VALUE, Batch, Leave},
+    left::{BY_MODE, BY_VALUE, Batch, Leave},
     lexer::{self, Lexing, Sources, Tokens},
     tree::{Lexed, Summary, Trees, trees},
 };
@@ -20,7 +20,7 @@ use crate::{
     OpError,
     cuda::{Buffer, Device, Landed, Landing, Layout, Mark, On, Order, Place, Worker},
     ops::parse::{
-        Columns, Counts, Item, Located, Outputs, ParseRequest,
+        Columns, Counts, Item, Located, Mode, Options, Outputs, ParseRequest,
         columns::Table,
         cpu::{Done, Locate},
         gather::{Part, Piece},
@@ -30,8 +30,17 @@ use crate::{
 /// One source of the batch.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
-    pub(super) request: &'a ParseRequest,
     pub(super) bytes: &'a Bytes,
+    pub(super) options: Options,
+    pub(super) outputs: Outputs,
+}
+
+impl<'a> Asked<'a> {
+    /// All sources of a request.
+    pub(super) fn all(request: &'a ParseRequest) -> impl Iterator<Item = Self> {
+        let one = |(at, bytes)| Self { bytes, options: request.options_of(at), outputs: request.outputs };
+        request.sources.iter().enumerate().map(one)
+    }
 }
 
 /// The text of each source, unless its bytes are none: the CPU then says why.
@@ -131,8 +140,12 @@ struct Text<'a> {
 
 impl<'a> Text<'a> {
     fn of(source: &Asked<'a>) -> Self {
-        let text = text::decode(source.bytes, &source.request.options).ok();
-        let left = text.as_ref().map_or(Some(0), |text| names_characters(text.as_bytes()).then_some(BY_VALUE));
+        let text = text::decode(source.bytes, &source.options).ok();
+        let left = match &text {
+            None => Some(0),
+            Some(_) if source.options.mode != Mode::Exec => Some(BY_MODE),
+            Some(text) => names_characters(text.as_bytes()).then_some(BY_VALUE),
+        };
         Self { text, left }
     }
 }
@@ -167,7 +180,7 @@ impl<'a> InLexer<'a> {
     pub(super) fn parse(self, wanted: Outputs) -> Result<InParser<'a>, OpError> {
         let Self { held, worker, on_device, lexing } = self;
         let tokens = lexing.finish(&on_device, worker)?;
-        let versions: Vec<u8> = held.sources().iter().map(|source| source.request.options.feature_version).collect();
+        let versions: Vec<u8> = held.sources().iter().map(|source| source.options.feature_version).collect();
         let trees = trees(&lexed(&on_device, &tokens), &versions, worker)?;
         let mut layout = Layout::default();
         let summary = layout.add(trees.summary.len());

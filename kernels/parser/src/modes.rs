@@ -1,0 +1,255 @@
+//! The modes `eval` and `single`: one expression, or one interactive statement, instead of a module.
+//!
+//! The grammar is that of a module. What a mode refuses besides shows in the tokens: where the first one stands that cannot
+//! be part of an expression, or of the first statement. CPython reads that far and no further, so lines behind it go.
+
+use crate::columns::{Columns, Field, Kind, NONE};
+use crate::diagnostic::{Diagnostic, Position, Span};
+use crate::lexer::{LexError, Lexed};
+use crate::tokens::{Line, Terminal};
+use crate::{Mode, Options};
+
+type Outcome = Result<Columns, Diagnostic>;
+
+/// The tree of a text in its mode; `tree` parses what is left of the lines as a module.
+pub(crate) fn outcome(
+    text: &str,
+    lexed: &mut Lexed,
+    options: Options,
+    tree: impl FnOnce(&mut Lexed) -> Outcome,
+) -> Outcome {
+    match options.mode {
+        Mode::Exec => tree(lexed),
+        Mode::Eval => expression(text, lexed, tree),
+        Mode::Single => statement(text, lexed, options, tree),
+    }
+}
+
+fn expression(text: &str, lexed: &mut Lexed, tree: impl FnOnce(&mut Lexed) -> Outcome) -> Outcome {
+    let Some(&line) = lexed.lines.first() else { return Err(nothing(text, lexed)) };
+    let first = line.first as usize;
+    if matches!(lexed.tokens.kinds[first], Terminal::Match | Terminal::Case | Terminal::Type) {
+        lexed.tokens.kinds[first] = Terminal::Name;
+    }
+    let unfit = unfit_token(&lexed.tokens.kinds[first..line.end as usize]).map(|at| first + at);
+    let place = |lexed: &Lexed, at: usize| (lexed.tokens.starts[at], lexed.tokens.ends[at]);
+    let unfit = unfit.map(|at| invalid(place(lexed, at)));
+    let after = lexed.lines.get(1).copied();
+    let after = after.map(|next| (next, invalid(place(lexed, next.first as usize))));
+    let error = keep_lines(lexed, 1);
+    let outcome = tree(lexed);
+    lexed.error = lexed.error.take().or(error);
+    match (outcome, unfit) {
+        (Err(error), Some(unfit)) if unfit.start > error.start => Err(error),
+        (_, Some(unfit)) => Err(unfit),
+        (Err(error), None) => Err(error),
+        (Ok(columns), None) => match (after, &lexed.error) {
+            (Some((next, invalid)), _) if next.column > line.column => Err(crate::blocks::unexpected(invalid.start)),
+            (Some((_, invalid)), _) => Err(invalid),
+            (None, Some(error)) => Err(error.diagnostic.clone()),
+            (None, None) => Ok(without_statement(columns)),
+        },
+    }
+}
+
+/// The first token of a line that no expression of the mode `eval` has at its place.
+fn unfit_token(kinds: &[Terminal]) -> Option<usize> {
+    let (mut depth, mut lambdas) = (0_usize, 0_usize);
+    for (at, &kind) in kinds.iter().enumerate() {
+        let starts = at == 0 || kinds[at - 1] == Terminal::Comma;
+        match kind {
+            _ if opens(kind) => depth += 1,
+            _ if closes(kind) => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            Terminal::Lambda => lambdas += 1,
+            Terminal::Colon if lambdas > 0 => lambdas -= 1,
+            _ if lambdas > 0 => {}
+            Terminal::Equal | Terminal::Walrus | Terminal::Augmented | Terminal::Semicolon | Terminal::Colon => {
+                return Some(at);
+            }
+            Terminal::Star | Terminal::Yield if starts => return Some(at),
+            _ if at == 0 && starts_statement(kind) => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn starts_statement(kind: Terminal) -> bool {
+    is_compound(kind)
+        || matches!(
+            kind,
+            Terminal::Import
+                | Terminal::From
+                | Terminal::Pass
+                | Terminal::Break
+                | Terminal::Continue
+                | Terminal::Return
+                | Terminal::Raise
+                | Terminal::Global
+                | Terminal::Nonlocal
+                | Terminal::Del
+                | Terminal::Assert
+                | Terminal::Elif
+                | Terminal::Else
+                | Terminal::Except
+                | Terminal::Finally
+        )
+}
+
+fn opens(kind: Terminal) -> bool {
+    matches!(
+        kind,
+        Terminal::LeftParen
+            | Terminal::LeftBracket
+            | Terminal::LeftBrace
+            | Terminal::WithParen
+            | Terminal::FieldOpen
+            | Terminal::DebugOpen
+            | Terminal::FStringStart
+            | Terminal::TStringStart
+    )
+}
+
+fn closes(kind: Terminal) -> bool {
+    matches!(
+        kind,
+        Terminal::RightParen
+            | Terminal::RightBracket
+            | Terminal::RightBrace
+            | Terminal::FieldClose
+            | Terminal::FStringEnd
+    )
+}
+
+/// Takes the row of the statement away that the expression is.
+fn without_statement(mut columns: Columns) -> Columns {
+    let last = columns.kinds.len().saturating_sub(1);
+    debug_assert_eq!(columns.kinds.get(last), Some(&Kind::Expr), "no other statement passes");
+    columns.kinds.truncate(last);
+    columns.fields.truncate(last);
+    columns.parents.truncate(last);
+    columns.starts.truncate(last);
+    columns.ends.truncate(last);
+    columns.aux.truncate(last);
+    if let Some(root) = last.checked_sub(1) {
+        columns.parents[root] = NONE;
+        columns.fields[root] = Field::Body;
+    }
+    columns
+}
+
+fn statement(text: &str, lexed: &mut Lexed, options: Options, tree: impl FnOnce(&mut Lexed) -> Outcome) -> Outcome {
+    let Some(&first) = lexed.lines.first() else { return Err(nothing(text, lexed)) };
+    let kinds = &lexed.tokens.kinds;
+    if !is_compound(kinds[first.first as usize]) {
+        let complete = lexed.lines.len() > 1 || !lexed.cut;
+        keep_lines(lexed, 1);
+        return match tree(lexed) {
+            Ok(_) if complete && has_more(text, lexed, &first) => Err(several(text, lexed, &first, options)),
+            outcome => outcome,
+        };
+    }
+    let end = (1..lexed.lines.len()).find(|&at| begins_another(lexed, at, &first)).unwrap_or(lexed.lines.len());
+    let next = lexed.lines.get(end).map(|line| line.first as usize);
+    let next = next.map(|at| invalid((lexed.tokens.starts[at], lexed.tokens.ends[at])));
+    let last = lexed.lines[end - 1];
+    let error = keep_lines(lexed, end);
+    let outcome = tree(lexed);
+    lexed.error = lexed.error.take().or(error);
+    let columns = outcome?;
+    let unfinished = last.column == first.column && !has_newline(text, lexed);
+    match (next, &lexed.error) {
+        (Some(next), _) => Err(next),
+        (None, Some(error)) => Err(error.diagnostic.clone()),
+        (None, None) if unfinished => Err(nothing(text, lexed)),
+        (None, None) => Ok(columns),
+    }
+}
+
+fn is_compound(kind: Terminal) -> bool {
+    matches!(
+        kind,
+        Terminal::If
+            | Terminal::While
+            | Terminal::For
+            | Terminal::Async
+            | Terminal::With
+            | Terminal::Def
+            | Terminal::Class
+            | Terminal::Try
+            | Terminal::Match
+            | Terminal::At
+    )
+}
+
+/// Whether a line begins a statement after the first one.
+fn begins_another(lexed: &Lexed, at: usize, first: &Line) -> bool {
+    let kind = |line: &Line| lexed.tokens.kinds[line.first as usize];
+    let line = &lexed.lines[at];
+    let continues = matches!(kind(line), Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally);
+    line.column <= first.column && !continues && kind(&lexed.lines[at - 1]) != Terminal::At
+}
+
+/// Drops the lines behind the first so many, and the error behind those; gives that.
+fn keep_lines(lexed: &mut Lexed, count: usize) -> Option<LexError> {
+    if count >= lexed.lines.len() {
+        return if lexed.cut { None } else { lexed.error.take() };
+    }
+    lexed.lines.truncate(count);
+    let end = lexed.lines.last().map_or(0, |line| line.end as usize);
+    lexed.tokens.kinds.truncate(end);
+    lexed.tokens.starts.truncate(end);
+    lexed.tokens.ends.truncate(end);
+    lexed.tokens.payloads.truncate(end);
+    lexed.cut = false;
+    lexed.error.take()
+}
+
+/// Whether anything but space and comments follows a line.
+fn has_more(text: &str, lexed: &Lexed, line: &Line) -> bool {
+    let mut rest = text.get(newline_after(text, lexed, line).1..).unwrap_or_default();
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
+        if !rest.starts_with('#') {
+            return !rest.is_empty();
+        }
+        rest = rest.find(['\n', '\r']).map_or("", |newline| &rest[newline..]);
+    }
+}
+
+/// Where the newline that ends a line starts and ends: with the comment in front of it.
+fn newline_after(text: &str, lexed: &Lexed, line: &Line) -> (usize, usize) {
+    let end = lexed.tokens.ends[line.end as usize - 1] as usize;
+    let rest = &text[end..];
+    let start = end + rest.find(|byte| !matches!(byte, ' ' | '\t' | '\u{c}')).unwrap_or(rest.len());
+    (start, end + rest.find(['\n', '\r']).unwrap_or(rest.len()))
+}
+
+fn has_newline(text: &str, lexed: &Lexed) -> bool {
+    lexed.lines.last().is_some_and(|line| newline_after(text, lexed, line).1 < text.len())
+}
+
+fn several(text: &str, lexed: &Lexed, line: &Line, options: Options) -> Diagnostic {
+    let (start, end) = newline_after(text, lexed, line);
+    let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let message = "multiple statements found while compiling a single statement";
+    let span = if options.feature_version < 12 { Span::Range } else { Span::Newline };
+    Diagnostic::syntax(place(start), place(end), message).with_span(span)
+}
+
+/// The end of a text where a statement or an expression is missed.
+fn nothing(text: &str, lexed: &Lexed) -> Diagnostic {
+    if let Some(error) = &lexed.error {
+        return error.diagnostic.clone();
+    }
+    let lines = text.strip_suffix(['\n', '\r']).unwrap_or(text);
+    let count = if text.is_empty() { 0 } else { crate::lexer::line_starts(lines).len() };
+    let line = i32::try_from(count).unwrap_or(i32::MAX);
+    let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    invalid((end, end)).with_span(Span::Fixed(Position::new(line, 0, line, 0)))
+}
+
+fn invalid((start, end): (u32, u32)) -> Diagnostic {
+    Diagnostic::syntax(start, end, "invalid syntax")
+}
