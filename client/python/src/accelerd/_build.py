@@ -97,9 +97,15 @@ class _Tables(NamedTuple):
     prefixes: list[str | None]
 
 
-def build(tree: Tree) -> ast.Module:
-    """The tree that `ast.parse` builds."""
-    module: _Attributes = {"body": [], "type_ignores": []}
+def _root(mode: str) -> tuple[type[ast.mod], _Attributes]:
+    if mode == "eval":
+        return ast.Expression, {"body": None}
+    return (ast.Interactive, {"body": []}) if mode == "single" else (ast.Module, {"body": [], "type_ignores": []})
+
+
+def build(tree: Tree, mode: str) -> ast.mod:
+    """The tree that `ast.parse` builds in a mode."""
+    cls, attributes = _root(mode)
     with _collector_paused():
         try:
             tables = _Tables(
@@ -107,10 +113,10 @@ def build(tree: Tree) -> ast.Module:
                 [*tree.values(), ..., True, False, None],
                 [*tree.value_prefixes(), None, None, None, None],
             )
-            (_build_in_python if _node_builder is None else _build_in_c)(tree, tables, module)
+            (_build_in_python if _node_builder is None else _build_in_c)(tree, tables, attributes)
         except (LookupError, AttributeError, TypeError) as wrong:
             raise ValueError(f"the columns are those of no tree: {type(wrong).__name__}: {wrong}") from wrong
-    root: ast.Module = _node(ast.Module, module)
+    root: ast.mod = _node(cls, attributes)
     return root
 
 
@@ -126,10 +132,10 @@ def _collector_paused() -> Iterator[None]:
         gc.enable()
 
 
-def _build_in_c(tree: Tree, tables: _Tables, module: _Attributes) -> None:
+def _build_in_c(tree: Tree, tables: _Tables, root: _Attributes) -> None:
     columns = tree.kinds, tree.fields, tree.parents, tree.starts, tree.ends, tree.aux
     _node_builder.build(
-        module,
+        root,
         tree.text,
         columns,
         (*tables, _CONTEXTS, _OPERATORS),
@@ -141,10 +147,10 @@ def _build_in_c(tree: Tree, tables: _Tables, module: _Attributes) -> None:
     )
 
 
-def _build_in_python(tree: Tree, tables: _Tables, module: _Attributes) -> None:
+def _build_in_python(tree: Tree, tables: _Tables, root: _Attributes) -> None:
     owners, nodes, unfinished = _make_nodes(tree, tables)
     # A parent of none, read as a signed number, is the last owner.
-    owners.append(module)
+    owners.append(root)
     for field, parent, node in zip(tree.fields.tolist(), tree.parents.cast("B").cast("i").tolist(), nodes, strict=True):
         owner = owners[parent]
         name = _SLOTS[field]

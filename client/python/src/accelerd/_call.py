@@ -15,7 +15,7 @@ import grpc
 from google.protobuf.message import Message
 
 from . import _timing
-from ._errors import AccelerdError, MessageTooLargeError, error, from_call
+from ._errors import AccelerdError, MessageTooLargeError, from_call
 
 T = TypeVar("T")
 
@@ -304,8 +304,3 @@ class Outgoing:
         except Exception as problem:
             self.problem = problem
             raise
-
-
-def cancelled(what: str) -> AccelerdError:
-    """A call that this client ended."""
-    return error(grpc.StatusCode.CANCELLED, what)

@@ -25,10 +25,14 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 
 def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
     """Rows of floats, contiguous; one vector counts as one row."""
+    got = type(rows).__name__
     try:
-        array = np.ascontiguousarray(rows, dtype="<f4")
-    except (TypeError, ValueError) as wrong:
-        raise ValueError(f"{what}: expected rows of numbers of equal length, got {type(rows).__name__}: {wrong}") from None
+        given = np.asarray(rows)
+    except ValueError as wrong:
+        raise ValueError(f"{what}: expected rows of numbers of equal length, got {got}: {wrong}") from None
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{what}: expected rows of numbers, got {got} of {given.dtype}")
+    array = np.ascontiguousarray(given, dtype="<f4")
     if array.ndim == 1:
         array = array[np.newaxis, :]
     if array.ndim != 2:
@@ -39,7 +43,7 @@ def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
 def encode(rows: NDArray[np.float32]) -> list[Chunk]:
     """A serialized Tensor of contiguous rows; the last chunk is a view of the rows themselves."""
     header = pb.Tensor(dtype=pb.DTYPE_F32, shape=rows.shape).SerializeToString()
-    data = memoryview(rows.reshape(-1)).cast("B") if rows.size else b""
+    data = rows.reshape(-1).view(np.uint8).data if rows.size else b""
     return [header, *field(3, [data])]
 
 

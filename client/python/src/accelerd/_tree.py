@@ -76,14 +76,14 @@ class Tree:
         """The `kind` of the constant of each value: "u", or None."""
         return ["u" if tag == _UNICODE_STR else None for tag in self.value_tags.tolist()]
 
-    def to_ast(self) -> ast.Module:
-        """The tree that `ast.parse` builds of the source, in the running Python's classes and fields.
+    def to_ast(self, mode: str = "exec") -> ast.mod:
+        """The tree that `ast.parse` builds of the source in this mode, in the running Python's classes and fields.
 
         The garbage collector is paused meanwhile: it would traverse all new nodes again and again, and free none.
         """
         from ._build import build
 
-        return build(self)
+        return build(self, mode)
 
 
 def _numbers(data: bytes | memoryview) -> memoryview:
