@@ -286,7 +286,9 @@ def test_columns_are_views_with_names(client: Client) -> None:
     assert kinds == [token.kind for token in made.tokens]
     assert kinds == ["name", "left_paren", "name", "right_paren", "name", "left_paren", "right_paren"]
     for column in (*nodes, *made.token_columns):
-        assert not column.flags.owndata and not column.flags.writeable
+        assert not column.flags.owndata
+        with pytest.raises(ValueError):
+            column[:] = 0
 
 
 def test_a_stream_parses_batch_after_batch(client: Client) -> None:

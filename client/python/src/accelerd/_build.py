@@ -120,6 +120,11 @@ def build(tree: Tree, mode: str) -> ast.mod:
     return root
 
 
+def is_compiled() -> bool:
+    """Whether the C extension builds trees."""
+    return _node_builder is not None
+
+
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     if not gc.isenabled():
