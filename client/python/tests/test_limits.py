@@ -161,7 +161,7 @@ class Limited(similarity_pb2_grpc.SimilarityServiceServicer):
     def UpsertStream(self, requests, context):  # noqa: N802
         self.streams += 1
         for request in requests:
-            ids = np.frombuffer(request.upsert.ids.packed_numbers, "<u8").tolist()
+            ids = list(request.upsert.ids.numbers)
             if len(ids) > 100:
                 message = "the request message has 900 bytes, expected at most 800"
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)

@@ -370,7 +370,7 @@ class Client:
         name = f"cluster-{uuid.uuid4().hex}"
         collection = self.create_collection(name, dimensions=rows.shape[1], metric="squared_l2", storage="f32")
         try:
-            collection.upsert(np.arange(len(rows)), vectors=rows, timeout=deadline - time.monotonic())
+            collection.upsert(np.arange(len(rows)), vectors=rows, timeout=max(deadline - time.monotonic(), 0.0))
             return _similar.in_order(self._caller.until(means.collection(name), deadline))
         finally:
             collection.delete()

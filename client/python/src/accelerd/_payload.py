@@ -54,7 +54,8 @@ class Ids:
         """A serialized PointIds of some of them."""
         if isinstance(self.values, list):
             return [pb.PointIds(uuids=self.values[start:stop]).SerializeToString()]
-        return field(pb.PointIds.PACKED_NUMBERS_FIELD_NUMBER, [self.values[start:stop].tobytes()])
+        # `repeated fixed64` is packed: on the wire it is an array.
+        return field(pb.PointIds.NUMBERS_FIELD_NUMBER, [self.values[start:stop].tobytes()])
 
     def repeated(self) -> Id | None:
         """An id that is there twice, if any is."""

@@ -498,7 +498,7 @@ class AsyncClient:
         name = f"cluster-{uuid.uuid4().hex}"
         collection = await self.create_collection(name, dimensions=rows.shape[1], metric="squared_l2", storage="f32")
         try:
-            await collection.upsert(np.arange(len(rows)), vectors=rows, timeout=deadline - time.monotonic())
+            await collection.upsert(np.arange(len(rows)), vectors=rows, timeout=max(deadline - time.monotonic(), 0.0))
             return _similar.in_order(await self._caller.until(means.collection(name), deadline))
         finally:
             await collection.delete()
