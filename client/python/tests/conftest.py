@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import grpc
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from accelerd import Client
 
 ROOT = Path(__file__).resolve().parents[3]
+CLIENT = Path(__file__).resolve().parents[1]
 START_TIMEOUT = 60.0
 
 
@@ -70,3 +74,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def client(server: str) -> Iterator[Client]:
     with Client(server, timeout=30) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def node_builder(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The C extension, compiled for this Python whether or not it is installed."""
+    folder = tmp_path_factory.mktemp("extension")
+    script = CLIENT / "build_extension.py"
+    done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True)
+    if "Python.h" in done.stderr and "there is no" in done.stderr:
+        pytest.skip(f"no headers of this Python: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    spec = importlib.util.spec_from_file_location("accelerd._node_builder", done.stdout.strip())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

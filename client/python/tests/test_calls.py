@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +14,8 @@ import pytest
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from accelerd import BusyError, Client, InvalidArgumentError, UnavailableError
+import accelerd
+from accelerd import BusyError, Client, DeadlineError, InvalidArgumentError, UnavailableError, record_timings
 from accelerd._proto import embed_pb2, embed_pb2_grpc, similarity_pb2, similarity_pb2_grpc
 
 
@@ -39,6 +44,9 @@ class Failing(embed_pb2_grpc.EmbedServiceServicer, similarity_pb2_grpc.Similarit
 
     def ListModels(self, request, context):  # noqa: N802
         self._enter(context)
+        if ("accelerd-timing", "1") in context.invocation_metadata():
+            stages = "queue;dur=0.5, execute;desc=gpu;dur=12,;dur=1,total, copy;dur=x, total;dur=13"
+            context.send_initial_metadata([("server-timing", stages)])
         return embed_pb2.ListModelsResponse(models=[embed_pb2.Model(name="toy")])
 
     def CreateCollection(self, request, context):  # noqa: N802
@@ -105,18 +113,201 @@ def test_wrong_fields_reach_the_caller_at_once(failing: tuple[Failing, Client]) 
     assert servicer.calls == 1
 
 
-def test_arguments_that_make_no_sense_are_refused_here(failing: tuple[Failing, Client]) -> None:
+WRONG_ARGUMENTS = [
+    (lambda c: c.embed("one text"), TypeError, "texts: expected a list of texts, got one str"),
+    (lambda c: c.embed(5), TypeError, "texts: expected a list of texts, got one int"),
+    (lambda c: c.embed(["a", 5]), TypeError, r"texts\[1\]: expected str, got int"),
+    (lambda c: c.embed(["a"], poling="mean"), TypeError, "got poling"),
+    (lambda c: c.embed(["a"], output="f64"), ValueError, "output_type: expected one of f32, .*, got 'f64'"),
+    (lambda c: c.embed(["a"], spans=[(1, 0, 1)]), ValueError, "spans: expected texts from 0 to 0, got"),
+    (lambda c: c.embed_tokens([1, 2]), TypeError, "tokens: expected Tokens or a list of lists of ids, got list"),
+    (lambda c: c.embed_tokens([[-1]]), ValueError, "tokens: expected ids from 0 to"),
+    (lambda c: c.rerank("q", "one", model="m"), TypeError, "documents: expected a list of texts, got one str"),
+    (lambda c: c.load_model("a", "b", aliases="c"), TypeError, "aliases: expected a list of names, got one str"),
+    (lambda c: c.find_similar([[1.0]], [[1.0]], 1, metric="angle"), ValueError, "metric: expected one of cosine, dot"),
+    (lambda c: c.find_similar([["a"]], [[1.0]], 1), ValueError, "queries: expected rows of numbers"),
+    (
+        lambda c: c.cluster([[[1.0]]], 1),
+        ValueError,
+        r"source: expected rows of numbers, got an array of shape \(1, 1, 1\)",
+    ),
+    (lambda c: c.create_collection("a", storage="f64"), ValueError, "storage: expected one of f32, f16, bf16, i8"),
+    (lambda c: c.collection("a").get([1, "a"]), ValueError, "ids: expected numbers or UUIDs, got both"),
+    (lambda c: c.collection("a").get("abc"), TypeError, "ids: expected a list of int, UUID or str, got str"),
+    (lambda c: c.collection("a").get(5), TypeError, "ids: expected a list of int, UUID or str, got int"),
+    (lambda c: c.collection("a").get([True]), TypeError, r"ids\[0\]: expected int, UUID or str, got bool"),
+    (lambda c: c.collection("a").get([-1]), ValueError, r"ids: expected numbers from 0 to 2\*\*64 - 1, got -1"),
+    (lambda c: c.collection("a").get([1 << 64]), ValueError, r"ids: expected numbers from 0 to 2\*\*64 - 1"),
+    (lambda c: c.collection("a").upsert([1]), ValueError, "expected either texts or vectors, got neither"),
+    (lambda c: c.collection("a").upsert([1], texts=["a"], vectors=[[1]]), ValueError, "got both"),
+    (
+        lambda c: c.collection("a").upsert([1, 2], vectors=[[1.0]]),
+        ValueError,
+        "vectors: expected 2, as many as ids, got 1",
+    ),
+    (lambda c: c.collection("a").upsert([1], texts=["a"], payloads=[]), ValueError, "payloads: expected 1, .* got 0"),
+    (
+        lambda c: c.collection("a").upsert([1], texts=["a"], payloads=[5]),
+        TypeError,
+        r"payloads\[0\]: expected a dict, got int",
+    ),
+    (
+        lambda c: c.collection("a").upsert([1], texts=["a"], payloads=[{"x": [1]}]),
+        TypeError,
+        r"payloads\[0\]\['x'\]: expected str, int, float or bool, got list",
+    ),
+    (
+        lambda c: c.collection("a").upsert([1], texts=["a"], payloads={"x": [1, 2]}),
+        ValueError,
+        r"payloads\['x'\]: expected 1 values, as many as ids, got 2",
+    ),
+    (
+        lambda c: c.collection("a").upsert([1], texts=["a"], payloads=[{"x": 1 << 63}]),
+        ValueError,
+        r"payloads\['x'\]: expected integers of 64 bits",
+    ),
+    (lambda c: c.collection("a").search(), ValueError, "expected one of texts, vectors and ids, got none"),
+    (lambda c: c.collection("a").search(texts=["a"], ids=[1]), ValueError, "got texts and ids"),
+    (lambda c: c.collection("a").search(text=["a"]), TypeError, "got text"),
+    (lambda c: c.collection("a").search(ids=[1], where={"x": range(3)}), ValueError, r"where\['x'\]: expected slice"),
+    (lambda c: c.collection("a").search(ids=[1], where={"x": slice(0, 9, 2)}), ValueError, "got a step of 2"),
+    (lambda c: c.collection("a").search(ids=[1], where={"x": None}), TypeError, r"where\['x'\]: expected a value"),
+    (
+        lambda c: c.collection("a").search(ids=[1], where=["x"]),
+        TypeError,
+        "where: expected a dict of field to test, got list",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "cls", "message"), WRONG_ARGUMENTS)
+def test_arguments_that_make_no_sense_are_refused_here(failing, call, cls, message) -> None:
+    servicer, client = failing
+    with pytest.raises(cls, match=message):
+        call(client)
+    assert servicer.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": 5}, "target: expected a str"),
+        ({"target": "https://host:1"}, "the daemon serves no TLS"),
+        ({"connections": 0}, "connections: expected 1 or more, got 0"),
+        ({"attempts": 0}, "attempts: expected 1 or more, got 0"),
+        ({"timeout": 0}, "timeout: expected seconds above 0, got 0"),
+        ({"max_message_bytes": 0}, "max_message_bytes: expected 1 or more, got 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(arguments: dict, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        Client(**arguments)
+
+
+def test_the_target_comes_from_the_environment_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERD_SERVER", "elsewhere:1")
+    assert Client().target == "elsewhere:1" and Client("http://here:2/").target == "here:2"
+    monkeypatch.delenv("ACCELERD_SERVER")
+    assert Client().target == "localhost:7433"
+    assert isinstance(accelerd.__version__, str)
+
+
+def test_every_call_takes_a_timeout(failing: tuple[Failing, Client]) -> None:
+    servicer, client = failing
+    servicer.failures = [(grpc.StatusCode.UNAVAILABLE, [retry_in(30)])]
+    with pytest.raises((UnavailableError, DeadlineError)):
+        client.models(timeout=1)
+    assert servicer.calls == 1
+
+
+def test_timings_are_recorded_where_they_are_asked_for(failing: tuple[Failing, Client]) -> None:
     _, client = failing
-    with pytest.raises(TypeError):
-        client.embed("one text")
-    with pytest.raises(TypeError, match="poling"):
-        client.embed(["one text"], poling="mean")
-    with pytest.raises(ValueError, match="cosine, dot"):
-        client.find_similar([[1.0]], [[1.0]], 1, metric="angle")
-    with pytest.raises(ValueError, match="not both"):
-        client.collection("code").get([1, "a"])
-    with pytest.raises(ValueError, match="either"):
-        client.collection("code").upsert([1])
+    client.models()
+    with record_timings() as timings:
+        client.models()
+        with record_timings() as inner:
+            client.models()
+    client.models()
+    (timing,) = timings
+    assert len(inner) == 1 and timing.method == "ListModels" and timing.seconds > 0
+    assert timing.stages == {"queue": 0.0005, "execute": 0.012, "total": 0.013}
+
+
+def test_timings_of_other_threads_are_theirs(failing: tuple[Failing, Client]) -> None:
+    _, client = failing
+    with record_timings() as timings:
+        thread = threading.Thread(target=client.models)
+        thread.start()
+        thread.join()
+    assert timings == []
+
+
+def test_a_client_is_pickled_as_its_settings(failing: tuple[Failing, Client]) -> None:
+    _, client = failing
+    client.models()
+    again = pickle.loads(pickle.dumps(client))
+    assert again.target == client.target and again.models()[0].name == "toy"
+    collection = pickle.loads(pickle.dumps(client.collection("code")))
+    assert collection.name == "code"
+    again.close()
+
+
+def test_errors_are_pickled_whole(failing: tuple[Failing, Client]) -> None:
+    servicer, client = failing
+    bad = error_details_pb2.BadRequest()
+    bad.field_violations.add(field="k", description="expected 1")
+    info = error_details_pb2.ErrorInfo(reason="TOO_OLD", domain="accelerd", metadata={"a": "b"})
+    servicer.failures = [(grpc.StatusCode.INVALID_ARGUMENT, [bad, info])]
+    with pytest.raises(InvalidArgumentError) as refused:
+        client.models()
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert type(again) is InvalidArgumentError and str(again) == str(refused.value)
+    assert (again.violations, again.reason) == (refused.value.violations, "TOO_OLD")
+
+
+def test_a_client_that_has_called_says_so_in_a_forked_child(failing, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, client = failing
+    client.models()
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    with pytest.raises(RuntimeError, match="make a client in the child"):
+        client.models()
+
+
+def test_a_closed_client_says_so() -> None:
+    client = Client("127.0.0.1:1")
+    client.close()
+    with pytest.raises(ValueError, match="the client is closed"):
+        client.models()
+
+
+def headers_of_a_call(call) -> bytes:
+    """What a channel sends up to its first call's headers, to a server that never answers."""
+    settings = b"\0\0\0\4\0\0\0\0\0"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=call, args=(f"127.0.0.1:{server.getsockname()[1]}",), daemon=True)
+        thread.start()
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(20)
+            connection.sendall(settings)
+            received = b""
+            while b"ListModels" not in received or b"grpc-accept-encoding" not in received:
+                received += connection.recv(65536)
+            return received
+
+
+def test_no_compression_is_offered() -> None:
+    def ours(target: str) -> None:
+        with Client(target, timeout=2, attempts=1) as client, pytest.raises(accelerd.AccelerdError):
+            client.models()
+
+    def plain(target: str) -> None:
+        with grpc.insecure_channel(target) as channel, pytest.raises(grpc.RpcError):
+            embed_pb2_grpc.EmbedServiceStub(channel).ListModels(embed_pb2.ListModelsRequest(), timeout=2)
+
+    assert b"gzip" in headers_of_a_call(plain)
+    assert b"gzip" not in headers_of_a_call(ours)
 
 
 def test_calls_go_over_each_connection_in_turn(failing: tuple[Failing, Client]) -> None:
@@ -132,5 +323,5 @@ def test_calls_go_over_each_connection_in_turn(failing: tuple[Failing, Client]) 
     peers = servicer.peers
     assert len(set(peers[:3])) == 3
     assert peers == peers[:3] * 3
-    with pytest.raises(ValueError, match="1 connection or more, got 0"):
+    with pytest.raises(ValueError, match="connections: expected 1 or more, got 0"):
         Client(target, connections=0)

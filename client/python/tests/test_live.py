@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pytest
 
@@ -19,7 +20,9 @@ from accelerd import (
     InvalidArgumentError,
     NotFoundError,
     Quantized,
+    record_timings,
 )
+from accelerd._proto import embed_pb2, embed_pb2_grpc
 
 ENCODERS = Path(__file__).resolve().parents[3] / "kernels" / "models" / "tests" / "encoders"
 
@@ -207,3 +210,117 @@ def test_refusals_have_their_classes_and_name_the_field(client: Client, code: Co
 def test_the_daemon_says_what_it_runs_on(client: Client) -> None:
     assert client.devices()[-1].name == "cpu"
     assert client.stats().version
+
+
+MIXED = [
+    {"s": "a", "n": 1, "f": 0.5, "b": True, "same": "x"},
+    {"s": "é\u2028\U0001f600", "n": -(1 << 63), "f": -1e300, "b": False, "same": "x"},
+    {},
+    {"s": "", "n": (1 << 63) - 1, "f": 2, "same": "y"},
+    {"s": 5, "n": "text", "f": False, "same": "x", "only here": 1.25},
+]
+
+
+def test_payloads_come_back_as_they_were_written(client: Client) -> None:
+    collection = client.create_collection(f"python-{uuid.uuid4().hex}", dimensions=2)
+    try:
+        rows = np.eye(5, 2, dtype=np.float32)
+        collection.upsert(range(5), vectors=rows, payloads=MIXED)
+        points = collection.get(range(5))
+        assert [point.payload for point in points] == MIXED
+        assert [{name: type(value) for name, value in one.payload.items()} for one in points] == [
+            {name: type(value) for name, value in one.items()} for one in MIXED
+        ]
+        columns = {
+            "n": np.arange(5, dtype=np.int16),
+            "u": np.arange(5, dtype=np.uint8),
+            "f": np.arange(5, dtype=np.float32) / 2,
+            "b": np.arange(5) % 2 == 0,
+            "s": np.array(["a", "b", "a", "a", "é"]),
+            "some": [None, "x", 3, None, np.float64(0.5)],
+        }
+        collection.upsert(range(5), vectors=rows, payloads=columns)
+        read = [point.payload for point in collection.get(range(5))]
+        assert read[1] == {"n": 1, "u": 1, "f": 0.5, "b": False, "s": "b", "some": "x"}
+        assert read[3] == {"n": 3, "u": 3, "f": 1.5, "b": False, "s": "a"} and read[4]["some"] == 0.5
+        (page,) = collection.scroll_columns()
+        assert page.payloads["some"] == [None, "x", 3, None, 0.5] and page.vectors is None
+        hits = collection.search_columns(vectors=rows[:2], k=2)
+        assert hits.offsets.tolist() == [0, 2, 4] and len(hits.ids) == len(hits.scores) == len(hits.payloads["s"]) == 4
+        assert [one.id for query in collection.search(vectors=rows[:2], k=2) for one in query] == hits.ids
+    finally:
+        collection.delete()
+
+
+@pytest.mark.parametrize("kind", ["int", "numpy", "range", "uuid", "text"])
+def test_ids_of_every_kind_are_written_found_and_deleted(client: Client, kind: str) -> None:
+    uuids = [uuid.UUID(int=n << 100 | n) for n in range(6)]
+    given = {
+        "int": [0, 1, 2, 3, 4, (1 << 64) - 1],
+        "numpy": np.arange(6, dtype=np.int32),
+        "range": range(10, 70, 10),
+        "uuid": uuids,
+        "text": [str(one).upper() for one in uuids],
+    }[kind]
+    expected = [str(one).lower() if isinstance(one, (uuid.UUID, str)) else int(one) for one in given]
+    collection = client.create_collection(f"python-{uuid.uuid4().hex}", dimensions=2)
+    try:
+        assert collection.upsert(given, vectors=np.eye(6, 2)) == 6
+        assert [point.id for point in collection.scroll(page_size=4)] == expected
+        assert [point.id for point in collection.get(given[:2])] == expected[:2]
+        assert collection.search(ids=given[1:2], k=1)[0][0].id == expected[1]
+        assert collection.delete_points(given[:2]) == 2
+        assert collection.count() == 4
+        assert sorted(map(str, client.cluster(collection, 2).ids)) == sorted(map(str, expected[2:]))
+    finally:
+        collection.delete()
+
+
+def test_points_are_counted_and_scrolled_by_a_filter(code: Collection) -> None:
+    filled(code)
+    assert (code.count(), code.count(where={"line": slice(2, None)}), code.count(where_not={"path": "net.py"})) == (
+        3,
+        2,
+        2,
+    )
+    assert [point.payload["path"] for point in code.scroll(where={"line": [1, 3]})] == ["dates.py", "pack.py"]
+    assert [point.payload for point in code.scroll(payload=False, page_size=2)] == [{}, {}, {}]
+    assert list(code.scroll(where={"path": "nowhere"})) == []
+    with pytest.raises(NotFoundError):
+        list(code._client.collection("nowhere").scroll())
+
+
+def test_answers_are_plain_types(client: Client, code: Collection) -> None:
+    filled(code)
+    described = code.describe()
+    assert (described.metric, described.model, described.point_count, described.durable) == (
+        "cosine",
+        "builtin",
+        3,
+        False,
+    )
+    assert described.create_time.tzinfo is not None and described in client.collections()
+    builtin = next(model for model in client.models() if model.name == "builtin")
+    assert builtin.takes_texts and builtin.dimensions in builtin.offered_dimensions and builtin.pooling == "mean"
+    (cpu,) = [device for device in client.devices() if device.name == "cpu"]
+    assert (cpu.kind, cpu.state) == ("cpu", "ready")
+    stats = client.stats()
+    assert stats.uptime.total_seconds() > 0 and {lane.name for lane in stats.lanes} >= {"embed", "parse"}
+    assert stats.admission.limit_bytes > 0
+
+
+def test_the_daemon_says_where_time_went(client: Client) -> None:
+    with record_timings() as timings:
+        client.embed(["a", "b"])
+        list(client.embed_stream([["a"], ["b"]]))
+    assert [timing.method for timing in timings] == ["Embed", "EmbedStream"]
+    assert timings[0].stages["total"] > 0 and timings[0].seconds >= timings[0].stages["total"]
+
+
+def test_plain_stubs_with_the_documented_options_get_no_compressed_answers(server: str) -> None:
+    options = [("grpc.compression_enabled_algorithms_bitset", 1), ("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(server, options=options) as channel:
+        stub = embed_pb2_grpc.EmbedServiceStub(channel)
+        answer, call = stub.Embed.with_call(embed_pb2.EmbedRequest(texts={"values": ["a"] * 9000}))
+        assert len(answer.embeddings.data) == 9000 * 1024
+        assert "grpc-encoding" not in dict(call.initial_metadata())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import struct
 from pathlib import Path
 
 import pytest
 
+from accelerd import _build
 from accelerd._kinds import FIELDS, KINDS, OPERATORS
 from accelerd._tree import Tree
 
@@ -16,6 +18,12 @@ DEFINED = Path(__file__).resolve().parents[3] / "kernels" / "parser" / "src" / "
 NONE = (1 << 32) - 1
 COLUMNS = ("kinds", "fields", "parents", "starts", "ends", "aux")
 LOAD, STORE = 0, 1
+
+
+@pytest.fixture(autouse=True, params=["python", "c"])
+def builder(request: pytest.FixtureRequest, node_builder: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test runs with the loop in Python and with the one in C."""
+    monkeypatch.setattr(_build, "_node_builder", node_builder if request.param == "c" else None)
 
 
 def tree(text: str, rows: list[tuple[str, str, int, int, int, int]], names: str = "", values: str = "") -> Tree:
@@ -34,7 +42,7 @@ def tree(text: str, rows: list[tuple[str, str, int, int, int, int]], names: str 
 
 
 def same(text: str, made: Tree) -> None:
-    expected, got = (ast.dump(one, include_attributes=True) for one in (ast.parse(text), made.to_ast()))
+    expected, got = (ast.dump(one, include_attributes=True) for one in (ast.parse(text.encode()), made.to_ast()))
     assert got == expected
 
 
@@ -67,6 +75,63 @@ def test_a_field_that_this_python_lacks_is_named() -> None:
     rows = [("Pass", "cases", 1, 0, 4, 0), ("Pass", "body", NONE, 0, 4, 0)]
     with pytest.raises(ValueError, match="no field cases"):
         tree("pass", rows).to_ast()
+
+
+def test_a_kind_that_this_python_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(ast, "Pass")
+    for cached in (_build._makers, _build._specs):
+        cached.cache_clear()
+    with pytest.raises(ValueError, match=r"has no ast\.Pass"):
+        tree("pass", [("Pass", "body", NONE, 0, 4, 0)]).to_ast()
+    for cached in (_build._makers, _build._specs):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("Pass", "body", 7, 0, 4, 0)],
+        [("Name", "value", 1, 0, 4, 4 * 9), ("Expr", "body", NONE, 0, 4, 0)],
+        [("Constant", "value", 1, 0, 4, 9), ("Expr", "body", NONE, 0, 4, 0)],
+        [("Name", "value", 1, 0, 4, 3), ("Expr", "body", NONE, 0, 4, 0)],
+        [("Identifier", "names", 1, 0, 4, 0), ("Pass", "body", 0, 0, 4, 0)],
+    ],
+    ids=["parent", "name", "value", "context", "parent that is no node"],
+)
+def test_columns_that_lie_are_refused(rows: list[tuple[str, str, int, int, int, int]]) -> None:
+    with pytest.raises(ValueError):
+        tree("pass", rows, names="p").to_ast()
+
+
+def test_kinds_past_the_last_and_columns_of_unequal_length_are_refused() -> None:
+    one = tree("pass", [("Pass", "body", NONE, 0, 4, 0)])
+    for wrong in ({"kinds": memoryview(b"\xff")}, {"fields": memoryview(b"\xff")}, {"starts": one.starts[:0]}):
+        with pytest.raises(ValueError):
+            Tree(**{**vars(one), **wrong}).to_ast()
+
+
+@pytest.mark.parametrize("text", ["a\r\na\ra\na", "\ufeffa\na", "a;a\n\n \n\r\r\na", "#é\na;a"])
+def test_lines_and_columns_are_cpythons_at_every_line_end(text: str) -> None:
+    rows: list[tuple[str, str, int, int, int, int]] = []
+    for found in re.finditer(b"a", text.encode()):
+        rows.append(("Name", "value", len(rows) + 1, *found.span(), 0))
+        rows.append(("Expr", "body", NONE, *found.span(), 0))
+    made = tree(text.replace("\ufeff", "+++").replace("é", "++"), rows, names="a")
+    same(text, Tree(**{**vars(made), "text": text.encode()}))
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(is_enabled: bool) -> None:
+    was_enabled = gc.isenabled()
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        tree("pass", [("Pass", "body", NONE, 0, 4, 0)]).to_ast()
+        assert gc.isenabled() == is_enabled
+        with pytest.raises(ValueError):
+            tree("pass", [("Pass", "body", 7, 0, 4, 0)]).to_ast()
+        assert gc.isenabled() == is_enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 @pytest.mark.parametrize(("enum", "names"), [("Kind", KINDS), ("Field", FIELDS), ("Operator", OPERATORS)])

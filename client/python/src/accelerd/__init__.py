@@ -4,46 +4,120 @@ from accelerd import Client
 
 client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
+
+`accelerd.aio` has the same client for asyncio.
 """
 
-from ._client import Client, Clusters, Ranked, Similar
-from ._collection import Collection, Hit, Point
+from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
+from importlib.metadata import version as _version
+
+from ._client import Client
+from ._collection import Collection
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import (
     AccelerdError,
     AlreadyExistsError,
     BusyError,
     DeadlineError,
+    ErrorDetails,
     FieldViolation,
     InvalidArgumentError,
+    MessageTooLargeError,
     NotFoundError,
     UnavailableError,
 )
-from ._parse import Diagnostic, OutlineItem, Parsed, Token, Tree
+from ._parse import (
+    NO_ROW,
+    NODE_FIELDS,
+    NODE_KINDS,
+    NODE_OPERATORS,
+    TOKEN_KINDS,
+    VALUE_TAGS,
+    Diagnostic,
+    Nodes,
+    OutlineItem,
+    OutputNotRequestedError,
+    Parsed,
+    ParseOutcome,
+    Token,
+    TokenColumns,
+)
+from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
+from ._results import (
+    Admission,
+    Clusters,
+    CollectionInfo,
+    Device,
+    KernelStats,
+    LaneStats,
+    Latency,
+    MemoryPool,
+    Model,
+    Ranked,
+    Similar,
+    Snapshot,
+    Stats,
+)
+from ._timing import Timing, record_timings
+from ._tree import Tree
+
+try:
+    __version__ = _version("accelerd")
+except _PackageNotFoundError:  # A checkout that is not installed.
+    __version__ = "0+unknown"
 
 __all__ = [
+    "NODE_FIELDS",
+    "NODE_KINDS",
+    "NODE_OPERATORS",
+    "NO_ROW",
+    "TOKEN_KINDS",
+    "VALUE_TAGS",
     "AccelerdError",
+    "Admission",
     "AlreadyExistsError",
     "BusyError",
     "Client",
     "Clusters",
     "Collection",
+    "CollectionInfo",
     "DeadlineError",
+    "Device",
     "Diagnostic",
     "EmbedOptions",
     "EmbedOutcome",
+    "ErrorDetails",
     "FieldViolation",
     "Hit",
+    "Hits",
     "InvalidArgumentError",
+    "KernelStats",
+    "LaneStats",
+    "Latency",
+    "MemoryPool",
+    "MessageTooLargeError",
+    "Model",
+    "Nodes",
     "NotFoundError",
     "OutlineItem",
+    "OutputNotRequestedError",
+    "ParseOutcome",
     "Parsed",
     "Point",
+    "Points",
     "Quantized",
     "Ranked",
+    "SearchOptions",
     "Similar",
+    "Snapshot",
+    "Stats",
+    "Timing",
     "Token",
+    "TokenColumns",
     "Tokens",
     "Tree",
     "UnavailableError",
+    "UpsertStep",
+    "__version__",
+    "record_timings",
 ]

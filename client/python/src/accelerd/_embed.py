@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._call import malformed
-from ._errors import AccelerdError, from_item
+from ._call import Method, Operation, Part, Settings, SplitOperation, parts_by_bytes
+from ._errors import AccelerdError, from_item, malformed
 from ._proto import embed_pb2 as pb
+from ._results import Model, Ranked, model
 from ._tensor import to_array
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack  # In typing since Python 3.11.
+    pass  # In typing since Python 3.11.
+
+EMBED = Method("EmbedService", "Embed", pb.EmbedResponse)
+EMBED_STREAM = Method("EmbedService", "EmbedStream", pb.EmbedStreamResponse)
+RERANK = Method("EmbedService", "Rerank", pb.RerankResponse)
+TOKENIZE = Method("EmbedService", "Tokenize", pb.TokenizeResponse)
+LIST_MODELS = Method("EmbedService", "ListModels", pb.ListModelsResponse)
+LOAD_MODEL = Method("EmbedService", "LoadModel", pb.LoadModelResponse)
+UNLOAD_MODEL = Method("EmbedService", "UnloadModel", pb.UnloadModelResponse)
+
+# What the daemon takes by default in one request.
+MAX_TEXTS = 16_384
+# Bytes of a text in a message beyond its own.
+_TEXT_OVERHEAD = 6
+# Room for all that is in a message besides texts.
+_RESERVED = 4096
+
+#: In what numbers vectors come.
+Output: TypeAlias = Literal["f32", "f16", "bf16", "int8", "binary"]
+Vectors = TypeVar("Vectors")
 
 
 class EmbedOptions(TypedDict, total=False):
@@ -40,8 +61,6 @@ class EmbedOptions(TypedDict, total=False):
     long_input: str
     #: Most tokens of a text; 0 is the model's own limit.
     max_tokens: int
-    #: f32, f16, int8 (a `Quantized`) or binary (uint8, a bit a dimension).
-    output: str
     #: Whether a GPU computes GELU through the error function.
     exact_gelu: bool
 
@@ -64,13 +83,14 @@ class Quantized(NamedTuple):
     scales: NDArray[np.float32]
 
 
-class EmbedOutcome(NamedTuple):
+@dataclass(frozen=True)
+class EmbedOutcome(Generic[Vectors]):
     """What became of one batch of a stream."""
 
     #: Which batch, counted from 0.
     sequence: int
     #: Its vectors; None where it failed.
-    vectors: NDArray[Any] | Quantized | None
+    vectors: Vectors | None
     #: Why it failed.
     error: AccelerdError | None
 
@@ -83,12 +103,14 @@ def number(enum: Any, prefix: str, name: str) -> Any:
         if not value.name.endswith("_UNSPECIFIED")
     ]
     if name and name not in known:
-        raise ValueError(f"expected one of {', '.join(known)}, got {name!r}")
+        raise ValueError(f"{prefix.lower()}: expected one of {', '.join(known)}, got {name!r}")
     return enum.Value(f"{prefix}_{name.upper() or 'UNSPECIFIED'}")
 
 
-def text_input(texts: Sequence[str]) -> pb.TextInput:
-    """Texts in a message. Half a character, a lone surrogate, has no UTF-8: the text that has one is named."""
+def text_input(texts: Sequence[str], what: str = "texts") -> pb.TextInput:
+    """Texts in a message. A lone surrogate, half a character, has no UTF-8: the text that has one is named."""
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
+        raise TypeError(f"{what}: expected a list of texts, got one {type(texts).__name__}")
     try:
         return pb.TextInput(values=texts)
     except UnicodeEncodeError:
@@ -96,38 +118,115 @@ def text_input(texts: Sequence[str]) -> pb.TextInput:
             try:
                 text.encode()
             except UnicodeEncodeError as wrong:
-                raise ValueError(f"texts[{at}] has half a character at {wrong.start}, a lone surrogate") from None
+                raise ValueError(f"{what}[{at}] has half a character at {wrong.start}, a lone surrogate") from None
+        raise
+    except TypeError:
+        for at, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"{what}[{at}]: expected str, got {type(text).__name__}") from None
         raise
 
 
-def request(
-    *, texts: Sequence[str] | None = None, tokens: Tokens | None = None, **options: Unpack[EmbedOptions]
-) -> pb.EmbedRequest:
-    """The message."""
-    if isinstance(texts, str):
-        raise TypeError("texts is a list of texts, not one text")
+def as_tokens(tokens: Tokens | Sequence[Sequence[int]]) -> Tokens:
+    """Token ids, flattened where they are a list of lists."""
+    if isinstance(tokens, Tokens):
+        ids, offsets = np.asarray(tokens.ids, np.uint32), np.asarray(tokens.offsets, np.uint32)
+        if len(offsets) and (offsets[0] != 0 or offsets[-1] != len(ids) or np.any(np.diff(offsets.astype(int)) < 0)):
+            raise ValueError(f"tokens.offsets: expected numbers from 0 to {len(ids)} that do not fall, got {offsets}")
+        return Tokens(ids, offsets)
+    try:
+        listed = [np.asarray(one, dtype=np.int64) for one in tokens]
+        if all(one.ndim == 1 for one in listed):
+            offsets = np.cumsum([0, *map(len, listed)], dtype=np.uint32)
+            flat = np.concatenate(listed) if listed else np.zeros(0, np.int64)
+            if len(flat) and not 0 <= flat.min() <= flat.max() < 1 << 32:
+                raise ValueError(f"tokens: expected ids from 0 to 2**32 - 1, got {flat.min()} to {flat.max()}")
+            return Tokens(flat.astype(np.uint32), offsets)
+    except (TypeError, OverflowError):
+        pass
+    raise TypeError(f"tokens: expected Tokens or a list of lists of ids, got {type(tokens).__name__}")
+
+
+def options_message(output: str, options: EmbedOptions) -> pb.EmbedRequest:
+    """A message of all but the input."""
     if unknown := options.keys() - EmbedOptions.__annotations__.keys():
         raise TypeError(f"expected options of EmbedOptions, got {', '.join(sorted(unknown))}")
-    listed = None if tokens is None else pb.TokenInput(ids=tokens.ids.tolist(), offsets=tokens.offsets.tolist())
-    spans = [pb.Span(text=text, start=start, end=end) for text, start, end in options.get("spans", ())]
     made = pb.EmbedRequest(
         model=options.get("model", ""),
-        texts=None if texts is None else text_input(texts),
-        tokens=listed,
         dimensions=options.get("dimensions", 0),
         pooling=number(pb.Pooling, "POOLING", options.get("pooling", "")),
-        spans=spans,
         prompt_name=options.get("prompt_name", ""),
         prompt=options.get("prompt"),
         truncation_side=number(pb.TruncationSide, "TRUNCATION_SIDE", options.get("truncation_side", "")),
         long_input=number(pb.LongInput, "LONG_INPUT", options.get("long_input", "")),
         max_tokens=options.get("max_tokens", 0),
-        output_type=number(pb.OutputType, "OUTPUT_TYPE", options.get("output", "f32")),
+        output_type=number(pb.OutputType, "OUTPUT_TYPE", output),
         exact_gelu=options.get("exact_gelu", False),
     )
     if (normalize := options.get("normalize")) is not None:
         made.normalize = normalize
     return made
+
+
+def _spans(options: EmbedOptions, part: Part) -> Iterator[pb.Span]:
+    for text, start, end in options.get("spans", ()):
+        if part.start <= text < part.stop:
+            yield pb.Span(text=text - part.start, start=start, end=end)
+
+
+def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Settings) -> SplitOperation[Any]:
+    """Embeds texts, in as many calls as they need."""
+    if not isinstance(texts, (list, tuple)):
+        text_input(texts)
+        texts = list(texts)
+    common = options_message(output, options)
+    prompt = len((options.get("prompt") or "").encode())
+    limit = settings.max_message_bytes - _RESERVED - prompt
+    text_input(texts)
+
+    def operation(part: Part) -> Operation[Any]:
+        message = pb.EmbedRequest(texts=text_input(texts[part.start : part.stop]), spans=_spans(options, part))
+        message.MergeFrom(common)
+        return Operation(EMBED, message, vectors)
+
+    sizes = (_utf8_size(text) + prompt + _TEXT_OVERHEAD for text in texts)
+    return SplitOperation(_parts(sizes, len(texts), limit, options), operation, _joined)
+
+
+def embed_tokens(
+    tokens: Tokens | Sequence[Sequence[int]], output: str, options: EmbedOptions, settings: Settings
+) -> SplitOperation[Any]:
+    """Embeds token ids, in as many calls as they need."""
+    ids, offsets = as_tokens(tokens)
+    common = options_message(output, options)
+
+    def operation(part: Part) -> Operation[Any]:
+        bounds = offsets[part.start : part.stop + 1]
+        chosen = ids[bounds[0] : bounds[-1]] if len(bounds) else ids
+        listed = pb.TokenInput(ids=chosen.tolist(), offsets=(bounds - bounds[:1]).tolist())
+        message = pb.EmbedRequest(tokens=listed, spans=_spans(options, part))
+        message.MergeFrom(common)
+        return Operation(EMBED, message, vectors)
+
+    # At most five bytes an id, and five an offset.
+    sizes = (5 * count + 5 for count in np.diff(offsets.astype(np.int64)).tolist())
+    count = max(len(offsets) - 1, 0)
+    return SplitOperation(_parts(sizes, count, settings.max_message_bytes - _RESERVED, options), operation, _joined)
+
+
+def _parts(sizes: Iterable[int], count: int, limit: int, options: EmbedOptions) -> list[Part]:
+    """Parts of texts. Spans of texts that do not exist stay in the one part, for the daemon to refuse."""
+    parts = parts_by_bytes(sizes, limit, MAX_TEXTS)
+    is_outside = any(not 0 <= text < count for text, _, _ in options.get("spans", ()))
+    if is_outside:
+        raise ValueError(f"spans: expected texts from 0 to {count - 1}, got {[s[0] for s in options['spans']]}")
+    if "spans" not in options or len(parts) == 1:
+        return parts
+    return [part for part in parts if any(part.start <= text < part.stop for text, _, _ in options["spans"])]
+
+
+def _utf8_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def vectors(answer: pb.EmbedResponse) -> NDArray[Any] | Quantized:
@@ -136,26 +235,28 @@ def vectors(answer: pb.EmbedResponse) -> NDArray[Any] | Quantized:
     return Quantized(rows, to_array(answer.scales)) if answer.HasField("scales") else rows
 
 
-class Requests:
-    """The messages of a stream. They are made on a thread of gRPC's, which keeps to itself why one could not be."""
-
-    def __init__(self, batches: Iterable[Sequence[str]], options: EmbedOptions) -> None:
-        request(**options)  # Options that are wrong are so for every batch.
-        self._batches = batches
-        self._options = options
-        #: Why a message could not be made.
-        self.problem: Exception | None = None
-
-    def __iter__(self) -> Iterator[pb.EmbedStreamRequest]:
-        try:
-            for sequence, texts in enumerate(self._batches):
-                yield pb.EmbedStreamRequest(sequence=sequence, embed=request(texts=texts, **self._options))
-        except Exception as problem:
-            self.problem = problem
-            raise
+def _joined(done: list[tuple[Any, Any]]) -> Any:
+    parts = [rows for _, rows in done]
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Quantized):
+        return Quantized(*(np.concatenate([part[at] for part in parts]) for at in range(2)))
+    return np.concatenate(parts)
 
 
-def outcome(answer: pb.EmbedStreamResponse) -> EmbedOutcome:
+def stream_encoder(output: str, options: EmbedOptions) -> Callable[[int, Sequence[str]], pb.EmbedStreamRequest]:
+    """What makes the messages of a stream, of the number of a batch and its texts."""
+    common = options_message(output, options)
+
+    def encode(sequence: int, texts: Sequence[str]) -> pb.EmbedStreamRequest:
+        message = pb.EmbedRequest(texts=text_input(texts), spans=_spans(options, Part(0, len(texts))))
+        message.MergeFrom(common)
+        return pb.EmbedStreamRequest(sequence=sequence, embed=message)
+
+    return encode
+
+
+def outcome(answer: pb.EmbedStreamResponse) -> EmbedOutcome[Any]:
     """What became of a batch."""
     kind = answer.WhichOneof("result")
     if kind == "embed":
@@ -163,3 +264,48 @@ def outcome(answer: pb.EmbedStreamResponse) -> EmbedOutcome:
     if kind == "error":
         return EmbedOutcome(answer.sequence, None, from_item(answer.error))
     raise malformed(f"batch {answer.sequence} without an outcome")
+
+
+def rerank(
+    query: str, documents: Sequence[str], model: str, top_n: int, raw_scores: bool, max_tokens: int
+) -> Operation[list[Ranked]]:
+    """Ranks documents."""
+    request = pb.RerankRequest(
+        model=model,
+        query=query,
+        documents=text_input(documents, "documents"),
+        top_n=top_n,
+        raw_scores=raw_scores,
+        max_tokens=max_tokens,
+    )
+    return Operation(RERANK, request, lambda answer: [Ranked(one.index, one.score) for one in answer.results])
+
+
+def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens]:
+    """Token ids of texts."""
+
+    def decode(answer: pb.TokenizeResponse) -> Tokens:
+        ids, offsets = answer.tokens.ids, answer.tokens.offsets
+        return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
+
+    return Operation(TOKENIZE, pb.TokenizeRequest(model=model, texts=text_input(texts)), decode)
+
+
+def list_models() -> Operation[list[Model]]:
+    """The loaded models."""
+    return Operation(LIST_MODELS, pb.ListModelsRequest(), lambda answer: [model(one) for one in answer.models])
+
+
+def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> Operation[Model]:
+    """Loads a model."""
+    if isinstance(aliases, str):
+        raise TypeError("aliases: expected a list of names, got one str")
+    request = pb.LoadModelRequest(
+        name=name, path=path, aliases=aliases, precision=number(pb.Precision, "PRECISION", precision)
+    )
+    return Operation(LOAD_MODEL, request, lambda answer: model(answer.model))
+
+
+def unload_model(name: str) -> Operation[str]:
+    """Forgets a model."""
+    return Operation(UNLOAD_MODEL, pb.UnloadModelRequest(name=name), lambda answer: str(answer.name))

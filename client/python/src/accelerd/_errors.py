@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from google.rpc import error_details_pb2, status_pb2
+
+#: The daemon's words, and those of gRPC's own limits on either side.
+_TOO_LARGE = re.compile(
+    r"message larger than max \((\d+) vs\. (\d+)\)"
+    r"|message length too large: found (\d+) bytes, the limit is: (\d+)"
+    r"|(?:message|response) has (\d+) bytes, (?:expected|a message) at most (\d+)"
+)
 
 
 @dataclass(frozen=True)
@@ -17,26 +26,62 @@ class FieldViolation:
     description: str
 
 
+@dataclass(frozen=True)
+class ErrorDetails:
+    """What a status carries besides its code and message."""
+
+    violations: tuple[FieldViolation, ...] = ()
+    #: Seconds after which the daemon accepts another attempt.
+    retry_after: float | None = None
+    #: The daemon's name for the error, such as MESSAGE_TOO_LARGE.
+    reason: str = ""
+    metadata: Mapping[str, str] | None = None
+
+
 class AccelerdError(Exception):
     """A call failed."""
 
-    def __init__(
-        self,
-        code: grpc.StatusCode,
-        message: str,
-        violations: tuple[FieldViolation, ...] = (),
-        retry_after: float | None = None,
-    ) -> None:
+    def __init__(self, code: grpc.StatusCode, message: str, details: ErrorDetails | None = None) -> None:
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
-        self.violations = violations
-        #: Seconds after which the daemon wants to be asked again, where it said so.
-        self.retry_after = retry_after
+        self.details = details or ErrorDetails()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.message, self.details)
+
+    @property
+    def violations(self) -> tuple[FieldViolation, ...]:
+        """The fields of the request that are wrong."""
+        return self.details.violations
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the daemon accepts another attempt, where it said so."""
+        return self.details.retry_after
+
+    @property
+    def reason(self) -> str:
+        """The daemon's name for the error, such as MESSAGE_TOO_LARGE; empty where it gave none."""
+        return self.details.reason
 
 
 class InvalidArgumentError(AccelerdError, ValueError):
-    """The daemon refused what it was given; `violations` names the fields."""
+    """The daemon refused an argument; `violations` names the fields."""
+
+
+class MessageTooLargeError(AccelerdError, ValueError):
+    """A request or an answer is larger than a message may be, and cannot be split further."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the message, where they are known."""
+        return _sizes(self.message, self.details)[0]
+
+    @property
+    def limit(self) -> int | None:
+        """The most bytes of a message, where they are known."""
+        return _sizes(self.message, self.details)[1]
 
 
 class NotFoundError(AccelerdError, LookupError):
@@ -67,18 +112,23 @@ _CLASSES: dict[grpc.StatusCode, type[AccelerdError]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineError,
     grpc.StatusCode.UNAVAILABLE: UnavailableError,
 }
+_MAY_BE_TOO_LARGE = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
 
 _BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
 
-def error(
-    code: grpc.StatusCode,
-    message: str,
-    violations: tuple[FieldViolation, ...] = (),
-    retry_after: float | None = None,
-) -> AccelerdError:
+def error(code: grpc.StatusCode, message: str, details: ErrorDetails | None = None) -> AccelerdError:
     """The error of the class that fits the code."""
-    return _CLASSES.get(code, AccelerdError)(code, message, violations, retry_after)
+    details = details or ErrorDetails()
+    is_too_large = details.reason == "MESSAGE_TOO_LARGE" or _TOO_LARGE.search(message)
+    cls = MessageTooLargeError if code in _MAY_BE_TOO_LARGE and is_too_large else _CLASSES.get(code, AccelerdError)
+    return cls(code, message, details)
+
+
+def too_large(what: str, size: int, limit: int) -> AccelerdError:
+    """The error of a message that this client does not send."""
+    message = f"{what} cannot be split: the request message has {size} bytes, expected at most {limit}"
+    return error(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
 
 def from_item(item: Any) -> AccelerdError:
@@ -86,21 +136,38 @@ def from_item(item: Any) -> AccelerdError:
     return error(_BY_NUMBER.get(item.code, grpc.StatusCode.UNKNOWN), item.message)
 
 
-def from_call(failed: grpc.RpcError) -> AccelerdError:
-    """The error of a call, with its rich details."""
+def from_call(failed: Any) -> AccelerdError:
+    """The error of a call, with its rich details. Takes the errors of `grpc` and of `grpc.aio`."""
     violations: list[FieldViolation] = []
-    retry_after = None
+    retry_after, reason, metadata = None, "", None
     for detail in _details(failed):
-        bad, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+        bad, retry, info = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo(), error_details_pb2.ErrorInfo()
         if detail.Unpack(bad):
             violations += [FieldViolation(v.field, v.description) for v in bad.field_violations]
         elif detail.Unpack(retry):
             retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
-    return error(failed.code(), failed.details() or "", tuple(violations), retry_after)
+        elif detail.Unpack(info):
+            reason, metadata = info.reason, dict(info.metadata)
+    details = ErrorDetails(tuple(violations), retry_after, reason, metadata)
+    return error(failed.code(), failed.details() or "", details)
 
 
-def _details(failed: grpc.RpcError) -> list[Any]:
+def malformed(what: str) -> AccelerdError:
+    """The answer breaks the protocol."""
+    return error(grpc.StatusCode.INTERNAL, f"malformed answer: {what}")
+
+
+def _details(failed: Any) -> list[Any]:
     for key, value in failed.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
             return list(status_pb2.Status.FromString(value).details)
     return []
+
+
+def _sizes(message: str, details: ErrorDetails) -> tuple[int | None, int | None]:
+    if details.metadata and {"asked", "limit"} <= details.metadata.keys():
+        return int(details.metadata["asked"]), int(details.metadata["limit"])
+    if found := _TOO_LARGE.search(message):
+        size, limit = (int(number) for number in found.groups() if number is not None)
+        return size, limit
+    return None, None

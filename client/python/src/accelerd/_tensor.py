@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import malformed
+from ._errors import malformed
 from ._proto import tensor_pb2 as pb
+from ._wire import Chunk, field
 
 _DTYPES: dict[int, np.dtype[Any]] = {
     pb.DTYPE_F16: np.dtype("<f2"),
+    pb.DTYPE_BF16: np.dtype("<u2"),
     pb.DTYPE_F32: np.dtype("<f4"),
     pb.DTYPE_F64: np.dtype("<f8"),
     pb.DTYPE_I8: np.dtype("i1"),
@@ -21,23 +23,40 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 }
 
 
-def to_tensor(rows: ArrayLike) -> pb.Tensor:
-    """Rows of floats; one vector counts as one row. Copies once, onto the wire."""
-    array = np.ascontiguousarray(rows, dtype="<f4")
+def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
+    """Rows of floats, contiguous; one vector counts as one row."""
+    got = type(rows).__name__
+    try:
+        given = np.asarray(rows)
+    except ValueError as wrong:
+        raise ValueError(f"{what}: expected rows of numbers of equal length, got {got}: {wrong}") from None
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{what}: expected rows of numbers, got {got} of {given.dtype}")
+    array = np.ascontiguousarray(given, dtype="<f4")
     if array.ndim == 1:
         array = array[np.newaxis, :]
     if array.ndim != 2:
-        raise ValueError(f"expected rows of numbers, got shape {array.shape}")
-    return pb.Tensor(dtype=pb.DTYPE_F32, shape=array.shape, data=array.tobytes())
+        raise ValueError(f"{what}: expected rows of numbers, got an array of shape {array.shape}")
+    return array
+
+
+def encode(rows: NDArray[np.float32]) -> list[Chunk]:
+    """A serialized Tensor of contiguous rows; the last chunk is a view of the rows themselves."""
+    header = pb.Tensor(dtype=pb.DTYPE_F32, shape=rows.shape).SerializeToString()
+    data = rows.reshape(-1).view(np.uint8).data if rows.size else b""
+    return [header, *field(3, [data])]
 
 
 def to_array(tensor: pb.Tensor) -> NDArray[Any]:
-    """A read-only view of the tensor's numbers."""
+    """A read-only view of the tensor's numbers; bfloat16, which numpy lacks, as float32."""
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         raise malformed(f"dtype {tensor.dtype}")
-    shape = tuple(tensor.shape)
+    shape, data = tuple(tensor.shape), tensor.data
     count = int(np.prod(shape, dtype=object)) if shape else 1
-    if any(extent < 0 for extent in shape) or count * dtype.itemsize != len(tensor.data):
-        raise malformed(f"shape {shape} with {len(tensor.data)} bytes")
-    return np.frombuffer(tensor.data, dtype=dtype).reshape(shape)
+    if any(extent < 0 for extent in shape) or count * dtype.itemsize != len(data):
+        raise malformed(f"shape {shape} with {len(data)} bytes")
+    array = np.frombuffer(data, dtype=dtype).reshape(shape)
+    if tensor.dtype == pb.DTYPE_BF16:
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array

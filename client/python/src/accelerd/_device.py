@@ -1,0 +1,20 @@
+"""Calls about the daemon itself."""
+
+from __future__ import annotations
+
+from ._call import Method, Operation
+from ._proto import device_pb2 as pb
+from ._results import Device, Stats, device, stats
+
+LIST_DEVICES = Method("DeviceService", "ListDevices", pb.ListDevicesResponse)
+GET_STATS = Method("DeviceService", "GetStats", pb.GetStatsResponse)
+
+
+def list_devices() -> Operation[list[Device]]:
+    """What the daemon runs on."""
+    return Operation(LIST_DEVICES, pb.ListDevicesRequest(), lambda answer: [device(one) for one in answer.devices])
+
+
+def get_stats() -> Operation[Stats]:
+    """The daemon's figures."""
+    return Operation(GET_STATS, pb.GetStatsRequest(), stats)

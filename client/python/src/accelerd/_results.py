@@ -1,0 +1,274 @@
+"""What the daemon says of itself, of models and of collections, as plain types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._proto import device_pb2, embed_pb2, similarity_pb2, tensor_pb2
+
+Plain = TypeVar("Plain")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A document and its score."""
+
+    #: Its place in the call.
+    index: int
+    #: The higher the better; comparable under one model only.
+    score: float
+
+
+class Similar(NamedTuple):
+    """The best rows of each query, best first."""
+
+    #: int32 [queries, k], rows of the corpus; -1 where fewer passed the threshold.
+    indices: NDArray[np.int32]
+    #: float32 [queries, k]; NaN where the index is -1.
+    scores: NDArray[np.float32]
+
+
+class Clusters(NamedTuple):
+    """Clusters found by k-means."""
+
+    #: float32 [clusters, dim].
+    centers: NDArray[np.float32]
+    #: int32 [rows], the cluster of each row.
+    assignments: NDArray[np.int32]
+    inertia: float
+    iterations: int
+    converged: bool
+    #: For a collection: the id of each row.
+    ids: list[int | str]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A loaded model."""
+
+    name: str
+    aliases: tuple[str, ...]
+    #: `table`, or the `model_type` of its config.json.
+    architecture: str
+    #: Dimensions of its full vectors, and those that it may be truncated to.
+    dimensions: int
+    offered_dimensions: tuple[int, ...]
+    vocabulary_size: int
+    size_bytes: int
+    #: SHA-256 of its weights, in hexadecimal.
+    sha256: str
+    #: Most tokens that it reads at once, and those that a text is cut to by default; 0: any number.
+    max_tokens: int
+    default_max_tokens: int
+    #: cls, mean, max, last, weighted_mean or none; empty where it does not say.
+    pooling: str
+    normalize: bool
+    prompt_names: tuple[str, ...]
+    #: Whether it takes texts, and not only token ids.
+    takes_texts: bool
+    #: Whether it is a cross-encoder, for `rerank`.
+    reranks: bool
+    #: bf16, f16 or f32: on a GPU, and on the CPU.
+    precision: str
+    cpu_precision: str
+
+
+@dataclass(frozen=True)
+class CollectionInfo:
+    """What is known of a collection."""
+
+    name: str
+    dimensions: int
+    #: cosine, dot or squared_l2.
+    metric: str
+    #: f32, f16, bf16 or i8.
+    storage: str
+    #: The model that embeds its texts, and the payload field whose words are searched; empty where there is none.
+    model: str
+    text_field: str
+    #: Whether acknowledged writes survive a crash.
+    durable: bool
+    point_count: int
+    #: Deleted or replaced rows not compacted yet.
+    tombstone_count: int
+    host_bytes: int
+    device_bytes: int
+    #: Where it is scanned: `cpu`, `cuda:0`, ...
+    device: str
+    create_time: datetime
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot in an object store."""
+
+    #: What `restore_collection` takes.
+    url: str
+    #: Grows with each snapshot of the collection.
+    version: int
+    point_count: int
+    size_bytes: int
+    create_time: datetime
+
+
+@dataclass(frozen=True)
+class MemoryPool:
+    """Memory of a device."""
+
+    used_bytes: int
+    reserved_bytes: int
+    peak_bytes: int
+    limit_bytes: int
+    allocation_count: int
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the daemon computes on."""
+
+    #: `cpu`, `cuda:0`, ...
+    name: str
+    #: cpu or cuda.
+    kind: str
+    product: str
+    compute_capability: str
+    #: ready or lost.
+    state: str
+    #: Cores, or multiprocessors of a GPU.
+    unit_count: int
+    memory_bytes: int
+    pool: MemoryPool
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Times of many requests."""
+
+    mean: timedelta
+    p50: timedelta
+    p99: timedelta
+    max: timedelta
+
+
+@dataclass(frozen=True)
+class LaneStats:
+    """The queue of one operation."""
+
+    name: str
+    queued_count: int
+    queued_bytes: int
+    batch_count: int
+    request_count: int
+    item_count: int
+    failed_count: int
+    cancelled_count: int
+    wait: Latency
+    execute: Latency
+    mean_batch_requests: float
+
+
+@dataclass(frozen=True)
+class KernelStats:
+    """Time in one kernel."""
+
+    name: str
+    device: str
+    call_count: int
+    total: timedelta
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What is admitted and not answered, and what may be."""
+
+    item_count: int
+    item_limit: int
+    size_bytes: int
+    limit_bytes: int
+    refused_count: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """The daemon since its start."""
+
+    version: str
+    uptime: timedelta
+    lanes: tuple[LaneStats, ...]
+    devices: tuple[Device, ...]
+    kernels: tuple[KernelStats, ...]
+    admission: Admission
+    draining: bool
+
+
+def enum_name(enum: Any, number: int) -> str:
+    """The end of a value's name in lower case: `mean` of POOLING_MEAN. Empty where it is not set or not known."""
+    values = enum.DESCRIPTOR.values_by_number
+    prefix = values[0].name.removesuffix("UNSPECIFIED")
+    return values[number].name.removeprefix(prefix).lower() if number in values and number else ""
+
+
+def model(message: embed_pb2.Model) -> Model:
+    """A model of its message."""
+    enums = {"pooling": embed_pb2.Pooling, "precision": embed_pb2.Precision, "cpu_precision": embed_pb2.Precision}
+    return _plain(Model, message, enums)
+
+
+def collection(message: similarity_pb2.Collection) -> CollectionInfo:
+    """A collection of its message."""
+    return _plain(CollectionInfo, message, {"metric": similarity_pb2.Metric, "storage": tensor_pb2.Dtype})
+
+
+def snapshot(message: similarity_pb2.Snapshot) -> Snapshot:
+    """A snapshot of its message."""
+    return _plain(Snapshot, message)
+
+
+def device(message: device_pb2.Device) -> Device:
+    """A device of its message."""
+    enums = {"kind": device_pb2.DeviceKind, "state": device_pb2.DeviceState}
+    return _plain(Device, message, enums, pool=_plain(MemoryPool, message.pool))
+
+
+def stats(message: device_pb2.GetStatsResponse) -> Stats:
+    """The daemon's figures of their message."""
+    lanes = (
+        _plain(LaneStats, lane, wait=_latency(lane.wait), execute=_latency(lane.execute)) for lane in message.lanes
+    )
+    kernels = (_plain(KernelStats, kernel, total=kernel.total.ToTimedelta()) for kernel in message.kernels)
+    return Stats(
+        version=message.version,
+        uptime=message.uptime.ToTimedelta(),
+        lanes=tuple(lanes),
+        devices=tuple(device(one) for one in message.devices),
+        kernels=tuple(kernels),
+        admission=_plain(Admission, message.admission),
+        draining=message.draining,
+    )
+
+
+def _latency(message: device_pb2.LatencyStats) -> Latency:
+    return Latency(*(getattr(message, name).ToTimedelta() for name in ("mean", "p50", "p99", "max")))
+
+
+def _plain(cls: Callable[..., Plain], message: Any, enums: Mapping[str, Any] | None = None, **given: Any) -> Plain:
+    """A dataclass whose fields have the names of the message's; those in `enums` become the ends of names."""
+    for field in fields(cls):  # type: ignore[arg-type]
+        name = field.name
+        if name in given:
+            continue
+        value = getattr(message, name)
+        if enums and name in enums:
+            value = enum_name(enums[name], value)
+        elif field.type == "datetime":
+            value = value.ToDatetime(tzinfo=timezone.utc)
+        elif not isinstance(value, (str, bool, int, float)):
+            value = tuple(value)
+        given[name] = value
+    return cls(**given)

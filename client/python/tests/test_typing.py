@@ -1,0 +1,119 @@
+"""Code of users passes `mypy --strict`, and has the types that it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLIENT = Path(__file__).resolve().parents[1]
+
+RIGHT = """
+import ast
+import asyncio
+from typing import assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelerd import (
+    Client, CollectionInfo, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
+    record_timings, EmbedOutcome, UpsertStep, __version__,
+)
+from accelerd.aio import AsyncClient
+
+
+def blocking(client: Client) -> None:
+    assert_type(client.embed(["a"]), NDArray[np.float32])
+    assert_type(client.embed(["a"], model="m", timeout=1.0, output="f16"), NDArray[np.float16])
+    assert_type(client.embed(["a"], output="int8"), Quantized)
+    assert_type(client.embed_tokens([[1, 2]], output="binary"), NDArray[np.uint8])
+    for outcome in client.embed_stream([["a"]], output="int8"):
+        assert_type(outcome, EmbedOutcome[Quantized])
+        assert_type(outcome.vectors, Quantized | None)
+    assert_type(client.tokenize(["a"]), Tokens)
+    assert_type(client.models(), list[Model])
+    assert_type(client.stats(timeout=3), Stats)
+    assert_type(client.parse(["x"]), list[Parsed[ast.Module]])
+    assert_type(client.parse([b"x", bytearray(), memoryview(b"")], mode="eval")[0].to_ast(), ast.Expression)
+    for parsed in client.parse_stream([["x"]], mode="single", outputs=["tree", "tokens"]):
+        assert_type(parsed, ParseOutcome[ast.Interactive])
+    similar = client.find_similar([[1.0]], np.zeros((3, 1)), 1)
+    assert_type(similar.indices, NDArray[np.int32])
+    collection = client.create_collection("a", dimensions=2)
+    steps: list[UpsertStep] = [{"ids": [1], "vectors": [[1.0, 2.0]]}]
+    assert_type([*collection.upsert_many(steps)], list[int])
+    assert_type(collection.upsert([1], texts=["a"], payloads=[{"n": 1, "s": "x"}]), int)
+    collection.upsert(np.arange(2), vectors=np.zeros((2, 2)), payloads={"n": np.arange(2), "s": ["a", None]})
+    assert_type(collection.search(texts=["a"], where={"n": slice(0, 3)}), list[list[Hit]])
+    assert_type(collection.search_columns(ids=[1], k=3), Hits)
+    assert_type([*collection.scroll(vectors=True)], list[Point])
+    assert_type(collection.count(where={"n": 1}), int)
+    assert_type(collection.describe(), CollectionInfo)
+    assert_type(collection.snapshot(), Snapshot)
+    with record_timings() as timings:
+        client.cluster(collection, 3)
+    print(__version__, [timing.stages["total"] for timing in timings])
+
+
+async def awaited() -> None:
+    async with AsyncClient() as client:
+        assert_type(await client.embed(["a"], output="int8"), Quantized)
+        assert_type((await client.parse(["x"]))[0].to_ast(), ast.Module)
+        async for outcome in client.parse_stream([["x"]]):
+            assert_type(outcome, ParseOutcome[ast.Module])
+        async for one in client.embed_stream([["a"]]):
+            assert_type(one.vectors, NDArray[np.float32] | None)
+        collection = client.collection("a")
+        assert_type(await collection.search(texts=["a"]), list[list[Hit]])
+        async for point in collection.scroll():
+            assert_type(point, Point)
+
+
+with Client("localhost:7433", timeout=3, connections=2) as made:
+    blocking(made)
+asyncio.run(awaited())
+"""
+
+WRONG = [
+    "client.embed('one text', output='f64')",
+    "client.embed(['a'], poling='mean')",
+    "client.parse([1])",
+    "client.parse(['x'], outputs=['trees'])",
+    "client.parse(['x'], mode='func_type')",
+    "client.collection('a').search(text=['a'])",
+    "client.collection('a').upsert([1], payloads=[{'a': [1]}])",
+    "client.collection('a').upsert_many([{'id': [1]}])",
+    "client.embed(['a'], output='int8').shape",
+]
+
+
+def mypy(file: Path) -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("mypy")
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-version", "3.12", "--no-error-summary"]
+    cache = ["--cache-dir", str(CLIENT / ".mypy_cache" / "user")]
+    # As of a package that is installed, errors inside it are not shown.
+    config = file.with_suffix(".ini")
+    config.write_text("[mypy]\nfollow_imports = silent\n[mypy-accelerd._proto.*]\nignore_errors = True\n")
+    return subprocess.run(
+        [*command, *cache, "--config-file", str(config), str(file)],
+        capture_output=True,
+        text=True,
+        env={"MYPYPATH": str(CLIENT / "src"), "PATH": ""},
+    )
+
+
+def test_right_code_of_a_user_passes_strict_mypy(tmp_path: Path) -> None:
+    file = tmp_path / "user.py"
+    file.write_text(RIGHT)
+    done = mypy(file)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_wrong_code_of_a_user_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "user.py"
+    file.write_text("from accelerd import Client\n\nclient = Client()\n" + "\n".join(WRONG) + "\n")
+    lines = {int(line.split(":")[1]) for line in mypy(file).stdout.splitlines() if line.startswith(str(file))}
+    assert lines == set(range(4, 4 + len(WRONG)))
