@@ -158,9 +158,9 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
     expect(config.admission.max_items > 0, "admission.max_items", "expected at least 1");
     expect(mib(config.admission.max_bytes) > 0, "admission.max_bytes", "expected more than 0B");
     expect(
-        mib(config.admission.max_message_memory) / 2 >= mib(server.max_message_bytes),
+        config.admission.max_message_memory >= server.max_message_bytes,
         "admission.max_message_memory",
-        "expected at least twice server.max_message_bytes",
+        "expected at least server.max_message_bytes",
     );
     lane(&config.lanes.default, &mut expect);
     for (name, said) in [
