@@ -20,7 +20,7 @@ use tokio::{net::TcpStream, sync::mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, codec::CompressionEncoding};
 
-use super::harness::{World, connect, f32s, tensor, texts};
+use super::harness::{World, connect, f32s, numbers, tensor, texts};
 
 const EMBED: &str = "/accelerd.v1.EmbedService/Embed";
 const EMBED_STREAM: &str = "/accelerd.v1.EmbedService/EmbedStream";
@@ -173,6 +173,60 @@ async fn an_answer_taken_byte_by_byte_is_reset_too() {
         }
     };
     assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answers_of_every_service_are_charged_and_reset() {
+    use tonic_reflection::pb::v1::{ServerReflectionRequest, server_reflection_request::MessageRequest};
+    let world = World::start_with(scarce_and_strict).await;
+    world.collection("c", 3, v1::Metric::Cosine).await;
+    let upsert = v1::UpsertRequest {
+        collection: "c".to_owned(),
+        ids: Some(numbers([1, 2])),
+        points: Some(v1::upsert_request::Points::Vectors(tensor(&[2, 3], &[1.0; 6]))),
+        ..v1::UpsertRequest::default()
+    };
+    world.similarity().upsert(upsert).await.expect("upserts");
+    let parse = v1::ParseRequest { sources: vec![Bytes::from_static(b"x = 1\n")], ..v1::ParseRequest::default() };
+    let search = v1::SearchRequest {
+        collection: "c".to_owned(),
+        query: Some(v1::search_request::Query::Vectors(tensor(&[1, 3], &[1.0; 3]))),
+        limit: 2,
+        ..v1::SearchRequest::default()
+    };
+    let points = v1::GetPointsRequest { collection: "c".to_owned(), ids: Some(numbers([1])), include_vectors: true };
+    let list = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let cases = [
+        (EMBED, framed(&letters(1))),
+        (EMBED_STREAM, framed(&v1::EmbedStreamRequest { sequence: 1, embed: Some(letters(1)) })),
+        ("/accelerd.v1.EmbedService/ListModels", framed(&v1::ListModelsRequest {})),
+        ("/accelerd.v1.ParseService/Parse", framed(&parse)),
+        (
+            "/accelerd.v1.ParseService/ParseStream",
+            framed(&v1::ParseStreamRequest { sequence: 1, parse: Some(parse.clone()) }),
+        ),
+        ("/accelerd.v1.SimilarityService/Search", framed(&search)),
+        ("/accelerd.v1.SimilarityService/GetPoints", framed(&points)),
+        ("/accelerd.v1.SimilarityService/ListCollections", framed(&v1::ListCollectionsRequest {})),
+        ("/accelerd.v1.DeviceService/GetStats", framed(&v1::GetStatsRequest {})),
+        ("/accelerd.v1.DeviceService/Watch", framed(&v1::WatchRequest::default())),
+        ("/grpc.health.v1.Health/Check", framed(&())),
+        ("/grpc.health.v1.Health/Watch", framed(&())),
+        ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", framed(&list)),
+    ];
+    for (path, message) in cases {
+        let mut sender = raw(&world, 0).await;
+        let (response, mut body) = open(&mut sender, path).await;
+        body.send_data(message, !path.ends_with("Stream")).expect("the request is sent");
+        let response = response.await.expect("headers need no window");
+        assert!(Status::from_header_map(response.headers()).is_none(), "{path} is answered: {:?}", response.headers());
+        until(path, || held(&world, Kind::Answer) > 0).await;
+        assert_eq!(end(response.into_body()).await, Some(Reason::ENHANCE_YOUR_CALM), "{path}");
+        until(path, || held(&world, Kind::Answer) == 0 && held(&world, Kind::Request) == 0).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -416,4 +470,16 @@ async fn slow_connections_do_not_fill_the_admin_port() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_message_that_can_never_be_held_is_too_large() {
+    let world = World::start_with(|config| {
+        config.admission.max_message_memory = ByteSize::mib(16);
+        config.server.max_message_bytes = ByteSize::mib(16);
+    })
+    .await;
+    let status = world.embed().embed(texts(&["a".repeat(11 << 20).as_str()])).await.expect_err("it is refused");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert!(status.message().contains("expected at most 10485760"), "{status:?}");
 }

@@ -148,9 +148,9 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
         }
     };
     expect(
-        config.admission.max_message_memory.as_u64() / 2 >= config.server.max_message_bytes.as_u64(),
+        config.admission.max_message_memory >= config.server.max_message_bytes,
         "admission.max_message_memory",
-        "expected at least twice server.max_message_bytes",
+        "expected at least server.max_message_bytes",
     );
     expect(
         is_http(&config.models.hub.endpoint),

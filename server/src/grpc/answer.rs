@@ -15,7 +15,10 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, body::Body, metadata::MetadataMap};
 
 use super::{compression::Encoding, receive::PREFIX, status};
-use crate::transport::{call::Call, memory::Kind};
+use crate::transport::{
+    call::{Call, Charge},
+    memory::Kind,
+};
 
 /// How answers of one call are encoded.
 #[derive(Clone, Debug)]
@@ -27,14 +30,23 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes a message with its prefix, and charges it.
-    pub(super) fn encode<R: Message>(&self, answer: R) -> Result<Bytes, Status> {
-        let length = answer.encoded_len();
+    /// Charges a message of this length, which is encoded later.
+    pub(super) fn charge(&self, length: usize) -> Result<Charge, Status> {
         if length > self.limit {
             return Err(status::response_too_large(length, self.limit));
         }
         let mut charge = self.call.charge(Kind::Answer);
         charge.grow((length + PREFIX) as u64)?;
+        Ok(charge)
+    }
+
+    /// Encodes a message with its prefix, and charges it.
+    pub(super) fn encode<R: Message>(&self, answer: R) -> Result<Bytes, Status> {
+        let length = answer.encoded_len();
+        self.encode_charged(answer, length, self.charge(length)?)
+    }
+
+    fn encode_charged<R: Message>(&self, answer: R, length: usize, charge: Charge) -> Result<Bytes, Status> {
         let mut data = Vec::with_capacity(length + PREFIX);
         put_prefix(&mut data, false, length);
         answer.encode(&mut data).map_err(|error| Status::internal(error.to_string()))?;
@@ -64,8 +76,20 @@ impl Encoder {
 
     /// The response of a unary call.
     pub(super) fn respond<R: Message>(&self, response: tonic::Response<R>) -> Result<Response<Body>, Status> {
+        let length = response.get_ref().encoded_len();
+        self.respond_charged(response, length, self.charge(length)?)
+    }
+
+    /// The response of a unary call whose answer is charged already.
+    pub(super) fn respond_charged<R: Message>(
+        &self,
+        response: tonic::Response<R>,
+        length: usize,
+        charge: Charge,
+    ) -> Result<Response<Body>, Status> {
         let (metadata, answer, _) = response.into_parts();
-        let mut response = Response::new(Body::new(Whole { data: Some(self.encode(answer)?), done: false }));
+        let data = self.encode_charged(answer, length, charge)?;
+        let mut response = Response::new(Body::new(Whole { data: Some(data), done: false }));
         *response.headers_mut() = self.headers(metadata);
         Ok(response)
     }

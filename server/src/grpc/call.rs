@@ -203,10 +203,13 @@ impl Calls {
         }
         let response = handling.await?;
         let inline = if encoder.encoding.is_some() { INLINE_COMPRESSION } else { to_usize(SMALL) };
-        if response.get_ref().encoded_len() <= inline {
-            return encoder.respond(response);
+        let length = response.get_ref().encoded_len();
+        // Charged before it waits for a thread: any number of answers may.
+        let charge = encoder.charge(length)?;
+        if length <= inline {
+            return encoder.respond_charged(response, length, charge);
         }
-        timing::apart(&self.offload, async move { encoder.respond(response) }).await
+        timing::apart(&self.offload, async move { encoder.respond_charged(response, length, charge) }).await
     }
 
     /// Runs a stream of messages each way.

@@ -164,10 +164,9 @@ fn field(field: &FieldDescriptorProto, index: &HashMap<&str, usize>) -> Option<(
 /// The bytes of a struct, with the structs within it.
 fn struct_size(all: &[Shape], at: usize, depth: usize) -> u64 {
     let size = |field: &Field| match *field {
-        Field::Number { repeated: true, .. } | Field::Text { .. } => 24,
+        Field::Number { repeated: true, .. } | Field::Text { .. } | Field::Message { repeated: true, .. } => 24,
         Field::Number { size, .. } => size.max(4) * 2,
         Field::Bytes { .. } => 32,
-        Field::Message { repeated: true, .. } => 24,
         Field::Message { index, .. } if depth > 0 => struct_size(all, index, depth - 1) + 8,
         Field::Message { .. } => 8,
     };

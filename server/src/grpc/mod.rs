@@ -96,7 +96,9 @@ impl Services {
     pub(crate) fn new(app: &Arc<App>) -> Self {
         let other = Routes::new(app.health.service());
         let other = if app.config.server.reflection { reflect(other) } else { other };
-        let calls = Calls { limit: app.config.server.max_message(), offload: app.offload.handle().clone() };
+        let largest = usize::try_from(app.messages.largest_message()).unwrap_or(usize::MAX);
+        let limit = app.config.server.max_message().min(largest);
+        let calls = Calls { limit, offload: app.offload.handle().clone() };
         let embed = Arc::new(embed::Embed::new(app));
         let similarity = Arc::new(similarity::Similarity::new(&app.similarity));
         let parse = Arc::new(parse::Parser::new(app));

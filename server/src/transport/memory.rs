@@ -93,6 +93,11 @@ impl Memory {
         above(self.held(), self.limit) || kinds.iter().any(|&kind| above(self.held_by(kind), self.cap(kind)))
     }
 
+    /// The largest message that can ever be held.
+    pub(crate) fn largest_message(&self) -> u64 {
+        self.cap(Kind::Request).min(self.cap(Kind::Answer))
+    }
+
     /// The part of the reserve that one connection may take.
     pub(crate) fn reserve_per_connection(&self) -> u64 {
         (self.reserve() / 32).max(256 << 10)
