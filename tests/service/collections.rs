@@ -462,3 +462,37 @@ async fn texts_of_a_bulk_upsert_wait_for_room_that_others_take() {
         assert_eq!(done.inserted_count, 600);
     }
 }
+
+#[tokio::test]
+async fn a_search_by_words_alone_needs_no_model_and_finds_only_what_has_them() {
+    let world = World::start().await;
+    let create = v1::CreateCollectionRequest {
+        name: "words".into(),
+        dimensions: 1,
+        text_field: "body".into(),
+        ..Default::default()
+    };
+    world.similarity().create_collection(create).await.expect("is made");
+    let bodies = ["open a socket", "open openFile", "close it", "a file", "socket socket"];
+    let payloads = bodies.iter().map(|body| payload([("body", text(body))])).collect();
+    let write = upsert("words", numbers(0..5), tensor(&[5, 1], &[1.0; 5]), payloads);
+    world.similarity().upsert(write).await.expect("upserts");
+    let alone = |words: &str| v1::SearchRequest { word_weight: Some(1.0), ..hybrid(words, 9) };
+    assert_eq!(ids(&world, alone("SOCKET")).await, [4, 0]);
+    assert_eq!(ids(&world, alone("file open")).await, [1, 3, 0]);
+    assert_eq!(ids(&world, v1::SearchRequest { offset: 1, limit: 1, ..alone("file open") }).await, [3]);
+    assert_eq!(ids(&world, alone("nowhere")).await, [0_u64; 0]);
+    let only = v1::Filter { ids: Some(numbers([0, 2])), ..Default::default() };
+    assert_eq!(ids(&world, v1::SearchRequest { filter: Some(only.clone()), ..alone("file open") }).await, [0]);
+    let delete = v1::DeletePointsRequest { collection: "words".into(), filter: Some(only) };
+    world.similarity().delete_points(delete).await.expect("deletes");
+    assert_eq!(ids(&world, alone("open socket")).await, [4, 1]);
+    let mut similarity = world.similarity();
+    assert_refused(similarity.search(hybrid("open", 9)).await, Code::InvalidArgument, "texts");
+    let many = v1::TextInput { values: vec!["open".into(); 1025] };
+    let many = v1::SearchRequest { query: Some(v1::search_request::Query::Texts(many)), ..alone("") };
+    assert_refused(similarity.search(many).await, Code::InvalidArgument, "texts");
+    let none =
+        v1::SearchRequest { query: Some(v1::search_request::Query::Texts(v1::TextInput::default())), ..alone("") };
+    assert_refused(similarity.search(none).await, Code::InvalidArgument, "query");
+}

@@ -190,6 +190,18 @@ async fn packed_uuids_are_uuids() {
 }
 
 #[tokio::test]
+async fn packed_ids_narrow_filters_as_other_ids_do() {
+    let world = filled().await;
+    let lang = v1::Condition { field: "lang".into(), test: Some(v1::condition::Test::Equals(text("rust"))) };
+    let filter = |must| Some(v1::Filter { ids: Some(packed(&[0, 1, 3, 77])), must, ..Default::default() });
+    let mut similarity = world.similarity();
+    let count = v1::CountPointsRequest { collection: "c".into(), filter: filter(vec![]) };
+    assert_eq!(similarity.count_points(count).await.expect("counts").into_inner().point_count, 3);
+    let delete = v1::DeletePointsRequest { collection: "c".into(), filter: filter(vec![lang]) };
+    assert_eq!(similarity.delete_points(delete).await.expect("deletes").into_inner().deleted_count, 2);
+}
+
+#[tokio::test]
 async fn columns_that_do_not_fit_are_refused_by_name() {
     let world = World::start_with(|config| config.limits.max_payload_bytes = ByteSize::b(100)).await;
     world.collection("c", 1, Metric::SquaredL2).await;

@@ -5,6 +5,7 @@ mod batching;
 mod collections;
 mod columns;
 mod embed;
+mod filters;
 mod flow_control;
 mod harness;
 mod hub;

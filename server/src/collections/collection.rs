@@ -17,7 +17,7 @@ use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    Env, Filter,
+    Env, Filter, NewPayloads, PayloadColumns,
     budget::Share,
     not_found,
     points::{Generation, Upserted},
@@ -71,7 +71,7 @@ pub struct NewPoints {
     /// One vector or text a point.
     pub vectors: Vectors,
     /// None, or one a point.
-    pub payloads: Vec<Payload>,
+    pub payloads: NewPayloads,
 }
 
 /// Points that were checked and embedded, and whose memory is reserved.
@@ -79,7 +79,7 @@ pub struct NewPoints {
 pub struct Prepared {
     pub(super) ids: Ids,
     pub(super) vectors: Matrix,
-    pub(super) payloads: Vec<Payload>,
+    pub(super) payloads: NewPayloads,
     pub(super) share: Share,
 }
 
@@ -259,12 +259,18 @@ impl Collection {
     }
 
     /// Bytes of the payloads.
-    fn check_payloads(&self, payloads: &[Payload], count: usize) -> Result<u64, ApiError> {
+    fn check_payloads(&self, payloads: &NewPayloads, count: usize) -> Result<u64, ApiError> {
+        let most = self.shared.env.settings.max_payload_bytes;
+        let payloads = match payloads {
+            NewPayloads::Messages(payloads) => payloads,
+            NewPayloads::Columns(columns) => {
+                return check_columns(columns, most, self.shared.env.settings.max_upsert_bytes);
+            }
+        };
         if !payloads.is_empty() && payloads.len() != count {
             let reason = format!("expected none or one a point, which is {count}, got {}", payloads.len());
             return Err(ApiError::invalid("payloads", reason));
         }
-        let most = self.shared.env.settings.max_payload_bytes;
         payloads.iter().enumerate().map(|(i, payload)| check_payload(i, payload, most)).sum()
     }
 
@@ -288,6 +294,13 @@ impl Shared {
     /// Puts compacted rows in the place of the old ones.
     pub(super) fn swap(&self, generation: Arc<Generation>) {
         *self.generation.write().unwrap_or_else(PoisonError::into_inner) = generation;
+    }
+
+    /// Makes the indexes that a filter needs, and counts them.
+    pub(super) fn prepare(&self, generation: &Generation, filter: &Filter) {
+        if generation.prepare(filter, &self.env.budget) {
+            self.recount();
+        }
     }
 
     /// Says how much memory is held.
@@ -347,6 +360,25 @@ fn check_ids(ids: &Ids, count: usize) -> Result<(), ApiError> {
 fn first_twice<K: Copy + Eq + Hash>(ids: &[K]) -> Option<usize> {
     let mut seen = HashSet::with_capacity(ids.len());
     ids.iter().position(|id| !seen.insert(*id))
+}
+
+/// The same of columns, whose texts may be a dictionary and stand for more bytes than they have.
+fn check_columns(columns: &PayloadColumns, most: usize, most_together: usize) -> Result<u64, ApiError> {
+    let mut sum = 0_usize;
+    for point in 0..columns.len() {
+        let bytes = columns.encoded_len(point);
+        if bytes > most {
+            let reason = format!("expected at most {most} bytes a point, got {bytes} of point {point}");
+            return Err(ApiError::invalid("payload_columns", reason));
+        }
+        sum += bytes;
+    }
+    if sum > most_together {
+        let reason =
+            format!("expected payloads of at most {most_together} bytes together, got {sum} without a dictionary");
+        return Err(ApiError::invalid("payload_columns", reason));
+    }
+    Ok(sum as u64)
 }
 
 fn check_payload(i: usize, payload: &Payload, most: usize) -> Result<u64, ApiError> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use accelerd_proto::v1::{self, payload_column::Values as Wire, value::Kind};
 use bytes::Bytes;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
 use crate::error::ApiError;
 
@@ -76,17 +77,49 @@ impl PayloadColumns {
         Ok(Self { columns, points })
     }
 
-    /// The payloads as messages.
-    pub(crate) fn payloads(&self) -> Vec<v1::Payload> {
-        (0..self.points).map(|point| self.payload(point)).collect()
+    /// How many points there are.
+    pub(crate) fn len(&self) -> usize {
+        self.points
     }
 
-    fn payload(&self, point: usize) -> v1::Payload {
-        let field = |column: &Column| {
-            let value = v1::Value { kind: Some(column.get(point)?.into()) };
-            Some((column.name.clone(), value))
-        };
-        v1::Payload { fields: self.columns.iter().filter_map(field).collect() }
+    /// The columns, as they came.
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The text that a point has in a field; empty where it has none.
+    pub(crate) fn text(&self, point: usize, field: &str) -> &str {
+        let named = self.columns.iter().filter(|column| column.name == field);
+        let texts = named.filter_map(|column| match column.get(point) {
+            Some(Cell::Text(text)) => Some(text),
+            _ => None,
+        });
+        texts.last().unwrap_or_default()
+    }
+
+    /// How many bytes a point's payload has as a message.
+    pub(crate) fn encoded_len(&self, point: usize) -> usize {
+        let cells = self.columns.iter().filter_map(|column| Some((column, column.get(point)?)));
+        cells.map(|(column, cell)| block_len(entry_len(&column.name, cell))).sum()
+    }
+
+    /// Each payload as an encoded message.
+    pub(crate) fn encoded(&self) -> Vec<Bytes> {
+        (0..self.points).map(|point| self.encode(point)).collect()
+    }
+
+    /// What prost makes of the same payload as a message, but for the order of its fields.
+    fn encode(&self, point: usize) -> Bytes {
+        let mut to = Vec::with_capacity(self.encoded_len(point));
+        for column in &self.columns {
+            let Some(cell) = column.get(point) else { continue };
+            put_block(&mut to, PAYLOAD_FIELDS, entry_len(&column.name, cell));
+            put_block(&mut to, ENTRY_KEY, column.name.len());
+            to.extend_from_slice(column.name.as_bytes());
+            put_block(&mut to, ENTRY_VALUE, value_len(cell));
+            put_value(&mut to, cell);
+        }
+        to.into()
     }
 }
 
@@ -201,13 +234,57 @@ fn back_to_back<'a>(texts: impl Iterator<Item = &'a str>) -> (Bytes, Bytes) {
     (offsets.into(), data.into())
 }
 
-impl From<Cell<'_>> for Kind {
-    fn from(cell: Cell<'_>) -> Self {
-        match cell {
-            Cell::Text(text) => Self::StringValue(text.to_owned()),
-            Cell::Int(value) => Self::IntValue(value),
-            Cell::Double(value) => Self::DoubleValue(value),
-            Cell::Bool(value) => Self::BoolValue(value),
+/// Numbers of fields in similarity.proto: Payload.fields, key and value of a map's entry, and the kinds of a Value.
+const PAYLOAD_FIELDS: u32 = 1;
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
+const STRING_VALUE: u32 = 1;
+const INT_VALUE: u32 = 2;
+const DOUBLE_VALUE: u32 = 3;
+const BOOL_VALUE: u32 = 4;
+
+/// Bytes of an entry of a payload's map, after its own length.
+fn entry_len(name: &str, cell: Cell<'_>) -> usize {
+    block_len(name.len()) + block_len(value_len(cell))
+}
+
+/// Bytes of a Value, after its own length. Each key is one byte.
+fn value_len(cell: Cell<'_>) -> usize {
+    match cell {
+        Cell::Text(text) => block_len(text.len()),
+        Cell::Int(value) => 1 + encoded_len_varint(value.cast_unsigned()),
+        Cell::Double(_) => 1 + WIDE,
+        Cell::Bool(_) => 2,
+    }
+}
+
+/// Bytes of a field that has a length.
+fn block_len(len: usize) -> usize {
+    1 + encoded_len_varint(len as u64) + len
+}
+
+fn put_block(to: &mut Vec<u8>, field: u32, len: usize) {
+    encode_key(field, WireType::LengthDelimited, to);
+    encode_varint(len as u64, to);
+}
+
+fn put_value(to: &mut Vec<u8>, cell: Cell<'_>) {
+    match cell {
+        Cell::Text(text) => {
+            put_block(to, STRING_VALUE, text.len());
+            to.extend_from_slice(text.as_bytes());
+        }
+        Cell::Int(value) => {
+            encode_key(INT_VALUE, WireType::Varint, to);
+            encode_varint(value.cast_unsigned(), to);
+        }
+        Cell::Double(value) => {
+            encode_key(DOUBLE_VALUE, WireType::SixtyFourBit, to);
+            to.extend_from_slice(&value.to_le_bytes());
+        }
+        Cell::Bool(value) => {
+            encode_key(BOOL_VALUE, WireType::Varint, to);
+            encode_varint(u64::from(value), to);
         }
     }
 }
@@ -235,6 +312,13 @@ impl Column {
     /// Whether a point has the field.
     pub(crate) fn has(&self, point: usize) -> bool {
         self.presence.as_ref().is_none_or(|presence| presence.has(point))
+    }
+
+    /// The text that a point's value is, where texts are a dictionary.
+    pub(crate) fn dictionary_place(&self, point: usize) -> Option<usize> {
+        let Values::Texts(texts) = &self.values else { return None };
+        let value = self.presence.as_ref().map_or(point, |presence| presence.rank(point));
+        texts.indices.as_ref().filter(|_| self.has(point)).map(|indices| narrow(indices, value))
     }
 
     /// A point's value.
@@ -432,4 +516,69 @@ fn double(bytes: &[u8], at: usize) -> f64 {
 
 fn narrow(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(bytes.as_chunks::<NARROW>().0[at]) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+
+    fn ints(values: &[i64]) -> Wire {
+        Wire::Ints(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+
+    /// Points of which every third has no `n`, and every seventh a double in its place.
+    fn columns(points: usize) -> (PayloadColumns, Vec<v1::Payload>) {
+        let payload = |point: usize| {
+            let number =
+                if point % 7 == 0 { Kind::DoubleValue(point as f64 / 2.0) } else { Kind::IntValue(-(point as i64)) };
+            let text = Kind::StringValue(["", "größe", "rust"][point % 3].into());
+            let fields = [("n", Some(number)), ("lang", Some(text)), ("ok", Some(Kind::BoolValue(point % 2 == 0)))];
+            let there = |(name, kind): (&str, Option<Kind>)| {
+                (name != "n" || point % 3 != 0).then(|| (name.into(), v1::Value { kind }))
+            };
+            v1::Payload { fields: fields.into_iter().filter_map(there).collect() }
+        };
+        let payloads: Vec<_> = (0..points).map(payload).collect();
+        let wire = to_wire(payloads.iter()).expect("few fields");
+        (PayloadColumns::parse("at", &wire, points).expect("they are well-formed"), payloads)
+    }
+
+    #[test]
+    fn columns_are_encoded_as_the_messages_they_stand_for() {
+        for points in [0, 1, 7, 8, 9, 63, 64, 65, 500] {
+            let (columns, payloads) = columns(points);
+            let encoded = columns.encoded();
+            assert_eq!(encoded.len(), points);
+            for (point, (bytes, payload)) in encoded.iter().zip(&payloads).enumerate() {
+                assert_eq!(v1::Payload::decode(bytes.clone()).as_ref(), Ok(payload), "point {point} of {points}");
+                assert_eq!((bytes.len(), columns.encoded_len(point)), (payload.encoded_len(), payload.encoded_len()));
+            }
+        }
+    }
+
+    #[test]
+    fn answers_with_too_many_different_fields_are_refused() {
+        let value = v1::Value { kind: Some(Kind::BoolValue(true)) };
+        let payload = |point: usize| v1::Payload { fields: [(point.to_string(), value.clone())].into() };
+        let payloads: Vec<_> = (0..30_000).map(payload).collect();
+        let error = to_wire(payloads.iter()).expect_err("it would be 30,000 columns of 30,000 points").to_string();
+        assert!(error.starts_with("columns: "), "{error}");
+        assert!(to_wire(payloads[..1000].iter()).is_ok());
+    }
+
+    #[test]
+    fn a_value_is_found_behind_any_number_of_missing_ones() {
+        let present = |point: usize| point % 5 == 2 || point > 190;
+        let mut presence = vec![0; 25];
+        (0..200).filter(|&point| present(point)).for_each(|point| presence[point / 8] |= 1 << (point % 8));
+        let values: Vec<_> = (0..200).filter(|&point| present(point)).map(|point| point as i64).collect();
+        let column = v1::PayloadColumn { name: "f".into(), presence: presence.into(), values: Some(ints(&values)) };
+        let columns = v1::PayloadColumns { columns: vec![column] };
+        let columns = PayloadColumns::parse("at", &columns, 200).expect("they are well-formed");
+        for point in 0..200 {
+            assert_eq!(columns.columns()[0].get(point), present(point).then_some(Cell::Int(point as i64)));
+        }
+    }
 }

@@ -1,19 +1,27 @@
-//! Filters: checked once, bound to a generation's names and texts, and run over its live rows.
+//! Filters: checked once, bound to a generation's names and texts, and answered from the indexes of its fields. Rows that an
+//! index does not have yet are tested one by one.
 
-use std::{cmp::Ordering, collections::HashSet, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use accelerd_kernels::ops::similarity::Selection;
 use accelerd_proto::v1::{self, condition, value::Kind};
 use accelerd_store::Ids;
 
 use super::{
+    index::{FieldIndex, Indexes, Number, clear_bits, set_bits},
     payload::{Field, Key, Payloads},
-    points::Points,
+    points::{Bits, Points},
 };
 use crate::{error::ApiError, grpc::convert};
 
 /// Up to this many rows go as a list even where they are many for the collection.
 const FEW_ROWS: usize = 1024;
+/// One row in so many, and fewer, are a list.
+const SPARSE: usize = 50;
 
 /// A filter that is well-formed.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +62,7 @@ pub(crate) struct Selected {
 impl Filter {
     /// Checks a filter that came in `at`.
     pub fn parse(at: &str, filter: &v1::Filter) -> Result<Self, ApiError> {
-        let ids = filter.ids.as_ref().filter(|ids| !ids.numbers.is_empty() || !ids.uuids.is_empty());
+        let ids = filter.ids.as_ref().filter(|ids| **ids != v1::PointIds::default());
         let ids = ids.map(|ids| convert::ids(&format!("{at}.ids"), ids)).transpose()?;
         let list = |name: &str, list: &[v1::Condition]| {
             let parsed = list.iter().enumerate().map(|(i, condition)| parse(&format!("{at}.{name}[{i}]"), condition));
@@ -73,31 +81,55 @@ impl Filter {
         self.ids.as_ref().filter(|_| !self.has_conditions())
     }
 
+    /// The fields that it asks for.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.must.iter().chain(&self.must_not).map(|condition| condition.field.as_str())
+    }
+
     /// Live rows that pass, ascending.
-    pub(crate) fn rows(&self, points: &Points) -> Vec<u32> {
-        let bound = Bound::new(self, points.payloads());
-        match &self.ids {
-            Some(ids) => {
-                let mut rows: Vec<_> = points.find(ids).into_iter().map(|(_, row)| row).collect();
-                rows.sort_unstable();
-                rows.dedup();
-                rows.retain(|row| bound.passes(points.payloads(), *row));
-                rows
-            }
-            None => points.live_rows().filter(|row| bound.passes(points.payloads(), *row)).collect(),
+    pub(crate) fn rows(&self, points: &Points, indexes: &Indexes) -> Vec<u32> {
+        match self.passing(points, indexes) {
+            Passing::Rows(rows) => rows,
+            Passing::Mask(words) => rows_of(&words),
         }
     }
 
+    /// How many live rows pass.
+    pub(crate) fn count(&self, points: &Points, indexes: &Indexes) -> usize {
+        self.passing(points, indexes).count()
+    }
+
     /// Live rows that pass, in the form that is cheaper to search.
-    pub(crate) fn select(&self, points: &Points) -> Selected {
-        let rows = self.rows(points);
-        let count = rows.len();
-        let selection = if count <= (points.rows() / 50).max(FEW_ROWS) {
-            Selection::Rows(Arc::new(rows))
-        } else {
-            Selection::Mask(Arc::new(mask(&rows, points.rows())))
+    pub(crate) fn select(&self, points: &Points, indexes: &Indexes) -> Selected {
+        let passing = self.passing(points, indexes);
+        let count = passing.count();
+        let is_few = count <= (points.rows() / SPARSE).max(FEW_ROWS);
+        let selection = match passing {
+            Passing::Rows(rows) if is_few => Selection::Rows(Arc::new(rows)),
+            Passing::Rows(rows) => Selection::Mask(Arc::new(mask(&rows, points.rows()))),
+            Passing::Mask(words) if is_few => Selection::Rows(Arc::new(rows_of(&words))),
+            Passing::Mask(words) => Selection::Mask(Arc::new(words)),
         };
         Selected { selection, count }
+    }
+
+    fn passing(&self, points: &Points, indexes: &Indexes) -> Passing {
+        let bound = Bound::new(self, points.payloads());
+        let passes = |row: &u32| bound.passes(points.payloads(), *row);
+        if let Some(ids) = &self.ids {
+            let mut rows: Vec<_> = points.find(ids).into_iter().map(|(_, row)| row).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            rows.retain(passes);
+            return Passing::Rows(rows);
+        }
+        if bound.is_unsatisfiable() {
+            return Passing::Rows(vec![]);
+        }
+        match bound.indexes(indexes) {
+            Some(held) => Plan::new(&bound, &held).run(&bound, points),
+            None => Passing::Rows(points.live_rows().filter(passes).collect()),
+        }
     }
 
     fn has_conditions(&self) -> bool {
@@ -106,6 +138,14 @@ impl Filter {
 }
 
 impl Selected {
+    /// The rows, where they are a list.
+    pub(crate) fn list(&self) -> Option<&[u32]> {
+        match &self.selection {
+            Selection::Rows(rows) => Some(rows),
+            Selection::All | Selection::Mask(_) => None,
+        }
+    }
+
     /// Whether a row is among them.
     pub(crate) fn contains(&self, row: u32) -> bool {
         match &self.selection {
@@ -116,12 +156,100 @@ impl Selected {
     }
 }
 
+/// Rows that pass.
+enum Passing {
+    /// Ascending.
+    Rows(Vec<u32>),
+    /// Bit `i % 32` of word `i / 32`: row i passes.
+    Mask(Vec<u32>),
+}
+
+impl Passing {
+    fn count(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.len(),
+            Self::Mask(words) => words.iter().map(|word| word.count_ones() as usize).sum(),
+        }
+    }
+}
+
+/// What the indexes say of each condition.
+struct Plan<'a> {
+    must: Vec<Matches<'a>>,
+    must_not: Vec<Matches<'a>>,
+    /// Rows below this are in all the indexes.
+    covered: u32,
+}
+
+/// The rows that pass a condition, a list a value.
+#[derive(Default)]
+struct Matches<'a> {
+    lists: Vec<&'a [u32]>,
+    count: usize,
+}
+
+impl<'a> Plan<'a> {
+    fn new(bound: &Bound, held: &'a HashMap<u32, Arc<FieldIndex>>) -> Self {
+        let matches = |condition: &BoundCondition| match condition.name.and_then(|name| held.get(&name)) {
+            Some(index) => condition.test.matches(index),
+            None => Matches::default(),
+        };
+        Self {
+            must: bound.must.iter().map(matches).collect(),
+            must_not: bound.must_not.iter().map(matches).collect(),
+            covered: held.values().map(|index| index.rows()).min().unwrap_or_default(),
+        }
+    }
+
+    fn run(&self, bound: &Bound, points: &Points) -> Passing {
+        match self.must.iter().min_by_key(|matches| matches.count) {
+            Some(fewest) if fewest.count <= points.rows() / SPARSE => Passing::Rows(self.list(fewest, bound, points)),
+            _ => Passing::Mask(self.mask(bound, points)),
+        }
+    }
+
+    /// Tests the few rows that pass one condition.
+    fn list(&self, fewest: &Matches<'_>, bound: &Bound, points: &Points) -> Vec<u32> {
+        let mut rows = Vec::with_capacity(fewest.count);
+        fewest.lists.iter().for_each(|list| rows.extend(list.iter().filter(|row| **row < self.covered)));
+        rows.sort_unstable();
+        rows.extend(self.rest(points));
+        rows.retain(|row| points.is_live(*row) && bound.passes(points.payloads(), *row));
+        rows
+    }
+
+    /// Combines all conditions, a bit a row.
+    fn mask(&self, bound: &Bound, points: &Points) -> Vec<u32> {
+        let mut words = points.live().to_vec();
+        for matches in &self.must {
+            let mut passing = vec![0; words.len()];
+            matches.lists.iter().for_each(|list| set_bits(&mut passing, list));
+            words.iter_mut().zip(passing).for_each(|(word, passing)| *word &= passing);
+        }
+        for matches in &self.must_not {
+            matches.lists.iter().for_each(|list| clear_bits(&mut words, list));
+        }
+        for row in self.rest(points) {
+            let passes = points.is_live(row) && bound.passes(points.payloads(), row);
+            if passes { set_bits(&mut words, &[row]) } else { clear_bits(&mut words, &[row]) }
+        }
+        words
+    }
+
+    /// Rows that an index does not have.
+    fn rest(&self, points: &Points) -> std::ops::Range<u32> {
+        self.covered..u32::try_from(points.rows()).expect("rows of a collection are counted in 32 bits")
+    }
+}
+
 fn mask(rows: &[u32], len: usize) -> Vec<u32> {
     let mut words = vec![0; len.div_ceil(32)];
-    for row in rows {
-        words[*row as usize / 32] |= 1 << (row % 32);
-    }
+    set_bits(&mut words, rows);
     words
+}
+
+fn rows_of(words: &[u32]) -> Vec<u32> {
+    (0u32..).zip(words).flat_map(|(i, word)| Bits(*word).map(move |bit| i * 32 + bit)).collect()
 }
 
 fn parse(at: &str, condition: &v1::Condition) -> Result<Condition, ApiError> {
@@ -195,6 +323,18 @@ impl Bound {
         Self { must: filter.must.iter().map(bind).collect(), must_not: filter.must_not.iter().map(bind).collect() }
     }
 
+    /// Whether no point can pass: it must have a field that none has.
+    fn is_unsatisfiable(&self) -> bool {
+        self.must.iter().any(|condition| condition.name.is_none())
+    }
+
+    /// The indexes of all its fields; `None` where one is missing.
+    fn indexes(&self, indexes: &Indexes) -> Option<HashMap<u32, Arc<FieldIndex>>> {
+        let names = self.must.iter().chain(&self.must_not).filter_map(|condition| condition.name);
+        let held: HashMap<_, _> = names.map(|name| Some((name, indexes.get(name)?))).collect::<Option<_>>()?;
+        (!held.is_empty()).then_some(held)
+    }
+
     fn passes(&self, payloads: &Payloads, row: u32) -> bool {
         if self.must.is_empty() && self.must_not.is_empty() {
             return true;
@@ -213,6 +353,20 @@ impl BoundCondition {
 }
 
 impl BoundTest {
+    /// The rows that pass it.
+    fn matches<'a>(&self, index: &'a FieldIndex) -> Matches<'a> {
+        let mut lists = vec![];
+        match self {
+            Self::One(value) => lists.extend(value.map(|value| rows_with(index, value))),
+            Self::AnyOf(values) => lists.extend(values.iter().map(|value| rows_with(index, *value))),
+            Self::Range(range) => {
+                let (first, end) = index.numbers.find_range(|number| range.compare(number));
+                lists.push(index.numbers.rows(first, end));
+            }
+        }
+        Matches { count: lists.iter().map(|list| list.len()).sum(), lists }
+    }
+
     fn holds(&self, key: Key) -> bool {
         match self {
             Self::One(value) => *value == Some(key),
@@ -222,7 +376,30 @@ impl BoundTest {
     }
 }
 
+fn rows_with(index: &FieldIndex, value: Key) -> &[u32] {
+    match value {
+        Key::Text(text) => index.texts.equal(text),
+        Key::Int(value) => index.numbers.equal(value.into()),
+        Key::Double(bits) => index.numbers.equal(f64::from_bits(bits).into()),
+        Key::Bool(value) => index.bools.equal(value),
+    }
+}
+
 impl Range {
+    /// `Less` below the range, `Greater` above it.
+    fn compare(&self, number: Number) -> Ordering {
+        let is_outside = |bound: Option<(f64, bool)>, beyond: Ordering| {
+            bound.is_some_and(|(bound, inclusive)| match number.cmp(&Number::from(bound)) {
+                Ordering::Equal => !inclusive,
+                order => order == beyond,
+            })
+        };
+        if is_outside(self.low, Ordering::Less) {
+            return Ordering::Less;
+        }
+        if is_outside(self.high, Ordering::Greater) { Ordering::Greater } else { Ordering::Equal }
+    }
+
     fn holds(&self, key: Key) -> bool {
         let compare = |bound: f64| match key {
             Key::Int(value) => Some(compare(value, bound)),

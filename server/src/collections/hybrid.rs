@@ -62,7 +62,11 @@ impl SearchSpec {
     /// How many hits of each ranking are needed.
     pub(super) fn depth(&self) -> usize {
         let asked = self.offset + self.limit;
-        if self.hybrid.is_some() { asked.saturating_mul(TIMES).clamp(LEAST, MAX_K).max(asked) } else { asked }
+        if self.hybrid.is_some_and(|hybrid| !hybrid.is_words_alone()) {
+            asked.saturating_mul(TIMES).clamp(LEAST, MAX_K).max(asked)
+        } else {
+            asked
+        }
     }
 }
 
@@ -81,6 +85,11 @@ pub(super) fn best(
 }
 
 impl Hybrid {
+    /// Whether vectors weigh nothing.
+    pub(super) fn is_words_alone(&self) -> bool {
+        self.word_weight >= 1.0
+    }
+
     /// One ranking of two, both best first. Of equal scores the better one by words comes first, then the lower row: a
     /// vector is near to any text, a word is in few.
     #[expect(clippy::cast_possible_truncation, reason = "the rounding to f32 is meant")]

@@ -35,8 +35,11 @@ mod cluster;
 mod collection;
 pub(crate) mod columns;
 mod filter;
+mod given;
 mod hybrid;
+mod index;
 mod meta;
+mod order;
 mod payload;
 mod points;
 mod scroll;
@@ -51,6 +54,7 @@ pub(crate) use cluster::check_clusters;
 pub use collection::{Collection, Description, Fetched, NewPoints, Prepared, Vectors};
 pub use columns::PayloadColumns;
 pub use filter::Filter;
+pub use given::NewPayloads;
 pub use hybrid::{Fusion, Hybrid};
 pub use points::{PointId, Upserted};
 pub(crate) use scroll::MAX_PAGE;
@@ -94,6 +98,8 @@ pub struct Settings {
     pub max_dimensions: u32,
     /// Most bytes of one payload, encoded.
     pub max_payload_bytes: usize,
+    /// Most bytes of an upsert's payloads together, encoded as messages.
+    pub max_upsert_bytes: usize,
     /// Most collections at once.
     pub max_collections: usize,
     /// Compacts where more than this share of the rows is dead.
@@ -116,6 +122,7 @@ impl Default for Settings {
             object_options: vec![],
             max_dimensions: 8192,
             max_payload_bytes: 64 << 10,
+            max_upsert_bytes: 64 << 20,
             max_collections: 1024,
             compact_share: 0.3,
             compact_rows: 4096,

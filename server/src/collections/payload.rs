@@ -1,7 +1,14 @@
 //! Payloads of many points, compact: names and texts once, 16 bytes a field.
 
+use std::collections::HashMap;
+
 use accelerd_proto::v1::{Payload, Value, value::Kind};
 use indexmap::IndexSet;
+
+use super::{
+    columns::{Cell, PayloadColumns},
+    given::Slice,
+};
 
 /// Payloads by row. Rows are added, never changed.
 #[derive(Debug)]
@@ -61,10 +68,51 @@ impl Payloads {
         self.starts.push(self.fields.len());
     }
 
+    /// Adds the payloads of the next rows.
+    pub(crate) fn extend(&mut self, given: Slice<'_>, count: usize) {
+        match given {
+            Slice::Messages(payloads) => {
+                (0..count).for_each(|i| self.push(payloads.get(i).unwrap_or(&Payload::default())));
+            }
+            Slice::Columns { columns, first } => self.extend_columns(columns, first, count),
+        }
+    }
+
+    fn extend_columns(&mut self, columns: &PayloadColumns, first: usize, count: usize) {
+        // A text of a dictionary is looked up once.
+        let mut known: Vec<HashMap<usize, u64>> = vec![HashMap::new(); columns.columns().len()];
+        let names: Vec<_> = columns.columns().iter().map(|column| self.name(&column.name)).collect();
+        for point in first..first + count {
+            for ((column, name), known) in columns.columns().iter().zip(&names).zip(&mut known) {
+                let Some(cell) = column.get(point) else { continue };
+                let (kind, bits) = match column.dictionary_place(point) {
+                    Some(place) => (Stored::Text, *known.entry(place).or_insert_with(|| self.stored_cell(cell).1)),
+                    None => self.stored_cell(cell),
+                };
+                self.fields.push(Field { name: *name, kind, bits });
+            }
+            self.starts.push(self.fields.len());
+        }
+    }
+
+    fn stored_cell(&mut self, cell: Cell<'_>) -> (Stored, u64) {
+        match cell {
+            Cell::Text(text) => (Stored::Text, intern(&mut self.texts, text, &mut self.text_bytes) as u64),
+            Cell::Int(value) => (Stored::Int, value.cast_unsigned()),
+            Cell::Double(value) => (Stored::Double, value.to_bits()),
+            Cell::Bool(value) => (Stored::Bool, u64::from(value)),
+        }
+    }
+
     /// The fields of a row, by name.
     pub(crate) fn fields(&self, row: u32) -> &[Field] {
         let row = row as usize;
         &self.fields[self.starts[row]..self.starts[row + 1]]
+    }
+
+    /// A row's value of a field, in the form of comparisons.
+    pub(crate) fn key(&self, row: u32, name: u32) -> Option<Key> {
+        self.fields(row).iter().find(|field| field.name == name).map(Field::key)
     }
 
     /// The payload of a row, as it was given.

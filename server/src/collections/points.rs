@@ -12,6 +12,9 @@ use accelerd_store::{Ids, Upsert};
 use prost::Message as _;
 
 use super::{
+    given::Slice,
+    index::Indexes,
+    order::Order,
     payload::{Payloads, grown},
     words::{Lengths, Words},
 };
@@ -25,6 +28,10 @@ pub(crate) struct Generation {
     pub(crate) corpus: Arc<Corpus>,
     /// Words of the text field, where there is one.
     words: Option<Words>,
+    /// Values of the fields that filters asked for.
+    indexes: Indexes,
+    /// For those who read all points.
+    order: Order,
     points: RwLock<Points>,
 }
 
@@ -86,7 +93,7 @@ impl Generation {
             replaced: vec![],
             changes: 0,
         };
-        Self { corpus, words: None, points: RwLock::new(points) }
+        Self { corpus, words: None, indexes: Indexes::default(), order: Order::default(), points: RwLock::new(points) }
     }
 
     /// That knows the words of a payload field, too; of none where it is empty.
@@ -100,6 +107,16 @@ impl Generation {
         self.words.as_ref()
     }
 
+    /// The indexes of payload fields.
+    pub(super) fn indexes(&self) -> &Indexes {
+        &self.indexes
+    }
+
+    /// The rows in the order of their ids.
+    pub(super) fn order(&self) -> &Order {
+        &self.order
+    }
+
     /// The rows, for reading. A panic elsewhere leaves them as usable as they were.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Points> {
         self.points.read().unwrap_or_else(PoisonError::into_inner)
@@ -111,13 +128,14 @@ impl Generation {
 
     /// Appends points and kills the rows they replace, in that order: a search that runs meanwhile sees the old row,
     /// the new one or both, but never neither. Ids are distinct, vectors of the collection's dim.
-    pub(crate) fn upsert(&self, ids: &Ids, vectors: &Matrix, payloads: &[Payload]) -> Upserted {
+    pub(crate) fn upsert<'a>(&self, ids: &Ids, vectors: &Matrix, payloads: impl Into<Slice<'a>>) -> Upserted {
+        let payloads = payloads.into();
         let mut sum = Upserted::default();
         let step = (STEP_BYTES / (vectors.cols() * 4).max(1)).max(1);
         for start in (0..ids.len()).step_by(step) {
             let end = (start + step).min(ids.len());
             let vectors = rows_of(vectors, start, end);
-            let payloads = payloads.get(start..end).unwrap_or_default();
+            let payloads = payloads.part(start, end);
             let part = match ids {
                 Ids::Numbers(ids) => self.upsert_step(Column::numbers, &ids[start..end], &vectors, payloads),
                 Ids::Uuids(ids) => self.upsert_step(Column::uuids, &ids[start..end], &vectors, payloads),
@@ -133,7 +151,7 @@ impl Generation {
         column: fn(&mut Column) -> &mut Keyed<K>,
         ids: &[K],
         vectors: &Matrix,
-        payloads: &[Payload],
+        payloads: Slice<'_>,
     ) -> Upserted {
         // One changes a generation at a time, so nobody else enters these rows. Until they are, they do not live.
         let next = u32::try_from(self.read().rows()).expect("rows of a collection are counted in 32 bits");
@@ -141,9 +159,7 @@ impl Generation {
         let mut points = self.write();
         let first = self.corpus.append(vectors);
         let dead = column(&mut points.ids).insert(ids, first);
-        for i in 0..ids.len() {
-            points.payloads.push(payloads.get(i).unwrap_or(&Payload::default()));
-        }
+        points.payloads.extend(payloads, ids.len());
         points.lengths.extend(&lengths);
         points.mark_live(first, ids.len());
         points.mark_dead(&dead);
@@ -206,7 +222,11 @@ impl Generation {
     /// Bytes held in host memory.
     pub(crate) fn host_bytes(&self) -> u64 {
         let words = self.words.as_ref().map_or(0, Words::host_bytes);
-        self.corpus.host_bytes() + words + self.read().host_bytes()
+        self.corpus.host_bytes()
+            + words
+            + self.indexes.host_bytes()
+            + self.order.host_bytes()
+            + self.read().host_bytes()
     }
 }
 
@@ -252,6 +272,11 @@ impl Points {
     /// Whether a row is a point's current row.
     pub(crate) fn is_live(&self, row: u32) -> bool {
         self.live.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1)
+    }
+
+    /// The bits of [`Self::is_live`]: bit `i % 32` of word `i / 32` is row i's.
+    pub(crate) fn live(&self) -> &[u32] {
+        &self.live
     }
 
     /// Current rows, ascending.
@@ -399,7 +424,7 @@ impl<K: Copy + Eq + Hash> Keyed<K> {
 }
 
 /// Indices of the bits that are set, ascending.
-struct Bits(u32);
+pub(super) struct Bits(pub(super) u32);
 
 impl Iterator for Bits {
     type Item = u32;
@@ -486,7 +511,7 @@ pub(super) mod tests {
         let ids: Vec<_> = (0..600).collect();
         let vectors = Matrix::from_vec(600, 4096, (0..600 * 4096).map(|i| (i % 97) as f32).collect());
         let vectors = vectors.expect("the numbers were made for this shape");
-        let upserted = generation.upsert(&Ids::Numbers(ids), &vectors, &[]);
+        let upserted = generation.upsert(&Ids::Numbers(ids), &vectors, &Vec::<Payload>::new());
         assert_eq!(upserted.inserted, 600);
         assert_eq!(generation.corpus.gather(&(0..600).collect::<Vec<_>>()).bytes(), vectors.bytes());
     }

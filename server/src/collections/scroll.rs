@@ -11,6 +11,9 @@ use accelerd_store::Ids;
 
 use super::{
     Collection, Filter, PointId, blocking,
+    filter::Selected,
+    index::Indexes,
+    order::Sorted,
     points::{Generation, Points},
 };
 use crate::error::ApiError;
@@ -49,22 +52,36 @@ pub struct Page {
 impl Collection {
     /// The first points behind a cursor.
     pub async fn scroll(&self, spec: PageSpec) -> Result<Page, ApiError> {
-        let generation = self.shared().generation();
-        blocking(move || page(&generation, &spec)).await
+        let (shared, generation) = (Arc::clone(self.shared()), self.shared().generation());
+        let read = move || {
+            if let Some(filter) = &spec.filter {
+                shared.prepare(&generation, filter);
+            }
+            let (sorted, is_new) = generation.sorted(&shared.env.budget);
+            if is_new {
+                shared.recount();
+            }
+            page(&generation, &sorted, &spec)
+        };
+        blocking(read).await
     }
 
     /// How many points pass a filter.
     pub async fn count(&self, filter: Option<Filter>) -> Result<u64, ApiError> {
-        let generation = self.shared().generation();
+        let (shared, generation) = (Arc::clone(self.shared()), self.shared().generation());
         let Some(filter) = filter else { return Ok(generation.read().count() as u64) };
-        blocking(move || Ok(filter.rows(&generation.read()).len() as u64)).await
+        let count = move || {
+            shared.prepare(&generation, &filter);
+            Ok(filter.count(&generation.read(), generation.indexes()) as u64)
+        };
+        blocking(count).await
     }
 }
 
-fn page(generation: &Arc<Generation>, spec: &PageSpec) -> Result<Page, ApiError> {
+fn page(generation: &Generation, sorted: &Sorted, spec: &PageSpec) -> Result<Page, ApiError> {
     let points = generation.read();
     check_cursor(&points, spec.after)?;
-    let (rows, has_more) = rows_after(&points, spec);
+    let (rows, has_more) = rows_after(&points, generation.indexes(), sorted, spec);
     let ids = points.ids_of(&rows);
     let next = rows.last().filter(|_| has_more).and_then(|row| points.id(*row));
     let payload = |row: &u32| points.payloads().get(*row);
@@ -85,18 +102,26 @@ fn check_cursor(points: &Points, after: Option<PointId>) -> Result<(), ApiError>
 }
 
 /// Rows of the points behind the cursor in the order of their ids, and whether there are more.
-fn rows_after(points: &Points, spec: &PageSpec) -> (Vec<u32>, bool) {
-    let rows = match &spec.filter {
-        Some(filter) => filter.rows(points),
-        None => points.live_rows().collect(),
+fn rows_after(points: &Points, indexes: &Indexes, sorted: &Sorted, spec: &PageSpec) -> (Vec<u32>, bool) {
+    let selected = spec.filter.as_ref().map(|filter| filter.select(points, indexes));
+    let counts = |row: &u32| match &selected {
+        Some(selected) => selected.contains(*row),
+        None => points.is_live(*row),
     };
-    let id = |row: u32| points.id(row);
-    let mut rows: Vec<u32> = rows.into_iter().filter(|row| id(*row) > spec.after).collect();
+    let key = |row: &u32| points.id(*row);
+    let mut rows = match selected.as_ref().and_then(Selected::list) {
+        // Where few pass, the order is not walked in search of them.
+        Some(few) => few.iter().copied().filter(|row| key(row) > spec.after).collect::<Vec<_>>(),
+        None => {
+            let ordered = sorted.above(points, spec.after).iter().copied().filter(counts).take(spec.limit + 1);
+            ordered.chain(sorted.missing(points).filter(|row| counts(row) && key(row) > spec.after)).collect()
+        }
+    };
     let has_more = rows.len() > spec.limit;
     if has_more {
-        rows.select_nth_unstable_by_key(spec.limit, |row| id(*row));
+        rows.select_nth_unstable_by_key(spec.limit, key);
         rows.truncate(spec.limit);
     }
-    rows.sort_unstable_by_key(|row| id(*row));
+    rows.sort_unstable_by_key(key);
     (rows, has_more)
 }

@@ -12,6 +12,7 @@ use accelerd_store::Ids;
 
 use super::{
     Collection, Filter, PointId, Vectors, blocking,
+    collection::Shared,
     filter::Selected,
     hybrid::{self, Hybrid},
     points::{Generation, Points},
@@ -20,6 +21,11 @@ use crate::error::ApiError;
 
 /// Filters over at most this many rows are evaluated on the reactor.
 const INLINE_ROWS: usize = 16 << 10;
+/// And at most this many texts are ranked by their words there.
+const INLINE_QUERIES: usize = 4;
+
+/// Most texts of one search by words alone.
+const MAX_WORD_QUERIES: usize = 1024;
 
 /// What to look for.
 #[derive(Clone, Debug)]
@@ -68,12 +74,31 @@ struct Before {
     replaced: usize,
 }
 
+/// What is ranked by.
+enum Queries {
+    /// A vector a query, and words where the search is hybrid.
+    Vectors(Matrix),
+    /// The words of so many texts, and nothing else.
+    Words(usize),
+}
+
+impl Queries {
+    fn count(&self) -> usize {
+        match self {
+            Self::Vectors(queries) => queries.rows(),
+            Self::Words(count) => *count,
+        }
+    }
+}
+
 impl Collection {
     /// The best points of each query, best first.
     pub async fn search(&self, spec: SearchSpec, context: Context) -> Result<Vec<Vec<Found>>, ApiError> {
         check_window(spec.offset, spec.limit)?;
-        spec.words(&self.meta().text_field)?;
-        let queries = self.queries(spec.query.clone(), context.clone()).await?;
+        let queries = match spec.words(&self.meta().text_field)? {
+            Some((hybrid, texts)) if hybrid.is_words_alone() => Queries::Words(check_words(texts)?),
+            _ => Queries::Vectors(self.queries(spec.query.clone(), context.clone()).await?),
+        };
         let spec = Arc::new(spec);
         if let Some(found) = self.attempt(&queries, &spec, &context).await? {
             return Ok(found);
@@ -110,25 +135,31 @@ impl Collection {
     /// One search of what is there now; `None` where replaced points make its answer doubtful.
     async fn attempt(
         &self,
-        queries: &Matrix,
+        queries: &Queries,
         spec: &Arc<SearchSpec>,
         context: &Context,
     ) -> Result<Option<Vec<Vec<Found>>>, ApiError> {
         let generation = self.shared().generation();
-        let before = before(&generation, spec).await?;
+        let before = before(self.shared(), &generation, spec).await?;
         if generation.corpus.is_empty() || before.selected.as_ref().is_some_and(|selected| selected.count == 0) {
-            return Ok(Some(vec![vec![]; queries.rows()]));
+            return Ok(Some(vec![vec![]; queries.count()]));
         }
-        let selection = before.selected.as_ref().map_or(Selection::All, |selected| selected.selection.clone());
-        let request = SearchRequest {
-            corpus: Arc::clone(&generation.corpus),
-            queries: queries.clone(),
-            k: spec.depth(),
-            threshold: spec.threshold,
-            selection,
+        let hits = match queries {
+            Queries::Words(count) => Hits { lists: vec![vec![]; *count] },
+            Queries::Vectors(queries) => {
+                let selected = before.selected.as_ref();
+                let request = SearchRequest {
+                    corpus: Arc::clone(&generation.corpus),
+                    queries: queries.clone(),
+                    k: spec.depth(),
+                    threshold: spec.threshold,
+                    selection: selected.map_or(Selection::All, |selected| selected.selection.clone()),
+                };
+                self.shared().submit(request, context.clone()).await?
+            }
         };
-        let hits = self.shared().submit(request, context.clone()).await?;
-        let is_long = spec.hybrid.is_some() && generation.corpus.len() > INLINE_ROWS;
+        let is_long =
+            spec.hybrid.is_some() && (generation.corpus.len() > INLINE_ROWS || queries.count() > INLINE_QUERIES);
         let (spec, text_field) = (Arc::clone(spec), self.meta().text_field.clone());
         let answer = move || before.answer(&generation, hits, &spec, &text_field);
         if is_long { blocking(answer).await } else { answer() }
@@ -136,18 +167,33 @@ impl Collection {
 }
 
 /// Evaluates the filter; over many rows, off the reactor.
-async fn before(generation: &Arc<Generation>, spec: &Arc<SearchSpec>) -> Result<Before, ApiError> {
-    if spec.filter.is_none() || generation.corpus.len() <= INLINE_ROWS {
-        return Ok(Before::new(generation, spec.filter.as_ref()));
+async fn before(
+    shared: &Arc<Shared>,
+    generation: &Arc<Generation>,
+    spec: &Arc<SearchSpec>,
+) -> Result<Before, ApiError> {
+    let Some(filter) = &spec.filter else { return Ok(Before::new(generation, None)) };
+    if generation.corpus.len() <= INLINE_ROWS {
+        shared.prepare(generation, filter);
+        return Ok(Before::new(generation, Some(filter)));
     }
-    let (generation, spec) = (Arc::clone(generation), Arc::clone(spec));
-    blocking(move || Ok(Before::new(&generation, spec.filter.as_ref()))).await
+    let (shared, generation, spec) = (Arc::clone(shared), Arc::clone(generation), Arc::clone(spec));
+    let evaluate = move || {
+        if let Some(filter) = &spec.filter {
+            shared.prepare(&generation, filter);
+        }
+        Ok(Before::new(&generation, spec.filter.as_ref()))
+    };
+    blocking(evaluate).await
 }
 
 impl Before {
     fn new(generation: &Generation, filter: Option<&Filter>) -> Self {
         let points = generation.read();
-        Self { selected: filter.map(|filter| filter.select(&points)), replaced: points.replaced().len() }
+        Self {
+            selected: filter.map(|filter| filter.select(&points, generation.indexes())),
+            replaced: points.replaced().len(),
+        }
     }
 
     /// The points of what was found, with words where they count; `None` where replaced points make that doubtful.
@@ -193,6 +239,15 @@ fn resolve(points: &Points, hits: &Hits, spec: &SearchSpec) -> Vec<Vec<Found>> {
     };
     let list = |hits: &Vec<Hit>| hits.iter().skip(spec.offset).take(spec.limit).filter_map(found).collect();
     hits.lists.iter().map(list).collect()
+}
+
+/// How many texts are asked for by their words alone. No lane admits them, so they are bounded here.
+fn check_words(texts: &[String]) -> Result<usize, ApiError> {
+    match texts.len() {
+        0 => Err(ApiError::invalid("query", "expected at least one query, got none")),
+        count @ 1..=MAX_WORD_QUERIES => Ok(count),
+        count => Err(ApiError::invalid("texts", format!("expected at most {MAX_WORD_QUERIES} texts, got {count}"))),
+    }
 }
 
 fn check_window(offset: usize, limit: usize) -> Result<(), ApiError> {

@@ -75,7 +75,11 @@ fn points(ids: &[u64], stamp: f32) -> NewPoints {
     let of = |id: &u64| {
         payload(&[("even", Kind::BoolValue(id.is_multiple_of(2))), ("id", Kind::IntValue(id.cast_signed()))])
     };
-    NewPoints { ids: Ids::Numbers(ids.to_vec()), vectors: Vectors::Rows(rows), payloads: ids.iter().map(of).collect() }
+    NewPoints {
+        ids: Ids::Numbers(ids.to_vec()),
+        vectors: Vectors::Rows(rows),
+        payloads: NewPayloads::Messages(ids.iter().map(of).collect()),
+    }
 }
 
 fn near(vector: [f32; DIM], limit: usize) -> SearchSpec {
@@ -173,9 +177,12 @@ async fn bad_input_is_refused_with_its_field() {
         message(collection.upsert(uuids, Context::default()).await),
         "ids: the collection's ids are numbers, got UUIDs"
     );
-    let few = NewPoints { payloads: vec![Payload::default()], ..points(&[2, 3], 0.0) };
+    let few = NewPoints { payloads: NewPayloads::Messages(vec![Payload::default()]), ..points(&[2, 3], 0.0) };
     assert!(message(collection.upsert(few, Context::default()).await).starts_with("payloads: "));
-    let nan = NewPoints { payloads: vec![payload(&[("x", Kind::DoubleValue(f64::NAN))])], ..points(&[2], 0.0) };
+    let nan = NewPoints {
+        payloads: NewPayloads::Messages(vec![payload(&[("x", Kind::DoubleValue(f64::NAN))])]),
+        ..points(&[2], 0.0)
+    };
     assert!(message(collection.upsert(nan, Context::default()).await).starts_with("payloads[0].fields[\"x\"]: "));
     let texts = NewPoints { vectors: Vectors::Texts(vec!["a".into()]), ..points(&[2], 0.0) };
     assert!(message(collection.upsert(texts, Context::default()).await).starts_with("texts: "));
@@ -209,7 +216,7 @@ async fn texts_are_embedded_by_the_collections_model() {
     let points = NewPoints {
         ids: Ids::Numbers(vec![10, 20, 30]),
         vectors: Vectors::Texts(texts.map(str::to_owned).to_vec()),
-        payloads: vec![],
+        payloads: NewPayloads::Messages(vec![]),
     };
     collection.upsert(points, Context::default()).await.expect("they can be embedded");
     let query = Query::Vectors(Vectors::Texts(vec!["open a tcp socket".into()]));
@@ -224,7 +231,11 @@ fn of_texts(name: &str, durable: bool) -> NewCollection {
 fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
     let body = |text: &&str| payload(&[("body", Kind::StringValue((*text).to_owned()))]);
     let vectors = Vectors::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
-    NewPoints { ids: Ids::Numbers(ids.to_vec()), vectors, payloads: texts.iter().map(body).collect() }
+    NewPoints {
+        ids: Ids::Numbers(ids.to_vec()),
+        vectors,
+        payloads: NewPayloads::Messages(texts.iter().map(body).collect()),
+    }
 }
 
 /// By words alone.
@@ -305,7 +316,7 @@ async fn memory_is_bounded_and_given_back() {
     let points = |rows: usize| NewPoints {
         ids: Ids::Numbers((0..rows as u64).collect()),
         vectors: Vectors::Rows(Matrix::from_vec(rows, 8192, vec![1.0; rows * 8192]).expect("whole rows")),
-        payloads: vec![],
+        payloads: NewPayloads::Messages(vec![]),
     };
     let refused = collection.upsert(points(2049), Context::default()).await.expect_err("64 MiB are not enough");
     assert!(matches!(&refused, ApiError::Exhausted(why) if why.contains("67108864")), "{refused}");

@@ -4,8 +4,8 @@
 //! told of no death. Whoever searches says which rows live, and only those count, in its statistics as well, so that an
 //! answer depends on what the points are and not on how they came to be so.
 //!
-//! Rows come to a tail, a table of their words, and a thousand at a time from there to an index, since to grow an index
-//! takes milliseconds and threads. A search reads both. So a row that an index does not take stays in the tail, found as
+//! Rows come to a tail, a table of their words, and thousands at a time from there to an index, since to grow an index
+//! takes tens of milliseconds and threads, and the index takes less memory. A search reads both. So a row that an index does not take stays in the tail, found as
 //! before, and is offered again later.
 
 use std::{
@@ -15,23 +15,25 @@ use std::{
 
 use accelerd_kernels::ops::similarity::Hit;
 use accelerd_models::words;
-use accelerd_proto::v1::{Payload, value::Kind};
 use tantivy::{Searcher, TantivyError, directory::RamDirectory};
 
 mod ask;
 mod segments;
 mod tail;
 
+use super::given::Slice;
 use ask::Question;
 use segments::{Fields, Segments};
-use tail::Tail;
+use tail::{Scratch, Tail};
 
 /// Rows of a tail that are worth growing the index for.
-const TAIL_ROWS: usize = 1024;
+const TAIL_ROWS: usize = 16 << 10;
 /// Bytes of a tail that are, too.
-const TAIL_BYTES: usize = 4 << 20;
+const TAIL_BYTES: usize = 16 << 20;
 /// Bytes that no tail grows much beyond, however many rows come at once.
 const MOST_TAIL_BYTES: usize = 64 << 20;
+/// Rows that come to the tail under one hold of its lock, so that searches never wait long for it.
+const STEP_ROWS: usize = 64;
 
 /// The words of a payload field, for all rows.
 #[derive(Debug)]
@@ -101,16 +103,15 @@ impl Words {
     }
 
     /// Adds rows from `first` on, which later searches find. Says how many words each of them has.
-    pub(crate) fn add(&self, first: u32, count: usize, payloads: &[Payload]) -> Vec<u32> {
+    pub(crate) fn add<'a>(&self, first: u32, count: usize, payloads: impl Into<Slice<'a>>) -> Vec<u32> {
+        let payloads = payloads.into();
         let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lengths = Vec::with_capacity(count);
-        for start in (0..count).step_by(TAIL_ROWS) {
-            let text = |i: usize| payloads.get(i).map_or("", |payload| self.text_of(payload));
-            let counted: Vec<_> = (start..count.min(start + TAIL_ROWS)).map(|i| tail::count(text(i))).collect();
+        let mut scratch = Scratch::default();
+        for start in (0..count).step_by(STEP_ROWS) {
             let mut rows = self.write();
-            for (row, counted) in (first..).skip(start).zip(counted) {
-                lengths.push(counted.length);
-                rows.tail.push(row, counted);
+            for (row, i) in (first..).skip(start).zip(start..count.min(start + STEP_ROWS)) {
+                lengths.push(rows.tail.push(row, payloads.text(i, &self.of), &mut scratch));
             }
             let is_full = rows.tail.bytes() >= MOST_TAIL_BYTES.max(growing.due.bytes);
             drop(rows);
@@ -120,13 +121,6 @@ impl Words {
         }
         self.grow_when_due(&mut growing);
         lengths
-    }
-
-    fn text_of<'a>(&self, payload: &'a Payload) -> &'a str {
-        match payload.fields.get(&self.of).and_then(|value| value.kind.as_ref()) {
-            Some(Kind::StringValue(text)) => text,
-            _ => "",
-        }
     }
 
     fn grow_when_due(&self, growing: &mut Growing) {
@@ -175,7 +169,8 @@ impl Words {
                 found.push(hit);
             }
         };
-        let question = Question::new(self.fields.text, query, &self.read());
+        let rows = self.read();
+        let question = Question::new(self.fields.text, query, &rows);
         question.each(lengths, is_live, see)?;
         let order = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row));
         if found.len() > k {
@@ -237,7 +232,7 @@ fn lower(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use std::collections::{BTreeMap, HashMap};
 
-    use accelerd_proto::v1::Value;
+    use accelerd_proto::v1::{Payload, Value, value::Kind};
     use proptest::prelude::*;
 
     use super::*;
@@ -336,12 +331,13 @@ mod tests {
         }
         add(&words, &mut lengths, &["the last one"]);
         assert_eq!((segments(&words), words.read().tail.len()), (1, 0));
-        let many: Vec<_> = (0..3 * TAIL_ROWS).map(|row| format!("many {row}")).collect();
+        let many: Vec<_> = (0..TAIL_ROWS + TAIL_ROWS / 4).map(|row| format!("many {row}")).collect();
         add(&words, &mut lengths, &many.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!((segments(&words), words.read().tail.len()), (2, 0), "many at once are one segment");
         let letter = |at: usize| char::from(b"abcdefghij"[at % 10]);
-        let long = |row: usize| ["x".repeat(4200), [100, 10, 1].map(|of| letter(row / of)).iter().collect()].concat();
-        let long: Vec<_> = (0..TAIL_ROWS - 24).map(long).collect();
+        let long =
+            |row: usize| ["x".repeat(4200), [1000, 100, 10, 1].map(|of| letter(row / of)).iter().collect()].concat();
+        let long: Vec<_> = (0..TAIL_ROWS / 4).map(long).collect();
         add(&words, &mut lengths, &long.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(words.read().tail.len(), 0, "few with many bytes are worth it, too");
     }

@@ -4,17 +4,15 @@ use std::{future::ready, sync::Arc, time::Instant};
 
 use accelerd_engine::{Context, Priority};
 use accelerd_kernels::{DeviceId, Matrix, ops::similarity::SearchRequest, ops::similarity::Selection};
-use accelerd_proto::v1::Payload;
 use accelerd_store::{CHUNK_BYTES, CollectionMeta, Ids, Journal, Manifest, Record, StoreError, Upsert};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
-use prost::Message as _;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
 };
 
 use super::{
-    Filter, Prepared, Shared,
+    Filter, NewPayloads, Prepared, Shared,
     budget::Share,
     meta::{self, same_kind},
     points::{Generation, Upserted},
@@ -52,7 +50,7 @@ pub(super) struct View {
 /// A change on its way to disk.
 #[derive(Debug)]
 enum Change {
-    Upsert { points: Upsert, payloads: Vec<Payload>, share: Share, done: oneshot::Sender<Result<Upserted, ApiError>> },
+    Upsert { points: Upsert, payloads: NewPayloads, share: Share, done: oneshot::Sender<Result<Upserted, ApiError>> },
     Delete { ids: Ids, done: oneshot::Sender<Result<u64, ApiError>> },
 }
 
@@ -186,8 +184,7 @@ impl Writer {
         self.pending_fields += field_count(&payloads);
         self.pending_bytes += vectors.bytes().len();
         // Only a log needs them encoded.
-        let encoded =
-            if self.journal.is_some() { payloads.iter().map(|p| p.encode_to_vec().into()).collect() } else { vec![] };
+        let encoded = if self.journal.is_some() { payloads.encoded() } else { vec![] };
         let points = Upsert { ids, dim: self.shared.meta.dim, vectors: vectors.bytes().clone(), payloads: encoded };
         let record = Record::Upsert(points);
         let logged = self.log(&record);
@@ -221,10 +218,11 @@ impl Writer {
             return ids.clone();
         }
         self.flush().await;
-        let generation = self.shared.generation();
+        let (shared, generation) = (Arc::clone(&self.shared), self.shared.generation());
         let select = move || {
+            shared.prepare(&generation, &filter);
             let points = generation.read();
-            points.ids_of(&filter.rows(&points))
+            points.ids_of(&filter.rows(&points, generation.indexes()))
         };
         tokio::task::spawn_blocking(select).await.unwrap_or_else(|_| Ids::Numbers(vec![]))
     }
@@ -255,7 +253,7 @@ impl Writer {
                 let large = points.vectors.len() > INLINE_BYTES || generation.words().is_some();
                 let work = move || {
                     let vectors = Matrix::from_bytes(points.ids.len(), dim, points.vectors);
-                    generation.upsert(&points.ids, &vectors.expect("it was a matrix before"), &payloads)
+                    generation.upsert(&points.ids, &vectors.expect("it was a matrix before"), payloads.all())
                 };
                 let upserted = maybe_blocking(large, work).await;
                 drop(turn);

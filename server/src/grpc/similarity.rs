@@ -88,6 +88,7 @@ impl From<&Config> for Settings {
             object_options: object_options(config::environment()),
             max_dimensions: limits.max_dimensions,
             max_payload_bytes: crate::config::to_usize(limits.max_payload_bytes),
+            max_upsert_bytes: config.server.max_message(),
             max_collections: limits.max_collections,
             ..Self::default()
         }

@@ -10,37 +10,40 @@ use tantivy::{
     schema::{Field, IndexRecordOption},
 };
 
-use super::{Lengths, Rows, lower, segments::ROW, tail::Match};
+use super::{
+    Lengths, Rows, lower,
+    segments::ROW,
+    tail::{Tail, Times},
+};
 
 /// The words of a query, and where they are.
-pub(super) struct Question {
+pub(super) struct Question<'a> {
     text: Field,
-    index: Option<Searcher>,
+    index: Option<&'a Searcher>,
+    tail: &'a Tail,
     /// Rows that are known, dead ones and ones that do not live yet included.
     known: u64,
-    words: BTreeMap<String, Asked>,
+    words: BTreeMap<String, Asked<'a>>,
 }
 
 /// A word of the query.
-#[derive(Default)]
-struct Asked {
+struct Asked<'a> {
     /// How often the query has it.
     times: f32,
     /// The rows of the tail that have it.
-    tail: Vec<Match>,
+    tail: &'a [Times],
 }
 
-impl Question {
-    pub(super) fn new(text: Field, query: &str, rows: &Rows) -> Self {
-        let mut words = BTreeMap::<String, Asked>::new();
+impl<'a> Question<'a> {
+    pub(super) fn new(text: Field, query: &str, rows: &'a Rows) -> Self {
+        let mut words = BTreeMap::<String, Asked<'a>>::new();
         for word in lower(query) {
-            words.entry(word).or_default().times += 1.0;
+            let tail = rows.tail.with(&word);
+            words.entry(word).or_insert(Asked { times: 0.0, tail }).times += 1.0;
         }
-        for (word, asked) in &mut words {
-            asked.tail = rows.tail.with(word);
-        }
-        let known = rows.index.as_ref().map_or(0, Searcher::num_docs) + rows.tail.len() as u64;
-        Self { text, index: rows.index.clone(), known, words }
+        let index = rows.index.as_ref();
+        let known = index.map_or(0, Searcher::num_docs) + rows.tail.len() as u64;
+        Self { text, index, tail: &rows.tail, known, words }
     }
 
     /// Every live row with one of the words, in no order.
@@ -51,15 +54,10 @@ impl Question {
         mut see: impl FnMut(Hit),
     ) -> tantivy::Result<()> {
         let living = Living { question: self, lengths, is_live };
-        if let Some(index) = &self.index {
+        if let Some(index) = self.index {
             self.each_indexed(index, &living, &mut see)?;
         }
-        for (row, score) in self.scores_of_tail(&living)? {
-            if is_live(row) {
-                see(Hit { row, score });
-            }
-        }
-        Ok(())
+        self.each_of_tail(&living, &mut see)
     }
 
     fn each_indexed(&self, index: &Searcher, living: &Living<'_>, see: &mut impl FnMut(Hit)) -> tantivy::Result<()> {
@@ -78,23 +76,34 @@ impl Question {
 
     /// Any of the words, each as often as the query has it.
     fn query(&self) -> BooleanQuery {
-        let clause = |(word, asked): (&String, &Asked)| {
+        let clause = |(word, asked): (&String, &Asked<'_>)| {
             let one: Box<dyn Query> = Box::new(TermQuery::new(self.term(word), IndexRecordOption::WithFreqs));
             (Occur::Should, if asked.times > 1.0 { Box::new(BoostQuery::new(one, asked.times)) } else { one })
         };
         BooleanQuery::new(self.words.iter().map(clause).collect())
     }
 
-    /// By the index's own formula.
-    fn scores_of_tail(&self, living: &Living<'_>) -> tantivy::Result<BTreeMap<u32, f32>> {
-        let mut scores = BTreeMap::new();
-        for (word, asked) in self.words.iter().filter(|(_, asked)| !asked.tail.is_empty()) {
+    /// By the index's own formula. All scores of words are above 0, so a row that has none of them keeps 0.
+    fn each_of_tail(&self, living: &Living<'_>, see: &mut impl FnMut(Hit)) -> tantivy::Result<()> {
+        let asked: Vec<_> = self.words.iter().filter(|(_, asked)| !asked.tail.is_empty()).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let rows = self.tail.rows();
+        let mut scores = vec![0.0_f32; rows.len()];
+        for (word, asked) in asked {
             let weight = Bm25Weight::for_terms(living, &[self.term(word)])?;
-            for found in &asked.tail {
-                *scores.entry(found.row).or_default() += weight.score(found.norm, found.times) * asked.times;
+            for found in asked.tail {
+                let at = found.place as usize;
+                scores[at] += weight.score(rows[at].norm, found.times) * asked.times;
             }
         }
-        Ok(scores)
+        for (row, score) in rows.iter().zip(scores) {
+            if score != 0.0 && (living.is_live)(row.number) {
+                see(Hit { row: row.number, score });
+            }
+        }
+        Ok(())
     }
 
     fn term(&self, word: &str) -> Term {
@@ -104,7 +113,7 @@ impl Question {
 
 /// The statistics of the rows that live.
 struct Living<'a> {
-    question: &'a Question,
+    question: &'a Question<'a>,
     lengths: &'a Lengths,
     is_live: &'a dyn Fn(u32) -> bool,
 }
@@ -120,14 +129,18 @@ impl Bm25StatisticsProvider for Living<'_> {
 
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
         let word = term.value().as_str().and_then(|word| self.question.words.get(word));
-        let in_tail =
-            word.map_or(&[][..], |asked| &asked.tail).iter().filter(|found| (self.is_live)(found.row)).count();
-        let in_index = match &self.question.index {
+        let in_tail = word.map_or(&[][..], |asked| asked.tail);
+        // Where all that is known lives, nobody has to be asked.
+        let all_live = self.question.known == self.lengths.live_rows;
+        let rows = self.question.tail.rows();
+        let is_live = |found: &&Times| all_live || (self.is_live)(rows[found.place as usize].number);
+        let in_tail = in_tail.iter().filter(is_live).count() as u64;
+        let in_index = match self.question.index {
             None => 0,
-            Some(index) if self.question.known == self.lengths.live_rows => index.doc_freq(term)?,
+            Some(index) if all_live => index.doc_freq(term)?,
             Some(index) => self.living(index, term)?,
         };
-        Ok(in_tail as u64 + in_index)
+        Ok(in_tail + in_index)
     }
 }
 

@@ -140,12 +140,12 @@ impl Opened {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tail::count, *};
+    use super::{super::tail::Scratch, *};
 
     fn documents(fields: &Fields, rows: std::ops::Range<u32>) -> Vec<TantivyDocument> {
         let mut tail = Tail::default();
         for row in rows {
-            tail.push(row, count("open a file"));
+            tail.push(row, "open a file", &mut Scratch::default());
         }
         fields.documents(&tail)
     }

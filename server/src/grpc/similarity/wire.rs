@@ -13,8 +13,8 @@ use bytes::Bytes;
 
 use crate::{
     collections::{
-        Collection, Description, Filter, Found, Fusion, Hybrid, MAX_PAGE, NewCollection, NewPoints, PageSpec,
-        PayloadColumns, PointId, Query, SearchSpec, Upserted, Vectors, columns,
+        Collection, Description, Filter, Found, Fusion, Hybrid, MAX_PAGE, NewCollection, NewPayloads, NewPoints,
+        PageSpec, PayloadColumns, PointId, Query, SearchSpec, Upserted, Vectors, columns,
     },
     error::ApiError,
     grpc::convert::{self, bytes_of, matrix, tensor, tensor_of},
@@ -152,11 +152,11 @@ pub(super) fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiErr
         None => return Err(ApiError::invalid("points", "expected vectors or texts, got neither")),
     };
     let payloads = match payload_columns {
-        None => payloads,
+        None => NewPayloads::Messages(payloads),
         Some(_) if !payloads.is_empty() => {
             return Err(ApiError::invalid("payload_columns", "expected payloads or payload_columns, got both"));
         }
-        Some(columns) => PayloadColumns::parse("payload_columns", &columns, ids.len())?.payloads(),
+        Some(columns) => NewPayloads::Columns(PayloadColumns::parse("payload_columns", &columns, ids.len())?),
     };
     Ok(NewPoints { ids, vectors, payloads })
 }

@@ -13,17 +13,15 @@ use crate::cpu::{Pool, Worker, exact, simd::Isa};
 
 mod bound;
 mod keep;
+mod plan;
 mod scan;
 mod table;
 
 #[cfg(test)]
 mod tests;
 
-use keep::{Candidates, Exact};
-use table::{Query, Table};
-
-/// A mask that selects fewer than one row in so many is turned into a list of rows.
-const SPARSE: usize = 32;
+use keep::{Candidates, Exact, Keeper};
+use table::{Filter, Query, Table};
 
 /// Searches a resident corpus, which is the same for the whole batch.
 pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Vec<Hits> {
@@ -69,7 +67,7 @@ struct Asked<'a> {
 
 /// Answers all requests in one scan.
 fn answer(table: &Table<'_>, asked: &[Asked<'_>], pool: &Pool) -> Vec<Hits> {
-    let filters: Vec<_> = asked.iter().map(|asked| table.filter(asked.selection, asked.k)).collect();
+    let filters = plan::filters(table, asked);
     let queries: Vec<_> = asked
         .iter()
         .zip(&filters)
@@ -87,43 +85,74 @@ fn answer(table: &Table<'_>, asked: &[Asked<'_>], pool: &Pool) -> Vec<Hits> {
 /// The hits of each query.
 fn rank(table: &Table<'_>, queries: &[Query<'_>], pool: &Pool) -> Vec<Vec<Hit>> {
     let mut lists = vec![vec![]; queries.len()];
-    let (listed, scanned): (Vec<_>, Vec<_>) = (0..queries.len()).partition(|&at| queries[at].filter.rows().is_some());
+    let (mut listed, mut scanned, mut gathered) = (vec![], vec![], vec![]);
+    for (at, query) in queries.iter().enumerate() {
+        match query.filter {
+            Filter::Rows(_) => listed.push(at),
+            Filter::All | Filter::Mask(_) => scanned.push(at),
+            Filter::Gathered(_) => gathered.push(at),
+        }
+    }
     if !listed.is_empty() {
         let found =
             pool.time("search_direct", || listed.par_iter().map(|&at| keep::listed(table, &queries[at])).collect());
         place(&mut lists, &listed, found);
     }
     if !scanned.is_empty() {
-        let open = select(table, queries, &scanned, &mut lists, pool);
-        if !open.is_empty() {
-            select_again(table, queries, &open, &mut lists, pool);
-        }
+        Pass { table, queries, rows: None, pool }.run(&scanned, &mut lists);
+    }
+    // Queries of one request share its rows.
+    for of in gathered.chunk_by(|&a, &b| std::ptr::eq(queries[a].filter, queries[b].filter)) {
+        Pass { table, queries, rows: queries[of[0]].filter.rows(), pool }.run(of, &mut lists);
     }
     lists
 }
 
-/// Finds hits for the queries `of`, and returns those of them that could not be proved.
-fn select(table: &Table<'_>, queries: &[Query<'_>], of: &[usize], lists: &mut [Vec<Hit>], pool: &Pool) -> Vec<usize> {
-    let asked: Vec<_> = of.iter().map(|&at| &queries[at]).collect();
-    let candidates = pool.time("search_scan", || {
-        scan::scan(table, &asked, pool.threads(), Isa::best(), |at| Candidates::new(table, asked[at]))
-    });
-    let prove = || candidates.into_par_iter().map(Candidates::prove).unzip();
-    let (hits, proved): (Vec<_>, Vec<_>) = pool.time("search_rescore", prove);
-    place(lists, of, hits);
-    of.iter().zip(proved).filter(|(_, proved)| !proved).map(|(&at, _)| at).collect()
+/// Queries that are scanned for together.
+struct Pass<'a> {
+    table: &'a Table<'a>,
+    queries: &'a [Query<'a>],
+    /// The rows to scan, ascending; all where there is no list.
+    rows: Option<&'a [u32]>,
+    pool: &'a Pool,
 }
 
-/// Finds the hits of queries of which some hits are known.
-fn select_again(table: &Table<'_>, queries: &[Query<'_>], of: &[usize], lists: &mut [Vec<Hit>], pool: &Pool) {
-    let asked: Vec<_> = of.iter().map(|&at| (&queries[at], &lists[at])).collect();
-    let just_queries: Vec<_> = asked.iter().map(|(query, _)| *query).collect();
-    let hits = pool.time("search_rescan", || {
-        let above = |at: usize| Exact::above(table, asked[at].0, asked[at].1);
-        let found = scan::scan(table, &just_queries, pool.threads(), Isa::best(), above);
-        found.into_par_iter().map(Exact::finish).collect()
-    });
-    place(lists, of, hits);
+impl Pass<'_> {
+    /// Finds the hits of the queries `of`.
+    fn run(&self, of: &[usize], lists: &mut [Vec<Hit>]) {
+        let open = self.select(of, lists);
+        if !open.is_empty() {
+            self.select_again(&open, lists);
+        }
+    }
+
+    fn scan<K: Keeper>(&self, asked: &[&Query<'_>], keeper: impl Fn(usize) -> K + Sync) -> Vec<K> {
+        scan::scan(self.table, self.rows, asked, self.pool.threads(), Isa::best(), keeper)
+    }
+
+    /// Finds hits for the queries `of`, and returns those of them that could not be proved.
+    fn select(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Vec<usize> {
+        let (table, queries, pool) = (self.table, self.queries, self.pool);
+        let asked: Vec<_> = of.iter().map(|&at| &queries[at]).collect();
+        let candidates = pool.time("search_scan", || self.scan(&asked, |at| Candidates::new(table, asked[at])));
+        let prove = || candidates.into_par_iter().map(Candidates::prove).unzip();
+        let (hits, proved): (Vec<_>, Vec<_>) = pool.time("search_rescore", prove);
+        place(lists, of, hits);
+        of.iter().zip(proved).filter(|(_, proved)| !proved).map(|(&at, _)| at).collect()
+    }
+
+    /// Finds the hits of queries of which some hits are known.
+    fn select_again(&self, of: &[usize], lists: &mut [Vec<Hit>]) {
+        let (table, queries, pool) = (self.table, self.queries, self.pool);
+        let asked: Vec<_> = of.iter().map(|&at| (&queries[at], &lists[at])).collect();
+        let just_queries: Vec<_> = asked.iter().map(|(query, _)| *query).collect();
+        let hits = pool.time("search_rescan", || {
+            let above = |at: usize| Exact::above(table, asked[at].0, asked[at].1);
+            let found = self.scan(&just_queries, above);
+            found.into_par_iter().map(Exact::finish).collect()
+        });
+        place(lists, of, hits);
+    }
 }
 
 fn place(lists: &mut [Vec<Hit>], of: &[usize], hits: Vec<Vec<Hit>>) {

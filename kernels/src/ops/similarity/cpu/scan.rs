@@ -1,4 +1,4 @@
-//! One pass over all rows for all queries: products in blocks that stay in the second cache, and what reaches its query's
+//! One pass over all rows, or over some that are gathered first, for all queries: products in blocks that stay in the second cache, and what reaches its query's
 //! bar goes to that query's keeper.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
@@ -30,9 +30,10 @@ const PANEL: usize = 48;
 /// Up to so many queries beyond full panels are packed by themselves, not padded.
 const REST: usize = 8;
 
-/// Scans the table for some of the queries; as many keepers, in the same order.
+/// Scans all rows of the table, or the listed ones, for some of the queries; as many keepers, in the same order.
 pub(super) fn scan<K: Keeper>(
     table: &Table<'_>,
+    rows: Option<&[u32]>,
     queries: &[&Query<'_>],
     threads: usize,
     isa: Isa,
@@ -40,32 +41,130 @@ pub(super) fn scan<K: Keeper>(
 ) -> Vec<K> {
     let row_bytes = size_of::<f32>() * table.dim.max(1);
     let block = (BLOCK_BYTES / row_bytes).clamp(8, BLOCK_ROWS) / 8 * 8;
-    let share = (table.len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
-    let spans = table.pieces((share / row_bytes).max(block));
-    let groups = groups(table, queries, isa);
+    let len = rows.map_or(table.len, <[u32]>::len);
+    let share = (len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
+    let most = (share / row_bytes).max(block);
+    let spans: Vec<Span<'_>> = match rows {
+        None => table.pieces(most).into_iter().map(Span::Whole).collect(),
+        Some(rows) => rows.chunks(most).map(Span::Listed).collect(),
+    };
     let longest = bound::longest(table.metric, queries.iter().map(|query| query.squared_norm));
     let limits = Limits::new(table.metric, table.dim, longest);
+    let scan = Scan { table, isa, block, groups: groups(table, queries, isa), limits };
     let next = AtomicUsize::new(0);
     let part = |_| {
-        let mut keepers: Vec<K> = (0..queries.len()).map(&keeper).collect();
-        let mut bars: Vec<Floats> = groups.iter().map(|group| group.bars(&keepers)).collect();
-        let mut tile = Floats::zeros(block * groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0));
-        let mut terms = vec![];
+        let mut part = Part::new(&scan, (0..queries.len()).map(&keeper).collect(), rows.is_some());
         while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
-            span_terms(&limits, table.dim, span, &mut terms);
-            for (group, bars) in groups.iter().zip(&mut bars) {
-                for piece in span.split(table.dim, block) {
-                    let (tile, keepers) = (&mut tile, &mut keepers[group.first..][..group.packed.count()]);
-                    group.packed.multiply(piece.rows, tile, Far::Rows);
-                    let terms = &terms[piece.first - span.first..][..piece.rows.len() / table.dim.max(1)];
-                    isa.run(Select { group, tile, terms, first_row: piece.first, bars, keepers });
-                }
+            match span {
+                Span::Whole(piece) => part.whole(&scan, piece),
+                Span::Listed(rows) => part.listed(&scan, rows),
             }
         }
-        keepers
+        part.keepers
     };
     let parts = threads.min(spans.len()).max(1);
     (0..parts).into_par_iter().with_max_len(1).map(part).reduce_with(merge).unwrap_or_default()
+}
+
+/// What all threads of a scan share.
+struct Scan<'a> {
+    table: &'a Table<'a>,
+    isa: Isa,
+    /// Most rows that are multiplied at a time.
+    block: usize,
+    groups: Vec<Group>,
+    limits: Limits,
+}
+
+/// What one of them has for itself.
+struct Part<K> {
+    keepers: Vec<K>,
+    /// Those of each group.
+    bars: Vec<Floats>,
+    tile: Floats,
+    terms: Vec<Term>,
+    /// Room for a block of rows, where they are gathered.
+    gathered: Floats,
+}
+
+impl<K: Keeper> Part<K> {
+    fn new(scan: &Scan<'_>, keepers: Vec<K>, gathers: bool) -> Self {
+        let columns = scan.groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0);
+        Self {
+            bars: scan.groups.iter().map(|group| group.bars(&keepers)).collect(),
+            keepers,
+            tile: Floats::zeros(scan.block * columns),
+            terms: vec![],
+            gathered: Floats::zeros(if gathers { scan.block * scan.table.dim } else { 0 }),
+        }
+    }
+
+    /// Scans rows that lie one after the other.
+    fn whole(&mut self, scan: &Scan<'_>, span: &Piece<'_>) {
+        let dim = scan.table.dim;
+        span_terms(&scan.limits, dim, span, &mut self.terms);
+        for (group, bars) in scan.groups.iter().zip(&mut self.bars) {
+            for piece in span.split(dim, scan.block) {
+                let keepers = &mut self.keepers[group.first..][..group.packed.count()];
+                group.packed.multiply(piece.rows, &mut self.tile, Far::Rows);
+                let terms = &self.terms[piece.first - span.first..][..piece.rows.len() / dim.max(1)];
+                let numbers = Numbers::From(piece.first);
+                scan.isa.run(Select { group, tile: &self.tile, terms, numbers, bars, keepers });
+            }
+        }
+    }
+
+    /// Scans rows that lie anywhere, in blocks that are copied side by side first.
+    fn listed(&mut self, scan: &Scan<'_>, rows: &[u32]) {
+        for list in rows.chunks(scan.block) {
+            let rows = gather(scan.table, list, &mut self.gathered);
+            self.terms.clear();
+            self.terms.extend(list.iter().map(|&row| scan.limits.term(scan.table.squared_norm(row as usize))));
+            for (group, bars) in scan.groups.iter().zip(&mut self.bars) {
+                let keepers = &mut self.keepers[group.first..][..group.packed.count()];
+                group.packed.multiply(rows, &mut self.tile, Far::Nothing);
+                let (terms, numbers) = (&self.terms, Numbers::List(list));
+                scan.isa.run(Select { group, tile: &self.tile, terms, numbers, bars, keepers });
+            }
+        }
+    }
+}
+
+/// What a thread takes at a time.
+enum Span<'a> {
+    Whole(Piece<'a>),
+    /// These rows, wherever they lie.
+    Listed(&'a [u32]),
+}
+
+/// Which rows are multiplied.
+#[derive(Clone, Copy)]
+enum Numbers<'a> {
+    /// From this one on.
+    From(usize),
+    List(&'a [u32]),
+}
+
+impl Numbers<'_> {
+    fn at(self, at: usize) -> u32 {
+        match self {
+            Self::From(first) => u32::try_from(first + at).expect("rows are counted in u32"),
+            Self::List(rows) => rows[at],
+        }
+    }
+}
+
+/// Rows that are asked for ahead of the one that is copied.
+const AHEAD: usize = 8;
+
+/// Copies rows side by side.
+fn gather<'a>(table: &Table<'_>, list: &[u32], to: &'a mut Floats) -> &'a [f32] {
+    list.iter().take(AHEAD).for_each(|&row| table.prefetch(row));
+    for (at, (&row, to)) in list.iter().zip(to.chunks_exact_mut(table.dim.max(1))).enumerate() {
+        list.get(at + AHEAD).inspect(|&&row| table.prefetch(row));
+        to.copy_from_slice(table.row(row as usize));
+    }
+    &to[..list.len() * table.dim]
 }
 
 fn merge<K: Keeper>(mut into: Vec<K>, from: Vec<K>) -> Vec<K> {
@@ -134,7 +233,7 @@ struct Select<'a, K> {
     tile: &'a [f32],
     /// Of the rows there are products of.
     terms: &'a [Term],
-    first_row: usize,
+    numbers: Numbers<'a>,
     bars: &'a mut [f32],
     keepers: &'a mut [K],
 }
@@ -174,7 +273,7 @@ impl<K: Keeper> Select<'_, K> {
     #[cold]
     #[inline(never)]
     fn offer(&mut self, at: usize, from: usize, mut over: u32, bounds: &[f32; 16]) {
-        let row = u32::try_from(self.first_row + at).expect("rows are counted in u32");
+        let row = self.numbers.at(at);
         while over != 0 {
             let lane = over.trailing_zeros() as usize;
             over &= over - 1;

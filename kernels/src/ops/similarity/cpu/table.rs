@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Hit, Metric, Selection, View, bound, exact, keep};
+use super::{Hit, Metric, View, bound, exact};
 use crate::cpu::simd;
 
 /// Rows to search, resident or inline.
@@ -62,14 +62,16 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn row(&self, row: usize) -> &'a [f32] {
+    /// One row.
+    pub(super) fn row(&self, row: usize) -> &'a [f32] {
         match self.source {
             Source::Resident(view) => view.row(row),
             Source::Inline(rows) => &rows[row * self.dim..][..self.dim],
         }
     }
 
-    fn squared_norm(&self, row: usize) -> f64 {
+    /// Squared norm of one row.
+    pub(super) fn squared_norm(&self, row: usize) -> f64 {
         match self.source {
             Source::Resident(view) => view.squared_norm(row),
             Source::Inline(_) => exact::squared_norm(self.row(row)),
@@ -89,7 +91,7 @@ impl<'a> Table<'a> {
     pub(super) fn counts(&self, query: &Query<'_>, row: u32) -> bool {
         let selected = match query.filter {
             Filter::Mask(bits) => is_set(bits, row),
-            Filter::All | Filter::Rows(_) => true,
+            Filter::All | Filter::Rows(_) | Filter::Gathered(_) => true,
         };
         selected && self.is_alive(row)
     }
@@ -108,25 +110,6 @@ impl<'a> Table<'a> {
         };
         Hit { row, score: score as f32 + 0.0 }
     }
-
-    /// A selection as a filter: as a list of rows where scoring them all costs less than a scan.
-    pub(super) fn filter(&self, selection: &'a Selection, k: usize) -> Filter<'a> {
-        let few = self.len <= keep::kept(k);
-        match selection {
-            Selection::Rows(rows) => Filter::Rows(Cow::Borrowed(rows)),
-            Selection::All if few => Filter::Rows((0..).take(self.len).collect()),
-            Selection::All => Filter::All,
-            Selection::Mask(bits) => {
-                let words = &bits[..bits.len().min(self.len.div_ceil(32))];
-                let set: usize = words.iter().map(|word| word.count_ones() as usize).sum();
-                if few || set <= self.len / super::SPARSE {
-                    Filter::Rows((0..).zip(words).flat_map(|(at, &word)| set_bits(at, word)).collect())
-                } else {
-                    Filter::Mask(bits)
-                }
-            }
-        }
-    }
 }
 
 /// Which rows count, of those that are alive.
@@ -136,12 +119,14 @@ pub(super) enum Filter<'a> {
     Mask(&'a [u32]),
     /// These, ascending. They are scored without a scan.
     Rows(Cow<'a, [u32]>),
+    /// These, ascending. They alone are scanned.
+    Gathered(Cow<'a, [u32]>),
 }
 
 impl Filter<'_> {
     pub(super) fn rows(&self) -> Option<&[u32]> {
         match self {
-            Self::Rows(rows) => Some(rows),
+            Self::Rows(rows) | Self::Gathered(rows) => Some(rows),
             Self::All | Self::Mask(_) => None,
         }
     }
@@ -149,10 +134,6 @@ impl Filter<'_> {
 
 fn is_set(bits: &[u32], row: u32) -> bool {
     bits.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1)
-}
-
-fn set_bits(at: u32, word: u32) -> impl Iterator<Item = u32> {
-    (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 32 + bit)
 }
 
 /// One query of the batch.

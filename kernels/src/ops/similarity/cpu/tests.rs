@@ -255,6 +255,49 @@ fn requests_of_a_batch_keep_their_own_selection_threshold_and_k() {
 }
 
 #[test]
+fn rows_that_lie_anywhere_are_gathered_and_ranked() {
+    for metric in METRICS {
+        for (spread, dim) in [(Spread::Even, 33), (Spread::Near, 96), (Spread::Few, 7)] {
+            let rows = 15_000;
+            let mut world = World::new(metric, numbers(spread, rows, dim, 21), 2);
+            world.kill(11);
+            let listed = Selection::Rows(Arc::new((0..20_000).filter(|row| row % 7 < 3).collect()));
+            for (queries, selection) in
+                [(1, mask(rows, |row| row % 3 == 0)), (14, mask(rows, |row| row < 900)), (3, listed)]
+            {
+                let request = SearchRequest { selection, ..world.request(numbers(spread, queries, dim, 22), 10) };
+                let passes = world.calls("search_scan");
+                world.check(&[request]);
+                assert_eq!(world.calls("search_scan"), passes + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_share_a_pass_over_all_rows_where_that_reads_less() {
+    let rows = 20_000;
+    let mut world = World::new(Metric::Dot, numbers(Spread::Even, rows, 16, 23), 2);
+    let some = |every: usize| mask(rows, move |row| row % every == 0);
+    // Passes over rows: a scan of all where halves add up to it or somebody asks for all, else one for each request.
+    for (selections, passes) in [
+        (vec![some(2)], 1),
+        (vec![some(3), some(4)], 2),
+        (vec![some(2), some(2), some(3)], 1),
+        (vec![Selection::All, some(2)], 1),
+        (vec![Selection::All, some(4), some(50)], 2),
+        (vec![some(1)], 1),
+    ] {
+        let request =
+            |(at, selection)| SearchRequest { selection, ..world.request(numbers(Spread::Even, 12, 16, 24 + at), 10) };
+        let requests: Vec<_> = (0..).zip(selections).map(request).collect();
+        let before = world.calls("search_scan");
+        world.check(&requests);
+        assert_eq!(world.calls("search_scan"), before + passes, "{} requests", requests.len());
+    }
+}
+
+#[test]
 fn a_threshold_is_inclusive() {
     for metric in METRICS {
         let mut world = World::new(metric, numbers(Spread::Even, 900, 50, 11), 1);
@@ -301,7 +344,7 @@ fn no_bound_of_any_instruction_set_is_below_its_score() {
             let queries: Vec<_> = queries.chunks(dim).map(|query| Query::new(query, 1, None, &Filter::All)).collect();
             for (isa, count) in Isa::all().into_iter().flat_map(|isa| [(isa, 5), (isa, 15)]) {
                 let asked: Vec<_> = queries[..count].iter().collect();
-                let offered = scan::scan(&table, &asked, 1, isa, |_| All(vec![]));
+                let offered = scan::scan(&table, None, &asked, 1, isa, |_| All(vec![]));
                 for (query, All(offered)) in asked.iter().zip(offered) {
                     assert_eq!(offered.len(), 60, "minus infinity keeps nothing away");
                     for (row, bound) in offered {
