@@ -321,6 +321,7 @@ impl Collection {
             hybrid: options.hybrid,
             fusion: options.fusion.into(),
             word_weight: options.word_weight,
+            ..Default::default()
         };
         let reply = self.client.unary(SEARCH, request).await?;
         let results = reply.message.results.into_iter();
@@ -337,6 +338,7 @@ impl Collection {
             collection: self.name.clone(),
             ids: Some(ids.into().into()),
             include_vectors: with_vectors,
+            ..Default::default()
         };
         let points = self.client.unary(GET_POINTS, request).await?.message;
         let vectors = with_vectors.then(|| Matrix::from_tensor(points.vectors, "vectors")).transpose()?;
@@ -369,6 +371,7 @@ fn upsert_request(collection: String, upsert: Upsert) -> proto::UpsertRequest {
         ids: Some(upsert.ids.into()),
         points: Some(points),
         payloads: upsert.payloads.into_iter().map(payload_to_wire).collect(),
+        ..Default::default()
     }
 }
 

@@ -87,8 +87,8 @@ impl From<Vec<String>> for Ids {
 impl From<Ids> for proto::PointIds {
     fn from(ids: Ids) -> Self {
         match ids {
-            Ids::Numbers(numbers) => Self { numbers, uuids: vec![] },
-            Ids::Uuids(uuids) => Self { numbers: vec![], uuids },
+            Ids::Numbers(numbers) => Self { numbers, ..Self::default() },
+            Ids::Uuids(uuids) => Self { uuids, ..Self::default() },
         }
     }
 }

@@ -114,8 +114,13 @@ fn url(folder: &Path) -> String {
 
 /// The points of a writer, which must agree with themselves.
 async fn contents(mut client: Client, writer: &Writer) -> State {
-    let ids = PointIds { numbers: writer.ids().collect(), uuids: vec![] };
-    let request = v1::GetPointsRequest { collection: COLLECTION.into(), ids: Some(ids), include_vectors: true };
+    let ids = PointIds { numbers: writer.ids().collect(), ..PointIds::default() };
+    let request = v1::GetPointsRequest {
+        collection: COLLECTION.into(),
+        ids: Some(ids),
+        include_vectors: true,
+        ..v1::GetPointsRequest::default()
+    };
     let points = client.get_points(request).await.expect("the collection is there").into_inner();
     let ids = points.ids.expect("it is always set").numbers;
     let vectors = points.vectors.expect("they were asked for").data;

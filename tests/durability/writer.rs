@@ -156,9 +156,10 @@ fn upsert(ids: &BTreeSet<u64>, stamp: i64) -> UpsertRequest {
         |id: &u64| v1::Payload { fields: [("id".into(), int(id.cast_signed())), ("stamp".into(), int(stamp))].into() };
     UpsertRequest {
         collection: COLLECTION.into(),
-        ids: Some(PointIds { numbers: ids.iter().copied().collect(), uuids: vec![] }),
+        ids: Some(PointIds { numbers: ids.iter().copied().collect(), ..PointIds::default() }),
         points: Some(upsert_request::Points::Vectors(vectors)),
         payloads: ids.iter().map(payload).collect(),
+        ..UpsertRequest::default()
     }
 }
 
@@ -169,7 +170,7 @@ pub(crate) fn vector(id: u64, stamp: i64) -> [f32; DIM] {
 
 fn by_id(ids: &BTreeSet<u64>) -> v1::Filter {
     let numbers = ids.iter().copied().collect();
-    v1::Filter { ids: Some(PointIds { numbers, uuids: vec![] }), ..v1::Filter::default() }
+    v1::Filter { ids: Some(PointIds { numbers, ..PointIds::default() }), ..v1::Filter::default() }
 }
 
 fn by_payload(ids: &BTreeSet<u64>) -> v1::Filter {

@@ -16,6 +16,7 @@ async fn filled(world: &World, rows: usize) {
         ids: Some(numbers(0..rows as u64)),
         points: Some(v1::upsert_request::Points::Vectors(tensor(&shape, &vectors))),
         payloads: vec![],
+        ..Default::default()
     };
     world.similarity().upsert(upsert).await.expect("upserts");
 }

@@ -12,7 +12,7 @@ use super::{
 
 fn upsert(collection: &str, ids: v1::PointIds, vectors: v1::Tensor, payloads: Vec<v1::Payload>) -> v1::UpsertRequest {
     let points = Some(v1::upsert_request::Points::Vectors(vectors));
-    v1::UpsertRequest { collection: collection.into(), ids: Some(ids), points, payloads }
+    v1::UpsertRequest { collection: collection.into(), ids: Some(ids), points, payloads, ..Default::default() }
 }
 
 fn search(collection: &str, query: &[f32], limit: u32) -> v1::SearchRequest {
@@ -128,7 +128,12 @@ async fn an_upsert_replaces_and_a_delete_removes() {
 async fn points_are_read_back_and_searched_by_id() {
     let world = World::start().await;
     line(&world).await;
-    let get = v1::GetPointsRequest { collection: "line".into(), ids: Some(numbers([7, 99, 1])), include_vectors: true };
+    let get = v1::GetPointsRequest {
+        collection: "line".into(),
+        ids: Some(numbers([7, 99, 1])),
+        include_vectors: true,
+        ..Default::default()
+    };
     let answer = world.similarity().get_points(get).await.expect("reads").into_inner();
     assert_eq!(answer.ids.expect("ids").numbers, [7, 1]);
     assert_eq!(f32s(&answer.vectors.expect("asked for")), [7.0, 0.0, 1.0, 0.0]);
@@ -147,7 +152,7 @@ async fn uuids_come_back_hyphenated_and_lower_case() {
     let world = World::start().await;
     world.collection("u", 1, Metric::Dot).await;
     let uuids = vec!["0F8FAD5BD9CB469FA16570867728950E".to_owned(), "7c9e6679-7425-40de-944b-e07fc1f90ae7".to_owned()];
-    let ids = v1::PointIds { numbers: vec![], uuids };
+    let ids = v1::PointIds { uuids, ..Default::default() };
     world.similarity().upsert(upsert("u", ids, tensor(&[2, 1], &[2.0, 1.0]), vec![])).await.expect("upserts");
     let answer = world.similarity().search(search("u", &[1.0], 1)).await.expect("searches").into_inner();
     let id = answer.results[0].hits[0].id.clone();
@@ -171,6 +176,7 @@ async fn texts_are_embedded_by_the_collections_model() {
         ids: Some(numbers([10, 20, 30])),
         points: Some(v1::upsert_request::Points::Texts(input(&code))),
         payloads: vec![],
+        ..Default::default()
     };
     world.similarity().upsert(upsert).await.expect("upserts");
     let queries = Some(v1::search_request::Query::Texts(input(&["compress data with gzip", "send an email"])));
@@ -306,6 +312,7 @@ fn of_texts<const N: usize>(ids: [u64; N], texts: &[&str; N]) -> v1::UpsertReque
         ids: Some(numbers(ids)),
         points: Some(v1::upsert_request::Points::Texts(v1::TextInput { values })),
         payloads: texts.iter().map(|body| payload([("body", text(body))])).collect(),
+        ..Default::default()
     }
 }
 
@@ -435,6 +442,7 @@ async fn texts_of_a_bulk_upsert_wait_for_room_that_others_take() {
                 ids: Some(numbers(sequence * 600..(sequence + 1) * 600)),
                 points: Some(v1::upsert_request::Points::Texts(v1::TextInput { values })),
                 payloads: vec![],
+                ..Default::default()
             };
             v1::UpsertStreamRequest { sequence, upsert: Some(upsert) }
         })

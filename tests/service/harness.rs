@@ -151,7 +151,7 @@ pub(crate) fn i32s(tensor: &Tensor) -> Vec<i32> {
 }
 
 pub(crate) fn numbers(values: impl IntoIterator<Item = u64>) -> v1::PointIds {
-    v1::PointIds { numbers: values.into_iter().collect(), uuids: vec![] }
+    v1::PointIds { numbers: values.into_iter().collect(), ..Default::default() }
 }
 
 pub(crate) fn text(value: &str) -> v1::Value {

@@ -140,9 +140,10 @@ async fn upserts_and_searches_refuse_what_does_not_fit() {
         ids: Some(ids),
         points: Some(v1::upsert_request::Points::Vectors(vectors)),
         payloads: vec![],
+        ..Default::default()
     };
     let mut similarity = world.similarity();
-    let uuid = |uuids: &[&str]| v1::PointIds { numbers: vec![], uuids: uuids.iter().map(|&s| s.into()).collect() };
+    let uuid = |uuids: &[&str]| v1::PointIds { uuids: uuids.iter().map(|&s| s.into()).collect(), ..Default::default() };
     let cases = [
         (upsert(numbers([1]), good()), "ids"),
         (upsert(numbers([1, 1]), good()), "ids"),

@@ -3,6 +3,7 @@
 mod bad_models;
 mod batching;
 mod collections;
+mod columns;
 mod embed;
 mod harness;
 mod hub;
@@ -14,5 +15,6 @@ mod observe;
 mod parse;
 mod parse_client;
 mod rerank;
+mod scroll;
 mod similarity;
 mod stalls;

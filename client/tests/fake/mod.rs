@@ -375,7 +375,7 @@ impl similarity::SimilarityService for Fake {
             return Err(Status::with_error_details(Code::InvalidArgument, format!("hybrid: {reason}"), details));
         }
         let results = queries.iter().map(|q| proto::SearchResult { hits: toy_hits(collection, q, &request) }).collect();
-        let mut response = Response::new(proto::SearchResponse { results, exact: true });
+        let mut response = Response::new(proto::SearchResponse { results, exact: true, ..Default::default() });
         if timed {
             response.metadata_mut().insert("server-timing", "queue;dur=0.25,execute;dur=1.5".parse().expect("ASCII"));
         }
@@ -393,10 +393,47 @@ impl similarity::SimilarityService for Fake {
         let payloads = there.iter().map(|(point, _)| point.payload.clone()).collect();
         let uuids = there.into_iter().map(|(_, id)| id).collect();
         Ok(Response::new(proto::GetPointsResponse {
-            ids: Some(proto::PointIds { numbers: vec![], uuids }),
+            ids: Some(proto::PointIds { uuids, ..Default::default() }),
             payloads,
             vectors: request.include_vectors.then(|| tensor(&vectors)),
+            ..Default::default()
         }))
+    }
+
+    async fn scroll_points(&self, request: Request<proto::ScrollPointsRequest>) -> Answer<proto::ScrollPointsResponse> {
+        self.enter("ScrollPoints").await?;
+        let request = request.into_inner();
+        let state = self.state();
+        let collection = state.collections.get(&request.collection).ok_or_else(missing)?;
+        let filter = request.filter.unwrap_or_default();
+        let limit = if request.limit == 0 { 1000 } else { request.limit as usize };
+        let after = String::from_utf8_lossy(&request.cursor).into_owned();
+        let there = |(id, point): &(&String, &Point)| **id > after && passes(&point.payload, &filter);
+        let mut page: Vec<_> = collection.points.iter().filter(there).take(limit + 1).collect();
+        let next_cursor = if page.len() > limit { page[limit - 1].0.clone().into() } else { Bytes::new() };
+        page.truncate(limit);
+        let vectors: Vec<_> = page.iter().map(|(_, point)| point.vector.clone()).collect();
+        let payloads = page.iter().filter(|_| request.include_payload).map(|(_, point)| point.payload.clone());
+        Ok(Response::new(proto::ScrollPointsResponse {
+            payloads: payloads.collect(),
+            ids: Some(proto::PointIds {
+                uuids: page.iter().map(|(id, _)| (*id).clone()).collect(),
+                ..Default::default()
+            }),
+            vectors: request.include_vectors.then(|| tensor(&vectors)),
+            next_cursor,
+            ..Default::default()
+        }))
+    }
+
+    async fn count_points(&self, request: Request<proto::CountPointsRequest>) -> Answer<proto::CountPointsResponse> {
+        self.enter("CountPoints").await?;
+        let request = request.into_inner();
+        let state = self.state();
+        let collection = state.collections.get(&request.collection).ok_or_else(missing)?;
+        let filter = request.filter.unwrap_or_default();
+        let point_count = collection.points.values().filter(|point| passes(&point.payload, &filter)).count() as u64;
+        Ok(Response::new(proto::CountPointsResponse { point_count, exact: true }))
     }
 
     async fn create_snapshot(
@@ -427,7 +464,7 @@ impl similarity::SimilarityService for Fake {
                 let state = self.state();
                 let points = &state.collections.get(&name).ok_or_else(missing)?.points;
                 let uuids = points.keys().cloned().collect();
-                let ids = proto::PointIds { numbers: vec![], uuids };
+                let ids = proto::PointIds { uuids, ..Default::default() };
                 (points.values().map(|p| p.vector.clone()).collect(), Some(ids))
             }
             None => return Err(Status::invalid_argument("no input")),

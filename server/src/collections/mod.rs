@@ -31,11 +31,13 @@ use crate::{embedder::Embedder, error::ApiError};
 mod budget;
 mod cluster;
 mod collection;
+pub(crate) mod columns;
 mod filter;
 mod hybrid;
 mod meta;
 mod payload;
 mod points;
+mod scroll;
 mod search;
 mod snapshot;
 #[cfg(test)]
@@ -45,9 +47,12 @@ mod writer;
 
 pub(crate) use cluster::check_clusters;
 pub use collection::{Collection, Description, Fetched, NewPoints, Prepared, Vectors};
+pub use columns::PayloadColumns;
 pub use filter::Filter;
 pub use hybrid::{Fusion, Hybrid};
 pub use points::{PointId, Upserted};
+pub(crate) use scroll::MAX_PAGE;
+pub use scroll::{Page, PageSpec};
 pub use search::{Found, Query, SearchSpec};
 pub use snapshot::Snapshot;
 

@@ -44,7 +44,7 @@ pub(crate) struct Points {
 }
 
 /// One id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PointId {
     /// A number.
     Number(u64),

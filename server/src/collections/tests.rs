@@ -403,7 +403,10 @@ async fn a_collection_is_clustered_with_its_ids() {
         .delete(
             Filter::parse(
                 "filter",
-                &v1::Filter { ids: Some(v1::PointIds { numbers: vec![2], uuids: vec![] }), ..v1::Filter::default() },
+                &v1::Filter {
+                    ids: Some(v1::PointIds { numbers: vec![2], ..Default::default() }),
+                    ..v1::Filter::default()
+                },
             )
             .expect("it is well-formed"),
         )
@@ -468,7 +471,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 }
 
 fn only(ids: Vec<u64>) -> Filter {
-    let ids = Some(v1::PointIds { numbers: ids, uuids: vec![] });
+    let ids = Some(v1::PointIds { numbers: ids, ..Default::default() });
     Filter::parse("filter", &v1::Filter { ids, ..v1::Filter::default() }).expect("it is well-formed")
 }
 

@@ -65,24 +65,53 @@ pub fn bytes_of<T: bytemuck::NoUninit + Send>(numbers: Vec<T>) -> Bytes {
 
 /// The ids in a field: all numbers, or all UUIDs.
 pub fn ids(field: &str, ids: &PointIds) -> Result<Ids, ApiError> {
-    if ids.uuids.is_empty() {
-        return Ok(Ids::Numbers(ids.numbers.clone()));
+    let PointIds { numbers, uuids, packed_numbers, packed_uuids } = ids;
+    let forms = [!numbers.is_empty(), !uuids.is_empty(), !packed_numbers.is_empty(), !packed_uuids.is_empty()];
+    if forms.into_iter().filter(|is_there| *is_there).count() > 1 {
+        let reason = "expected one of numbers, uuids, packed_numbers and packed_uuids, got several";
+        return Err(ApiError::invalid(field, reason));
     }
-    if !ids.numbers.is_empty() {
-        return Err(ApiError::invalid(field, "expected numbers or UUIDs, got both"));
+    if !packed_numbers.is_empty() {
+        let numbers = packed(&format!("{field}.packed_numbers"), packed_numbers)?;
+        return Ok(Ids::Numbers(numbers.iter().map(|number| u64::from_le_bytes(*number)).collect()));
+    }
+    if !packed_uuids.is_empty() {
+        return Ok(Ids::Uuids(packed(&format!("{field}.packed_uuids"), packed_uuids)?.to_vec()));
+    }
+    if uuids.is_empty() {
+        return Ok(Ids::Numbers(numbers.clone()));
     }
     let parse = |(i, text): (usize, &String)| {
         let bad = |error| ApiError::invalid(format!("{field}.uuids[{i}]"), format!("expected a UUID: {error}"));
         uuid::Uuid::try_parse(text).map(uuid::Uuid::into_bytes).map_err(bad)
     };
-    Ok(Ids::Uuids(ids.uuids.iter().enumerate().map(parse).collect::<Result<_, _>>()?))
+    Ok(Ids::Uuids(uuids.iter().enumerate().map(parse).collect::<Result<_, _>>()?))
+}
+
+/// Ids of so many bytes each.
+fn packed<'a, const N: usize>(field: &str, bytes: &'a [u8]) -> Result<&'a [[u8; N]], ApiError> {
+    match bytes.as_chunks::<N>() {
+        (ids, []) => Ok(ids),
+        _ => Err(ApiError::invalid(field, format!("expected {N} bytes an id, got {} bytes", bytes.len()))),
+    }
+}
+
+/// Ids as a message, packed.
+pub fn packed_ids(ids: Ids) -> PointIds {
+    match ids {
+        Ids::Numbers(mut numbers) => {
+            numbers.iter_mut().for_each(|number| *number = number.to_le());
+            PointIds { packed_numbers: bytes_of(numbers), ..PointIds::default() }
+        }
+        Ids::Uuids(ids) => PointIds { packed_uuids: bytes_of(ids), ..PointIds::default() },
+    }
 }
 
 /// Ids as a message.
 pub fn point_ids(ids: Ids) -> PointIds {
     match ids {
-        Ids::Numbers(numbers) => PointIds { numbers, uuids: vec![] },
-        Ids::Uuids(ids) => PointIds { numbers: vec![], uuids: ids.into_iter().map(uuid_text).collect() },
+        Ids::Numbers(numbers) => PointIds { numbers, ..PointIds::default() },
+        Ids::Uuids(ids) => PointIds { uuids: ids.into_iter().map(uuid_text).collect(), ..PointIds::default() },
     }
 }
 
@@ -140,11 +169,11 @@ mod tests {
     fn ids_are_of_one_kind_and_uuids_of_any_form() {
         let uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8";
         let forms = [uuid.to_owned(), uuid.to_uppercase(), uuid.replace('-', ""), format!("urn:uuid:{uuid}")];
-        let parsed = ids("ids", &PointIds { numbers: vec![], uuids: forms.to_vec() }).expect("all are UUIDs");
+        let parsed = ids("ids", &PointIds { uuids: forms.to_vec(), ..PointIds::default() }).expect("all are UUIDs");
         assert_eq!(point_ids(parsed).uuids, [uuid; 4]);
-        let both = PointIds { numbers: vec![1], uuids: vec![uuid.into()] };
+        let both = PointIds { numbers: vec![1], uuids: vec![uuid.into()], ..PointIds::default() };
         assert!(ids("ids", &both).is_err());
-        let bad = PointIds { numbers: vec![], uuids: vec![uuid.into(), "x".into()] };
+        let bad = PointIds { uuids: vec![uuid.into(), "x".into()], ..PointIds::default() };
         assert!(ids("ids", &bad).expect_err("x is none").to_string().starts_with("ids.uuids[1]: "));
     }
 }

@@ -31,8 +31,8 @@ use crate::{
 mod wire;
 
 use wire::{
-    cluster_response, clustering, describe, find_similar, hit, new_collection, new_points, ranking, search_spec,
-    upsert_response,
+    cluster_response, clustering, cursor, describe, find_similar, hit, hit_columns, listed, new_collection, new_points,
+    page_spec, ranking, search_spec, upsert_response,
 };
 
 /// Steps of one bulk upsert that are decoded and embedded at once, and as many again that are being written.
@@ -189,23 +189,59 @@ impl SimilarityService for Similarity {
         let context = context(&request);
         let request = request.into_inner();
         let collection = self.0.collections.get(&request.collection)?;
+        let (as_columns, with_payload) = (request.columns, request.include_payload);
         let found = collection.search(search_spec(request)?, context).await?;
+        if as_columns {
+            let columns = Some(hit_columns(found, with_payload)?);
+            return Ok(Response::new(pb::SearchResponse { results: vec![], exact: true, columns }));
+        }
         let result = |found: Vec<Found>| pb::SearchResult { hits: found.into_iter().map(hit).collect() };
-        Ok(Response::new(pb::SearchResponse { results: found.into_iter().map(result).collect(), exact: true }))
+        let results = found.into_iter().map(result).collect();
+        Ok(Response::new(pb::SearchResponse { results, exact: true, columns: None }))
     }
 
     async fn get_points(
         &self,
         request: Request<pb::GetPointsRequest>,
     ) -> Result<Response<pb::GetPointsResponse>, Status> {
-        let pb::GetPointsRequest { collection, ids, include_vectors } = request.into_inner();
+        let pb::GetPointsRequest { collection, ids, include_vectors, columns } = request.into_inner();
         let ids = convert::ids("ids", &ids.unwrap_or_default())?;
         let fetched = self.0.collections.get(&collection)?.fetch(&ids, include_vectors);
+        let listed = listed(fetched.ids, Some(fetched.payloads), columns)?;
         Ok(Response::new(pb::GetPointsResponse {
-            ids: Some(convert::point_ids(fetched.ids)),
-            payloads: fetched.payloads,
+            ids: Some(listed.ids),
+            payloads: listed.payloads,
             vectors: fetched.vectors.as_ref().map(tensor),
+            payload_columns: listed.payload_columns,
         }))
+    }
+
+    async fn scroll_points(
+        &self,
+        request: Request<pb::ScrollPointsRequest>,
+    ) -> Result<Response<pb::ScrollPointsResponse>, Status> {
+        let request = request.into_inner();
+        let collection = self.0.collections.get(&request.collection)?;
+        let (as_columns, with_payload) = (request.columns, request.include_payload);
+        let page = collection.scroll(page_spec(request)?).await?;
+        let listed = listed(page.ids, with_payload.then_some(page.payloads), as_columns)?;
+        Ok(Response::new(pb::ScrollPointsResponse {
+            ids: Some(listed.ids),
+            payloads: listed.payloads,
+            vectors: page.vectors.as_ref().map(tensor),
+            payload_columns: listed.payload_columns,
+            next_cursor: cursor(page.next),
+        }))
+    }
+
+    async fn count_points(
+        &self,
+        request: Request<pb::CountPointsRequest>,
+    ) -> Result<Response<pb::CountPointsResponse>, Status> {
+        let pb::CountPointsRequest { collection, filter } = request.into_inner();
+        let collection = self.0.collections.get(&collection)?;
+        let point_count = collection.count(wire::filter(filter)?).await?;
+        Ok(Response::new(pb::CountPointsResponse { point_count, exact: true }))
     }
 
     async fn create_snapshot(

@@ -8,12 +8,13 @@ use accelerd_kernels::{
     },
 };
 use accelerd_proto::v1 as pb;
-use accelerd_store::{Metric, Storage};
+use accelerd_store::{Ids, Metric, Storage};
+use bytes::Bytes;
 
 use crate::{
     collections::{
-        Collection, Description, Filter, Found, Fusion, Hybrid, NewCollection, NewPoints, PointId, Query, SearchSpec,
-        Upserted, Vectors,
+        Collection, Description, Filter, Found, Fusion, Hybrid, MAX_PAGE, NewCollection, NewPoints, PageSpec,
+        PayloadColumns, PointId, Query, SearchSpec, Upserted, Vectors, columns,
     },
     error::ApiError,
     grpc::convert::{self, bytes_of, matrix, tensor, tensor_of},
@@ -143,13 +144,21 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
 }
 
 pub(super) fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiError> {
-    let pb::UpsertRequest { ids, points, payloads, .. } = request;
+    let pb::UpsertRequest { ids, points, payloads, payload_columns, .. } = request;
+    let ids = convert::ids("ids", &ids.unwrap_or_default())?;
     let vectors = match points {
         Some(pb::upsert_request::Points::Vectors(vectors)) => Vectors::Rows(matrix("vectors", &vectors)?),
         Some(pb::upsert_request::Points::Texts(texts)) => Vectors::Texts(texts.values),
         None => return Err(ApiError::invalid("points", "expected vectors or texts, got neither")),
     };
-    Ok(NewPoints { ids: convert::ids("ids", &ids.unwrap_or_default())?, vectors, payloads })
+    let payloads = match payload_columns {
+        None => payloads,
+        Some(_) if !payloads.is_empty() => {
+            return Err(ApiError::invalid("payload_columns", "expected payloads or payload_columns, got both"));
+        }
+        Some(columns) => PayloadColumns::parse("payload_columns", &columns, ids.len())?.payloads(),
+    };
+    Ok(NewPoints { ids, vectors, payloads })
 }
 
 /// How words count, where they do.
@@ -182,13 +191,12 @@ pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiE
         Some(pb::search_request::Query::Ids(ids)) => Query::Ids(convert::ids("ids", &ids)?),
         None => return Err(ApiError::invalid("query", "expected vectors, texts or ids, got none")),
     };
-    let filter = request.filter.map(|filter| Filter::parse("filter", &filter)).transpose()?;
     Ok(SearchSpec {
         query,
         offset: request.offset as usize,
         limit: request.limit as usize,
         threshold: threshold(request.score_threshold)?,
-        filter: filter.filter(|filter| !filter.is_empty()),
+        filter: filter(request.filter)?,
         with_payload: request.include_payload,
         hybrid: hybrid(request.hybrid, request.fusion, request.word_weight)?,
     })
@@ -200,6 +208,116 @@ pub(super) fn hit(found: Found) -> pb::Hit {
         PointId::Uuid(uuid) => pb::hit::Id::Uuid(convert::uuid_text(uuid)),
     };
     pb::Hit { id: Some(id), score: found.score, payload: found.payload }
+}
+
+/// All hits as columns; payloads where they were asked for.
+pub(super) fn hit_columns(results: Vec<Vec<Found>>, with_payload: bool) -> Result<pb::HitColumns, ApiError> {
+    let mut end = 0;
+    let ends = results.iter().map(|found| {
+        end += found.len();
+        u32::try_from(end).unwrap_or(u32::MAX).to_le()
+    });
+    let offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
+    let hits: Vec<Found> = results.into_iter().flatten().collect();
+    let payload = |found: &Found| found.payload.clone().unwrap_or_default();
+    let payloads: Vec<_> = if with_payload { hits.iter().map(payload).collect() } else { vec![] };
+    Ok(pb::HitColumns {
+        offsets: bytes_of(offsets),
+        ids: Some(convert::packed_ids(ids_of(&hits))),
+        scores: bytes_of(hits.iter().map(|found| f32::from_bits(found.score.to_bits().to_le())).collect()),
+        payloads: with_payload.then(|| columns::to_wire(payloads.iter())).transpose()?,
+    })
+}
+
+/// Ids of hits: those of one collection are all of one kind.
+fn ids_of(hits: &[Found]) -> Ids {
+    let uuids: Vec<_> = hits.iter().filter_map(|found| uuid(found.id)).collect();
+    if uuids.is_empty() {
+        Ids::Numbers(hits.iter().filter_map(|found| number(found.id)).collect())
+    } else {
+        Ids::Uuids(uuids)
+    }
+}
+
+fn number(id: PointId) -> Option<u64> {
+    match id {
+        PointId::Number(number) => Some(number),
+        PointId::Uuid(_) => None,
+    }
+}
+
+fn uuid(id: PointId) -> Option<[u8; 16]> {
+    match id {
+        PointId::Uuid(uuid) => Some(uuid),
+        PointId::Number(_) => None,
+    }
+}
+
+/// Ids and payloads of points, as messages or as columns.
+pub(super) struct Listed {
+    pub(super) ids: pb::PointIds,
+    pub(super) payloads: Vec<pb::Payload>,
+    pub(super) payload_columns: Option<pb::PayloadColumns>,
+}
+
+/// `payloads` are one a point where they were asked for.
+pub(super) fn listed(ids: Ids, payloads: Option<Vec<pb::Payload>>, as_columns: bool) -> Result<Listed, ApiError> {
+    if !as_columns {
+        let payloads = payloads.unwrap_or_default();
+        return Ok(Listed { ids: convert::point_ids(ids), payloads, payload_columns: None });
+    }
+    let payload_columns = payloads.map(|payloads| columns::to_wire(payloads.iter())).transpose()?;
+    Ok(Listed { ids: convert::packed_ids(ids), payloads: vec![], payload_columns })
+}
+
+/// Points on a page where nobody says.
+const PAGE: usize = 1_000;
+/// The kinds of ids in a cursor.
+const NUMBER: u8 = 1;
+const UUID: u8 = 2;
+
+pub(super) fn page_spec(request: pb::ScrollPointsRequest) -> Result<PageSpec, ApiError> {
+    let limit = match request.limit as usize {
+        0 => PAGE,
+        limit @ 1..=MAX_PAGE => limit,
+        limit => return Err(ApiError::invalid("limit", format!("expected at most {MAX_PAGE}, got {limit}"))),
+    };
+    Ok(PageSpec {
+        filter: filter(request.filter)?,
+        after: after(&request.cursor)?,
+        limit,
+        with_payload: request.include_payload,
+        with_vectors: request.include_vectors,
+    })
+}
+
+/// A filter, where it leaves anything out.
+pub(super) fn filter(filter: Option<pb::Filter>) -> Result<Option<Filter>, ApiError> {
+    let filter = filter.map(|filter| Filter::parse("filter", &filter)).transpose()?;
+    Ok(filter.filter(|filter| !filter.is_empty()))
+}
+
+/// The id that a page ended with.
+fn after(cursor: &[u8]) -> Result<Option<PointId>, ApiError> {
+    let bad = || ApiError::invalid("cursor", "expected next_cursor of a page, or none");
+    match cursor {
+        [] => Ok(None),
+        [NUMBER, id @ ..] => {
+            let id = id.try_into().map_err(|_| bad())?;
+            Ok(Some(PointId::Number(u64::from_be_bytes(id))))
+        }
+        [UUID, id @ ..] => Ok(Some(PointId::Uuid(id.try_into().map_err(|_| bad())?))),
+        _ => Err(bad()),
+    }
+}
+
+/// The cursor of a page; empty for the last one.
+pub(super) fn cursor(next: Option<PointId>) -> Bytes {
+    match next {
+        None => Bytes::new(),
+        Some(PointId::Number(number)) => [&[NUMBER][..], &number.to_be_bytes()].concat().into(),
+        Some(PointId::Uuid(uuid)) => [&[UUID][..], &uuid].concat().into(),
+    }
 }
 
 /// A clustering without its rows, checked as far as that goes.

@@ -56,12 +56,16 @@ class FindSimilarResponse(_message.Message):
     def __init__(self, indices: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., scores: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ...) -> None: ...
 
 class PointIds(_message.Message):
-    __slots__ = ("numbers", "uuids")
+    __slots__ = ("numbers", "uuids", "packed_numbers", "packed_uuids")
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
     UUIDS_FIELD_NUMBER: _ClassVar[int]
+    PACKED_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    PACKED_UUIDS_FIELD_NUMBER: _ClassVar[int]
     numbers: _containers.RepeatedScalarFieldContainer[int]
     uuids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, numbers: _Optional[_Iterable[int]] = ..., uuids: _Optional[_Iterable[str]] = ...) -> None: ...
+    packed_numbers: bytes
+    packed_uuids: bytes
+    def __init__(self, numbers: _Optional[_Iterable[int]] = ..., uuids: _Optional[_Iterable[str]] = ..., packed_numbers: _Optional[bytes] = ..., packed_uuids: _Optional[bytes] = ...) -> None: ...
 
 class Value(_message.Message):
     __slots__ = ("string_value", "int_value", "double_value", "bool_value")
@@ -87,6 +91,38 @@ class Payload(_message.Message):
     FIELDS_FIELD_NUMBER: _ClassVar[int]
     fields: _containers.MessageMap[str, Value]
     def __init__(self, fields: _Optional[_Mapping[str, Value]] = ...) -> None: ...
+
+class PayloadColumns(_message.Message):
+    __slots__ = ("columns",)
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    columns: _containers.RepeatedCompositeFieldContainer[PayloadColumn]
+    def __init__(self, columns: _Optional[_Iterable[_Union[PayloadColumn, _Mapping]]] = ...) -> None: ...
+
+class PayloadColumn(_message.Message):
+    __slots__ = ("name", "presence", "ints", "doubles", "bools", "strings")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_FIELD_NUMBER: _ClassVar[int]
+    INTS_FIELD_NUMBER: _ClassVar[int]
+    DOUBLES_FIELD_NUMBER: _ClassVar[int]
+    BOOLS_FIELD_NUMBER: _ClassVar[int]
+    STRINGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    presence: bytes
+    ints: bytes
+    doubles: bytes
+    bools: bytes
+    strings: StringColumn
+    def __init__(self, name: _Optional[str] = ..., presence: _Optional[bytes] = ..., ints: _Optional[bytes] = ..., doubles: _Optional[bytes] = ..., bools: _Optional[bytes] = ..., strings: _Optional[_Union[StringColumn, _Mapping]] = ...) -> None: ...
+
+class StringColumn(_message.Message):
+    __slots__ = ("offsets", "data", "indices")
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    INDICES_FIELD_NUMBER: _ClassVar[int]
+    offsets: bytes
+    data: bytes
+    indices: bytes
+    def __init__(self, offsets: _Optional[bytes] = ..., data: _Optional[bytes] = ..., indices: _Optional[bytes] = ...) -> None: ...
 
 class Filter(_message.Message):
     __slots__ = ("ids", "must", "must_not")
@@ -215,18 +251,20 @@ class DeleteCollectionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class UpsertRequest(_message.Message):
-    __slots__ = ("collection", "ids", "vectors", "texts", "payloads")
+    __slots__ = ("collection", "ids", "vectors", "texts", "payloads", "payload_columns")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     collection: str
     ids: PointIds
     vectors: _tensor_pb2.Tensor
     texts: _embed_pb2.TextInput
     payloads: _containers.RepeatedCompositeFieldContainer[Payload]
-    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., payloads: _Optional[_Iterable[_Union[Payload, _Mapping]]] = ...) -> None: ...
+    payload_columns: PayloadColumns
+    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., payloads: _Optional[_Iterable[_Union[Payload, _Mapping]]] = ..., payload_columns: _Optional[_Union[PayloadColumns, _Mapping]] = ...) -> None: ...
 
 class UpsertResponse(_message.Message):
     __slots__ = ("inserted_count", "updated_count")
@@ -269,7 +307,7 @@ class DeletePointsResponse(_message.Message):
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid", "fusion", "word_weight")
+    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid", "fusion", "word_weight", "columns")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +320,7 @@ class SearchRequest(_message.Message):
     HYBRID_FIELD_NUMBER: _ClassVar[int]
     FUSION_FIELD_NUMBER: _ClassVar[int]
     WORD_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     collection: str
     vectors: _tensor_pb2.Tensor
     texts: _embed_pb2.TextInput
@@ -294,15 +333,30 @@ class SearchRequest(_message.Message):
     hybrid: bool
     fusion: Fusion
     word_weight: float
-    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ..., fusion: _Optional[_Union[Fusion, str]] = ..., word_weight: _Optional[float] = ...) -> None: ...
+    columns: bool
+    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ..., fusion: _Optional[_Union[Fusion, str]] = ..., word_weight: _Optional[float] = ..., columns: bool = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("results", "exact")
+    __slots__ = ("results", "exact", "columns")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[SearchResult]
     exact: bool
-    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: bool = ...) -> None: ...
+    columns: HitColumns
+    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: bool = ..., columns: _Optional[_Union[HitColumns, _Mapping]] = ...) -> None: ...
+
+class HitColumns(_message.Message):
+    __slots__ = ("offsets", "ids", "scores", "payloads")
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    offsets: bytes
+    ids: PointIds
+    scores: bytes
+    payloads: PayloadColumns
+    def __init__(self, offsets: _Optional[bytes] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., scores: _Optional[bytes] = ..., payloads: _Optional[_Union[PayloadColumns, _Mapping]] = ...) -> None: ...
 
 class SearchResult(_message.Message):
     __slots__ = ("hits",)
@@ -323,24 +377,76 @@ class Hit(_message.Message):
     def __init__(self, number: _Optional[int] = ..., uuid: _Optional[str] = ..., score: _Optional[float] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
 
 class GetPointsRequest(_message.Message):
-    __slots__ = ("collection", "ids", "include_vectors")
+    __slots__ = ("collection", "ids", "include_vectors", "columns")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_VECTORS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     collection: str
     ids: PointIds
     include_vectors: bool
-    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., include_vectors: bool = ...) -> None: ...
+    columns: bool
+    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., include_vectors: bool = ..., columns: bool = ...) -> None: ...
 
 class GetPointsResponse(_message.Message):
-    __slots__ = ("ids", "payloads", "vectors")
+    __slots__ = ("ids", "payloads", "vectors", "payload_columns")
     IDS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     ids: PointIds
     payloads: _containers.RepeatedCompositeFieldContainer[Payload]
     vectors: _tensor_pb2.Tensor
-    def __init__(self, ids: _Optional[_Union[PointIds, _Mapping]] = ..., payloads: _Optional[_Iterable[_Union[Payload, _Mapping]]] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ...) -> None: ...
+    payload_columns: PayloadColumns
+    def __init__(self, ids: _Optional[_Union[PointIds, _Mapping]] = ..., payloads: _Optional[_Iterable[_Union[Payload, _Mapping]]] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., payload_columns: _Optional[_Union[PayloadColumns, _Mapping]] = ...) -> None: ...
+
+class ScrollPointsRequest(_message.Message):
+    __slots__ = ("collection", "filter", "limit", "cursor", "include_payload", "include_vectors", "columns")
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_VECTORS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    collection: str
+    filter: Filter
+    limit: int
+    cursor: bytes
+    include_payload: bool
+    include_vectors: bool
+    columns: bool
+    def __init__(self, collection: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., cursor: _Optional[bytes] = ..., include_payload: bool = ..., include_vectors: bool = ..., columns: bool = ...) -> None: ...
+
+class ScrollPointsResponse(_message.Message):
+    __slots__ = ("ids", "payloads", "vectors", "payload_columns", "next_cursor")
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    VECTORS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    ids: PointIds
+    payloads: _containers.RepeatedCompositeFieldContainer[Payload]
+    vectors: _tensor_pb2.Tensor
+    payload_columns: PayloadColumns
+    next_cursor: bytes
+    def __init__(self, ids: _Optional[_Union[PointIds, _Mapping]] = ..., payloads: _Optional[_Iterable[_Union[Payload, _Mapping]]] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., payload_columns: _Optional[_Union[PayloadColumns, _Mapping]] = ..., next_cursor: _Optional[bytes] = ...) -> None: ...
+
+class CountPointsRequest(_message.Message):
+    __slots__ = ("collection", "filter")
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    collection: str
+    filter: Filter
+    def __init__(self, collection: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ...) -> None: ...
+
+class CountPointsResponse(_message.Message):
+    __slots__ = ("point_count", "exact")
+    POINT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
+    point_count: int
+    exact: bool
+    def __init__(self, point_count: _Optional[int] = ..., exact: bool = ...) -> None: ...
 
 class CreateSnapshotRequest(_message.Message):
     __slots__ = ("collection", "url")

@@ -88,6 +88,16 @@ class SimilarityServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_similarity__pb2.GetPointsRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_similarity__pb2.GetPointsResponse.FromString,
                 _registered_method=True)
+        self.ScrollPoints = channel.unary_unary(
+                '/accelerd.v1.SimilarityService/ScrollPoints',
+                request_serializer=accelerd_dot_v1_dot_similarity__pb2.ScrollPointsRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_similarity__pb2.ScrollPointsResponse.FromString,
+                _registered_method=True)
+        self.CountPoints = channel.unary_unary(
+                '/accelerd.v1.SimilarityService/CountPoints',
+                request_serializer=accelerd_dot_v1_dot_similarity__pb2.CountPointsRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_similarity__pb2.CountPointsResponse.FromString,
+                _registered_method=True)
         self.CreateSnapshot = channel.unary_unary(
                 '/accelerd.v1.SimilarityService/CreateSnapshot',
                 request_serializer=accelerd_dot_v1_dot_similarity__pb2.CreateSnapshotRequest.SerializeToString,
@@ -163,7 +173,8 @@ class SimilarityServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: counts or dims differ, a value is NaN or infinite, an id twice, an id that is no UUID or of
-        another kind than the collection's first, texts in a collection without a model.
+        another kind than the collection's first, texts in a collection without a model, payloads both as messages and as
+        columns, a column whose bytes do not fit the number of points.
         - NOT_FOUND: the collection does not exist.
         - DATA_LOSS: what the disk holds of the collection is damaged; the message names file and offset.
         - RESOURCE_EXHAUSTED: memory, disk or the lane is full.
@@ -193,7 +204,7 @@ class SimilarityServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: no query, another dim, NaN, limit 0, offset + limit above 16,384, a bad filter, texts in a
-        collection without a model, words in one without a text_field.
+        collection without a model, words in one without a text_field, columns of payloads with too many different fields.
         - NOT_FOUND: the collection, or a stored point named by id, does not exist.
         - RESOURCE_EXHAUSTED: the lane is full; RetryInfo says when to retry.
         - INTERNAL, WORDS_FAILED: the index of words cannot be read; without `hybrid` the collection can be searched.
@@ -204,6 +215,34 @@ class SimilarityServiceServicer(object):
 
     def GetPoints(self, request, context):
         """Reads points back by id. Unknown ids are left out. Fails with NOT_FOUND for the collection.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ScrollPoints(self, request, context):
+        """Reads all points, or those that pass a filter, page by page in ascending order of their ids: numbers by value, UUIDs
+        by their bytes. The cursor of a page is the id that it ends with, so it stays valid through writes, compaction, a
+        restart, and on another daemon that restored the same collection.
+
+        Each page shows one moment, after every write that was answered before the call. A point that is there and passes
+        the filter from the first page to the last is returned exactly once, however often it is replaced meanwhile. A point
+        that is inserted or deleted meanwhile is returned at most once.
+
+        Fails with:
+        - INVALID_ARGUMENT: a limit above 16,384, a bad filter, a cursor that no page of this collection ended with.
+        - NOT_FOUND: the collection does not exist.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountPoints(self, request, context):
+        """Counts all points, or those that pass a filter, at one moment after every write that was answered before the call.
+
+        Fails with:
+        - INVALID_ARGUMENT: a bad filter.
+        - NOT_FOUND: the collection does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -301,6 +340,16 @@ def add_SimilarityServiceServicer_to_server(servicer, server):
                     servicer.GetPoints,
                     request_deserializer=accelerd_dot_v1_dot_similarity__pb2.GetPointsRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_similarity__pb2.GetPointsResponse.SerializeToString,
+            ),
+            'ScrollPoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScrollPoints,
+                    request_deserializer=accelerd_dot_v1_dot_similarity__pb2.ScrollPointsRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_similarity__pb2.ScrollPointsResponse.SerializeToString,
+            ),
+            'CountPoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountPoints,
+                    request_deserializer=accelerd_dot_v1_dot_similarity__pb2.CountPointsRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_similarity__pb2.CountPointsResponse.SerializeToString,
             ),
             'CreateSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateSnapshot,
@@ -592,6 +641,60 @@ class SimilarityService(object):
             '/accelerd.v1.SimilarityService/GetPoints',
             accelerd_dot_v1_dot_similarity__pb2.GetPointsRequest.SerializeToString,
             accelerd_dot_v1_dot_similarity__pb2.GetPointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScrollPoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.SimilarityService/ScrollPoints',
+            accelerd_dot_v1_dot_similarity__pb2.ScrollPointsRequest.SerializeToString,
+            accelerd_dot_v1_dot_similarity__pb2.ScrollPointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountPoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.SimilarityService/CountPoints',
+            accelerd_dot_v1_dot_similarity__pb2.CountPointsRequest.SerializeToString,
+            accelerd_dot_v1_dot_similarity__pb2.CountPointsResponse.FromString,
             options,
             channel_credentials,
             insecure,

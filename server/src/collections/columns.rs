@@ -1,0 +1,435 @@
+//! Payloads as columns: checked once, then read in place.
+
+use std::collections::{BTreeMap, HashMap};
+
+use accelerd_proto::v1::{self, payload_column::Values as Wire, value::Kind};
+use bytes::Bytes;
+
+use crate::error::ApiError;
+
+/// Bytes of an integer or a double.
+const WIDE: usize = 8;
+/// Bytes of an offset or an index.
+const NARROW: usize = 4;
+/// Most columns of an answer times points in it: a bound on the bits that say which points have which fields.
+const MOST_CELLS: usize = 1 << 29;
+
+/// Payloads of several points, whose bytes fit the number of points and whose values are valid.
+#[derive(Clone, Debug, Default)]
+pub struct PayloadColumns {
+    columns: Vec<Column>,
+    points: usize,
+}
+
+/// The values of one field.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    /// `None`: all points have the field.
+    presence: Option<Presence>,
+    /// Of the points that have it.
+    values: Values,
+}
+
+/// Which points have a field.
+#[derive(Clone, Debug)]
+struct Presence {
+    /// Bit `i % 8` of byte `i / 8` is point i's.
+    bits: Bytes,
+    /// Set bits before each block.
+    ranks: Vec<usize>,
+}
+
+/// Numbers are little-endian, whatever the machine.
+#[derive(Clone, Debug)]
+enum Values {
+    Ints(Bytes),
+    Doubles(Bytes),
+    Bools(Bytes),
+    Texts(Texts),
+}
+
+/// Texts back to back.
+#[derive(Clone, Debug)]
+pub(crate) struct Texts {
+    offsets: Bytes,
+    /// UTF-8; every offset is at the beginning of a character.
+    data: Bytes,
+    indices: Option<Bytes>,
+}
+
+/// One value, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Cell<'a> {
+    Text(&'a str),
+    Int(i64),
+    Double(f64),
+    Bool(bool),
+}
+
+impl PayloadColumns {
+    /// Checks columns that came in `at` for so many points.
+    pub fn parse(at: &str, columns: &v1::PayloadColumns, points: usize) -> Result<Self, ApiError> {
+        let parse = |(i, column)| Column::parse(at, i, column, points);
+        let columns: Vec<_> = columns.columns.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
+        check_names(at, &columns, points)?;
+        Ok(Self { columns, points })
+    }
+
+    /// The payloads as messages.
+    pub(crate) fn payloads(&self) -> Vec<v1::Payload> {
+        (0..self.points).map(|point| self.payload(point)).collect()
+    }
+
+    fn payload(&self, point: usize) -> v1::Payload {
+        let field = |column: &Column| {
+            let value = v1::Value { kind: Some(column.get(point)?.into()) };
+            Some((column.name.clone(), value))
+        };
+        v1::Payload { fields: self.columns.iter().filter_map(field).collect() }
+    }
+}
+
+/// Payloads as columns, one place a point. Fails where they have so many different fields that columns do not pay.
+pub(crate) fn to_wire<'a>(
+    payloads: impl ExactSizeIterator<Item = &'a v1::Payload>,
+) -> Result<v1::PayloadColumns, ApiError> {
+    let points = payloads.len();
+    let mut columns = BTreeMap::<(&str, u8), Building<'a>>::new();
+    for (point, payload) in payloads.enumerate() {
+        for (name, value) in &payload.fields {
+            let Some(kind) = &value.kind else { continue };
+            let next = columns.len() + 1;
+            let column = columns.entry((name, order(kind))).or_insert_with(|| Building::new(kind));
+            if next.saturating_mul(points) > MOST_CELLS {
+                let reason = format!("expected points with fewer different fields, got {next} of {points} points");
+                return Err(ApiError::invalid("columns", reason));
+            }
+            column.push(point, kind);
+        }
+    }
+    let columns = columns.into_iter().map(|((name, _), column)| column.finish(name, points)).collect();
+    Ok(v1::PayloadColumns { columns })
+}
+
+/// Tells columns of one name apart.
+fn order(kind: &Kind) -> u8 {
+    match kind {
+        Kind::StringValue(_) => 0,
+        Kind::IntValue(_) => 1,
+        Kind::DoubleValue(_) => 2,
+        Kind::BoolValue(_) => 3,
+    }
+}
+
+/// A column that is being made.
+struct Building<'a> {
+    bits: Vec<u8>,
+    count: usize,
+    values: BuildingValues<'a>,
+}
+
+enum BuildingValues<'a> {
+    Texts { places: HashMap<&'a str, u32>, texts: Vec<&'a str>, indices: Vec<u32> },
+    Ints(Vec<u8>),
+    Doubles(Vec<u8>),
+    Bools(Vec<u8>),
+}
+
+impl<'a> Building<'a> {
+    fn new(kind: &Kind) -> Self {
+        let values = match kind {
+            Kind::StringValue(_) => BuildingValues::Texts { places: HashMap::new(), texts: vec![], indices: vec![] },
+            Kind::IntValue(_) => BuildingValues::Ints(vec![]),
+            Kind::DoubleValue(_) => BuildingValues::Doubles(vec![]),
+            Kind::BoolValue(_) => BuildingValues::Bools(vec![]),
+        };
+        Self { bits: vec![], count: 0, values }
+    }
+
+    fn push(&mut self, point: usize, kind: &'a Kind) {
+        self.bits.resize(point / 8 + 1, 0);
+        self.bits[point / 8] |= 1 << (point % 8);
+        self.count += 1;
+        match (&mut self.values, kind) {
+            (BuildingValues::Texts { places, texts, indices }, Kind::StringValue(text)) => {
+                let next = u32::try_from(texts.len()).expect("points of an answer are counted in 32 bits");
+                let place = *places.entry(text).or_insert(next);
+                if place == next {
+                    texts.push(text);
+                }
+                indices.push(place);
+            }
+            (BuildingValues::Ints(ints), Kind::IntValue(value)) => ints.extend(value.to_le_bytes()),
+            (BuildingValues::Doubles(doubles), Kind::DoubleValue(value)) => doubles.extend(value.to_le_bytes()),
+            (BuildingValues::Bools(bools), Kind::BoolValue(value)) => bools.push(u8::from(*value)),
+            _ => unreachable!("a column has values of one kind"),
+        }
+    }
+
+    fn finish(mut self, name: &str, points: usize) -> v1::PayloadColumn {
+        self.bits.resize(points.div_ceil(8), 0);
+        let presence = if self.count == points { Bytes::new() } else { self.bits.into() };
+        let values = match self.values {
+            BuildingValues::Texts { texts, indices, .. } => Wire::Strings(string_column(&texts, &indices)),
+            BuildingValues::Ints(ints) => Wire::Ints(ints.into()),
+            BuildingValues::Doubles(doubles) => Wire::Doubles(doubles.into()),
+            BuildingValues::Bools(bools) => Wire::Bools(bools.into()),
+        };
+        v1::PayloadColumn { name: name.to_owned(), presence, values: Some(values) }
+    }
+}
+
+/// As a dictionary where texts repeat enough to pay for it.
+fn string_column(texts: &[&str], indices: &[u32]) -> v1::StringColumn {
+    if texts.len() * 2 <= indices.len() {
+        let (offsets, data) = back_to_back(texts.iter().copied());
+        let indices = indices.iter().flat_map(|index| index.to_le_bytes()).collect::<Vec<_>>();
+        return v1::StringColumn { offsets, data, indices: indices.into() };
+    }
+    let (offsets, data) = back_to_back(indices.iter().map(|index| texts[*index as usize]));
+    v1::StringColumn { offsets, data, indices: Bytes::new() }
+}
+
+fn back_to_back<'a>(texts: impl Iterator<Item = &'a str>) -> (Bytes, Bytes) {
+    let (mut offsets, mut data) = (0_u32.to_le_bytes().to_vec(), String::new());
+    for text in texts {
+        data.push_str(text);
+        // An answer of 4 GiB is refused by its size, whatever its offsets are.
+        offsets.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_le_bytes());
+    }
+    (offsets.into(), data.into())
+}
+
+impl From<Cell<'_>> for Kind {
+    fn from(cell: Cell<'_>) -> Self {
+        match cell {
+            Cell::Text(text) => Self::StringValue(text.to_owned()),
+            Cell::Int(value) => Self::IntValue(value),
+            Cell::Double(value) => Self::DoubleValue(value),
+            Cell::Bool(value) => Self::BoolValue(value),
+        }
+    }
+}
+
+impl Column {
+    fn parse(at: &str, i: usize, column: &v1::PayloadColumn, points: usize) -> Result<Self, ApiError> {
+        if column.name.is_empty() {
+            return Err(ApiError::invalid(format!("{at}.columns[{i}].name"), "expected the name of a field, got none"));
+        }
+        let at = &format!("{at}.columns[{:?}]", column.name);
+        let presence = Presence::parse(&format!("{at}.presence"), &column.presence, points)?;
+        let points = presence.as_ref().map_or(points, Presence::count);
+        let values = match &column.values {
+            Some(Wire::Ints(ints)) => Values::Ints(sized(&format!("{at}.ints"), ints, points, WIDE)?),
+            Some(Wire::Doubles(doubles)) => Values::Doubles(sized(&format!("{at}.doubles"), doubles, points, WIDE)?),
+            Some(Wire::Bools(bools)) => Values::Bools(sized(&format!("{at}.bools"), bools, points, 1)?),
+            Some(Wire::Strings(texts)) => Values::Texts(Texts::parse(&format!("{at}.strings"), texts, points)?),
+            None => return Err(ApiError::invalid(at, "expected ints, doubles, bools or strings, got none")),
+        };
+        let column = Self { name: column.name.clone(), presence, values };
+        column.values.check(at, points)?;
+        Ok(column)
+    }
+
+    /// Whether a point has the field.
+    pub(crate) fn has(&self, point: usize) -> bool {
+        self.presence.as_ref().is_none_or(|presence| presence.has(point))
+    }
+
+    /// A point's value.
+    pub(crate) fn get(&self, point: usize) -> Option<Cell<'_>> {
+        self.has(point).then(|| self.values.get(self.presence.as_ref().map_or(point, |presence| presence.rank(point))))
+    }
+}
+
+impl Values {
+    /// Refuses what no value may be, though its bytes fit.
+    fn check(&self, at: &str, count: usize) -> Result<(), ApiError> {
+        let first = |is_bad: &dyn Fn(usize) -> bool| (0..count).find(|&value| is_bad(value));
+        let refusal = match self {
+            Self::Ints(_) => None,
+            Self::Doubles(doubles) => first(&|value| !double(doubles, value).is_finite()).map(|value| {
+                ("doubles", format!("expected finite numbers, got {} as value {value}", double(doubles, value)))
+            }),
+            Self::Bools(bools) => first(&|value| bools[value] > 1)
+                .map(|value| ("bools", format!("expected 0 or 1, got {} as value {value}", bools[value]))),
+            Self::Texts(texts) => first(&|value| texts.place(value) >= texts.len()).map(|value| {
+                let (most, got) = (texts.len(), texts.place(value));
+                ("strings.indices", format!("expected numbers below {most}, the texts, got {got} as value {value}"))
+            }),
+        };
+        refusal.map_or(Ok(()), |(part, reason)| Err(ApiError::invalid(format!("{at}.{part}"), reason)))
+    }
+
+    fn get(&self, value: usize) -> Cell<'_> {
+        match self {
+            Self::Ints(ints) => Cell::Int(wide(ints, value).cast_signed()),
+            Self::Doubles(doubles) => Cell::Double(double(doubles, value)),
+            Self::Bools(bools) => Cell::Bool(bools[value] == 1),
+            Self::Texts(texts) => Cell::Text(texts.get(texts.place(value))),
+        }
+    }
+}
+
+impl Presence {
+    /// Points in a block.
+    const BLOCK: usize = 64;
+
+    /// Of so many points; `None` where all have the field.
+    fn parse(at: &str, bits: &Bytes, points: usize) -> Result<Option<Self>, ApiError> {
+        if bits.is_empty() {
+            return Ok(None);
+        }
+        let expected = points.div_ceil(8);
+        if bits.len() != expected {
+            let reason = format!("expected {expected} bytes, one bit for each of {points} points, got {}", bits.len());
+            return Err(ApiError::invalid(at, reason));
+        }
+        let used = points % 8;
+        if used != 0 && bits[expected - 1] >> used != 0 {
+            return Err(ApiError::invalid(at, format!("expected 0 in the bits behind the last of {points} points")));
+        }
+        let mut count = 0;
+        let before = bits.chunks(Self::BLOCK / 8).map(|block| {
+            let before = count;
+            count += ones(block);
+            before
+        });
+        let ranks = before.collect();
+        Ok(Some(Self { bits: bits.clone(), ranks }))
+    }
+
+    fn has(&self, point: usize) -> bool {
+        self.bits[point / 8] >> (point % 8) & 1 == 1
+    }
+
+    /// How many points before this one have the field.
+    fn rank(&self, point: usize) -> usize {
+        let block = point / Self::BLOCK;
+        let last = self.bits[point / 8] & ((1 << (point % 8)) - 1);
+        self.ranks[block] + ones(&self.bits[block * Self::BLOCK / 8..point / 8]) + last.count_ones() as usize
+    }
+
+    fn count(&self) -> usize {
+        ones(&self.bits)
+    }
+}
+
+fn ones(bits: &[u8]) -> usize {
+    bits.iter().map(|byte| byte.count_ones() as usize).sum()
+}
+
+impl Texts {
+    fn parse(at: &str, texts: &v1::StringColumn, values: usize) -> Result<Self, ApiError> {
+        let v1::StringColumn { offsets, data, indices } = texts;
+        let offsets_at = format!("{at}.offsets");
+        if !offsets.len().is_multiple_of(NARROW) || offsets.is_empty() {
+            let reason = format!("expected {NARROW} bytes a text and {NARROW} more, got {} bytes", offsets.len());
+            return Err(ApiError::invalid(offsets_at, reason));
+        }
+        let indices = match indices.is_empty() {
+            true => None,
+            false => Some(sized(&format!("{at}.indices"), indices, values, NARROW)?),
+        };
+        let parsed = Self { offsets: offsets.clone(), data: data.clone(), indices };
+        if parsed.indices.is_none() && parsed.len() != values {
+            let reason = format!("expected {values} texts, one for each point, got {}", parsed.len());
+            return Err(ApiError::invalid(offsets_at, reason));
+        }
+        parsed.check_offsets(&offsets_at)?;
+        parsed.check_utf8(at)?;
+        Ok(parsed)
+    }
+
+    fn check_offsets(&self, at: &str) -> Result<(), ApiError> {
+        let (first, last) = (self.offset(0), self.offset(self.len()));
+        if first != 0 || last != self.data.len() {
+            let reason = format!("expected 0 to {}, the bytes of data, got {first} to {last}", self.data.len());
+            return Err(ApiError::invalid(at, reason));
+        }
+        match (0..self.len()).find(|&text| self.offset(text) > self.offset(text + 1)) {
+            None => Ok(()),
+            Some(text) => {
+                Err(ApiError::invalid(at, format!("expected ascending numbers, got a lower one after text {text}")))
+            }
+        }
+    }
+
+    fn check_utf8(&self, at: &str) -> Result<(), ApiError> {
+        let at = || format!("{at}.data");
+        let Ok(data) = std::str::from_utf8(&self.data) else {
+            let broken =
+                (0..self.len()).find(|&text| std::str::from_utf8(self.bytes(text)).is_err()).unwrap_or_default();
+            return Err(ApiError::invalid(at(), format!("expected UTF-8, text {broken} is not")));
+        };
+        match (0..self.len()).find(|&text| !data.is_char_boundary(self.offset(text))) {
+            None => Ok(()),
+            Some(text) => Err(ApiError::invalid(at(), format!("text {text} begins within a character"))),
+        }
+    }
+
+    /// How many texts there are.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len() / NARROW - 1
+    }
+
+    /// Which text a value is.
+    pub(crate) fn place(&self, value: usize) -> usize {
+        self.indices.as_ref().map_or(value, |indices| narrow(indices, value))
+    }
+
+    /// One text.
+    pub(crate) fn get(&self, text: usize) -> &str {
+        std::str::from_utf8(self.bytes(text)).unwrap_or_default()
+    }
+
+    fn bytes(&self, text: usize) -> &[u8] {
+        &self.data[self.offset(text)..self.offset(text + 1)]
+    }
+
+    fn offset(&self, text: usize) -> usize {
+        narrow(&self.offsets, text)
+    }
+}
+
+/// Bytes of so many values.
+fn sized(at: &str, bytes: &Bytes, values: usize, width: usize) -> Result<Bytes, ApiError> {
+    if Some(bytes.len()) == values.checked_mul(width) {
+        return Ok(bytes.clone());
+    }
+    let reason = format!("expected {width} bytes for each of {values} points, got {} bytes", bytes.len());
+    Err(ApiError::invalid(at, reason))
+}
+
+/// A field may have a column a type, but no point a value in two of them.
+fn check_names(at: &str, columns: &[Column], points: usize) -> Result<(), ApiError> {
+    let mut by_name = HashMap::<&str, Vec<usize>>::with_capacity(columns.len());
+    for (i, column) in columns.iter().enumerate() {
+        by_name.entry(&column.name).or_default().push(i);
+    }
+    for (name, same) in by_name.into_iter().filter(|(_, same)| same.len() > 1) {
+        let mut seen = vec![false; points];
+        for &i in &same {
+            if let Some(point) =
+                (0..points).find(|&point| columns[i].has(point) && std::mem::replace(&mut seen[point], true))
+            {
+                let reason = format!("expected one value a point, got a second one for point {point}");
+                return Err(ApiError::invalid(format!("{at}.columns[{name:?}]"), reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wide(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes.as_chunks::<WIDE>().0[at])
+}
+
+fn double(bytes: &[u8], at: usize) -> f64 {
+    f64::from_bits(wide(bytes, at))
+}
+
+fn narrow(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes.as_chunks::<NARROW>().0[at]) as usize
+}
