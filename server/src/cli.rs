@@ -16,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod health;
 mod kernels;
+mod models;
 
 /// Exit code of wrong settings or arguments.
 const WRONG_SETTINGS: u8 = 2;
@@ -27,6 +28,8 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
+    models: models::Models,
+    #[command(flatten)]
     settings: Settings,
 }
 
@@ -34,6 +37,8 @@ struct Cli {
 enum Command {
     /// Serve (the default).
     Serve {
+        #[command(flatten)]
+        models: models::Models,
         #[command(flatten)]
         settings: Settings,
     },
@@ -98,7 +103,7 @@ struct Settings {
     /// auto, cpu or cuda.
     #[arg(long, value_name = "KIND")]
     backend: Option<String>,
-    /// Folder of durable collections.
+    /// Folder of durable collections. Without it no collection can be durable.
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<String>,
     /// error, warn, info, debug, trace, or a filter.
@@ -131,9 +136,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
-    let Cli { command, settings } = Cli::parse();
-    match command.unwrap_or(Command::Serve { settings }) {
-        Command::Serve { settings } => with(&settings, |config| serve(config, &settings)),
+    let Cli { command, models, settings } = Cli::parse();
+    match command.unwrap_or(Command::Serve { models, settings }) {
+        Command::Serve { models, settings } => with(&settings, |config| serve(config, &models, &settings)),
         Command::Health { question, settings } => with(&settings, |config| question.ask(&config)),
         Command::Config { command: ConfigCommand::Check { settings } } => {
             with(&settings, |_| say("the settings are valid"))
@@ -156,7 +161,10 @@ fn with(settings: &Settings, command: impl FnOnce(Config) -> ExitCode) -> ExitCo
     }
 }
 
-fn serve(config: Config, settings: &Settings) -> ExitCode {
+fn serve(mut config: Config, models: &models::Models, settings: &Settings) -> ExitCode {
+    if let Err(mistakes) = models.add_to(&mut config) {
+        return complain(&mistakes, WRONG_SETTINGS);
+    }
     match lifecycle::run(config, || settings.load()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&error, 1),

@@ -1,7 +1,7 @@
 //! From start to end: serve until a signal, report `NOT_SERVING`, let balancers notice, drain, leave.
 
 use std::{
-    io,
+    io::{self, IsTerminal},
     time::{Duration, Instant},
 };
 
@@ -60,12 +60,30 @@ impl End {
     }
 
     /// Waits for the next.
-    async fn told(&mut self) {
+    async fn told(&mut self) -> Told {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Told::Terminate,
+            _ = self.interrupt.recv() => Told::Interrupt,
         }
     }
+}
+
+/// Which signal came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// SIGTERM.
+    Terminate,
+    /// SIGINT.
+    Interrupt,
+}
+
+/// How long to go on serving after a signal. Who presses Ctrl-C at a terminal waits for the daemon; no balancer does.
+fn endpoint_delay(told: Told, at_terminal: bool, configured: Duration) -> Duration {
+    if told == Told::Interrupt && at_terminal { Duration::ZERO } else { configured }
+}
+
+fn at_terminal() -> bool {
+    io::stdin().is_terminal() || io::stderr().is_terminal()
 }
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal cuts the drain short. SIGHUP reads the settings anew
@@ -86,21 +104,22 @@ async fn serve(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) ->
     let Some(daemon) = start(config, &mut end).await? else { return Ok(()) };
     let (grpc, admin, health) = (daemon.grpc_addr(), daemon.admin_addr(), daemon.health_addr());
     tracing::info!(%grpc, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
-    loop {
+    let told = loop {
         tokio::select! {
-            () = end.told() => break,
+            told = end.told() => break told,
             _ = hangup.recv() => take_over(&logs, reload()),
         }
-    }
-    tracing::info!(endpoint_delay = ?drain.endpoint_delay, timeout = ?drain.timeout, "draining");
+    };
+    let endpoint_delay = endpoint_delay(told, at_terminal(), drain.endpoint_delay);
+    tracing::info!(?endpoint_delay, timeout = ?drain.timeout, "draining");
     daemon.stop_being_ready();
     let draining = async {
-        sleep(drain.endpoint_delay).await;
+        sleep(endpoint_delay).await;
         daemon.shutdown().await
     };
     let ended = tokio::select! {
         drained = draining => ended_by(drained, drain.timeout),
-        () = end.told() => Err(RunError::Forced),
+        _ = end.told() => Err(RunError::Forced),
     };
     // The last spans, from a thread that may block.
     let _panicked = tokio::task::spawn_blocking(move || logs.flush()).await;
@@ -125,7 +144,7 @@ async fn start(config: Config, end: &mut End) -> Result<Option<Daemon>, RunError
     let mut starting = std::pin::pin!(Daemon::start_until(stop.clone(), config));
     tokio::select! {
         started = &mut starting => return Ok(Some(started?)),
-        () = end.told() => tracing::info!(timeout = ?bound, "told to end before it serves"),
+        _ = end.told() => tracing::info!(timeout = ?bound, "told to end before it serves"),
     }
     stop.cancel();
     tokio::select! {
@@ -138,7 +157,7 @@ async fn start(config: Config, end: &mut End) -> Result<Option<Daemon>, RunError
                 return Err(RunError::StartNotStopped(bound));
             }
         },
-        () = end.told() => return Err(RunError::Forced),
+        _ = end.told() => return Err(RunError::Forced),
     }
     Ok(None)
 }
@@ -152,5 +171,18 @@ fn take_over(logs: &Logs, settings: Result<Config, Mistakes>) {
     match taken {
         Ok(log_level) => tracing::info!(log_level, "settings reloaded"),
         Err(error) => tracing::error!(error, "settings not reloaded, the old ones stay"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ctrl_c_at_a_terminal_skips_the_endpoint_delay() {
+        let configured = Duration::from_secs(5);
+        assert_eq!(endpoint_delay(Told::Interrupt, true, configured), Duration::ZERO);
+        assert_eq!(endpoint_delay(Told::Interrupt, false, configured), configured);
+        assert_eq!(endpoint_delay(Told::Terminate, true, configured), configured);
     }
 }

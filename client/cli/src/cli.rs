@@ -20,13 +20,14 @@ const STYLES: Styles = Styles::styled()
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0  done
-  1  it failed, the daemon is not well, or what was parsed has errors
-  2  bad usage, or a file that cannot be read or is not what it should be
-  3  the daemon cannot be reached
-  4  a collection, model or snapshot does not exist
-  5  the daemon is busy or out of room
-  6  no answer in time
+  0    done
+  1    it failed, a search found nothing, the daemon is not well, or what was parsed has errors
+  2    bad usage, or a file that cannot be read or is not what it should be
+  3    the daemon cannot be reached
+  4    a collection, model or snapshot does not exist
+  5    the daemon is busy or out of room
+  6    no answer in time
+  130  interrupted by Ctrl-C
 
 Examples:
   accelctl index src/ --collection code
@@ -81,7 +82,7 @@ pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
         Command::Models(args) => models::run(args, &connect(global, false).await?, screen).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, screen).await,
         Command::Health(args) => health::run(&args, global, screen).await,
-        Command::Completions(args) => generate::completions(&args, &mut Cli::command()),
+        Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args, Cli::command(), screen),
     }
 }

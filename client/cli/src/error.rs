@@ -4,6 +4,9 @@ use std::{io, path::PathBuf};
 
 use accelerd_client::{Code, Error as ClientError};
 
+/// The exit code after Ctrl-C, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
@@ -35,6 +38,12 @@ pub enum CliError {
     /// The daemon answers, but takes no work.
     #[error("{0} is not serving")]
     NotServing(String),
+    /// A search found nothing, which it has shown already.
+    #[error("nothing found")]
+    NothingFound,
+    /// Ctrl-C came; what was done is said.
+    #[error("{0}")]
+    Interrupted(String),
     /// Part of the work failed; what and why was said already.
     #[error("{0}")]
     Partial(String),
@@ -53,7 +62,8 @@ impl CliError {
     /// The documented exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Output(_) | Self::NotServing(_) | Self::Partial(_) => 1,
+            Self::Interrupted(_) => INTERRUPTED,
+            Self::NothingFound | Self::Output(_) | Self::NotServing(_) | Self::Partial(_) => 1,
             Self::Usage(_) | Self::File { .. } | Self::Format { .. } => 2,
             Self::Call(error) => match error.code() {
                 Code::Unavailable => 3,
@@ -86,7 +96,9 @@ impl CliError {
             );
         }
         let resource = error.failure().and_then(|failure| failure.resource.as_ref()).map(|(kind, _)| kind.as_str());
+        let violated = |field: &str| error.failure().is_some_and(|f| f.violations.iter().any(|v| v.field == field));
         let hint = match (error.code(), resource) {
+            (Code::InvalidArgument, _) if violated("durable") => "start the daemon with `accelerd serve --data-dir FOLDER`",
             (Code::NotFound, Some("collection")) => {
                 "`accelctl collections list` shows what there is; `accelctl index` makes one"
             }

@@ -56,10 +56,14 @@ pub fn of_file(name: &str) -> String {
 }
 
 /// What a user means by `py`, `rs` or `python`.
-pub fn of_word(word: &str) -> String {
+pub fn of_word(word: &str) -> Result<&'static str, String> {
     let word = word.trim_start_matches('.');
     let by_name = LANGUAGES.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(word));
-    by_name.or_else(|| named(word)).unwrap_or(word).to_owned()
+    let lower = word.to_ascii_lowercase();
+    by_name.or_else(|| named(word)).or_else(|| named(&lower)).ok_or_else(|| {
+        let names: Vec<_> = LANGUAGES.iter().map(|(name, _)| *name).collect();
+        format!("unknown language; expected an extension such as `py`, or one of {}", names.join(", "))
+    })
 }
 
 fn named(extension: &str) -> Option<&'static str> {
@@ -76,12 +80,17 @@ mod tests {
             ("argparse.py", "py", "python"),
             ("lib.rs", "Rust", "rust"),
             ("Dockerfile", "dockerfile", "dockerfile"),
-            ("notes.quux", "quux", "quux"),
             ("a.tsx", ".ts", "typescript"),
         ] {
             assert_eq!(of_file(file), language);
-            assert_eq!(of_word(word), language);
+            assert_eq!(of_word(word), Ok(language));
         }
-        assert_eq!(of_file("LICENSE"), "text");
+        assert_eq!((of_file("LICENSE"), of_file("notes.quux")), ("text".into(), "quux".into()));
+    }
+
+    #[test]
+    fn an_unknown_language_is_refused_with_those_that_are_known() {
+        let refused = of_word("quux").unwrap_err();
+        assert!(refused.contains("python, r, rst") && refused.contains("zig"), "{refused}");
     }
 }

@@ -5,8 +5,10 @@ mod args;
 mod chunk;
 mod cli;
 mod commands;
+mod complete;
 mod error;
 mod human;
+mod kind;
 mod language;
 mod npy;
 mod page;
@@ -15,17 +17,24 @@ mod walk;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    // Where a shell asks for completions, they are printed, and the program ends here.
+    CompleteEnv::with_factory(cli::Cli::command).complete();
     let cli::Cli { global, command } = cli::Cli::parse();
     let screen = screen::Screen::new(&global);
-    match cli::run(command, &global, &screen).await {
+    match run(command, &global, &screen) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => screen.fail(&error),
     }
+}
+
+#[tokio::main]
+async fn run(command: cli::Command, global: &args::Global, screen: &screen::Screen) -> error::Result {
+    cli::run(command, global, screen).await
 }

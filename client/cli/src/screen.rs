@@ -15,8 +15,12 @@ use crate::{
     page::{Page, Paint, paint},
 };
 
-/// Width where there is no terminal to ask.
+/// Width where there is no terminal: programs get lines whole.
+const UNBOUNDED_WIDTH: usize = usize::MAX;
+/// Width of a terminal that does not say.
 const DEFAULT_WIDTH: usize = 100;
+/// Narrowest page: below this a table is easier to read where the terminal breaks its lines.
+const MIN_WIDTH: usize = 40;
 
 /// What a command found out: a JSON document for programs, a page for people.
 pub trait Report: Serialize {
@@ -52,11 +56,12 @@ impl Screen {
             Color::Auto => terminal && !plain,
         };
         let terminal = io::stdout().is_terminal();
-        let width = console::Term::stdout().size_checked().map_or(DEFAULT_WIDTH, |(_, columns)| columns.into());
+        let columns = || console::Term::stdout().size_checked().map_or(DEFAULT_WIDTH, |(_, columns)| columns.into());
+        let width = if terminal { columns().max(MIN_WIDTH) } else { UNBOUNDED_WIDTH };
         Self {
             json: global.json,
             quiet: global.quiet,
-            out: Output { terminal, color: color(terminal), width: width.max(40) },
+            out: Output { terminal, color: color(terminal), width },
             color_err: color(io::stderr().is_terminal()),
         }
     }
@@ -110,6 +115,9 @@ impl Screen {
     pub fn fail(&self, error: &CliError) -> ExitCode {
         if matches!(error, CliError::Output(source) if source.kind() == io::ErrorKind::BrokenPipe) {
             return ExitCode::SUCCESS;
+        }
+        if matches!(error, CliError::NothingFound) {
+            return ExitCode::from(error.exit_code());
         }
         let hint = error.hint();
         if self.json {

@@ -162,32 +162,118 @@ async fn search_shows_where_and_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_are_indexed_and_searched_where_that_was_asked_for() {
+async fn words_are_indexed_and_searched_unless_that_is_refused() {
     let (fake, server) = served().await;
     let folder = tree();
-    index(&server, folder.path(), &["--hybrid"]).await;
+    index(&server, folder.path(), &[]).await;
     let texts = fake.texts("code", "text");
     assert!(texts.iter().any(|text| text.contains("listen for tcp connections")), "{texts:?}");
-    let words = ["search", "tcp connections", "-c", "code", "-k", "1", "--hybrid", "--json"];
-    let found = run(&server, &words).await.json();
-    assert!(found["queries"][0]["hits"][0]["path"].as_str().is_some_and(|path| path.ends_with("net/socket.py")));
-
     let weighed =
-        ["search", "tcp", "-c", "code", "--hybrid", "--word-weight", "1", "--fusion", "reciprocal-rank", "--json"];
+        ["search", "tcp", "-c", "code", "--word-weight", "1", "--fusion", "reciprocal-rank", "--no-penalty", "--json"];
     let weighed = run(&server, &weighed).await.json();
     assert_eq!(weighed["queries"][0]["hits"][0]["score"], 3.0, "the daemon here scores by the sum of both: {weighed}");
-    let refused = run(&server, &["search", "tcp", "-c", "code", "--hybrid", "--word-weight", "1.5"]).await;
-    assert!(refused.code != 0 && refused.err.contains("from 0 to 1"), "{}", refused.err);
-    let refused = run(&server, &["search", "tcp", "-c", "code", "--word-weight", "0.5"]).await;
-    assert!(refused.code != 0 && refused.err.contains("--hybrid"), "{}", refused.err);
+    for alone in [&["--no-hybrid"][..], &["--vectors-only"], &["--min-score", "0.1"]] {
+        let words = [&["search", "tcp connections", "-c", "code", "-k", "1", "--json"], alone].concat();
+        let found = run(&server, &words).await.json();
+        let score = found["queries"][0]["hits"][0]["score"].as_f64().expect("a score");
+        assert!(score < 1.0, "a cosine, and no sum of both: {score}");
+    }
+    let refused = run(&server, &["search", "tcp", "-c", "code", "--word-weight", "1.5"]).await;
+    assert!(refused.code == 2 && refused.err.contains("from 0 to 1"), "{}", refused.err);
+    let refused = run(&server, &["search", "tcp", "-c", "code", "--no-hybrid", "--word-weight", "0.5"]).await;
+    assert!(refused.code == 2 && refused.err.contains("--no-hybrid"), "{}", refused.err);
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_without_texts_is_searched_by_meaning() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &["--no-hybrid"]).await;
+    assert!(fake.texts("code", "text").is_empty(), "no text is kept");
+    let found = run(&server, &["search", "tcp connections", "-c", "code", "-k", "1", "--json"]).await;
+    assert_eq!((found.code, found.err.as_str()), (0, ""));
+    assert!(found.json()["queries"][0]["hits"][0]["path"].as_str().is_some_and(|path| path.ends_with("net/socket.py")));
+    let refused = run(&server, &["search", "tcp", "-c", "code", "--hybrid"]).await;
+    assert!(refused.code == 2 && refused.err.contains("knows no words"), "{}", refused.err);
     let root = folder.path().to_str().expect("UTF-8");
-    assert_eq!(run(&server, &["index", root, "-c", "plain"]).await.code, 0);
-    assert!(fake.texts("plain", "text").is_empty(), "no text is kept that nobody asked for");
-    let refused = run(&server, &["search", "tcp", "-c", "plain", "--hybrid"]).await;
-    assert!(refused.code != 0 && refused.err.contains("knows no words"), "{}", refused.err);
-    let refused = run(&server, &["index", root, "-c", "plain", "--hybrid"]).await;
-    assert!(refused.code != 0 && refused.err.contains("made without --hybrid"), "{}", refused.err);
+    let refused = run(&server, &["index", root, "-c", "code", "--hybrid"]).await;
+    assert!(refused.code == 2 && refused.err.contains("keeps no texts"), "{}", refused.err);
+}
+
+/// A test and a generated file that answer a query better than the code does.
+fn flagged_tree() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    write(folder.path(), "src/socket.rs", "/// Opens a socket.\nfn open() {\n    listen(tcp, backlog)\n}\n");
+    write(folder.path(), "tests/socket.rs", "fn open_socket() {}\n");
+    write(folder.path(), "src/gen.rs", "// @generated\nfn open_socket_generated() {}\n");
+    write(folder.path(), "src/tests.md", "nothing of the kind\n");
+    folder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tests_and_generated_files_rank_lower_or_not_at_all() {
+    let (_fake, server) = served().await;
+    let folder = flagged_tree();
+    index(&server, folder.path(), &[]).await;
+    let found = async |more: &[&str]| -> Vec<String> {
+        let words = [&["search", "open socket", "-c", "code", "-k", "9", "--no-hybrid", "--json"], more].concat();
+        let hits = run(&server, &words).await.json()["queries"][0]["hits"].clone();
+        let path = |hit: &Value| hit["path"].as_str().expect("a path").to_owned();
+        hits.as_array().expect("hits").iter().map(path).collect()
+    };
+    let has = |paths: &[String], path: &str| paths.iter().any(|p| p == path);
+    assert_eq!(found(&["--no-penalty"]).await[0], "t/tests/socket.rs");
+    let place = |paths: &[String], path: &str| paths.iter().position(|p| p == path).expect("it is found");
+    let lowered = found(&[]).await;
+    assert!(place(&lowered, "t/src/socket.rs") < place(&lowered, "t/tests/socket.rs"), "{lowered:?}");
+    let without = found(&["--no-tests", "--no-generated"]).await;
+    assert!(has(&without, "t/src/socket.rs") && !has(&without, "t/tests/socket.rs") && !has(&without, "t/src/gen.rs"));
+    let without = found(&["--exclude", "*.md", "--exclude", "tests"]).await;
+    assert!(has(&without, "t/src/gen.rs") && !has(&without, "t/tests/socket.rs") && !has(&without, "t/src/tests.md"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_found_is_exit_code_1_as_in_grep() {
+    let (_fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &[]).await;
+    let none = run(&server, &["search", "tcp", "-c", "code", "--language", "rs"]).await;
+    assert_eq!((none.code, none.err.as_str()), (1, ""));
+    assert!(none.out.contains("nothing found"), "{}", none.out);
+    let unknown = run(&server, &["search", "tcp", "-c", "code", "--language", "quux"]).await;
+    assert!(
+        unknown.code == 2 && unknown.err.contains("quux") && unknown.err.contains("python, r, rst"),
+        "{}",
+        unknown.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_than_the_collections_is_refused() {
+    let (_fake, server) = served().await;
+    let folder = tree();
+    let root = folder.path().to_str().expect("UTF-8");
+    index(&server, folder.path(), &["--model", "toy"]).await;
+    let refused = run(&server, &["index", root, "-c", "code", "--model", "other"]).await;
+    let says = |name: &str| refused.err.contains(&format!("{name:?}"));
+    assert!(refused.code == 2 && says("toy") && says("other"), "{}", refused.err);
+    index(&server, folder.path(), &["--model", "toy"]).await;
+    index(&server, folder.path(), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_are_whole_where_programs_read_them() {
+    let (_fake, server) = served().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = format!("{}/socket.py", vec!["a_folder_with_a_rather_long_name"; 6].join("/"));
+    write(folder.path(), &path, "def open_socket():\n    listen for tcp connections\n");
+    let root = fs::canonicalize(folder.path()).expect("it is there");
+    let root = root.to_str().expect("UTF-8");
+    assert_eq!(run(&server, &["index", root, "-c", "code"]).await.code, 0);
+    for words in [&["search", "tcp", "-c", "code"][..], &["cluster", "-c", "code", "-k", "1"]] {
+        let shown = run(&server, words).await.out;
+        assert!(shown.contains(&format!("{root}/{path}")) && !shown.contains('…'), "{shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -308,7 +394,7 @@ async fn files_and_lines_are_put_in_the_order_in_which_they_answer() {
 async fn hits_are_put_in_order_by_their_texts() {
     let (fake, server) = served().await;
     let folder = tree();
-    index(&server, folder.path(), &["--hybrid"]).await;
+    index(&server, folder.path(), &[]).await;
     let words = ["search", "gzip compress it tcp", "-c", "code", "-k", "1", "--rerank", "toy", "--json"];
     let of_words = run(&server, &words).await.json();
     let best = &of_words["queries"][0]["hits"][0];
@@ -317,7 +403,7 @@ async fn hits_are_put_in_order_by_their_texts() {
     assert!(fake.state().calls.ends_with(&["Search", "Rerank"]));
 
     let root = folder.path().to_str().expect("UTF-8");
-    assert_eq!(run(&server, &["index", root, "-c", "plain"]).await.code, 0);
+    assert_eq!(run(&server, &["index", root, "-c", "plain", "--no-hybrid"]).await.code, 0);
     let from_disk = ["search", "compress it", "-c", "plain", "-k", "2", "--rerank", "toy", "--json"];
     let from_disk = run(&server, &from_disk).await.json();
     let hits = from_disk["queries"][0]["hits"].as_array().expect("hits");

@@ -370,7 +370,9 @@ impl similarity::SimilarityService for Fake {
         let state = self.state();
         let collection = state.collections.get(&request.collection).ok_or_else(missing)?;
         if request.hybrid && collection.described.text_field.is_empty() {
-            return Err(Status::invalid_argument("hybrid: this collection knows no words"));
+            let reason = "this collection knows no words";
+            let details = ErrorDetails::with_bad_request_violation("hybrid", reason);
+            return Err(Status::with_error_details(Code::InvalidArgument, format!("hybrid: {reason}"), details));
         }
         let results = queries.iter().map(|q| proto::SearchResult { hits: toy_hits(collection, q, &request) }).collect();
         let mut response = Response::new(proto::SearchResponse { results, exact: true, ..Default::default() });

@@ -130,7 +130,8 @@ impl Registry {
     /// The path of a source, if callers may load from there.
     pub(super) fn allowed(&self, path: &str) -> Result<PathBuf, ApiError> {
         let denied = || {
-            let reason = "is not below one of the folders of models.folders of the daemon's settings";
+            let reason = "is not below one of the folders of models.folders of the daemon's settings: start it with \
+                          `--model FOLDER`, or add the folder to models.folders";
             ApiError::Denied(format!("path: {path} {reason}"))
         };
         // What does not exist and what may not be seen look alike.

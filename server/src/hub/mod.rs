@@ -97,7 +97,8 @@ impl Hub {
             Asker::Caller => *allow == Allow::Callers,
         };
         if !is_allowed {
-            let advice = "give the path of a folder instead";
+            let advice = "start the daemon with `--model hf://owner/name`, set models.hub.allow = \"callers\", or give the path \
+                          of a folder instead";
             return Err(ApiError::Denied(format!(
                 "path: models.hub.allow is \"{allow}\", so {repo} is not fetched: {advice}"
             )));

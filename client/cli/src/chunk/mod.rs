@@ -1,10 +1,15 @@
-//! Cuts a text file into overlapping windows of lines, or a Python file by its functions and classes.
+//! Cuts a text file into overlapping windows of lines, or by its functions and classes.
 
+mod grammar;
+mod items;
 mod python;
 
 use std::{borrow::Cow, num::NonZeroUsize};
 
-pub use self::python::cut as cut_python;
+pub use self::{
+    grammar::{Grammar, cut as cut_by_grammar},
+    python::cut as cut_python,
+};
 
 /// Most bytes of a chunk that the model gets to see: a minified file has no lines to cut at.
 const MAX_TEXT_BYTES: usize = 16 << 10;
@@ -25,6 +30,8 @@ pub struct Chunk<'a> {
     pub end_line: usize,
     /// Of a function or class: its name behind those of the classes around it.
     pub name: Option<String>,
+    /// Whether it says itself that only tests use it.
+    pub is_test: bool,
     /// The lines, or those of them that say what it is.
     pub text: Cow<'a, str>,
 }
@@ -61,7 +68,7 @@ impl Windows {
             let text = text[at(first)..at(last)].trim_end();
             if !text.trim_start().is_empty() {
                 let text = head(text, MAX_TEXT_BYTES).into();
-                chunks.push(Chunk { start_line: first + 1, end_line: last, name: None, text });
+                chunks.push(Chunk { start_line: first + 1, end_line: last, name: None, is_test: false, text });
             }
             if last == line_count {
                 break;
@@ -87,14 +94,19 @@ fn head(text: &str, most: usize) -> &str {
 /// The words of a path that may help a search: its last components without their punctuation.
 pub fn path_words(path: &str) -> String {
     let stem = path.rsplit_once('.').filter(|(stem, end)| !stem.is_empty() && !end.contains('/')).map_or(path, |p| p.0);
-    let words: Vec<_> = stem.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words_of(stem)
+}
+
+fn words_of(name: &str) -> String {
+    let words: Vec<_> = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }
 
 /// What the model gets to see of a chunk.
 pub fn model_text(path_words: &str, chunk: &Chunk<'_>) -> String {
     match &chunk.name {
-        Some(name) => format!("{path_words} {}\n{}", name.replace('.', " "), chunk.text),
+        // Twice: what a function is called says more about it than any of its lines.
+        Some(name) => format!("{path_words} {0}\n{0}\n{1}", words_of(name), chunk.text),
         None => format!("{path_words}\n{}", chunk.text),
     }
 }

@@ -1,163 +1,71 @@
-//! Cuts a Python file by its functions and classes.
-//!
-//! A function is a chunk, a long one windows of its lines. A class is one too: whole, or where it is long without the
-//! bodies of its members; its methods are chunks besides. What is left between them is cut into windows.
+//! The functions and classes of a Python file, as the daemon outlines it.
 
 use accelerd_client::{Lines, OutlineItem};
 
-use super::{Chunk, MAX_TEXT_BYTES, Windows, head};
-
-/// So few lines between two definitions are no chunk of their own: they go with what follows.
-const FEW_LINES: usize = 2;
-
-/// A file and what is known about it.
-struct File<'a> {
-    text: &'a str,
-    lines: Lines<'a>,
-    outline: &'a [OutlineItem],
-    windows: Windows,
-}
-
-/// A function or class and the lines that it takes, from 1.
-#[derive(Clone, Copy)]
-struct Block<'a> {
-    /// Its place in the outline.
-    at: usize,
-    item: &'a OutlineItem,
-    first: usize,
-    last: usize,
-}
+use super::{
+    Chunk, Windows,
+    items::{File, Item},
+};
 
 /// Cuts a text by its outline.
-pub fn cut<'a>(text: &'a str, outline: &'a [OutlineItem], windows: Windows) -> Vec<Chunk<'a>> {
-    let file = File { text, lines: Lines::of(text.as_bytes()), outline, windows };
-    let mut chunks = vec![];
-    let (blocks, gaps) = file.parts();
-    for (first, last) in gaps {
-        file.push_windows(first, last, None, &mut chunks);
-    }
-    for block in blocks {
-        file.push_block(block, &mut chunks);
-    }
-    chunks.sort_by_key(|chunk| chunk.start_line);
-    chunks
+pub fn cut<'a>(text: &'a str, outline: &[OutlineItem], windows: Windows) -> Vec<Chunk<'a>> {
+    let lines = Lines::of(text.as_bytes());
+    let starts: Vec<_> = (1..=lines.len()).map(|line| lines.start(line)).collect();
+    let source = Source { text, starts: &starts };
+    let items = source.items(outline);
+    File { text, starts, items, windows }.cut()
 }
 
-impl<'a> File<'a> {
-    /// The lines from one to another, both included.
-    fn between(&self, first: usize, last: usize) -> &'a str {
-        let end = if last < self.lines.len() { self.lines.start(last + 1) } else { self.text.len() };
-        self.text.get(self.lines.start(first)..end).unwrap_or_default()
-    }
+struct Source<'a> {
+    text: &'a str,
+    starts: &'a [usize],
+}
 
+impl<'a> Source<'a> {
     fn line(&self, line: usize) -> &'a str {
-        self.between(line, line).trim()
+        let start = |line: usize| self.starts.get(line - 1).copied().unwrap_or(self.text.len());
+        self.text.get(start(line)..start(line + 1)).unwrap_or_default().trim()
     }
 
-    /// Functions and classes right in a class, or in the module, in order.
-    fn blocks_in(&self, parent: Option<usize>) -> impl Iterator<Item = Block<'a>> + '_ {
-        let inside = self.outline.iter().enumerate().filter(move |(_, item)| item.parent == parent);
-        inside.filter(|(_, item)| item.is_function() || item.is_class()).map(|(at, item)| {
-            let first = (*item.lines.start()).clamp(1, self.lines.len());
-            Block { at, item, first, last: (*item.lines.end()).clamp(first, self.lines.len()) }
-        })
+    /// Functions and classes of the module and of classes; those in functions are part of them.
+    fn items(&self, outline: &[OutlineItem]) -> Vec<Item> {
+        let mut place = vec![None; outline.len()];
+        let mut items = vec![];
+        for (at, item) in outline.iter().enumerate().filter(|(_, item)| item.is_function() || item.is_class()) {
+            let parent = match item.parent {
+                None => None,
+                Some(parent) if outline[parent].is_class() && place[parent].is_some() => place[parent],
+                Some(_) => continue,
+            };
+            place[at] = Some(items.len());
+            items.push(self.item(item, item.qualified_name(outline), parent));
+        }
+        items
     }
 
-    /// The functions and classes of the module, and the lines between them that are more than a few.
-    fn parts(&self) -> (Vec<Block<'a>>, Vec<(usize, usize)>) {
-        let (mut blocks, mut gaps): (Vec<Block<'a>>, Vec<_>) = (vec![], vec![]);
-        let mut next = 1;
-        for mut block in self.blocks_in(None) {
-            // A comment right above belongs to it.
-            while block.first > next && self.line(block.first - 1).starts_with('#') {
-                block.first -= 1;
-            }
-            match self.gap(next, block.first.saturating_sub(1)) {
-                Some((first, _, count)) if count <= FEW_LINES => block.first = first,
-                Some((first, last, _)) => gaps.push((first, last)),
-                None => {}
-            }
-            next = next.max(block.last + 1);
-            blocks.push(block);
-        }
-        match (self.gap(next, self.lines.len()), blocks.last_mut()) {
-            (Some((_, last, count)), Some(block)) if count <= FEW_LINES => block.last = last,
-            (Some((first, last, _)), _) => gaps.push((first, last)),
-            (None, _) => {}
-        }
-        (blocks, gaps)
-    }
-
-    /// The first and the last line of some with anything on them, and how many there are.
-    fn gap(&self, first: usize, last: usize) -> Option<(usize, usize, usize)> {
-        let mut visible = (first..=last).filter(|line| !self.line(*line).is_empty());
-        let start = visible.next()?;
-        Some(visible.fold((start, start, 1), |(start, _, count), line| (start, line, count + 1)))
-    }
-
-    fn push_windows(&self, first: usize, last: usize, name: Option<&String>, chunks: &mut Vec<Chunk<'a>>) {
-        let windows = self.windows.cut(self.between(first, last)).into_iter();
-        chunks.extend(windows.map(|window| Chunk {
-            start_line: window.start_line + first - 1,
-            end_line: window.end_line + first - 1,
-            name: name.cloned(),
-            text: window.text,
-        }));
-    }
-
-    fn push_block(&self, block: Block<'a>, chunks: &mut Vec<Chunk<'a>>) {
-        let name = block.item.qualified_name(self.outline);
-        let is_long = block.last + 1 - block.first > self.windows.most_lines();
-        if is_long && block.item.is_class() {
-            self.push_skeleton(block, &name, chunks);
-        } else {
-            self.push_windows(block.first, block.last, Some(&name), chunks);
-        }
-        if block.item.is_class() {
-            for member in self.blocks_in(Some(block.at)) {
-                self.push_block(member, chunks);
-            }
-        }
-    }
-
-    /// What a long class says about itself: all its lines but its members' bodies, in as many chunks as that takes.
-    fn push_skeleton(&self, class: Block<'a>, name: &str, chunks: &mut Vec<Chunk<'a>>) {
-        let mut kept = vec![];
-        let mut next = class.first;
-        for member in self.blocks_in(Some(class.at)) {
-            kept.extend(next..member.first);
-            kept.extend(member.first..=self.header_end(member));
-            next = member.last + 1;
-        }
-        kept.extend(next..=class.last);
-        kept.retain(|line| !self.line(*line).is_empty());
-        let whole = kept.len() <= self.windows.most_lines();
-        let most = if whole { kept.len().max(1) } else { self.windows.lines.get() };
-        for lines in kept.chunks(most) {
-            let (Some(first), Some(last)) = (lines.first(), lines.last()) else { continue };
-            let text: String = lines.iter().map(|line| self.between(*line, *line)).collect();
-            chunks.push(Chunk {
-                start_line: *first,
-                end_line: if whole { class.last } else { *last },
-                name: Some(name.to_owned()),
-                text: head(text.trim_end(), MAX_TEXT_BYTES).to_owned().into(),
-            });
-        }
+    fn item(&self, item: &OutlineItem, name: String, parent: Option<usize>) -> Item {
+        let line_count = self.starts.len().max(1);
+        let start = (*item.lines.start()).clamp(1, line_count);
+        let last = (*item.lines.end()).clamp(start, line_count);
+        // A comment right above belongs to it.
+        let first = (1..start).rev().take_while(|line| self.line(*line).starts_with('#')).last().unwrap_or(start);
+        let header_end = self.header_end(start, last);
+        Item { name, first, header_end, last, parent, is_class: item.is_class(), is_test: false }
     }
 
     /// The last line of a definition's header: the first to end in a colon outside of brackets. The outline does not
     /// say, and a bracket in a default's text costs a line more or less in what the model sees, no more.
-    fn header_end(&self, block: Block<'_>) -> usize {
+    fn header_end(&self, first: usize, last: usize) -> usize {
         let is_header = |line: &usize| !self.line(*line).starts_with(['@', '#']);
         let mut depth = 0_i32;
-        for line in (block.first..=block.last).filter(is_header) {
+        for line in (first..=last).filter(is_header) {
             let code = self.line(line).split(" #").next().unwrap_or_default().trim_end();
             depth += code.chars().map(|c| i32::from("([{".contains(c)) - i32::from(")]}".contains(c))).sum::<i32>();
             if depth <= 0 && code.ends_with(':') {
                 return line;
             }
         }
-        block.first
+        first
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{MAX_HITS, search::paths::shortest};
 use crate::{
+    complete,
     error::{CliError, Result},
     human, npy,
     page::{Page, Paint},
@@ -28,7 +29,7 @@ pub struct ClusterArgs {
     #[arg(required_unless_present = "collection", conflicts_with = "collection")]
     file: Option<PathBuf>,
     /// Cluster all points of a collection.
-    #[arg(long, short)]
+    #[arg(long, short, add = complete::collections())]
     collection: Option<String>,
     /// Clusters to make.
     #[arg(short = 'k', long = "clusters", default_value_t = 8, value_name = "N")]

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::{
+    complete,
     error::Result,
     human,
     page::{Page, Paint, Table},
@@ -30,12 +31,13 @@ enum Action {
     /// Delete collections, their logs and their local snapshots.
     Delete {
         /// Their names.
-        #[arg(required = true)]
+        #[arg(required = true, add = complete::collections())]
         names: Vec<String>,
     },
     /// Write a snapshot to an object store.
     Snapshot {
         /// The collection.
+        #[arg(add = complete::collections())]
         name: String,
         /// Folder in an object store (file:///...); without it the one that the daemon is configured with.
         #[arg(long, default_value = "", hide_default_value = true)]

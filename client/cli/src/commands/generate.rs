@@ -3,14 +3,17 @@
 use std::{fs, path::PathBuf};
 
 use clap::{Args, Command};
-use clap_complete::Shell;
+use clap_complete::{Shell, env::Shells};
 
 use crate::{
     error::{CliError, Result},
     screen::{self, Screen},
 };
 
-/// Print completions for a shell.
+/// Print the script by which a shell completes commands, options, and names of collections and models.
+///
+/// The script asks this program at each completion, and the program asks the daemon, for a moment at most.
+/// bash: `source <(accelctl completions bash)`; zsh: `source <(accelctl completions zsh)`; fish: `accelctl completions fish | source`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell.
@@ -24,10 +27,13 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-/// Prints completions for a program.
-pub fn completions(args: &CompletionsArgs, program: &mut Command) -> Result {
+/// Prints what a shell needs to complete this program.
+pub fn completions(args: &CompletionsArgs) -> Result {
+    let name = args.shell.to_string();
+    let shells = Shells::builtins();
+    let shell = shells.completer(&name).ok_or_else(|| CliError::Usage(format!("{name} has no completions")))?;
     let mut script = vec![];
-    clap_complete::generate(args.shell, program, "accelctl", &mut script);
+    shell.write_registration("COMPLETE", "accelctl", "accelctl", "accelctl", &mut script).map_err(CliError::Output)?;
     screen::write(&script)
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::{
+    complete,
     error::{CliError, Result},
     human,
     page::{Page, Paint, Table},
@@ -44,12 +45,13 @@ enum Action {
     /// Forget models; their memory is freed when the last call that uses them ends.
     Unload {
         /// Their names.
-        #[arg(required = true)]
+        #[arg(required = true, add = complete::models())]
         names: Vec<String>,
     },
     /// Show all that is known of a model.
     Inspect {
         /// Its name or an alias.
+        #[arg(add = complete::models())]
         name: String,
     },
 }

@@ -5,7 +5,7 @@
 
 mod outline;
 mod plan;
-mod read;
+pub mod read;
 mod send;
 
 use std::{
@@ -23,6 +23,7 @@ use super::MAX_HITS;
 use crate::{
     args::size,
     chunk::Windows,
+    complete,
     error::{CliError, Result},
     human,
     page::{Page, Paint},
@@ -35,22 +36,27 @@ const FILES_A_DELETE: usize = 1_000;
 
 /// Index files for search; only what changed since the last time is sent.
 ///
-/// Python is cut by its functions and classes, everything else into windows of lines. Respects .gitignore, follows no symlinks, and passes over hidden, binary and very large files. Files that changed
-/// are replaced, files that are gone are deleted from the collection.
+/// Python, Rust, JavaScript, TypeScript, Go, Java, C and C++ are cut by their functions and classes, everything else into
+/// windows of lines. Respects .gitignore, follows no symlinks, and passes over hidden, binary and very large files. Files that
+/// changed are replaced; files that are gone are deleted from the collection. Interrupted, it keeps what was sent, and the same
+/// command goes on from there.
 #[derive(Debug, Args)]
 pub struct IndexArgs {
     /// Files and folders.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// The collection; made if it does not exist.
-    #[arg(long, short)]
+    #[arg(long, short, add = complete::collections())]
     collection: String,
-    /// The model of a collection that is made.
-    #[arg(long, default_value = "builtin")]
-    model: String,
-    /// Make a collection whose words can be searched too, by `accelctl search --hybrid`.
-    #[arg(long)]
+    /// The model of a collection that is made [default: builtin]. One that exists keeps its own.
+    #[arg(long, value_name = "MODEL", add = complete::models())]
+    model: Option<String>,
+    /// Fail where the collection exists and keeps no texts. A collection that is made keeps them anyway.
+    #[arg(long, hide = true)]
     hybrid: bool,
+    /// Make a collection that keeps vectors only: it takes less memory, and `search` cannot find by words in it.
+    #[arg(long, visible_alias = "vectors-only", conflicts_with = "hybrid")]
+    no_hybrid: bool,
     /// Keep a collection that is made through a crash of the daemon.
     #[arg(long)]
     durable: bool,
@@ -73,6 +79,9 @@ pub struct IndexArgs {
     #[arg(long, default_value = "1MiB", value_parser = size, value_name = "SIZE")]
     max_file_size: u64,
 }
+
+/// The model that every daemon has.
+const DEFAULT_MODEL: &str = "builtin";
 
 /// The payload field with a chunk's text, in collections that know words.
 const TEXT_FIELD: &str = "text";
@@ -144,7 +153,7 @@ pub async fn run(args: IndexArgs, client: &Client, screen: &Screen) -> Result {
         screen.warn(problem);
     }
     let collection = client.collection(&args.collection);
-    let there = open(&collection, &args, screen).await?;
+    let there = open(client, &collection, &args, screen).await?;
     let has_points = there.as_ref().is_some_and(|described| described.point_count > 0);
 
     let cutting = Cutting { windows, outlines: outline::are_offered(client, &walked, screen).await? };
@@ -178,7 +187,12 @@ pub async fn run(args: IndexArgs, client: &Client, screen: &Screen) -> Result {
 }
 
 /// The collection as it is, made if need be; `None` where a dry run would make it.
-async fn open(collection: &Collection, args: &IndexArgs, screen: &Screen) -> Result<Option<proto::Collection>> {
+async fn open(
+    client: &Client,
+    collection: &Collection,
+    args: &IndexArgs,
+    screen: &Screen,
+) -> Result<Option<proto::Collection>> {
     let there = match collection.get().await {
         Err(error) if error.is_not_found() => None,
         found => Some(found?),
@@ -186,8 +200,8 @@ async fn open(collection: &Collection, args: &IndexArgs, screen: &Screen) -> Res
     match there {
         None if args.dry_run => Ok(None),
         None => {
-            let text_field = if args.hybrid { TEXT_FIELD.to_owned() } else { String::new() };
-            let (model, durable) = (args.model.clone(), args.durable);
+            let text_field = if args.no_hybrid { String::new() } else { TEXT_FIELD.to_owned() };
+            let (model, durable) = (args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()), args.durable);
             let options = CollectionOptions { model, durable, text_field, ..Default::default() };
             match collection.create(&options).await {
                 // Someone else was faster.
@@ -200,15 +214,34 @@ async fn open(collection: &Collection, args: &IndexArgs, screen: &Screen) -> Res
         }
         Some(described) if args.hybrid && described.text_field.is_empty() => {
             let name = described.name;
-            Err(CliError::Usage(format!("collection {name} was made without --hybrid: delete it, and index again")))
+            Err(CliError::Usage(format!("collection {name} keeps no texts: delete it, and index again")))
         }
         Some(described) => {
+            same_model(client, &described, args.model.as_deref()).await?;
             if args.durable && !described.durable {
                 screen.warn(format!("collection {} exists and is not durable", described.name));
             }
             Ok(Some(described))
         }
     }
+}
+
+/// Refuses a model that is not the collection's. Either may be an alias.
+async fn same_model(client: &Client, collection: &proto::Collection, asked: Option<&str>) -> Result {
+    let (Some(asked), has) = (asked, collection.model.as_str()) else { return Ok(()) };
+    if asked == has {
+        return Ok(());
+    }
+    let models = client.models().await?;
+    let is_it =
+        |model: &proto::Model, name: &str| model.name == name || model.aliases.iter().any(|alias| alias == name);
+    if models.iter().any(|model| is_it(model, asked) && is_it(model, has)) {
+        return Ok(());
+    }
+    let name = &collection.name;
+    Err(CliError::Usage(format!(
+        "collection {name} was made with the model {has:?}, not {asked:?}: leave out --model, or choose another collection"
+    )))
 }
 
 /// Deletes the chunks that files sent now had before. Hashes cover paths, so no other file's chunks have one of them.

@@ -4,7 +4,7 @@ use accelerd_client::{Client, Code, OutlineItem, ParseOptions, proto::ParseOutpu
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::read::Prepared;
+use super::read::{By, Prepared};
 use crate::{
     error::{CliError, Result},
     language,
@@ -34,7 +34,7 @@ pub async fn are_offered(client: &Client, walked: &Walked, screen: &Screen) -> R
 
 /// An outline for each file that is cut by one; none for what is not Python.
 pub async fn outlines(client: &Client, files: &[Prepared]) -> Result<Vec<Option<Vec<OutlineItem>>>> {
-    let outlined: Vec<_> = (0..files.len()).filter(|at| files[*at].outlined).collect();
+    let outlined: Vec<_> = (0..files.len()).filter(|at| files[*at].by == By::Outline).collect();
     let calls = stream::iter(calls(&outlined, files)).map(|call| async move {
         let sources = call.iter().map(|at| Bytes::copy_from_slice(files[*at].text.as_bytes()));
         let parsed = client.parse(sources, &options()).await?;

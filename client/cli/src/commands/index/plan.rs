@@ -6,8 +6,8 @@ use accelerd_client::{Points, Upsert};
 
 use super::read::{Piece, Prepared};
 
-/// Most pieces of a batch.
-const BATCH_PIECES: usize = 256;
+/// Most pieces of a batch: few enough that a slow model's progress shows.
+const BATCH_PIECES: usize = 128;
 /// A batch with this much text is full.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -16,37 +16,67 @@ pub fn is_unchanged(file: &Prepared, stored_hashes: &HashMap<String, String>) ->
     stored_hashes.get(&file.first_id).is_some_and(|hash| *hash == file.hash)
 }
 
-/// Pieces on their way into batches.
-#[derive(Debug, Default)]
+/// Points to send by one step of the stream, and what it means for the files when they have landed.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    ids: Vec<String>,
-    texts: Vec<String>,
-    payloads: Vec<accelerd_client::Payload>,
-    bytes: usize,
+    pub upsert: Upsert,
+    /// Bytes of the files that its pieces stand for.
+    pub bytes: u64,
+    /// Path and hash of each file whose last piece this has.
+    pub whole: Vec<(String, String)>,
 }
 
 impl Batch {
+    /// Points in it.
+    pub fn len(&self) -> usize {
+        self.upsert.ids.len()
+    }
+}
+
+/// Pieces on their way into batches.
+#[derive(Debug, Default)]
+pub struct Batches {
+    ids: Vec<String>,
+    texts: Vec<String>,
+    payloads: Vec<accelerd_client::Payload>,
+    text_bytes: usize,
+    bytes: u64,
+    whole: Vec<(String, String)>,
+}
+
+impl Batches {
     /// Adds a file's pieces, the first one last, and gives the batches that are full now.
-    pub fn add(&mut self, pieces: Vec<Piece>) -> Vec<Upsert> {
-        pieces.into_iter().rev().filter_map(|piece| self.push(piece)).collect()
+    pub fn add(&mut self, file: &Prepared, pieces: Vec<Piece>) -> Vec<Batch> {
+        let (count, mut left, mut full) = (pieces.len() as u64, file.size, vec![]);
+        for (behind, piece) in (0..count).zip(pieces.into_iter().rev()) {
+            let is_last = behind + 1 == count;
+            let share = if is_last { left } else { file.size / count };
+            left -= share;
+            self.bytes += share;
+            if is_last {
+                self.whole.push((file.path.clone(), file.hash.clone()));
+            }
+            full.extend(self.push(piece));
+        }
+        full
     }
 
     /// What is left; `None` when nothing is.
-    pub fn take(&mut self) -> Option<Upsert> {
-        let batch = std::mem::take(self);
-        (!batch.ids.is_empty()).then(|| Upsert {
-            ids: batch.ids.into(),
-            points: Points::Texts(batch.texts),
-            payloads: batch.payloads,
-        })
+    pub fn take(&mut self) -> Option<Batch> {
+        let taken = std::mem::take(self);
+        if taken.ids.is_empty() {
+            return None;
+        }
+        let upsert = Upsert { ids: taken.ids.into(), points: Points::Texts(taken.texts), payloads: taken.payloads };
+        Some(Batch { upsert, bytes: taken.bytes, whole: taken.whole })
     }
 
-    fn push(&mut self, piece: Piece) -> Option<Upsert> {
-        self.bytes += piece.text.len();
+    fn push(&mut self, piece: Piece) -> Option<Batch> {
+        self.text_bytes += piece.text.len();
         self.ids.push(piece.id);
         self.texts.push(piece.text);
         self.payloads.push(piece.payload);
-        if self.ids.len() >= BATCH_PIECES || self.bytes >= BATCH_BYTES { self.take() } else { None }
+        if self.ids.len() >= BATCH_PIECES || self.text_bytes >= BATCH_BYTES { self.take() } else { None }
     }
 }
 
@@ -78,25 +108,39 @@ mod tests {
         assert!(!is_unchanged(&file, &HashMap::new()));
     }
 
+    fn file(size: u64) -> Prepared {
+        Prepared { path: "t/a".into(), hash: "hash of a".into(), size, ..Default::default() }
+    }
+
     #[test]
     fn the_first_piece_of_a_file_is_sent_last() {
-        let mut batch = Batch::default();
+        let mut batches = Batches::default();
         let mut sent = vec![];
-        for full in batch.add(pieces("a", 600, "x")).into_iter().chain(batch.take()) {
-            sent.extend(uuids(&full).to_vec());
+        for full in batches.add(&file(0), pieces("a", 600, "x")).into_iter().chain(batches.take()) {
+            sent.extend(uuids(&full.upsert).to_vec());
         }
         assert_eq!((sent.len(), sent[0].as_str(), sent[599].as_str()), (600, "a599", "a0"));
     }
 
     #[test]
     fn batches_are_bounded_by_pieces_and_by_bytes() {
-        let mut batch = Batch::default();
-        let full: Vec<_> = batch.add(pieces("a", 600, "x")).iter().map(|b| b.ids.len()).collect();
-        assert_eq!(full, [256, 256]);
-        assert_eq!(batch.take().map(|b| b.ids.len()), Some(88));
-        assert_eq!(batch.take(), None);
+        let mut batches = Batches::default();
+        let full: Vec<_> = batches.add(&file(0), pieces("a", 300, "x")).iter().map(Batch::len).collect();
+        assert_eq!(full, [128, 128]);
+        assert_eq!(batches.take().map(|batch| batch.len()), Some(44));
+        assert_eq!(batches.take(), None);
         let text = "x".repeat(BATCH_BYTES / 4);
-        let full: Vec<_> = batch.add(pieces("b", 9, &text)).iter().map(|b| b.ids.len()).collect();
+        let full: Vec<_> = batches.add(&file(0), pieces("b", 9, &text)).iter().map(Batch::len).collect();
         assert_eq!(full, [4, 4]);
+    }
+
+    #[test]
+    fn a_file_is_whole_with_its_last_piece_and_its_bytes_are_shared_by_all() {
+        let mut batches = Batches::default();
+        let mut sent = batches.add(&file(1_000), pieces("a", 300, "x"));
+        sent.extend(batches.take());
+        assert_eq!(sent.iter().map(|batch| batch.bytes).collect::<Vec<_>>(), [384, 384, 232]);
+        assert_eq!(sent.iter().map(|batch| batch.whole.len()).collect::<Vec<_>>(), [0, 0, 1]);
+        assert_eq!(sent[2].whole[0], ("t/a".to_owned(), "hash of a".to_owned()));
     }
 }

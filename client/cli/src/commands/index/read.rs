@@ -1,6 +1,7 @@
 //! One file: read, judged, cut into pieces that are ready to send.
 
 use std::{
+    collections::HashSet,
     fs,
     io::{self, Read},
 };
@@ -9,8 +10,8 @@ use accelerd_client::{OutlineItem, Payload, Value};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    chunk::{self, Chunk, Windows},
-    language,
+    chunk::{self, Chunk, Grammar, Windows},
+    kind, language,
     walk::File,
 };
 
@@ -19,6 +20,14 @@ const SNIFFED_BYTES: usize = 8 << 10;
 
 /// Most bytes of a text that are kept in a payload, where daemons by default take 64 KiB.
 const KEPT_BYTES: usize = 48 << 10;
+
+/// Part of each file's hash: files are sent anew by a version that cuts or describes them in another way.
+const FORMAT: u32 = 2;
+
+/// Payload fields that say what `search` ranks lower or leaves out.
+pub const IS_TEST: &str = "is_test";
+/// The same.
+pub const IS_GENERATED: &str = "is_generated";
 
 /// A chunk as a point of the collection.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,10 +51,23 @@ pub struct Prepared {
     /// The id of the piece that starts it.
     pub first_id: String,
     pub text: String,
-    /// Whether it is cut by its outline where it has one.
-    pub outlined: bool,
+    pub by: By,
     pub tree: String,
     pub language: String,
+    pub is_test: bool,
+    pub is_generated: bool,
+}
+
+/// What a file is cut by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Its lines.
+    #[default]
+    Lines,
+    /// The daemon's outline of it, where it has one.
+    Outline,
+    /// The functions and classes that a grammar finds.
+    Grammar(Grammar),
 }
 
 /// How files are cut.
@@ -90,34 +112,46 @@ fn read_text(file: &File) -> io::Result<Option<Vec<u8>>> {
 fn prepare(file: &File, cutting: Cutting, bytes: &[u8]) -> Outcome {
     let Ok(text) = std::str::from_utf8(bytes) else { return Outcome::Binary };
     let language = language::of_file(file.below.rsplit('/').next().unwrap_or_default());
-    let outlined = cutting.outlines && language == "python";
+    let name = file.below.rsplit('/').next().unwrap_or_default();
+    let by = match Grammar::of(&language, name) {
+        Some(grammar) => By::Grammar(grammar),
+        None if cutting.outlines && language == "python" => By::Outline,
+        None => By::Lines,
+    };
     let Some(first_line) = cutting.windows.cut(text).first().map(|chunk| chunk.start_line) else {
         return Outcome::Empty;
     };
-    let hash = file_hash(&file.path, cutting.windows, outlined, bytes);
+    let hash = file_hash(&file.path, cutting.windows, by, bytes);
     Outcome::Ready(Prepared {
         path: file.path.clone(),
         below: file.below.clone(),
         hash,
         size: bytes.len() as u64,
         // What is compared before it is parsed cannot depend on its outline.
-        first_id: piece_id(&file.path, &if outlined { 1 } else { first_line }.to_string()),
+        first_id: piece_id(&file.path, &if by == By::Lines { first_line } else { 1 }.to_string()),
         text: text.to_owned(),
-        outlined,
+        by,
         tree: file.tree.clone(),
+        is_test: kind::is_test(&file.below),
+        is_generated: kind::is_generated(&file.below, text),
         language,
     })
 }
 
 impl Prepared {
-    /// Cuts it, by its outline or into windows of lines. In the order of the file; at least one piece.
+    /// Cuts it, by its functions and classes or into windows of lines. In the order of the file; at least one piece.
     pub fn pieces(&self, outline: Option<&[OutlineItem]>, windows: Windows) -> Vec<Piece> {
         let words = chunk::path_words(&self.below);
-        let chunks = match outline {
-            Some(outline) => chunk::cut_python(&self.text, outline, windows),
-            None => windows.cut(&self.text),
+        let chunks = match (self.by, outline) {
+            (By::Grammar(grammar), _) => chunk::cut_by_grammar(&self.text, grammar, windows),
+            (By::Outline, Some(outline)) => Some(chunk::cut_python(&self.text, outline, windows)),
+            (By::Lines | By::Outline, _) => None,
         };
-        chunks.iter().enumerate().map(|(at, chunk)| self.piece(at, chunk, &words)).collect()
+        let chunks = chunks.unwrap_or_else(|| windows.cut(&self.text));
+        let mut ids = HashSet::with_capacity(chunks.len());
+        let pieces = chunks.iter().enumerate().map(|(at, chunk)| self.piece(at, chunk, &words));
+        // No two points of an upsert may have one id, whatever the cutting does.
+        pieces.filter(|piece| ids.insert(piece.id.clone())).collect()
     }
 
     fn piece(&self, at: usize, chunk: &Chunk<'_>, words: &str) -> Piece {
@@ -129,6 +163,8 @@ impl Prepared {
             ("end_line", line(chunk.end_line)),
             ("language", self.language.as_str().into()),
             ("file_hash", self.hash.as_str().into()),
+            (IS_TEST, (self.is_test || chunk.is_test).into()),
+            (IS_GENERATED, self.is_generated.into()),
         ];
         let mut payload = Payload::from(facts.map(|(name, value)| (name.to_owned(), value)));
         payload.extend(chunk.name.as_ref().map(|name| ("name".to_owned(), Value::from(name.as_str()))));
@@ -151,10 +187,14 @@ impl Piece {
     }
 }
 
-fn file_hash(path: &str, windows: Windows, outlined: bool, bytes: &[u8]) -> String {
+fn file_hash(path: &str, windows: Windows, by: By, bytes: &[u8]) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(bytes).finalize();
-    let cut = if outlined { ":outline" } else { "" };
-    format!("{}:{}{cut}", hex::encode(&digest[..16]), windows.tag())
+    let by = match by {
+        By::Lines => "lines",
+        By::Outline => "outline",
+        By::Grammar(_) => "grammar",
+    };
+    format!("{}:{}:{by}:{FORMAT}", hex::encode(&digest[..16]), windows.tag())
 }
 
 /// A UUID of version 8 (RFC 9562: made by the application's own rule) from SHA-256.
@@ -226,7 +266,7 @@ mod tests {
         let text = "\n\nclass Server:\n    def listen(self): ...\n";
         let items = [(NodeKind::ClassDef, "Server", 3..=4, None), (NodeKind::FunctionDef, "listen", 4..=4, Some(0))];
         let pieces = outlined("t/tcp.py", text, &items);
-        assert_eq!(pieces[1].text, "tcp Server listen\n    def listen(self): ...");
+        assert_eq!(pieces[1].text, "tcp Server listen\nServer listen\n    def listen(self): ...");
         assert_eq!(pieces[1].payload["name"], "Server.listen".into());
         assert_eq!(pieces[0].id, ready("t/tcp.py", text).first_id);
         assert_eq!(windowed("t/tcp.py", text)[0].id, pieces[0].id, "it is known before the outline is");
@@ -251,8 +291,8 @@ mod tests {
         assert_ne!(hash("t/a", "x"), hash("t/a", "y"));
         assert_ne!(hash("t/a", "x"), hash("t/b", "x"));
         let other_windows = Windows::new(20, 5).unwrap();
-        assert_ne!(file_hash("t/a", other_windows, false, b"x"), hash("t/a", "x"));
-        assert_ne!(file_hash("t/a.py", cutting().windows, false, b"x"), hash("t/a.py", "x"));
+        assert_ne!(file_hash("t/a", other_windows, By::Lines, b"x"), hash("t/a", "x"));
+        assert_ne!(file_hash("t/a.py", cutting().windows, By::Lines, b"x"), hash("t/a.py", "x"));
     }
 
     #[test]

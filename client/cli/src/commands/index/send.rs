@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{
-        Mutex,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -19,17 +19,20 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
     Skipped, outline,
-    plan::{Batch, is_unchanged},
+    plan::{Batch, Batches, is_unchanged},
     read::{self, Cutting, Outcome, Prepared},
 };
 use crate::{
-    error::{CliError, Result},
+    error::{self, CliError, Result},
+    human,
     screen::{BYTES_BAR, Screen},
     walk::{File, Walked},
 };
 
 /// Files read at once and ahead.
 const READ_AHEAD: usize = 16;
+/// Files cut at once and ahead.
+const CUT_AHEAD: usize = 4;
 /// Files compared with the collection by one call.
 const FILES_A_GROUP: usize = 256;
 /// Batches sent and not answered.
@@ -61,56 +64,133 @@ pub struct Tally {
 }
 
 /// Reads every file and sends those that the collection does not have.
+///
+/// Told to stop by Ctrl-C, it waits for what was sent to land, and fails with [`CliError::Interrupted`].
 pub async fn send(job: Job<'_>, walked: &Walked, screen: &Screen) -> Result<Tally> {
     let total = walked.files.iter().map(|file| file.size).sum();
     let bar = screen.bar(total, BYTES_BAR, "indexing");
     let mut tally = Tally::default();
-    let (batches, received) = mpsc::channel(1);
-    let flight = Flight::default();
     if job.dry_run {
-        drop(received);
         produce(&job, walked, &mut tally, None, &bar, screen).await?;
-    } else {
-        let produce = produce(&job, walked, &mut tally, Some((batches, &flight)), &bar, screen);
-        futures::try_join!(produce, consume(job.collection, received, &flight))?;
+        bar.finish_and_clear();
+        return Ok(tally);
     }
+    let (batches, received) = mpsc::channel(1);
+    let flight = Flight { bar: bar.clone(), ..Flight::default() };
+    let mut interrupted = false;
+    let sent = {
+        let produced = async {
+            tokio::select! {
+                produced = produce(&job, walked, &mut tally, Some((batches, &flight)), &bar, screen) => produced,
+                () = interrupt() => {
+                    interrupted = true;
+                    bar.suspend(|| screen.note("interrupted: waiting for what was sent; press Ctrl-C again to leave at once"));
+                    flight.complete.store(true, Ordering::Relaxed);
+                    Ok(())
+                }
+            }
+        };
+        let both = async { futures::try_join!(produced, consume(job.collection, received, &flight)).map(|_| ()) };
+        both.await
+    };
     bar.finish_and_clear();
+    let landed = flight.landed();
+    if interrupted || sent.is_err() {
+        // Files that landed whole are not looked at by the next run, so what they had before goes now.
+        if job.compare {
+            let _best_effort = super::delete_leftovers(job.collection, &landed.files).await;
+        }
+        let (chunks, files) =
+            (human::plural(landed.chunks, "chunk"), human::plural(landed.files.len() as u64, "whole file"));
+        let kept =
+            format!("{chunks} of {files} were sent and stay in the collection; the same command goes on from there");
+        match sent {
+            Err(error) if landed.chunks > 0 => {
+                screen.note(kept);
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+            Ok(()) => return Err(CliError::Interrupted(format!("interrupted: {kept}"))),
+        }
+    }
     Ok(tally)
 }
 
-/// Batches sent and not answered, by number.
+/// Ends with the first Ctrl-C; from then on the next one ends the program.
+async fn interrupt() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        return std::future::pending().await;
+    }
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(error::INTERRUPTED.into());
+        }
+    });
+}
+
+/// Batches sent and not answered, by number, and what has landed.
 struct Flight {
     window: Semaphore,
-    batches: Mutex<HashMap<u64, Upsert>>,
-    /// Whether everything was sent.
+    batches: Mutex<HashMap<u64, Batch>>,
+    landed: Mutex<Landed>,
+    /// Whether everything was sent, or all that will be.
     complete: AtomicBool,
+    bar: ProgressBar,
+}
+
+/// What the collection has of this run.
+#[derive(Clone, Debug, Default)]
+struct Landed {
+    chunks: u64,
+    /// Path and hash of each file that is there whole.
+    files: Vec<(String, String)>,
 }
 
 impl Default for Flight {
     fn default() -> Self {
-        Self { window: Semaphore::new(IN_FLIGHT), batches: Mutex::default(), complete: AtomicBool::new(false) }
+        Self {
+            window: Semaphore::new(IN_FLIGHT),
+            batches: Mutex::default(),
+            landed: Mutex::default(),
+            complete: AtomicBool::new(false),
+            bar: ProgressBar::hidden(),
+        }
     }
 }
 
 impl Flight {
-    fn batches(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Upsert>> {
-        self.batches.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn batches(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Batch>> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn launch(&self, sequence: u64, batch: Upsert, to: &mpsc::Sender<Upsert>) {
-        if let Ok(permit) = self.window.acquire().await {
-            permit.forget();
-        }
-        self.batches().insert(sequence, batch.clone());
-        if to.send(batch).await.is_err() {
+    fn landed(&self) -> Landed {
+        self.landed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends a batch once there is room. Cancelled, it has sent it or has not.
+    async fn launch(&self, sequence: u64, batch: Batch, to: &mpsc::Sender<Upsert>) {
+        let (Ok(permit), Ok(slot)) = (self.window.acquire().await, to.reserve().await) else {
             // The stream broke, and `consume` is about to end all this by saying why.
-            std::future::pending::<()>().await;
-        }
+            return std::future::pending().await;
+        };
+        permit.forget();
+        let upsert = batch.upsert.clone();
+        self.batches().insert(sequence, batch);
+        slot.send(upsert);
     }
 
-    fn land(&self, sequence: u64) -> Option<Upsert> {
+    /// A batch was answered, well or not.
+    fn take(&self, sequence: u64) -> Option<Batch> {
         self.window.add_permits(1);
         self.batches().remove(&sequence)
+    }
+
+    fn land(&self, batch: Batch) {
+        let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner);
+        landed.chunks += batch.len() as u64;
+        landed.files.extend(batch.whole);
+        self.bar.inc(batch.bytes);
+        self.bar.set_message(human::plural(landed.chunks, "chunk"));
     }
 }
 
@@ -123,13 +203,10 @@ async fn produce(
     screen: &Screen,
 ) -> Result {
     let cutting = job.cutting;
-    let read = |file: File| async move {
-        let outcome = spawn_blocking(move || (read::read(&file, cutting), file)).await;
-        outcome.map_err(|error| CliError::Partial(format!("a reader failed: {error}")))
-    };
+    let read = |file: File| blocking(move || (read::read(&file, cutting), file));
     let mut groups =
         stream::iter(walked.files.iter().cloned()).map(read).buffered(READ_AHEAD).try_chunks(FILES_A_GROUP);
-    let (mut batch, mut sequence) = (Batch::default(), 0..);
+    let (mut batches, mut sequence) = (Batches::default(), 0..);
     while let Some(group) = groups.next().await {
         let ready = sort_out(group.map_err(|error| error.1)?, tally, bar, screen);
         let stored = if job.compare { stored_hashes(job.collection, &ready).await? } else { HashMap::new() };
@@ -138,32 +215,39 @@ async fn produce(
         tally.unchanged += unchanged.len() as u64;
         bar.inc(unchanged.iter().map(|file| file.size).sum());
         let outlines = outline::outlines(job.client, &changed).await?;
-        for (file, outline) in changed.into_iter().zip(outlines) {
-            let mut pieces = file.pieces(outline.as_deref(), cutting.windows);
+        let cut = |(file, outline): (Prepared, Option<Vec<_>>)| {
+            blocking(move || (file.pieces(outline.as_deref(), cutting.windows), file))
+        };
+        let mut cut = stream::iter(changed.into_iter().zip(outlines)).map(cut).buffered(CUT_AHEAD);
+        while let Some(one) = cut.next().await {
+            let (mut pieces, file) = one?;
             if let Some(field) = &job.text_field {
-                for piece in &mut pieces {
-                    piece.keep_text(field);
-                }
+                pieces.iter_mut().for_each(|piece| piece.keep_text(field));
             }
-            bar.inc(file.size);
-            bar.set_message(file.below);
-            tally.sent.push((file.path, file.hash));
+            tally.sent.push((file.path.clone(), file.hash.clone()));
             tally.chunks += pieces.len() as u64;
             tally.bytes += file.size;
-            if let Some((to, flight)) = &out {
-                for full in batch.add(pieces) {
-                    flight.launch(sequence.next().unwrap_or_default(), full, to).await;
-                }
+            let Some((to, flight)) = &out else {
+                bar.inc(file.size);
+                continue;
+            };
+            for full in batches.add(&file, pieces) {
+                flight.launch(sequence.next().unwrap_or_default(), full, to).await;
             }
         }
     }
-    if let (Some((to, flight)), Some(rest)) = (&out, batch.take()) {
+    if let (Some((to, flight)), Some(rest)) = (&out, batches.take()) {
         flight.launch(sequence.next().unwrap_or_default(), rest, to).await;
     }
     if let Some((_, flight)) = out {
         flight.complete.store(true, Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// Runs on a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    spawn_blocking(work).await.map_err(|error| CliError::Partial(format!("a reader failed: {error}")))
 }
 
 /// Counts what is passed over; gives what is left.
@@ -207,9 +291,13 @@ async fn consume(collection: &Collection, batches: mpsc::Receiver<Upsert>, fligh
     let mut outcomes = collection.upsert_stream(ReceiverStream::new(batches)).await?;
     while let Some(outcome) = outcomes.next().await {
         let outcome = outcome?;
-        match (outcome.result, flight.land(outcome.sequence)) {
-            (Ok(_), _) => {}
-            (Err(error), Some(batch)) => again(collection, error, batch).await?,
+        match (outcome.result, flight.take(outcome.sequence)) {
+            (Ok(_), Some(batch)) => flight.land(batch),
+            (Ok(_), None) => {}
+            (Err(error), Some(batch)) => {
+                again(collection, error, batch.upsert.clone()).await?;
+                flight.land(batch);
+            }
             (Err(error), None) => return Err(error.into()),
         }
     }

@@ -1,6 +1,8 @@
 //! Finds indexed chunks by meaning and shows them where they stand on disk.
 
+mod find;
 pub mod paths;
+mod penalty;
 mod rerank;
 mod snippet;
 
@@ -9,30 +11,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_client::{Client, Collection, Filter, Found, Fusion, Hit, SearchOptions, Timings, Value};
+use accelerd_client::{Client, Fusion, Hit, Timings, Value};
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
 use self::{
-    paths::{PathFilter, shortest},
+    paths::shortest,
     snippet::{Snippet, Words},
 };
-use super::MAX_HITS;
 use crate::{
-    error::Result,
+    complete,
+    error::{CliError, Result},
     human, language,
     page::{Page, Paint},
     screen::{Report, Screen},
 };
 
-/// Search an indexed collection by meaning.
+/// Search an indexed collection by meaning and by words.
+///
+/// Exits with 1 where nothing is found. Tests and generated files rank lower than other files, unless the query asks for
+/// tests.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
     /// What to look for, in words or code; several queries are one call.
     #[arg(required = true, value_name = "QUERY")]
     queries: Vec<String>,
     /// The collection.
-    #[arg(long, short)]
+    #[arg(long, short, add = complete::collections())]
     collection: String,
     /// Hits a query.
     #[arg(short, long = "limit", default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
@@ -40,22 +45,37 @@ pub struct SearchArgs {
     /// Only files below this path, or with these path components in a row, or that match this glob.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
+    /// Leave out files that `--path` would mean; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    exclude: Vec<String>,
     /// Only files of this language: `py` or `python`.
-    #[arg(long, value_name = "LANGUAGE")]
-    language: Option<String>,
-    /// Find by words as well as by meaning, in a collection that `accelctl index --hybrid` made.
+    #[arg(long, value_name = "LANGUAGE", value_parser = language::of_word)]
+    language: Option<&'static str>,
+    /// Leave out tests.
+    #[arg(long)]
+    no_tests: bool,
+    /// Leave out generated files.
+    #[arg(long)]
+    no_generated: bool,
+    /// Rank tests and generated files like all other files.
+    #[arg(long)]
+    no_penalty: bool,
+    /// Fail where the collection keeps no texts to find words in, instead of searching by meaning alone.
     #[arg(long)]
     hybrid: bool,
-    /// What words weigh in a hybrid search, from 0 to 1; meaning weighs the rest.
-    #[arg(long, value_name = "WEIGHT", default_value_t = 0.5, requires = "hybrid", value_parser = weight)]
+    /// Search by meaning alone.
+    #[arg(long, visible_alias = "vectors-only", conflicts_with = "hybrid")]
+    no_hybrid: bool,
+    /// What words weigh, from 0 to 1; meaning weighs the rest.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.3, conflicts_with = "no_hybrid", value_parser = weight)]
     word_weight: f32,
-    /// How a hybrid search makes one ranking of two.
-    #[arg(long, value_name = "HOW", default_value = "relative-score", requires = "hybrid")]
+    /// How the rankings by words and by meaning become one.
+    #[arg(long, value_name = "HOW", default_value = "relative-score", conflicts_with = "no_hybrid")]
     fusion: FusionArg,
     /// Search for more, and put them in the order that this loaded cross-encoder gives their texts.
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", add = complete::models())]
     rerank: Option<String>,
-    /// Leave out hits with a lower score.
+    /// Leave out hits with a lower score; searches by meaning alone, whose scores can be compared.
     #[arg(long, value_name = "SCORE", conflicts_with_all = ["hybrid", "rerank"])]
     min_score: Option<f32>,
     /// Lines of each hit to show; 0 shows none.
@@ -195,14 +215,18 @@ impl Shown {
 /// Searches and shows.
 pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
     let start = Instant::now();
-    let collection = client.collection(&args.collection);
-    let wanted = args.path.as_deref().map(PathFilter::new).transpose()?;
-    let mut found = find(&collection, &args, wanted.as_ref()).await?;
+    let mut found = find::hits(client, &args).await?;
     if let Some(model) = &args.rerank {
         rerank::hits(client, model, &args.queries, &args.root, &mut found).await?;
-        found.results.iter_mut().for_each(|hits| hits.truncate(args.k as usize));
+    }
+    for (query, hits) in args.queries.iter().zip(&mut found.results) {
+        if !args.no_penalty {
+            penalty::apply(query, hits);
+        }
+        hits.truncate(args.k as usize);
     }
     let seconds = start.elapsed().as_secs_f64();
+    let nothing = found.results.iter().all(Vec::is_empty);
     let answer = |(query, hits): (&String, Vec<Hit>)| {
         let words = Words::of(query);
         Answer {
@@ -217,35 +241,8 @@ pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
         queries: args.queries.iter().zip(found.results).map(answer).collect(),
         timing: args.timing,
         collection: args.collection,
-    })
-}
-
-/// The daemon compares paths only as a whole, so for a path more hits are asked for until enough are from there.
-async fn find(collection: &Collection, args: &SearchArgs, wanted: Option<&PathFilter>) -> Result<Found> {
-    let hits = if args.rerank.is_some() { rerank::candidates(args.k).min(MAX_HITS) } else { args.k };
-    let k = hits as usize;
-    let mut limit = if wanted.is_some() { hits.saturating_mul(8).clamp(64, MAX_HITS) } else { hits };
-    loop {
-        let mut options = SearchOptions::limit(limit);
-        options.score_threshold = args.min_score;
-        if args.hybrid {
-            options = options.fusion(args.fusion.into()).word_weight(args.word_weight);
-        }
-        options.filter = args.language.as_deref().map(|l| Filter::new().equals("language", language::of_word(l)));
-        let mut found = collection.search_text(args.queries.iter().cloned(), &options).await?;
-        let Some(wanted) = wanted else { return Ok(found) };
-        let mut enough = true;
-        for hits in &mut found.results {
-            let all_seen = hits.len() < limit as usize || limit == MAX_HITS;
-            hits.retain(|hit| hit.payload.get("path").and_then(Value::as_str).is_some_and(|path| wanted.matches(path)));
-            enough &= all_seen || hits.len() >= k;
-            hits.truncate(k);
-        }
-        if enough {
-            return Ok(found);
-        }
-        limit = limit.saturating_mul(8).min(MAX_HITS);
-    }
+    })?;
+    if nothing { Err(CliError::NothingFound) } else { Ok(()) }
 }
 
 fn shown(rank: usize, hit: &Hit, words: &Words, args: &SearchArgs) -> Shown {

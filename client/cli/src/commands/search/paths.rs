@@ -21,8 +21,8 @@ pub enum PathFilter {
 }
 
 impl PathFilter {
-    /// Understands `**/test_*.py`, `src/net` and `/usr/lib`.
-    pub fn new(pattern: &str) -> Result<Self> {
+    /// Understands `**/test_*.py`, `src/net` and `/usr/lib`, which an option was given.
+    pub fn new(option: &str, pattern: &str) -> Result<Self> {
         if !pattern.contains(['*', '?', '[', '{']) {
             let place = fs::canonicalize(pattern).ok().and_then(|place| place.to_str().map(str::to_owned));
             let components = format!("/{}/", pattern.trim_start_matches("./").trim_matches('/'));
@@ -30,7 +30,7 @@ impl PathFilter {
         }
         let anywhere = if pattern.starts_with('/') { pattern.to_owned() } else { format!("**/{pattern}") };
         let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
-        let glob = glob.map_err(|error| CliError::Usage(format!("--path {pattern}: {error}")))?;
+        let glob = glob.map_err(|error| CliError::Usage(format!("{option} {pattern}: {error}")))?;
         Ok(Self::Glob(glob.compile_matcher()))
     }
 
@@ -77,29 +77,29 @@ mod tests {
 
     #[test]
     fn a_folder_means_what_is_below_it_wherever_it_stands() {
-        let filter = PathFilter::new("email/mime").unwrap();
+        let filter = PathFilter::new("--path", "email/mime").unwrap();
         assert!(filter.matches("/usr/lib/python3/email/mime/text.py"));
         assert!(filter.matches("email/mime"));
         assert!(!filter.matches("/usr/lib/python3/email/mimetypes.py"));
-        assert!(PathFilter::new("./text.py").unwrap().matches("/a/text.py"));
+        assert!(PathFilter::new("--path", "./text.py").unwrap().matches("/a/text.py"));
     }
 
     #[test]
     fn a_folder_of_this_machine_means_itself() {
         let folder = tempfile::tempdir().unwrap();
         let place = fs::canonicalize(folder.path()).unwrap();
-        let filter = PathFilter::new(folder.path().to_str().unwrap()).unwrap();
+        let filter = PathFilter::new("--path", folder.path().to_str().unwrap()).unwrap();
         assert!(filter.matches(place.join("a/b.py").to_str().unwrap()));
         assert!(!filter.matches("/elsewhere/b.py"));
     }
 
     #[test]
     fn a_glob_matches_within_components() {
-        let filter = PathFilter::new("test_*.py").unwrap();
+        let filter = PathFilter::new("--path", "test_*.py").unwrap();
         assert!(filter.matches("/a/b/test_c.py") && filter.matches("test_c.py"));
         assert!(!filter.matches("/a/test_b/c.py"));
-        assert!(PathFilter::new("/a/**/*.rs").unwrap().matches("/a/b/c.rs"));
-        assert!(PathFilter::new("a[").is_err());
+        assert!(PathFilter::new("--path", "/a/**/*.rs").unwrap().matches("/a/b/c.rs"));
+        assert!(PathFilter::new("--path", "a[").is_err());
     }
 
     #[test]

@@ -1,0 +1,225 @@
+//! Cuts a file by its functions and classes, whoever found them.
+//!
+//! A function is a chunk; a long one is windows of its lines. A class is a chunk too: whole, or, where it is long, without
+//! the bodies of its members. Its members are chunks besides. What is left between them is cut into windows, so that no line
+//! with text is lost.
+
+use super::{Chunk, MAX_TEXT_BYTES, Windows, head};
+
+/// Up to this many lines between two items are no chunk of their own: they go with what follows.
+const FEW_LINES: usize = 2;
+
+/// A function, a class, or what a language has like them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Qualified by the names around it.
+    pub name: String,
+    /// First line from 1, of the comments and attributes that belong to it.
+    pub first: usize,
+    /// Last line of its signature.
+    pub header_end: usize,
+    /// Last line.
+    pub last: usize,
+    /// The class around it, by index.
+    pub parent: Option<usize>,
+    /// Whether it is shown by its members' signatures where it is long.
+    pub is_class: bool,
+    /// Whether only tests use it.
+    pub is_test: bool,
+}
+
+/// A text, where its lines start, and its items. Line starts are ascending; the first is that of line 1.
+pub struct File<'a> {
+    pub text: &'a str,
+    pub starts: Vec<usize>,
+    pub items: Vec<Item>,
+    pub windows: Windows,
+}
+
+impl<'a> File<'a> {
+    /// Cuts it, in the order of the lines.
+    pub fn cut(mut self) -> Vec<Chunk<'a>> {
+        let line_count = self.starts.len().max(1);
+        for item in &mut self.items {
+            item.first = item.first.clamp(1, line_count);
+            item.last = item.last.clamp(item.first, line_count);
+            item.header_end = item.header_end.clamp(item.first, item.last);
+        }
+        let mut members = vec![vec![]; self.items.len() + 1];
+        for (at, item) in self.items.iter().enumerate() {
+            // A parent stands before its members, so there are no cycles.
+            members[item.parent.filter(|parent| *parent < at).map_or(0, |parent| parent + 1)].push(at);
+        }
+        for siblings in &mut members {
+            self.order(siblings);
+        }
+        let mut chunks = vec![];
+        let (blocks, gaps) = self.parts(&members[0]);
+        for (first, last) in gaps {
+            self.push_windows(first, last, None, &mut chunks);
+        }
+        let mut pending = blocks;
+        while let Some((at, first, last)) = pending.pop() {
+            self.push_item(at, first, last, &members[at + 1], &mut chunks);
+            pending.extend(members[at + 1].iter().map(|at| (*at, self.items[*at].first, self.items[*at].last)));
+        }
+        chunks.sort_by_key(|chunk| chunk.start_line);
+        chunks
+    }
+
+    /// Puts siblings in order, without those whose lines all belong to one before: several items on a line.
+    fn order(&self, siblings: &mut Vec<usize>) {
+        siblings.sort_by_key(|at| (self.items[*at].first, std::cmp::Reverse(self.items[*at].last)));
+        let mut covered = 0;
+        siblings.retain(|at| {
+            let is_new = self.items[*at].last > covered;
+            covered = covered.max(self.items[*at].last);
+            is_new
+        });
+    }
+
+    /// The lines from one to another, both included.
+    fn between(&self, first: usize, last: usize) -> &'a str {
+        let start = |line: usize| self.starts.get(line - 1).copied().unwrap_or(self.text.len());
+        self.text.get(start(first)..start(last + 1)).unwrap_or_default()
+    }
+
+    fn line(&self, line: usize) -> &'a str {
+        self.between(line, line).trim()
+    }
+
+    /// The items that nothing is around with their lines, and the lines between them that are more than a few.
+    fn parts(&self, items: &[usize]) -> (Vec<(usize, usize, usize)>, Vec<(usize, usize)>) {
+        let (mut blocks, mut gaps): (Vec<(usize, usize, usize)>, Vec<_>) = (vec![], vec![]);
+        let mut next = 1;
+        for at in items {
+            let item = &self.items[*at];
+            let mut first = item.first;
+            match self.gap(next, first.saturating_sub(1)) {
+                Some((start, _, count)) if count <= FEW_LINES => first = start,
+                Some((start, end, _)) => gaps.push((start, end)),
+                None => {}
+            }
+            next = next.max(item.last + 1);
+            blocks.push((*at, first, item.last));
+        }
+        match (self.gap(next, self.starts.len()), blocks.last_mut()) {
+            (Some((_, end, count)), Some((_, _, last))) if count <= FEW_LINES => *last = end,
+            (Some((start, end, _)), _) => gaps.push((start, end)),
+            (None, _) => {}
+        }
+        (blocks, gaps)
+    }
+
+    /// The first and the last line of some with anything on them, and how many there are.
+    fn gap(&self, first: usize, last: usize) -> Option<(usize, usize, usize)> {
+        let mut visible = (first..=last).filter(|line| !self.line(*line).is_empty());
+        let start = visible.next()?;
+        Some(visible.fold((start, start, 1), |(start, _, count), line| (start, line, count + 1)))
+    }
+
+    fn push_windows(&self, first: usize, last: usize, item: Option<&Item>, chunks: &mut Vec<Chunk<'a>>) {
+        let windows = self.windows.cut(self.between(first, last)).into_iter();
+        chunks.extend(windows.map(|window| Chunk {
+            start_line: window.start_line + first - 1,
+            end_line: window.end_line + first - 1,
+            name: item.map(|item| item.name.clone()),
+            is_test: item.is_some_and(|item| item.is_test),
+            text: window.text,
+        }));
+    }
+
+    fn push_item(&self, at: usize, first: usize, last: usize, members: &[usize], chunks: &mut Vec<Chunk<'a>>) {
+        let item = &self.items[at];
+        let is_long = last + 1 - first > self.windows.most_lines();
+        if is_long && item.is_class {
+            self.push_skeleton(item, (first, last), members, chunks);
+        } else {
+            self.push_windows(first, last, Some(item), chunks);
+        }
+    }
+
+    /// What a long class says about itself: all its lines but its members' bodies, in as many chunks as that takes.
+    fn push_skeleton(
+        &self,
+        class: &Item,
+        (first, last): (usize, usize),
+        members: &[usize],
+        chunks: &mut Vec<Chunk<'a>>,
+    ) {
+        let mut kept = vec![];
+        let mut next = first;
+        for member in members.iter().map(|at| &self.items[*at]) {
+            kept.extend(next..member.first);
+            kept.extend(next.max(member.first)..=member.header_end);
+            next = next.max(member.last + 1);
+        }
+        kept.extend(next..=last);
+        kept.retain(|line| !self.line(*line).is_empty());
+        let whole = kept.len() <= self.windows.most_lines();
+        let most = if whole { kept.len().max(1) } else { self.windows.lines.get() };
+        for lines in kept.chunks(most) {
+            let (Some(start), Some(end)) = (lines.first(), lines.last()) else { continue };
+            let text: String = lines.iter().map(|line| self.between(*line, *line)).collect();
+            chunks.push(Chunk {
+                start_line: *start,
+                end_line: if whole { last } else { *end },
+                name: Some(class.name.clone()),
+                is_test: class.is_test,
+                text: head(text.trim_end(), MAX_TEXT_BYTES).to_owned().into(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(name: &str, first: usize, last: usize, parent: Option<usize>) -> Item {
+        Item {
+            name: name.into(),
+            first,
+            header_end: first,
+            last,
+            parent,
+            is_class: name.starts_with(char::is_uppercase),
+            is_test: false,
+        }
+    }
+
+    fn cut<'a>(text: &'a str, items: &[Item]) -> Vec<Chunk<'a>> {
+        let starts = super::super::line_starts(text).collect();
+        File { text, starts, items: items.to_vec(), windows: Windows::new(8, 2).unwrap() }.cut()
+    }
+
+    fn shape<'a>(chunks: &'a [Chunk<'_>]) -> Vec<(usize, usize, Option<&'a str>)> {
+        chunks.iter().map(|chunk| (chunk.start_line, chunk.end_line, chunk.name.as_deref())).collect()
+    }
+
+    #[test]
+    fn every_line_with_text_is_in_a_chunk() {
+        let text: String = (1..=60).map(|n| if n % 7 == 0 { "\n".to_owned() } else { format!("line {n}\n") }).collect();
+        let items =
+            [item("f", 4, 9, None), item("A", 20, 45, None), item("A.f", 22, 24, Some(1)), item("g", 50, 50, None)];
+        let chunks = cut(&text, &items);
+        for line in (1..=60).filter(|n| n % 7 != 0) {
+            let word = format!("line {line}");
+            assert!(chunks.iter().any(|chunk| chunk.text.lines().any(|line| line == word)), "{word}");
+        }
+    }
+
+    #[test]
+    fn items_on_one_line_are_one_chunk() {
+        let chunks = cut("f() g() h()\n", &[item("f", 1, 1, None), item("g", 1, 1, None), item("h", 1, 1, None)]);
+        assert_eq!(shape(&chunks), [(1, 1, Some("f"))]);
+    }
+
+    #[test]
+    fn lines_and_parents_that_cannot_be_are_put_right() {
+        let items = [item("A", 0, 900, Some(0)), item("f", 7, 3, Some(5)), item("g", 2, 2, Some(0))];
+        let chunks = cut("a\nb\nc\n", &items);
+        assert_eq!(shape(&chunks), [(1, 3, Some("A")), (2, 2, Some("g"))]);
+        assert!(cut("", &items).is_empty());
+    }
+}

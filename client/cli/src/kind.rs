@@ -1,0 +1,250 @@
+//! Whether a file is a test, or was made by a program: by its path as the languages have it, and by markers in its first
+//! lines.
+
+/// Folders of tests.
+const TEST_FOLDERS: [&str; 16] = [
+    "test",
+    "tests",
+    "testing",
+    "__tests__",
+    "spec",
+    "specs",
+    "testdata",
+    "test_data",
+    "test-data",
+    "__mocks__",
+    "__fixtures__",
+    "fixtures",
+    "e2e",
+    "unittest",
+    "unittests",
+    "androidTest",
+];
+/// How the names of files of tests end, before the extension, and start. Only where a separator or a change of case shows
+/// that it is a word of its own.
+const TEST_WORDS: [&str; 6] = ["test", "tests", "spec", "specs", "unittest", "unittests"];
+/// Endings of test classes in languages that name files after classes.
+const TEST_CLASS_ENDS: [&str; 5] = ["Test", "Tests", "TestCase", "IT", "Spec"];
+/// Extensions of languages that name files after classes.
+const CLASS_FILES: [&str; 8] = ["java", "kt", "kts", "scala", "groovy", "cs", "swift", "php"];
+
+/// Folders of generated files.
+const GENERATED_FOLDERS: [&str; 4] = ["generated", "__generated__", "generated-sources", "autogen"];
+/// How names of generated files end.
+const GENERATED_ENDS: [&str; 26] = [
+    ".pb.go",
+    ".pb.gw.go",
+    ".pb.cc",
+    ".pb.h",
+    ".pb.rs",
+    "_pb2.py",
+    "_pb2.pyi",
+    "_pb2_grpc.py",
+    "_pb.js",
+    "_pb.d.ts",
+    "_pb.ts",
+    ".pb.ts",
+    ".g.dart",
+    ".freezed.dart",
+    ".g.cs",
+    ".designer.cs",
+    ".min.js",
+    ".min.mjs",
+    ".min.css",
+    ".bundle.js",
+    ".js.map",
+    ".css.map",
+    "_generated.go",
+    "_generated.rs",
+    "_string.go",
+    ".lock",
+];
+/// Whole names of generated files.
+const GENERATED_NAMES: [&str; 8] = [
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "pnpm-lock.yaml",
+    "go.sum",
+    "go.work.sum",
+    "composer.lock",
+    "bun.lockb",
+    "gradle.lockfile",
+];
+/// Lines that a marker of generated code is looked for in, and their bytes.
+const MARKED_LINES: usize = 40;
+const MARKED_BYTES: usize = 8 << 10;
+/// Bytes of a line, on average, that nobody writes by hand.
+const MINIFIED_LINE_BYTES: usize = 1_000;
+
+/// Whether the path, below the folder that was indexed, is a test's.
+pub fn is_test(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    folders.split('/').any(is_test_folder) || is_test_file(name)
+}
+
+fn is_test_folder(folder: &str) -> bool {
+    let ends = |separator: &str| TEST_FOLDERS[..2].iter().any(|word| folder.ends_with(&format!("{separator}{word}")));
+    TEST_FOLDERS.contains(&folder)
+        || ends("-")
+        || ends("_")
+        || folder.starts_with("test-")
+        || folder.starts_with("test_")
+}
+
+fn is_test_file(name: &str) -> bool {
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    if name == "conftest.py" || (extension == "feature") {
+        return true;
+    }
+    if CLASS_FILES.contains(&extension) && TEST_CLASS_ENDS.iter().any(|end| is_last_word(stem, end)) {
+        return true;
+    }
+    let words: Vec<_> = stem.split(['.', '_', '-']).collect();
+    let (first, last) = (words.first().copied().unwrap_or_default(), words.last().copied().unwrap_or_default());
+    TEST_WORDS.contains(&last)
+        || (first == "test" && matches!(extension, "py" | "c" | "cc" | "cpp" | "cxx" | "js" | "sh" | "rb" | "php"))
+}
+
+/// Whether a CamelCase name ends in a word: `ParserTest`, not `Contest` or `GIT`.
+fn is_last_word(stem: &str, word: &str) -> bool {
+    stem.strip_suffix(word)
+        .is_some_and(|rest| rest.chars().next_back().is_none_or(|c| c.is_lowercase() || c.is_ascii_digit() || c == '_'))
+}
+
+/// Whether a program made the file: its path, a marker or its lines say so.
+pub fn is_generated(path: &str, text: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let lower = name.to_ascii_lowercase();
+    folders.split('/').any(|folder| GENERATED_FOLDERS.contains(&folder))
+        || GENERATED_NAMES.contains(&name)
+        || GENERATED_ENDS.iter().any(|end| lower.ends_with(end))
+        || lower.contains(".generated.")
+        || lower.starts_with("zz_generated")
+        || is_marked(text)
+        || text.len() > MINIFIED_LINE_BYTES * text.lines().count().max(4)
+}
+
+/// Whether one of the first lines is a comment that says so.
+fn is_marked(text: &str) -> bool {
+    let mut left = MARKED_BYTES;
+    let mut lines = text.lines().take(MARKED_LINES).take_while(|line| {
+        let fits = line.len() <= left;
+        left = left.saturating_sub(line.len());
+        fits
+    });
+    lines.any(|line| {
+        let Some(comment) = comment(line) else { return false };
+        let said = comment.to_ascii_lowercase();
+        // `@generated` where it is a word of its own, not in a sentence about it.
+        let is_tag = comment.split_whitespace().next() == Some("@generated");
+        let generated =
+            ["generated by", "auto-generated", "autogenerated", "automatically generated", "generated file"]
+                .iter()
+                .any(|words| said.contains(words));
+        is_tag
+            || (generated && (said.contains("do not edit") || said.starts_with("code generated")))
+            || said.starts_with("this file is generated")
+            || said.starts_with("this file was generated")
+            || said.starts_with("this file is automatically generated")
+            || said.starts_with("this file was automatically generated")
+            || said.starts_with("this file is auto-generated")
+            || said.starts_with("<auto-generated")
+            || said.starts_with("automatically generated by")
+            || said.starts_with("automatically @generated")
+            || said.starts_with("autogenerated by")
+            || said.starts_with("generated by the protocol buffer compiler")
+    })
+}
+
+/// What a line of a comment says.
+fn comment(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let marks = ["///", "//!", "//", "/**", "/*", "*", "#", "--", ";;", ";", "<!--", "%", "'''", "\"\"\""];
+    marks
+        .iter()
+        .find_map(|mark| line.strip_prefix(mark))
+        .map(|said| said.trim_start_matches([' ', '\t', '!', '-', '*', '#', '/']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_known_by_the_paths_of_each_language() {
+        for path in [
+            "net/server_test.go",
+            "tests/parse.rs",
+            "src/sync/tests/mod.rs",
+            "src/a/tests.rs",
+            "test_parse.py",
+            "conftest.py",
+            "src/hono.test.ts",
+            "a/b.spec.tsx",
+            "src/__tests__/a.js",
+            "src/test/java/a/B.java",
+            "a/ParserTest.java",
+            "a/ParserIT.java",
+            "lib/parser_spec.rb",
+            "src/parser_unittest.cc",
+            "tests/shtest",
+            "a/ParserTests.cs",
+            "runtime-tests/deno/a.ts",
+            "test-jpms/a/B.java",
+            "go/testdata/a.txt",
+            "a/test_utils/b.go",
+            "test_lru.c",
+        ] {
+            assert!(is_test(path), "{path}");
+        }
+        for path in [
+            "src/contest.py",
+            "latest.go",
+            "src/attest.rs",
+            "a/Contest.java",
+            "src/testament.ts",
+            "a/git.java",
+            "a/GIT.java",
+            "src/protest/a.c",
+            "inspect.py",
+            "spec.md.txt/a",
+            "src/runtime/mod.rs",
+            "testbed.c",
+            "a/Tester.java",
+            "special.rb",
+        ] {
+            assert!(!is_test(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn generated_files_are_known_by_path_marker_or_lines() {
+        for (path, text) in [
+            ("a/b.pb.go", ""),
+            ("a_pb2.py", ""),
+            ("Cargo.lock", ""),
+            ("web/app.min.js", ""),
+            ("src/generated/a.rs", ""),
+            ("a.go", "// Copyright\n\n// Code generated by protoc-gen-go. DO NOT EDIT.\n\npackage a\n"),
+            ("a.rs", "// @generated by a tool\n"),
+            ("a.py", "#!/usr/bin/env python3\n# This file is generated; change a.in instead.\n"),
+            ("A.java", "/*\n * This file was automatically generated by Gradle.\n */\n"),
+            ("a.cs", "// <auto-generated />\n"),
+            ("a.c", "/* Auto-generated from a.y; do not edit. */\n"),
+            ("a.js", &"var a=1;".repeat(1_000)),
+        ] {
+            assert!(is_generated(path, text), "{path} {}", &text[..text.len().min(60)]);
+        }
+        let late = "x\n".repeat(100) + "// Code generated by a tool. DO NOT EDIT.\n";
+        for (path, text) in [
+            ("a.rs", "fn f() {}\n"),
+            ("a.rs", "//! Looks for `@generated` in files.\n"),
+            ("a.py", "MARK = 'Code generated by x. DO NOT EDIT.'\n"),
+            ("a.go", "// Use this to see how values are generated by the pool.\n"),
+            ("a.go", late.as_str()),
+            ("src/generator/lock.rs", ""),
+        ] {
+            assert!(!is_generated(path, text), "{path}");
+        }
+    }
+}
