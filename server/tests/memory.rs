@@ -131,7 +131,7 @@ fn points(first: u64, count: u64, dim: i64, payloads: Vec<v1::Payload>) -> v1::U
     let vectors = Tensor { dtype: Dtype::F32.into(), shape: vec![rows, dim], data };
     v1::UpsertRequest {
         collection: "c".into(),
-        ids: Some(v1::PointIds { numbers: (first..first + count).collect(), uuids: vec![] }),
+        ids: Some(v1::PointIds { numbers: (first..first + count).collect(), ..v1::PointIds::default() }),
         points: Some(v1::upsert_request::Points::Vectors(vectors)),
         payloads,
         ..v1::UpsertRequest::default()
@@ -184,7 +184,7 @@ async fn plain_upserts_end_in_a_refusal_and_not_in_a_kill() {
     let delete = v1::DeletePointsRequest {
         collection: "c".into(),
         filter: Some(v1::Filter {
-            ids: Some(v1::PointIds { numbers: (0..count / 2).collect(), uuids: vec![] }),
+            ids: Some(v1::PointIds { numbers: (0..count / 2).collect(), ..v1::PointIds::default() }),
             ..v1::Filter::default()
         }),
         ..v1::DeletePointsRequest::default()

@@ -82,6 +82,12 @@ impl PayloadColumns {
         self.points
     }
 
+    /// How many fields all points have together.
+    pub(crate) fn field_count(&self) -> usize {
+        let count = |column: &Column| column.presence.as_ref().map_or(self.points, Presence::count);
+        self.columns.iter().map(count).sum()
+    }
+
     /// The columns, as they came.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns

@@ -33,6 +33,14 @@ impl NewPayloads {
         }
     }
 
+    /// How many fields all points have together.
+    pub(crate) fn field_count(&self) -> usize {
+        match self {
+            Self::Messages(payloads) => payloads.iter().map(|payload| payload.fields.len()).sum(),
+            Self::Columns(columns) => columns.field_count(),
+        }
+    }
+
     /// Each as an encoded message; none where no point has one.
     pub(crate) fn encoded(&self) -> Vec<Bytes> {
         match self {

@@ -168,7 +168,7 @@ impl Writer {
             let reason = format!("the collection would have {rows} rows, at most {} may be", u32::MAX);
             return Err(ApiError::Exhausted(reason));
         }
-        let fields = self.pending_fields + field_count(&points.payloads);
+        let fields = self.pending_fields + points.payloads.field_count();
         let growth = self.shared.generation().growth_bytes(self.pending_rows + points.ids.len(), fields);
         self.growth.try_resize(growth)?;
         self.kind = Some(match &points.ids {
@@ -181,7 +181,7 @@ impl Writer {
     fn log_upsert(&mut self, points: Prepared, done: oneshot::Sender<Result<Upserted, ApiError>>) {
         let Prepared { ids, vectors, payloads, share } = points;
         self.pending_rows += ids.len();
-        self.pending_fields += field_count(&payloads);
+        self.pending_fields += payloads.field_count();
         self.pending_bytes += vectors.bytes().len();
         // Only a log needs them encoded.
         let encoded = if self.journal.is_some() { payloads.encoded() } else { vec![] };
@@ -237,7 +237,7 @@ impl Writer {
     async fn apply(&mut self, (change, logged): Logged) {
         if let Change::Upsert { points, payloads, .. } = &change {
             self.pending_rows -= points.ids.len();
-            self.pending_fields -= field_count(payloads);
+            self.pending_fields -= payloads.field_count();
             self.pending_bytes -= points.vectors.len();
         }
         match logged {
@@ -453,10 +453,6 @@ fn write_checkpoint(shared: &Shared, view: &View) -> Result<Manifest, StoreError
     let (points, bytes) = (manifest.point_count, manifest.size_bytes);
     tracing::info!(collection = shared.meta.name, points, bytes, elapsed = ?started.elapsed(), "checkpoint written");
     Ok(manifest)
-}
-
-fn field_count(payloads: &[Payload]) -> usize {
-    payloads.iter().map(|payload| payload.fields.len()).sum()
 }
 
 /// The result of a task in a slot, which is then free; waits for ever where there is none. `None`: it was stopped.
