@@ -131,15 +131,15 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares of so much memory: 40% for collections, 15% each for models and for admitted work, 10% for messages. A fifth
+    /// The shares of so much memory: 40% for collections, 20% for models, 10% each for admitted work and for messages. A fifth
     /// stays free for what no budget counts: code, stacks, caches, fragments of the heap, and what batches need while they
     /// run. Messages get at least the largest message, and work and messages never more than they can use.
     pub fn of(memory: u64, max_message: u64) -> Self {
         let share = |percent: u64| memory / 100 * percent;
         Self {
             store: share(40),
-            models: share(15),
-            admission: share(15).min(2 << 30),
+            models: share(20),
+            admission: share(10).min(2 << 30),
             messages: share(10).max(max_message).min((1 << 30).max(max_message)),
         }
     }
