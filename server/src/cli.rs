@@ -109,7 +109,7 @@ struct Settings {
     /// error, warn, info, debug, trace, or a filter.
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// Any other setting, as in --set server.max_streams=64 or --set models.folders='["/models"]'. May be repeated.
+    /// Any other setting, as in --set server.max_streams=64 or, for a list, --set models.folders=/a,/b. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
 }

@@ -102,10 +102,8 @@ async fn connect(socket: &std::path::Path) -> EmbedServiceClient<tonic::transpor
 /// An attribute's text.
 fn text_of(span: &Span, key: &str) -> Option<String> {
     let attribute = span.attributes.iter().find(|attribute| attribute.key == key)?;
-    match attribute.value.as_ref()?.value.as_ref()? {
-        any_value::Value::StringValue(text) => Some(text.clone()),
-        other => Some(format!("{other:?}")),
-    }
+    let value = attribute.value.as_ref()?.value.as_ref()?;
+    if let any_value::Value::StringValue(text) = value { Some(text.clone()) } else { Some(format!("{value:?}")) }
 }
 
 /// Runs a daemon that sends its traces here, until the calls are done; the spans.

@@ -66,7 +66,7 @@ use budget::Budget;
 use collection::Shared;
 use words::WordsError;
 
-/// Most threads that read collections back.
+/// Most threads that read collections back. They wait for the disk more than they compute.
 const RECOVERY_THREADS: usize = 8;
 /// Collections that are closed at once.
 const CLOSING: usize = 64;
@@ -223,13 +223,15 @@ impl Collections {
         let env = Arc::new(Env { settings, search, embedder, budget, devices, lost, store, runtime });
         let this = Arc::new(Self { env, slots: RwLock::default() });
         this.recover_all(found);
+        if let Some(store) = &this.env.store {
+            store.record_ends();
+        }
         Ok(this)
     }
 
     /// Reads all collections back, some at a time. Blocking.
     fn recover_all(&self, found: Vec<Recovered>) {
-        let threads =
-            thread::available_parallelism().map_or(1, usize::from).clamp(1, RECOVERY_THREADS).min(found.len());
+        let threads = RECOVERY_THREADS.min(found.len());
         let queue = Mutex::new(found.into_iter());
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         thread::scope(|scope| {

@@ -131,7 +131,12 @@ impl Env {
             ApiError::DataLoss(message) => ApiError::DataLoss(hide(message)),
             ApiError::Denied(message) => ApiError::Denied(hide(message)),
             ApiError::Invalid { field, reason } => ApiError::Invalid { field, reason: hide(reason) },
-            other => other,
+            other @ (ApiError::NotFound { .. }
+            | ApiError::AlreadyExists { .. }
+            | ApiError::AnswerTooLarge { .. }
+            | ApiError::Exhausted(_)
+            | ApiError::Words(_)
+            | ApiError::Submit(_)) => other,
         }
     }
 }

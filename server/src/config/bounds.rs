@@ -147,10 +147,10 @@ pub(super) fn violations(config: &Config) -> Vec<(String, Bound, String)> {
     // Plain settings always serialise.
     let shown = serde_json::to_value(config).unwrap_or_default();
     visit("", &shown, &mut |key, value| {
-        let general = || [ANY_COUNT, ANY_SIZE, ANY_TIME].into_iter().find(|bound| bound.holds(value).is_some());
-        if let Some(bound) = of(key).or_else(general)
-            && bound.holds(value) == Some(false)
-        {
+        let general = || [ANY_COUNT, ANY_SIZE, ANY_TIME].into_iter().find(|bound| bound.holds(value) == Some(false));
+        // NaN is not even a number of JSON.
+        let own = of(key).map(|bound| (bound.holds(value) != Some(true)).then_some(bound));
+        if let Some(bound) = own.unwrap_or_else(general) {
             let got = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             found.push((key.to_owned(), bound, got));
         }
@@ -211,6 +211,13 @@ mod tests {
             }
         }
         assert!(counts >= 15 && sizes >= 20 && times >= 10, "{counts} counts, {sizes} sizes, {times} times");
+    }
+
+    #[test]
+    fn a_share_that_is_no_number_is_refused() {
+        for odd in ["nan", "inf", "-inf", "-0.1", "1e300"] {
+            assert!(refused("telemetry.sample_ratio", odd).contains("expected 0 to 1"), "{odd}");
+        }
     }
 
     #[test]

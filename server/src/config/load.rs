@@ -166,7 +166,7 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
         }
     }
     expect(
-        is_url(&config.telemetry.otlp_endpoint),
+        config.telemetry.otlp_endpoint.is_empty() || is_http(&config.telemetry.otlp_endpoint),
         "telemetry.otlp_endpoint",
         "expected a URL such as http://host:4317",
     );
@@ -176,10 +176,6 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<Mistake> {
         "expected error, warn, info, debug, trace or a filter of these",
     );
     mistakes
-}
-
-fn is_url(text: &str) -> bool {
-    text.is_empty() || url::Url::parse(text).is_ok()
 }
 
 fn is_http(text: &str) -> bool {

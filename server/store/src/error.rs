@@ -177,24 +177,20 @@ fn within_data(path: &Path) -> String {
 
 /// What an object store's refusal means for the one who asked.
 fn meaning(error: &object_store::Error) -> &'static str {
-    const MISSING: &str = "the bucket or object is not there";
-    const REFUSED: &str = "the object store does not accept the daemon's credentials, or does not allow them this";
-    match error {
-        object_store::Error::NotFound { .. } => MISSING,
-        object_store::Error::Unauthenticated { .. } | object_store::Error::PermissionDenied { .. } => REFUSED,
-        object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. } => {
-            "another snapshot of this version was written meanwhile"
-        }
-        object_store::Error::InvalidPath { .. } => "the path is not valid in an object store",
-        object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
-            "the object store cannot do this"
-        }
-        // Listings have no kind of error of their own for what their server answered.
-        other => match other.to_string() {
-            text if text.contains("403 Forbidden") || text.contains("401 Unauthorized") => REFUSED,
-            text if text.contains("404 Not Found") => MISSING,
-            _ => "the object store cannot be reached or answered with an error; the daemon's log says more",
-        },
+    use object_store::Error;
+    // Listings have no kind of error of their own for what their server answered.
+    let text = error.to_string();
+    let answered = |statuses: [&str; 2]| statuses.iter().any(|status| text.contains(status));
+    if matches!(error, Error::NotFound { .. }) || answered(["404 Not Found", "NoSuchBucket"]) {
+        "the bucket or object is not there"
+    } else if matches!(error, Error::Unauthenticated { .. } | Error::PermissionDenied { .. })
+        || answered(["403 Forbidden", "401 Unauthorized"])
+    {
+        "the object store does not accept the daemon's credentials, or does not allow them this"
+    } else if matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. }) {
+        "another snapshot of this version was written meanwhile"
+    } else {
+        "the object store cannot be reached or answered with an error; the daemon's log says more"
     }
 }
 

@@ -262,7 +262,8 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static
                 queue.state = State::Queued(writer);
                 return true;
             }
-            other => queue.state = other,
+            State::Queued(writer) => queue.state = State::Queued(writer),
+            State::Running => queue.state = State::Running,
         }
         queue.commands.push_back(command);
         false

@@ -336,10 +336,12 @@ fn remote(
             Ok(Arc::new(builder.build()?))
         }};
     }
-    match scheme {
-        ObjectStoreScheme::AmazonS3 => build!(AmazonS3Builder),
-        ObjectStoreScheme::GoogleCloudStorage => build!(GoogleCloudStorageBuilder),
-        _ => build!(MicrosoftAzureBuilder),
+    if *scheme == ObjectStoreScheme::AmazonS3 {
+        build!(AmazonS3Builder)
+    } else if *scheme == ObjectStoreScheme::GoogleCloudStorage {
+        build!(GoogleCloudStorageBuilder)
+    } else {
+        build!(MicrosoftAzureBuilder)
     }
 }
 

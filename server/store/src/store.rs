@@ -142,14 +142,19 @@ impl Store {
         CheckpointWriter::create(&self.root.join(&meta.name), meta.clone(), sequence)
     }
 
-    /// Writes down how far the logs go, and lets another process open the folder, while this one still holds what it will
-    /// not use again. Only when every journal is closed. Blocking.
-    pub fn release(&self) {
+    /// Writes down how far the logs go, as far as that is known: where they were read back, and where they were closed. They
+    /// only grow from there. Blocking.
+    pub fn record_ends(&self) {
         let ends = self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = ends::write(&self.dir, &ends) {
             tracing::warn!(%error, "how far the logs go could not be written down");
         }
-        drop(ends);
+    }
+
+    /// Writes down how far the logs go, and lets another process open the folder, while this one still holds what it will
+    /// not use again. Only when every journal is closed. Blocking.
+    pub fn release(&self) {
+        self.record_ends();
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "the data folder stays locked until the process ends");
         }
@@ -231,6 +236,9 @@ impl Recovered {
         let covered = checkpoint.as_ref().map_or(0, |manifest| manifest.sequence);
         let end = self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner).get(&self.name).copied();
         let place = Place { fsync: self.fsync, ..replay_logs(&self.dir, covered, end, &mut apply)? };
+        // What was read back was made durable where it was not known to be.
+        let read = LogEnd { first: place.first, salt: place.salt, len: place.len };
+        self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name, read);
         let sequence = place.next - 1;
         let checkpoint_bytes = checkpoint.map_or(0, |manifest| manifest.size_bytes);
         Ok(Replayed { journal: Journal::start(place, &self.logs), sequence, checkpoint_bytes })
