@@ -58,6 +58,7 @@ minilm:
 # Compares the parser with CPython's over libraries, packages and mutated snippets; fetches them, and takes a while.
 conformance *ARGS:
     cargo build --release --package accelerd-parser --example columns --locked
+    python3 tests/conformance/encodings_check.py "${CARGO_TARGET_DIR:-target}/release/examples/columns"
     python3 tests/conformance {{ ARGS }}
 
 # Packs the corpora of `conformance`, so that `prove` compares both backends on them; fetches them, and takes a while.

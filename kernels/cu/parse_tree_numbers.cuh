@@ -97,6 +97,7 @@ enum Field {
     FIELD_FINALBODY = 20,
     FIELD_NAMES = 22,
     FIELD_VALUES = 23,
+    FIELD_FORMAT_SPEC = 35,
     FIELD_KEYS = 30,
     FIELD_ARGS = 34,
     FIELD_KEYWORDS = 6,

@@ -50,6 +50,7 @@ struct Reader {
     bool failed;
     u32 start, stop;     // where the pieces are
     Team<WARP> team;
+    bool in_spec;        // it is text of a format specification
 
     __device__ __noinline__ bool string(u32 token, Piece& piece) const {
         const u32 payload = batch.payloads[token], quotes = payload & STRING_TRIPLE ? 3 : 1;
@@ -85,6 +86,10 @@ struct Reader {
         const u32 payload = batch.payloads[token];
         piece = {batch.starts[token], batch.ends[token], TAG_STR, (payload & STRING_RAW) != 0, false,
             !(payload & STRING_SPEC), (payload & STRING_CHANGED) != 0};
+        // Two versions decode escapes of a raw string's format specification; the CPU does.
+        const u32 minor = batch.versions[source];
+        const bool escapes = in_spec && piece.raw && (minor == 12 || minor == 13);
+        if (escapes && team.contains(text, piece.from, piece.to, '\\', '\\')) return false;
         return !piece.decoded || piece.raw || !piece.braces || !ends_early(piece.from, piece.to);
     }
 
@@ -106,7 +111,9 @@ struct Reader {
             } else if (kind == TOKEN_DEBUG_OPEN) {
                 behind = batch.starts[token_base + batch.payloads[at]];
                 begin = to;
-                right = plain(to, behind, piece);
+                // Behind another field CPython shows more or less than this one's expression, as the CPU does.
+                const bool in_run = in_spec && at > token_base && batch.kinds[at - 1] == TOKEN_FIELD_CLOSE;
+                right = !in_run && plain(to, behind, piece);
                 at = token_end;
             } else {
                 return false;
@@ -289,7 +296,7 @@ __device__ Reader<WARP> reader_of(const TreeBatch& batch, const Values& values, 
     reader.text = batch.text + batch.source_starts[source];
     reader.at = reader.first = token;
     reader.start = NONE;
-    reader.failed = false;
+    reader.failed = reader.in_spec = false;
     reader.joined = batch.kinds[token] != TOKEN_STRING;
     reader.end = values.row_ends[row];
     if (values.fields[row] == FIELD_VALUES && values.parents[row] != NONE) {
@@ -297,6 +304,7 @@ __device__ Reader<WARP> reader_of(const TreeBatch& batch, const Values& values, 
         const u32 kind = values.kinds[parent];
         reader.joined = kind == KIND_JOINED_STR || kind == KIND_TEMPLATE_STR;
         if (reader.joined) reader.end = values.row_ends[parent];
+        reader.in_spec = values.fields[parent] == FIELD_FORMAT_SPEC;
     }
     return reader;
 }

@@ -4,7 +4,7 @@
 //! empty CPython has no node, so its row goes.
 
 use crate::columns::{Columns, Field, Kind, NONE, VALUE_ELLIPSIS};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Class, Diagnostic};
 use crate::tokens::{Terminal, Tokens, string};
 use crate::values::{self, Value};
 use crate::{Operator, Options};
@@ -83,7 +83,9 @@ impl<'a> Constants<'a> {
     /// Text between fields, from its first token on; nothing if there are no characters in it. The row gets its place.
     fn text(&mut self, columns: &mut Columns, row: usize, first: usize) -> Result<Option<Value>> {
         let tokens = self.tokens;
-        let end = columns.ends[columns.parents[row] as usize];
+        let parent = columns.parents[row] as usize;
+        let end = columns.ends[parent];
+        let in_spec = columns.fields[parent] == Field::FormatSpec;
         self.pieces.clear();
         let mut place = None;
         let mut bytes = None;
@@ -100,8 +102,13 @@ impl<'a> Constants<'a> {
                     (values::string(self.text, start, stop, payload, &mut columns.extra)?, (start, stop))
                 }
                 Terminal::FStringMiddle => {
+                    let payload = if in_spec { self.spec_payload(start, stop, payload) } else { payload };
                     let value = values::middle(self.text, start, stop, payload, (start, stop), &mut columns.extra);
-                    let value = value.map_err(|error| self.blamed(error, at))?;
+                    let error = |error| if in_spec { self.of_spec(error) } else { error };
+                    let value = value.map_err(|wrong| self.blamed(error(wrong), at))?;
+                    if in_spec && self.is_plain_spec(at) {
+                        self.unwrap_spec(columns, row, (start, stop));
+                    }
                     if value.start == value.end {
                         at += 1;
                         continue;
@@ -109,8 +116,8 @@ impl<'a> Constants<'a> {
                     (value, (start, self.end_of_text(start, stop, payload)))
                 }
                 Terminal::DebugOpen => {
-                    let behind = tokens.starts[payload as usize];
-                    let value = self.debug_text(at, columns)?;
+                    let behind = self.end_of_debug_text(payload as usize);
+                    let value = self.debug_text(at, in_spec, columns)?;
                     at = tokens.kinds.len() - 1;
                     (value, (stop, behind))
                 }
@@ -124,6 +131,7 @@ impl<'a> Constants<'a> {
             return Err(values::mixed(self.blame(self.behind_strings(bytes, end))));
         }
         let Some((start, stop)) = place else { return Ok(None) };
+        let start = if self.empty.last() == Some(&parent) { columns.starts[row] } else { start };
         (columns.starts[row], columns.ends[row]) = (start, stop);
         let value = values::join(self.text, &self.pieces, &mut columns.extra);
         Ok((value.start != value.end).then_some(value))
@@ -144,17 +152,100 @@ impl<'a> Constants<'a> {
     }
 
     /// What `f"{x=}"` shows of its expression.
-    fn debug_text(&self, open: usize, columns: &mut Columns) -> Result<Value> {
+    fn debug_text(&self, open: usize, in_spec: bool, columns: &mut Columns) -> Result<Value> {
         let behind = self.tokens.payloads[open] as usize;
-        let start = self.tokens.ends[open];
-        let end = self.inequality(open, behind).unwrap_or(self.tokens.starts[behind]);
+        let mut start = self.tokens.ends[open];
+        let mut end = self.inequality(open, behind).unwrap_or(self.tokens.starts[behind]);
+        if let Some(first) = self.first_of_run(open).filter(|_| in_spec && self.options.feature_version >= 12) {
+            start = self.tokens.ends[first];
+            let behind = self.tokens.payloads[first] as usize;
+            // Before 3.14 it forgets that end again where text precedes the run, or where two braces open it.
+            let forgets = self.tokens.kinds[first - 1] != Terminal::FieldColon
+                || self.text.as_bytes().get(start as usize) == Some(&b'{');
+            if self.options.feature_version < 14 && !forgets {
+                end = self.inequality(first, behind).unwrap_or(self.tokens.starts[behind]);
+            }
+        }
         let value = values::expression_text(self.text, start, end, &self.options, &mut columns.extra);
         let written = &self.text.as_bytes()[start as usize..end as usize];
-        if self.options.feature_version >= 14 || memchr::memchr(b'\\', written).is_none() || self.is_raw(open) {
+        // CPython decodes what a field of the string itself shows, not one of a specification.
+        let decodes = !in_spec && self.options.feature_version < 14 && memchr::memchr(b'\\', written).is_some();
+        if !decodes || self.is_raw(open) {
             return Ok(value);
         }
         values::decoded_expression(self.text, value, (0, 0), &mut columns.extra)
             .map_err(|error| self.blamed(error, open))
+    }
+
+    /// The first of the fields that end right in front of a field, one behind the other. In a format specification CPython
+    /// remembers only where that one's expression starts, and before 3.14 where it ends, too.
+    fn first_of_run(&self, field: usize) -> Option<usize> {
+        let kinds = &self.tokens.kinds;
+        let (mut first, mut found) = (field, None);
+        while let Some(close) = first.checked_sub(1).filter(|&at| kinds[at] == Terminal::FieldClose) {
+            let mut depth = 1_usize;
+            first = close;
+            while depth > 0 {
+                first = first.checked_sub(1)?;
+                match kinds[first] {
+                    Terminal::FieldClose => depth += 1,
+                    Terminal::FieldOpen | Terminal::DebugOpen => depth -= 1,
+                    _ => {}
+                }
+            }
+            found = Some(first);
+        }
+        found
+    }
+
+    /// In 3.12 and 3.13 escapes in a format specification mean something in raw strings, too.
+    fn spec_payload(&self, start: u32, stop: u32, payload: u32) -> u32 {
+        let written = &self.text.as_bytes()[start as usize..stop as usize];
+        let decodes = matches!(self.options.feature_version, 12 | 13) && memchr::memchr(b'\\', written).is_some();
+        if decodes && payload & string::RAW != 0 { payload & !string::RAW | string::CHANGED } else { payload }
+    }
+
+    /// From 3.12 on, CPython does not make the error of a format specification one of syntax.
+    fn of_spec(&self, error: Diagnostic) -> Diagnostic {
+        match error.message.strip_prefix("(unicode error) ") {
+            Some(message) if self.options.feature_version >= 12 => {
+                Diagnostic { class: Class::UnicodeDecode, message: message.to_owned().into(), ..error }
+            }
+            _ => error,
+        }
+    }
+
+    /// Whether some text is a whole format specification, and has more behind a character's name: to CPython these are
+    /// several constants, which it joins to one without a `JoinedStr` around it.
+    fn is_plain_spec(&self, middle: usize) -> bool {
+        let tokens = self.tokens;
+        let kind = |at: usize| tokens.kinds.get(at).copied();
+        let alone = middle > 0
+            && kind(middle - 1) == Some(Terminal::FieldColon)
+            && kind(middle + 1) == Some(Terminal::FieldClose);
+        let written = &self.text.as_bytes()[tokens.starts[middle] as usize..tokens.ends[middle] as usize];
+        alone
+            && self.options.feature_version >= 12
+            && tokens.payloads[middle] & string::RAW == 0
+            && values::goes_on_after_name(written)
+    }
+
+    /// Makes the only text of a specification the specification; before 3.14 it starts behind the colon.
+    fn unwrap_spec(&mut self, columns: &mut Columns, row: usize, (start, _): (u32, u32)) {
+        let spec = columns.parents[row] as usize;
+        (columns.fields[row], columns.parents[row]) = (Field::FormatSpec, columns.parents[spec]);
+        columns.starts[row] = if self.options.feature_version < 14 { start } else { columns.starts[spec] };
+        self.empty.push(spec);
+    }
+
+    /// Where the text that a field with `=` shows ends: where what follows the expression starts.
+    fn end_of_debug_text(&self, behind: usize) -> u32 {
+        let colon = self.tokens.kinds[behind] == Terminal::FieldColon;
+        let plain = colon
+            && self.options.feature_version < 14
+            && self.tokens.kinds.get(behind + 1) == Some(&Terminal::FStringMiddle)
+            && self.is_plain_spec(behind + 1);
+        if plain { self.tokens.ends[behind] } else { self.tokens.starts[behind] }
     }
 
     /// Where CPython takes the text of an expression to end too early: it takes a `!=` outside of brackets for a

@@ -139,14 +139,14 @@ impl Diagnostic {
     }
 
     /// Computes the position in a text.
-    pub(crate) fn locate(&mut self, text: &str, options: &Options) {
+    pub(crate) fn locate(&mut self, text: &str, options: Options) {
         let lines = Lines { text: text.as_bytes(), in_bytes: counts_bytes(text, options) };
         self.position = if self.class.has_place() { lines.position(self) } else { Position::default() };
     }
 }
 
 /// Whether CPython counts columns in bytes: it did before 3.13, in the bytes of a file that does not declare its encoding.
-fn counts_bytes(text: &str, options: &Options) -> bool {
+fn counts_bytes(text: &str, options: Options) -> bool {
     options.feature_version < 13
         && options.source_type == SourceType::File
         && !text.starts_with('\u{feff}')

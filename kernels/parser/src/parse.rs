@@ -35,7 +35,7 @@ pub fn parse<'a>(source: &'a [u8], options: &Options) -> Parsed<'a> {
         Ok(text) => {
             let mut parsed = parse_text(text, options);
             if let Err(error) = &mut parsed.outcome {
-                error.locate(&parsed.text, &options);
+                error.locate(&parsed.text, options);
             }
             parsed
         }

@@ -35,7 +35,7 @@ pub fn decode<'a>(source: &'a [u8], options: &Options) -> Result<Cow<'a, str>> {
     match declared(if marked { &source[MARK.len()..] } else { source }) {
         None => utf8(source, *options),
         Some(name) if name == "utf-8" => utf8(source, *options),
-        Some(name) if marked => Err(unplaced(format!("encoding problem: {name} with BOM"))),
+        Some(name) if marked => Err(not_with_mark(&source[MARK.len()..], &name, *options)),
         Some(name) => with_codec(source, &name, *options),
     }
 }
@@ -43,6 +43,20 @@ pub fn decode<'a>(source: &'a [u8], options: &Options) -> Result<Cow<'a, str>> {
 /// An encoding that cannot be used.
 fn unplaced(message: impl Into<Cow<'static, str>>) -> Diagnostic {
     Diagnostic::syntax(0, 0, message).with_span(Span::ENCODING).with_known_position()
+}
+
+/// A byte order mark beside a declaration of another encoding than UTF-8.
+#[cold]
+fn not_with_mark(source: &[u8], name: &str, options: Options) -> Diagnostic {
+    let error = unplaced(format!("encoding problem: {name} with BOM"));
+    if options.feature_version < 14 {
+        return error;
+    }
+    // 3.14 has read the line by then.
+    let (first, rest) = split_line(source);
+    let (number, length) = if named_in(first).is_some() { (1, first.len()) } else { (2, split_line(rest).0.len() + 1) };
+    let end = i32::try_from(length).unwrap_or(i32::MAX);
+    error.with_span(Span::Fixed(Position::new(number, 0, number, end))).with_known_position()
 }
 
 fn null_bytes() -> Diagnostic {
@@ -100,12 +114,12 @@ pub(crate) fn declares_encoding(source: &[u8]) -> bool {
 }
 
 fn with_codec<'a>(source: &'a [u8], name: &str, options: Options) -> Result<Cow<'a, str>> {
-    let codec = Codec::named(name, &options).ok_or_else(|| unplaced(format!("unknown encoding: {name}")))?;
+    let codec = Codec::named(name, options).ok_or_else(|| unplaced(format!("unknown encoding: {name}")))?;
     if codec.is_binary() {
         let hint = "use codecs.decode() to handle arbitrary codecs";
         return Err(unplaced(format!("'{name}' is not a text encoding; {hint}")));
     }
-    let text = codec.decode(source, &options).map_err(unplaced)?;
+    let text = codec.decode(source, options).map_err(unplaced)?;
     if memchr(0, text.as_bytes()).is_some() {
         return Err(null_bytes());
     }
@@ -186,13 +200,17 @@ fn patched(source: &[u8], options: Options) -> Result<String> {
     }
     let met = bad.into_iter().find(|&at| at < read_up_to && !in_comment(&lexed, at));
     match met {
-        Some(at) => Err(located(undecodable(source, &lexed, at), &text, options)),
+        Some(at) => {
+            let error = undecodable(source, &lexed, at);
+            let position = undecodable_position(source, &lexed, at, &error, options);
+            Err(Diagnostic { position, ..error })
+        }
         None => Ok(text),
     }
 }
 
 fn located(mut error: Diagnostic, text: &str, options: Options) -> Diagnostic {
-    error.locate(text, &options);
+    error.locate(text, options);
     error
 }
 
@@ -245,6 +263,69 @@ fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
     }
     let message = format!("(unicode error) {}", utf8_message(&source[origin..last], at - origin));
     Diagnostic::syntax(span.0, span.1, message)
+}
+
+/// Where CPython places a token that it cannot decode. It counts in the line with a replacement character for what is no
+/// UTF-8, by the bytes that precede in the source.
+fn undecodable_position(source: &[u8], lexed: &Lexed, at: usize, error: &Diagnostic, options: Options) -> Position {
+    if !error.class.has_place() {
+        return Position::default();
+    }
+    let in_bytes = options.feature_version < 13 && !source.starts_with(MARK) && !declares_encoding(source);
+    let place = |at: usize, more: usize| {
+        let (number, line) = line_of(source, at);
+        let width = at - line + more;
+        let end = memchr2(b'\n', b'\r', &source[line..]).map_or(source.len(), |length| line + length);
+        let read = if in_bytes { width } else { characters_read(&source[line..end], width) };
+        (i32::try_from(number).unwrap_or(i32::MAX), i32::try_from(read).unwrap_or(i32::MAX))
+    };
+    let tokens = &lexed.tokens;
+    let number = tokens.ends.partition_point(|&end| end as usize <= at);
+    if tokens.kinds.get(number) != Some(&Terminal::String) {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+        let end = at + source[at..].iter().take_while(|byte| is_part(byte)).count();
+        let (line, offset) = place(end, 0);
+        return Position::new(line, offset, line, -1);
+    }
+    let is_bytes = tokens.payloads[number] & string::BYTES != 0;
+    let (start, end) = if options.feature_version < 12 && !is_bytes {
+        after_strings(source, lexed, number)
+    } else {
+        (tokens.starts[number] as usize, tokens.ends[number] as usize)
+    };
+    let ((line, offset), (end_line, end_offset)) = (place(start, 1), place(end, 1));
+    Position::new(line, offset, end_line, end_offset)
+}
+
+/// The token after some strings, which CPython has read by then: a newline's, where they end the line.
+fn after_strings(source: &[u8], lexed: &Lexed, string: usize) -> (usize, usize) {
+    let tokens = &lexed.tokens;
+    let next = string + tokens.kinds[string..].iter().take_while(|&&kind| kind == Terminal::String).count();
+    let in_line = lexed.lines.iter().any(|line| (line.first as usize + 1..line.end as usize).contains(&next));
+    if in_line {
+        return (tokens.starts[next] as usize, tokens.ends[next] as usize);
+    }
+    let behind = tokens.ends[next - 1] as usize;
+    let rest = &source[behind..];
+    let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | 0x0c)).count();
+    (behind + blank, behind + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()))
+}
+
+/// The number of the line that a byte is in, and where it starts.
+fn line_of(source: &[u8], at: usize) -> (usize, usize) {
+    let before = &source[..at];
+    let pairs = memmem::find_iter(before, b"\r\n").count();
+    let mark = if source.starts_with(MARK) { MARK.len() } else { 0 };
+    let line = memrchr2(b'\n', b'\r', before).map_or(mark, |newline| newline + 1);
+    (memchr2_iter(b'\n', b'\r', before).count() - pairs + 1, line)
+}
+
+/// How many characters CPython finds in so many bytes of a line, once what is no UTF-8 is replaced.
+fn characters_read(line: &[u8], width: usize) -> usize {
+    let replaced = String::from_utf8_lossy(line);
+    let read = &replaced.as_bytes()[..width.min(replaced.len())];
+    let beyond = usize::from(width > replaced.len());
+    read.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() + beyond
 }
 
 /// CPython's words for bytes that are no UTF-8 from a place on.

@@ -120,6 +120,19 @@ pub fn middle(text: &str, start: u32, end: u32, payload: u32, blame: (u32, u32),
     Ok(appended(Tag::Str, text, decoded, extra))
 }
 
+/// Whether text of an f-string has more behind the name of a character: there CPython's tokenizer cuts it.
+pub(crate) fn goes_on_after_name(mut body: &[u8]) -> bool {
+    while let Some(at) = memchr::memchr(b'\\', body) {
+        let rest = &body[at + 1..];
+        if let Some(name) = rest.strip_prefix(b"N{") {
+            let Some(end) = memchr::memchr(b'}', name) else { return false };
+            return end + 1 < name.len();
+        }
+        body = rest.get(1..).unwrap_or_default();
+    }
+    false
+}
+
 /// Adjacent strings without fields, as one value: the `String` tokens from `first` up to `end`. That bytes stand beside
 /// others is laid to `blame`, the token behind them, which CPython has read by then.
 pub fn strings(

@@ -72,3 +72,45 @@ fn text_that_goes_on_in_nothing_ends_at_its_last_brace() {
         assert_eq!((columns.starts[row], columns.ends[row]), place, "{source:?}");
     }
 }
+
+#[test]
+fn a_run_of_fields_in_a_specification_shows_what_cpython_remembers() {
+    are("f'{b:{x}{y=}}'", &["x"], &["x}{y="]);
+    are("f'{b:{x!r}{z}{y=}}'", &["x"], &["x!r}{z}{y="]);
+    are("f'{b:{x=}{y=}}'", &["x=", "x="], &["x=", "x=}{y="]);
+    are("f'{b:{x} {y=}}'", &[" y="], &[" y="]);
+    are("f'{b:a{x}{y=}}'", &["a", "x}{y="], &["a", "x}{y="]);
+    are("f'{b:{{1}}{y=}}'", &["{1}}{y="], &["{1}}{y="]);
+    are("f'{b:{f(\"\\x41\")=}}'", &["f(\"\\x41\")=", "A"], &["f(\"\\x41\")=", "A"]);
+    are("f'{x}{y=}'", &["y="], &["y="]);
+}
+
+#[test]
+fn before_3_14_raw_specifications_are_decoded() {
+    are(r"rf'{s:\1}'", &["\u{1}"], &[r"\1"]);
+    are(r"rf'{s:\x41{b}\x41}\x41'", &["A", "A", r"\x41"], &[r"\x41", r"\x41", r"\x41"]);
+    let bad = parse(br"rf'{s:\N{w}}'", &Options::version(13)).outcome.expect_err("no name");
+    assert_eq!(bad.class, accelerd_parser::Class::UnicodeDecode);
+    are(r"rf'{s:\{w}}'", &["\\"], &["\\"]);
+}
+
+#[test]
+fn text_behind_a_name_makes_a_specification_a_plain_constant() {
+    for (source, version, kind, place) in [
+        (r"f'{1:\N{BULLET}b}'", 13, Kind::Constant, (5, 16)),
+        (r"f'{1:\N{BULLET}b}'", 14, Kind::Constant, (4, 16)),
+        (r"f'{1:b\N{BULLET}}'", 14, Kind::JoinedStr, (4, 16)),
+        (r"f'{1:\N{BULLET}b{c}}'", 13, Kind::JoinedStr, (4, 19)),
+        (r"f'{1:\N{BULLET}b}'", 11, Kind::JoinedStr, (4, 16)),
+    ] {
+        let (_, columns) = parsed(source, version);
+        let row = columns.fields.iter().position(|field| *field == accelerd_parser::Field::FormatSpec).expect("one");
+        assert_eq!(
+            (columns.kinds[row], (columns.starts[row], columns.ends[row])),
+            (kind, place),
+            "{source} in 3.{version}"
+        );
+    }
+    let (_, columns) = parsed(r"f'{a=:\N{BULLET}=}'", 13);
+    assert_eq!((columns.starts[0], columns.ends[0]), (3, 6));
+}

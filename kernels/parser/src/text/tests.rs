@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::decode;
-use crate::Options;
+use crate::{Class, Options, Position, SourceType};
 
 const BEFORE_314: Options = Options::version(13);
 
@@ -36,6 +36,93 @@ fn a_comment_in_the_first_two_lines_names_the_encoding() {
     assert_eq!(text(b"# coding: gbk\n'\xc4\xe3'"), "# coding: gbk\n'你'");
     assert_eq!(text(b"x\n# coding: foo\n"), "x\n# coding: foo\n");
     assert_eq!(text(b"# coding:\x0cfoo\n"), "# coding:\x0cfoo\n");
+}
+
+#[test]
+fn every_codec_of_cpython_is_known_by_all_its_names() {
+    let cases: [(&[u8], &str); 18] = [
+        (b"# coding: utf-7\n'+AOk-'", "'é'\n"),
+        (b"# coding: hz\n'~{VPND~}'", "'中文'\n"),
+        (b"# coding: iso2022_kr\n'\x1b$)C\x0eG1\x0f'", "'풉'\n"),
+        (b"# coding: iso-2022-jp-2\n'\x1b.A\x1bNi'", "'é'\n"),
+        (b"# coding: ISO2022-JP-3\n'\x1b$(O0!\x1b(B'", "'亜'\n"),
+        (b"# coding: johab\n'\xd0e'", "'한'"),
+        (b"# coding: big5-hkscs\n'\x88b'", "'Ê̄'"),
+        (b"# coding: shift_jisx0213\n'\x82\xf5'", "'か゚'"),
+        (b"# coding: gb18030\n'\x952\x835'", "'\u{20009}'"),
+        (b"# coding: tis-620\n'\xa1'", "'ก'"),
+        (b"# coding: ptcp154\n'\x80'", "'Җ'"),
+        (b"# coding: hp-roman8\n'\xd7'", "'æ'"),
+        (b"# coding: mac_turkish\n'\xda'", "'Ğ'"),
+        (b"# coding: kz1048\n'\xaf'", "'Ү'"),
+        (b"# coding: cp1125\n'\xf2'", "'Ґ'"),
+        (b"# coding: raw_unicode_escape\n'\\u20ac'", "'€'\n"),
+        (b"# coding: unicode-escape\nx#\\u20ac", "x#€\n"),
+        (b"# coding: idna\nx", "x\n"),
+    ];
+    for (source, expected) in cases {
+        let text = text(source);
+        assert_eq!(text.split_once('\n').expect("two lines").1, expected, "{}", String::from_utf8_lossy(source));
+    }
+}
+
+#[test]
+fn an_alias_is_known_from_the_version_on_that_has_it() {
+    let source = b"# coding: windows-31j\n'\x82\xa0'";
+    let old = decode(source, &Options::version(12)).expect_err("unknown");
+    assert_eq!(old.message, "unknown encoding: windows-31j");
+    assert_eq!(decode(source, &Options::version(13)).expect("known"), "# coding: windows-31j\n'あ'");
+}
+
+#[test]
+fn codecs_that_make_no_text_are_refused_as_cpython_refuses_them() {
+    let hint = "is not a text encoding; use codecs.decode() to handle arbitrary codecs";
+    for name in ["rot13", "hex", "base64_codec", "bz2", "zlib", "uu", "quopri"] {
+        assert_eq!(error(format!("# coding: {name}\n").as_bytes()).1, format!("'{name}' {hint}"));
+    }
+    for name in ["mbcs", "oem", "aliases", "utf-9"] {
+        assert_eq!(error(format!("\n# coding: {name}\n").as_bytes()).1, format!("unknown encoding: {name}"));
+    }
+    assert_eq!(error(b"# coding: undefined\n").1, "undefined encoding");
+}
+
+#[test]
+fn an_error_of_decoding_has_the_position_that_cpython_gives_it() {
+    let at = Position::new;
+    let encoding = Position { lineno: Some(0), offset: Some(-1), ..Position::default() };
+    let cases: [(&[u8], [Position; 2]); 9] = [
+        (b"# coding: foo\n", [encoding, encoding]),
+        (b"# coding: ascii\nx\n\xff", [encoding, encoding]),
+        (b"a\0", [Position::default(), Position::default()]),
+        (b"x=1\n'\xff'\n", [at(2, 4, 2, 4), at(2, 1, 2, 2)]),
+        (b"# coding: utf-8\nx=1\n'\xff'\n", [at(3, 2, 3, 2), at(3, 1, 3, 2)]),
+        (b"x\n\xffy\n", [at(2, 2, 2, -1), at(2, 1, 2, -1)]),
+        (b"\xef\xbb\xbf'\xff'\n", [at(1, 2, 1, 2), at(1, 1, 1, 2)]),
+        (b"x = 'a' '\xff' + 1\n", [at(1, 13, 1, 14), at(1, 9, 1, 10)]),
+        (b"x = b'\xff'\n", [at(1, 5, 1, 9), at(1, 5, 1, 7)]),
+    ];
+    for (source, positions) in cases {
+        for (version, expected) in [11, 13].into_iter().zip(positions) {
+            let error = decode(source, &Options::version(version)).expect_err("an error");
+            assert_eq!(error.position, expected, "{} in 3.{version}", String::from_utf8_lossy(source));
+        }
+    }
+    let mark = decode(b"\xef\xbb\xbf#\n# coding: latin-1\n", &Options::default()).expect_err("two encodings");
+    assert_eq!(mark.position, at(2, 0, 2, 18));
+}
+
+#[test]
+fn decoded_text_is_taken_as_it_is() {
+    let options = Options { source_type: SourceType::Text, ..Options::default() };
+    assert_eq!(decode("# coding: latin-1\n'é'".as_bytes(), &options).expect("text"), "# coding: latin-1\n'é'");
+    let mark = decode("\u{feff}x".as_bytes(), &options).expect_err("a mark");
+    assert_eq!(
+        (mark.message.as_ref(), mark.position),
+        ("invalid non-printable character U+FEFF", Position::new(1, 1, 1, 1))
+    );
+    let lone = decode(b"'\xed\xa0\x80\xed\xb0\x80'", &options).expect_err("surrogates");
+    let message = "'utf-8' codec can't encode characters in position 1-2: surrogates not allowed";
+    assert_eq!((lone.class, lone.message.as_ref()), (Class::UnicodeEncode, message));
 }
 
 #[test]

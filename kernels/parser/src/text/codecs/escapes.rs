@@ -3,8 +3,11 @@
 use super::{Decoded, Undecodable};
 use crate::values;
 
-const TRUNCATED: [(u8, usize, &str); 3] =
-    [(b'x', 2, "truncated \\xXX escape"), (b'u', 4, "truncated \\uXXXX escape"), (b'U', 8, "truncated \\UXXXXXXXX escape")];
+const TRUNCATED: [(u8, usize, &str); 3] = [
+    (b'x', 2, "truncated \\xXX escape"),
+    (b'u', 4, "truncated \\uXXXX escape"),
+    (b'U', 8, "truncated \\UXXXXXXXX escape"),
+];
 
 pub(super) fn unicode_escape(bytes: &[u8]) -> Decoded {
     let mut points = Vec::with_capacity(bytes.len());
@@ -92,7 +95,8 @@ type Escape = Result<(u32, usize), (usize, &'static str)>;
 
 /// The number of an escape at a backslash, and its end.
 fn hexadecimal(bytes: &[u8], at: usize) -> Escape {
-    let (_, count, reason) = TRUNCATED.into_iter().find(|(letter, ..)| bytes[at + 1] == *letter).unwrap_or(TRUNCATED[0]);
+    let (_, count, reason) =
+        TRUNCATED.into_iter().find(|(letter, ..)| bytes[at + 1] == *letter).unwrap_or(TRUNCATED[0]);
     let (mut point, mut end) = (0_u32, at + 2);
     while end < at + 2 + count {
         let digit = bytes.get(end).and_then(|&byte| char::from(byte).to_digit(16));

@@ -71,7 +71,8 @@ enum Wrong {
 
 pub(super) fn decode(codec: &str, bytes: &[u8]) -> Decoded {
     let (config, sets) = (config(codec), [ASCII; 3]);
-    let mut state = State { config, bytes, sets, shifted: false, foreign: false, points: Vec::with_capacity(bytes.len()) };
+    let mut state =
+        State { config, bytes, sets, shifted: false, foreign: false, points: Vec::with_capacity(bytes.len()) };
     let mut at = 0;
     while at < bytes.len() {
         let length = state.step(at).map_err(|wrong| match wrong {
@@ -141,11 +142,10 @@ impl State<'_> {
         }
         let (set, number) = match (length, &rest[..length]) {
             (0, _) => return Err(Wrong::Illegal(1)),
-            (_, &[_, b'$', set]) => (DOUBLE | u16::from(set), 0),
+            (_, &[_, b'$', set] | &[_, b'$', b'(', set]) => (DOUBLE | u16::from(set), 0),
             (_, &[_, b'(', set]) => (u16::from(set), 0),
             (_, &[_, b')', set]) => (u16::from(set), 1),
             (_, &[_, b'.', set]) if self.config.third => (u16::from(set), 2),
-            (_, &[_, b'$', b'(', set]) => (DOUBLE | u16::from(set), 0),
             (_, &[_, b'$', b')', set]) => (DOUBLE | u16::from(set), 1),
             (_, &[_, _, _, ESCAPE, b'$', b'B']) if self.config.announced => (JISX0208, 0),
             _ => return Err(Wrong::Illegal(length)),
@@ -178,8 +178,7 @@ impl State<'_> {
             (ROMAN, b'~') => Some(0x203e),
             (ROMAN, _) => Some(u32::from(byte)),
             (KATAKANA, 0x21..=0x5f) => Some(0xff40 + u32::from(byte)),
-            (LATIN1, _) => Some(u32::from(byte) + 0x80),
-            (GREEK, _) => greek(byte ^ 0x80),
+            // Latin-1 and Greek decode behind a single shift only.
             _ if set & DOUBLE == 0 => None,
             _ => return self.double(at, set),
         };
@@ -212,7 +211,7 @@ fn in_set(table: &Table, first: u8, second: u8) -> Option<[u32; 2]> {
 /// A byte of ISO 8859-7 in its first edition, which this family has.
 fn greek(byte: u8) -> Option<u32> {
     match byte {
-        0xa0 | 0xa3 | 0xa6..=0xa9 | 0xab..=0xad | 0xb0..=0xb3 | 0xb7 | 0xbb | 0xbd => Some(u32::from(byte)),
+        0..=0xa0 | 0xa3 | 0xa6..=0xa9 | 0xab..=0xad | 0xb0..=0xb3 | 0xb7 | 0xbb | 0xbd => Some(u32::from(byte)),
         0xb4..=0xfe if byte != 0xd2 => Some(0x2d0 + u32::from(byte)),
         0xa1 => Some(0x2018),
         0xa2 => Some(0x2019),
@@ -245,7 +244,8 @@ pub(super) fn hz(bytes: &[u8]) -> Decoded {
         } else if !byte.is_ascii() {
             return Err(illegal(at));
         } else if chinese {
-            let found = in_set(table("gb2312_set"), byte, *second.ok_or_else(incomplete)?).ok_or_else(|| illegal(at))?;
+            let found =
+                in_set(table("gb2312_set"), byte, *second.ok_or_else(incomplete)?).ok_or_else(|| illegal(at))?;
             points.push(found[0]);
             at += 2;
         } else {

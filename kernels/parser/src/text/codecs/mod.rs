@@ -65,7 +65,7 @@ type Decoded = Result<Vec<u32>, Undecodable>;
 
 impl Codec {
     /// The codec of a name, as `encodings` looks it up: case does not matter, nor which punctuation stands between words.
-    pub(super) fn named(name: &str, options: &Options) -> Option<Self> {
+    pub(super) fn named(name: &str, options: Options) -> Option<Self> {
         let name = normalized(name);
         let dotless = name.replace('.', "_");
         by_alias(&name, options)
@@ -79,7 +79,7 @@ impl Codec {
     }
 
     /// The text of a source, or CPython's message.
-    pub(super) fn decode<'a>(self, source: &'a [u8], options: &Options) -> Result<Cow<'a, str>, String> {
+    pub(super) fn decode(self, source: &[u8], options: Options) -> Result<Cow<'_, str>, String> {
         let found = match self.kind {
             "utf_8" | "utf_8_sig" => {
                 return std::str::from_utf8(source)
@@ -87,9 +87,8 @@ impl Codec {
                     .map_err(|error| super::utf8_message(source, error.valid_up_to()));
             }
             "ascii" => ascii(source, "ascii"),
-            "charmap" if self.module == "charmap" => Ok(latin1(source)),
             "latin_1" => Ok(latin1(source)),
-            "charmap" => charmap(self.module, source, options),
+            "charmap" if has_line_feeds(self.module) => charmap(self.module, source, options),
             "pairs" => multibyte::decode(self.module, source),
             _ => return self.decode_lines(source, options).map(Cow::Owned),
         };
@@ -99,9 +98,10 @@ impl Codec {
     }
 
     /// Decodes what CPython decodes: each newline is a line feed, and a module ends with one.
-    fn decode_lines(self, source: &[u8], options: &Options) -> Result<String, String> {
+    fn decode_lines(self, source: &[u8], options: Options) -> Result<String, String> {
         let bytes = with_line_feeds(source, options.mode == Mode::Exec);
         let decoded = match self.kind {
+            "charmap" => return charmap(self.module, &bytes, options).map_err(|bad| bad.message(&bytes, 0)),
             "hz" => iso2022::hz(&bytes),
             "utf_7" => unicode::utf7(&bytes),
             "utf_16" | "utf_16_le" | "utf_16_be" => unicode::utf16(self.kind, &bytes),
@@ -128,7 +128,7 @@ fn lines() -> impl Iterator<Item = (Codec, &'static str)> {
     })
 }
 
-fn by_alias(name: &str, options: &Options) -> Option<Codec> {
+fn by_alias(name: &str, options: Options) -> Option<Codec> {
     let is = |alias: &str| match alias.split_once(">=") {
         Some((alias, since)) => alias == name && since.parse().is_ok_and(|since: u8| options.feature_version >= since),
         None => alias == name,
@@ -175,10 +175,21 @@ fn latin1(source: &[u8]) -> String {
     source.iter().map(|&byte| char::from(byte)).collect()
 }
 
-fn charmap(module: &str, source: &[u8], options: &Options) -> Result<String, Undecodable> {
-    let number = lines().filter(|(codec, _)| codec.kind == "charmap" && codec.module != "charmap");
+/// The 256 characters of a charmap.
+fn characters(module: &str) -> &'static [u16] {
+    let number = lines().filter(|(codec, _)| codec.kind == "charmap");
     let number = number.map(|(codec, _)| codec.module).position(|name| name == module).unwrap_or_default();
-    let table = &tables::charmaps().numbers[number * 256..][..256];
+    &tables::charmaps().numbers[number * 256..][..256]
+}
+
+/// Whether newlines are what they are in ASCII, as they are not in EBCDIC.
+fn has_line_feeds(module: &str) -> bool {
+    let table = characters(module);
+    [b'\n', b'\r'].into_iter().all(|byte| table[usize::from(byte)] == u16::from(byte))
+}
+
+fn charmap(module: &str, source: &[u8], options: Options) -> Result<String, Undecodable> {
+    let table = characters(module);
     let one = |(at, &byte): (usize, &u8)| match table[usize::from(byte)] {
         // 3.14 mended this one.
         0x9b if module == "palmos" && options.feature_version >= 14 => Ok('\u{203a}'),

@@ -65,18 +65,14 @@ fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), Wrong> {
 }
 
 /// The code points of a text in Punycode, or CPython's message.
-pub(super) fn decode(bytes: &[u8], options: &Options) -> Result<Vec<u32>, String> {
+pub(super) fn decode(bytes: &[u8], options: Options) -> Result<Vec<u32>, String> {
     let hyphen = bytes.iter().rposition(|&byte| byte == b'-');
     let (base, digits) = hyphen.map_or((&bytes[..0], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
     let offset = bytes.len() - digits.len();
     let modern = options.feature_version >= 13;
-    let codec = if modern { "punycode" } else { "ascii" };
-    for (part, from) in [(base, 0), (digits, offset)] {
-        if let Err(bad) = ascii(part, codec) {
-            let from = if modern { from } else { 0 };
-            let bad = Undecodable { at: bad.at + from, end: bad.end + from, ..bad };
-            return Err(bad.message(if modern { bytes } else { part }, 0));
-        }
+    // From 3.13 on the digits need not be ASCII to be read.
+    for part in [base, if modern { &digits[..0] } else { digits }] {
+        ascii(part, "ascii").map_err(|bad| bad.message(part, 0))?;
     }
     let mut points = base.iter().map(|&byte| u32::from(byte)).collect();
     insert(&mut points, digits).map_err(|wrong| {
@@ -88,13 +84,16 @@ pub(super) fn decode(bytes: &[u8], options: &Options) -> Result<Vec<u32>, String
         let upper = char::from(byte.to_ascii_uppercase());
         match wrong {
             Wrong::Digit(_) if modern => {
-                Undecodable::byte(codec, offset + at, format!("Invalid extended code point '{byte}'")).message(bytes, 0)
+                Undecodable::byte("punycode", offset + at, format!("Invalid extended code point '{byte}'"))
+                    .message(bytes, 0)
             }
             Wrong::Digit(_) => before_3_13("punycode", &format!("Invalid extended code point '{upper}'"), options),
-            Wrong::End if modern => Undecodable::byte(codec, offset + at, "incomplete punycode string").message(bytes, 0),
+            Wrong::End if modern => {
+                Undecodable::byte("punycode", offset + at, "incomplete punycode string").message(bytes, 0)
+            }
             Wrong::End => before_3_13("punycode", "incomplete punicode string", options),
             Wrong::TooLarge(point) if modern => {
-                Undecodable::byte(codec, offset + at, format!("Invalid character U+{point:x}")).message(bytes, 0)
+                Undecodable::byte("punycode", offset + at, format!("Invalid character U+{point:x}")).message(bytes, 0)
             }
             Wrong::TooLarge(point) => before_3_13("punycode", &format!("Invalid character U+{point:x}"), options),
         }
@@ -103,7 +102,7 @@ pub(super) fn decode(bytes: &[u8], options: &Options) -> Result<Vec<u32>, String
 }
 
 /// A `UnicodeError` of no bytes: up to 3.11 the codec is named around it.
-fn before_3_13(codec: &str, message: &str, options: &Options) -> String {
+fn before_3_13(codec: &str, message: &str, options: Options) -> String {
     if options.feature_version >= 12 {
         return message.to_owned();
     }
@@ -111,7 +110,7 @@ fn before_3_13(codec: &str, message: &str, options: &Options) -> String {
 }
 
 /// The text of a source in IDNA: ASCII, unless what stands between two dots starts with `xn--`.
-pub(super) fn idna(bytes: &[u8], options: &Options) -> Result<String, String> {
+pub(super) fn idna(bytes: &[u8], options: Options) -> Result<String, String> {
     let modern = options.feature_version >= 13;
     let mut text = String::with_capacity(bytes.len());
     let mut start = 0;

@@ -117,7 +117,10 @@ mod tests {
         for name in ALL {
             let table = table(name);
             assert!([94 * 94, 256 + 128 * 256].contains(&table.numbers.len()), "{name}");
-            assert!((0..table.numbers.len()).filter(|&entry| table.character(entry).is_some()).count() > 1000, "{name}");
+            assert!(
+                (0..table.numbers.len()).filter(|&entry| table.character(entry).is_some()).count() > 1000,
+                "{name}"
+            );
         }
         assert_eq!(charmaps().numbers.len() % 256, 0);
         assert!(gb18030_ranges().len() > 100);

@@ -47,8 +47,8 @@ impl Section {
     /// What is wrong with the bits that are left where it ends.
     fn rest(&self) -> Option<&'static str> {
         match self.bits {
-            6.. => Some("partial character in base64 sequence"),
-            1.. if self.buffer != 0 => Some("non-zero padding bits in base64 sequence"),
+            6.. => Some("partial character in shift sequence"),
+            1.. if self.buffer != 0 => Some("non-zero padding bits in shift sequence"),
             _ => None,
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn utf7(bytes: &[u8]) -> Decoded {
                     points.push(u32::from(b'+'));
                     at += 1;
                 }
-                Some(&next) if sextet(next).is_none() => return Err(wrong(start, at, "ill-formed sequence")),
+                Some(&next) if sextet(next).is_none() => return Err(wrong(start, at + 1, "ill-formed sequence")),
                 _ => open = Some(Section { start, ..Section::default() }),
             }
         } else if byte.is_ascii() {
