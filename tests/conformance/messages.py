@@ -1,6 +1,6 @@
 """Every message of CPython's parser with a source that shows it, for each version.
 
-    python3 tests/conformance/messages.py    records what the Pythons of this machine say of messages.txt, and writes MESSAGES.md
+    python3 tests/conformance/messages.py    records what this machine's Pythons say of messages.txt, writes MESSAGES.md
 
 `messages.json` holds what was recorded, and the messages that each version's parser and tokenizer have.
 """
