@@ -1,6 +1,6 @@
 """Every message of CPython's parser with a source that shows it, for each version.
 
-    python3 tests/conformance/messages.py    records what the Pythons of this machine say of messages.txt, and writes MESSAGES.md
+    python3 tests/conformance/messages.py    records what this machine's Pythons say of messages.txt, writes MESSAGES.md
 
 `messages.json` holds what was recorded, and the messages that each version's parser and tokenizer have.
 """
@@ -104,7 +104,10 @@ def _readable(found: dict[str, Any]) -> str:
     """JSON with a line a message and a line a source."""
     parts = []
     for name, entries in found.items():
-        lines = [f"    {json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}" for key, value in entries.items()]
+        lines = [
+            f"    {json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+            for key, value in entries.items()
+        ]
         parts.append(f"  {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n  }")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -123,14 +126,18 @@ def write_table(found: dict[str, Any], parser: tools.Parser) -> None:
         smallest = min(shown, key=len, default="")
         cells = [_cell(found, said, pattern, version, shown) for version in VERSIONS]
         lines.append(f"| {_code(pattern)} | {_code(smallest)} | {' | '.join(cells)} |")
+    lines += ["", "Known differences, in the verdict alone:", ""]
+    for version, known in found["known"].items():
+        lines += [f"- {version}, {_code(one)}: {why}" for one, why in known.items()]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _cell(found: dict[str, Any], said: dict[str, Any], pattern: str, version: str, shown: list[str]) -> str:
-    pairs = [(found["errors"][one].get(version), said[version][one]) for one in shown]
+    known = found["known"].get(version, {})
+    pairs = [(found["errors"][one].get(version), said[version][one]) for one in shown if one not in known]
     pairs = [(their, our) for their, our in pairs if shows(pattern, their)]
     if not pairs:
-        return "-"
+        return "known" if any(one in known for one in shown) else "-"
     if any(our is None or our[:4] != their[:4] for their, our in pairs):
         return "differs"
     return "==" if all(our == their for their, our in pairs) else "="
