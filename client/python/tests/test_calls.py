@@ -114,6 +114,15 @@ def test_wrong_fields_reach_the_caller_at_once(failing: tuple[Failing, Client]) 
 
 
 WRONG_ARGUMENTS = [
+    (lambda c: c.find_similar([[1.0]], [[1.0]], -1), ValueError, r"k: expected an int from 0 to 2\*\*32 - 1, got -1"),
+    (lambda c: c.find_similar([[1.0]], [[1.0]], "3"), TypeError, "k: expected an int from 0 to .*, got str"),
+    (lambda c: c.cluster([[1.0]], -2), ValueError, "clusters: expected an int from 0 to .*, got -2"),
+    (lambda c: c.embed(["a"], model=5), TypeError, "model: expected a str, got int"),
+    (lambda c: c.embed(["a"], dimensions=-1), ValueError, "dimensions: expected an int from 0 to .*, got -1"),
+    (lambda c: c.create_collection(5), TypeError, "name: expected a str, got int"),
+    (lambda c: c.collection("a").search(ids=[1], k=-1), ValueError, "k: expected an int from 0 to .*, got -1"),
+    (lambda c: c.collection("a").search(ids=[1], threshold="x"), TypeError, "threshold: expected a number, got str"),
+    (lambda c: list(c.collection("a").scroll(page_size=-1)), ValueError, "page_size: expected an int from 0 to"),
     (lambda c: c.embed("one text"), TypeError, "texts: expected a list of texts, got one str"),
     (lambda c: c.embed(5), TypeError, "texts: expected a list of texts, got one int"),
     (lambda c: c.embed(["a", 5]), TypeError, r"texts\[1\]: expected str, got int"),

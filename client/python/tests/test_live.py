@@ -309,6 +309,12 @@ def test_answers_are_plain_types(client: Client, code: Collection) -> None:
     assert stats.admission.limit_bytes > 0
 
 
+def test_texts_may_come_from_any_iterable(client: Client) -> None:
+    texts = ["a", "b"]
+    for given in (iter(texts), tuple(texts), np.array(texts), dict.fromkeys(texts)):
+        np.testing.assert_array_equal(client.embed(given), client.embed(texts))
+
+
 def test_the_daemon_says_where_time_went(client: Client) -> None:
     with record_timings() as timings:
         client.embed(["a", "b"])

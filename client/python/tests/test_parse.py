@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import sys
 from pathlib import Path
 
@@ -289,6 +290,14 @@ def test_columns_are_views_with_names(client: Client) -> None:
         assert not column.flags.owndata
         with pytest.raises(ValueError):
             column[:] = 0
+
+
+def test_results_are_pickled(client: Client) -> None:
+    valid, wrong = client.parse(["f(x)", "x +="], outputs=["tree", "tokens"])
+    expected = ast.dump(valid.to_ast(), include_attributes=True)
+    again, refused = pickle.loads(pickle.dumps([valid, wrong]))
+    assert ast.dump(again.to_ast(), include_attributes=True) == expected and again.tokens == valid.tokens
+    assert refused.diagnostic == wrong.diagnostic
 
 
 def test_a_stream_parses_batch_after_batch(client: Client) -> None:

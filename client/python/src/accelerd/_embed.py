@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ._call import Method, Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._errors import AccelerdError, from_item, malformed
+from ._message import message
 from ._proto import embed_pb2 as pb
 from ._results import Model, Ranked, model
 from ._tensor import to_array
@@ -151,7 +152,8 @@ def options_message(output: str, options: EmbedOptions) -> pb.EmbedRequest:
     """A message of all but the input."""
     if unknown := options.keys() - EmbedOptions.__annotations__.keys():
         raise TypeError(f"expected options of EmbedOptions, got {', '.join(sorted(unknown))}")
-    made = pb.EmbedRequest(
+    made = message(
+        pb.EmbedRequest,
         model=options.get("model", ""),
         dimensions=options.get("dimensions", 0),
         pooling=number(pb.Pooling, "POOLING", options.get("pooling", "")),
@@ -176,18 +178,15 @@ def _spans(options: EmbedOptions, part: Part) -> Iterator[pb.Span]:
 
 def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Settings) -> SplitOperation[Any]:
     """Embeds texts, in as many calls as they need."""
-    if not isinstance(texts, (list, tuple)):
-        text_input(texts)
-        texts = list(texts)
+    texts = [*text_input(texts).values]
     common = options_message(output, options)
     prompt = len((options.get("prompt") or "").encode())
     limit = settings.max_message_bytes - _RESERVED - prompt
-    text_input(texts)
 
     def operation(part: Part) -> Operation[Any]:
-        message = pb.EmbedRequest(texts=text_input(texts[part.start : part.stop]), spans=_spans(options, part))
-        message.MergeFrom(common)
-        return Operation(EMBED, message, vectors)
+        request = pb.EmbedRequest(texts=text_input(texts[part.start : part.stop]), spans=_spans(options, part))
+        request.MergeFrom(common)
+        return Operation(EMBED, request, vectors)
 
     sizes = (_utf8_size(text) + prompt + _TEXT_OVERHEAD for text in texts)
     return SplitOperation(_parts(sizes, len(texts), limit, options), operation, _joined)
@@ -204,9 +203,9 @@ def embed_tokens(
         bounds = offsets[part.start : part.stop + 1]
         chosen = ids[bounds[0] : bounds[-1]] if len(bounds) else ids
         listed = pb.TokenInput(ids=chosen.tolist(), offsets=(bounds - bounds[:1]).tolist())
-        message = pb.EmbedRequest(tokens=listed, spans=_spans(options, part))
-        message.MergeFrom(common)
-        return Operation(EMBED, message, vectors)
+        request = pb.EmbedRequest(tokens=listed, spans=_spans(options, part))
+        request.MergeFrom(common)
+        return Operation(EMBED, request, vectors)
 
     # At most five bytes an id, and five an offset.
     sizes = (5 * count + 5 for count in np.diff(offsets.astype(np.int64)).tolist())
@@ -249,9 +248,9 @@ def stream_encoder(output: str, options: EmbedOptions) -> Callable[[int, Sequenc
     common = options_message(output, options)
 
     def encode(sequence: int, texts: Sequence[str]) -> pb.EmbedStreamRequest:
-        message = pb.EmbedRequest(texts=text_input(texts), spans=_spans(options, Part(0, len(texts))))
-        message.MergeFrom(common)
-        return pb.EmbedStreamRequest(sequence=sequence, embed=message)
+        request = pb.EmbedRequest(texts=text_input(texts), spans=_spans(options, Part(0, len(texts))))
+        request.MergeFrom(common)
+        return pb.EmbedStreamRequest(sequence=sequence, embed=request)
 
     return encode
 
@@ -270,7 +269,8 @@ def rerank(
     query: str, documents: Sequence[str], model: str, top_n: int, raw_scores: bool, max_tokens: int
 ) -> Operation[list[Ranked]]:
     """Ranks documents."""
-    request = pb.RerankRequest(
+    request = message(
+        pb.RerankRequest,
         model=model,
         query=query,
         documents=text_input(documents, "documents"),
@@ -288,7 +288,7 @@ def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens]:
         ids, offsets = answer.tokens.ids, answer.tokens.offsets
         return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
 
-    return Operation(TOKENIZE, pb.TokenizeRequest(model=model, texts=text_input(texts)), decode)
+    return Operation(TOKENIZE, message(pb.TokenizeRequest, model=model, texts=text_input(texts)), decode)
 
 
 def list_models() -> Operation[list[Model]]:
@@ -300,12 +300,16 @@ def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> 
     """Loads a model."""
     if isinstance(aliases, str):
         raise TypeError("aliases: expected a list of names, got one str")
-    request = pb.LoadModelRequest(
-        name=name, path=path, aliases=aliases, precision=number(pb.Precision, "PRECISION", precision)
+    request = message(
+        pb.LoadModelRequest,
+        name=name,
+        path=path,
+        aliases=aliases,
+        precision=number(pb.Precision, "PRECISION", precision),
     )
     return Operation(LOAD_MODEL, request, lambda answer: model(answer.model))
 
 
 def unload_model(name: str) -> Operation[str]:
     """Forgets a model."""
-    return Operation(UNLOAD_MODEL, pb.UnloadModelRequest(name=name), lambda answer: str(answer.name))
+    return Operation(UNLOAD_MODEL, message(pb.UnloadModelRequest, name=name), lambda answer: str(answer.name))

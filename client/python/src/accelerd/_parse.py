@@ -256,6 +256,16 @@ class Parsed(Generic[Root]):
         verdict = f"line {self._result.diagnostic.line}: {self._result.diagnostic.message}"
         return f"Parsed({len(self.text)} bytes, {'valid' if self.is_valid else verdict})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: getattr(self, name) for name in ("text", "_asked", "_mode")}
+        columns = {name: bytes(column) for name, column in self._columns.items()}
+        return {**kept, "_result": self._result.SerializeToString(), "_columns": columns}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._result = pb.SourceResult.FromString(state["_result"])
+        self._columns = {name: memoryview(column) for name, column in state["_columns"].items()}
+
     @property
     def is_valid(self) -> bool:
         """Whether it is Python."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._call import Method, Operation, Part, Settings, parts_by_bytes
 from ._embed import MAX_TEXTS, text_input
 from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, too_large
+from ._message import message
 from ._payload import (
     Id,
     Ids,
@@ -117,7 +118,8 @@ def create(
     """Makes a collection."""
     if storage not in STORAGES:
         raise ValueError(f"storage: expected one of f32, f16, bf16, i8, got {storage!r}")
-    request = pb.CreateCollectionRequest(
+    request = message(
+        pb.CreateCollectionRequest,
         name=name,
         dimensions=dimensions,
         metric=metric_number(metric),
@@ -136,23 +138,23 @@ def list_collections() -> Operation[list[CollectionInfo]]:
 
 def restore(url: str, name: str) -> Operation[str]:
     """Makes a collection of a snapshot; its name."""
-    request = pb.RestoreCollectionRequest(url=url, name=name)
+    request = message(pb.RestoreCollectionRequest, url=url, name=name)
     return Operation(RESTORE, request, lambda answer: str(answer.collection.name))
 
 
 def describe(name: str) -> Operation[CollectionInfo]:
     """What is known of a collection."""
-    return Operation(GET, pb.GetCollectionRequest(name=name), lambda answer: collection(answer.collection))
+    return Operation(GET, message(pb.GetCollectionRequest, name=name), lambda answer: collection(answer.collection))
 
 
 def delete(name: str) -> Operation[None]:
     """Drops a collection."""
-    return Operation(DELETE, pb.DeleteCollectionRequest(name=name), lambda _: None)
+    return Operation(DELETE, message(pb.DeleteCollectionRequest, name=name), lambda _: None)
 
 
 def create_snapshot(name: str, url: str) -> Operation[Snapshot]:
     """Writes a snapshot."""
-    request = pb.CreateSnapshotRequest(collection=name, url=url)
+    request = message(pb.CreateSnapshotRequest, collection=name, url=url)
     return Operation(CREATE_SNAPSHOT, request, lambda answer: snapshot(answer.snapshot))
 
 
@@ -201,10 +203,10 @@ class Upsert:
         """All points in one call, all or none; None where a message holds fewer."""
         if self._least_bytes() > self._limit:
             return None
-        message = self.encode(self.whole)
-        if len(message) > self._limit:
+        encoded = self.encode(self.whole)
+        if len(encoded) > self._limit:
             return None
-        return Operation(UPSERT, message, lambda answer: int(answer.inserted_count))
+        return Operation(UPSERT, encoded, lambda answer: int(answer.inserted_count))
 
     def _least_bytes(self) -> int:
         return sum(map(len, self._texts or ())) if self._rows is None else self._rows.nbytes
@@ -219,13 +221,13 @@ class Upsert:
 
     def encoded(self, part: Part) -> Iterator[tuple[Part, bytes]]:
         """The messages of a part: several where one would be too large."""
-        message = self.encode(part)
-        if len(message) <= self._limit:
-            yield part, message
+        encoded = self.encode(part)
+        if len(encoded) <= self._limit:
+            yield part, encoded
             return
         halves = part.halves()
         if halves is None:
-            raise too_large(f"the point at {part.start}", len(message), self._limit)
+            raise too_large(f"the point at {part.start}", len(encoded), self._limit)
         for half in halves:
             yield from self.encoded(half)
 
@@ -273,9 +275,9 @@ class SplitUpsert:
             if stream != self._stream or not self._left:
                 return []
             messages = []
-            for part, message in self._upsert.encoded(self._left.popleft()):
+            for part, encoded in self._upsert.encoded(self._left.popleft()):
                 self._sent[self._next] = part
-                messages.append(_stream_message(self._next, message))
+                messages.append(_stream_message(self._next, encoded))
                 self._next += 1
             return messages
 
@@ -323,11 +325,11 @@ class BulkUpsert:
     def messages(self, step: UpsertStep) -> Iterator[bytes]:
         """The messages of a step."""
         upsert = self._checked(step)
-        for message, is_last in _with_last(m for part in upsert.parts() for _, m in upsert.encoded(part)):
+        for encoded, is_last in _with_last(m for part in upsert.parts() for _, m in upsert.encoded(part)):
             sequence = self._next
             self._next += 1
             self._is_last[sequence] = is_last
-            yield _stream_message(sequence, message)
+            yield _stream_message(sequence, encoded)
 
     def _checked(self, step: UpsertStep) -> Upsert:
         if not isinstance(step, Mapping) or "ids" not in step or step.keys() - UpsertStep.__annotations__.keys():
@@ -355,9 +357,9 @@ class BulkUpsert:
 
 def _with_last(messages: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
     held = next(messages)
-    for message in messages:
+    for following in messages:
         yield held, False
-        held = message
+        held = following
     yield held, True
 
 
@@ -429,7 +431,9 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
     given = [what for what, one in (("texts", texts), ("vectors", vectors), ("ids", ids)) if one is not None]
     if len(given) != 1:
         raise ValueError(f"expected one of texts, vectors and ids, got {' and '.join(given) or 'none'}")
-    request = pb.SearchRequest(
+    request = message(
+        pb.SearchRequest,
+        {"limit": "k", "score_threshold": "threshold", "include_payload": "payload"},
         collection=name,
         texts=None if texts is None else text_input(texts),
         ids=None if ids is None else Ids(ids).message(),
@@ -500,7 +504,9 @@ class Scroll:
         payload: bool,
         vectors: bool,
     ) -> None:
-        self._request = pb.ScrollPointsRequest(
+        self._request = message(
+            pb.ScrollPointsRequest,
+            {"limit": "page_size", "include_payload": "payload", "include_vectors": "vectors"},
             collection=name,
             filter=make_filter(where, where_not),
             limit=page_size,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._call import Method, Operation, Part, Settings, SplitOperation
 from ._errors import too_large
+from ._message import message
 from ._payload import read_ids
 from ._proto import similarity_pb2 as pb
 from ._results import Clusters, Similar
@@ -57,6 +58,7 @@ def find_similar(
     queries: ArrayLike, corpus: ArrayLike, k: int, metric: str, threshold: float | None, settings: Settings
 ) -> SplitOperation[Similar]:
     """The nearest rows, in as many calls as the messages need: the parts' results are merged exactly."""
+    message(pb.FindSimilarRequest, {"score_threshold": "threshold"}, k=k, score_threshold=threshold)
     asked, rows = to_rows(queries, "queries"), to_rows(corpus, "corpus")
     number = metric_number(metric)
     blocks = _blocks(asked, rows, k, settings.max_message_bytes - _RESERVED)
@@ -68,7 +70,9 @@ def find_similar(
 
     def operation(block: Block) -> Operation[Similar]:
         held = rows[block.corpus.start : block.corpus.stop]
-        options = pb.FindSimilarRequest(
+        options = message(
+            pb.FindSimilarRequest,
+            {"score_threshold": "threshold"},
             metric=number,
             # A k above the rows of the whole corpus is for the daemon to refuse.
             k=k if len(held) == len(rows) else min(k, len(held)),
@@ -143,7 +147,10 @@ class KMeans:
         spherical: bool,
         seed: int,
     ) -> None:
-        self._message = pb.ClusterRequest(
+        names = {"cluster_count": "clusters", "start_count": "starts"}
+        self._message = message(
+            pb.ClusterRequest,
+            names,
             cluster_count=clusters,
             max_iterations=max_iterations,
             tolerance=tolerance,
