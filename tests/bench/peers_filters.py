@@ -117,11 +117,11 @@ def unit(rows):
 def data(spread, rows, dim, random):
     """Vectors, and the rank of each row from 0 to 1, by which it passes filters."""
     if spread != "clustered":
-        return unit(random.standard_normal((rows, dim), dtype=np.float32)), random.permutation(rows) / rows
+        return unit(random.standard_normal((rows, dim), dtype=np.float32)), (random.permutation(rows) + 0.5) / rows
     centres = random.standard_normal((1000, dim), dtype=np.float32)
     member = np.sort(random.integers(0, 1000, rows))
     vectors = unit(centres[member] + 0.5 * random.standard_normal((rows, dim), dtype=np.float32))
-    return vectors, np.arange(rows) / rows
+    return vectors, (np.arange(rows) + 0.5) / rows
 
 
 def number(spread, rank):
