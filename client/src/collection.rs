@@ -27,6 +27,8 @@ methods! {
     DELETE_POINTS: repeatable "DeletePoints" DeletePointsRequest -> DeletePointsResponse;
     SEARCH: repeatable "Search" SearchRequest -> SearchResponse;
     GET_POINTS: repeatable "GetPoints" GetPointsRequest -> GetPointsResponse;
+    SCROLL: repeatable "ScrollPoints" ScrollPointsRequest -> ScrollPointsResponse;
+    COUNT: repeatable "CountPoints" CountPointsRequest -> CountPointsResponse;
     SNAPSHOT: once "CreateSnapshot" CreateSnapshotRequest -> CreateSnapshotResponse;
     RESTORE: once "RestoreCollection" RestoreCollectionRequest -> RestoreCollectionResponse;
 }
@@ -191,6 +193,44 @@ pub struct StoredPoints {
     pub vectors: Option<Matrix>,
 }
 
+/// Which points of a collection to read, and what of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScrollOptions {
+    /// Most points on a page, up to 16,384; 0 leaves it to the daemon.
+    pub limit: u32,
+    /// Which points count.
+    pub filter: Option<Filter>,
+    /// Leave payloads out.
+    pub no_payload: bool,
+    /// Read vectors, too.
+    pub with_vectors: bool,
+}
+
+/// A page of a collection's points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The points, in ascending order of their ids. Without payloads where those were left out.
+    pub points: StoredPoints,
+    /// Where the next page begins; `None` behind the last.
+    pub next: Option<Cursor>,
+}
+
+/// A place in the order of a collection's points. It stays valid through writes and restarts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(bytes::Bytes);
+
+impl Cursor {
+    /// A cursor that was kept as bytes.
+    pub fn from_bytes(bytes: impl Into<bytes::Bytes>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The cursor as bytes, to be kept.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl Client {
     /// A collection by name; asks nothing of the daemon.
     pub fn collection(&self, name: impl Into<String>) -> Collection {
@@ -347,6 +387,36 @@ impl Collection {
             return Err(Error::Malformed(format!("{} ids with {} payloads", ids.len(), points.payloads.len())));
         }
         Ok(StoredPoints { ids, payloads: points.payloads.into_iter().map(payload_from_wire).collect(), vectors })
+    }
+
+    /// Reads a page of points in ascending order of their ids, the first page where no cursor is given. A point that is there
+    /// from the first page to the last is on exactly one of them, whatever is written meanwhile.
+    pub async fn scroll(&self, after: Option<&Cursor>, options: &ScrollOptions) -> Result<Page> {
+        let request = proto::ScrollPointsRequest {
+            collection: self.name.clone(),
+            filter: options.filter.clone().map(Into::into),
+            limit: options.limit,
+            cursor: after.map(|cursor| cursor.0.clone()).unwrap_or_default(),
+            include_payload: !options.no_payload,
+            include_vectors: options.with_vectors,
+            columns: false,
+        };
+        let page = self.client.unary(SCROLL, request).await?.message;
+        let ids = Ids::from(page.ids.unwrap_or_default());
+        if !options.no_payload && ids.len() != page.payloads.len() {
+            return Err(Error::Malformed(format!("{} ids with {} payloads", ids.len(), page.payloads.len())));
+        }
+        let vectors = options.with_vectors && !ids.is_empty();
+        let vectors = vectors.then(|| Matrix::from_tensor(page.vectors, "vectors")).transpose()?;
+        let payloads = page.payloads.into_iter().map(payload_from_wire).collect();
+        let next = (!page.next_cursor.is_empty()).then(|| Cursor(page.next_cursor));
+        Ok(Page { points: StoredPoints { ids, payloads, vectors }, next })
+    }
+
+    /// Counts all points, or those that pass a filter.
+    pub async fn count(&self, filter: Option<Filter>) -> Result<u64> {
+        let request = proto::CountPointsRequest { collection: self.name.clone(), filter: filter.map(Into::into) };
+        Ok(self.client.unary(COUNT, request).await?.message.point_count)
     }
 
     /// Writes a versioned snapshot to an object store; an empty URL means the configured one.

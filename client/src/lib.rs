@@ -44,7 +44,8 @@ pub use self::{
     call::Client,
     cluster::{ClusterOptions, Clusters},
     collection::{
-        Collection, CollectionOptions, Found, Hit, Points, SearchOptions, StoredPoints, Upsert, UpsertOutcome, Upserted,
+        Collection, CollectionOptions, Cursor, Found, Hit, Page, Points, ScrollOptions, SearchOptions, StoredPoints,
+        Upsert, UpsertOutcome, Upserted,
     },
     connect::{Builder, DEFAULT_URL},
     device::Devices,

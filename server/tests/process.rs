@@ -309,3 +309,11 @@ fn sighup_takes_over_the_log_level_and_keeps_it_where_the_file_is_wrong() {
     let refused = running.line("settings not reloaded, the old ones stay");
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("telemetry.foo")), "{refused}");
 }
+
+#[test]
+fn a_model_that_cannot_be_loaded_is_a_wrong_setting() {
+    let output = run(&["serve", "--model", "/no/such/model"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("--model") && said.contains("/no/such/model"), "{said}");
+}

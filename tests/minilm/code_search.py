@@ -28,12 +28,12 @@ QUERIES_A_CALL = 100
 TOP = 10
 RANKS = ("--fusion", "reciprocal-rank")
 WAYS = {
-    "vectors": (),
+    "vectors": ("--no-hybrid",),
     "words": ("--hybrid", "--word-weight", "1"),
-    "both, by relative score": ("--hybrid",),
+    "both, by relative score": ("--hybrid", "--word-weight", "0.5"),
     "both, by relative score, words a quarter": ("--hybrid", "--word-weight", "0.25"),
     "both, by relative score, words three quarters": ("--hybrid", "--word-weight", "0.75"),
-    "both, by reciprocal rank": ("--hybrid", *RANKS),
+    "both, by reciprocal rank": ("--hybrid", *RANKS, "--word-weight", "0.5"),
     "both, by reciprocal rank, words a quarter": ("--hybrid", *RANKS, "--word-weight", "0.25"),
 }
 

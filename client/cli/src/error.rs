@@ -98,7 +98,9 @@ impl CliError {
         let resource = error.failure().and_then(|failure| failure.resource.as_ref()).map(|(kind, _)| kind.as_str());
         let violated = |field: &str| error.failure().is_some_and(|f| f.violations.iter().any(|v| v.field == field));
         let hint = match (error.code(), resource) {
-            (Code::InvalidArgument, _) if violated("durable") => "start the daemon with `accelerd serve --data-dir FOLDER`",
+            (Code::InvalidArgument, _) if violated("durable") => {
+                "start the daemon with `accelerd serve --data-dir FOLDER`"
+            }
             (Code::NotFound, Some("collection")) => {
                 "`accelctl collections list` shows what there is; `accelctl index` makes one"
             }

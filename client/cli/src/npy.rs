@@ -29,6 +29,13 @@ pub fn write(path: &Path, matrix: &Matrix) -> Result {
     file.finish(matrix.rows(), matrix.dim())
 }
 
+/// Writes a vector of integers.
+pub fn write_ints(path: &Path, numbers: &[i32]) -> Result {
+    let mut bytes = header("<i4", &format!("({},)", numbers.len()));
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    fs::write(path, bytes).map_err(CliError::file(path))
+}
+
 /// A file whose rows are written as they come. Until it is finished it has no header, and nobody takes it for whole.
 pub struct Writer {
     path: PathBuf,
@@ -57,7 +64,7 @@ impl Writer {
     pub fn finish(mut self, rows: usize, dim: usize) -> Result {
         let mut finish = || {
             self.file.seek(SeekFrom::Start(0))?;
-            self.file.write_all(&header(rows, dim))?;
+            self.file.write_all(&header("<f4", &format!("({rows}, {dim})")))?;
             self.file.flush()
         };
         finish().map_err(CliError::file(&self.path))
@@ -65,8 +72,8 @@ impl Writer {
 }
 
 /// A version 1 header, padded so that the numbers start at a multiple of 64.
-fn header(rows: usize, dim: usize) -> Vec<u8> {
-    let facts = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
+fn header(kind: &str, shape: &str) -> Vec<u8> {
+    let facts = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
     let length = HEADER - MAGIC.len() - 4;
     let mut header = MAGIC.to_vec();
     header.extend([1, 0]);
@@ -148,7 +155,7 @@ mod tests {
         let unfinished = Writer::create(&path).unwrap();
         drop(unfinished);
         assert!(read(&path).is_err(), "a file without its header is not whole");
-        assert_eq!(header(usize::MAX, usize::MAX).len(), HEADER);
+        assert_eq!(header("<f4", &format!("({0}, {0})", usize::MAX)).len(), HEADER);
         let matrix = Matrix::new(vec![1.0, -2.5, f32::MIN_POSITIVE, 4.0, 5.0, 6.0], 3).unwrap();
         write(&path, &matrix).unwrap();
         assert_eq!(read(&path).unwrap(), matrix);

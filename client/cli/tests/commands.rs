@@ -443,6 +443,142 @@ async fn failures_have_their_codes_and_hints() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn points_are_counted_and_printed_page_by_page() {
+    let (_fake, server) = served().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    write(folder.path(), "long.txt", &numbered(40_000, "line"));
+    write(folder.path(), "a.go", "package a\n\nfunc f() {}\n");
+    let chunks = index(&server, folder.path(), &[]).await["chunks"].as_u64().expect("a number");
+    assert!(chunks > 1_000, "more than a page: {chunks}");
+    assert_eq!(run(&server, &["collections", "count", "code"]).await.out, format!("{chunks}\n"));
+    let go = ["collections", "count", "code", "--where", "language=go", "--where", "start_line=1", "--json"];
+    assert_eq!(run(&server, &go).await.json()["points"], 1);
+    let lines = async |more: &[&str]| -> Vec<Value> {
+        let ran = run(&server, &[&["collections", "scroll", "code"], more].concat()).await;
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let all = lines(&[]).await;
+    let ids: std::collections::BTreeSet<_> = all.iter().map(|point| point["id"].as_str().expect("an id")).collect();
+    assert_eq!((all.len() as u64, ids.len() as u64), (chunks, chunks), "each once");
+    assert!(all[0]["payload"]["start_line"].is_i64() && all[0].get("vector").is_none(), "{}", all[0]);
+    let few = lines(&["-n", "3", "--vectors", "--no-payload"]).await;
+    assert_eq!((few.len(), few[0]["vector"].as_array().map(Vec::len)), (3, Some(fake::DIM)));
+    assert!(few[0].get("payload").is_none() && few[0]["id"] == all[0]["id"]);
+    let missing = run(&server, &["collections", "count", "nowhere"]).await;
+    assert_eq!(missing.code, 4, "{}", missing.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn assignments_of_clusters_are_written_as_the_extension_says() {
+    let (_fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &[]).await;
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    for name in ["a.csv", "a.jsonl", "a.npy"] {
+        let ran = run(&server, &["cluster", "-c", "code", "-k", "2", "--assignments", &file(name)]).await;
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    let csv = fs::read_to_string(file("a.csv")).expect("it is written");
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (6, "id,cluster,path,start_line,end_line"));
+    assert!(lines.iter().any(|line| line.ends_with(",t/net/socket.py,1,2")), "{csv}");
+    let json = fs::read_to_string(file("a.jsonl")).expect("it is written");
+    let points: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(points.len() == 5 && points.iter().all(|p| p["cluster"].is_i64() && p["path"].is_string()), "{json}");
+    let npy = fs::read(file("a.npy")).expect("it is written");
+    assert!(npy.len() == 128 + 4 * 5 && String::from_utf8_lossy(&npy[..128]).contains("'<i4'"));
+
+    let vectors = file("v.npy");
+    assert_eq!(run(&server, &["embed", "a", "b", "c", "--output", &vectors]).await.code, 0);
+    let rows = file("rows.csv");
+    assert_eq!(run(&server, &["cluster", &vectors, "-k", "2", "--assignments", &rows]).await.code, 0);
+    assert_eq!(fs::read_to_string(&rows).expect("it is written"), "row,cluster\n0,0\n1,1\n2,0\n");
+    let refused = run(&server, &["cluster", &vectors, "--assignments", "a.txt"]).await;
+    assert!(refused.code == 2 && refused.err.contains(".jsonl"), "{}", refused.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_index_keeps_what_was_sent_and_says_so() {
+    let (fake, server) = served().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    (0..12).for_each(|n| write(folder.path(), &format!("{n}.txt"), &numbered(5_000, "line")));
+    let (release, held) = tokio::sync::watch::channel(false);
+    fake.state().held = Some((3, held));
+    let root = folder.path().to_str().expect("UTF-8");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
+    command.args(["index", root, "-c", "code", "--name", "t"]).env("ACCELERD_SERVER", &server);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let landed = async |count: usize| {
+        while fake.points("code").len() < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Three batches of 128 are answered; the others wait.
+    tokio::time::timeout(std::time::Duration::from_secs(60), landed(3 * 128)).await.expect("they land");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    let mut err = std::io::BufReader::new(child.stderr.take().expect("a pipe"));
+    let (note, err) = tokio::task::spawn_blocking(move || {
+        let mut note = String::new();
+        std::io::BufRead::read_line(&mut err, &mut note).expect("a line");
+        (note, err)
+    })
+    .await
+    .expect("no panic");
+    assert!(note.contains("interrupted"), "{note}");
+    release.send(true).expect("the daemon listens");
+    let (said, code) = tokio::task::spawn_blocking(move || {
+        let (mut err, mut said) = (err, String::new());
+        std::io::Read::read_to_string(&mut err, &mut said).expect("text");
+        (said, child.wait().expect("it ends").code())
+    })
+    .await
+    .expect("no panic");
+    let kept = fake.points("code").len();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("stay in the collection"), "{said}");
+    let all = index(&server, folder.path(), &[]).await;
+    let total = fake.points("code").len();
+    assert!(kept < total && all["unchanged"].as_u64() < Some(12), "{kept} of {total}");
+    assert_eq!(index(&server, folder.path(), &[]).await["unchanged"], 12);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shells_complete_names_of_collections_and_nothing_without_a_daemon() {
+    let (_fake, server) = served().await;
+    let folder = tree();
+    index(&server, folder.path(), &[]).await;
+    let complete = async |server: &str, words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
+        command.arg("--").arg("accelctl").args(words).env("COMPLETE", "fish").env("ACCELERD_SERVER", server);
+        let done = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it starts");
+        (String::from_utf8(done.stdout).expect("text"), String::from_utf8(done.stderr).expect("text"))
+    };
+    for words in [&["search", "-c", ""][..], &["index", ".", "--collection", "co"], &["collections", "delete", "co"]] {
+        let (out, err) = complete(&server, words).await;
+        assert!(out.lines().any(|line| line.trim_end() == "code"), "{words:?}: {out:?} {err:?}");
+    }
+    assert!(complete(&server, &["embed", "x", "--model", ""]).await.0.contains("toy"));
+    let (out, err) = complete("http://127.0.0.1:1", &["search", "-c", ""]).await;
+    assert!(!out.contains("code") && err.is_empty(), "{out:?} {err:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_durable_collection_that_cannot_be_says_how_to_start_the_daemon() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    let reason = "this daemon keeps nothing on disk: store.data_dir is not set";
+    let details = tonic_types::ErrorDetails::with_bad_request_violation("durable", reason);
+    let refusal = <Status as tonic_types::StatusExt>::with_error_details(tonic::Code::InvalidArgument, reason, details);
+    fake.fail_next([Status::not_found("no such collection"), refusal]);
+    let root = folder.path().to_str().expect("UTF-8");
+    let ran = run(&server, &["index", root, "-c", "code", "--durable"]).await;
+    assert!(ran.code == 2 && ran.err.contains("accelerd serve --data-dir FOLDER"), "{}", ran.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn completions_and_man_pages_need_no_daemon() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for shell in ["bash", "zsh", "fish"] {

@@ -45,6 +45,8 @@ pub(crate) struct State {
     pub(crate) hang: bool,
     /// The step of the next stream of upserts that fails.
     pub(crate) failing_step: Option<u64>,
+    /// From this step on, streams of upserts wait until it is true.
+    pub(crate) held: Option<(u64, tokio::sync::watch::Receiver<bool>)>,
     /// What to answer about a source that is sent alone.
     pub(crate) answers: BTreeMap<Bytes, proto::ParseResponse>,
     /// Sources parsed.
@@ -328,7 +330,20 @@ impl similarity::SimilarityService for Fake {
         self.enter("UpsertStream").await?;
         let fake = self.clone();
         let failing = self.state().failing_step.take();
-        let answers = request.into_inner().map(move |step| {
+        let held = self.state().held.clone();
+        let steps = request.into_inner().then(move |step| {
+            let held = held.clone();
+            async move {
+                if let (Ok(step), Some((from, mut open))) = (&step, held)
+                    && step.sequence >= from
+                {
+                    // Whoever held it is gone: it goes on.
+                    let _gone = open.wait_for(|open| *open).await;
+                }
+                step
+            }
+        });
+        let answers = steps.map(move |step| {
             use proto::upsert_stream_response::Result as Step;
             let step = step?;
             let done = if failing == Some(step.sequence) {

@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_loaded_is_refused_all_at_once() {
-        let refused = models(&["/no/such/folder", "hf://a/b", "hf://c/b"]).add_to(&mut config()).expect_err("it is bad");
+        let refused =
+            models(&["/no/such/folder", "hf://a/b", "hf://c/b"]).add_to(&mut config()).expect_err("it is bad");
         let text = refused.to_string();
         assert!(text.contains("/no/such/folder") && text.contains("--model NAME=hf://c/b"), "{text}");
     }

@@ -4,8 +4,9 @@
 
 SOURCES holds a folder of each project of `questions.json`, by its name, at the version named there. The questions were
 written before anything was searched for. The ranking was chosen by those of the roles `shown` and `tuning`; those of
-`held-out` confirm it and were never looked at one by one. A hit counts where its lines have the first line of the function's definition: of a chunk of more than 60 lines, such
-as a class without its methods' bodies, only if the chunk has the function's own name.
+`held-out` confirm it and were never looked at one by one. A hit counts where its lines have the first line of the
+function's definition, or lie within it: of a chunk of more than 60 lines, such as a class without its methods' bodies,
+only if the chunk has the function's own name.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def accelctl(binaries: Path, server: str, *words: str | Path) -> Any:
 
 
 def definition(root: Path, path: str, start: str) -> range:
-    """The lines of a definition, whose first line is there exactly once. It ends where a line as far to the left starts with
-    a closing bracket."""
+    """The lines of a definition, whose first line is there exactly once. It ends where a line as far to the left starts
+    with a closing bracket."""
     lines = (root / path).read_text().splitlines()
     found = [at for at, line in enumerate(lines) if start in line]
     assert len(found) == 1, f"{root / path} has {len(found)} lines with {start!r}, expected 1: is it the right version?"
@@ -105,7 +106,7 @@ def main() -> None:
     with daemon(args.bin) as server:
         for role in args.role or ROLES:
             ranks = [ask(server, project, args) for project in projects if project["role"] == role]
-            show(role, "", "", sum(ranks, []))
+            show(role, "", "", [rank for of_project in ranks for rank in of_project])
 
 
 def ask(server: str, project: dict[str, Any], args: argparse.Namespace) -> list[int]:

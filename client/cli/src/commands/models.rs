@@ -1,6 +1,9 @@
 //! The models that are loaded; loading and unloading them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use accelerd_client::{Client, ModelSource, proto};
 use clap::{Args, Subcommand, ValueEnum};
@@ -29,6 +32,9 @@ enum Action {
     /// List every model.
     List,
     /// Load a model from a folder or file on the daemon's machine, or from its hub.
+    ///
+    /// The daemon loads from folders that it was started with, by `accelerd serve --model FOLDER` or its setting models.folders;
+    /// and from its hub where the setting models.hub.allow is "callers".
     Load {
         /// Its name in requests.
         name: String,
@@ -181,6 +187,13 @@ impl Report for Unloaded {
     }
 }
 
+/// A path as the daemon understands it: what is a file or folder here is sent with its whole path, since the daemon runs in
+/// another folder.
+fn place(path: &Path) -> String {
+    let whole = if path.is_relative() { path.canonicalize().ok() } else { None };
+    whole.as_deref().unwrap_or(path).to_string_lossy().into_owned()
+}
+
 /// Does what was asked.
 pub async fn run(args: ModelsArgs, client: &Client, screen: &Screen) -> Result {
     match args.action.unwrap_or(Action::List) {
@@ -189,7 +202,7 @@ pub async fn run(args: ModelsArgs, client: &Client, screen: &Screen) -> Result {
             screen.show(&Models { models: models.collect() })
         }
         Action::Load { name, path, aliases, precision } => {
-            let path = path.to_string_lossy().into_owned();
+            let path = place(&path);
             let source = ModelSource { name, path, aliases, precision: precision.into() };
             let model = client.clone().with_deadline(LOAD_DEADLINE).load_model(source).await?;
             screen.show(&Model::from(model))

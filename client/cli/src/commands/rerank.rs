@@ -27,7 +27,7 @@ pub struct RerankArgs {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Name or alias of a loaded cross-encoder.
-    #[arg(long, short)]
+    #[arg(long, short, add = crate::complete::models())]
     model: String,
     /// Most results; 0 is all.
     #[arg(short, long = "limit", default_value_t = 0, value_name = "N")]

@@ -42,7 +42,7 @@ pub struct EmbedArgs {
 #[derive(Debug, Args)]
 pub struct ModelArgs {
     /// Name or alias of a loaded model.
-    #[arg(long, default_value = "builtin")]
+    #[arg(long, default_value = "builtin", add = crate::complete::models())]
     model: String,
     /// Leading dimensions to keep; 0 keeps all.
     #[arg(long, default_value_t = 0, value_name = "N")]

@@ -42,7 +42,7 @@ const FILES_A_DELETE: usize = 1_000;
 /// command goes on from there.
 #[derive(Debug, Args)]
 pub struct IndexArgs {
-    /// Files and folders.
+    /// Files and folders to index.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// The collection; made if it does not exist.
@@ -57,7 +57,7 @@ pub struct IndexArgs {
     /// Make a collection that keeps vectors only: it takes less memory, and `search` cannot find by words in it.
     #[arg(long, visible_alias = "vectors-only", conflicts_with = "hybrid")]
     no_hybrid: bool,
-    /// Keep a collection that is made through a crash of the daemon.
+    /// Make the collection durable: it survives a restart or crash of a daemon that was started with --data-dir.
     #[arg(long)]
     durable: bool,
     /// Leave out what matches, as in a .gitignore; may be given several times.

@@ -12,7 +12,7 @@ use accelerd_client::{Client, Code, Collection, Error, Filter, Id, Upsert, Value
 use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::ProgressBar;
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::{Notify, Semaphore, mpsc},
     task::spawn_blocking,
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -77,43 +77,57 @@ pub async fn send(job: Job<'_>, walked: &Walked, screen: &Screen) -> Result<Tall
     }
     let (batches, received) = mpsc::channel(1);
     let flight = Flight { bar: bar.clone(), ..Flight::default() };
-    let mut interrupted = false;
+    let (mut interrupted, stop) = (false, Notify::new());
     let sent = {
         let produced = async {
             tokio::select! {
                 produced = produce(&job, walked, &mut tally, Some((batches, &flight)), &bar, screen) => produced,
-                () = interrupt() => {
-                    interrupted = true;
-                    bar.suspend(|| screen.note("interrupted: waiting for what was sent; press Ctrl-C again to leave at once"));
+                () = stop.notified() => {
                     flight.complete.store(true, Ordering::Relaxed);
                     Ok(())
                 }
             }
         };
         let both = async { futures::try_join!(produced, consume(job.collection, received, &flight)).map(|_| ()) };
-        both.await
+        let mut both = std::pin::pin!(both);
+        tokio::select! {
+            sent = &mut both => sent,
+            () = interrupt() => {
+                interrupted = true;
+                let note = "interrupted: waiting for what was sent to land; Ctrl-C again leaves at once";
+                bar.suspend(|| screen.note(note));
+                stop.notify_one();
+                both.await
+            }
+        }
     };
     bar.finish_and_clear();
-    let landed = flight.landed();
     if interrupted || sent.is_err() {
-        // Files that landed whole are not looked at by the next run, so what they had before goes now.
-        if job.compare {
-            let _best_effort = super::delete_leftovers(job.collection, &landed.files).await;
-        }
-        let (chunks, files) =
-            (human::plural(landed.chunks, "chunk"), human::plural(landed.files.len() as u64, "whole file"));
-        let kept =
-            format!("{chunks} of {files} were sent and stay in the collection; the same command goes on from there");
-        match sent {
-            Err(error) if landed.chunks > 0 => {
-                screen.note(kept);
-                return Err(error);
-            }
-            Err(error) => return Err(error),
-            Ok(()) => return Err(CliError::Interrupted(format!("interrupted: {kept}"))),
-        }
+        return Err(stopped(&job, &flight.landed(), sent, screen).await);
     }
     Ok(tally)
+}
+
+/// What a run that did not get to its end has to say: what the collection has of it.
+async fn stopped(job: &Job<'_>, landed: &Landed, sent: Result, screen: &Screen) -> CliError {
+    // Files that landed whole are not looked at by the next run, so what they had before goes now.
+    if job.compare {
+        let _best_effort = super::delete_leftovers(job.collection, &landed.files).await;
+    }
+    let chunks = human::plural(landed.chunks, "chunk");
+    let files = human::plural(landed.files.len() as u64, "whole file");
+    let kept = format!(
+        "{chunks} were sent and stay in the collection, among them {files}; the same command goes on from there"
+    );
+    match sent {
+        Err(error) => {
+            if landed.chunks > 0 {
+                screen.note(kept);
+            }
+            error
+        }
+        Ok(()) => CliError::Interrupted(format!("interrupted: {kept}")),
+    }
 }
 
 /// Ends with the first Ctrl-C; from then on the next one ends the program.

@@ -1,5 +1,7 @@
 //! k-means over a .npy file or a collection: how large the clusters are, and which members are nearest to their centre.
 
+mod assignments;
+
 use std::{
     collections::HashMap,
     path::PathBuf,
@@ -10,6 +12,7 @@ use accelerd_client::{Client, ClusterOptions, Clusters, Id, Ids, Matrix, Payload
 use clap::Args;
 use serde::Serialize;
 
+use self::assignments::Output;
 use super::{MAX_HITS, search::paths::shortest};
 use crate::{
     complete,
@@ -52,6 +55,10 @@ pub struct ClusterArgs {
     /// Write the centres to a .npy file.
     #[arg(long, value_name = "FILE.npy")]
     centers: Option<PathBuf>,
+    /// Write the cluster of each row or point to a file: .csv, .jsonl, or .npy (int32, in the order of the rows, or of the
+    /// points' ids). Points that `accelctl index` made come with path and lines.
+    #[arg(long, value_name = "FILE", value_parser = Output::new)]
+    assignments: Option<Output>,
 }
 
 #[derive(Serialize)]
@@ -119,6 +126,9 @@ pub async fn run(args: ClusterArgs, client: &Client, screen: &Screen) -> Result 
     };
     if let Some(path) = &args.centers {
         npy::write(path, &clusters.centers)?;
+    }
+    if let Some(output) = &args.assignments {
+        output.write(client, args.collection.as_deref(), &clusters).await?;
     }
     let sizes = sizes(&clusters);
     members.resize(sizes.len(), vec![]);
