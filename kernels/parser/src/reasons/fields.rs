@@ -228,7 +228,7 @@ impl Fields<'_, '_> {
     /// An error of an expression as one of the source. CPython counts its columns from the parenthesis that it puts there.
     fn moved(&self, mut error: Diagnostic, stream: &Stream<'_>, options: Options, first: usize) -> Diagnostic {
         let tokenizers = stream.error.as_ref().is_some_and(|behind| behind.eager && behind.diagnostic == error);
-        error.locate(stream.text, &options);
+        error.locate(stream.text, options);
         let place = self.start + first;
         let above = self.machine.stream.line(u32::try_from(place).unwrap_or(u32::MAX)) - 1;
         let below = |line: Option<i32>| line.map(|line| line + i32::try_from(above).unwrap_or(0));
