@@ -52,6 +52,8 @@ def _field(chance: random.Random, raw: bool, depth: int) -> str:
     equal = chance.choice(("", "", "", "=", " = "))
     conversion = chance.choice(("", "", "!r", "!s", "!a"))
     spec = ":" + _pieces(chance, raw, depth + 1, True) if depth == 0 and chance.random() < 0.6 else ""
+    # So it does of fields right behind a character's name.
+    spec = spec.replace("}{", "} {") if r"\N{" in spec else spec
     if depth == 0 and "{" in spec:
         # In the specification of a field with `=`, CPython 3.13 shows a nested field by yet another rule.
         equal = ""
