@@ -45,11 +45,16 @@ def _pieces(chance: random.Random, raw: bool, depth: int, in_spec: bool) -> str:
 
 
 def _field(chance: random.Random, raw: bool, depth: int) -> str:
-    # Specifications in specifications are left out: what CPython shows of a field behind one follows from no rule.
-    expression = chance.choice(_EXPRESSIONS)
+    # Specifications and comments in specifications are left out: what CPython shows of a field behind one follows no rule.
+    expression = chance.choice([one for one in _EXPRESSIONS if depth == 0 or "#" not in one])
     if chance.random() < 0.1:
         expression = _string(chance, chance.choice(("", "f", "rf", "b")), depth + 1)
     equal = chance.choice(("", "", "", "=", " = "))
     conversion = chance.choice(("", "", "!r", "!s", "!a"))
     spec = ":" + _pieces(chance, raw, depth + 1, True) if depth == 0 and chance.random() < 0.6 else ""
+    # So it does of fields right behind a character's name.
+    spec = spec.replace("}{", "} {") if r"\N{" in spec else spec
+    if depth == 0 and "{" in spec:
+        # In the specification of a field with `=`, CPython 3.13 shows a nested field by yet another rule.
+        equal = ""
     return "{" + expression + equal + conversion + spec + "}"

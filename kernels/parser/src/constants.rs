@@ -156,14 +156,11 @@ impl<'a> Constants<'a> {
         let behind = self.tokens.payloads[open] as usize;
         let mut start = self.tokens.ends[open];
         let mut end = self.inequality(open, behind).unwrap_or(self.tokens.starts[behind]);
-        if let Some(first) = self.first_of_run(open).filter(|_| in_spec && self.options.feature_version >= 12) {
-            start = self.tokens.ends[first];
-            let behind = self.tokens.payloads[first] as usize;
-            // Before 3.14 it forgets that end again where text precedes the run, or where two braces open it.
-            let forgets = self.tokens.kinds[first - 1] != Terminal::FieldColon
-                || self.text.as_bytes().get(start as usize) == Some(&b'{');
-            if self.options.feature_version < 14 && !forgets {
-                end = self.inequality(first, behind).unwrap_or(self.tokens.starts[behind]);
+        if in_spec && self.options.feature_version >= 12 {
+            let run = self.run_of_fields(open);
+            start = self.tokens.ends[run[0]];
+            if self.options.feature_version < 14 {
+                end = self.end_of_run(&run);
             }
         }
         let value = values::expression_text(self.text, start, end, &self.options, &mut columns.extra);
@@ -177,25 +174,41 @@ impl<'a> Constants<'a> {
             .map_err(|error| self.blamed(error, open))
     }
 
-    /// The first of the fields that end right in front of a field, one behind the other. In a format specification CPython
-    /// remembers only where that one's expression starts, and before 3.14 where it ends, too.
-    fn first_of_run(&self, field: usize) -> Option<usize> {
+    /// A field and those that end right in front of it, one behind the other. In a format specification CPython remembers
+    /// only where the first one's expression starts.
+    fn run_of_fields(&self, field: usize) -> Vec<usize> {
         let kinds = &self.tokens.kinds;
-        let (mut first, mut found) = (field, None);
+        let mut run = vec![field];
+        let mut first = field;
         while let Some(close) = first.checked_sub(1).filter(|&at| kinds[at] == Terminal::FieldClose) {
             let mut depth = 1_usize;
             first = close;
-            while depth > 0 {
-                first = first.checked_sub(1)?;
+            while depth > 0 && first > 0 {
+                first -= 1;
                 match kinds[first] {
                     Terminal::FieldClose => depth += 1,
                     Terminal::FieldOpen | Terminal::DebugOpen => depth -= 1,
                     _ => {}
                 }
             }
-            found = Some(first);
+            run.push(first);
         }
-        found
+        run.reverse();
+        run
+    }
+
+    /// Where CPython before 3.14 takes the text of a run to end: with its first expression, or where text precedes the run or
+    /// two braces open it, with the first one that is shown.
+    fn end_of_run(&self, run: &[usize]) -> u32 {
+        let tokens = self.tokens;
+        let first = run[0];
+        let behind = |field: usize| tokens.payloads[field] as usize;
+        let braces = self.text.as_bytes().get(tokens.ends[first] as usize) == Some(&b'{');
+        if tokens.kinds[first - 1] == Terminal::FieldColon && !braces {
+            return self.inequality(first, behind(first)).unwrap_or(tokens.starts[behind(first)]);
+        }
+        let shown = run.iter().copied().find(|&field| tokens.kinds[field] == Terminal::DebugOpen).unwrap_or(first);
+        tokens.starts[behind(shown)]
     }
 
     /// In 3.12 and 3.13 escapes in a format specification mean something in raw strings, too.
