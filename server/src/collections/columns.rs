@@ -418,10 +418,8 @@ impl Texts {
             let reason = format!("expected {NARROW} bytes a text and {NARROW} more, got {} bytes", offsets.len());
             return Err(ApiError::invalid(offsets_at, reason));
         }
-        let indices = match indices.is_empty() {
-            true => None,
-            false => Some(sized(&format!("{at}.indices"), indices, values, NARROW)?),
-        };
+        let given = (!indices.is_empty()).then(|| sized(&format!("{at}.indices"), indices, values, NARROW));
+        let indices = given.transpose()?;
         let parsed = Self { offsets: offsets.clone(), data: data.clone(), indices };
         if parsed.indices.is_none() && parsed.len() != values {
             let reason = format!("expected {values} texts, one for each point, got {}", parsed.len());
@@ -530,6 +528,10 @@ mod tests {
 
     use super::*;
 
+    fn signed(point: usize) -> i64 {
+        i64::try_from(point).expect("tests have few points")
+    }
+
     fn ints(values: &[i64]) -> Wire {
         Wire::Ints(values.iter().flat_map(|value| value.to_le_bytes()).collect())
     }
@@ -538,7 +540,7 @@ mod tests {
     fn columns(points: usize) -> (PayloadColumns, Vec<v1::Payload>) {
         let payload = |point: usize| {
             let number =
-                if point % 7 == 0 { Kind::DoubleValue(point as f64 / 2.0) } else { Kind::IntValue(-(point as i64)) };
+                if point % 7 == 0 { Kind::DoubleValue(point as f64 / 2.0) } else { Kind::IntValue(-signed(point)) };
             let text = Kind::StringValue(["", "größe", "rust"][point % 3].into());
             let fields = [("n", Some(number)), ("lang", Some(text)), ("ok", Some(Kind::BoolValue(point % 2 == 0)))];
             let there = |(name, kind): (&str, Option<Kind>)| {
@@ -579,12 +581,12 @@ mod tests {
         let present = |point: usize| point % 5 == 2 || point > 190;
         let mut presence = vec![0; 25];
         (0..200).filter(|&point| present(point)).for_each(|point| presence[point / 8] |= 1 << (point % 8));
-        let values: Vec<_> = (0..200).filter(|&point| present(point)).map(|point| point as i64).collect();
+        let values: Vec<_> = (0..200).filter(|&point| present(point)).map(signed).collect();
         let column = v1::PayloadColumn { name: "f".into(), presence: presence.into(), values: Some(ints(&values)) };
         let columns = v1::PayloadColumns { columns: vec![column] };
         let columns = PayloadColumns::parse("at", &columns, 200).expect("they are well-formed");
         for point in 0..200 {
-            assert_eq!(columns.columns()[0].get(point), present(point).then_some(Cell::Int(point as i64)));
+            assert_eq!(columns.columns()[0].get(point), present(point).then_some(Cell::Int(signed(point))));
         }
     }
 }

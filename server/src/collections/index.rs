@@ -296,7 +296,9 @@ mod tests {
     fn write(generation: &Generation, first: u64, count: u64) {
         let values = values();
         let payload = |id: u64| {
-            let mixed = values.get(id as usize * 7919 % (values.len() + 3)).map(|kind| ("mixed", kind.clone()));
+            let mixed = values
+                .get(usize::try_from(id).expect("few rows") * 7919 % (values.len() + 3))
+                .map(|kind| ("mixed", kind.clone()));
             let own = ("own", Kind::StringValue(format!("own {id}")));
             let half = (id % 10 != 9).then_some(("half", Kind::BoolValue(id % 2 == 0)));
             payload(&mixed.into_iter().chain([own]).chain(half).collect::<Vec<_>>())

@@ -33,7 +33,7 @@ fn filter<'a>(len: usize, asked: &Asked<'a>, count: usize, shares: bool) -> Filt
         Selection::All if all_are_kept => Filter::Rows((0..).take(len).collect()),
         Selection::All => Filter::All,
         Selection::Mask(bits) if shares && !is_few && count * JOINS >= len => Filter::Mask(bits),
-        selection => {
+        selection @ (Selection::Mask(_) | Selection::Rows(_)) => {
             let rows = rows(len, selection);
             if is_few { Filter::Rows(rows) } else { Filter::Gathered(rows) }
         }
