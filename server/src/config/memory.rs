@@ -131,16 +131,20 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares of so much memory: 40% for collections, 20% for models, 10% each for admitted work and for messages. A fifth
+    /// The shares of so much memory: 40% for collections, 15% each for models and for admitted work, 10% for messages. A fifth
     /// stays free for what no budget counts: code, stacks, caches, fragments of the heap, and what batches need while they
-    /// run. Messages get at least the largest message, and work and messages never more than they can use.
+    /// run. Messages get at least twice the largest message, at the expense of collections. Work and messages never get more than
+    /// they can use.
     pub fn of(memory: u64, max_message: u64) -> Self {
         let share = |percent: u64| memory / 100 * percent;
+        let twice = max_message.saturating_mul(2);
+        let messages = share(10).max(twice).min((1 << 30).max(twice));
         Self {
-            store: share(40),
-            models: share(20),
-            admission: share(10).min(2 << 30),
-            messages: share(10).max(max_message).min((1 << 30).max(max_message)),
+            // No less than a tenth: zero would mean no cap.
+            store: share(50).saturating_sub(messages.max(share(10))).max(share(10)),
+            models: share(15),
+            admission: share(15).min(2 << 30),
+            messages,
         }
     }
 }
@@ -250,7 +254,7 @@ mod tests {
         fn shares_fit_into_the_memory_with_a_fifth_to_spare(memory in (1u64 << 30)..(1 << 45)) {
             let Shares { store, models, admission, messages } = Shares::of(memory, 64 << 20);
             prop_assert!(store + models + admission + messages <= memory / 5 * 4);
-            prop_assert!(messages >= 64 << 20);
+            prop_assert!(messages >= 128 << 20);
         }
     }
 }
