@@ -8,6 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use accelerd::config::{ByteSize, Config, Shares};
 use accelerd_proto::v1::{
     self, Dtype, Metric, Tensor, similarity_service_client::SimilarityServiceClient, value::Kind,
 };
@@ -16,6 +17,11 @@ use tonic::{Code, transport::Channel};
 
 const LIMIT: u64 = 512 << 20;
 const DIM: i64 = 256;
+
+/// What collections get of the limit.
+fn share() -> ByteSize {
+    ByteSize::b(Shares::of(LIMIT, Config::default().server.max_message_bytes.as_u64()).store)
+}
 
 /// A control group of version 1 or 2 with a limit of memory, removed when dropped.
 struct Group(PathBuf);
@@ -72,7 +78,7 @@ impl Daemon {
             command.env(format!("ACCELERD__{key}"), value);
         }
         if group.is_none() {
-            command.env("ACCELERD__STORE__MEMORY_LIMIT", format!("{}B", LIMIT / 100 * 40));
+            command.env("ACCELERD__STORE__MEMORY_LIMIT", share().to_string());
         }
         command.envs(settings.iter().map(|(key, value)| (format!("ACCELERD__{key}"), *value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -175,19 +181,18 @@ async fn plain_upserts_end_in_a_refusal_and_not_in_a_kill() {
     let mut daemon = Daemon::start("vectors", &[]);
     if daemon.group.is_some() {
         assert!(daemon.budgets["memory"].as_str().is_some_and(|memory| memory.starts_with("512MiB, the limit in ")));
-        assert_eq!(daemon.budgets["store.memory_limit"], format!("{}B", LIMIT / 100 * 40), "{}", daemon.budgets);
+        assert_eq!(daemon.budgets["store.memory_limit"], share().to_string(), "{}", daemon.budgets);
     }
     let mut client = daemon.client().await;
     create(&mut client, DIM, "").await;
     let (count, refused) = fill(&mut client, 4096, DIM, |_| None).await;
-    assert_bounded(&mut daemon, count, &refused, 150_000).await;
+    assert_bounded(&mut daemon, count, &refused, 80_000).await;
     let delete = v1::DeletePointsRequest {
         collection: "c".into(),
         filter: Some(v1::Filter {
             ids: Some(v1::PointIds { numbers: (0..count / 2).collect(), ..v1::PointIds::default() }),
             ..v1::Filter::default()
         }),
-        ..v1::DeletePointsRequest::default()
     };
     client.delete_points(delete).await.expect("points can be deleted where memory is used up");
 }
@@ -203,7 +208,7 @@ async fn payloads_and_tables_of_ids_are_counted_with_what_they_grow_to() {
         Some(v1::Payload { fields: fields.map(|(name, kind)| (name.to_owned(), value(kind))).into() })
     };
     let (count, refused) = fill(&mut client, 4096, 1, payload).await;
-    assert_bounded(&mut daemon, count, &refused, 200_000).await;
+    assert_bounded(&mut daemon, count, &refused, 100_000).await;
 }
 
 #[tokio::test]
