@@ -265,7 +265,7 @@ async fn another_model_than_the_collections_is_refused() {
 async fn paths_are_whole_where_programs_read_them() {
     let (_fake, server) = served().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = format!("{}/socket.py", vec!["a_folder_with_a_rather_long_name"; 6].join("/"));
+    let path = format!("{}/socket.py", ["a_folder_with_a_rather_long_name"; 6].join("/"));
     write(folder.path(), &path, "def open_socket():\n    listen for tcp connections\n");
     let root = fs::canonicalize(folder.path()).expect("it is there");
     let root = root.to_str().expect("UTF-8");

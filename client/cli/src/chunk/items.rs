@@ -36,6 +36,11 @@ pub struct File<'a> {
     pub windows: Windows,
 }
 
+/// An item by its index, with its first and last line.
+type Block = (usize, usize, usize);
+/// First and last line of what is between items.
+type Gap = (usize, usize);
+
 impl<'a> File<'a> {
     /// Cuts it, in the order of the lines.
     pub fn cut(mut self) -> Vec<Chunk<'a>> {
@@ -89,8 +94,8 @@ impl<'a> File<'a> {
     }
 
     /// The items that nothing is around with their lines, and the lines between them that are more than a few.
-    fn parts(&self, items: &[usize]) -> (Vec<(usize, usize, usize)>, Vec<(usize, usize)>) {
-        let (mut blocks, mut gaps): (Vec<(usize, usize, usize)>, Vec<_>) = (vec![], vec![]);
+    fn parts(&self, items: &[usize]) -> (Vec<Block>, Vec<Gap>) {
+        let (mut blocks, mut gaps): (Vec<Block>, Vec<Gap>) = (vec![], vec![]);
         let mut next = 1;
         for at in items {
             let item = &self.items[*at];

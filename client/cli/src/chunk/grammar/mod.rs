@@ -168,9 +168,10 @@ impl<'a> Walk<'a> {
             Rule::Bindings => {
                 let mut cursor = node.walk();
                 for child in node.named_children(&mut cursor) {
-                    match self.grammar.rule(child.kind()) {
-                        Rule::Scope => self.scope(child, place, scope, pending),
-                        _ => self.binding(child, place, scope, pending),
+                    if self.grammar.rule(child.kind()) == Rule::Scope {
+                        self.scope(child, place, scope, pending);
+                    } else {
+                        self.binding(child, place, scope, pending);
                     }
                 }
             }
@@ -213,7 +214,7 @@ impl<'a> Walk<'a> {
         let (Some(value), Some(name)) = (value, self.name(node, None)) else { return };
         let (first, last) = lines(value);
         let is_class = value.kind() == "class";
-        if is_class || self.grammar.is_function_value(value.kind()) || last > first + 1 {
+        if is_class || tables::is_function_value(value.kind()) || last > first + 1 {
             let inside = self.add(&name, value, place, scope, is_class);
             if let Some(body) = value.child_by_field_name("body").filter(|_| is_class) {
                 pending.push((body, inside));
@@ -246,7 +247,7 @@ fn lines(node: Node<'_>) -> (usize, usize) {
 }
 
 /// The definition that a wrapper without a field for it is around.
-fn only_definition<'t>(node: Node<'t>, grammar: Grammar) -> Option<Node<'t>> {
+fn only_definition(node: Node<'_>, grammar: Grammar) -> Option<Node<'_>> {
     let mut cursor = node.walk();
     node.named_children(&mut cursor).find(|child| !matches!(grammar.rule(child.kind()), Rule::Other | Rule::Group))
 }

@@ -112,10 +112,11 @@ impl Grammar {
             && !text.contains("any(")
             && words.any(|word| word == "test")
     }
+}
 
-    pub(super) fn is_function_value(self, kind: &str) -> bool {
-        matches!(kind, "arrow_function" | "function_expression" | "function" | "generator_function")
-    }
+/// Whether a value of JavaScript is a function.
+pub(super) fn is_function_value(kind: &str) -> bool {
+    matches!(kind, "arrow_function" | "function_expression" | "function" | "generator_function")
 }
 
 fn c(kind: &str) -> Rule {

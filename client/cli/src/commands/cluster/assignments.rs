@@ -61,17 +61,17 @@ impl Output {
             Some(name) => origins(client, name).await?,
             None => HashMap::new(),
         };
-        let rows = clusters.assignments.as_slice().iter().enumerate().map(|(row, cluster)| Row {
-            row,
+        let rows = clusters.assignments.as_slice().iter().enumerate().map(|(number, cluster)| Row {
+            number,
             cluster: *cluster,
-            id: clusters.ids.as_ref().and_then(|ids| ids.get(row)),
+            id: clusters.ids.as_ref().and_then(|ids| ids.get(number)),
         });
         write_rows(&self.path, self.format, rows, &origins).map_err(CliError::file(&self.path))
     }
 }
 
 struct Row {
-    row: usize,
+    number: usize,
     cluster: i32,
     id: Option<Id>,
 }
@@ -122,7 +122,7 @@ fn write_rows(
 fn csv_line(out: &mut impl Write, row: &Row, origin: Option<&Origin>, has_origins: bool) -> io::Result<()> {
     match &row.id {
         Some(id) => write!(out, "{id},{}", row.cluster)?,
-        None => write!(out, "{},{}", row.row, row.cluster)?,
+        None => write!(out, "{},{}", row.number, row.cluster)?,
     }
     if has_origins {
         let (path, lines) = origin.map_or(("", None), |origin| (origin.path.as_str(), origin.lines));
@@ -142,7 +142,7 @@ fn json_line(out: &mut impl Write, row: &Row, origin: Option<&Origin>) -> io::Re
     match &row.id {
         Some(Id::Number(number)) => line.insert("id".into(), json!(number)),
         Some(Id::Uuid(uuid)) => line.insert("id".into(), json!(uuid)),
-        None => line.insert("row".into(), json!(row.row)),
+        None => line.insert("row".into(), json!(row.number)),
     };
     line.insert("cluster".into(), json!(row.cluster));
     if let Some(Origin { path, lines }) = origin {

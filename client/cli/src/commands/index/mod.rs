@@ -41,6 +41,7 @@ const FILES_A_DELETE: usize = 1_000;
 /// changed are replaced; files that are gone are deleted from the collection. Interrupted, it keeps what was sent, and the same
 /// command goes on from there.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct IndexArgs {
     /// Files and folders to index.
     #[arg(required = true)]

@@ -236,7 +236,9 @@ async fn produce(
         while let Some(one) = cut.next().await {
             let (mut pieces, file) = one?;
             if let Some(field) = &job.text_field {
-                pieces.iter_mut().for_each(|piece| piece.keep_text(field));
+                for piece in &mut pieces {
+                    piece.keep_text(field);
+                }
             }
             tally.sent.push((file.path.clone(), file.hash.clone()));
             tally.chunks += pieces.len() as u64;

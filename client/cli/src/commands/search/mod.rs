@@ -32,6 +32,7 @@ use crate::{
 /// Exits with 1 where nothing is found. Tests and generated files rank lower than other files, unless the query asks for
 /// tests.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct SearchArgs {
     /// What to look for, in words or code; several queries are one call.
     #[arg(required = true, value_name = "QUERY")]
