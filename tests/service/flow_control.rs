@@ -194,7 +194,12 @@ async fn the_answers_of_every_service_are_charged_and_reset() {
         limit: 2,
         ..v1::SearchRequest::default()
     };
-    let points = v1::GetPointsRequest { collection: "c".to_owned(), ids: Some(numbers([1])), include_vectors: true, ..v1::GetPointsRequest::default() };
+    let points = v1::GetPointsRequest {
+        collection: "c".to_owned(),
+        ids: Some(numbers([1])),
+        include_vectors: true,
+        ..v1::GetPointsRequest::default()
+    };
     let list = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
