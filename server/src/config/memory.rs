@@ -131,7 +131,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares of so much memory: 40% for collections, 15% each for models and for admitted work, 10% for messages. A fifth
+    /// The shares of so much memory: 40% for collections, 20% for models, 10% each for admitted work and for messages. A fifth
     /// stays free for what no budget counts: code, stacks, caches, fragments of the heap, and what batches need while they
     /// run. Messages get at least twice the largest message, at the expense of collections. Work and messages never get more than
     /// they can use.
@@ -142,8 +142,8 @@ impl Shares {
         Self {
             // No less than a tenth: zero would mean no cap.
             store: share(50).saturating_sub(messages.max(share(10))).max(share(10)),
-            models: share(15),
-            admission: share(15).min(2 << 30),
+            models: share(20),
+            admission: share(10).min(2 << 30),
             messages,
         }
     }
