@@ -256,7 +256,7 @@ async fn many_durable_collections_share_few_threads_and_descriptors() {
             let data = (number as f32).to_le_bytes().to_vec().into();
             let vectors = v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![1, 1], data };
             let points = Some(v1::upsert_request::Points::Vectors(vectors));
-            let ids = Some(v1::PointIds { numbers: vec![number], uuids: vec![] });
+            let ids = Some(v1::PointIds { numbers: vec![number], ..v1::PointIds::default() });
             similarity
                 .upsert(v1::UpsertRequest { collection, ids, points, ..Default::default() })
                 .await
@@ -276,7 +276,7 @@ async fn many_durable_collections_share_few_threads_and_descriptors() {
     let mut similarity =
         SimilarityServiceClient::connect(format!("http://{}", running.grpc)).await.expect("it is back");
     for number in 0..COLLECTIONS {
-        let ids = Some(v1::PointIds { numbers: vec![number], uuids: vec![] });
+        let ids = Some(v1::PointIds { numbers: vec![number], ..v1::PointIds::default() });
         let request =
             v1::GetPointsRequest { collection: format!("c{number}"), ids, include_vectors: true, ..Default::default() };
         let got = similarity.get_points(request).await.expect("it is there").into_inner();
