@@ -539,12 +539,16 @@ mod tests {
     /// Points of which every third has no `n`, and every seventh a double in its place.
     fn columns(points: usize) -> (PayloadColumns, Vec<v1::Payload>) {
         let payload = |point: usize| {
-            let number =
-                if point % 7 == 0 { Kind::DoubleValue(point as f64 / 2.0) } else { Kind::IntValue(-signed(point)) };
+            let number = if point.is_multiple_of(7) {
+                Kind::DoubleValue(point as f64 / 2.0)
+            } else {
+                Kind::IntValue(-signed(point))
+            };
             let text = Kind::StringValue(["", "größe", "rust"][point % 3].into());
-            let fields = [("n", Some(number)), ("lang", Some(text)), ("ok", Some(Kind::BoolValue(point % 2 == 0)))];
+            let fields =
+                [("n", Some(number)), ("lang", Some(text)), ("ok", Some(Kind::BoolValue(point.is_multiple_of(2))))];
             let there = |(name, kind): (&str, Option<Kind>)| {
-                (name != "n" || point % 3 != 0).then(|| (name.into(), v1::Value { kind }))
+                (name != "n" || !point.is_multiple_of(3)).then(|| (name.into(), v1::Value { kind }))
             };
             v1::Payload { fields: fields.into_iter().filter_map(there).collect() }
         };

@@ -391,7 +391,7 @@ impl Range {
         let is_outside = |bound: Option<(f64, bool)>, beyond: Ordering| {
             bound.is_some_and(|(bound, inclusive)| match number.cmp(&Number::from(bound)) {
                 Ordering::Equal => !inclusive,
-                order => order == beyond,
+                order @ (Ordering::Less | Ordering::Greater) => order == beyond,
             })
         };
         if is_outside(self.low, Ordering::Less) {

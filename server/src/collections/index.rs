@@ -300,7 +300,7 @@ mod tests {
                 .get(usize::try_from(id).expect("few rows") * 7919 % (values.len() + 3))
                 .map(|kind| ("mixed", kind.clone()));
             let own = ("own", Kind::StringValue(format!("own {id}")));
-            let half = (id % 10 != 9).then_some(("half", Kind::BoolValue(id % 2 == 0)));
+            let half = (id % 10 != 9).then_some(("half", Kind::BoolValue(id.is_multiple_of(2))));
             payload(&mixed.into_iter().chain([own]).chain(half).collect::<Vec<_>>())
         };
         let ids: Vec<u64> = (first..first + count).collect();

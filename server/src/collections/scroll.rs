@@ -109,13 +109,12 @@ fn rows_after(points: &Points, indexes: &Indexes, sorted: &Sorted, spec: &PageSp
         None => points.is_live(*row),
     };
     let key = |row: &u32| points.id(*row);
-    let mut rows = match selected.as_ref().and_then(Selected::list) {
+    let mut rows: Vec<u32> = if let Some(few) = selected.as_ref().and_then(Selected::list) {
         // Where few pass, the order is not walked in search of them.
-        Some(few) => few.iter().copied().filter(|row| key(row) > spec.after).collect::<Vec<_>>(),
-        None => {
-            let ordered = sorted.above(points, spec.after).iter().copied().filter(counts).take(spec.limit + 1);
-            ordered.chain(sorted.missing(points).filter(|row| counts(row) && key(row) > spec.after)).collect()
-        }
+        few.iter().copied().filter(|row| key(row) > spec.after).collect()
+    } else {
+        let ordered = sorted.above(points, spec.after).iter().copied().filter(counts).take(spec.limit + 1);
+        ordered.chain(sorted.missing(points).filter(|row| counts(row) && key(row) > spec.after)).collect()
     };
     let has_more = rows.len() > spec.limit;
     if has_more {

@@ -100,7 +100,9 @@ fn packed<'a, const N: usize>(field: &str, bytes: &'a [u8]) -> Result<&'a [[u8; 
 pub fn packed_ids(ids: Ids) -> PointIds {
     match ids {
         Ids::Numbers(mut numbers) => {
-            numbers.iter_mut().for_each(|number| *number = number.to_le());
+            for number in &mut numbers {
+                *number = number.to_le();
+            }
             PointIds { packed_numbers: bytes_of(numbers), ..PointIds::default() }
         }
         Ids::Uuids(ids) => PointIds { packed_uuids: bytes_of(ids), ..PointIds::default() },

@@ -149,7 +149,9 @@ mod tests {
         assert_eq!(matches(&tail, "ärger"), [(9, norm(2), 1)]);
         assert_eq!(matches(&tail, "close"), []);
         let mut texts = tail.texts();
-        texts.iter_mut().for_each(|(_, words)| words.sort_unstable());
+        for (_, words) in &mut texts {
+            words.sort_unstable();
+        }
         let expected = [(7, vec![("file", 1), ("open", 2)]), (8, vec![]), (9, vec![("file", 1), ("ärger", 1)])];
         assert_eq!(texts, expected);
         assert!(tail.bytes() > 3 * WORD_BYTES);
