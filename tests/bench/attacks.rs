@@ -231,16 +231,14 @@ async fn polite(address: SocketAddr, time: Duration) -> (usize, Vec<Duration>) {
             client = None;
         }
         let started = Instant::now();
-        let mut embed = match client.take() {
-            Some(client) => client,
-            None => match EmbedServiceClient::connect(format!("http://{address}")).await {
-                Ok(client) => client,
-                Err(_) => {
-                    refused += 1;
-                    sleep(Duration::from_millis(5)).await;
-                    continue;
-                }
-            },
+        let connected = match client.take() {
+            Some(client) => Ok(client),
+            None => EmbedServiceClient::connect(format!("http://{address}")).await,
+        };
+        let Ok(mut embed) = connected else {
+            refused += 1;
+            sleep(Duration::from_millis(5)).await;
+            continue;
         };
         refused += usize::from(embed.embed(texts(1)).await.is_err());
         times.push(started.elapsed());

@@ -488,3 +488,21 @@ async fn a_message_that_can_never_be_held_is_too_large() {
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.message().contains("expected at most 10485760"), "{status:?}");
 }
+
+/// Each call's message is a frame of its own that does not end its stream, as hyper's clients send it.
+#[tokio::test]
+async fn as_many_calls_as_are_allowed_may_begin_at_once_on_one_connection() {
+    let world = World::start().await;
+    let mut sender = raw(&world, 1 << 16).await;
+    let message = framed(&letters(1));
+    let mut answers = vec![];
+    for _ in 0..world.daemon.app().config.server.max_streams {
+        let (response, mut body) = open(&mut sender, "/accelerd.v1.EmbedService/Embed").await;
+        body.send_data(message.clone(), false).expect("the message is sent");
+        body.send_data(Bytes::new(), true).expect("the end is sent");
+        answers.push(response);
+    }
+    for answer in futures::future::join_all(answers).await {
+        assert_eq!(answer.expect("the connection goes on").status(), http::StatusCode::OK);
+    }
+}

@@ -233,6 +233,10 @@ fn deep_and_hostile_sources_are_refused_in_time_in_proportion_to_their_length() 
     let nested = |open: &str, middle: &str, close: &str, depth: usize| {
         format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
     };
+    let blocks = |header: &str, depth: usize, last: &str| {
+        let lines = (0..depth).map(|at| [&" ".repeat(at), header, "\n"].concat());
+        lines.chain([" ".repeat(depth), last.to_owned(), "\n".to_owned()]).collect::<String>()
+    };
     let mut sources = vec![
         nested("(", "a b", ")", 199),
         nested("[", "a b", "]", 199),
@@ -255,9 +259,9 @@ fn deep_and_hostile_sources_are_refused_in_time_in_proportion_to_their_length() 
         format!("with {}: pass", nested("(", "a as b c", ")", 199)),
         format!("del {}", nested("(", "a b", ")", 199)),
         format!("for {} in b c: pass", nested("(", "a", ")", 199)),
-        (0..98).map(|depth| format!("{}if a:\n", " ".repeat(depth))).collect::<String>() + &" ".repeat(98) + "b c\n",
-        (0..98).map(|depth| format!("{}def f():\n", " ".repeat(depth))).collect::<String>() + &" ".repeat(98) + "b c\n",
-        (0..49).map(|depth| format!("{}try:\n", " ".repeat(depth))).collect::<String>() + &" ".repeat(49) + "b\n",
+        blocks("if a:", 98, "b c"),
+        blocks("def f():", 98, "b c"),
+        blocks("try:", 49, "b"),
     ];
     // A long statement, and many short ones.
     sources.push(format!("x = [{}\n1 2]\n", "a.b(c, d=1)[e], ".repeat(1_500)));

@@ -44,6 +44,10 @@ const BASE_WINDOW: u32 = 65_535;
 /// The window of one of its streams, so that one that is not read leaves half to the others.
 const BASE_STREAM_WINDOW: u32 = BASE_WINDOW / 2;
 
+/// What `h2` counts for a small DATA frame that is buffered. It ends a connection whose small frames exceed its budget of these,
+/// by default after half a window: some 128 calls begun at once. The budget here has two small frames for each stream.
+const FRAME_OVERHEAD: usize = 2 * 256;
+
 /// Bytes of one answer that wait for the socket.
 const SEND_BUFFER: usize = 512 << 10;
 
@@ -100,6 +104,7 @@ impl Protocol {
             .initial_window_size(BASE_STREAM_WINDOW)
             .max_frame_size(size(settings.frame_bytes))
             .max_concurrent_streams(settings.max_streams)
+            .data_frame_budget(frame_overhead(settings))
             .max_header_list_size(max_headers.saturating_mul(HEADER_SLACK))
             .max_pending_accept_reset_streams(settings.max_pending_resets)
             .max_send_buffer_size(SEND_BUFFER);
@@ -246,6 +251,11 @@ impl Protocol {
         request.extensions_mut().insert(Arc::clone(&call.call));
         tokio::spawn(answer(service.call(request), respond, call));
     }
+}
+
+/// The overhead of small DATA frames that a connection may have buffered.
+fn frame_overhead(settings: &Server) -> usize {
+    (settings.max_streams as usize).saturating_mul(FRAME_OVERHEAD)
 }
 
 /// Bytes of the headers, by HTTP/2's count.

@@ -1,3 +1,5 @@
+//! Each language is cut by its functions and classes, and broken or hostile files lose nothing.
+
 use super::*;
 
 /// First line, last line and name of each item, by line.
