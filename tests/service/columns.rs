@@ -157,7 +157,9 @@ async fn points_and_hits_as_columns_are_those_of_messages() {
         assert!(answer.exact && answer.results.is_empty());
         let columns = answer.columns.expect("asked for");
         let mut ends = vec![0];
-        hits.iter().for_each(|result| ends.push(ends[ends.len() - 1] + u32::try_from(result.hits.len()).expect("few")));
+        for result in &hits {
+            ends.push(ends[ends.len() - 1] + u32::try_from(result.hits.len()).expect("few"));
+        }
         assert_eq!(columns.offsets, u32s(&ends));
         let hits: Vec<_> = hits.into_iter().flat_map(|result| result.hits).collect();
         let ids = hits.iter().map(|hit| match hit.id {

@@ -13,10 +13,10 @@ fn place(id: u64) -> f32 {
 
 fn fields(id: u64) -> v1::Payload {
     let double = |value| v1::Value { kind: Some(v1::value::Kind::DoubleValue(value)) };
-    let number = if id % 2 == 0 { int((id % 1000).cast_signed()) } else { double((id % 1000) as f64) };
+    let number = if id.is_multiple_of(2) { int((id % 1000).cast_signed()) } else { double((id % 1000) as f64) };
     let mut payload =
         payload([("half", int((id % 2).cast_signed())), ("number", number), ("own", text(&format!("v{id}")))]);
-    if id % 10 == 0 {
+    if id.is_multiple_of(10) {
         // Rows side by side, and few of them.
         payload.fields.insert("tenth".into(), text(if id < 4500 { "low" } else { "high" }));
     }

@@ -89,7 +89,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-fn metric(world: &World, name: &str) -> f64 {
+fn metric(world: &World, name: &str) -> u64 {
     let text = world.daemon.app().metrics.text();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is in {text}"));
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
@@ -155,7 +155,7 @@ async fn an_answer_that_nobody_takes_is_reset() {
     let response = response.await.expect("headers need no window");
     assert_eq!(end(response.into_body()).await, Some(Reason::ENHANCE_YOUR_CALM));
     until("nothing is held", || held(&world, Kind::Answer) == 0).await;
-    assert!(metric(&world, "accelerd_calls_stalled_total") >= 1.0);
+    assert!(metric(&world, "accelerd_calls_stalled_total") >= 1);
     world.assert_serving().await;
 }
 
@@ -255,7 +255,7 @@ async fn a_stream_whose_answers_nobody_takes_holds_a_few_of_them_and_ends() {
         tokio::task::yield_now().await;
     };
     assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
-    assert!((4 << 20..=4 * 5 << 20).contains(&most), "{most} bytes of answers were held");
+    assert!((4 << 20..=20 << 20).contains(&most), "{most} bytes of answers were held");
     until("nothing is held", || held(&world, Kind::Answer) == 0 && held(&world, Kind::Request) == 0).await;
 }
 
@@ -427,7 +427,7 @@ async fn the_connection_that_is_idle_longest_makes_room() {
     // The world's own connection is the oldest, and has a call; the first of the others was idle before the second.
     let mut third = raw(&world, 65_535).await;
     assert!(is_served(&mut third).await);
-    until("the longest idle one is closed", || metric(&world, "accelerd_connections_shed_total") == 1.0).await;
+    until("the longest idle one is closed", || metric(&world, "accelerd_connections_shed_total") == 1).await;
     assert!(!is_served(&mut first).await);
     assert!(is_served(&mut second).await && is_served(&mut third).await);
     let step = v1::EmbedStreamRequest { sequence: 1, embed: Some(texts(&["a"])) };
@@ -446,7 +446,7 @@ async fn no_connection_with_a_call_makes_room() {
     let mut refused = TcpStream::connect(world.daemon.grpc_addr()).await.expect("a backlog");
     let end = tokio::io::AsyncReadExt::read(&mut refused, &mut [0]).await;
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
-    assert_eq!(metric(&world, "accelerd_connections_refused_total"), 1.0);
+    assert_eq!(metric(&world, "accelerd_connections_refused_total"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
