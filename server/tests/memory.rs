@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
 };
 
 use accelerd::config::{ByteSize, Config, Shares};
@@ -83,21 +83,8 @@ impl Daemon {
         command.envs(settings.iter().map(|(key, value)| (format!("ACCELERD__{key}"), *value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
-        let mut log = BufReader::new(child.stderr.take().expect("its log"));
-        let (mut budgets, mut line) = (Value::Null, String::new());
-        loop {
-            line.clear();
-            assert!(log.read_line(&mut line).expect("readable") > 0, "it ended before it served");
-            let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
-            if said["message"] == "budgets of host memory" {
-                budgets = said;
-            } else if said["message"] == "serving" {
-                let grpc = said["grpc"].as_str().expect("an address").to_owned();
-                // Read on, so that the pipe never fills.
-                std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-                return Self { child, grpc, budgets, group };
-            }
-        }
+        let (grpc, budgets) = until_serving(child.stderr.take().expect("its log"));
+        Self { child, grpc, budgets, group }
     }
 
     async fn client(&self) -> SimilarityServiceClient<Channel> {
@@ -110,6 +97,25 @@ impl Daemon {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
         line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
+    }
+}
+
+/// The address that the daemon serves at, and what its log says of its budgets.
+fn until_serving(log: ChildStderr) -> (String, Value) {
+    let mut log = BufReader::new(log);
+    let (mut budgets, mut line) = (Value::Null, String::new());
+    loop {
+        line.clear();
+        assert!(log.read_line(&mut line).expect("readable") > 0, "it ended before it served");
+        let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
+        if said["message"] == "budgets of host memory" {
+            budgets = said;
+        } else if said["message"] == "serving" {
+            let grpc = said["grpc"].as_str().expect("an address").to_owned();
+            // Read on, so that the pipe never fills.
+            std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+            return (grpc, budgets);
+        }
     }
 }
 

@@ -88,13 +88,12 @@ fn read(said: &str) -> Result<Named, String> {
 
 /// The last part of a path, without a file's extension or a repository's revision, in the letters that names have.
 fn name_of(path: &str) -> Option<String> {
-    let last = match path.strip_prefix(HUB) {
-        Some(repository) => repository.split('@').next()?.rsplit('/').next()?.to_owned(),
-        None => {
-            let whole = Path::new(path).canonicalize().unwrap_or_else(|_| PathBuf::from(path));
-            let name = if whole.is_file() { whole.file_stem() } else { whole.file_name() };
-            name?.to_string_lossy().into_owned()
-        }
+    let last = if let Some(repository) = path.strip_prefix(HUB) {
+        repository.split('@').next()?.rsplit('/').next()?.to_owned()
+    } else {
+        let whole = Path::new(path).canonicalize().unwrap_or_else(|_| PathBuf::from(path));
+        let name = if whole.is_file() { whole.file_stem() } else { whole.file_name() };
+        name?.to_string_lossy().into_owned()
     };
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = last.chars().map(plain).collect();
