@@ -28,7 +28,7 @@ pub struct PageSpec {
     pub filter: Option<Filter>,
     /// Only points whose id is above this one.
     pub after: Option<PointId>,
-    /// Most points, 1 to [`MAX_PAGE`].
+    /// Most points, 1 to `MAX_PAGE`.
     pub limit: usize,
     /// Whether to read payloads.
     pub with_payload: bool,
