@@ -506,3 +506,23 @@ async fn as_many_calls_as_are_allowed_may_begin_at_once_on_one_connection() {
         assert_eq!(answer.expect("the connection goes on").status(), http::StatusCode::OK);
     }
 }
+
+#[tokio::test]
+async fn a_refusal_ends_its_stream_with_its_headers() {
+    let world = World::start().await;
+    let mut sender = raw(&world, 1 << 16).await;
+    let unknown = v1::GetCollectionRequest { name: "nowhere".to_owned() };
+    for (path, message) in [
+        ("/accelerd.v1.SimilarityService/GetCollection", framed(&unknown)),
+        ("/accelerd.v1.SimilarityService/Search", framed(&v1::SearchRequest::default())),
+        ("/accelerd.v1.EmbedService/LoadModel", framed(&v1::LoadModelRequest::default())),
+        ("/accelerd.v1.EmbedService/None", framed(&unknown)),
+        ("/grpc.health.v1.Health/None", framed(&unknown)),
+    ] {
+        let (response, mut body) = open(&mut sender, path).await;
+        body.send_data(message, true).expect("the message is sent");
+        let response = response.await.expect("an answer");
+        assert!(response.headers().contains_key("grpc-status"), "{path}");
+        assert!(response.body().is_end_stream(), "{path}");
+    }
+}

@@ -318,7 +318,8 @@ where
         Err(Ended::Stalled) => return refuse(respond, status::stalled()),
         Err(Ended::Gone | Ended::Failed) => return,
     };
-    let end = body.is_end_stream();
+    // A status among the headers ends the stream with them: gRPC's C core loses it if an empty frame follows.
+    let end = body.is_end_stream() || head.headers.contains_key("grpc-status");
     let Ok(mut stream) = respond.send_response(Response::from_parts(head, ()), end) else { return };
     if end {
         return;
