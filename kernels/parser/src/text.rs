@@ -119,11 +119,20 @@ fn with_codec<'a>(source: &'a [u8], name: &str, options: Options) -> Result<Cow<
         let hint = "use codecs.decode() to handle arbitrary codecs";
         return Err(unplaced(format!("'{name}' is not a text encoding; {hint}")));
     }
-    let text = codec.decode(source, options).map_err(unplaced)?;
+    let text = codec.decode(source, options).map_err(|message| unplaced(naming(name, message)))?;
     if memchr(0, text.as_bytes()).is_some() {
         return Err(null_bytes());
     }
     Ok(text)
+}
+
+/// A message that names the codec in front of its cause, with the name as the source writes it.
+fn naming(name: &str, message: String) -> String {
+    const BEGINNING: &str = "decoding with '";
+    match message.strip_prefix(BEGINNING).and_then(|rest| rest.split_once('\'')) {
+        Some((_, rest)) => format!("{BEGINNING}{name}'{rest}"),
+        None => message,
+    }
 }
 
 /// The encoding that a comment in one of the first two lines names; the second counts if the first has nothing else.

@@ -89,12 +89,20 @@ impl Codec {
             "ascii" => ascii(source, "ascii"),
             "latin_1" => Ok(latin1(source)),
             "charmap" if has_line_feeds(self.module) => charmap(self.module, source, options),
-            "pairs" => multibyte::decode(self.module, source),
+            "pairs" => return self.pairs(source, options).map(Cow::Owned),
             _ => return self.decode_lines(source, options).map(Cow::Owned),
         };
         // CPython has made each kind of newline a line feed by then.
         let pairs = |at: usize| memmem::find_iter(&source[..at], b"\r\n").count();
         found.map(Cow::Owned).map_err(|bad| bad.message(source, pairs(bad.at)))
+    }
+
+    /// Decodes pairs of bytes. A pair that a carriage return breaks is another one to CPython, which decodes line feeds.
+    fn pairs(self, source: &[u8], options: Options) -> Result<String, String> {
+        multibyte::decode(self.module, source).or_else(|_| {
+            let bytes = with_line_feeds(source, options.mode == Mode::Exec);
+            multibyte::decode(self.module, &bytes).map_err(|bad| bad.message(&bytes, 0))
+        })
     }
 
     /// Decodes what CPython decodes: each newline is a line feed, and a module ends with one.
