@@ -211,7 +211,7 @@ pub struct ScrollOptions {
 pub struct Page {
     /// The points, in ascending order of their ids. Without payloads where those were left out.
     pub points: StoredPoints,
-    /// Where the next page begins; `None` behind the last.
+    /// Where the next page begins; `None` after the last page.
     pub next: Option<Cursor>,
 }
 

@@ -194,7 +194,7 @@ def tables() -> dict[str, bytes]:
 
 
 def blob(parts: dict[str, bytes]) -> bytes:
-    """The tables one after another, each behind its name and both lengths."""
+    """The tables one after another, each after its name and both lengths."""
     return b"".join(
         bytes([len(name)]) + name.encode() + struct.pack("<II", len(data), len(zlib.decompress(data))) + data
         for name, data in parts.items()

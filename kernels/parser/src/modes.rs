@@ -191,7 +191,7 @@ fn begins_another(lexed: &Lexed, at: usize, first: &Line) -> bool {
     line.column <= first.column && !continues && kind(&lexed.lines[at - 1]) != Terminal::At
 }
 
-/// Drops the lines behind the first so many, and the error behind those; gives that.
+/// Drops the lines after the first ones and the error that follows them, and returns that error.
 fn keep_lines(lexed: &mut Lexed, count: usize) -> Option<LexError> {
     if count >= lexed.lines.len() {
         return if lexed.cut { None } else { lexed.error.take() };

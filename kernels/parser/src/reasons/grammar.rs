@@ -104,7 +104,7 @@ impl Start {
 pub(super) enum Body {
     /// Alternatives, by number.
     Choice(Range<u16>),
-    /// An item, so many times at least.
+    /// An item, at least this many times.
     Loop { item: Item, least: u16 },
     /// Items with a separator between them.
     Separated { item: Item, separator: Item },

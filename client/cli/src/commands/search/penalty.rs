@@ -1,4 +1,4 @@
-//! Puts tests and generated files behind what they test and what they are generated for.
+//! Ranks tests and generated files lower than the code that they test or are generated for.
 
 use accelerd_client::{Hit, Value};
 
