@@ -30,23 +30,34 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Charges a message of this length, which is encoded later.
+    /// Charges an answer of about this length before it is computed.
     pub(super) fn charge(&self, length: usize) -> Result<Charge, Status> {
-        if length > self.limit {
-            return Err(status::response_too_large(length, self.limit));
-        }
+        self.fit(self.call.charge(Kind::Answer), length)
+    }
+
+    /// The same, and waits for memory where there is none.
+    pub(super) async fn charge_patiently(&self, length: usize) -> Result<Charge, Status> {
+        self.check(length)?;
         let mut charge = self.call.charge(Kind::Answer);
-        charge.grow((length + PREFIX) as u64)?;
+        charge.grow_patiently((length + PREFIX) as u64).await?;
         Ok(charge)
     }
 
-    /// Encodes a message with its prefix, and charges it.
-    pub(super) fn encode<R: Message>(&self, answer: R) -> Result<Bytes, Status> {
-        let length = answer.encoded_len();
-        self.encode_charged(answer, length, self.charge(length)?)
+    /// Makes a charge that of an answer of this length.
+    pub(super) fn fit(&self, mut charge: Charge, length: usize) -> Result<Charge, Status> {
+        self.check(length)?;
+        charge.resize((length + PREFIX) as u64)?;
+        Ok(charge)
     }
 
-    fn encode_charged<R: Message>(&self, answer: R, length: usize, charge: Charge) -> Result<Bytes, Status> {
+    fn check(&self, length: usize) -> Result<(), Status> {
+        if length > self.limit { Err(status::response_too_large(length, self.limit)) } else { Ok(()) }
+    }
+
+    /// Encodes a message with its prefix. Its charge, if there is one, becomes that of its bytes.
+    pub(super) fn encode<R: Message>(&self, answer: R, charge: Option<Charge>) -> Result<Bytes, Status> {
+        let length = answer.encoded_len();
+        let charge = self.fit(charge.unwrap_or_else(|| self.call.charge(Kind::Answer)), length)?;
         let mut data = Vec::with_capacity(length + PREFIX);
         put_prefix(&mut data, false, length);
         answer.encode(&mut data).map_err(|error| Status::internal(error.to_string()))?;
@@ -75,20 +86,13 @@ impl Encoder {
     }
 
     /// The response of a unary call.
-    pub(super) fn respond<R: Message>(&self, response: tonic::Response<R>) -> Result<Response<Body>, Status> {
-        let length = response.get_ref().encoded_len();
-        self.respond_charged(response, length, self.charge(length)?)
-    }
-
-    /// The response of a unary call whose answer is charged already.
-    pub(super) fn respond_charged<R: Message>(
+    pub(super) fn respond<R: Message>(
         &self,
         response: tonic::Response<R>,
-        length: usize,
         charge: Charge,
     ) -> Result<Response<Body>, Status> {
         let (metadata, answer, _) = response.into_parts();
-        let data = self.encode_charged(answer, length, charge)?;
+        let data = self.encode(answer, Some(charge))?;
         let mut response = Response::new(Body::new(Whole { data: Some(data), done: false }));
         *response.headers_mut() = self.headers(metadata);
         Ok(response)

@@ -44,18 +44,27 @@ use crate::{
 const INLINE_COMPRESSION: usize = 4 << 10;
 
 /// What calls are run with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Calls {
     /// Largest message, in and out.
     pub(super) limit: usize,
     /// Where what takes long is done.
     pub(super) offload: Handle,
+    /// The dimensions of a model's embeddings, by its name; 0 for a model that is not loaded.
+    pub(super) dimensions: Arc<dyn Fn(&str) -> usize + Send + Sync>,
 }
 
-/// How long a request's handler occupies its thread, by what the request asks for.
+/// What a request costs, by what it asks for.
 pub(super) trait Weigh {
     /// Whether neither the handler nor the structure of the answer takes long. The answer's bytes are weighed by themselves.
-    fn is_light(&self) -> bool;
+    fn is_light(&self) -> bool {
+        false
+    }
+
+    /// Bytes of the answer as far as they follow from the request, at least: they are charged before the answer is computed.
+    fn answer_bytes(&self, _calls: &Calls) -> usize {
+        0
+    }
 }
 
 impl Weigh for pb::EmbedRequest {
@@ -65,6 +74,32 @@ impl Weigh for pb::EmbedRequest {
             Some(pb::embed_request::Input::Tokens(tokens)) => tokens.offsets.len() <= 256,
             None => true,
         }
+    }
+
+    fn answer_bytes(&self, calls: &Calls) -> usize {
+        let rows = match &self.input {
+            _ if !self.spans.is_empty() => self.spans.len(),
+            Some(pb::embed_request::Input::Texts(texts)) => texts.values.len(),
+            Some(pb::embed_request::Input::Tokens(tokens)) => tokens.offsets.len().saturating_sub(1),
+            None => 0,
+        };
+        let dimensions = match self.dimensions {
+            0 => (calls.dimensions)(&self.model),
+            fewer => fewer as usize,
+        };
+        let bits = match self.output_type() {
+            pb::OutputType::Unspecified | pb::OutputType::F32 => 32,
+            pb::OutputType::F16 | pb::OutputType::Bf16 => 16,
+            pb::OutputType::Int8 => 8,
+            pb::OutputType::Binary => 1,
+        };
+        rows.saturating_mul(dimensions).saturating_mul(bits) / 8
+    }
+}
+
+impl Weigh for pb::EmbedStreamRequest {
+    fn answer_bytes(&self, calls: &Calls) -> usize {
+        self.embed.as_ref().map_or(0, |embed| embed.answer_bytes(calls))
     }
 }
 
@@ -118,11 +153,9 @@ impl Weigh for pb::UpsertRequest {
     }
 }
 
-impl Weigh for pb::ClusterRequest {
-    fn is_light(&self) -> bool {
-        false
-    }
-}
+impl Weigh for pb::ClusterRequest {}
+impl Weigh for pb::ParseStreamRequest {}
+impl Weigh for pb::UpsertStreamRequest {}
 
 fn hits(queries: Option<&pb::Tensor>, each: u32) -> u64 {
     let rows = queries.and_then(|queries| queries.shape.first().copied()).unwrap_or_default();
@@ -185,31 +218,35 @@ impl Calls {
         let (parts, body) = request.into_parts();
         let received = self.receiver(body, &wire, Shape::Unary).only().await?;
         let encoder = wire.encoder;
-        if received.message.len() as u64 > SMALL {
+        let decoded = Decoded::charge(parts.uri.path(), received)?;
+        if decoded.bytes > SMALL {
+            let calls = self.clone();
             let work = async move {
-                let (message, charge) = decode(parts.uri.path(), received)?;
+                let (message, charge) = decoded.decode::<Q>()?;
+                let answer = encoder.charge(message.answer_bytes(&calls))?;
                 let request = Request::from_parts(parts, message);
                 let response = handled(handler(tonic::Request::from_http(request)), charge).await?;
-                encoder.respond(response)
+                encoder.respond(response, answer)
             };
             return timing::apart(&self.offload, work).await;
         }
-        let (message, charge) = decode::<Q>(parts.uri.path(), received)?;
+        let (message, charge) = decoded.decode::<Q>()?;
+        let answer = encoder.charge(message.answer_bytes(self))?;
         let is_light = message.is_light();
         let handling = handled(handler(tonic::Request::from_http(Request::from_parts(parts, message))), charge);
         if !is_light {
-            let work = async move { encoder.respond(handling.await?) };
+            let work = async move { encoder.respond(handling.await?, answer) };
             return timing::apart(&self.offload, work).await;
         }
         let response = handling.await?;
         let inline = if encoder.encoding.is_some() { INLINE_COMPRESSION } else { to_usize(SMALL) };
         let length = response.get_ref().encoded_len();
         // Charged before it waits for a thread: any number of answers may.
-        let charge = encoder.charge(length)?;
+        let answer = encoder.fit(answer, length)?;
         if length <= inline {
-            return encoder.respond_charged(response, length, charge);
+            return encoder.respond(response, answer);
         }
-        timing::apart(&self.offload, async move { encoder.respond_charged(response, length, charge) }).await
+        timing::apart(&self.offload, async move { encoder.respond(response, answer) }).await
     }
 
     /// Runs a stream of messages each way.
@@ -222,7 +259,7 @@ impl Calls {
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
-        Q: Message + Default + 'static,
+        Q: Message + Default + Weigh + 'static,
         R: Message + 'static,
     {
         let wire = match self.wire(&request) {
@@ -237,15 +274,15 @@ impl Calls {
         let encoder = wire.encoder.clone();
         // Received by a task of its own: one that is held up elsewhere would not see that its caller does send.
         let (received, requests) = mpsc::channel(1);
-        let receive = receive(path, receiver, received).in_current_span();
+        let receive = receive(path, receiver, self.clone(), encoder.clone(), received).in_current_span();
         let offload = self.offload.clone();
         let run = async move {
             let _receiving = AbortOnDropHandle::new(offload.spawn(receive));
             let unanswered = Arc::new(Unanswered::default());
             let mut answers = handler(context, unanswered.requests(requests));
             while let Some(answer) = answers.next().await {
-                unanswered.answered();
-                let encoded = answer.and_then(|answer| encoder.encode(answer));
+                let charge = unanswered.answered();
+                let encoded = answer.and_then(|answer| encoder.encode(answer, charge));
                 let is_last = encoded.is_err();
                 if sender.send(encoded).await.is_err() || is_last {
                     return;
@@ -293,12 +330,27 @@ async fn handled<R>(
     response
 }
 
-/// Decodes the request of a method, whose memory is charged before.
-fn decode<Q: Message + Default>(path: &str, received: Received) -> Result<(Q, Charge), Status> {
-    let Received { message, mut charge } = received;
-    charge.grow(decoded_size(path, &message))?;
-    let request = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
-    Ok((request, charge))
+/// A message whose decoded form is charged, before it is decoded.
+struct Decoded {
+    message: Bytes,
+    charge: Charge,
+    /// Bytes of both forms.
+    bytes: u64,
+}
+
+impl Decoded {
+    /// Charges what the request of a method will hold.
+    fn charge(path: &str, received: Received) -> Result<Self, Status> {
+        let Received { message, mut charge } = received;
+        let bytes = decoded_size(path, &message);
+        charge.grow(bytes)?;
+        Ok(Self { bytes: message.len() as u64 + bytes, message, charge })
+    }
+
+    fn decode<Q: Message + Default>(self) -> Result<(Q, Charge), Status> {
+        let request = Q::decode(self.message).map_err(|error| Status::internal(error.to_string()))?;
+        Ok((request, self.charge))
+    }
 }
 
 fn to_usize(bytes: u64) -> usize {
@@ -315,41 +367,56 @@ fn plain(message: Bytes) -> Body {
     Body::new(StreamBody::new(stream::iter(frames)))
 }
 
-/// The messages of a stream that are not answered yet, oldest first. Answers may come in another order; as many messages as
-/// there are answers are done with.
+/// A request of a stream, what it holds, and what is charged for its answer.
+type Asked<Q> = (Q, Charge, Charge);
+
+/// What the messages of a stream that are not answered yet hold, and what is charged for their answers, oldest first. Answers
+/// may come in another order; as many messages as there are answers are done with.
 #[derive(Debug, Default)]
-struct Unanswered(Mutex<VecDeque<Charge>>);
+struct Unanswered(Mutex<VecDeque<(Charge, Charge)>>);
 
 impl Unanswered {
     /// The messages as they are received; each is charged until it is answered.
     fn requests<Q: Send + 'static>(
         self: &Arc<Self>,
-        received: mpsc::Receiver<Result<(Q, Charge), Status>>,
+        received: mpsc::Receiver<Result<Asked<Q>, Status>>,
     ) -> BoxStream<'static, Result<Q, Status>> {
         let unanswered = Arc::clone(self);
         let requests = ReceiverStream::new(received).map(move |received| {
-            let (request, charge) = received?;
-            unanswered.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(charge);
+            let (request, charge, answer) = received?;
+            unanswered.0.lock().unwrap_or_else(PoisonError::into_inner).push_back((charge, answer));
             Ok(request)
         });
         requests.boxed()
     }
 
-    fn answered(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    /// One message is answered: what is charged for its answer.
+    fn answered(&self) -> Option<Charge> {
+        let (_request, answer) = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()?;
+        Some(answer)
     }
 }
 
 /// Receives the messages of a stream and decodes them. An error ends them.
-async fn receive<B, Q>(path: String, mut receiver: Receiver<B>, requests: mpsc::Sender<Result<(Q, Charge), Status>>)
-where
+async fn receive<B, Q>(
+    path: String,
+    mut receiver: Receiver<B>,
+    calls: Calls,
+    encoder: Encoder,
+    requests: mpsc::Sender<Result<Asked<Q>, Status>>,
+) where
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
-    Q: Message + Default,
+    Q: Message + Default + Weigh,
 {
+    let ask = async |received| {
+        let (request, charge) = Decoded::charge(&path, received)?.decode::<Q>()?;
+        let answer = encoder.charge_patiently(request.answer_bytes(&calls)).await?;
+        Ok((request, charge, answer))
+    };
     loop {
         let request = match receiver.next().await {
             Ok(None) => return,
-            Ok(Some(received)) => decode(&path, received),
+            Ok(Some(received)) => ask(received).await,
             Err(status) => Err(status),
         };
         let is_last = request.is_err();
@@ -447,6 +514,10 @@ mod tests {
         request.body(body).expect("a request")
     }
 
+    fn calls(offload: &Offload) -> Calls {
+        Calls { limit: 1 << 24, offload: offload.handle().clone(), dimensions: Arc::new(|_| 256) }
+    }
+
     fn code(response: &Response<Body>) -> Code {
         Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code())
     }
@@ -454,7 +525,7 @@ mod tests {
     #[tokio::test]
     async fn what_takes_long_is_done_off_the_reactor() {
         let offload = Offload::start().expect("threads");
-        let calls = Calls { limit: 1 << 24, offload: offload.handle().clone() };
+        let calls = calls(&offload);
         let cases = [
             ("little of everything", embed(1, 10), 100, [false, false]),
             ("a large request", embed(1, 100_000), 100, [true, true]),
@@ -484,7 +555,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_without_memory_is_refused() {
         let offload = Offload::start().expect("threads");
-        let calls = Calls { limit: 1 << 24, offload: offload.handle().clone() };
+        let calls = calls(&offload);
         let memory = Memory::new(1 << 20);
         for (bytes, expected) in [(1000, Code::Ok), (600 << 10, Code::Ok), (700 << 10, Code::ResourceExhausted)] {
             let call = Call::new(Arc::clone(&memory), None);
@@ -498,9 +569,49 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_without_memory_is_refused_before_it_is_computed() {
+        let offload = Offload::start().expect("threads");
+        let memory = Memory::new(1 << 20);
+        // Of 256 dimensions each, in four bytes: 600 KiB fit into the share of answers, 700 KiB do not.
+        for (texts, expected) in [(600, Code::Ok), (700, Code::ResourceExhausted)] {
+            let call = Call::new(Arc::clone(&memory), None);
+            let handled = Arc::new(AtomicBool::new(false));
+            let (held, ran) = (Arc::clone(&memory), Arc::clone(&handled));
+            let handler = move |_: tonic::Request<pb::EmbedRequest>| async move {
+                ran.store(true, Relaxed);
+                assert_eq!(held.held_by(Kind::Answer), (texts * 1024 + PREFIX) as u64);
+                Ok(tonic::Response::new(Noting { bytes: 9, ..Noting::default() }))
+            };
+            let response = calls(&offload).unary(request(&[embed(texts, 1)], &call), handler).await;
+            assert_eq!(code(&response), expected, "{texts} texts");
+            assert_eq!(handled.load(Relaxed), expected == Code::Ok, "{texts} texts");
+            let held = if expected == Code::Ok { 9 + PREFIX as u64 } else { 0 };
+            assert_eq!(memory.held_by(Kind::Answer), held, "the charge is that of the answer's bytes");
+            drop(response);
+            assert_eq!(memory.held(), 0, "{texts} texts");
+        }
+    }
+
+    #[test]
+    fn the_answer_of_an_embedding_is_foretold() {
+        let offload = Offload::start().expect("threads");
+        let calls = calls(&offload);
+        let input = Some(pb::embed_request::Input::Tokens(pb::TokenInput { ids: vec![1; 9], offsets: vec![0, 4, 9] }));
+        let tokens = pb::EmbedRequest { input, ..pb::EmbedRequest::default() };
+        let fewer = pb::EmbedRequest { dimensions: 64, ..tokens.clone() };
+        let binary = pb::EmbedRequest { output_type: pb::OutputType::Binary.into(), ..tokens.clone() };
+        let spans = pb::EmbedRequest { spans: vec![pb::Span::default(); 5], ..tokens.clone() };
+        let cases = [(tokens, 2 * 1024), (fewer, 2 * 256), (binary, 2 * 32), (spans, 5 * 1024), (embed(3, 1), 3 * 1024)];
+        for (request, expected) in cases {
+            assert_eq!(request.answer_bytes(&calls), expected);
+        }
+        assert_eq!(pb::EmbedRequest::default().answer_bytes(&calls), 0);
+    }
+
+    #[tokio::test]
     async fn a_request_that_decodes_to_more_than_there_is_memory_for_is_refused() {
         let offload = Offload::start().expect("threads");
-        let calls = Calls { limit: 1 << 24, offload: offload.handle().clone() };
+        let calls = calls(&offload);
         let memory = Memory::new(8 << 20);
         let call = Call::new(Arc::clone(&memory), None);
         let handler = |_: tonic::Request<pb::EmbedRequest>| async { Ok(tonic::Response::new(Noting::default())) };
@@ -513,7 +624,7 @@ mod tests {
     #[tokio::test]
     async fn the_messages_of_a_stream_are_charged_until_they_are_answered() {
         let offload = Offload::start().expect("threads");
-        let calls = Calls { limit: 1 << 24, offload: offload.handle().clone() };
+        let calls = calls(&offload);
         let memory = Memory::new(1 << 26);
         let call = Call::new(Arc::clone(&memory), None);
         let held = Arc::clone(&memory);

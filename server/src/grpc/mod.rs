@@ -98,7 +98,9 @@ impl Services {
         let other = if app.config.server.reflection { reflect(other) } else { other };
         let largest = usize::try_from(app.messages.largest_message()).unwrap_or(usize::MAX);
         let limit = app.config.server.max_message().min(largest);
-        let calls = Calls { limit, offload: app.offload.handle().clone() };
+        let embedder = app.embedder.clone();
+        let dimensions = Arc::new(move |model: &str| embedder.model(model).map_or(0, |model| model.dimensions()));
+        let calls = Calls { limit, offload: app.offload.handle().clone(), dimensions };
         let embed = Arc::new(embed::Embed::new(app));
         let similarity = Arc::new(similarity::Similarity::new(&app.similarity));
         let parse = Arc::new(parse::Parser::new(app));

@@ -190,6 +190,27 @@ impl Charge {
         Ok(())
     }
 
+    /// Charges more or less, so that it holds this many bytes.
+    pub(crate) fn resize(&mut self, bytes: u64) -> Result<(), Status> {
+        if let Some(more) = bytes.checked_sub(self.bytes) {
+            return self.grow(more);
+        }
+        self.shrink(self.bytes - bytes);
+        Ok(())
+    }
+
+    fn shrink(&mut self, bytes: u64) {
+        let Call { memory, connection, held, .. } = &*self.call;
+        let small = bytes.min(self.small);
+        memory.give(self.kind, bytes);
+        held.fetch_sub(bytes, Relaxed);
+        if let Some(connection) = connection {
+            connection.small.fetch_sub(small, Relaxed);
+        }
+        self.bytes -= bytes;
+        self.small -= small;
+    }
+
     /// Charges more, and waits for memory where there is none: a stream holds back its caller. Gives up after a while, since
     /// what it holds itself may be what others wait for.
     pub(crate) async fn grow_patiently(&mut self, bytes: u64) -> Result<(), Status> {
@@ -210,12 +231,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let Call { memory, connection, held, .. } = &*self.call;
-        memory.give(self.kind, self.bytes);
-        held.fetch_sub(self.bytes, Relaxed);
-        if let Some(connection) = connection {
-            connection.small.fetch_sub(self.small, Relaxed);
-        }
+        self.shrink(self.bytes);
     }
 }
 

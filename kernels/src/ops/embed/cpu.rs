@@ -16,13 +16,12 @@ const STEP_TOKENS: usize = 2048;
 /// Pools every text of every request of a checked batch.
 pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Vec<Vec<f32>> {
     let tokens: usize = batch.iter().map(|request| request.ids.len() + request.texts()).sum();
-    worker.pool().time("embed_pool", || {
-        if tokens < SPREAD_TOKENS {
-            batch.iter().map(|request| embed(request)).collect()
-        } else {
-            batch.par_iter().map(|request| embed_spread(request)).collect()
-        }
-    })
+    let pool = worker.pool();
+    if tokens < SPREAD_TOKENS {
+        // On the worker's own thread: those of the pool may be busy with something long.
+        return pool.time_here("embed_pool", || batch.iter().map(|request| embed(request)).collect());
+    }
+    pool.time("embed_pool", || batch.par_iter().map(|request| embed_spread(request)).collect())
 }
 
 fn embed(request: &EmbedRequest) -> Vec<f32> {
