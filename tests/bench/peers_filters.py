@@ -4,7 +4,8 @@
     python3 tests/bench/peers_filters.py --accelerd target/release/accelerd > peers_filters.jsonl
 
 One JSON line a figure: median, lowest and highest of the repeats, in milliseconds. The daemon is called over gRPC on loopback,
-the peers in this process. Every answer is compared with numpy's ranking of the rows that pass; a difference ends the run.
+the peers in this process: `daemon_ms` is the median of the daemon's own time, from the request's headers to the answer's, and
+"call" is a search of an empty collection, which is what a call from Python costs. Every answer is compared with numpy's ranking of the rows that pass; a difference ends the run.
 Values of payloads are spread evenly, skewed, or clustered (rows of one value side by side, and vectors near to each other).
 Peers that are not installed are named on standard error and left out.
 """
@@ -12,6 +13,7 @@ Peers that are not installed are named on standard error and left out.
 import argparse
 import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -47,6 +49,16 @@ def timed(run, repeats):
         run(i)
         times.append(1e3 * (time.perf_counter() - start))
     return times
+
+
+def daemon_ms(call, repeats):
+    """The median of the daemon's own time, as its `server-timing` metadata says."""
+    times = []
+    for i in range(repeats):
+        _, answered = call(i)
+        timing = dict(answered.initial_metadata())["server-timing"]
+        times.append(float(re.search(r"total;dur=([\d.]+)", timing)[1]))
+    return statistics.median(times)
 
 
 def say(times, **row):
@@ -237,6 +249,13 @@ def filters(stub, spread, rows, dim, repeats, random, old):
     for share in SHARES:
         fields[f"below{share * 1000:.0f}"] = np.where(ranks < share, "yes", "no").tolist()
     create(stub, "filters", dim)
+    empty = pb.SearchRequest(collection="filters", vectors=tensor(queries[:1]), limit=LIMIT)
+    say(
+        timed(lambda _: stub.Search(empty), repeats),
+        what="call",
+        engine="accelerd",
+        spread=spread,
+    )
     upsert(stub, "filters", vectors, fields, not old)
     faiss_index = faiss_of(vectors)
     edge = Edge(vectors, fields)
@@ -271,7 +290,20 @@ def filters(stub, spread, rows, dim, repeats, random, old):
 
             for i in range(50):
                 check("accelerd", i, [hit.number for hit in ours(i).results[0].hits])
-            say(timed(ours, repeats), what="filter", engine="accelerd", by=kind, **shape)
+
+            def ours_timed(i):
+                return stub.Search.with_call(requests[i % 50], metadata=[("accelerd-timing", "1")])
+
+            times = timed(ours, repeats)
+            inside = daemon_ms(ours_timed, repeats)
+            say(
+                times,
+                what="filter",
+                engine="accelerd",
+                by=kind,
+                daemon_ms=inside,
+                **shape,
+            )
             if edge.shard:
                 for i in range(50):
                     check("qdrant-edge", i, edge.search(queries[i], spread, share, kind))
@@ -439,12 +471,11 @@ def words(stub, count, repeats, old):
             )
             for query in queries
         ]
-        say(
-            timed(lambda i: stub.Search(requests[i % 5]), repeats),
-            what="words",
-            engine="accelerd",
-            chunks=len(texts),
+        times = timed(lambda i: stub.Search(requests[i % 5]), repeats)
+        inside = daemon_ms(
+            lambda i: stub.Search.with_call(requests[i % 5], metadata=[("accelerd-timing", "1")]), repeats
         )
+        say(times, what="words", engine="accelerd", chunks=len(texts), daemon_ms=inside)
     try:
         import tantivy
     except ImportError as error:

@@ -90,6 +90,21 @@ impl Pool {
         self.threads.in_place_scope(work)
     }
 
+    /// Runs `work` as many times as `parts` says, at once: once on the calling thread, which need not wait for another to
+    /// wake, and else on the pool's threads. What each returns, in no order.
+    pub fn side_by_side<R: Send>(&self, parts: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
+        let done = Mutex::new(Vec::with_capacity(parts));
+        let run = || {
+            let one = work();
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        };
+        self.scope(|scope| {
+            (1..parts).for_each(|_| scope.spawn(|_| run()));
+            run();
+        });
+        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs `work` on the pool's threads, for nobody who waits.
     pub fn later(&self, work: impl FnOnce() + Send + 'static) {
         self.threads.spawn(work);

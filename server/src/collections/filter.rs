@@ -22,6 +22,8 @@ use crate::{error::ApiError, grpc::convert};
 const FEW_ROWS: usize = 1024;
 /// One row in so many, and fewer, are a list.
 const SPARSE: usize = 50;
+/// The cost of testing a row's payload, where that of a row of an index is 1.
+const TEST_COST: usize = 8;
 
 /// A filter that is well-formed.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +115,16 @@ impl Filter {
         Selected { selection, count }
     }
 
+    /// About what evaluating it costs, where reading a row of an index costs 1.
+    pub(crate) fn cost(&self, points: &Points, indexes: &Indexes) -> usize {
+        if let Some(ids) = &self.ids {
+            return ids.len() * TEST_COST;
+        }
+        let bound = Bound::new(self, points.payloads());
+        let held = bound.indexes(indexes);
+        held.map_or(points.rows() * TEST_COST, |held| Plan::new(&bound, &held).cost(&bound, points))
+    }
+
     fn passing(&self, points: &Points, indexes: &Indexes) -> Passing {
         let bound = Bound::new(self, points.payloads());
         let passes = |row: &u32| bound.passes(points.payloads(), *row);
@@ -202,19 +214,37 @@ impl<'a> Plan<'a> {
     }
 
     fn run(&self, bound: &Bound, points: &Points) -> Passing {
-        match self.must.iter().min_by_key(|matches| matches.count) {
-            Some(fewest) if fewest.count <= points.rows() / SPARSE => Passing::Rows(self.list(fewest, bound, points)),
-            _ => Passing::Mask(self.mask(bound, points)),
+        match self.fewest(points) {
+            Some(fewest) => Passing::Rows(self.list(fewest, bound, points)),
+            None => Passing::Mask(self.mask(bound, points)),
         }
     }
 
-    /// Tests the few rows that pass one condition.
+    /// The condition that the fewest rows pass, where they are few.
+    fn fewest(&self, points: &Points) -> Option<&Matches<'a>> {
+        let fewest = self.must.iter().min_by_key(|matches| matches.count);
+        fewest.filter(|fewest| fewest.count <= points.rows() / SPARSE)
+    }
+
+    fn cost(&self, bound: &Bound, points: &Points) -> usize {
+        let indexed = match self.fewest(points) {
+            Some(fewest) => fewest.count * if bound.is_single() { 1 } else { TEST_COST },
+            None => {
+                let all = self.must.iter().chain(&self.must_not);
+                points.live().len() * (1 + self.must.len()) + all.map(|matches| matches.count).sum::<usize>()
+            }
+        };
+        indexed + self.rest(points).len() * TEST_COST
+    }
+
+    /// The few rows that pass one condition, those of them that pass the others.
     fn list(&self, fewest: &Matches<'_>, bound: &Bound, points: &Points) -> Vec<u32> {
         let mut rows = Vec::with_capacity(fewest.count);
         fewest.lists.iter().for_each(|list| rows.extend(list.iter().filter(|row| **row < self.covered)));
-        rows.sort_unstable();
-        rows.extend(self.rest(points));
-        rows.retain(|row| points.is_live(*row) && bound.passes(points.payloads(), *row));
+        sort(&mut rows, points.rows());
+        let passes = |row: &u32| bound.passes(points.payloads(), *row);
+        rows.retain(|row| points.is_live(*row) && (bound.is_single() || passes(row)));
+        rows.extend(self.rest(points).filter(|row| points.is_live(*row) && passes(row)));
         rows
     }
 
@@ -246,6 +276,18 @@ fn mask(rows: &[u32], len: usize) -> Vec<u32> {
     let mut words = vec![0; len.div_ceil(32)];
     set_bits(&mut words, rows);
     words
+}
+
+/// Sorts rows of which there are `len`, and leaves each once.
+fn sort(rows: &mut Vec<u32>, len: usize) {
+    /// Rows are ordered by a bitmap where sorting them would take longer than reading one.
+    const BITMAP: usize = 32 * 4;
+    if rows.len() > len / BITMAP && !rows.is_sorted() {
+        *rows = rows_of(&mask(rows, len));
+    } else {
+        rows.sort_unstable();
+        rows.dedup();
+    }
 }
 
 fn rows_of(words: &[u32]) -> Vec<u32> {
@@ -321,6 +363,11 @@ impl Bound {
             },
         };
         Self { must: filter.must.iter().map(bind).collect(), must_not: filter.must_not.iter().map(bind).collect() }
+    }
+
+    /// Whether it is one condition, so that the rows an index gives for it pass.
+    fn is_single(&self) -> bool {
+        self.must.len() == 1 && self.must_not.is_empty()
     }
 
     /// Whether no point can pass: it must have a field that none has.

@@ -109,18 +109,25 @@ impl Generation {
     /// Makes or grows the indexes that a filter needs. Where the budget has no memory left for one, the filter works
     /// without it. Says whether anything was made.
     pub(crate) fn prepare(&self, filter: &Filter, budget: &Arc<Budget>) -> bool {
-        let names: Vec<u32> = {
-            let points = self.read();
-            if points.rows() < LEAST_ROWS || filter.only_ids().is_some() {
-                return false;
-            }
-            filter.fields().filter_map(|field| points.payloads().find_name(field)).collect()
-        };
         let mut is_new = false;
-        for name in names {
+        for name in self.indexed_fields(filter) {
             is_new |= self.prepare_field(name, budget);
         }
         is_new
+    }
+
+    /// Whether [`Self::prepare`] has something to make.
+    pub(crate) fn lacks_index(&self, filter: &Filter) -> bool {
+        self.indexed_fields(filter).into_iter().any(|name| self.is_behind(name))
+    }
+
+    /// The fields of a filter that are worth an index.
+    fn indexed_fields(&self, filter: &Filter) -> Vec<u32> {
+        let points = self.read();
+        if points.rows() < LEAST_ROWS || filter.only_ids().is_some() {
+            return vec![];
+        }
+        filter.fields().filter_map(|field| points.payloads().find_name(field)).collect()
     }
 
     fn prepare_field(&self, name: u32, budget: &Arc<Budget>) -> bool {

@@ -19,7 +19,9 @@ use super::{
 };
 use crate::error::ApiError;
 
-/// Filters over at most this many rows are evaluated on the reactor.
+/// Filters that cost at most this much are evaluated on the reactor: about a tenth of a millisecond.
+const INLINE_FILTER_COST: usize = 64 << 10;
+/// Words of collections of at most this many rows are ranked on the reactor.
 const INLINE_ROWS: usize = 16 << 10;
 /// And at most this many texts are ranked by their words there.
 const INLINE_QUERIES: usize = 4;
@@ -166,15 +168,14 @@ impl Collection {
     }
 }
 
-/// Evaluates the filter; over many rows, off the reactor.
+/// Evaluates the filter; off the reactor where that, or making an index for it, takes long.
 async fn before(
     shared: &Arc<Shared>,
     generation: &Arc<Generation>,
     spec: &Arc<SearchSpec>,
 ) -> Result<Before, ApiError> {
     let Some(filter) = &spec.filter else { return Ok(Before::new(generation, None)) };
-    if generation.corpus.len() <= INLINE_ROWS {
-        shared.prepare(generation, filter);
+    if !generation.lacks_index(filter) && filter.cost(&generation.read(), generation.indexes()) <= INLINE_FILTER_COST {
         return Ok(Before::new(generation, Some(filter)));
     }
     let (shared, generation, spec) = (Arc::clone(shared), Arc::clone(generation), Arc::clone(spec));

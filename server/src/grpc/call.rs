@@ -601,7 +601,8 @@ mod tests {
         let fewer = pb::EmbedRequest { dimensions: 64, ..tokens.clone() };
         let binary = pb::EmbedRequest { output_type: pb::OutputType::Binary.into(), ..tokens.clone() };
         let spans = pb::EmbedRequest { spans: vec![pb::Span::default(); 5], ..tokens.clone() };
-        let cases = [(tokens, 2 * 1024), (fewer, 2 * 256), (binary, 2 * 32), (spans, 5 * 1024), (embed(3, 1), 3 * 1024)];
+        let cases =
+            [(tokens, 2 * 1024), (fewer, 2 * 256), (binary, 2 * 32), (spans, 5 * 1024), (embed(3, 1), 3 * 1024)];
         for (request, expected) in cases {
             assert_eq!(request.answer_bytes(&calls), expected);
         }

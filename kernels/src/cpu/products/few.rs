@@ -2,7 +2,7 @@
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 #![expect(clippy::needless_range_loop, reason = "ranges of constant length become registers")]
 
-use super::{LINE, Multiply, PAD};
+use super::{Far, LINE, Multiply, PAD};
 use crate::cpu::simd::Lanes;
 
 /// Numbers between what is read and what is asked for ahead of it.
@@ -29,7 +29,7 @@ impl Multiply<'_> {
                     vectors: self.packed.data[first * dim..end * dim].as_ptr(),
                     dim,
                     ahead: AHEAD + group * share * dim,
-                    share,
+                    share: if self.far == Far::Rows { share } else { 0 },
                     tile: self.tile[row * PAD..][..taken * PAD][first..].as_mut_ptr(),
                 };
                 // SAFETY: the slices above are `taken` rows, `end - first` vectors and the tile's rows for them: few

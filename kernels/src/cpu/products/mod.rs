@@ -116,6 +116,11 @@ impl Packed {
         self.count
     }
 
+    /// Whether they are so few that rows need not lie one after the other: each is multiplied from where it lies.
+    pub(crate) fn takes_single_rows(&self) -> bool {
+        matches!(self.form, Form::Few)
+    }
+
     /// Numbers in a row of the tile: [`Self::count`] rounded up, so that every row is whole vectors of the machine.
     pub(crate) fn columns(&self) -> usize {
         self.count.next_multiple_of(PAD)

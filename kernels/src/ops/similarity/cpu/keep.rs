@@ -149,20 +149,21 @@ pub(super) fn listed(table: &Table<'_>, query: &Query<'_>) -> Vec<Hit> {
 }
 
 /// Rows that go to one thread when they are scored.
-const GRAIN: usize = 256;
+pub(super) const GRAIN: usize = 256;
 
 /// The best k of the rows.
 fn score_all(table: &Table<'_>, query: &Query<'_>, rows: &[u32]) -> Vec<Hit> {
     let score = |part: &[u32]| {
         // They lie anywhere in memory: the next one is on its way while this one is scored.
-        let next = part[1..].iter().map(Some).chain([None]);
+        let next = part.iter().skip(1).map(Some).chain([None]);
         let scored = part.iter().zip(next).map(|(&row, next)| {
             next.inspect(|&&next| table.prefetch(next));
             table.score(query, row)
         });
         scored.filter(|hit| query.admits(table.metric, hit.score)).collect::<Vec<_>>()
     };
-    let mut hits = rows.par_chunks(GRAIN).flat_map_iter(score).collect();
+    let mut hits =
+        if rows.len() <= GRAIN { score(rows) } else { rows.par_chunks(GRAIN).flat_map_iter(score).collect() };
     best(table, query, &mut hits);
     hits
 }

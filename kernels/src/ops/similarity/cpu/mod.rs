@@ -94,9 +94,9 @@ fn rank(table: &Table<'_>, queries: &[Query<'_>], pool: &Pool) -> Vec<Vec<Hit>> 
         }
     }
     if !listed.is_empty() {
-        let found =
-            pool.time("search_direct", || listed.par_iter().map(|&at| keep::listed(table, &queries[at])).collect());
-        place(&mut lists, &listed, found);
+        let rows = listed.iter().map(|&at| queries[at].filter.rows().map_or(0, <[u32]>::len)).sum();
+        let score = |at: usize| keep::listed(table, &queries[at]);
+        place(&mut lists, &listed, score_each(pool, "search_direct", rows, listed.clone(), score));
     }
     if !scanned.is_empty() {
         Pass { table, queries, rows: None, pool }.run(&scanned, &mut lists);
@@ -127,16 +127,17 @@ impl Pass<'_> {
     }
 
     fn scan<K: Keeper>(&self, asked: &[&Query<'_>], keeper: impl Fn(usize) -> K + Sync) -> Vec<K> {
-        scan::scan(self.table, self.rows, asked, self.pool.threads(), Isa::best(), keeper)
+        scan::scan(self.table, self.rows, asked, self.pool, Isa::best(), keeper)
     }
 
     /// Finds hits for the queries `of`, and returns those of them that could not be proved.
     fn select(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Vec<usize> {
         let (table, queries, pool) = (self.table, self.queries, self.pool);
         let asked: Vec<_> = of.iter().map(|&at| &queries[at]).collect();
-        let candidates = pool.time("search_scan", || self.scan(&asked, |at| Candidates::new(table, asked[at])));
-        let prove = || candidates.into_par_iter().map(Candidates::prove).unzip();
-        let (hits, proved): (Vec<_>, Vec<_>) = pool.time("search_rescore", prove);
+        let candidates = pool.time_here("search_scan", || self.scan(&asked, |at| Candidates::new(table, asked[at])));
+        let rows = asked.iter().map(|query| keep::kept(query.k)).sum();
+        let proved = score_each(pool, "search_rescore", rows, candidates, Candidates::prove);
+        let (hits, proved): (Vec<_>, Vec<_>) = proved.into_iter().unzip();
         place(lists, of, hits);
         of.iter().zip(proved).filter(|(_, proved)| !proved).map(|(&at, _)| at).collect()
     }
@@ -146,13 +147,24 @@ impl Pass<'_> {
         let (table, queries, pool) = (self.table, self.queries, self.pool);
         let asked: Vec<_> = of.iter().map(|&at| (&queries[at], &lists[at])).collect();
         let just_queries: Vec<_> = asked.iter().map(|(query, _)| *query).collect();
-        let hits = pool.time("search_rescan", || {
-            let above = |at: usize| Exact::above(table, asked[at].0, asked[at].1);
-            let found = self.scan(&just_queries, above);
-            found.into_par_iter().map(Exact::finish).collect()
-        });
-        place(lists, of, hits);
+        let above = |at: usize| Exact::above(table, asked[at].0, asked[at].1);
+        let found = pool.time_here("search_rescan", || self.scan(&just_queries, above));
+        place(lists, of, pool.install(|| found.into_par_iter().map(Exact::finish).collect()));
     }
+}
+
+/// Scores rows of each query: few rows on this thread, which is done with them before another would have woken up.
+fn score_each<T: Send, R: Send>(
+    pool: &Pool,
+    kernel: &'static str,
+    rows: usize,
+    queries: Vec<T>,
+    score: impl Fn(T) -> R + Sync + Send,
+) -> Vec<R> {
+    if rows <= keep::GRAIN {
+        return pool.time_here(kernel, || queries.into_iter().map(score).collect());
+    }
+    pool.time(kernel, || queries.into_par_iter().map(score).collect())
 }
 
 fn place(lists: &mut [Vec<Hit>], of: &[usize], hits: Vec<Vec<Hit>>) {

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Up to so many scores cost less in f64 than a scan, its proof and what that needs.
-const DIRECT: usize = 4096;
+const DIRECT: usize = 512;
 /// A request that selects a smaller share of the rows than one in so many never joins a pass over all rows.
 const JOINS: usize = 8;
 /// Gathered rows cost more to read than rows side by side: by so many parts of `WHOLE`.

@@ -1,10 +1,8 @@
-//! One pass over all rows, or over some that are gathered first, for all queries: products in blocks that stay in the second cache, and what reaches its query's
-//! bar goes to that query's keeper.
+//! One pass over all rows, or over those of a list, for all queries: products in blocks that stay in the second cache, and
+//! what reaches its query's bar goes to that query's keeper.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-use rayon::prelude::*;
 
 use super::{
     bound::{self, Limits, Term},
@@ -13,6 +11,7 @@ use super::{
     table::{Piece, Query, Table},
 };
 use crate::cpu::{
+    Pool,
     products::{BLOCK_BYTES, Far, Floats, Packed},
     simd::{Isa, Kernel, Lanes},
 };
@@ -35,13 +34,14 @@ pub(super) fn scan<K: Keeper>(
     table: &Table<'_>,
     rows: Option<&[u32]>,
     queries: &[&Query<'_>],
-    threads: usize,
+    pool: &Pool,
     isa: Isa,
     keeper: impl Fn(usize) -> K + Sync,
 ) -> Vec<K> {
     let row_bytes = size_of::<f32>() * table.dim.max(1);
     let block = (BLOCK_BYTES / row_bytes).clamp(8, BLOCK_ROWS) / 8 * 8;
     let len = rows.map_or(table.len, <[u32]>::len);
+    let threads = pool.threads();
     let share = (len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
     let most = (share / row_bytes).max(block);
     let spans: Vec<Span<'_>> = match rows {
@@ -50,9 +50,11 @@ pub(super) fn scan<K: Keeper>(
     };
     let longest = bound::longest(table.metric, queries.iter().map(|query| query.squared_norm));
     let limits = Limits::new(table.metric, table.dim, longest);
-    let scan = Scan { table, isa, block, groups: groups(table, queries, isa), limits };
+    let groups = groups(table, queries, isa);
+    let takes_single_rows = groups.iter().all(|group| group.packed.takes_single_rows());
+    let scan = Scan { table, isa, block, groups, takes_single_rows, limits };
     let next = AtomicUsize::new(0);
-    let part = |_| {
+    let part = || {
         let mut part = Part::new(&scan, (0..queries.len()).map(&keeper).collect(), rows.is_some());
         while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
             match span {
@@ -63,7 +65,7 @@ pub(super) fn scan<K: Keeper>(
         part.keepers
     };
     let parts = threads.min(spans.len()).max(1);
-    (0..parts).into_par_iter().with_max_len(1).map(part).reduce_with(merge).unwrap_or_default()
+    pool.side_by_side(parts, part).into_iter().reduce(merge).unwrap_or_default()
 }
 
 /// What all threads of a scan share.
@@ -73,6 +75,8 @@ struct Scan<'a> {
     /// Most rows that are multiplied at a time.
     block: usize,
     groups: Vec<Group>,
+    /// Whether no group needs rows that lie one after the other.
+    takes_single_rows: bool,
     limits: Limits,
 }
 
@@ -83,7 +87,7 @@ struct Part<K> {
     bars: Vec<Floats>,
     tile: Floats,
     terms: Vec<Term>,
-    /// Room for a block of rows, where they are gathered.
+    /// Room for a block of rows, where they are copied.
     gathered: Floats,
 }
 
@@ -95,7 +99,7 @@ impl<K: Keeper> Part<K> {
             keepers,
             tile: Floats::zeros(scan.block * columns),
             terms: vec![],
-            gathered: Floats::zeros(if gathers { scan.block * scan.table.dim } else { 0 }),
+            gathered: Floats::zeros(if gathers && !scan.takes_single_rows { scan.block * scan.table.dim } else { 0 }),
         }
     }
 
@@ -114,15 +118,22 @@ impl<K: Keeper> Part<K> {
         }
     }
 
-    /// Scans rows that lie anywhere, in blocks that are copied side by side first.
+    /// Scans rows that lie anywhere, in blocks. Few queries read them where they lie; for many, they are copied side by side.
     fn listed(&mut self, scan: &Scan<'_>, rows: &[u32]) {
         for list in rows.chunks(scan.block) {
-            let rows = gather(scan.table, list, &mut self.gathered);
             self.terms.clear();
             self.terms.extend(list.iter().map(|&row| scan.limits.term(scan.table.squared_norm(row as usize))));
+            let gathered = if scan.takes_single_rows { &[] } else { gather(scan.table, list, &mut self.gathered) };
             for (group, bars) in scan.groups.iter().zip(&mut self.bars) {
                 let keepers = &mut self.keepers[group.first..][..group.packed.count()];
-                group.packed.multiply(rows, &mut self.tile, Far::Nothing);
+                if scan.takes_single_rows {
+                    let tile = self.tile.chunks_exact_mut(group.packed.columns());
+                    for (row, tile) in ahead(scan.table, list).zip(tile) {
+                        group.packed.multiply(row, tile, Far::Nothing);
+                    }
+                } else {
+                    group.packed.multiply(gathered, &mut self.tile, Far::Nothing);
+                }
                 let (terms, numbers) = (&self.terms, Numbers::List(list));
                 scan.isa.run(Select { group, tile: &self.tile, terms, numbers, bars, keepers });
             }
@@ -154,15 +165,22 @@ impl Numbers<'_> {
     }
 }
 
-/// Rows that are asked for ahead of the one that is copied.
+/// Rows that are asked for ahead of the one that is read.
 const AHEAD: usize = 8;
+
+/// Rows of a list, some of which are asked for ahead.
+fn ahead<'a>(table: &Table<'a>, list: &[u32]) -> impl Iterator<Item = &'a [f32]> {
+    list.iter().take(AHEAD).for_each(|&row| table.prefetch(row));
+    list.iter().enumerate().map(|(at, &row)| {
+        list.get(at + AHEAD).inspect(|&&row| table.prefetch(row));
+        table.row(row as usize)
+    })
+}
 
 /// Copies rows side by side.
 fn gather<'a>(table: &Table<'_>, list: &[u32], to: &'a mut Floats) -> &'a [f32] {
-    list.iter().take(AHEAD).for_each(|&row| table.prefetch(row));
-    for (at, (&row, to)) in list.iter().zip(to.chunks_exact_mut(table.dim.max(1))).enumerate() {
-        list.get(at + AHEAD).inspect(|&&row| table.prefetch(row));
-        to.copy_from_slice(table.row(row as usize));
+    for (row, to) in ahead(table, list).zip(to.chunks_exact_mut(table.dim.max(1))) {
+        to.copy_from_slice(row);
     }
     &to[..list.len() * table.dim]
 }

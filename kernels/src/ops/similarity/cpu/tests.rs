@@ -335,6 +335,7 @@ impl Keeper for All {
 
 #[test]
 fn no_bound_of_any_instruction_set_is_below_its_score() {
+    let pool = Pool::start(1).expect("a thread");
     let spreads = [Spread::Even, Spread::Few, Spread::Near, Spread::Wild];
     for (spread, asked) in spreads.into_iter().flat_map(|a| spreads.map(|b| (a, b))) {
         for (metric, dim) in METRICS.into_iter().flat_map(|metric| [1, 17, 130, 768].map(|dim| (metric, dim))) {
@@ -344,7 +345,7 @@ fn no_bound_of_any_instruction_set_is_below_its_score() {
             let queries: Vec<_> = queries.chunks(dim).map(|query| Query::new(query, 1, None, &Filter::All)).collect();
             for (isa, count) in Isa::all().into_iter().flat_map(|isa| [(isa, 5), (isa, 15)]) {
                 let asked: Vec<_> = queries[..count].iter().collect();
-                let offered = scan::scan(&table, None, &asked, 1, isa, |_| All(vec![]));
+                let offered = scan::scan(&table, None, &asked, &pool, isa, |_| All(vec![]));
                 for (query, All(offered)) in asked.iter().zip(offered) {
                     assert_eq!(offered.len(), 60, "minus infinity keeps nothing away");
                     for (row, bound) in offered {
