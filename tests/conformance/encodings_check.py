@@ -75,6 +75,11 @@ def sequences(module: str) -> Iterator[bytes]:
     pieces = next((pieces for key, pieces in _PIECES.items() if key in module), None)
     for _ in range(_DRAWN if pieces else 0):
         yield b"".join(chance.choices(pieces, k=chance.randint(1, 7)))
+    # Syllables of eight bytes, whole and cut short.
+    for letters in itertools.product(range(0xA0, 0xC0), range(0xBE, 0xD6), range(0xA0, 0xD5)) if module == "euc_kr" else ():
+        yield bytes([0xA4, 0xD4, *(byte for letter in letters for byte in (0xA4, letter))])
+    for length in range(3, 8) if module == "euc_kr" else ():
+        yield b"\xa4\xd4\xa4\xa1\xa4\xbf\xa4"[:length]
     for one in range(0xA1, 0xFF) if "euc_j" in module else ():
         yield from (bytes([0x8F, one, two]) for two in range(0xA1, 0xFF))
 
@@ -92,7 +97,7 @@ def expected(source: bytes) -> tuple[str, str]:
     try:
         text = data.decode(name)
         text.encode()
-        return "text", ended(text)
+        return "text", lines(text)
     except (LookupError, ValueError) as error:
         message = str(error)
         if isinstance(error, LookupError) and "not a text" not in message:
@@ -117,12 +122,12 @@ def found(source: bytes, answer) -> tuple[str, str]:  # type: ignore[no-untyped-
     refusal = answer.refusal
     if refusal is not None and refusal.position[0] == 0:
         return "error", refusal.message
-    text = (answer.text or source).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    return "text", ended(text)
+    return "text", lines((answer.text or source).decode("utf-8", "replace"))
 
 
-def ended(text: str) -> str:
-    """A text with a newline at its end, which ours need not have."""
+def lines(text: str) -> str:
+    """A text with a newline at its end, which ours need not have, and after every line."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 
 
@@ -153,6 +158,7 @@ def main(columns: str, *only: str) -> int:
             wrong.setdefault(source[: source.index(b"\n")], []).append((source, theirs, ours))
         if count % 97 == 0 and not spelled_out(source):
             unlike += 1
+            print("the running Python differs:", source, theirs)
     for name, cases in wrong.items():
         print(name, len(cases), *min(cases, key=lambda case: len(case[0])), sep="\n    ")
     print(f"{count} sources, {sum(map(len, wrong.values()))} differ; {unlike} not as the running Python decodes them")

@@ -255,7 +255,8 @@ async fn a_stream_whose_answers_nobody_takes_holds_a_few_of_them_and_ends() {
         tokio::task::yield_now().await;
     };
     assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
-    assert!((4 << 20..=20 << 20).contains(&most), "{most} bytes of answers were held");
+    // Of 4 MiB each: eight are computed at once, one waits to be, and one to be sent.
+    assert!((4 << 20..=41 << 20).contains(&most), "{most} bytes of answers were held");
     until("nothing is held", || held(&world, Kind::Answer) == 0 && held(&world, Kind::Request) == 0).await;
 }
 

@@ -175,6 +175,11 @@ struct Wire {
 }
 
 impl Calls {
+    /// Bytes of an answer to charge before it is computed. What no message could carry, the handler refuses by its field.
+    fn foretold(&self, request: &impl Weigh) -> usize {
+        Some(request.answer_bytes(self)).filter(|bytes| *bytes <= self.limit).unwrap_or(0)
+    }
+
     fn wire<B>(&self, request: &Request<B>) -> Result<Wire, Status> {
         let encoding = Encoding::of_answer(request.headers());
         let encoder = Encoder { call: account(request), encoding, limit: self.limit };
@@ -223,7 +228,7 @@ impl Calls {
             let calls = self.clone();
             let work = async move {
                 let (message, charge) = decoded.decode::<Q>()?;
-                let answer = encoder.charge(message.answer_bytes(&calls))?;
+                let answer = encoder.charge(calls.foretold(&message))?;
                 let request = Request::from_parts(parts, message);
                 let response = handled(handler(tonic::Request::from_http(request)), charge).await?;
                 encoder.respond(response, answer)
@@ -231,7 +236,7 @@ impl Calls {
             return timing::apart(&self.offload, work).await;
         }
         let (message, charge) = decoded.decode::<Q>()?;
-        let answer = encoder.charge(message.answer_bytes(self))?;
+        let answer = encoder.charge(self.foretold(&message))?;
         let is_light = message.is_light();
         let handling = handled(handler(tonic::Request::from_http(Request::from_parts(parts, message))), charge);
         if !is_light {
@@ -410,7 +415,7 @@ async fn receive<B, Q>(
 {
     let ask = async |received| {
         let (request, charge) = Decoded::charge(&path, received)?.decode::<Q>()?;
-        let answer = encoder.charge_patiently(request.answer_bytes(&calls)).await?;
+        let answer = encoder.charge_patiently(calls.foretold(&request)).await?;
         Ok((request, charge, answer))
     };
     loop {

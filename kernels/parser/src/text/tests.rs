@@ -126,8 +126,19 @@ fn decoded_text_is_taken_as_it_is() {
 }
 
 #[test]
+fn a_syllable_of_ks_x_1001_is_one_character() {
+    let source = b"# coding: euc-kr\n# \xa4\xd4\xa4\xbe\xa4\xd3\xa4\xbe\xa4\xd4\xa4\xa1\xa4\xbf\xa4\xd4";
+    let text = decode(source, &Options::default()).expect("two syllables");
+    assert_eq!(text, "# coding: euc-kr\n# \u{d7a3}\u{ac00}");
+}
+
+#[test]
 fn errors_of_encodings_have_the_words_of_cpython() {
-    let cases: [(&[u8], &str); 10] = [
+    let cases: [(&[u8], &str); 11] = [
+        (
+            b"# coding: euc-kr\n# \xa4\xd4\xa4\xa1",
+            "'euc_kr' codec can't decode bytes in position 19-23: incomplete multibyte sequence",
+        ),
         (
             b"# coding: cp869\n'\x80'",
             "'charmap' codec can't decode byte 0x80 in position 17: character maps to <undefined>",

@@ -24,7 +24,10 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
     let mut at = 0;
     while at < source.len() {
         let rest = &source[at..];
-        let found = one(pairs, triples, codec == "gb18030", rest);
+        let found = match rest {
+            [SYLLABLE, FILLER, ..] if codec == "euc_kr" => syllable(rest),
+            _ => one(pairs, triples, codec == "gb18030", rest),
+        };
         let (character, length) = found.map_err(|wrong| match wrong {
             Wrong::Illegal => {
                 let length = if newer.is_some_and(|newer| has_pair(newer, rest)) { 2 } else { 1 };
@@ -37,6 +40,30 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
         at += length;
     }
     Ok(text)
+}
+
+/// The first byte of every letter of a composed syllable of KS X 1001, and the second of the filler that it begins with.
+const SYLLABLE: u8 = 0xa4;
+const FILLER: u8 = 0xd4;
+
+/// A syllable of KS X 1001's annex 3, in eight bytes: a filler, then initial, vowel and final or another filler.
+fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), Wrong> {
+    /// Consonants that begin a syllable, and those that end one, in the order of Unicode's syllables.
+    const INITIALS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
+    const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ";
+    let &[_, _, SYLLABLE, initial, SYLLABLE, vowel, SYLLABLE, end, ..] = rest else {
+        return Err(if rest.len() < 8 { Wrong::Incomplete } else { Wrong::Illegal });
+    };
+    // Bytes from 0xa1 on are the letters from U+3131 on.
+    let letter = |byte: u8| byte.checked_sub(0xa1).and_then(|place| char::from_u32(0x3131 + u32::from(place)));
+    let place = |letters: &str, byte: u8| letters.chars().zip(0..).find(|&(one, _)| Some(one) == letter(byte));
+    let initial = place(INITIALS, initial).map(|(_, place)| place);
+    let vowel = vowel.checked_sub(0xbf).map(u32::from).filter(|&vowel| vowel < 21);
+    let end = if end == FILLER { Some(0) } else { place(FINALS, end).map(|(_, place)| place + 1) };
+    match (initial, vowel, end) {
+        (Some(initial), Some(vowel), Some(end)) => Ok(([0xac00 + initial * 588 + vowel * 28 + end, 0], 8)),
+        _ => Err(Wrong::Illegal),
+    }
 }
 
 /// Whether some bytes start with a pair of a table.
