@@ -221,13 +221,18 @@ impl Calls {
     {
         let wire = self.wire(&request)?;
         let (parts, body) = request.into_parts();
-        let received = self.receiver(body, &wire, Shape::Unary).only().await?;
+        let mut received = self.receiver(body, &wire, Shape::Unary).only().await?;
         let encoder = wire.encoder;
-        let decoded = Decoded::charge(parts.uri.path(), received)?;
-        if decoded.bytes > SMALL {
+        // To tell what a large message decodes to takes long, too.
+        let is_short = received.message.len() as u64 <= SMALL;
+        let decoded_bytes = if is_short { charge_decoded(parts.uri.path(), &mut received)? } else { 0 };
+        if !is_short || decoded_bytes > SMALL {
             let calls = self.clone();
             let work = async move {
-                let (message, charge) = decoded.decode::<Q>()?;
+                if !is_short {
+                    charge_decoded(parts.uri.path(), &mut received)?;
+                }
+                let (message, charge) = decode::<Q>(received)?;
                 let answer = encoder.charge(calls.foretold(&message))?;
                 let request = Request::from_parts(parts, message);
                 let response = handled(handler(tonic::Request::from_http(request)), charge).await?;
@@ -235,7 +240,7 @@ impl Calls {
             };
             return timing::apart(&self.offload, work).await;
         }
-        let (message, charge) = decoded.decode::<Q>()?;
+        let (message, charge) = decode::<Q>(received)?;
         let answer = encoder.charge(self.foretold(&message))?;
         let is_light = message.is_light();
         let handling = handled(handler(tonic::Request::from_http(Request::from_parts(parts, message))), charge);
@@ -335,27 +340,17 @@ async fn handled<R>(
     response
 }
 
-/// A message whose decoded form is charged, before it is decoded.
-struct Decoded {
-    message: Bytes,
-    charge: Charge,
-    /// Bytes of both forms.
-    bytes: u64,
+/// Charges what the request of a method will hold once it is decoded, and says how much that is.
+fn charge_decoded(path: &str, received: &mut Received) -> Result<u64, Status> {
+    let bytes = decoded_size(path, &received.message);
+    received.charge.grow(bytes)?;
+    Ok(bytes)
 }
 
-impl Decoded {
-    /// Charges what the request of a method will hold.
-    fn charge(path: &str, received: Received) -> Result<Self, Status> {
-        let Received { message, mut charge } = received;
-        let bytes = decoded_size(path, &message);
-        charge.grow(bytes)?;
-        Ok(Self { bytes: message.len() as u64 + bytes, message, charge })
-    }
-
-    fn decode<Q: Message + Default>(self) -> Result<(Q, Charge), Status> {
-        let request = Q::decode(self.message).map_err(|error| Status::internal(error.to_string()))?;
-        Ok((request, self.charge))
-    }
+/// Decodes a request, whose decoded form is charged.
+fn decode<Q: Message + Default>(received: Received) -> Result<(Q, Charge), Status> {
+    let request = Q::decode(received.message).map_err(|error| Status::internal(error.to_string()))?;
+    Ok((request, received.charge))
 }
 
 fn to_usize(bytes: u64) -> usize {
@@ -413,8 +408,9 @@ async fn receive<B, Q>(
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
     Q: Message + Default + Weigh,
 {
-    let ask = async |received| {
-        let (request, charge) = Decoded::charge(&path, received)?.decode::<Q>()?;
+    let ask = async |mut received: Received| {
+        charge_decoded(&path, &mut received)?;
+        let (request, charge) = decode::<Q>(received)?;
         let answer = encoder.charge_patiently(calls.foretold(&request)).await?;
         Ok((request, charge, answer))
     };
