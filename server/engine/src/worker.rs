@@ -6,7 +6,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use accelerd_kernels::OpError;
+use accelerd_kernels::{DeviceId, OpError};
 
 use crate::device::{Bench, Desk, Turn};
 
@@ -46,7 +46,9 @@ fn work(bench: &mut Bench, number: usize) {
             Turn::WaitUntil(until) => signal.sleep(seen, Some(until)),
             Turn::Nothing => signal.sleep(seen, None),
         }
-        // Where cores are scarce, those who queue run first, and the next batch has more.
-        thread::yield_now();
+        // Where cores are scarce, those who queue run first, and the next batch has more. A GPU is not kept waiting.
+        if desk.id() == DeviceId::Cpu {
+            thread::yield_now();
+        }
     }
 }
