@@ -227,12 +227,11 @@ impl<'a> Plan<'a> {
     }
 
     fn cost(&self, bound: &Bound, points: &Points) -> usize {
+        let all = self.must.iter().chain(&self.must_not).map(|matches| matches.count).sum::<usize>();
         let indexed = match self.fewest(points) {
-            Some(fewest) => fewest.count * if bound.is_single() { 1 } else { TEST_COST },
-            None => {
-                let all = self.must.iter().chain(&self.must_not);
-                points.live().len() * (1 + self.must.len()) + all.map(|matches| matches.count).sum::<usize>()
-            }
+            Some(fewest) if bound.is_single() => fewest.count,
+            Some(fewest) => fewest.count * TEST_COST,
+            None => points.live().len() * (1 + self.must.len()) + all,
         };
         indexed + self.rest(points).len() * TEST_COST
     }
