@@ -31,8 +31,7 @@ ERRORS = "\n## Errors\n"
 ERRORS_OPENING = """Of the sources that both refuse: how many errors have CPython's exception, message, line and column, and how many
 its end as well. *Python 2 releases* are the modules of {releases} old releases from PyPI; *mutations* are snippets of the
 standard library, its tests and doctests, and of ruff's fixtures where they can be fetched, with a token or two changed.
-[MESSAGES.md](MESSAGES.md) lists every message of CPython's parser. The columns of the first table about sources that both
-refuse are as old as their rows.
+[MESSAGES.md](MESSAGES.md) lists every message of CPython's parser.
 """
 MOST_CAUSES = 80
 OPENING = """# Conformance
