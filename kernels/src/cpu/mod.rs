@@ -168,6 +168,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn work_side_by_side_runs_as_often_as_it_says_and_once_here() {
+        let pool = Pool::start(2).expect("two threads");
+        let here = std::thread::current().id();
+        for parts in [1, 2, 5] {
+            let ran = pool.side_by_side(parts, || std::thread::current().id());
+            assert_eq!(ran.len(), parts);
+            assert_eq!(ran.iter().filter(|id| **id == here).count(), 1);
+        }
+    }
+
+    #[test]
     fn kernels_are_counted_by_name() {
         let pool = Pool::start(2).expect("two threads");
         assert_eq!(pool.threads(), 2);

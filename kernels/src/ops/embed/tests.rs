@@ -1,6 +1,9 @@
 //! The CPU's pooling beside its contract and the oracle.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use proptest::prelude::*;
 
@@ -55,6 +58,24 @@ fn mean_in_token_order(request: &EmbedRequest) -> Vec<f32> {
         }
     }
     vectors
+}
+
+#[test]
+fn a_small_batch_does_not_wait_for_the_threads_of_the_pool() {
+    let pool = cpu::Pool::start(1).expect("a thread");
+    let (release, held) = mpsc::channel::<()>();
+    pool.later(move || {
+        let _released = held.recv();
+    });
+    let (done, embedded) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut backend = Backend::Cpu(cpu::Worker::new(pool));
+        let request = request(&table(64), &[3], 64, false);
+        done.send(Embed::run(&[&request], &mut backend).expect("a fit batch"))
+    });
+    let vectors = embedded.recv_timeout(Duration::from_secs(30)).expect("it runs while the pool's only thread is busy");
+    assert_eq!(vectors[0].len(), 64);
+    drop(release);
 }
 
 #[test]
