@@ -11,7 +11,6 @@ use std::{
 };
 
 use accelerd_engine::Context;
-use accelerd_proto::v1 as pb;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::{StreamExt, stream, stream::BoxStream};
 use http::{HeaderMap, Request, Response};
@@ -31,6 +30,7 @@ use super::{
     context,
     decoded_size::decoded_size,
     receive::{PREFIX, Received, Receiver, Shape},
+    weigh::{Dimensions, Weigh},
 };
 use crate::{
     layers::timing,
@@ -50,116 +50,7 @@ pub(super) struct Calls {
     pub(super) limit: usize,
     /// Where what takes long is done.
     pub(super) offload: Handle,
-    /// The dimensions of a model's embeddings, by its name; 0 for a model that is not loaded.
-    pub(super) dimensions: Arc<dyn Fn(&str) -> usize + Send + Sync>,
-}
-
-/// What a request costs, by what it asks for.
-pub(super) trait Weigh {
-    /// Whether neither the handler nor the structure of the answer takes long. The answer's bytes are weighed by themselves.
-    fn is_light(&self) -> bool {
-        false
-    }
-
-    /// Bytes of the answer as far as they follow from the request, at least: they are charged before the answer is computed.
-    fn answer_bytes(&self, _calls: &Calls) -> usize {
-        0
-    }
-}
-
-impl Weigh for pb::EmbedRequest {
-    fn is_light(&self) -> bool {
-        match &self.input {
-            Some(pb::embed_request::Input::Texts(texts)) => texts.values.len() <= 256,
-            Some(pb::embed_request::Input::Tokens(tokens)) => tokens.offsets.len() <= 256,
-            None => true,
-        }
-    }
-
-    fn answer_bytes(&self, calls: &Calls) -> usize {
-        let rows = match &self.input {
-            _ if !self.spans.is_empty() => self.spans.len(),
-            Some(pb::embed_request::Input::Texts(texts)) => texts.values.len(),
-            Some(pb::embed_request::Input::Tokens(tokens)) => tokens.offsets.len().saturating_sub(1),
-            None => 0,
-        };
-        let dimensions = match self.dimensions {
-            0 => (calls.dimensions)(&self.model),
-            fewer => fewer as usize,
-        };
-        let bits = match self.output_type() {
-            pb::OutputType::Unspecified | pb::OutputType::F32 => 32,
-            pb::OutputType::F16 | pb::OutputType::Bf16 => 16,
-            pb::OutputType::Int8 => 8,
-            pb::OutputType::Binary => 1,
-        };
-        rows.saturating_mul(dimensions).saturating_mul(bits) / 8
-    }
-}
-
-impl Weigh for pb::EmbedStreamRequest {
-    fn answer_bytes(&self, calls: &Calls) -> usize {
-        self.embed.as_ref().map_or(0, |embed| embed.answer_bytes(calls))
-    }
-}
-
-impl Weigh for pb::RerankRequest {
-    fn is_light(&self) -> bool {
-        self.documents.as_ref().is_none_or(|documents| documents.values.len() <= 256)
-    }
-}
-
-impl Weigh for pb::TokenizeRequest {
-    fn is_light(&self) -> bool {
-        self.texts.as_ref().is_none_or(|texts| texts.values.len() <= 64)
-    }
-}
-
-impl Weigh for pb::ParseRequest {
-    fn is_light(&self) -> bool {
-        self.sources.len() <= 64
-    }
-}
-
-impl Weigh for pb::FindSimilarRequest {
-    fn is_light(&self) -> bool {
-        hits(self.queries.as_ref(), self.k) <= 4096
-    }
-}
-
-impl Weigh for pb::SearchRequest {
-    fn is_light(&self) -> bool {
-        use pb::search_request::Query;
-        let wanted = self.limit.saturating_add(self.offset);
-        let hits = match &self.query {
-            Some(Query::Vectors(vectors)) => hits(Some(vectors), wanted),
-            Some(Query::Texts(texts)) => texts.values.len() as u64 * u64::from(wanted),
-            #[allow(unreachable_patterns, reason = "kinds of queries may be added")]
-            Some(_) | None => u64::from(wanted),
-        };
-        hits <= 256
-    }
-}
-
-impl Weigh for pb::GetPointsRequest {
-    fn is_light(&self) -> bool {
-        self.ids.as_ref().is_none_or(|ids| ids.numbers.len() + ids.uuids.len() <= 64)
-    }
-}
-
-impl Weigh for pb::UpsertRequest {
-    fn is_light(&self) -> bool {
-        self.ids.as_ref().is_none_or(|ids| ids.numbers.len() + ids.uuids.len() <= 256)
-    }
-}
-
-impl Weigh for pb::ClusterRequest {}
-impl Weigh for pb::ParseStreamRequest {}
-impl Weigh for pb::UpsertStreamRequest {}
-
-fn hits(queries: Option<&pb::Tensor>, each: u32) -> u64 {
-    let rows = queries.and_then(|queries| queries.shape.first().copied()).unwrap_or_default();
-    u64::try_from(rows).unwrap_or_default().saturating_mul(each.into())
+    pub(super) dimensions: Dimensions,
 }
 
 /// The memory account of a call. Tests call services without a connection; they have one of their own.
@@ -177,7 +68,7 @@ struct Wire {
 impl Calls {
     /// Bytes of an answer to charge before it is computed. What no message could carry, the handler refuses by its field.
     fn foretold(&self, request: &impl Weigh) -> usize {
-        Some(request.answer_bytes(self)).filter(|bytes| *bytes <= self.limit).unwrap_or(0)
+        Some(request.answer_bytes(&self.dimensions)).filter(|bytes| *bytes <= self.limit).unwrap_or(0)
     }
 
     fn wire<B>(&self, request: &Request<B>) -> Result<Wire, Status> {
@@ -459,6 +350,7 @@ mod tests {
         thread,
     };
 
+    use accelerd_proto::v1 as pb;
     use tonic::Code;
 
     use super::*;
@@ -591,23 +483,6 @@ mod tests {
             drop(response);
             assert_eq!(memory.held(), 0, "{texts} texts");
         }
-    }
-
-    #[test]
-    fn the_answer_of_an_embedding_is_foretold() {
-        let offload = Offload::start().expect("threads");
-        let calls = calls(&offload);
-        let input = Some(pb::embed_request::Input::Tokens(pb::TokenInput { ids: vec![1; 9], offsets: vec![0, 4, 9] }));
-        let tokens = pb::EmbedRequest { input, ..pb::EmbedRequest::default() };
-        let fewer = pb::EmbedRequest { dimensions: 64, ..tokens.clone() };
-        let binary = pb::EmbedRequest { output_type: pb::OutputType::Binary.into(), ..tokens.clone() };
-        let spans = pb::EmbedRequest { spans: vec![pb::Span::default(); 5], ..tokens.clone() };
-        let cases =
-            [(tokens, 2 * 1024), (fewer, 2 * 256), (binary, 2 * 32), (spans, 5 * 1024), (embed(3, 1), 3 * 1024)];
-        for (request, expected) in cases {
-            assert_eq!(request.answer_bytes(&calls), expected);
-        }
-        assert_eq!(pb::EmbedRequest::default().answer_bytes(&calls), 0);
     }
 
     #[tokio::test]

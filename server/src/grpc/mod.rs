@@ -42,6 +42,7 @@ pub mod parse;
 mod receive;
 pub mod similarity;
 pub mod status;
+mod weigh;
 
 /// The header that says how urgent a call is: `low`, `normal` or `high`.
 pub const PRIORITY: &str = "accelerd-priority";
