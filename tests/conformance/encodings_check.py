@@ -141,7 +141,10 @@ def spelled_out(source: bytes) -> bool:
 
 
 def special(source: bytes, theirs: tuple[str, str]) -> bool:
-    """What is no matter of codecs: these two names mean UTF-8 that is checked later, and a zero byte ends the source."""
+    """What is no matter of codecs: these two names mean UTF-8 that is checked later, a zero byte ends the source, and CPython
+    before 3.12 adds a newline to a source that ends with `\\r\\n`."""
+    if source.endswith(b"\r\n") and sys.version_info < (3, 12):
+        return True
     name = source[len(b"# coding: ") : source.index(b"\n")].decode().lower().replace("_", "-")
     return name == "utf-8" or name.startswith("utf-8-") or "\0" in theirs[1]
 
