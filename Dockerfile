@@ -2,7 +2,7 @@
 # Two images from one binary:
 #   docker build --target cpu  -t accelerd:0.1.0-cpu .
 #   docker build --target cuda -t accelerd:0.1.0 .
-# Driver libraries are injected by the container runtime; nothing here needs a GPU or the CUDA toolkit.
+# The container runtime injects the driver libraries; the build needs neither a GPU nor the CUDA toolkit.
 
 ARG RUST_IMAGE=rust:1.95-bookworm
 ARG CPU_IMAGE=debian:bookworm-slim
@@ -20,7 +20,7 @@ FROM ${CPU_IMAGE} AS cpu
 LABEL org.opencontainers.image.title="accelerd" \
       org.opencontainers.image.description="GPU acceleration for code over gRPC" \
       org.opencontainers.image.licenses="MIT"
-# Certificates, by which object stores and the hub of models are known.
+# CA certificates for object stores and the model hub.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates \
@@ -53,7 +53,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates cuda-nvrtc-13-0 libcublas-13-0 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /usr/local/bin/
-# An image that starts without compiling: NVRTC needs no GPU.
+# Compile the kernels at build time: NVRTC needs no GPU.
 RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd /var/cache/accelerd/kernels \
     && accelerd kernels build --arch sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120 --cache /var/cache/accelerd/kernels
 USER 65532:65532

@@ -1,4 +1,4 @@
-"""A pytest plugin that says the outcome in one line of the form `N passed, N failed, N skipped`."""
+"""A pytest plugin that prints the outcome as `N passed, N failed, N skipped`."""
 
 
 def pytest_terminal_summary(terminalreporter):

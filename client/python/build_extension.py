@@ -1,4 +1,4 @@
-"""Compiles the optional C extension `accelerd._node_builder`, which builds `ast` trees several times as fast.
+"""Compiles the optional C extension `accelerd._node_builder`, which builds `ast` trees several times as fast as Python.
 
     python build_extension.py [FOLDER]
 
@@ -18,16 +18,16 @@ SOURCE = PACKAGE / "_node_builder.c"
 
 
 class CompileError(Exception):
-    """There is no compiler, no Python.h, or the compiler failed."""
+    """The compiler or Python.h is missing, or the compiler failed."""
 
 
 def file_name() -> str:
-    """The name of the extension's file for the running Python."""
+    """Return the extension's file name for the running Python."""
     return SOURCE.stem + str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
 def compile_extension(folder: Path) -> Path:
-    """Compiles into a folder with the C compiler that the running Python was built with, or `cc`."""
+    """Compile into a folder, with the C compiler of the running Python's build or `cc`."""
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").exists():
         raise CompileError(f"there is no {include}/Python.h")

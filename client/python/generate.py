@@ -1,6 +1,6 @@
-"""Writes src/accelerd/_proto from the .proto files, or with --check says whether it is up to date.
+"""Generates src/accelerd/_proto from the .proto files, or with --check verifies that it is current.
 
-Needs grpcio-tools in the version that pyproject.toml names: the output differs between versions.
+Requires the version of grpcio-tools in pyproject.toml: the output differs between versions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPENING = '"""Messages and stubs of accelerd.v1, written by generate.py."""\n'
 
 
 def generate(folder: Path) -> None:
-    """Writes modules and type stubs into a folder, importing each other from where they will stand."""
+    """Generate modules and type stubs in a folder, with imports of `accelerd._proto`."""
     from grpc_tools import protoc
 
     files = sorted(str(file.relative_to(PROTO)) for file in PROTO.glob("accelerd/v1/*.proto"))
@@ -29,7 +29,7 @@ def generate(folder: Path) -> None:
         if protoc.main(["protoc", f"-I{PROTO}", f"-I{well_known}", *outputs, *files]) != 0:
             sys.exit("protoc failed")
         for file in sorted(Path(scratch, "accelerd", "v1").iterdir()):
-            # A file without a service has nothing in its gRPC module.
+            # Skip the empty gRPC modules of files without a service.
             if file.name.endswith("_pb2_grpc.py") and "Stub" not in file.read_text():
                 continue
             (folder / file.name).write_text(
@@ -39,7 +39,7 @@ def generate(folder: Path) -> None:
 
 
 def drift() -> list[str]:
-    """Names of the files that are not what would be written now."""
+    """Return the names of the files that are out of date."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         generate(folder)
@@ -50,7 +50,7 @@ def drift() -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where something differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
     if not parser.parse_args().check:
         OUTPUT.mkdir(parents=True, exist_ok=True)
         generate(OUTPUT)

@@ -1,4 +1,4 @@
-"""Adds the C extension to a wheel where it can be compiled; without it the wheel is pure Python and does the same."""
+"""Adds the C extension to a wheel if it compiles; otherwise the wheel is pure Python with the same functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from build_extension import CompileError, compile_extension
 
 
 class Extension(BuildHookInterface[Any]):
-    """`ACCELERD_PURE=1` in the environment makes a pure wheel, which installs on any machine."""
+    """Build hook. `ACCELERD_PURE=1` in the environment builds a pure wheel, which installs on any machine."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel" or os.environ.get("ACCELERD_PURE") == "1":

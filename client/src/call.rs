@@ -1,6 +1,13 @@
-//! The client and how it makes one call: encode once, send until answered, give up at the deadline.
+//! The client and its calls: encode once, retry, and fail at the deadline.
 
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt};
 use prost::Message;
@@ -11,41 +18,65 @@ use tonic::{
 };
 
 use crate::{
-    Builder, Error, Result,
+    Error, Result, RetryPolicy,
     codec::Shared,
-    connect::{Channels, Settings},
     error::Failure,
     timing::{self, Timings},
 };
 
-/// Connections to one or several daemons. Cheap to clone; clones share connections.
+/// Client of one or more daemons. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     channels: Channels,
     settings: Settings,
 }
 
-/// A method of the API and what it takes and gives.
+/// Settings of a client's calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) deadline: Duration,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) max_message_bytes: usize,
+    pub(crate) timings: bool,
+}
+
+/// The connections of a client and its clones.
+#[derive(Clone, Debug)]
+pub(crate) struct Channels {
+    all: Arc<[Channel]>,
+    next: Arc<AtomicUsize>,
+}
+
+impl Channels {
+    /// `all` must not be empty.
+    pub(crate) fn new(all: Vec<Channel>) -> Self {
+        Self { all: all.into(), next: Arc::default() }
+    }
+
+    pub(crate) fn next(&self) -> Channel {
+        self.all[self.next.fetch_add(1, Ordering::Relaxed) % self.all.len()].clone()
+    }
+}
+
+/// A gRPC method with its request and response types.
 pub(crate) struct Method<Q, R> {
     path: &'static str,
-    /// Whether running it twice is the same as running it once.
-    repeatable: bool,
+    /// Whether a call may be retried although the daemon may have executed it.
+    idempotent: bool,
     types: PhantomData<(Q, R)>,
 }
 
 impl<Q, R> Method<Q, R> {
-    /// A method that may run twice.
-    pub(crate) const fn repeatable(path: &'static str) -> Self {
-        Self { path, repeatable: true, types: PhantomData }
+    pub(crate) const fn idempotent(path: &'static str) -> Self {
+        Self { path, idempotent: true, types: PhantomData }
     }
 
-    /// A method that must run at most once.
-    pub(crate) const fn once(path: &'static str) -> Self {
-        Self { path, repeatable: false, types: PhantomData }
+    pub(crate) const fn non_idempotent(path: &'static str) -> Self {
+        Self { path, idempotent: false, types: PhantomData }
     }
 }
 
-/// An answer and where its time went.
+/// A response and its server-side timings.
 pub(crate) struct Reply<R> {
     pub(crate) message: R,
     pub(crate) timings: Timings,
@@ -56,24 +87,14 @@ impl Client {
         Self { channels, settings }
     }
 
-    /// Connects to a daemon at `http://host:port` or `unix:///path` with default settings.
-    pub async fn connect(url: impl Into<String>) -> Result<Self> {
-        Builder::new(url).connect().await
-    }
-
-    /// Settings to connect with.
-    pub fn builder(url: impl Into<String>) -> Builder {
-        Builder::new(url)
-    }
-
-    /// The same connections with another deadline.
+    /// Returns a client with another deadline over the same connections.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
         self
     }
 
-    /// Sends one message until it is answered, refused for good, or late.
+    /// Makes a unary call, with retries until the deadline.
     pub(crate) async fn unary<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<Reply<R>>
     where
         Q: Message + 'static,
@@ -87,19 +108,19 @@ impl Client {
             let late = Error::Deadline { deadline: self.settings.deadline, attempts };
             let status = match timeout_at(until, self.attempt(&method, message.clone(), until)).await {
                 Err(_) => return Err(late),
-                Ok(Ok(answer)) => {
-                    let timings = Timings::from_metadata(answer.metadata());
-                    return Ok(Reply { message: answer.into_inner(), timings });
+                Ok(Ok(response)) => {
+                    let timings = Timings::from_metadata(response.metadata());
+                    return Ok(Reply { message: response.into_inner(), timings });
                 }
                 Ok(Err(status)) => status,
             };
-            // The transport has a timer of its own and calls its ring a cancellation.
+            // The transport's own timer reports CANCELLED.
             let late_here = status.code() == Code::Cancelled && Instant::now() >= until;
             if status.code() == Code::DeadlineExceeded || late_here {
                 return Err(late);
             }
             let failure = Failure::of(&status, attempts);
-            match self.settings.retry.wait(&failure, method.repeatable, rand::random()) {
+            match self.settings.retry.wait(&failure, method.idempotent, rand::random()) {
                 Some(wait) if Instant::now() + wait < until => sleep(wait).await,
                 _ => return Err(failure.into()),
             }
@@ -114,26 +135,26 @@ impl Client {
         let mut request = Request::new(message);
         request.set_timeout(until.saturating_duration_since(Instant::now()));
         if self.settings.timings {
-            request.metadata_mut().insert(timing::ASK, MetadataValue::from_static("1"));
+            request.metadata_mut().insert(timing::REQUEST_KEY, MetadataValue::from_static("1"));
         }
         let mut grpc = self.ready().await?;
         grpc.unary(request, PathAndQuery::from_static(method.path), Shared::default()).await
     }
 
-    /// Sends one message and takes many, without deadline or retry.
+    /// Makes a server-streaming call, without deadline or retry.
     pub(crate) async fn server_stream<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<Streaming<R>>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = self.ready().await.map_err(last)?;
+        let mut grpc = self.ready().await.map_err(final_error)?;
         let path = PathAndQuery::from_static(method.path);
-        let answer = grpc.server_streaming(Request::new(Arc::new(message)), path, Shared::default()).await;
-        answer.map(Response::into_inner).map_err(last)
+        let response = grpc.server_streaming(Request::new(Arc::new(message)), path, Shared::default()).await;
+        response.map(Response::into_inner).map_err(final_error)
     }
 
-    /// Sends many messages and takes many, without deadline or retry.
-    pub(crate) async fn both_stream<Q, R>(
+    /// Makes a bidirectional streaming call, without deadline or retry.
+    pub(crate) async fn bidi_stream<Q, R>(
         &self,
         method: Method<Q, R>,
         messages: impl Stream<Item = Q> + Send + 'static,
@@ -142,10 +163,10 @@ impl Client {
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = self.ready().await.map_err(last)?;
+        let mut grpc = self.ready().await.map_err(final_error)?;
         let path = PathAndQuery::from_static(method.path);
-        let answer = grpc.streaming(Request::new(messages.map(Arc::new)), path, Shared::default()).await;
-        answer.map(Response::into_inner).map_err(last)
+        let response = grpc.streaming(Request::new(messages.map(Arc::new)), path, Shared::default()).await;
+        response.map(Response::into_inner).map_err(final_error)
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>, Status> {
@@ -157,8 +178,8 @@ impl Client {
     }
 }
 
-/// A status that is not retried.
-#[allow(clippy::needless_pass_by_value, reason = "it is what map_err takes")]
-pub(crate) fn last(status: Status) -> Error {
+/// The error of a status that is not retried.
+#[allow(clippy::needless_pass_by_value, reason = "the signature that map_err needs")]
+pub(crate) fn final_error(status: Status) -> Error {
     Failure::of(&status, 1).into()
 }

@@ -8,48 +8,49 @@ use crate::{
 };
 
 const CLUSTER: Method<proto::ClusterRequest, proto::ClusterResponse> =
-    Method::repeatable("/accelerd.v1.SimilarityService/Cluster");
+    Method::idempotent("/accelerd.v1.SimilarityService/Cluster");
 
-/// How to cluster.
+/// Options of k-means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterOptions {
-    /// Clusters to make.
+    /// Number of clusters.
     pub cluster_count: u32,
-    /// Lloyd iterations at most; 0 means 100.
+    /// Maximum Lloyd iterations; 0 means 100.
     pub max_iterations: u32,
-    /// Stops when the centres move less than this share of the data's variance; `None` is the daemon's default.
+    /// Stops when the squared movement of the centers falls below this fraction of the data's variance; `None` means the
+    /// daemon's default.
     pub tolerance: Option<f64>,
-    /// Starts to try, the best kept; 0 means 1.
-    pub start_count: u32,
-    /// Normalise rows and centres.
+    /// Initialisations to run, of which the result with the lowest inertia is returned; 0 means 1.
+    pub init_count: u32,
+    /// Whether to normalise rows and centers (spherical k-means).
     pub spherical: bool,
-    /// Seed of the starts.
+    /// Seed of the initialisations.
     pub seed: u64,
 }
 
 impl ClusterOptions {
-    /// So many clusters, all else by default.
+    /// Options for this many clusters.
     pub fn clusters(cluster_count: u32) -> Self {
-        Self { cluster_count, max_iterations: 0, tolerance: None, start_count: 0, spherical: false, seed: 0 }
+        Self { cluster_count, max_iterations: 0, tolerance: None, init_count: 0, spherical: false, seed: 0 }
     }
 }
 
-/// The clusters found.
+/// Result of k-means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clusters {
-    /// One row a cluster.
+    /// One row per cluster.
     pub centers: Matrix,
     /// The cluster of each row.
     pub assignments: Matrix<i32>,
-    /// Sum of squared distances of rows to their centre.
+    /// Sum of squared distances of the rows to their centers.
     pub inertia: f64,
-    /// Iterations of the best start.
+    /// Iterations of the best initialisation.
     pub iteration_count: u32,
     /// Whether the tolerance was reached.
     pub converged: bool,
-    /// For a collection: the id of each row.
+    /// Id of each row, if the rows are those of a collection.
     pub ids: Option<Ids>,
-    /// Where the time went.
+    /// Server-side timings.
     pub timings: Timings,
 }
 
@@ -70,7 +71,7 @@ impl Client {
             cluster_count: options.cluster_count,
             max_iterations: options.max_iterations,
             tolerance: options.tolerance,
-            start_count: options.start_count,
+            init_count: options.init_count,
             spherical: options.spherical,
             seed: options.seed,
         };

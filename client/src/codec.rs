@@ -1,4 +1,4 @@
-//! A codec that encodes a shared message, so that a retry sends the same one again without copying it first.
+//! A codec that encodes a shared message, so that a retry does not copy it.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -57,6 +57,6 @@ impl<R: Message + Default> Decoder for PlainDecoder<R> {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<R>, Status> {
-        R::decode(buffer).map(Some).map_err(|error| Status::internal(format!("malformed answer: {error}")))
+        R::decode(buffer).map(Some).map_err(|error| Status::internal(format!("malformed response: {error}")))
     }
 }

@@ -1,10 +1,10 @@
-//! Resident collections: make, fill, search, read, snapshot, drop.
+//! Collections: create, upsert, search, read, snapshot, delete.
 
 use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Filter, Fusion, Id, Ids, Matrix, Metric, Payload, Result,
-    call::{Method, last},
+    call::{Method, final_error},
     payload::{payload_from_wire, payload_to_wire},
     proto::{self, Dtype, Tensor, search_request::Query, upsert_request, upsert_stream_response},
     timing::Timings,
@@ -18,106 +18,106 @@ macro_rules! methods {
 }
 
 methods! {
-    CREATE: once "CreateCollection" CreateCollectionRequest -> CreateCollectionResponse;
-    GET: repeatable "GetCollection" GetCollectionRequest -> GetCollectionResponse;
-    LIST: repeatable "ListCollections" ListCollectionsRequest -> ListCollectionsResponse;
-    DROP: once "DeleteCollection" DeleteCollectionRequest -> DeleteCollectionResponse;
-    UPSERT: repeatable "Upsert" UpsertRequest -> UpsertResponse;
-    UPSERT_STREAM: repeatable "UpsertStream" UpsertStreamRequest -> UpsertStreamResponse;
-    DELETE_POINTS: repeatable "DeletePoints" DeletePointsRequest -> DeletePointsResponse;
-    SEARCH: repeatable "Search" SearchRequest -> SearchResponse;
-    GET_POINTS: repeatable "GetPoints" GetPointsRequest -> GetPointsResponse;
-    SCROLL: repeatable "ScrollPoints" ScrollPointsRequest -> ScrollPointsResponse;
-    COUNT: repeatable "CountPoints" CountPointsRequest -> CountPointsResponse;
-    SNAPSHOT: once "CreateSnapshot" CreateSnapshotRequest -> CreateSnapshotResponse;
-    RESTORE: once "RestoreCollection" RestoreCollectionRequest -> RestoreCollectionResponse;
+    CREATE: non_idempotent "CreateCollection" CreateCollectionRequest -> CreateCollectionResponse;
+    GET: idempotent "GetCollection" GetCollectionRequest -> GetCollectionResponse;
+    LIST: idempotent "ListCollections" ListCollectionsRequest -> ListCollectionsResponse;
+    DELETE: non_idempotent "DeleteCollection" DeleteCollectionRequest -> DeleteCollectionResponse;
+    UPSERT: idempotent "Upsert" UpsertRequest -> UpsertResponse;
+    UPSERT_STREAM: idempotent "UpsertStream" UpsertStreamRequest -> UpsertStreamResponse;
+    DELETE_POINTS: idempotent "DeletePoints" DeletePointsRequest -> DeletePointsResponse;
+    SEARCH: idempotent "Search" SearchRequest -> SearchResponse;
+    GET_POINTS: idempotent "GetPoints" GetPointsRequest -> GetPointsResponse;
+    SCROLL: idempotent "ScrollPoints" ScrollPointsRequest -> ScrollPointsResponse;
+    COUNT: idempotent "CountPoints" CountPointsRequest -> CountPointsResponse;
+    SNAPSHOT: non_idempotent "CreateSnapshot" CreateSnapshotRequest -> CreateSnapshotResponse;
+    RESTORE: non_idempotent "RestoreCollection" RestoreCollectionRequest -> RestoreCollectionResponse;
 }
 
-/// A collection by name; it need not exist.
+/// Handle to a collection, which need not exist.
 #[derive(Clone, Debug)]
 pub struct Collection {
     client: Client,
     name: String,
 }
 
-/// A collection to make.
+/// Options of a new collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CollectionOptions {
-    /// Dimensions of its vectors; 0 takes the model's.
+    /// Dimensions of its vectors; 0 means the model's.
     pub dimensions: u32,
-    /// How rows are compared; default cosine.
+    /// Metric; default cosine.
     pub metric: Metric,
-    /// Precision of the scan copy on a GPU; answers are the same for all.
+    /// Element type of the copy that a GPU scans; results are the same for all.
     pub storage: Dtype,
-    /// Model that embeds texts for it; empty for vectors only.
+    /// Model that embeds its texts; empty for vectors only.
     pub model: String,
-    /// Payload field that holds a point's text, for [`SearchOptions::hybrid`]; empty for none.
+    /// Payload field to index for [`SearchOptions::hybrid`]; empty for none.
     pub text_field: String,
-    /// Keep acknowledged writes through a crash.
+    /// Whether acknowledged writes survive a crash.
     pub durable: bool,
 }
 
-/// What the points of an upsert are.
+/// The points of an upsert.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Points {
-    /// One row a point.
+    /// f32 `[points, dimensions]`.
     Vectors(Tensor),
-    /// Texts that the collection's model embeds.
+    /// Texts to embed with the collection's model.
     Texts(Vec<String>),
 }
 
 /// Points to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upsert {
-    /// One id a point, none twice.
+    /// One distinct id per point.
     pub ids: Ids,
-    /// The points.
+    /// The vectors or texts.
     pub points: Points,
-    /// None, or one a point.
+    /// Empty, or one payload per point.
     pub payloads: Vec<Payload>,
 }
 
-/// What was written.
+/// Result of an upsert.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upserted {
-    /// Points that are new.
+    /// New points.
     pub inserted: u64,
-    /// Points that replaced one of their id.
+    /// Replaced points.
     pub updated: u64,
 }
 
-/// How one step of a stream of upserts went.
+/// Outcome of one batch of a stream.
 #[derive(Debug)]
 pub struct UpsertOutcome {
-    /// Which step, counted from 0.
+    /// Index of the batch.
     pub sequence: u64,
-    /// How it went; a failed step does not end the stream.
+    /// What was written, or why the batch failed. A failed batch does not end the stream.
     pub result: Result<Upserted>,
 }
 
-/// How to search.
+/// Options of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchOptions {
-    /// Hits a query.
+    /// Maximum hits per query.
     pub limit: u32,
     /// Hits to skip.
     pub offset: u32,
-    /// Leaves out hits worse than this.
+    /// Omits hits that score worse.
     pub score_threshold: Option<f32>,
-    /// Which points count.
+    /// Which points to search; `None` means all.
     pub filter: Option<Filter>,
-    /// Leave payloads out of the answer.
+    /// Whether to omit payloads.
     pub no_payload: bool,
-    /// Rank by the words of the texts as well as by their vectors. Needs a collection with a text field.
+    /// Whether to combine full-text search with vector search. Requires a collection with a text field.
     pub hybrid: bool,
-    /// How both rankings of a hybrid search become one; by relative score where unspecified.
+    /// Fusion of the two rankings of a hybrid search; default relative score.
     pub fusion: Fusion,
-    /// What words weigh in it, from 0 to 1; vectors weigh the rest. `None` for half.
-    pub word_weight: Option<f32>,
+    /// Weight of the text ranking in a hybrid search, from 0 to 1; default 0.5.
+    pub text_weight: Option<f32>,
 }
 
 impl SearchOptions {
-    /// The best so many, with their payloads.
+    /// Options for this many hits per query, with payloads.
     pub fn limit(limit: u32) -> Self {
         Self {
             limit,
@@ -127,32 +127,32 @@ impl SearchOptions {
             no_payload: false,
             hybrid: false,
             fusion: Fusion::Unspecified,
-            word_weight: None,
+            text_weight: None,
         }
     }
 
-    /// Only points that pass the filter.
+    /// Restricts the search to the points that match a filter.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(filter);
         self
     }
 
-    /// By words as well as by meaning.
+    /// Combines full-text search with vector search.
     #[must_use]
     pub fn hybrid(mut self) -> Self {
         self.hybrid = true;
         self
     }
 
-    /// By words and meaning, where words weigh so much, from 0 to 1, and vectors the rest.
+    /// Sets the weight of the text ranking, from 0 to 1, and makes the search hybrid.
     #[must_use]
-    pub fn word_weight(mut self, weight: f32) -> Self {
-        self.word_weight = Some(weight);
+    pub fn text_weight(mut self, weight: f32) -> Self {
+        self.text_weight = Some(weight);
         self.hybrid()
     }
 
-    /// By words and meaning, made one ranking in this way.
+    /// Sets the fusion of the two rankings and makes the search hybrid.
     #[must_use]
     pub fn fusion(mut self, fusion: Fusion) -> Self {
         self.fusion = fusion;
@@ -160,89 +160,89 @@ impl SearchOptions {
     }
 }
 
-/// A point found.
+/// A point that a search found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// Its name.
+    /// Id of the point.
     pub id: Id,
-    /// Cosine, inner product or squared distance, by the collection's metric.
+    /// Value of the collection's metric; in a hybrid search the fused score.
     pub score: f32,
-    /// Its payload, unless it was left out.
+    /// Payload, unless it was omitted.
     pub payload: Payload,
 }
 
-/// The hits of some queries.
+/// Results of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// One list a query, each best first.
+pub struct SearchResults {
+    /// The hits of each query, best first.
     pub results: Vec<Vec<Hit>>,
-    /// Whether the ranking is certified equal to the exact one.
+    /// Whether the ranking is certified to equal the exact one.
     pub exact: bool,
-    /// Where the time went.
+    /// Server-side timings.
     pub timings: Timings,
 }
 
-/// Points read back.
+/// Stored points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredPoints {
-    /// Those that exist, in the order asked.
+    /// Ids of the points that exist, in the order of the request.
     pub ids: Ids,
-    /// One a point.
+    /// One payload per point.
     pub payloads: Vec<Payload>,
-    /// One row a point, when asked for.
+    /// One row per point, if requested.
     pub vectors: Option<Matrix>,
 }
 
-/// Which points of a collection to read, and what of them.
+/// Options of an iteration over the points of a collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScrollOptions {
-    /// Most points on a page, up to 16,384; 0 leaves it to the daemon.
+    /// Maximum points per page, up to 16,384; 0 means the daemon's default.
     pub limit: u32,
-    /// Which points count.
+    /// Which points to return; `None` means all.
     pub filter: Option<Filter>,
-    /// Leave payloads out.
+    /// Whether to omit payloads.
     pub no_payload: bool,
-    /// Read vectors, too.
+    /// Whether to return vectors.
     pub with_vectors: bool,
 }
 
 /// A page of a collection's points.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
-    /// The points, in ascending order of their ids. Without payloads where those were left out.
+pub struct PointsPage {
+    /// The points in ascending order of id.
     pub points: StoredPoints,
-    /// Where the next page begins; `None` after the last page.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<Cursor>,
 }
 
-/// A place in the order of a collection's points. It stays valid through writes and restarts.
+/// A position in the order of a collection's points, which stays valid after writes and restarts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(bytes::Bytes);
 
 impl Cursor {
-    /// A cursor that was kept as bytes.
+    /// Deserializes a cursor.
     pub fn from_bytes(bytes: impl Into<bytes::Bytes>) -> Self {
         Self(bytes.into())
     }
 
-    /// The cursor as bytes, to be kept.
+    /// Serializes the cursor.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl Client {
-    /// A collection by name; asks nothing of the daemon.
+    /// Returns a handle to a collection, without a call to the daemon.
     pub fn collection(&self, name: impl Into<String>) -> Collection {
         Collection { client: self.clone(), name: name.into() }
     }
 
-    /// Every collection, by name.
+    /// Lists all collections, sorted by name.
     pub async fn collections(&self) -> Result<Vec<proto::Collection>> {
         Ok(self.unary(LIST, proto::ListCollectionsRequest {}).await?.message.collections)
     }
 
-    /// Makes a collection from a snapshot; an empty name keeps the snapshot's.
+    /// Creates a collection from a snapshot; an empty name means the original's.
     pub async fn restore(&self, url: impl Into<String>, name: impl Into<String>) -> Result<proto::Collection> {
         let request = proto::RestoreCollectionRequest { url: url.into(), name: name.into() };
         described(self.unary(RESTORE, request).await?.message.collection)
@@ -250,12 +250,12 @@ impl Client {
 }
 
 impl Collection {
-    /// Its name.
+    /// Name of the collection.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes it.
+    /// Creates the collection.
     pub async fn create(&self, options: &CollectionOptions) -> Result<proto::Collection> {
         let request = proto::CreateCollectionRequest {
             name: self.name.clone(),
@@ -269,19 +269,19 @@ impl Collection {
         described(self.client.unary(CREATE, request).await?.message.collection)
     }
 
-    /// Describes it.
+    /// Returns the collection's configuration and size.
     pub async fn get(&self) -> Result<proto::Collection> {
         let request = proto::GetCollectionRequest { name: self.name.clone() };
         described(self.client.unary(GET, request).await?.message.collection)
     }
 
-    /// Drops it, its log and its local snapshots.
+    /// Deletes the collection, its log and its local snapshots.
     pub async fn delete(&self) -> Result<()> {
         let request = proto::DeleteCollectionRequest { name: self.name.clone() };
-        self.client.unary(DROP, request).await.map(|_| ())
+        self.client.unary(DELETE, request).await.map(|_| ())
     }
 
-    /// Writes points given as vectors, all or none.
+    /// Upserts vectors, atomically.
     pub async fn upsert_vectors(
         &self,
         ids: impl Into<Ids>,
@@ -291,7 +291,7 @@ impl Collection {
         self.upsert(Upsert { ids: ids.into(), points: Points::Vectors(vectors.into()), payloads }).await
     }
 
-    /// Writes points given as texts, all or none.
+    /// Upserts texts, which the collection's model embeds, atomically.
     pub async fn upsert_texts(
         &self,
         ids: impl Into<Ids>,
@@ -302,28 +302,28 @@ impl Collection {
         self.upsert(Upsert { ids: ids.into(), points: Points::Texts(texts), payloads }).await
     }
 
-    /// Writes points, all or none.
+    /// Inserts points and replaces those whose ids exist, atomically.
     pub async fn upsert(&self, upsert: Upsert) -> Result<Upserted> {
         let request = upsert_request(self.name.clone(), upsert);
         Ok(upserted(self.client.unary(UPSERT, request).await?.message))
     }
 
-    /// Writes points in bulk, in order. Each step is all or none and is answered as it finishes. Nothing is retried.
+    /// Upserts batches over one stream, in order. Each batch is atomic. Nothing is retried.
     pub async fn upsert_stream(
         &self,
-        steps: impl Stream<Item = Upsert> + Send + 'static,
+        batches: impl Stream<Item = Upsert> + Send + 'static,
     ) -> Result<BoxStream<'static, Result<UpsertOutcome>>> {
         let name = self.name.clone();
         let mut sequences = 0..;
-        let requests = steps.map(move |step| proto::UpsertStreamRequest {
+        let requests = batches.map(move |batch| proto::UpsertStreamRequest {
             sequence: sequences.next().unwrap_or_default(),
-            upsert: Some(upsert_request(name.clone(), step)),
+            upsert: Some(upsert_request(name.clone(), batch)),
         });
-        let outcomes = self.client.both_stream(UPSERT_STREAM, requests).await?;
-        Ok(outcomes.map(|outcome| outcome.map_err(last).and_then(upsert_outcome)).boxed())
+        let responses = self.client.bidi_stream(UPSERT_STREAM, requests).await?;
+        Ok(responses.map(|response| response.map_err(final_error).and_then(upsert_outcome)).boxed())
     }
 
-    /// Deletes points and says how many were there. An empty filter is an error.
+    /// Deletes the points that match a filter. Returns their number. An empty filter is an error.
     pub async fn delete_points(&self, filter: Filter) -> Result<u64> {
         let request = proto::DeletePointsRequest { collection: self.name.clone(), filter: Some(filter.into()) };
         Ok(self.client.unary(DELETE_POINTS, request).await?.message.deleted_count)
@@ -334,22 +334,22 @@ impl Collection {
         &self,
         texts: impl IntoIterator<Item = impl Into<String>>,
         options: &SearchOptions,
-    ) -> Result<Found> {
+    ) -> Result<SearchResults> {
         let values = texts.into_iter().map(Into::into).collect();
         self.search(Query::Texts(proto::TextInput { values }), options).await
     }
 
     /// Finds the points nearest to vectors.
-    pub async fn search_vectors(&self, vectors: impl Into<Tensor>, options: &SearchOptions) -> Result<Found> {
+    pub async fn search_vectors(&self, vectors: impl Into<Tensor>, options: &SearchOptions) -> Result<SearchResults> {
         self.search(Query::Vectors(vectors.into()), options).await
     }
 
-    /// Finds the points nearest to stored ones, each of which also finds itself.
-    pub async fn search_ids(&self, ids: impl Into<Ids>, options: &SearchOptions) -> Result<Found> {
+    /// Finds the points nearest to stored ones. The results of each include the point itself.
+    pub async fn search_ids(&self, ids: impl Into<Ids>, options: &SearchOptions) -> Result<SearchResults> {
         self.search(Query::Ids(ids.into().into()), options).await
     }
 
-    async fn search(&self, query: Query, options: &SearchOptions) -> Result<Found> {
+    async fn search(&self, query: Query, options: &SearchOptions) -> Result<SearchResults> {
         let request = proto::SearchRequest {
             collection: self.name.clone(),
             query: Some(query),
@@ -360,19 +360,19 @@ impl Collection {
             include_payload: !options.no_payload,
             hybrid: options.hybrid,
             fusion: options.fusion.into(),
-            word_weight: options.word_weight,
+            text_weight: options.text_weight,
             ..Default::default()
         };
         let reply = self.client.unary(SEARCH, request).await?;
         let results = reply.message.results.into_iter();
-        Ok(Found {
+        Ok(SearchResults {
             results: results.map(|result| result.hits.into_iter().map(hit).collect()).collect::<Result<_>>()?,
             exact: reply.message.exact,
             timings: reply.timings,
         })
     }
 
-    /// Reads points back; unknown ids are left out.
+    /// Returns points by id. Unknown ids are omitted.
     pub async fn get_points(&self, ids: impl Into<Ids>, with_vectors: bool) -> Result<StoredPoints> {
         let request = proto::GetPointsRequest {
             collection: self.name.clone(),
@@ -389,9 +389,9 @@ impl Collection {
         Ok(StoredPoints { ids, payloads: points.payloads.into_iter().map(payload_from_wire).collect(), vectors })
     }
 
-    /// Reads a page of points in ascending order of their ids, the first page where no cursor is given. A point that is there
-    /// from the first page to the last is on exactly one of them, whatever is written meanwhile.
-    pub async fn scroll(&self, after: Option<&Cursor>, options: &ScrollOptions) -> Result<Page> {
+    /// Returns a page of points in ascending order of id; without a cursor the first page. A point that exists from the first
+    /// page to the last is on exactly one page, whatever is written in between.
+    pub async fn scroll(&self, after: Option<&Cursor>, options: &ScrollOptions) -> Result<PointsPage> {
         let request = proto::ScrollPointsRequest {
             collection: self.name.clone(),
             filter: options.filter.clone().map(Into::into),
@@ -410,10 +410,10 @@ impl Collection {
         let vectors = vectors.then(|| Matrix::from_tensor(page.vectors, "vectors")).transpose()?;
         let payloads = page.payloads.into_iter().map(payload_from_wire).collect();
         let next = (!page.next_cursor.is_empty()).then(|| Cursor(page.next_cursor));
-        Ok(Page { points: StoredPoints { ids, payloads, vectors }, next })
+        Ok(PointsPage { points: StoredPoints { ids, payloads, vectors }, next })
     }
 
-    /// Counts all points, or those that pass a filter.
+    /// Counts all points, or those that match a filter.
     pub async fn count(&self, filter: Option<Filter>) -> Result<u64> {
         let request = proto::CountPointsRequest { collection: self.name.clone(), filter: filter.map(Into::into) };
         Ok(self.client.unary(COUNT, request).await?.message.point_count)
@@ -450,11 +450,11 @@ fn upserted(response: proto::UpsertResponse) -> Upserted {
 }
 
 fn upsert_outcome(response: proto::UpsertStreamResponse) -> Result<UpsertOutcome> {
-    use upsert_stream_response::Result as Step;
+    use upsert_stream_response::Result as Wire;
     let result = match response.result {
-        Some(Step::Upsert(done)) => Ok(upserted(done)),
-        Some(Step::Error(error)) => Err(error.into()),
-        None => return Err(Error::Malformed(format!("step {} without an outcome", response.sequence))),
+        Some(Wire::Upsert(response)) => Ok(upserted(response)),
+        Some(Wire::Error(error)) => Err(error.into()),
+        None => return Err(Error::Malformed(format!("no result of batch {}", response.sequence))),
     };
     Ok(UpsertOutcome { sequence: response.sequence, result })
 }

@@ -1,54 +1,40 @@
-//! Where the daemon is, and how connections to it behave.
+//! Addresses, connections and settings of a client.
 
-use std::{
-    error::Error as StdError,
-    num::NonZero,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{error::Error as StdError, num::NonZero, time::Duration};
 
 use futures::future::try_join_all;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{Client, Error, Result, RetryPolicy};
+use crate::{
+    Client, Error, Result, RetryPolicy,
+    call::{Channels, Settings},
+};
 
-/// Where a daemon listens unless it is told otherwise.
+/// Address on which a daemon listens by default.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7433";
 
-/// Largest HTTP/2 frame taken from the daemon: large replies arrive in few pieces.
+/// Maximum HTTP/2 frame size: large responses arrive in few frames.
 const FRAME_BYTES: u32 = 1 << 20;
-/// What one stream may have in flight before it waits for the reader.
+/// Flow-control window of a stream.
 const STREAM_WINDOW_BYTES: u32 = 64 << 20;
-/// The same for all streams of a connection.
+/// Flow-control window of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 128 << 20;
-/// How often a connection with calls in flight is pinged.
+/// Interval of pings on a connection with calls in flight.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
-/// How long the answer to a ping may take.
+/// Timeout of a ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a [`Client`] is made from.
+/// Builder of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct Builder {
     urls: Vec<String>,
     connections: NonZero<usize>,
     connect_timeout: Duration,
-    pub(crate) settings: Settings,
-}
-
-/// What every call of a client goes by.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) deadline: Duration,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) max_message_bytes: usize,
-    pub(crate) timings: bool,
+    settings: Settings,
 }
 
 impl Builder {
-    /// A daemon at `http://host:port` (the scheme may be left out) or `unix:///path`.
+    /// A client of the daemon at `http://host:port` (the scheme is optional) or `unix:///path`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             urls: vec![url.into()],
@@ -63,57 +49,57 @@ impl Builder {
         }
     }
 
-    /// One more daemon, with which the others share the calls.
+    /// Adds a daemon. Calls are balanced over all daemons.
     #[must_use]
     pub fn and(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
         self
     }
 
-    /// How many connections there are, one unless this says more; each call goes over the next of them. A daemon serves each
-    /// connection on one of its threads, so that many small calls at once take more than one.
+    /// Number of connections, used round-robin; default 1. A daemon serves each connection on one thread: for a high rate of
+    /// small concurrent calls, open several connections.
     #[must_use]
     pub fn connections(mut self, count: NonZero<usize>) -> Self {
         self.connections = count;
         self
     }
 
-    /// How long a call may take, retries included. Default one minute. Streams have no deadline.
+    /// Deadline of a call, retries included; default one minute. Streams have no deadline.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
         self
     }
 
-    /// What is retried.
+    /// Retry policy.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.settings.retry = policy;
         self
     }
 
-    /// Largest message sent or taken. Default 256 MiB; the daemon has limits of its own.
+    /// Maximum message size in both directions; default 256 MiB. The daemon has its own limits.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_message_bytes = bytes;
         self
     }
 
-    /// Whether to ask the daemon where each call spent its time.
+    /// Whether to request server-side timings of each call.
     #[must_use]
-    pub fn timings(mut self, wanted: bool) -> Self {
-        self.settings.timings = wanted;
+    pub fn timings(mut self, enabled: bool) -> Self {
+        self.settings.timings = enabled;
         self
     }
 
-    /// How long connecting may take. Default five seconds.
+    /// Timeout of a connection attempt; default five seconds.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Connects, so that a wrong address shows at once. Several daemons are connected to when first used.
+    /// Connects, so that a wrong address fails at once. With several daemons it connects on the first call.
     pub async fn connect(self) -> Result<Client> {
         let channels = match self.endpoints()?.as_slice() {
             [one] => {
@@ -125,7 +111,7 @@ impl Builder {
         Ok(Client::new(Channels::new(channels), self.settings))
     }
 
-    /// Connects when first used. Must be called on a tokio runtime.
+    /// Connects on the first call. Must be called on a Tokio runtime.
     pub fn connect_lazy(self) -> Result<Client> {
         let channels = match self.endpoints()?.as_slice() {
             [one] => self.each(|| one.connect_lazy()),
@@ -143,22 +129,15 @@ impl Builder {
     }
 }
 
-/// The connections of a client, which its clones share.
-#[derive(Clone, Debug)]
-pub(crate) struct Channels {
-    all: Arc<[Channel]>,
-    turn: Arc<AtomicUsize>,
-}
-
-impl Channels {
-    /// At least one.
-    fn new(all: Vec<Channel>) -> Self {
-        Self { all: all.into(), turn: Arc::default() }
+impl Client {
+    /// Connects to a daemon at `http://host:port` or `unix:///path` with default settings.
+    pub async fn connect(url: impl Into<String>) -> Result<Self> {
+        Builder::new(url).connect().await
     }
 
-    /// The one whose turn it is.
-    pub(crate) fn next(&self) -> Channel {
-        self.all[self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len()].clone()
+    /// Returns a builder of a client with other settings.
+    pub fn builder(url: impl Into<String>) -> Builder {
+        Builder::new(url)
     }
 }
 
@@ -167,9 +146,9 @@ fn endpoint(url: &str, connect_timeout: Duration) -> Result<Endpoint> {
     let full = match url.split_once("://") {
         Some(("http" | "unix", rest)) if !rest.is_empty() => url.to_owned(),
         Some(("http" | "unix", _)) => return Err(bad("nothing after the scheme")),
-        Some(("https", _)) => return Err(bad("TLS is not supported; put a proxy that ends it in front")),
+        Some(("https", _)) => return Err(bad("TLS is not supported; use a proxy that terminates it")),
         Some(_) => return Err(bad("expected http://host:port or unix:///path")),
-        None if url.is_empty() => return Err(bad("it is empty")),
+        None if url.is_empty() => return Err(bad("empty address")),
         None => format!("http://{url}"),
     };
     let endpoint = Endpoint::from_shared(full).map_err(|error| bad(&root_cause(&error)))?;
@@ -184,7 +163,7 @@ fn endpoint(url: &str, connect_timeout: Duration) -> Result<Endpoint> {
         .keep_alive_timeout(KEEPALIVE_TIMEOUT))
 }
 
-/// The innermost reason, which is the one that tells something.
+/// The innermost source of an error, which is the most specific.
 fn root_cause(error: &dyn StdError) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {

@@ -1,56 +1,56 @@
-//! Texts, code and token ids to vectors.
+//! Embeddings, tokenization and models.
 
 use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Matrix, Result,
-    call::{Method, last},
+    call::{Method, final_error},
     proto::{self, embed_request::Input, embed_stream_response},
     timing::Timings,
 };
 
-const EMBED: Method<proto::EmbedRequest, proto::EmbedResponse> = Method::repeatable("/accelerd.v1.EmbedService/Embed");
+const EMBED: Method<proto::EmbedRequest, proto::EmbedResponse> = Method::idempotent("/accelerd.v1.EmbedService/Embed");
 const EMBED_STREAM: Method<proto::EmbedStreamRequest, proto::EmbedStreamResponse> =
-    Method::repeatable("/accelerd.v1.EmbedService/EmbedStream");
+    Method::idempotent("/accelerd.v1.EmbedService/EmbedStream");
 const TOKENIZE: Method<proto::TokenizeRequest, proto::TokenizeResponse> =
-    Method::repeatable("/accelerd.v1.EmbedService/Tokenize");
+    Method::idempotent("/accelerd.v1.EmbedService/Tokenize");
 const LIST_MODELS: Method<proto::ListModelsRequest, proto::ListModelsResponse> =
-    Method::repeatable("/accelerd.v1.EmbedService/ListModels");
+    Method::idempotent("/accelerd.v1.EmbedService/ListModels");
 
 const LOAD_MODEL: Method<proto::LoadModelRequest, proto::LoadModelResponse> =
-    Method::once("/accelerd.v1.EmbedService/LoadModel");
+    Method::non_idempotent("/accelerd.v1.EmbedService/LoadModel");
 const UNLOAD_MODEL: Method<proto::UnloadModelRequest, proto::UnloadModelResponse> =
-    Method::once("/accelerd.v1.EmbedService/UnloadModel");
+    Method::non_idempotent("/accelerd.v1.EmbedService/UnloadModel");
 
-/// How to embed. The default is the daemon's built-in model at full length, normalised.
+/// Options of an embedding. The default is the daemon's built-in model with all dimensions, normalised.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EmbedOptions {
     /// Name or alias of a loaded model; empty means `builtin`.
     pub model: String,
-    /// Leading dimensions to keep; 0 keeps all.
+    /// Leading dimensions to keep (Matryoshka embeddings); 0 keeps all.
     pub dimensions: u32,
-    /// Leave vectors at the length the model gives them.
+    /// Whether to return vectors without scaling them to unit length.
     pub keep_length: bool,
-    /// How tokens become vectors.
+    /// Pooling over tokens.
     pub pooling: proto::Pooling,
-    /// Parts of the texts that have vectors instead of the texts, in the order of the texts.
+    /// Late chunking: spans that have a vector each instead of the texts, in the order of the texts.
     pub spans: Vec<proto::Span>,
     /// Name of one of the model's prompts.
     pub prompt_name: String,
-    /// A prompt in its own words; empty is no prompt.
+    /// The prompt itself; empty means none.
     pub prompt: Option<String>,
-    /// Which end of a long text is left out.
+    /// Side on which a long text is truncated.
     pub truncation_side: proto::TruncationSide,
-    /// What is done with a long text.
+    /// How a long text is handled.
     pub long_input: proto::LongInput,
-    /// Most tokens of a text; 0 is the model's own limit.
+    /// Maximum tokens of a text; 0 means the model's default.
     pub max_tokens: u32,
-    /// Whether a GPU computes GELU through the error function.
+    /// Whether a GPU computes GELU by the error function instead of an approximation.
     pub exact_gelu: bool,
 }
 
 impl EmbedOptions {
-    /// The request for an input. Set its `output_type` for [`Client::embed_request`].
+    /// Returns the request for an input, whose `output_type` can be changed for [`Client::embed_request`].
     pub fn request(&self, input: Input) -> proto::EmbedRequest {
         let options = self.clone();
         proto::EmbedRequest {
@@ -74,26 +74,26 @@ impl EmbedOptions {
 /// A model to load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelSource {
-    /// Its name in requests.
+    /// Name in requests.
     pub name: String,
     /// Folder or file on the daemon's machine, or `hf://owner/name[@revision]`.
     pub path: String,
-    /// Other names for it.
+    /// Other names in requests.
     pub aliases: Vec<String>,
-    /// What it is computed in; unspecified is bf16 on a GPU and f32 on a CPU.
+    /// Precision of its computation; default bf16 on a GPU and f32 on a CPU.
     pub precision: proto::Precision,
 }
 
-/// Vectors of some texts.
+/// Vectors of texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embeddings {
-    /// One row a text, in the order given.
+    /// One row per text, in the order of the request.
     pub vectors: Matrix,
-    /// Tokens of each text.
+    /// Number of tokens of each text.
     pub token_counts: Vec<u32>,
-    /// The model that answered.
+    /// Name of the model.
     pub model: String,
-    /// Where the time went.
+    /// Server-side timings.
     pub timings: Timings,
 }
 
@@ -104,26 +104,26 @@ impl Embeddings {
     }
 }
 
-/// The outcome of one batch of a stream.
+/// Outcome of one batch of a stream.
 #[derive(Debug)]
 pub struct EmbedOutcome {
-    /// Which batch, counted from 0.
+    /// Index of the batch.
     pub sequence: u64,
-    /// Its vectors, or why it has none.
+    /// Its vectors, or why the batch failed.
     pub result: Result<Embeddings>,
 }
 
-/// Token ids of many texts, flattened.
+/// Token ids of n texts, concatenated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// Ids of all texts, one after the other.
+    /// Ids of all texts.
     pub ids: Vec<u32>,
-    /// Where each text starts in `ids`, then the length of `ids`.
+    /// Where each text starts in `ids`, followed by the length of `ids`: n + 1 numbers.
     pub offsets: Vec<u32>,
 }
 
 impl Tokens {
-    /// The ids of each text; a pair of offsets that lies gives an empty one.
+    /// Ids of each text; empty for a text with invalid offsets.
     pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.offsets.windows(2).map(|pair| self.ids.get(pair[0] as usize..pair[1] as usize).unwrap_or_default())
     }
@@ -148,7 +148,7 @@ impl Client {
         self.embed_input(Input::Texts(text_input(texts)), options).await
     }
 
-    /// Embeds token ids, as [`Client::tokenize`] makes them.
+    /// Embeds token ids, such as those of [`Client::tokenize`].
     pub async fn embed_tokens(&self, tokens: Tokens, options: &EmbedOptions) -> Result<Embeddings> {
         let Tokens { ids, offsets } = tokens;
         self.embed_input(Input::Tokens(proto::TokenInput { ids, offsets }), options).await
@@ -159,8 +159,8 @@ impl Client {
         Embeddings::new(reply.message, reply.timings)
     }
 
-    /// Embeds batch after batch of a corpus, each by the same options. Each is answered as it finishes, perhaps before an
-    /// earlier one; one that fails does not end the stream. Nothing is retried.
+    /// Embeds batches over one stream. Outcomes come in the order of completion; a failed batch does not end the stream.
+    /// Nothing is retried.
     pub async fn embed_stream(
         &self,
         batches: impl Stream<Item = Vec<String>> + Send + 'static,
@@ -171,16 +171,16 @@ impl Client {
             sequence: sequences.next().unwrap_or_default(),
             embed: Some(options.request(Input::Texts(proto::TextInput { values: texts }))),
         });
-        let answers = self.both_stream(EMBED_STREAM, requests).await?;
-        Ok(answers.map(|answer| answer.map_err(last).and_then(outcome)).boxed())
+        let responses = self.bidi_stream(EMBED_STREAM, requests).await?;
+        Ok(responses.map(|response| response.map_err(final_error).and_then(outcome)).boxed())
     }
 
-    /// Embeds as a message says, and answers with the message: for numbers other than f32.
+    /// Sends a request as a message and returns the response message, for output types other than f32.
     pub async fn embed_request(&self, request: proto::EmbedRequest) -> Result<proto::EmbedResponse> {
         Ok(self.unary(EMBED, request).await?.message)
     }
 
-    /// Splits texts into the token ids a model would see. An empty name means `builtin`.
+    /// Converts texts to the token ids of a model. An empty name means `builtin`.
     pub async fn tokenize(
         &self,
         model: impl Into<String>,
@@ -192,7 +192,7 @@ impl Client {
         Ok(Tokens { ids, offsets })
     }
 
-    /// The models that are loaded, by name.
+    /// Lists the loaded models, sorted by name.
     pub async fn models(&self) -> Result<Vec<proto::Model>> {
         Ok(self.unary(LIST_MODELS, proto::ListModelsRequest {}).await?.message.models)
     }
@@ -205,19 +205,19 @@ impl Client {
         model.ok_or_else(|| Error::Malformed("no model".into()))
     }
 
-    /// Forgets a model; its name.
+    /// Unloads a model, by name or alias. Returns its name.
     pub async fn unload_model(&self, name: impl Into<String>) -> Result<String> {
         let request = proto::UnloadModelRequest { name: name.into() };
         Ok(self.unary(UNLOAD_MODEL, request).await?.message.name)
     }
 }
 
-fn outcome(answer: proto::EmbedStreamResponse) -> Result<EmbedOutcome> {
-    use embed_stream_response::Result as Step;
-    let result = match answer.result {
-        Some(Step::Embed(response)) => Embeddings::new(response, Timings::default()),
-        Some(Step::Error(error)) => Err(error.into()),
-        None => return Err(Error::Malformed(format!("batch {} without an outcome", answer.sequence))),
+fn outcome(response: proto::EmbedStreamResponse) -> Result<EmbedOutcome> {
+    use embed_stream_response::Result as Wire;
+    let result = match response.result {
+        Some(Wire::Embed(response)) => Embeddings::new(response, Timings::default()),
+        Some(Wire::Error(error)) => Err(error.into()),
+        None => return Err(Error::Malformed(format!("no result of batch {}", response.sequence))),
     };
-    Ok(EmbedOutcome { sequence: answer.sequence, result })
+    Ok(EmbedOutcome { sequence: response.sequence, result })
 }

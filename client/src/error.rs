@@ -1,76 +1,86 @@
-//! Why a call failed, with everything the daemon said about it.
+//! Errors of calls, with their details.
 
 use std::{fmt, time::Duration};
 
 use tonic::Status;
 use tonic_types::StatusExt;
 
-use crate::{matrix::ShapeError, proto};
+use crate::proto;
 
 /// gRPC status codes.
 pub use tonic::Code;
 
-/// Why a call failed.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be used.
-    #[error("bad server address {url:?}: {reason}")]
+    /// The address is invalid.
+    #[error("invalid server address {url:?}: {reason}")]
     Address {
-        /// As given.
+        /// The address.
         url: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
-    /// Nothing answers at the address.
+    /// The connection failed.
     #[error("cannot connect to {url}: {reason}")]
     Connect {
-        /// As given.
+        /// The address.
         url: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
-    /// The deadline passed, here or at the daemon.
-    #[error("no answer within {deadline:?}, after {attempts} attempt(s)")]
+    /// The deadline passed, in the client or in the daemon.
+    #[error("deadline of {deadline:?} exceeded after {attempts} attempt(s)")]
     Deadline {
-        /// The deadline of the call, retries included.
+        /// Deadline of the call, retries included.
         deadline: Duration,
-        /// How often it was sent.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// The daemon refused or failed the call.
+    /// The daemon returned an error.
     #[error(transparent)]
     Failed(Box<Failure>),
-    /// The numbers given are not of the shape stated.
+    /// The length of an argument does not match its shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The answer breaks the protocol.
-    #[error("malformed answer: {0}")]
+    /// The response violates the protocol.
+    #[error("malformed response: {0}")]
     Malformed(String),
 }
 
-/// What the daemon said.
+/// A length that is not a multiple of the dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected rows of {dim} elements, got {len} elements")]
+pub struct ShapeError {
+    /// Number of elements.
+    pub len: usize,
+    /// Elements per row.
+    pub dim: usize,
+}
+
+/// An error that the daemon returned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// The gRPC code.
+    /// gRPC status code.
     pub code: Code,
-    /// For people.
+    /// Error message.
     pub message: String,
-    /// The fields that are wrong, for `InvalidArgument`.
+    /// Invalid fields of the request, for `InvalidArgument`.
     pub violations: Vec<FieldViolation>,
-    /// When to try again, where the daemon said so.
+    /// Delay before a retry, from RetryInfo.
     pub retry_after: Option<Duration>,
-    /// Kind and name of what is missing or taken, for `NotFound` and `AlreadyExists`.
+    /// Type and name of the resource, for `NotFound` and `AlreadyExists`.
     pub resource: Option<(String, String)>,
-    /// How often the call was sent.
+    /// Number of attempts.
     pub attempts: u32,
 }
 
-/// A field of the request that is wrong.
+/// An invalid field of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldViolation {
-    /// Its path, as in `queries.shape`.
+    /// Path of the field, as in `queries.shape`.
     pub field: String,
-    /// What was expected and what was got.
+    /// The expected and the actual value.
     pub description: String,
 }
 
@@ -87,7 +97,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    /// Reads a status and its rich details.
+    /// Reads a status and its details.
     pub(crate) fn of(status: &Status, attempts: u32) -> Self {
         let details = status.get_error_details();
         let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
@@ -126,7 +136,7 @@ impl From<proto::ItemError> for Error {
 }
 
 impl Error {
-    /// The gRPC code that fits best.
+    /// gRPC status code, or the closest one for an error of the client.
     pub fn code(&self) -> Code {
         match self {
             Self::Failed(failure) => failure.code,
@@ -137,7 +147,7 @@ impl Error {
         }
     }
 
-    /// What the daemon said, if it said anything.
+    /// The error that the daemon returned, if it did.
     pub fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Failed(failure) => Some(failure),
@@ -149,12 +159,12 @@ impl Error {
         }
     }
 
-    /// When the daemon said to try again.
+    /// Delay before a retry, if the daemon named one.
     pub fn retry_after(&self) -> Option<Duration> {
         self.failure().and_then(|f| f.retry_after)
     }
 
-    /// Whether the thing named does not exist.
+    /// Whether the code is `NotFound`.
     pub fn is_not_found(&self) -> bool {
         self.code() == Code::NotFound
     }

@@ -1,4 +1,4 @@
-//! Typed client of accelerd: deadlines, bounded retries, streams, and numbers without needless copies.
+//! Typed client of accelerd, with deadlines, bounded retries, streams and zero-copy tensors.
 //!
 //! ```no_run
 //! use accelerd_client::{Client, SearchOptions};
@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! A [`Client`] is cheap to clone; clones share connections, of which there is one unless [`Builder::connections`] says
-//! more. Every call has a deadline that spans its retries. What is retried, and how long it waits, is in [`RetryPolicy`].
+//! A [`Client`] is cheap to clone; clones share its connections (see [`Builder::connections`]). Every call has a deadline,
+//! which includes its retries (see [`RetryPolicy`]).
 
 mod call;
 mod cluster;
@@ -37,21 +37,21 @@ mod retry;
 mod similar;
 mod timing;
 
-/// The messages of `accelerd.v1`, for what the typed calls do not cover.
+/// The messages of `accelerd.v1`.
 pub use accelerd_proto::v1 as proto;
 
 pub use self::{
     call::Client,
     cluster::{ClusterOptions, Clusters},
     collection::{
-        Collection, CollectionOptions, Cursor, Found, Hit, Page, Points, ScrollOptions, SearchOptions, StoredPoints,
-        Upsert, UpsertOutcome, Upserted,
+        Collection, CollectionOptions, Cursor, Hit, Points, PointsPage, ScrollOptions, SearchOptions, SearchResults,
+        StoredPoints, Upsert, UpsertOutcome, Upserted,
     },
     connect::{Builder, DEFAULT_URL},
     device::Devices,
     embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
-    error::{Code, Error, Failure, FieldViolation},
-    matrix::{Element, Matrix, MatrixRef, ShapeError},
+    error::{Code, Error, Failure, FieldViolation, ShapeError},
+    matrix::{Element, Matrix, MatrixRef},
     parse::{
         Comment, Context, Diagnostic, DumpOptions, Int, Lines, Literal, Node, OutlineItem, ParseOptions, ParseOutcome,
         Parsed, ParsedBatch, Position, Token, Tree,
@@ -64,5 +64,5 @@ pub use self::{
     timing::{Stage, Timings},
 };
 
-/// What every call of this crate returns.
+/// Result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

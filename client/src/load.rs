@@ -1,8 +1,8 @@
-//! Puts load on anything that can be called, and measures it.
+//! Load generator for any asynchronous call.
 //!
-//! A closed loop keeps so many calls in flight and shows the highest throughput. An open loop starts calls at a given
-//! rate, whatever the answers do, and counts from the time a call *should* have started, so that a stall shows in the
-//! latencies instead of hiding in calls never made (Tene's "coordinated omission").
+//! A closed loop keeps a fixed number of calls in flight and measures the maximum throughput. An open loop starts calls at a
+//! fixed rate, independent of the responses, and measures latency from the scheduled start of a call, which avoids
+//! coordinated omission (Tene).
 
 use std::{
     future::Future,
@@ -13,52 +13,52 @@ use std::{
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep_until};
 
-/// How calls are started.
+/// How calls arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// So many in flight at all times.
+    /// Closed loop.
     Closed {
         /// Calls in flight.
         concurrency: usize,
     },
-    /// So many a second, with random (exponential) gaps.
+    /// Open loop: a Poisson process.
     Open {
-        /// Calls a second, on average.
+        /// Mean calls per second.
         rate: f64,
     },
 }
 
-/// When to stop starting calls.
+/// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// After so many calls.
+    /// After a number of calls.
     Requests(u64),
-    /// After so long.
+    /// After a time.
     Elapsed(Duration),
 }
 
-/// What was measured.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Report<E> {
-    /// Calls that were answered.
+    /// Successful calls.
     pub succeeded: u64,
-    /// Calls that failed.
+    /// Failed calls.
     pub failed: u64,
-    /// The first failure.
+    /// The first error.
     pub first_error: Option<E>,
-    /// From the first start to the last answer.
+    /// Time from the first start to the last completion.
     pub elapsed: Duration,
-    /// Of the answered calls.
+    /// Latencies of the successful calls.
     pub latencies: Histogram,
 }
 
 impl<E> Report<E> {
-    /// Answered calls a second.
+    /// Successful calls per second.
     pub fn rate(&self) -> f64 {
         self.succeeded as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Takes in what another loop measured at the same time.
+    /// Merges the report of a concurrent run.
     pub fn merge(&mut self, other: Self) {
         self.succeeded += other.succeeded;
         self.failed += other.failed;
@@ -81,7 +81,7 @@ impl<E> Report<E> {
     }
 }
 
-/// Makes calls until told to stop, then waits for those in flight. `call` gets the number of the call, from 0.
+/// Makes calls until the limit, then waits for those in flight. `call` takes the index of the call.
 pub async fn run<E, F>(shape: Shape, until: Until, call: impl Fn(u64) -> F) -> Report<E>
 where
     F: Future<Output = Result<(), E>>,
@@ -137,25 +137,25 @@ where
     report
 }
 
-/// A gap of a Poisson process; never zero or endless, whatever the rate.
+/// An interarrival time of a Poisson process, bounded for any rate.
 fn exponential_gap(rate: f64) -> Duration {
     let uniform: f64 = rand::random();
     let seconds = -(1.0 - uniform).ln() / rate.max(1e-3);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(1)).min(Duration::from_secs(3600))
 }
 
-/// Latencies in logarithmic buckets of 64 steps each: bounded memory, and a quantile at most 1.6% too high.
+/// Histogram of latencies in logarithmic buckets of 64 steps: bounded memory, and quantiles at most 1.6% too high.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
-    longest: Duration,
+    max: Duration,
 }
 
 const STEP_BITS: u32 = 6;
 
 impl Histogram {
-    /// Adds one.
+    /// Adds a latency.
     pub fn record(&mut self, latency: Duration) {
         let bucket = bucket_of(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
         if self.counts.len() <= bucket {
@@ -163,10 +163,10 @@ impl Histogram {
         }
         self.counts[bucket] += 1;
         self.total += 1;
-        self.longest = self.longest.max(latency);
+        self.max = self.max.max(latency);
     }
 
-    /// Adds all of another.
+    /// Adds the latencies of another histogram.
     pub fn merge(&mut self, other: &Self) {
         let buckets = self.counts.len().max(other.counts.len());
         self.counts.resize(buckets, 0);
@@ -174,24 +174,24 @@ impl Histogram {
             *own += count;
         }
         self.total += other.total;
-        self.longest = self.longest.max(other.longest);
+        self.max = self.max.max(other.max);
     }
 
-    /// The latency that this share of them does not exceed; zero when there are none.
-    pub fn quantile(&self, share: f64) -> Duration {
-        let mut left = share.clamp(0.0, 1.0) * self.total as f64;
+    /// The q-quantile; zero if the histogram is empty.
+    pub fn quantile(&self, q: f64) -> Duration {
+        let mut remaining = q.clamp(0.0, 1.0) * self.total as f64;
         for (bucket, count) in self.counts.iter().enumerate() {
-            left -= *count as f64;
-            if left <= 0.0 && *count > 0 {
-                return Duration::from_nanos(top_of(bucket)).min(self.longest);
+            remaining -= *count as f64;
+            if remaining <= 0.0 && *count > 0 {
+                return Duration::from_nanos(top_of(bucket)).min(self.max);
             }
         }
-        self.longest
+        self.max
     }
 
-    /// The longest.
+    /// The maximum.
     pub fn max(&self) -> Duration {
-        self.longest
+        self.max
     }
 }
 

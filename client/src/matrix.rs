@@ -1,4 +1,4 @@
-//! Rows of numbers, shared with the wire: what is received is read in place where its alignment allows.
+//! Matrices. A received tensor is read in place if it is aligned.
 
 use std::{fmt, marker::PhantomData};
 
@@ -6,15 +6,15 @@ use bytemuck::Pod;
 use bytes::Bytes;
 
 use crate::{
-    Error,
+    error::{Error, ShapeError},
     proto::{Dtype, Tensor},
 };
 
 const _: () = assert!(cfg!(target_endian = "little"), "tensors are little-endian, and so must be the machine");
 
-/// A number that tensors hold.
+/// Element type of a matrix.
 pub trait Element: Pod + Send + Sync {
-    /// Its type on the wire.
+    /// The type in a tensor.
     const DTYPE: Dtype;
 }
 
@@ -26,34 +26,24 @@ impl Element for i32 {
     const DTYPE: Dtype = Dtype::I32;
 }
 
-/// A length that does not make whole rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{len} numbers are not whole rows of {dim}")]
-pub struct ShapeError {
-    /// Numbers given.
-    pub len: usize,
-    /// Numbers a row.
-    pub dim: usize,
-}
-
-/// Rows of equal length, owned. Cloning shares the numbers.
+/// A row-major matrix. Clones share the elements.
 #[derive(Clone)]
 pub struct Matrix<T = f32> {
     rows: usize,
     dim: usize,
-    /// `rows * dim` aligned numbers.
+    /// `rows * dim` aligned elements.
     data: Bytes,
     element: PhantomData<T>,
 }
 
-/// Rows of equal length, borrowed. Sending one copies it once.
+/// A borrowed row-major matrix. Sending it copies it once.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixRef<'a, T = f32> {
     dim: usize,
     data: &'a [T],
 }
 
-/// Lets `Bytes` own a vector of numbers.
+/// Lets `Bytes` own a vector of elements.
 struct Numbers<T>(Vec<T>);
 
 impl<T: Pod> AsRef<[u8]> for Numbers<T> {
@@ -72,28 +62,28 @@ fn rows_of(len: usize, dim: usize) -> Result<usize, ShapeError> {
 }
 
 impl<T: Element> Matrix<T> {
-    /// Rows of `dim` numbers each, one after the other. Copies nothing.
+    /// A matrix of rows of `dim` elements, without a copy.
     pub fn new(data: Vec<T>, dim: usize) -> Result<Self, ShapeError> {
         let rows = rows_of(data.len(), dim)?;
         Ok(Self { rows, dim, data: Bytes::from_owner(Numbers(data)), element: PhantomData })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many numbers a row has.
+    /// Elements per row.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// All numbers, row after row.
+    /// All elements, row-major.
     pub fn as_slice(&self) -> &[T] {
         bytemuck::cast_slice(&self.data)
     }
 
-    /// One row; `None` past the last.
+    /// A row; `None` if out of bounds.
     pub fn row(&self, at: usize) -> Option<&[T]> {
         (at < self.rows).then(|| &self.as_slice()[at * self.dim..][..self.dim])
     }
@@ -103,12 +93,12 @@ impl<T: Element> Matrix<T> {
         self.as_slice().chunks_exact(self.dim.max(1))
     }
 
-    /// The same rows, borrowed.
+    /// Borrows the matrix.
     pub fn as_ref(&self) -> MatrixRef<'_, T> {
         MatrixRef { dim: self.dim, data: self.as_slice() }
     }
 
-    /// Takes a `[rows, dim]` tensor from an answer; `name` says which one it is. A vector counts as rows of one.
+    /// Converts a `[rows, dim]` tensor, named in errors. A vector becomes a matrix with one column.
     pub(crate) fn from_tensor(tensor: Option<Tensor>, name: &str) -> Result<Self, Error> {
         let malformed = |what: String| Error::Malformed(format!("{name}: {what}"));
         let tensor = tensor.ok_or_else(|| malformed("missing".into()))?;
@@ -127,7 +117,7 @@ impl<T: Element> Matrix<T> {
     }
 }
 
-/// The same bytes where numbers can be read in place, else a copy where they can.
+/// Returns bytes that are aligned for `T`, copied if necessary.
 pub(crate) fn aligned<T: Pod + Send + Sync>(data: Bytes) -> Bytes {
     match bytemuck::try_cast_slice::<u8, T>(&data) {
         Ok(_) => data,
@@ -136,12 +126,12 @@ pub(crate) fn aligned<T: Pod + Send + Sync>(data: Bytes) -> Bytes {
 }
 
 impl<'a, T: Element> MatrixRef<'a, T> {
-    /// Rows of `dim` numbers each, one after the other.
+    /// A matrix of rows of `dim` elements.
     pub fn new(data: &'a [T], dim: usize) -> Result<Self, ShapeError> {
         rows_of(data.len(), dim).map(|_| Self { dim, data })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.data.len().checked_div(self.dim).unwrap_or_default()
     }

@@ -1,15 +1,15 @@
-//! Ids, payloads and filters of collections, as plain Rust values.
+//! Ids, payloads and filters.
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::{Error, proto};
 
-/// Name of a point.
+/// Id of a point.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
     /// A number.
     Number(u64),
-    /// A UUID, hyphenated and lower case where the daemon sent it.
+    /// A UUID; the daemon returns it hyphenated and in lower case.
     Uuid(String),
 }
 
@@ -29,12 +29,12 @@ impl TryFrom<Option<proto::hit::Id>> for Id {
         match id {
             Some(proto::hit::Id::Number(number)) => Ok(Self::Number(number)),
             Some(proto::hit::Id::Uuid(uuid)) => Ok(Self::Uuid(uuid)),
-            None => Err(Error::Malformed("a hit without an id".into())),
+            None => Err(Error::Malformed("hit without an id".into())),
         }
     }
 }
 
-/// Names of points, all of one kind.
+/// Ids of points, all numbers or all UUIDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ids {
     /// Numbers.
@@ -44,7 +44,7 @@ pub enum Ids {
 }
 
 impl Ids {
-    /// How many there are.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         match self {
             Self::Numbers(numbers) => numbers.len(),
@@ -52,12 +52,12 @@ impl Ids {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One of them; `None` past the last.
+    /// An id; `None` if the index is out of bounds.
     pub fn get(&self, at: usize) -> Option<Id> {
         match self {
             Self::Numbers(numbers) => numbers.get(at).copied().map(Id::Number),
@@ -99,7 +99,7 @@ impl From<proto::PointIds> for Ids {
     }
 }
 
-/// A fact kept with a point.
+/// Value of a payload field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// UTF-8 text.
@@ -113,7 +113,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The text, if it is one.
+    /// The text, if the value is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -121,7 +121,7 @@ impl Value {
         }
     }
 
-    /// The integer, if it is one.
+    /// The integer, if the value is one.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(int) => Some(*int),
@@ -173,14 +173,14 @@ impl From<Value> for proto::Value {
     }
 }
 
-/// Small facts kept with a point, by name.
+/// Metadata stored with a point: values by field name.
 pub type Payload = BTreeMap<String, Value>;
 
 pub(crate) fn payload_to_wire(payload: Payload) -> proto::Payload {
     proto::Payload { fields: payload.into_iter().map(|(name, value)| (name, value.into())).collect() }
 }
 
-/// A field whose value is of a kind made after this client is left out.
+/// Fields with a value type that this client does not know are omitted.
 pub(crate) fn payload_from_wire(payload: proto::Payload) -> Payload {
     use proto::value::Kind;
     let value = |kind| match kind {
@@ -192,36 +192,36 @@ pub(crate) fn payload_from_wire(payload: proto::Payload) -> Payload {
     payload.fields.into_iter().filter_map(|(name, wire)| Some((name, value(wire.kind?)))).collect()
 }
 
-/// Which points count. Every condition added must hold.
+/// Selects points. All conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter(proto::Filter);
 
 impl Filter {
-    /// Every point.
+    /// A filter without conditions, which matches all points.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only these points.
+    /// Requires one of these ids.
     #[must_use]
     pub fn ids(mut self, ids: impl Into<Ids>) -> Self {
         self.0.ids = Some(ids.into().into());
         self
     }
 
-    /// Only points whose field has this value.
+    /// Requires a field to equal a value.
     #[must_use]
     pub fn equals(self, field: impl Into<String>, value: impl Into<Value>) -> Self {
         self.must(field, proto::condition::Test::Equals(value.into().into()))
     }
 
-    /// Only points whose field has one of these values.
+    /// Requires a field to equal one of these values.
     #[must_use]
     pub fn any_of<V: Into<Value>>(self, field: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         self.must(field, proto::condition::Test::AnyOf(value_set(values)))
     }
 
-    /// Only points whose field has none of these values, or which do not have the field.
+    /// Requires a field to equal none of these values, or to be absent.
     #[must_use]
     pub fn none_of<V: Into<Value>>(mut self, field: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         let test = proto::condition::Test::AnyOf(value_set(values));
@@ -229,7 +229,7 @@ impl Filter {
         self
     }
 
-    /// Only points whose field is a number in this range.
+    /// Requires a field to be a number in a range.
     #[must_use]
     pub fn range(self, field: impl Into<String>, range: impl std::ops::RangeBounds<f64>) -> Self {
         use std::ops::Bound::{Excluded, Included};

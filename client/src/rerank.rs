@@ -1,4 +1,4 @@
-//! Documents in the order in which they answer a query.
+//! Reranking of documents by a cross-encoder.
 
 use crate::{
     Client, Result,
@@ -9,34 +9,34 @@ use crate::{
 };
 
 const RERANK: Method<proto::RerankRequest, proto::RerankResponse> =
-    Method::repeatable("/accelerd.v1.EmbedService/Rerank");
+    Method::idempotent("/accelerd.v1.EmbedService/Rerank");
 
-/// How to put documents in order. The default is all of them, with scores as the model's own files say.
+/// Options of a reranking. The default is all documents, with the model's activation function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RerankOptions {
-    /// Most results; 0 is all documents.
+    /// Maximum number of results; 0 means all documents.
     pub top_n: u32,
-    /// Scores as the classifier gives them, unbounded.
+    /// Whether to return the classifier's logits instead of activated scores.
     pub raw_scores: bool,
-    /// Most tokens of a query and a document together; 0 is the model's own limit.
+    /// Maximum tokens of a query and a document together; 0 means the model's default.
     pub max_tokens: u32,
 }
 
-/// Documents in order.
+/// Result of a reranking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reranked {
-    /// Their places in the call and their scores, best first.
+    /// Indices and scores of the documents, best first.
     pub results: Vec<RankedDocument>,
-    /// Tokens of each pair, in the order given.
+    /// Number of tokens of each pair, in the order of the request.
     pub token_counts: Vec<u32>,
-    /// The model that answered.
+    /// Name of the model.
     pub model: String,
-    /// Where the time went.
+    /// Server-side timings.
     pub timings: Timings,
 }
 
 impl Client {
-    /// Orders documents by how well they answer a query, by a loaded cross-encoder.
+    /// Ranks documents by their relevance to a query, with a loaded cross-encoder.
     pub async fn rerank(
         &self,
         model: impl Into<String>,

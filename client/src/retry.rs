@@ -1,4 +1,4 @@
-//! When a failed call is sent again, and after how long.
+//! Retry policy.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use tonic::Code;
 
 use crate::error::Failure;
 
-/// When a failed call is sent again.
+/// Which failed calls are retried, and when.
 ///
-/// `Unavailable` is retried, and `ResourceExhausted` where the daemon said when to come back; nothing else is. A call
-/// that must not run twice (making, restoring or snapshotting a collection) is retried only where the daemon said when
-/// to come back, since that means that it did nothing. A retry that could not start before the deadline is not made.
+/// `Unavailable` is retried, and `ResourceExhausted` with RetryInfo. A call that is not idempotent, such as the creation of
+/// a collection, is retried only with RetryInfo, because then the daemon did not execute it. A retry that cannot start
+/// before the deadline is not made.
 ///
-/// Waits are exponential with full jitter, after Brooker, "Exponential Backoff And Jitter" (2015).
+/// The backoff is exponential with full jitter (Brooker, "Exponential Backoff And Jitter", 2015).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryPolicy {
-    /// How often a call is sent at most; 1 never retries.
+    /// Maximum attempts per call; 1 disables retries.
     pub max_attempts: u32,
-    /// Upper bound of the first wait.
+    /// Maximum of the first backoff.
     pub first_wait: Duration,
-    /// Upper bound of every wait.
+    /// Maximum of any backoff.
     pub max_wait: Duration,
 }
 
@@ -30,13 +30,13 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Every failure is final.
+    /// Disables retries.
     pub const NEVER: Self = Self { max_attempts: 1, first_wait: Duration::ZERO, max_wait: Duration::ZERO };
 
-    /// How long to wait before the next attempt; `None` when the failure is final. `jitter` is in 0..1.
-    pub(crate) fn wait(&self, failure: &Failure, repeatable: bool, jitter: f64) -> Option<Duration> {
+    /// Time until the next attempt; `None` if the failure is final. `jitter` is in 0..1.
+    pub(crate) fn wait(&self, failure: &Failure, idempotent: bool, jitter: f64) -> Option<Duration> {
         let hinted = failure.retry_after.is_some();
-        let may_retry = (failure.code == Code::Unavailable && (repeatable || hinted))
+        let may_retry = (failure.code == Code::Unavailable && (idempotent || hinted))
             || (failure.code == Code::ResourceExhausted && hinted);
         let bound = self.first_wait.saturating_mul(1 << (failure.attempts - 1).min(20)).min(self.max_wait);
         (may_retry && failure.attempts < self.max_attempts)

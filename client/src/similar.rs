@@ -1,4 +1,4 @@
-//! The best rows of an inline corpus.
+//! Exact nearest neighbours in an inline corpus.
 
 use crate::{
     Client, Matrix, Result,
@@ -8,39 +8,39 @@ use crate::{
 };
 
 const FIND_SIMILAR: Method<proto::FindSimilarRequest, proto::FindSimilarResponse> =
-    Method::repeatable("/accelerd.v1.SimilarityService/FindSimilar");
+    Method::idempotent("/accelerd.v1.SimilarityService/FindSimilar");
 
-/// What to look for.
+/// Options of a search in an inline corpus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimilarOptions {
-    /// How rows are compared.
+    /// Metric.
     pub metric: Metric,
-    /// Rows to return for each query.
+    /// Rows to return per query.
     pub k: u32,
-    /// Leaves out rows worse than this.
+    /// Omits rows that score worse.
     pub score_threshold: Option<f32>,
 }
 
 impl SimilarOptions {
-    /// The k rows nearest by cosine.
+    /// Options for the k nearest rows by cosine similarity.
     pub fn cosine(k: u32) -> Self {
         Self { metric: Metric::Cosine, k, score_threshold: None }
     }
 }
 
-/// The best rows of each query, best first.
+/// The nearest rows of each query, best first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Similar {
-    /// Rows of the corpus; -1 where fewer passed the threshold.
+    /// Rows of the corpus; -1 where fewer than k rows pass the threshold.
     pub indices: Matrix<i32>,
-    /// Their scores; NaN where the index is -1.
+    /// Scores of the rows; NaN where the index is -1.
     pub scores: Matrix,
-    /// Where the time went.
+    /// Server-side timings.
     pub timings: Timings,
 }
 
 impl Client {
-    /// Scores every query against every row of a corpus, exactly. Takes a [`Matrix`] without copying it, or a
+    /// Finds the nearest rows of a corpus for each query, exactly. Takes a [`Matrix`] without a copy, or a
     /// [`MatrixRef`](crate::MatrixRef).
     pub async fn find_similar(
         &self,

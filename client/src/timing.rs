@@ -1,27 +1,27 @@
-//! Where a call spent its time at the daemon, from `server-timing` metadata.
+//! Server-side timings of calls, from `server-timing` metadata.
 
 use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// The request's key that asks for them.
-pub(crate) const ASK: &str = "accelerd-timing";
+/// Metadata key of a request that asks for timings.
+pub(crate) const REQUEST_KEY: &str = "accelerd-timing";
 
-/// A stage of a call and how long it took.
+/// A stage of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     /// `queue`, `execute`, ...
     pub name: String,
-    /// Time spent.
+    /// Duration of the stage.
     pub duration: Duration,
 }
 
-/// Stages in the daemon's order; empty where [`Builder::timings`](crate::Builder::timings) did not ask.
+/// Stages in the daemon's order; empty unless [`Builder::timings`](crate::Builder::timings) requests them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timings(pub Vec<Stage>);
 
 impl Timings {
-    /// Reads every `server-timing` value: `name;dur=milliseconds` entries, separated by commas, as in W3C Server Timing.
+    /// Parses all `server-timing` values: comma-separated `name;dur=milliseconds` entries, as in W3C Server Timing.
     pub(crate) fn from_metadata(metadata: &MetadataMap) -> Self {
         let values = metadata.get_all("server-timing").iter();
         Self(
@@ -33,7 +33,7 @@ impl Timings {
         )
     }
 
-    /// The time of one stage.
+    /// Duration of a stage.
     pub fn get(&self, name: &str) -> Option<Duration> {
         self.0.iter().find(|stage| stage.name == name).map(|stage| stage.duration)
     }

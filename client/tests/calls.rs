@@ -1,6 +1,4 @@
-//! The client against a daemon that fails on demand.
-
-mod fake;
+//! Tests of the client against a fake daemon that fails on demand.
 
 use std::{collections::BTreeSet, num::NonZero, time::Duration};
 
@@ -8,7 +6,7 @@ use accelerd_client::{
     Builder, Client, ClusterOptions, Code, CollectionOptions, EmbedOptions, Error, Filter, Ids, Matrix, MatrixRef,
     Payload, Points, RerankOptions, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
 };
-use fake::{Fake, busy};
+use accelerd_test_support::{DIM, FakeDaemon, busy, tensor};
 use futures::{StreamExt, TryStreamExt, stream};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
@@ -16,7 +14,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 const QUICK: RetryPolicy =
     RetryPolicy { max_attempts: 4, first_wait: Duration::from_millis(1), max_wait: Duration::from_millis(2) };
 
-async fn connected(fake: &Fake) -> Client {
+async fn connected(fake: &FakeDaemon) -> Client {
     let url = format!("http://{}", fake.listen().await);
     Builder::new(url).retry(QUICK).timings(true).connect().await.expect("the fake listens")
 }
@@ -26,8 +24,8 @@ fn text_collection() -> CollectionOptions {
 }
 
 #[tokio::test]
-async fn an_unavailable_daemon_is_asked_again_until_it_answers() {
-    let fake = Fake::default();
+async fn unavailable_is_retried_until_it_succeeds() {
+    let fake = FakeDaemon::default();
     let client = connected(&fake).await;
     fake.fail_next([Status::unavailable("draining"), busy(Some(Duration::from_millis(1)))]);
     let embeddings = client.embed(["open a socket"]).await.expect("the third attempt succeeds");
@@ -36,8 +34,8 @@ async fn an_unavailable_daemon_is_asked_again_until_it_answers() {
 }
 
 #[tokio::test]
-async fn calls_go_over_each_connection_in_turn_and_clones_share_them() {
-    let fake = Fake::default();
+async fn calls_are_spread_round_robin_over_connections_that_clones_share() {
+    let fake = FakeDaemon::default();
     let url = format!("http://{}", fake.listen().await);
     let three = Builder::new(&url).connections(NonZero::new(3).expect("three"));
     for client in [three.clone().connect().await, three.connect_lazy()] {
@@ -54,7 +52,7 @@ async fn calls_go_over_each_connection_in_turn_and_clones_share_them() {
 
 #[tokio::test]
 async fn attempts_are_bounded_and_counted() {
-    let fake = Fake::default();
+    let fake = FakeDaemon::default();
     let client = connected(&fake).await;
     fake.fail_next((0..9).map(|_| Status::unavailable("draining")));
     let error = client.models().await.expect_err("every attempt fails");
@@ -64,8 +62,8 @@ async fn attempts_are_bounded_and_counted() {
 }
 
 #[tokio::test]
-async fn exhaustion_without_a_hint_and_wrong_arguments_are_final() {
-    let fake = Fake::default();
+async fn exhaustion_without_retry_info_and_invalid_arguments_are_final() {
+    let fake = FakeDaemon::default();
     let client = connected(&fake).await;
     for status in [busy(None), Status::invalid_argument("k: expected 1 or more, got 0"), Status::internal("kernel")] {
         let code = status.code();
@@ -76,8 +74,8 @@ async fn exhaustion_without_a_hint_and_wrong_arguments_are_final() {
 }
 
 #[tokio::test]
-async fn making_a_collection_is_not_repeated_unless_the_daemon_says_so() {
-    let fake = Fake::default();
+async fn creating_a_collection_is_retried_only_with_retry_info() {
+    let fake = FakeDaemon::default();
     let collection = connected(&fake).await.collection("code");
     fake.fail_next([Status::unavailable("connection lost")]);
     assert!(collection.create(&text_collection()).await.is_err());
@@ -88,8 +86,8 @@ async fn making_a_collection_is_not_repeated_unless_the_daemon_says_so() {
 }
 
 #[tokio::test]
-async fn a_hint_past_the_deadline_is_not_waited_for() {
-    let fake = Fake::default();
+async fn a_retry_after_the_deadline_is_not_made() {
+    let fake = FakeDaemon::default();
     let client = connected(&fake).await.with_deadline(Duration::from_secs(5));
     fake.fail_next([busy(Some(Duration::from_secs(3600)))]);
     let error = client.models().await.expect_err("it cannot succeed in time");
@@ -97,8 +95,8 @@ async fn a_hint_past_the_deadline_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_silent_daemon_costs_no_more_than_the_deadline() {
-    let fake = Fake::default();
+async fn a_hanging_daemon_fails_at_the_deadline() {
+    let fake = FakeDaemon::default();
     let deadline = Duration::from_millis(30);
     let client = connected(&fake).await.with_deadline(deadline);
     fake.state().hang = true;
@@ -107,8 +105,8 @@ async fn a_silent_daemon_costs_no_more_than_the_deadline() {
 }
 
 #[tokio::test]
-async fn batches_of_texts_are_answered_by_number_and_fail_alone() {
-    let client = connected(&Fake::default()).await;
+async fn batches_have_sequences_and_fail_independently() {
+    let client = connected(&FakeDaemon::default()).await;
     let batches = vec![vec!["open a socket".to_owned()], vec![], vec!["a".to_owned(), "b c".to_owned()]];
     let outcomes = client.embed_stream(stream::iter(batches), &EmbedOptions::default()).await.expect("it opens");
     let outcomes: Vec<_> = outcomes.try_collect().await.expect("each batch is answered");
@@ -116,12 +114,12 @@ async fn batches_of_texts_are_answered_by_number_and_fail_alone() {
     assert_eq!(outcomes[0].result.as_ref().expect_err("there were no texts").code(), Code::InvalidArgument);
     let [first, last] = [1, 2].map(|at: usize| outcomes[at].result.as_ref().expect("vectors"));
     assert_eq!((first.token_counts.as_slice(), last.token_counts.as_slice()), ([3].as_slice(), [1, 2].as_slice()));
-    assert_eq!((last.vectors.rows(), last.vectors.dim()), (2, fake::DIM));
+    assert_eq!((last.vectors.rows(), last.vectors.dim()), (2, DIM));
 }
 
 #[tokio::test]
 async fn field_violations_and_resources_reach_the_caller() {
-    let fake = Fake::default();
+    let fake = FakeDaemon::default();
     let client = connected(&fake).await;
     let details = ErrorDetails::with_bad_request_violation("queries.shape", "expected 2 extents, got 3");
     fake.fail_next([Status::with_error_details(tonic::Code::InvalidArgument, "bad request", details)]);
@@ -137,7 +135,7 @@ async fn field_violations_and_resources_reach_the_caller() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_connect_error_that_names_the_address() {
+async fn a_refused_connection_is_a_connect_error_that_names_the_address() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("a bound address"));
     drop(listener);
@@ -149,11 +147,11 @@ async fn nobody_listening_is_a_connect_error_that_names_the_address() {
 async fn a_unix_socket_and_several_daemons_work_like_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("daemon.sock");
-    Fake::default().listen_unix(&path);
+    FakeDaemon::default().listen_unix(&path);
     let client = Client::connect(format!("unix://{}", path.display())).await.expect("the socket is there");
-    assert_eq!(client.embed(["a"]).await.expect("it answers").vectors.dim(), fake::DIM);
+    assert_eq!(client.embed(["a"]).await.expect("it answers").vectors.dim(), DIM);
 
-    let (one, two) = (Fake::default(), Fake::default());
+    let (one, two) = (FakeDaemon::default(), FakeDaemon::default());
     let builder = Client::builder(one.listen().await.to_string()).and(two.listen().await.to_string());
     let client = builder.connect().await.expect("nothing is connected yet");
     assert!(client.health("").await.expect("one of them answers"));
@@ -161,7 +159,7 @@ async fn a_unix_socket_and_several_daemons_work_like_one() {
 
 #[tokio::test]
 async fn similar_rows_come_back_best_first() {
-    let client = connected(&Fake::default()).await;
+    let client = connected(&FakeDaemon::default()).await;
     let corpus = Matrix::new(vec![1.0, 0.0, 0.0, 1.0, 0.6, 0.8], 2).expect("three rows");
     let query = [0.0, 1.0];
     let query = MatrixRef::new(&query, 2).expect("one row");
@@ -172,7 +170,7 @@ async fn similar_rows_come_back_best_first() {
 
 #[tokio::test]
 async fn a_collection_lives_from_create_to_delete() {
-    let client = connected(&Fake::default()).await;
+    let client = connected(&FakeDaemon::default()).await;
     let code = client.collection("code");
     code.create(&text_collection()).await.expect("made");
     let payload = |path: &str| Payload::from([("path".to_owned(), path.into())]);
@@ -205,16 +203,13 @@ async fn a_collection_lives_from_create_to_delete() {
 }
 
 #[tokio::test]
-async fn one_failed_step_of_a_stream_leaves_the_others_standing() {
-    let fake = Fake::default();
+async fn a_failed_batch_does_not_end_the_stream() {
+    let fake = FakeDaemon::default();
     let code = connected(&fake).await.collection("code");
     code.create(&text_collection()).await.expect("made");
     fake.state().failing_step = Some(1);
-    let step = |n: u64| Upsert {
-        ids: vec![n].into(),
-        points: Points::Vectors(fake::tensor(&[vec![1.0; fake::DIM]])),
-        payloads: vec![],
-    };
+    let step =
+        |n: u64| Upsert { ids: vec![n].into(), points: Points::Vectors(tensor(&[vec![1.0; DIM]])), payloads: vec![] };
     let outcomes = code.upsert_stream(stream::iter(0..3).map(step)).await.expect("the stream opens");
     let outcomes: Vec<_> = outcomes.try_collect().await.expect("every step is answered");
     let failed: Vec<_> = outcomes.iter().filter(|o| o.result.is_err()).map(|o| o.sequence).collect();
@@ -223,8 +218,8 @@ async fn one_failed_step_of_a_stream_leaves_the_others_standing() {
 }
 
 #[tokio::test]
-async fn device_calls_answer() {
-    let client = connected(&Fake::default()).await;
+async fn device_calls_succeed() {
+    let client = connected(&FakeDaemon::default()).await;
     assert!(client.devices().await.expect("listed").fallback_reason.contains("libcuda"));
     assert_eq!(client.stats().await.expect("counted").lanes[0].name, "embed");
     let samples = client.watch(Duration::from_secs(1)).await.expect("the stream opens");
@@ -237,8 +232,8 @@ async fn device_calls_answer() {
 }
 
 #[tokio::test]
-async fn documents_come_back_in_order_with_what_was_asked_of_them() {
-    let fake = Fake::default();
+async fn documents_are_ranked_with_the_requested_options() {
+    let fake = FakeDaemon::default();
     let client = connected(&fake).await;
     fake.fail_next([Status::unavailable("draining")]);
     let documents = ["close a file", "open a socket", "open"];

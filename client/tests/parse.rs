@@ -1,6 +1,4 @@
-//! Parsing through the client: columns that CPython's own trees were written as, and columns that lie.
-
-mod fake;
+//! Tests of parsing: columns written from CPython's trees, and invalid columns.
 
 use std::{fs, path::Path};
 
@@ -8,8 +6,8 @@ use accelerd_client::{
     Client, Context, Diagnostic, DumpOptions, Error, Literal, Node, OutlineItem, ParseOptions, ParsedBatch, Position,
     proto::{self, NodeField, NodeKind, Operator, ParseOutput, TokenKind},
 };
+use accelerd_test_support::FakeDaemon;
 use bytes::Bytes;
-use fake::Fake;
 use futures::{TryStreamExt, stream};
 use prost::Message;
 
@@ -17,13 +15,13 @@ const PRETTY: DumpOptions = DumpOptions { attributes: true, indent: Some(2) };
 const PLAIN: DumpOptions = DumpOptions { attributes: false, indent: None };
 const NONE: u32 = u32::MAX;
 
-async fn connected(fake: &Fake) -> Client {
+async fn connected(fake: &FakeDaemon) -> Client {
     Client::connect(format!("http://{}", fake.listen().await)).await.expect("the fake listens")
 }
 
-/// Asks about one source that the fake has an answer for.
+/// Parses one source with a prepared response.
 async fn answered(source: impl Into<Bytes>, response: proto::ParseResponse) -> Result<ParsedBatch, Error> {
-    let fake = Fake::default();
+    let fake = FakeDaemon::default();
     let source = source.into();
     fake.state().answers.insert(source.clone(), response);
     connected(&fake).await.parse([source], &ParseOptions::default()).await
@@ -35,7 +33,7 @@ fn numbers(column: impl IntoIterator<Item = usize>) -> Bytes {
 
 type Row = (NodeKind, NodeField, usize, usize, usize, usize);
 
-/// An answer about one source of rows; names and values are places in the text.
+/// A response for one source from rows; names and values are positions in the text.
 fn response(
     rows: &[Row],
     names: &[(usize, usize)],
@@ -71,7 +69,7 @@ fn response(
     }
 }
 
-/// The protocol's own example: `x += f(1)`.
+/// The example of `ParseResponse`: `x += f(1)`.
 fn example() -> proto::ParseResponse {
     let none = NONE as usize;
     let rows = [
@@ -124,7 +122,7 @@ async fn nodes_have_their_parents_places_names_and_values() {
 }
 
 #[tokio::test]
-async fn columns_that_do_not_fit_are_refused() {
+async fn columns_of_wrong_length_are_rejected() {
     let lies: [fn(&mut proto::ParseResponse); 7] = [
         |answer| answer.results.clear(),
         |answer| answer.results[0].node_count += 1,
@@ -143,13 +141,13 @@ async fn columns_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test]
-async fn rows_that_refer_to_nothing_do_no_harm() {
+async fn invalid_references_are_harmless() {
     let far = 1_000_000;
     let rows = [
         (NodeKind::Name, NodeField::Value, far, far, far + 9, 4 * far),
         (NodeKind::Constant, NodeField::Value, 2, 9, 1, 7),
         (NodeKind::Expr, NodeField::Body, NONE as usize, 0, far, 0),
-        // A loop that hangs on nothing.
+        // A cycle without a root.
         (NodeKind::Await, NodeField::Value, 4, 0, 1, 0),
         (NodeKind::Await, NodeField::Value, 3, 0, 1, 0),
         (NodeKind::ClassDef, NodeField::Body, NONE as usize, 0, 1, 0),
@@ -172,8 +170,8 @@ async fn a_tree_may_be_deeper_than_the_stack() {
 }
 
 #[tokio::test]
-async fn each_source_has_its_own_verdict_and_parts() {
-    let fake = Fake::default();
+async fn each_source_has_its_diagnostic_and_slices() {
+    let fake = FakeDaemon::default();
     let client = connected(&fake).await;
     let outputs =
         [ParseOutput::Outline, ParseOutput::Tokens, ParseOutput::Comments, ParseOutput::LineStarts, ParseOutput::Tree];
@@ -206,8 +204,8 @@ async fn each_source_has_its_own_verdict_and_parts() {
 }
 
 #[tokio::test]
-async fn trees_are_there_only_when_they_were_asked_for() {
-    let client = connected(&Fake::default()).await;
+async fn trees_are_present_only_if_requested() {
+    let client = connected(&FakeDaemon::default()).await;
     let batch = client.parse(["pass"], &ParseOptions::of([ParseOutput::Outline])).await.expect("it answers");
     assert!(batch.iter().all(|parsed| parsed.is_valid() && parsed.tree().is_none()));
     let batch = client.parse(["pass\npass"], &ParseOptions::default()).await.expect("it answers");
@@ -217,8 +215,8 @@ async fn trees_are_there_only_when_they_were_asked_for() {
 }
 
 #[tokio::test]
-async fn batches_of_a_stream_find_their_sources_whatever_their_order() {
-    let client = connected(&Fake::default()).await;
+async fn responses_in_any_order_find_their_sources() {
+    let client = connected(&FakeDaemon::default()).await;
     let batches = vec![vec![Bytes::from("one = 1")], vec![], vec![Bytes::from("a"), Bytes::from("b = 2")]];
     let outcomes = client.parse_stream(stream::iter(batches), &ParseOptions::default()).await.expect("it opens");
     let outcomes: Vec<_> = outcomes.try_collect().await.expect("each batch is answered");

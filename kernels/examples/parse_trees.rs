@@ -1,7 +1,7 @@
-//! Compares the trees that the GPU makes of the CPU's tokens with those of the CPU, and times the kernels.
+//! Compares the trees that the GPU parses from the CPU's tokens with the CPU's trees, and times the kernels.
 //!
-//! `parse_trees LIBRARIES VERSION REPEATS PATH...`: folders of Python files, or files with one source a block: a length of four
-//! bytes, and so many bytes. LIBRARIES: the folder of NVRTC. KERNEL_CACHE names a folder that keeps compiled kernels.
+//! `parse_trees LIBRARIES VERSION REPEATS PATH...`: paths are folders of Python files, or files of sources, each after its length
+//! as four little-endian bytes. LIBRARIES is the folder of NVRTC; the variable KERNEL_CACHE names a folder for compiled kernels.
 
 #![allow(clippy::print_stdout, reason = "it is what the program is for")]
 
@@ -9,18 +9,21 @@ use std::{collections::BTreeMap, error::Error, fs, path::Path, sync::Barrier, ti
 
 use accelerd_kernels::{
     Backend, Choice, Op, OpError, Settings,
-    backend::discover,
     cpu::Pool,
     cuda::{self, Worker},
-    ops::parse::{
-        Outputs, Parse, ParseRequest,
-        cuda::tree::{HostLexed, HostTrees},
+    discover,
+    ops::{
+        self,
+        parse::{
+            Outputs, Parse, ParseRequest,
+            cuda::host::{HostLexed, HostTrees},
+        },
     },
 };
 use accelerd_parser::{Columns, Options, parse};
 use bytes::Bytes;
 
-/// As in the daemon's own binary.
+/// The daemon's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -42,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         pinned_bytes: 2 << 30,
         ..Settings::default()
     };
-    let device = cuda::discover(&settings, &Pool::start(0)?)?.remove(0);
+    let device = cuda::discover(&settings, &ops::modules(), &Pool::start(0)?)?.remove(0);
     let worker = Worker::open(device)?;
     let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
     let bytes: usize = sources.iter().map(|source| source.len()).sum();
@@ -127,23 +130,23 @@ fn collect(path: &Path, sources: &mut Vec<Vec<u8>>) -> Result<(), Box<dyn Error>
         return Ok(());
     }
     let mut rest = &content[..];
-    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
-        let (source, next) = behind.split_at(u32::from_le_bytes(*length) as usize);
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let (source, next) = after.split_at(u32::from_le_bytes(*length) as usize);
         sources.push(source.to_vec());
         rest = next;
     }
     Ok(())
 }
 
-/// Says how many sources are equal, and why the CPU has to see to the others.
+/// Prints how many sources are equal, and why others fall back.
 fn compare(sources: &[&[u8]], options: Options, trees: &HostTrees) {
     let (mut equal, mut wrong) = (0, 0);
-    let mut left: BTreeMap<(u32, bool), (usize, usize)> = BTreeMap::new();
+    let mut fallen_back: BTreeMap<(u32, bool), (usize, usize)> = BTreeMap::new();
     for (number, source) in sources.iter().enumerate() {
         let parsed = parse(source, &options);
         let reasons = trees.summary[number][3];
         if reasons != 0 {
-            let entry = left.entry((reasons, parsed.outcome.is_ok())).or_default();
+            let entry = fallen_back.entry((reasons, parsed.outcome.is_ok())).or_default();
             (entry.0, entry.1) = (entry.0 + 1, entry.1 + source.len());
             continue;
         }
@@ -158,36 +161,36 @@ fn compare(sources: &[&[u8]], options: Options, trees: &HostTrees) {
             Err(error) => {
                 wrong += 1;
                 if wrong < 10 {
-                    println!("source {number}: accepted in spite of {error} at {}", error.start);
+                    println!("source {number}: accepted despite {error} at {}", error.start);
                 }
             }
         }
     }
     println!("{equal} equal, {wrong} different");
-    for ((reasons, right), (count, bytes)) in left {
-        println!("left to the CPU for {reasons:#b}: {count} sources, {bytes} bytes, right: {right}");
+    for ((reasons, right), (count, bytes)) in fallen_back {
+        println!("fell back for {reasons:#b}: {count} sources, {bytes} bytes, valid: {right}");
     }
 }
 
 fn difference(columns: &Columns, trees: &HostTrees, number: usize) -> Option<String> {
     let [from, to] = [trees.summary[number], trees.summary[number + 1]];
     let part = |at: usize| from[at] as usize..to[at] as usize;
-    let (rows, values) = (part(0), part(1));
-    let words = |name, expected: &[u32], got: &[u32]| unlike(name, expected, got);
-    let bytes = |name, expected: &[u8], got: &[u8]| unlike(name, expected, got);
-    bytes("kinds", bytemuck::cast_slice(&columns.kinds), &trees.kinds[rows.clone()])
-        .or_else(|| bytes("fields", bytemuck::cast_slice(&columns.fields), &trees.fields[rows.clone()]))
-        .or_else(|| words("parents", &columns.parents, &trees.parents[rows.clone()]))
-        .or_else(|| words("starts", &columns.starts, &trees.starts[rows.clone()]))
-        .or_else(|| words("ends", &columns.ends, &trees.ends[rows.clone()]))
-        .or_else(|| words("aux", &columns.aux, &trees.aux[rows]))
+    let (nodes, values) = (part(0), part(1));
+    let words = |name, expected: &[u32], got: &[u32]| first_difference(name, expected, got);
+    let bytes = |name, expected: &[u8], got: &[u8]| first_difference(name, expected, got);
+    bytes("kinds", bytemuck::cast_slice(&columns.kinds), &trees.kinds[nodes.clone()])
+        .or_else(|| bytes("fields", bytemuck::cast_slice(&columns.fields), &trees.fields[nodes.clone()]))
+        .or_else(|| words("parents", &columns.parents, &trees.parents[nodes.clone()]))
+        .or_else(|| words("starts", &columns.starts, &trees.starts[nodes.clone()]))
+        .or_else(|| words("ends", &columns.ends, &trees.ends[nodes.clone()]))
+        .or_else(|| words("aux", &columns.aux, &trees.aux[nodes]))
         .or_else(|| bytes("tags", bytemuck::cast_slice(&columns.value_tags), &trees.value_tags[values.clone()]))
         .or_else(|| words("value starts", &columns.value_starts, &trees.value_starts[values.clone()]))
         .or_else(|| words("value ends", &columns.value_ends, &trees.value_ends[values]))
         .or_else(|| bytes("extra", &columns.extra, &trees.extra[part(2)]))
 }
 
-fn unlike<T: PartialEq + std::fmt::Debug>(name: &str, expected: &[T], got: &[T]) -> Option<String> {
+fn first_difference<T: PartialEq + std::fmt::Debug>(name: &str, expected: &[T], got: &[T]) -> Option<String> {
     let pairs = || expected.iter().zip(got);
     if let Some(at) = pairs().position(|(expected, got)| expected != got) {
         return Some(format!("{name} {at}: {:?} expected, got {:?}", expected[at], got[at]));
@@ -211,7 +214,7 @@ fn time(
         run()?;
     }
     let seconds = start.elapsed().as_secs_f64() / repeats as f64;
-    println!("{:.3} ms a run on the host's clock, {:.1} GB/s", seconds * 1e3, bytes as f64 / seconds / 1e9);
+    println!("{:.3} ms per run on the host's clock, {:.1} GB/s", seconds * 1e3, bytes as f64 / seconds / 1e9);
     let mut all = 0.0;
     for stats in worker.device().kernel_stats() {
         let (calls, nanos) = before.get(stats.name).copied().unwrap_or_default();

@@ -1,18 +1,18 @@
-//! Why a computation, or the search for devices, failed.
+//! Errors of operations and of device discovery.
 
 use crate::DeviceId;
 
-/// Why an operation failed. The engine decides what follows from the variant alone.
+/// Why an operation failed. The engine chooses its reaction by the variant alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpError {
-    /// The device has not enough memory now. A smaller batch may succeed.
-    #[error("out of memory on {device}: {requested} bytes asked for, {free} free")]
+    /// The device currently lacks memory. A smaller batch may succeed.
+    #[error("out of memory on {device}: {requested} bytes requested, {free} free")]
     OutOfMemory {
-        /// Where.
+        /// Device of the allocation.
         device: DeviceId,
-        /// Size of the allocation that failed; of what is loaded piece by piece, all up to that one.
+        /// Size of the failed allocation; for a load in pieces, of all pieces up to the failed one.
         requested: u64,
-        /// Bytes that could be had then; before the first piece.
+        /// Bytes available at that time; for a load in pieces, before the first.
         free: u64,
     },
     /// This request can never be computed; the others of its batch can.
@@ -21,28 +21,28 @@ pub enum OpError {
     /// A kernel or library call failed, and the device is still usable.
     #[error("{kernel} failed on {device}: {reason}")]
     Failed {
-        /// Where.
+        /// Device of the call.
         device: DeviceId,
-        /// What was running.
+        /// Kernel or library function that failed.
         kernel: &'static str,
-        /// The driver's or library's words.
+        /// Error of the driver or library.
         reason: String,
     },
-    /// The device's context is poisoned; nothing more can run there.
+    /// The device's context is corrupt; nothing more can run there.
     #[error("{device} is lost: {reason}")]
     DeviceLost {
-        /// Which.
+        /// The lost device.
         device: DeviceId,
-        /// The driver's words.
+        /// The driver's error.
         reason: String,
     },
 }
 
-/// Why no device could be had.
+/// Why device discovery failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoverError {
-    /// CUDA was asked for and cannot be used.
-    #[error("backend is \"cuda\", and no CUDA device can be used: {0}")]
+    /// CUDA is required and unusable.
+    #[error("backend is \"cuda\", but no CUDA device is usable: {0}")]
     NoCuda(String),
     /// The CPU pool could not be started.
     #[error("the CPU pool could not be started: {0}")]

@@ -1,20 +1,22 @@
 //! What accelerd computes, on the CPU and on CUDA.
 //!
-//! This crate knows no runtime, no protocol and no configuration file: it takes validated matrices, runs them on a
-//! [`Backend`], and returns results or an [`OpError`]. When and where a batch runs is the engine's business.
+//! This crate knows no runtime, protocol or configuration file: it runs validated inputs on a [`Backend`], and returns
+//! results or an [`OpError`]. The engine decides when and where a batch runs.
 
-pub mod backend;
+mod backend;
 pub mod cpu;
 pub mod cuda;
+mod device;
+mod discovery;
 mod error;
 pub mod matrix;
 pub mod op;
 pub mod ops;
 
-pub use backend::{
-    Backend, Choice, Device, DeviceId, DeviceInfo, Discovered, KernelStats, LeftStats, PoolStats, Settings,
-};
+pub use backend::{Backend, Device};
 pub use cpu::observe::{Observer, observe_kernels};
+pub use device::{Choice, DeviceId, DeviceInfo, FallbackStats, KernelStats, PoolStats, Settings};
+pub use discovery::{Discovered, discover};
 pub use error::{DiscoverError, OpError};
 pub use matrix::{Matrix, ShapeError};
 pub use op::{Op, Size};

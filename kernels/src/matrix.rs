@@ -1,24 +1,24 @@
-//! Shaped views of numbers; a length mismatch cannot be built.
+//! A matrix view of bytes whose length always matches its shape.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
-/// Bytes and shape disagree.
+/// The byte length does not match the shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("shape [{rows}, {cols}] needs {expected} bytes, got {got}")]
 pub struct ShapeError {
-    /// Rows asked for.
+    /// Rows of the shape.
     pub rows: usize,
-    /// Columns asked for.
+    /// Columns of the shape.
     pub cols: usize,
     /// Bytes the shape needs.
     pub expected: u128,
-    /// Bytes there are.
+    /// Length in bytes.
     pub got: usize,
 }
 
-/// A row-major f32 matrix that shares its bytes: cloning and receiving one copies nothing.
+/// A row-major f32 matrix that shares its bytes: cloning and receiving it copies nothing.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     rows: usize,
@@ -27,7 +27,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Takes little-endian f32 bytes as they came from the wire, aligned or not.
+    /// Wraps little-endian f32 bytes from the wire, aligned or not.
     pub fn from_bytes(rows: usize, cols: usize, data: Bytes) -> Result<Self, ShapeError> {
         let expected = (rows as u128 * cols as u128).saturating_mul(4);
         if expected == data.len() as u128 {
@@ -37,17 +37,17 @@ impl Matrix {
         }
     }
 
-    /// Takes numbers without copying them.
+    /// Wraps a vector without copying it.
     pub fn from_vec(rows: usize, cols: usize, data: Vec<f32>) -> Result<Self, ShapeError> {
         Self::from_bytes(rows, cols, Bytes::from_owner(Floats(data)))
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many columns.
+    /// Number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
@@ -57,7 +57,7 @@ impl Matrix {
         &self.data
     }
 
-    /// All numbers, row after row: borrowed where the bytes are aligned, copied where not.
+    /// All elements in row-major order: borrowed if the bytes are aligned, copied otherwise.
     pub fn as_f32(&self) -> Cow<'_, [f32]> {
         match bytemuck::try_cast_slice(&self.data) {
             Ok(aligned) => Cow::Borrowed(aligned),
@@ -88,14 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_mismatch_cannot_be_built() {
+    fn a_length_mismatch_is_rejected() {
         let refused = Matrix::from_bytes(2, 3, Bytes::from_static(&[0; 23])).expect_err("one byte is missing");
         assert_eq!(refused.to_string(), "shape [2, 3] needs 24 bytes, got 23");
         assert!(Matrix::from_vec(usize::MAX, usize::MAX, vec![]).is_err(), "no overflow makes it fit");
     }
 
     #[test]
-    fn unaligned_bytes_give_the_same_numbers() {
+    fn unaligned_bytes_give_the_same_elements() {
         let numbers = [1.5_f32, -2.0, 3.25];
         let bytes: Vec<u8> = std::iter::once(0).chain(numbers.iter().flat_map(|x| x.to_le_bytes())).collect();
         let matrix = Matrix::from_bytes(3, 1, Bytes::from(bytes).slice(1..)).expect("twelve bytes");

@@ -1,13 +1,13 @@
-//! The one trait of the compute path: many requests in, one launch out.
+//! The only trait of the compute path: many requests in, one launch out.
 
 use std::{fmt::Debug, hash::Hash};
 
 use crate::{Backend, DeviceId, OpError};
 
-/// How large a request is, in the two measures that bound a batch.
+/// Size of a request, in the two measures that bound a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Rows, texts or whatever the operation counts. At least 1.
+    /// Rows, texts or other items, as the operation counts them. At least 1.
     pub items: u64,
     /// Device bytes the request needs.
     pub bytes: u64,
@@ -30,20 +30,20 @@ pub trait Op: 'static {
     /// The size of a request.
     fn size(request: &Self::Request) -> Size;
 
-    /// Bytes that a request holds from when it comes until it is answered, which admission bounds. Where a launch needs far
-    /// more than comes and goes, as layers of an encoder do, they are fewer than its size.
+    /// Bytes that a request holds from arrival to response, which admission bounds. They are fewer than its size if a launch
+    /// needs far more than input and output, as the layers of an encoder do.
     fn held_bytes(request: &Self::Request) -> u64 {
         Self::size(request).bytes
     }
 
-    /// The device a request must run on, because what it reads lives there. `None`: any.
-    fn home(_request: &Self::Request) -> Option<DeviceId> {
+    /// The device that holds the request's data, on which it must run; `None` for any.
+    fn device_affinity(_request: &Self::Request) -> Option<DeviceId> {
         None
     }
 
-    /// Computes a batch of requests with equal keys: as many responses, in the same order.
+    /// Computes a batch of requests with equal keys; returns one response per request, in the same order.
     ///
-    /// A response depends on its own request alone, never on its neighbours in the batch. An error fails the whole
-    /// batch: the engine splits it and tries again, until a request stands alone with its error.
+    /// A response depends on its own request alone, never on others in the batch. An error fails the whole batch: the
+    /// engine splits it and retries until the error belongs to a single request.
     fn run(batch: &[&Self::Request], on: &mut Backend) -> Result<Vec<Self::Response>, OpError>;
 }

@@ -1,16 +1,16 @@
-//! Compiles every kernel for every supported architecture and compares what it takes with what the host declares.
+//! Compiles every kernel for every supported architecture and compares its parameters with the host's declarations.
 //!
-//! Needs NVRTC, but no GPU: set `ACCELERD_NVRTC_PATH` to the folder of `libnvrtc.so`, or install CUDA's.
+//! Needs NVRTC, but no GPU: set `ACCELERD_NVRTC_PATH` to the folder of `libnvrtc.so`, or install the CUDA toolkit.
 
 use std::{collections::BTreeMap, env, path::PathBuf};
 
 use accelerd_kernels::{
     Settings,
     cpu::Pool,
-    cuda::{self, Arch, MODULES},
+    cuda::{self, Arch},
+    ops::modules,
 };
 
-/// The folder with NVRTC.
 fn folders() -> Vec<PathBuf> {
     let path = env::var_os("ACCELERD_NVRTC_PATH").expect(
         "ACCELERD_NVRTC_PATH must name the folder of libnvrtc: `pip install nvidia-cuda-nvrtc==13.0.*`, then \
@@ -20,10 +20,11 @@ fn folders() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_kernel_compiles_for_every_architecture_and_is_found_again() {
+fn every_kernel_compiles_for_every_architecture_and_is_cached() {
     let cache = tempfile::tempdir().expect("a temporary folder");
-    let built = cuda::build_kernels(&Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(built.len(), MODULES.len() * Arch::SUPPORTED.len());
+    let built =
+        cuda::compile_kernels(&modules(), &Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(built.len(), modules().len() * Arch::SUPPORTED.len());
     assert!(built.iter().all(|one| one.bytes > 0 && !one.cached), "{built:?}");
 
     let entries = || std::fs::read_dir(cache.path()).expect("the cache").map(|file| file.expect("a file").path());
@@ -34,14 +35,15 @@ fn every_kernel_compiles_for_every_architecture_and_is_found_again() {
     bytes[middle] ^= 1;
     std::fs::write(&damaged, &bytes).expect("written");
 
-    let again = cuda::build_kernels(&Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(again.iter().filter(|one| !one.cached).count(), 1, "the damaged one is compiled anew");
+    let again =
+        cuda::compile_kernels(&modules(), &Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(again.iter().filter(|one| !one.cached).count(), 1, "the damaged entry is recompiled");
     assert_ne!(std::fs::read(&damaged).expect("an entry"), bytes);
 }
 
 #[test]
-fn kernels_take_what_the_host_declares() {
-    for module in MODULES {
+fn kernel_parameters_match_the_host_declarations() {
+    for module in modules() {
         for arch in [Arch::new(7, 5), Arch::new(9, 0)] {
             let ptx = cuda::ptx(module, arch, &folders()).unwrap_or_else(|e| panic!("{}: {e}", module.name));
             let compiled = parameters(&ptx);
@@ -53,10 +55,10 @@ fn kernels_take_what_the_host_declares() {
 }
 
 #[test]
-fn names_of_modules_and_kernels_are_unique() {
-    let mut modules: Vec<_> = MODULES.iter().map(|module| module.name).collect();
-    let mut kernels: Vec<_> = MODULES.iter().flat_map(|module| module.kernels).map(|kernel| kernel.name).collect();
-    for names in [&mut modules, &mut kernels] {
+fn module_and_kernel_names_are_unique() {
+    let mut modules_named: Vec<_> = modules().iter().map(|module| module.name).collect();
+    let mut kernels: Vec<_> = modules().iter().flat_map(|module| module.kernels).map(|kernel| kernel.name).collect();
+    for names in [&mut modules_named, &mut kernels] {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
@@ -65,25 +67,26 @@ fn names_of_modules_and_kernels_are_unique() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn an_unwritable_cache_folder_is_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("written");
-    let error = cuda::build_kernels(&[Arch::new(9, 0)], &file, &folders()).expect_err("a file is no folder");
-    assert!(matches!(error, cuda::BuildError::Cache { .. }), "{error}");
+    let error =
+        cuda::compile_kernels(&modules(), &[Arch::new(9, 0)], &file, &folders()).expect_err("a file is not a folder");
+    assert!(matches!(error, cuda::CompileError::Cache { .. }), "{error}");
 }
 
 #[test]
-fn an_architecture_that_the_compiler_dropped_is_told() {
+fn an_architecture_that_nvrtc_no_longer_supports_is_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let error = cuda::build_kernels(&[Arch::new(5, 0)], folder.path(), &folders()).expect_err("too old");
+    let error = cuda::compile_kernels(&modules(), &[Arch::new(5, 0)], folder.path(), &folders()).expect_err("too old");
     assert!(error.to_string().contains("sm_50"), "{error}");
 }
 
 #[test]
-fn discovery_without_a_device_is_a_reason_of_one_line() {
+fn discovery_without_a_device_returns_a_one_line_reason() {
     let settings = Settings { cuda_library_paths: folders(), ..Settings::default() };
-    if let Err(reason) = cuda::discover(&settings, &Pool::start(1).expect("one thread")) {
+    if let Err(reason) = cuda::discover(&settings, &modules(), &Pool::start(1).expect("one thread")) {
         assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
     }
 }

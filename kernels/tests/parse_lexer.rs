@@ -1,20 +1,19 @@
-//! The lexer of a GPU against the CPU's: every token, line, comment and name equal, or the source handed back.
+//! The GPU's lexer against the CPU's: every token, line, comment and name is equal, or the source falls back.
 //!
 //! `ACCELERD_CUDA_LIBRARY_PATH` names folders with NVRTC, `ACCELERD_PARSE_CORPUS` a folder of Python files to add, and
-//! `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure, `ACCELERD_KERNEL_CACHE` a folder that keeps compiled kernels.
+//! `ACCELERD_KERNEL_CACHE` a folder for compiled kernels. `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure.
 
-#![expect(clippy::print_stdout, reason = "figures of a corpus")]
+#![expect(clippy::print_stdout, reason = "prints statistics of a corpus")]
 
 use std::{collections::BTreeMap, env, fs, path::Path};
 
 use accelerd_kernels::{
-    Backend, Choice, Device, Settings,
-    backend::discover,
-    ops::parse::cuda::lexer::{Answer, Reason, Sources, lex},
+    Backend, Choice, Device, Settings, discover,
+    ops::parse::cuda::{LexerReason, Sources, host::HostTokens, lex},
 };
 use accelerd_parser::{
     lexer::{self, Lexed},
-    rules,
+    soft_keywords,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -36,33 +35,33 @@ fn worker() -> Option<Backend> {
     Some(gpu.open().expect("a worker"))
 }
 
-/// What the CPU makes of a text; none where it finds an error.
+/// The CPU's tokens of a text; none if it has an error.
 fn expected(text: &str) -> Option<Lexed> {
     let mut lexed = lexer::lex(text);
     if lexed.error.is_some() {
         return None;
     }
-    rules::apply(&mut lexed);
-    lexed.soft = rules::SoftKeywords::default();
+    soft_keywords::apply(&mut lexed);
+    lexed.soft = lexer::SoftKeywords::default();
     Some(lexed)
 }
 
-/// Compares a batch, source by source; gives how many were handed back without an error in them, by reason.
+/// Compares a batch, source by source; returns how many sources without an error fell back, by reason.
 fn compare(texts: &[&str], on: &Backend) -> BTreeMap<String, usize> {
     let Backend::Cuda(worker) = on else { panic!("a GPU's worker") };
     let sources = Sources::upload(texts, worker).unwrap_or_else(|e| panic!("{e}"));
     let tokens = lex(&sources, worker).unwrap_or_else(|e| panic!("{e}"));
-    let answer = Answer::download(&tokens, worker).unwrap_or_else(|e| panic!("{e}"));
+    let tokens = HostTokens::download(&tokens, worker).unwrap_or_else(|e| panic!("{e}"));
     let mut reasons = BTreeMap::new();
     for (source, text) in texts.iter().enumerate() {
-        match (answer.lexed(source), expected(text)) {
+        match (tokens.lexed(source), expected(text)) {
             (Some(found), Some(expected)) => {
                 same(text, &found, &expected);
-                assert_eq!(answer.line_starts(source), lexer::line_starts(text), "lines of {}", shown(text));
+                assert_eq!(tokens.line_starts(source), lexer::line_starts(text), "lines of {}", shown(text));
             }
-            (Some(_), None) => panic!("an error was not found in {}", shown(text)),
+            (Some(_), None) => panic!("the GPU missed an error in {}", shown(text)),
             (None, Some(_)) => {
-                for reason in Reason::of(answer.flags[source]) {
+                for reason in LexerReason::of(tokens.flags[source]) {
                     *reasons.entry(reason.to_string()).or_default() += 1;
                 }
             }
@@ -91,7 +90,7 @@ fn same(text: &str, found: &Lexed, expected: &Lexed) {
     assert_eq!(found, expected, "{}", shown(text));
 }
 
-/// Compares texts as one batch and one by one; none may be handed back unless it has an error.
+/// Compares texts as one batch and one by one; none may fall back unless it has an error.
 fn equal(texts: &[&str], on: &Backend) {
     let reasons = compare(texts, on);
     assert_eq!(reasons, BTreeMap::new());
@@ -195,11 +194,11 @@ const BROKEN: &[&str] = &[
     "f(a[1)\n]",
 ];
 
-/// Not errors, but left to the CPU.
+/// Valid, but falls back.
 const RARE: &[&str] = &["f'''{x\n}'''\n", "a\rb\n", "a\r", "\\\nx\n", "  \\\n  x\n", "naïve = ﬁ\n", "f'{x:\n}'\n"];
 
 /// A text of random pieces, most of which fit together.
-fn soup(random: &mut StdRng, pieces: &[&str], count: usize) -> String {
+fn token_fuzz(random: &mut StdRng, pieces: &[&str], count: usize) -> String {
     (0..count).map(|_| pieces[random.random_range(0..pieces.len())]).collect()
 }
 
@@ -312,12 +311,12 @@ const GOOD: &[&str] = &[
 ];
 
 #[test]
-fn gpu_and_cpu_make_the_same_of_small_texts() {
+fn gpu_and_cpu_agree_on_small_texts() {
     let Some(on) = worker() else { return };
     let plain: Vec<_> =
         PLAIN.iter().copied().filter(|text| expected(text).is_some_and(|l| l.extra.is_empty())).collect();
-    let handed_back = compare(PLAIN, &on);
-    println!("{handed_back:?}");
+    let fallen_back = compare(PLAIN, &on);
+    println!("{fallen_back:?}");
     let fine: Vec<_> = plain.into_iter().filter(|text| text.is_ascii() && !text.contains("{x:\n}")).collect();
     equal(&fine, &on);
     compare(BROKEN, &on);
@@ -330,12 +329,13 @@ fn gpu_and_cpu_make_the_same_of_small_texts() {
 }
 
 #[test]
-fn gpu_and_cpu_make_the_same_of_token_soup() {
+fn gpu_and_cpu_agree_on_fuzzed_tokens() {
     let Some(on) = worker() else { return };
     let mut random = StdRng::seed_from_u64(7);
     for pieces in [PIECES, GOOD] {
         for length in [3, 10, 40, 400, 4000] {
-            let texts: Vec<_> = (0..(200_000 / length).min(4000)).map(|_| soup(&mut random, pieces, length)).collect();
+            let texts: Vec<_> =
+                (0..(200_000 / length).min(4000)).map(|_| token_fuzz(&mut random, pieces, length)).collect();
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
             println!("{length} pieces, {} texts: {:?}", texts.len(), compare(&texts, &on));
         }
@@ -343,7 +343,7 @@ fn gpu_and_cpu_make_the_same_of_token_soup() {
 }
 
 #[test]
-fn gpu_and_cpu_make_the_same_of_large_texts() {
+fn gpu_and_cpu_agree_on_large_texts() {
     let Some(on) = worker() else { return };
     let one_line = format!("x = [{}]\n", "1, ".repeat(300_000));
     let many_lines = format!("x = [\n{}]\n", "  (1, 'two', [3]),\n".repeat(100_000));
@@ -365,15 +365,15 @@ fn gpu_and_cpu_make_the_same_of_large_texts() {
 }
 
 #[test]
-fn gpu_and_cpu_make_the_same_of_a_corpus() {
+fn gpu_and_cpu_agree_on_a_corpus() {
     let (Some(on), Some(folder)) = (worker(), env::var_os("ACCELERD_PARSE_CORPUS")) else { return };
     let mut texts = vec![];
     collect(Path::new(&folder), &mut texts);
     let texts: Vec<_> = texts.iter().map(String::as_str).collect();
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
     let broken = texts.iter().filter(|text| expected(text).is_none()).count();
-    let handed_back = compare(&texts, &on);
-    println!("{} files, {bytes} bytes, {broken} with lexical errors, handed back: {handed_back:?}", texts.len());
+    let fallen_back = compare(&texts, &on);
+    println!("{} files, {bytes} bytes, {broken} with lexical errors, fallen back: {fallen_back:?}", texts.len());
 }
 
 fn collect(folder: &Path, into: &mut Vec<String>) {

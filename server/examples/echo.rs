@@ -1,5 +1,5 @@
-//! What the daemon costs beside a bare tonic server that decodes the same requests and answers at once:
-//! `cargo run --release -p accelerd --example echo`. Both run in this process, by turns, under the same load.
+//! Overhead of the daemon compared with a plain tonic server that decodes the same requests and responds at once:
+//! `cargo run --release -p accelerd --example echo`. Both run in this process, alternating, under the same load.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::{
@@ -30,7 +30,7 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-/// As in the daemon's own binary.
+/// As in the daemon's binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -39,32 +39,32 @@ const FIND_SIMILAR: &str = "/accelerd.v1.SimilarityService/FindSimilar";
 const LARGEST: usize = 1 << 30;
 
 #[derive(Clone, Copy, Parser)]
-#[command(about = "Compares the daemon with a bare tonic echo under the same load")]
+#[command(about = "Compares the daemon with a plain tonic server under the same load")]
 struct Args {
-    /// Small calls in flight.
+    /// Concurrent small calls.
     #[arg(long, default_value_t = 32)]
     concurrency: usize,
-    /// Connections that small calls are spread over, each with a thread of its own.
+    /// Connections for small calls, each with its own thread.
     #[arg(long, default_value_t = 2)]
     connections: usize,
-    /// Seconds of each turn.
+    /// Duration of each turn in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Turns of each server.
+    /// Number of turns per server.
     #[arg(long, default_value_t = 3)]
     turns: usize,
-    /// Megabytes of a large request.
+    /// Size of a large request in megabytes.
     #[arg(long, default_value_t = 64)]
     megabytes: u32,
-    /// Threads that serve the daemon's connections; 0 takes one for each core.
+    /// Reactor threads of the daemon; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     reactors: usize,
-    /// Whether to leave large calls out.
+    /// Skip large calls.
     #[arg(long)]
     small: bool,
 }
 
-/// A service that answers the request with a response of the usual size.
+/// A service that returns a response of the usual size.
 #[derive(Clone, Copy)]
 struct Echo<const BULK: bool>;
 
@@ -126,7 +126,7 @@ impl<const BULK: bool> Service<http::Request<Body>> for Echo<BULK> {
     }
 }
 
-/// Starts the echo on a runtime of its own, as large as the daemon's. Frames and windows are the daemon's as well when
+/// Starts the plain server on a runtime with as many threads as the daemon's. Frame and window sizes are the daemon's if
 /// `tuned`, else tonic's defaults.
 fn echo(tuned: bool) -> Result<SocketAddr, Box<dyn Error>> {
     let std = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -162,7 +162,7 @@ fn small() -> v1::EmbedRequest {
     v1::EmbedRequest { input: Some(Input::Texts(v1::TextInput { values })), ..v1::EmbedRequest::default() }
 }
 
-/// One query against a corpus of about so many bytes.
+/// One query against a corpus of about `bytes`.
 fn large(bytes: u32) -> v1::FindSimilarRequest {
     let rows = bytes / (256 * 4);
     let numbers: Vec<u8> = (0..rows * 256).flat_map(|i| ((i % 251) as f32 - 125.0).to_le_bytes()).collect();
@@ -187,7 +187,7 @@ where
     Ok(grpc.unary(Request::new(message), path, ProstCodec::default()).await?.into_inner())
 }
 
-/// Calls until the time is up, with so many in flight on one connection; the time of each call.
+/// Makes calls for `time` with `in_flight` concurrent ones on one connection. Returns the latency of each.
 fn one_connection(address: SocketAddr, in_flight: usize, time: Duration) -> Vec<Duration> {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -209,7 +209,7 @@ fn one_connection(address: SocketAddr, in_flight: usize, time: Duration) -> Vec<
     })
 }
 
-/// Calls a second, and the median and 99th percentile of their times.
+/// Calls per second, and median and 99th percentile latency.
 fn small_calls(address: SocketAddr, concurrency: usize, connections: usize, time: Duration) -> [f64; 3] {
     let each = concurrency.div_ceil(connections);
     let threads: Vec<_> =
@@ -220,7 +220,7 @@ fn small_calls(address: SocketAddr, concurrency: usize, connections: usize, time
     [times.len() as f64 / time.as_secs_f64(), micros(50), micros(99)]
 }
 
-/// Megabytes a second of large calls, one after the other.
+/// Throughput of sequential large calls in megabytes per second.
 fn large_calls(address: SocketAddr, bytes: u32, time: Duration) -> [f64; 3] {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let calls = runtime.block_on(async {
@@ -238,7 +238,7 @@ fn large_calls(address: SocketAddr, bytes: u32, time: Duration) -> [f64; 3] {
     [calls * f64::from(bytes) / 1e6, 1e6 / calls, 0.0]
 }
 
-/// The median of each figure over the turns.
+/// The median of each value over the turns.
 fn medians(mut turns: Vec<[f64; 3]>) -> [f64; 3] {
     [0, 1, 2].map(|i| {
         turns.sort_by(|a, b| a[i].total_cmp(&b[i]));

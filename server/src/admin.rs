@@ -1,4 +1,4 @@
-//! The admin port: metrics, health and settings over HTTP/1.1, for scrapers and people.
+//! The admin port: metrics, health and settings over HTTP/1.1.
 
 use std::{collections::VecDeque, convert::Infallible, future::ready, sync::Arc, time::Duration};
 
@@ -17,27 +17,24 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::serve::App;
+use crate::app::App;
 
-/// Connections at once; scrapers and people are few. One more takes the place of the oldest: an answer takes no time here, so
-/// whoever is connected for long either has it or does not ask.
+/// Maximum number of open connections; a new one replaces the oldest. Responses are immediate, so the oldest is idle.
 const MAX_CONNECTIONS: usize = 64;
 
-/// How long a peer may take over its request's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection may last, idle, slow or busy.
-const LONGEST_CONNECTION: Duration = Duration::from_secs(300);
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
-/// How long the descriptors of a process that ran out of them are waited for.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause after a failed accept, which usually means that file descriptors are exhausted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Serves the port until `closing`.
+/// Serves the port until `closing` is cancelled.
 pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, closing: CancellationToken) {
     let mut open = VecDeque::with_capacity(MAX_CONNECTIONS);
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         open.retain(|one: &AbortOnDropHandle<()>| !one.is_finished());
@@ -46,36 +43,36 @@ pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, closing: Cancell
         }
         let (app, closing) = (Arc::clone(&app), closing.clone());
         open.push_back(AbortOnDropHandle::new(tokio::spawn(async move {
-            let served = timeout(LONGEST_CONNECTION, connection(stream, app));
+            let served = timeout(MAX_CONNECTION_AGE, serve_connection(stream, app));
             closing.run_until_cancelled(served).await;
         })));
     }
 }
 
-async fn connection(stream: TcpStream, app: Arc<App>) {
-    let service = service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, &app))));
+async fn serve_connection(stream: TcpStream, app: Arc<App>) {
+    let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &app))));
     let mut http1 = http1::Builder::new();
-    http1.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(16 << 10);
+    http1.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(16 << 10);
     if let Err(error) = http1.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "an admin connection ended");
+        tracing::debug!(%error, "admin connection failed");
     }
 }
 
-fn answer(request: &Request<Incoming>, app: &App) -> Response<Full<Bytes>> {
+fn respond(request: &Request<Incoming>, app: &App) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
     }
     let health = app.health.now();
     match request.uri().path() {
         "/metrics" => body(StatusCode::OK, prometheus::TEXT_FORMAT, app.metrics.text()),
-        "/healthz" => yes_or_no(health.live, "live\n", "not live\n"),
-        "/readyz" => yes_or_no(health.ready && health.live, "ready\n", "not ready\n"),
+        "/healthz" => probe(health.live, "live\n", "not live\n"),
+        "/readyz" => probe(health.ready && health.live, "ready\n", "not ready\n"),
         "/config" => match serde_json::to_string_pretty(&app.config.redacted()) {
-            Ok(shown) => body(StatusCode::OK, "application/json", shown),
+            Ok(json) => body(StatusCode::OK, "application/json", json),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         },
         "/version" => body(StatusCode::OK, "application/json", version(app).to_string()),
-        _ => text(StatusCode::NOT_FOUND, "known: /metrics /healthz /readyz /config /version\n"),
+        _ => text(StatusCode::NOT_FOUND, "not found; try /metrics /healthz /readyz /config /version\n"),
     }
 }
 
@@ -85,17 +82,17 @@ fn version(app: &App) -> serde_json::Value {
     json!({ "version": env!("CARGO_PKG_VERSION"), "devices": devices, "fallback": app.fallback })
 }
 
-fn yes_or_no(yes: bool, good: &str, bad: &str) -> Response<Full<Bytes>> {
-    if yes { text(StatusCode::OK, good) } else { text(StatusCode::SERVICE_UNAVAILABLE, bad) }
+fn probe(healthy: bool, yes: &str, no: &str) -> Response<Full<Bytes>> {
+    if healthy { text(StatusCode::OK, yes) } else { text(StatusCode::SERVICE_UNAVAILABLE, no) }
 }
 
 fn text(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
     body(status, "text/plain; charset=utf-8", text.to_owned())
 }
 
-fn body(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+fn body(status: StatusCode, content_type: &'static str, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
 }

@@ -1,15 +1,10 @@
 //! The command line.
 
-use std::{
-    fmt,
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use accelerd::{
     Config,
-    config::{self, Mistakes},
+    config::{self, ConfigErrors},
     lifecycle,
 };
 use clap::{Args, Parser, Subcommand};
@@ -17,9 +12,9 @@ use clap::{Args, Parser, Subcommand};
 mod health;
 mod kernels;
 mod models;
+mod output;
 
-/// Exit code of wrong settings or arguments.
-const WRONG_SETTINGS: u8 = 2;
+use output::{INVALID_SETTINGS, fail, print};
 
 /// GPU acceleration for code over gRPC.
 #[derive(Debug, Parser)]
@@ -35,21 +30,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve (the default).
+    /// Start the daemon (the default).
     Serve {
         #[command(flatten)]
         models: models::Models,
         #[command(flatten)]
         settings: Settings,
     },
-    /// Ask a daemon whether it serves; exit code 0 if so. For container health checks.
+    /// Check the health of a running daemon; exit code 0 if it is serving. For container health checks.
     Health {
         #[command(flatten)]
-        question: health::Question,
+        check: health::HealthCheck,
         #[command(flatten)]
         settings: Settings,
     },
-    /// Check or show the settings.
+    /// Validate or print the settings.
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
@@ -59,20 +54,20 @@ enum Command {
         #[command(subcommand)]
         command: KernelsCommand,
     },
-    /// Show the version.
+    /// Print the version.
     Version,
 }
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Report every mistake in file, environment and flags; exit code 2 if there is one.
+    /// Report all invalid settings in file, environment and flags; exit code 2 if there are any.
     Check {
         #[command(flatten)]
         settings: Settings,
     },
-    /// Print the settings in effect, as TOML.
+    /// Print the effective settings as TOML.
     Show {
-        /// Print the defaults instead, each with its comment.
+        /// Print the defaults with their documentation instead.
         #[arg(long)]
         defaults: bool,
         #[command(flatten)]
@@ -82,7 +77,7 @@ enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 enum KernelsCommand {
-    /// Compile every kernel into the cache. Needs NVRTC, but neither a GPU nor a driver.
+    /// Compile all kernels into the cache. Needs NVRTC, but neither a GPU nor a driver.
     Build {
         #[command(flatten)]
         build: kernels::Build,
@@ -94,28 +89,28 @@ enum KernelsCommand {
 /// Flags that override settings.
 #[derive(Debug, Args)]
 struct Settings {
-    /// Settings file. Without it the one that ACCELERD_CONFIG names is read, or /etc/accelerd/config.toml if it is there.
+    /// Settings file in TOML. Defaults to ACCELERD_CONFIG, then to /etc/accelerd/config.toml if it exists.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where gRPC is served.
+    /// Address of the gRPC port, such as 0.0.0.0:7433.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// auto, cpu or cuda.
+    /// Compute backend: auto, cpu or cuda.
     #[arg(long, value_name = "KIND")]
     backend: Option<String>,
-    /// Folder of durable collections. Without it no collection can be durable.
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory of durable collections. Without it all collections are in memory.
+    #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// error, warn, info, debug, trace, or a filter.
+    /// Log level (off, error, warn, info, debug, trace) or filter.
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// Any other setting, as in --set server.max_streams=64 or, for a list, --set models.folders=/a,/b. May be repeated.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    /// Override any setting: --set server.max_streams=64, or for a list --set models.folders=/a,/b. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
 }
 
 impl Settings {
-    fn load(&self) -> Result<Config, Mistakes> {
+    fn load(&self) -> Result<Config, ConfigErrors> {
         let named = [
             ("server.listen", &self.listen),
             ("backend.kind", &self.backend),
@@ -129,70 +124,59 @@ impl Settings {
     }
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Runs the command that the arguments name.
+/// Parses the arguments and runs the command.
 pub(crate) fn run() -> ExitCode {
     let Cli { command, models, settings } = Cli::parse();
     match command.unwrap_or(Command::Serve { models, settings }) {
-        Command::Serve { models, settings } => with(&settings, |config| serve(config, &models, &settings)),
-        Command::Health { question, settings } => with(&settings, |config| question.ask(&config)),
+        Command::Serve { models, settings } => with_config(&settings, |config| serve(config, &models, &settings)),
+        Command::Health { check, settings } => with_config(&settings, |config| check.run(&config)),
         Command::Config { command: ConfigCommand::Check { settings } } => {
-            with(&settings, |_| say("the settings are valid"))
+            with_config(&settings, |_| print("the settings are valid"))
         }
-        Command::Config { command: ConfigCommand::Show { defaults: true, .. } } => say(config::DEFAULTS.trim_end()),
+        Command::Config { command: ConfigCommand::Show { defaults: true, .. } } => print(config::DEFAULTS.trim_end()),
         Command::Config { command: ConfigCommand::Show { defaults: false, settings } } => {
-            with(&settings, |config| show(&config))
+            with_config(&settings, |config| show(&config))
         }
         Command::Kernels { command: KernelsCommand::Build { build, settings } } => {
-            with(&settings, |config| build.run(&config))
+            with_config(&settings, |config| build.run(&config))
         }
-        Command::Version => say(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
+        Command::Version => print(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
     }
 }
 
-fn with(settings: &Settings, command: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+fn with_config(settings: &Settings, command: impl FnOnce(Config) -> ExitCode) -> ExitCode {
     match settings.load() {
         Ok(config) => command(config),
-        Err(mistakes) => complain(&mistakes, WRONG_SETTINGS),
+        Err(errors) => fail(&errors, INVALID_SETTINGS),
     }
 }
 
 fn serve(mut config: Config, models: &models::Models, settings: &Settings) -> ExitCode {
-    if let Err(mistakes) = models.add_to(&mut config) {
-        return complain(&mistakes, WRONG_SETTINGS);
+    if let Err(errors) = models.add_to(&mut config) {
+        return fail(&errors, INVALID_SETTINGS);
     }
     match lifecycle::run(config, || settings.load()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error, 1),
+        Err(error) => fail(&error, 1),
     }
 }
 
 fn show(config: &Config) -> ExitCode {
     match toml::to_string(&config.redacted()) {
-        Ok(text) => say(format_args!("{}{}", memory_comment(config), text.trim_end())),
-        Err(error) => complain(&error, 1),
+        Ok(text) => print(format_args!("{}{}", memory_comment(config), text.trim_end())),
+        Err(error) => fail(&error, 1),
     }
 }
 
-/// Where the figures of `"auto"` come from.
+/// A comment on how settings of `"auto"` were derived.
 fn memory_comment(config: &Config) -> String {
     if config.derived.is_empty() {
         return String::new();
     }
-    format!("# Memory: {}.\n# Shares of it, where \"auto\" was set: {}.\n", config.memory, config.derived.join(", "))
-}
-
-fn say(text: impl fmt::Display) -> ExitCode {
-    // A reader that went away, as in `| head`, is no failure.
-    let _closed = writeln!(io::stdout(), "{text}");
-    ExitCode::SUCCESS
-}
-
-fn complain(error: &impl fmt::Display, code: u8) -> ExitCode {
-    let _closed = writeln!(io::stderr(), "accelerd: {error}");
-    ExitCode::from(code)
+    format!("# Memory: {}.\n# Derived from \"auto\": {}.\n", config.memory, config.derived.join(", "))
 }

@@ -1,19 +1,19 @@
-//! Why a call failed, before it becomes a gRPC status in `grpc/status.rs`.
+//! Errors of calls; `status.rs` maps them to gRPC statuses.
 
 use accelerd_engine::SubmitError;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// A field of the request is wrong.
+    /// A field of the request is invalid.
     #[error("{field}: {reason}")]
     Invalid {
         /// Path of the field, as in `queries.shape`.
         field: String,
-        /// What was expected and what was got.
+        /// Expected and actual value.
         reason: String,
     },
-    /// A named thing is not there.
+    /// A named resource does not exist.
     #[error("{kind} {name:?} does not exist")]
     NotFound {
         /// `collection`, `model`, `point` or `snapshot`.
@@ -21,44 +21,44 @@ pub enum ApiError {
         /// Its name.
         name: String,
     },
-    /// A name is taken.
-    #[error("{kind} {name:?} exists already")]
+    /// A name is in use.
+    #[error("{kind} {name:?} already exists")]
     AlreadyExists {
         /// `collection`.
         kind: &'static str,
         /// Its name.
         name: String,
     },
-    /// A caller may not do this; the daemon's settings say who may.
+    /// The daemon's settings do not permit this.
     #[error("{0}")]
     Denied(String),
-    /// Stored bytes are damaged.
+    /// Stored data is corrupt.
     #[error("{0}")]
     DataLoss(String),
-    /// What was asked for does not fit into a response.
-    #[error("the response has {bytes} bytes, a message at most {most}: ask for fewer vectors or smaller ones")]
-    AnswerTooLarge {
-        /// What it would have.
+    /// The response would exceed the maximum message size.
+    #[error("the response needs {bytes} bytes, the maximum is {limit}: request fewer or smaller vectors")]
+    ResponseTooLarge {
+        /// Size of the response in bytes.
         bytes: usize,
-        /// What a message may have.
-        most: usize,
+        /// Maximum message size in bytes.
+        limit: usize,
     },
-    /// A resource that is not the queue is used up: memory for collections, disk.
+    /// A resource other than a queue is exhausted: memory of collections or models, disk.
     #[error("{0}")]
     Exhausted(String),
-    /// Something this daemon depends on does not answer: an object store, a device.
+    /// A dependency is not available: an object store, a hub, a device.
     #[error("{0}")]
     Unavailable(String),
-    /// A collection's index of words cannot be read; vectors alone still can be searched.
-    #[error("{0}; without `hybrid` the collection can be searched")]
-    Words(String),
-    /// The engine refused or failed it.
+    /// The text index of a collection cannot be read; vector search still works.
+    #[error("{0}")]
+    TextIndex(String),
+    /// The engine rejected or failed the request.
     #[error(transparent)]
     Submit(#[from] SubmitError),
 }
 
 impl ApiError {
-    /// A wrong field.
+    /// An invalid field.
     pub fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), reason: reason.into() }
     }

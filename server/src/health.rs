@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: readiness and liveness apart, and every service by its name.
+//! `grpc.health.v1`: readiness, liveness, and each service by name.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -9,69 +9,70 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus, health_server};
 
-/// How the daemon fares.
+/// Readiness and liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// It takes calls: false while it starts and while it drains.
+    /// Accepts calls: false while starting and draining.
     pub ready: bool,
-    /// It need not be replaced: false once all its GPUs are lost for good, or a caller has drained it.
+    /// Need not be replaced: false once all GPUs are lost, or a client has drained the daemon.
     pub live: bool,
 }
 
-/// What the daemon's health is made of.
 #[derive(Clone, Copy, Debug)]
-struct State {
-    /// It has started, and no signal has ended it.
+struct HealthState {
+    /// Started, and not shutting down after a signal.
     serving: bool,
-    /// Its devices need not be replaced.
-    sound: bool,
-    /// A caller drained it.
+    devices_live: bool,
+    /// State of a drain by a client.
     drain: Drain,
-    /// Drains so far.
+    /// Number of drains begun.
     drains: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
     None,
-    /// Accepted calls are answered, or a caller may still resume it.
+    /// Accepted calls are still running, or the grace period has not passed.
     Begun,
-    /// Nothing is expected of this process any more.
+    /// The process is to be replaced.
     Final,
 }
 
-/// A drain that a caller began. Another one may have ended or replaced it.
+/// Identifies a drain: a later drain or resumption invalidates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainTicket(u64);
 
-impl State {
+impl HealthState {
     fn health(self) -> Health {
-        Health { ready: self.serving && self.drain == Drain::None, live: self.sound && self.drain != Drain::Final }
+        Health {
+            ready: self.serving && self.drain == Drain::None,
+            live: self.devices_live && self.drain != Drain::Final,
+        }
     }
 }
 
-/// Where the daemon's health is said and heard. Clones share it.
+/// Holds the daemon's health and serves it. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Reporter {
-    state: Arc<watch::Sender<State>>,
-    /// Ends watches, which would otherwise hold up the end of their connection.
+    state: Arc<watch::Sender<HealthState>>,
+    /// Ends watch streams, which would keep their connections open.
     closing: CancellationToken,
 }
 
 impl Reporter {
-    /// A reporter of a daemon that starts: alive, and not ready yet.
+    /// The state of a starting daemon: live and not ready.
     pub fn new(closing: CancellationToken) -> Self {
-        let state = State { serving: false, sound: true, drain: Drain::None, drains: 0 };
+        let state = HealthState { serving: false, devices_live: true, drain: Drain::None, drains: 0 };
         Self { state: Arc::new(watch::Sender::new(state)), closing }
     }
 
-    /// How the daemon fares now.
+    /// The current health.
     pub fn now(&self) -> Health {
         self.state.borrow().health()
     }
 
-    /// Changes the state; watchers are told where the health changes with it.
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    /// Updates the state, notifying watchers if the health changes.
+    fn update(&self, change: impl FnOnce(&mut HealthState)) {
         self.state.send_if_modified(|state| {
             let before = state.health();
             change(state);
@@ -79,23 +80,23 @@ impl Reporter {
         });
     }
 
-    /// Whether it takes calls from now on.
+    /// Sets whether the daemon accepts calls.
     pub fn set_ready(&self, ready: bool) {
-        self.change(|state| state.serving = ready);
+        self.update(|state| state.serving = ready);
     }
 
-    /// Whether it need not be replaced from now on.
+    /// Sets whether the devices work.
     pub fn set_live(&self, live: bool) {
-        self.change(|state| state.sound = live);
+        self.update(|state| state.devices_live = live);
     }
 
-    /// A caller drains it: not ready from now on.
+    /// Begins a drain: not ready until resumed.
     pub fn begin_drain(&self) -> DrainTicket {
         let mut ticket = DrainTicket(0);
-        self.change(|state| {
+        self.update(|state| {
             state.drains += 1;
             ticket = DrainTicket(state.drains);
-            // One that had ended already stays so.
+            // A final drain stays final.
             if state.drain == Drain::None {
                 state.drain = Drain::Begun;
             }
@@ -103,19 +104,19 @@ impl Reporter {
         ticket
     }
 
-    /// The drain is over and nobody has resumed the daemon: it may be replaced.
+    /// Ends a drain: not live, unless it was resumed.
     pub fn end_drain(&self, ticket: DrainTicket) {
-        self.change(|state| {
+        self.update(|state| {
             if state.drain == Drain::Begun && state.drains == ticket.0 {
                 state.drain = Drain::Final;
             }
         });
     }
 
-    /// Ends a drain, and says whether there was one. `None`: the daemon is about to exit.
+    /// Resumes after a drain. Returns whether there was one, or `None` if the daemon is shutting down.
     pub fn resume(&self) -> Option<bool> {
         let mut resumed = None;
-        self.change(|state| {
+        self.update(|state| {
             if state.serving {
                 resumed = Some(std::mem::replace(&mut state.drain, Drain::None) != Drain::None);
             }
@@ -125,11 +126,12 @@ impl Reporter {
 
     /// The gRPC service.
     pub fn service(&self) -> health_server::HealthServer<Self> {
-        health_server::HealthServer::new(self.clone()).max_decoding_message_size(crate::grpc::SMALL_REQUEST)
+        health_server::HealthServer::new(self.clone())
+            .max_decoding_message_size(crate::transport::MAX_UNACCOUNTED_REQUEST)
     }
 }
 
-/// What a name stands for.
+/// What the name in a health check refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Liveness,
@@ -137,7 +139,7 @@ enum Subject {
 }
 
 impl Subject {
-    /// The whole daemon and each of its services are as ready as the daemon.
+    /// The empty name and all services share the daemon's readiness.
     fn parse(name: &str) -> Option<Self> {
         match name {
             "liveness" => Some(Self::Liveness),
@@ -169,7 +171,7 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
 impl health_server::Health for Reporter {
     async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
         let name = &request.get_ref().service;
-        let subject = Subject::parse(name).ok_or_else(|| Status::not_found(format!("no service {name:?} here")))?;
+        let subject = Subject::parse(name).ok_or_else(|| Status::not_found(format!("unknown service {name:?}")))?;
         Ok(Response::new(response(subject.status(self.now()))))
     }
 
@@ -179,10 +181,10 @@ impl health_server::Health for Reporter {
         let subject = Subject::parse(&request.get_ref().service);
         let mut last = None;
         let changes = WatchStream::new(self.state.subscribe()).filter_map(move |state| {
-            // The protocol wants an unknown name answered and kept, not refused: it may come to be known.
+            // The protocol keeps watches of unknown services open: the service may be added later.
             let status = subject.map_or(ServingStatus::ServiceUnknown, |subject| subject.status(state.health()));
-            let news = last.replace(status) != Some(status);
-            std::future::ready(news.then(|| Ok(response(status))))
+            let is_changed = last.replace(status) != Some(status);
+            std::future::ready(is_changed.then(|| Ok(response(status))))
         });
         Ok(Response::new(Box::pin(changes.take_until(self.closing.clone().cancelled_owned()))))
     }
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn liveness_and_readiness_are_apart() {
+    async fn liveness_and_readiness_are_separate() {
         let reporter = Reporter::new(CancellationToken::new());
         assert_eq!(check(&reporter, "liveness").await, ServingStatus::Serving);
         assert_eq!(check(&reporter, "readiness").await, ServingStatus::NotServing);
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_ends_readiness_then_liveness_and_a_resumption_brings_both_back() {
+    fn a_drain_ends_readiness_then_liveness_and_resuming_restores_both() {
         let reporter = Reporter::new(CancellationToken::new());
         let health = || (reporter.now().ready, reporter.now().live);
         reporter.set_ready(true);
@@ -229,22 +231,22 @@ mod tests {
         assert_eq!(health(), (false, true));
         assert_eq!(reporter.resume(), Some(true));
         reporter.end_drain(first);
-        assert_eq!(health(), (true, true), "a drain that was resumed does not end the daemon later");
+        assert_eq!(health(), (true, true), "a resumed drain does not end liveness later");
         let second = reporter.begin_drain();
         reporter.end_drain(first);
-        assert_eq!(health(), (false, true), "nor does it end another one");
+        assert_eq!(health(), (false, true), "nor does it end another drain");
         reporter.end_drain(second);
         assert_eq!(health(), (false, false));
         reporter.begin_drain();
-        assert_eq!(health(), (false, false), "a second drain brings nothing back");
+        assert_eq!(health(), (false, false), "a second drain restores nothing");
         assert_eq!((reporter.resume(), health()), (Some(true), (true, true)));
         assert_eq!(reporter.resume(), Some(false));
         reporter.set_live(false);
         reporter.begin_drain();
         reporter.resume();
-        assert_eq!(health(), (true, false), "lost devices are another matter");
+        assert_eq!(health(), (true, false), "resuming does not restore lost devices");
         reporter.set_ready(false);
-        assert_eq!(reporter.resume(), None, "it is about to exit");
+        assert_eq!(reporter.resume(), None, "the daemon is shutting down");
     }
 
     #[tokio::test]
@@ -262,11 +264,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_says_what_changes_and_ends_with_the_daemon() {
+    async fn a_watch_reports_changes_and_ends_with_the_daemon() {
         let closing = CancellationToken::new();
         let reporter = Reporter::new(closing.clone());
         let mut watch = reporter.watch(ask("")).await.expect("a stream").into_inner();
-        let mut next = async || watch.next().await.map(|answer| answer.expect("a status").status());
+        let mut next = async || watch.next().await.map(|response| response.expect("a status").status());
         assert_eq!(next().await, Some(ServingStatus::NotServing));
         reporter.set_ready(true);
         assert_eq!(next().await, Some(ServingStatus::Serving));
@@ -280,7 +282,7 @@ mod tests {
     async fn a_watch_of_an_unknown_service_stays_open() {
         let reporter = Reporter::new(CancellationToken::new());
         let mut watch = reporter.watch(ask("nobody")).await.expect("a stream").into_inner();
-        let answer = watch.next().await.expect("an answer").expect("a status");
-        assert_eq!(answer.status(), ServingStatus::ServiceUnknown);
+        let response = watch.next().await.expect("a response").expect("a status");
+        assert_eq!(response.status(), ServingStatus::ServiceUnknown);
     }
 }

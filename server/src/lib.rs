@@ -1,8 +1,10 @@
-//! The accelerd daemon as a library: configuration, services, layers, telemetry, lifecycle.
+//! The accelerd daemon as a library: settings, services, layers, telemetry, lifecycle.
 
 mod admin;
-pub mod collections;
+mod app;
+mod collections;
 pub mod config;
+mod device_liveness;
 pub mod embedder;
 pub mod error;
 pub mod grpc;
@@ -11,11 +13,12 @@ pub mod hub;
 pub mod layers;
 pub mod lifecycle;
 mod listen;
-mod loss;
-mod observe;
+mod metric_callbacks;
 pub mod serve;
+pub mod status;
 pub mod telemetry;
 pub mod transport;
 
+pub use app::{App, StartError};
 pub use config::Config;
-pub use serve::{Daemon, Drained, StartError};
+pub use serve::{Daemon, Drained};

@@ -1,4 +1,4 @@
-//! From start to end: serve until a signal, report `NOT_SERVING`, let balancers notice, drain, leave.
+//! The life of the process: start, serve until a signal, report `NOT_SERVING`, drain, exit.
 
 use std::{
     io::{self, IsTerminal},
@@ -13,164 +13,162 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Config, Mistakes},
-    serve::{Daemon, Drained, StartError},
+    app::StartError,
+    config::{Config, ConfigErrors},
+    serve::{Daemon, Drained},
     telemetry::{Logs, TelemetryError},
 };
 
-/// Why the daemon ended otherwise than asked to.
+/// Why the daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It did not start.
+    /// The start failed.
     #[error(transparent)]
     Start(#[from] StartError),
     /// Logs could not be set up.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
-    /// No runtime or signal handler could be had.
+    /// The runtime or a signal handler could not be set up.
     #[error("the runtime did not start: {0}")]
     Runtime(#[from] io::Error),
-    /// Calls were still running when the time for a drain was over.
-    #[error("the drain ran out of time after {timeout:?}: {calls} calls on {connections} connections were cut")]
-    Cut {
-        /// The bound.
+    /// Calls were still running when the drain timed out.
+    #[error("drain timed out after {timeout:?}: aborted {calls} calls on {connections} connections")]
+    DrainTimeout {
+        /// The setting `drain.timeout`.
         timeout: Duration,
-        /// Calls that were not answered.
+        /// Calls that were aborted.
         calls: u64,
-        /// Their connections.
+        /// Connections that were still open.
         connections: usize,
     },
-    /// A start that was to be stopped could not be within the time for a drain.
-    #[error("the start could not be stopped within {0:?}")]
-    StartNotStopped(Duration),
-    /// A second signal came before the drain, or the start, had ended.
-    #[error("cut short by a second signal")]
+    /// A signal came during the start, and the start did not stop within `drain.timeout`.
+    #[error("the start did not stop within {0:?}")]
+    CancelTimeout(Duration),
+    /// A second signal came before the drain, or the cancelled start, had ended.
+    #[error("interrupted by a second signal")]
     Forced,
 }
 
 /// The signals that end the daemon.
-struct End {
+struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl End {
+impl ShutdownSignals {
     fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next.
-    async fn told(&mut self) -> Told {
+    async fn recv(&mut self) -> ShutdownSignal {
         tokio::select! {
-            _ = self.terminate.recv() => Told::Terminate,
-            _ = self.interrupt.recv() => Told::Interrupt,
+            _ = self.terminate.recv() => ShutdownSignal::Terminate,
+            _ = self.interrupt.recv() => ShutdownSignal::Interrupt,
         }
     }
 }
 
-/// Which signal came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum ShutdownSignal {
     /// SIGTERM.
     Terminate,
     /// SIGINT.
     Interrupt,
 }
 
-/// How long to go on serving after a signal. Who presses Ctrl-C at a terminal waits for the daemon; no balancer does.
-fn endpoint_delay(told: Told, at_terminal: bool, configured: Duration) -> Duration {
-    if told == Told::Interrupt && at_terminal { Duration::ZERO } else { configured }
+/// How long to keep serving after a signal. Ctrl-C at a terminal skips the delay: no load balancer is involved.
+fn endpoint_delay(signal: ShutdownSignal, at_terminal: bool, configured: Duration) -> Duration {
+    if signal == ShutdownSignal::Interrupt && at_terminal { Duration::ZERO } else { configured }
 }
 
 fn at_terminal() -> bool {
     io::stdin().is_terminal() || io::stderr().is_terminal()
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal cuts the drain short. SIGHUP reads the settings anew
-/// by `reload` and takes over what can change in a running daemon.
-pub fn run(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) -> Result<(), RunError> {
-    // Signals, health, metrics and collections' upkeep; calls have threads of their own.
+/// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain. SIGHUP calls `reload` and applies the
+/// settings that can change at run time.
+pub fn run(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>) -> Result<(), RunError> {
+    // For signals, health, metrics and maintenance of collections; calls run on other threads.
     let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("control").enable_all().build()?;
-    let ended = runtime.block_on(serve(config, reload));
+    let result = runtime.block_on(serve(config, reload));
     runtime.shutdown_background();
-    ended
+    result
 }
 
-async fn serve(config: Config, reload: impl Fn() -> Result<Config, Mistakes>) -> Result<(), RunError> {
+async fn serve(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>) -> Result<(), RunError> {
     let begin = Instant::now();
-    let (mut end, mut hangup) = (End::new()?, signal(SignalKind::hangup())?);
+    let (mut signals, mut hangup) = (ShutdownSignals::new()?, signal(SignalKind::hangup())?);
     let logs = Logs::install(&config.telemetry)?;
     let drain = config.drain.clone();
-    let Some(daemon) = start(config, &mut end).await? else { return Ok(()) };
+    let Some(daemon) = start(config, &mut signals).await? else { return Ok(()) };
     let (grpc, admin, health) = (daemon.grpc_addr(), daemon.admin_addr(), daemon.health_addr());
     tracing::info!(%grpc, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
-    let told = loop {
+    let signal = loop {
         tokio::select! {
-            told = end.told() => break told,
-            _ = hangup.recv() => take_over(&logs, reload()),
+            signal = signals.recv() => break signal,
+            _ = hangup.recv() => apply_settings(&logs, reload()),
         }
     };
-    let endpoint_delay = endpoint_delay(told, at_terminal(), drain.endpoint_delay);
+    let endpoint_delay = endpoint_delay(signal, at_terminal(), drain.endpoint_delay);
     tracing::info!(?endpoint_delay, timeout = ?drain.timeout, "draining");
-    daemon.stop_being_ready();
+    daemon.set_not_ready();
     let draining = async {
         sleep(endpoint_delay).await;
         daemon.shutdown().await
     };
-    let ended = tokio::select! {
-        drained = draining => ended_by(drained, drain.timeout),
-        _ = end.told() => Err(RunError::Forced),
+    let result = tokio::select! {
+        drained = draining => drain_result(drained, drain.timeout),
+        _ = signals.recv() => Err(RunError::Forced),
     };
-    // The last spans, from a thread that may block.
+    // Exporting the last spans blocks.
     let _panicked = tokio::task::spawn_blocking(move || logs.flush()).await;
-    ended
+    result
 }
 
-/// A drain that answered every call is a good end, another one is not.
-fn ended_by(drained: Drained, timeout: Duration) -> Result<(), RunError> {
-    let Drained { complete, cut_connections, cut_calls } = drained;
+/// Success if every call completed.
+fn drain_result(drained: Drained, timeout: Duration) -> Result<(), RunError> {
+    let Drained { complete, aborted_connections, aborted_calls } = drained;
     if complete {
-        tracing::info!(complete, cut_connections, "drained");
+        tracing::info!(complete, aborted_connections, "drained");
         return Ok(());
     }
-    tracing::warn!(complete, cut_connections, cut_calls, ?timeout, "drained");
-    Err(RunError::Cut { timeout, calls: cut_calls, connections: cut_connections })
+    tracing::warn!(complete, aborted_connections, aborted_calls, ?timeout, "drained");
+    Err(RunError::DrainTimeout { timeout, calls: aborted_calls, connections: aborted_connections })
 }
 
-/// Starts the daemon; `None` where it was told to end before it served. A start that cannot be stopped where it is gets as
-/// long as a drain.
-async fn start(config: Config, end: &mut End) -> Result<Option<Daemon>, RunError> {
-    let (bound, stop) = (config.drain.timeout, CancellationToken::new());
-    let mut starting = std::pin::pin!(Daemon::start_until(stop.clone(), config));
+/// Starts the daemon; `None` if a signal cancelled the start. Work that cannot be cancelled gets `drain.timeout` to finish.
+async fn start(config: Config, signals: &mut ShutdownSignals) -> Result<Option<Daemon>, RunError> {
+    let (limit, cancel) = (config.drain.timeout, CancellationToken::new());
+    let mut starting = std::pin::pin!(Daemon::start_with_cancel(cancel.clone(), config));
     tokio::select! {
         started = &mut starting => return Ok(Some(started?)),
-        _ = end.told() => tracing::info!(timeout = ?bound, "told to end before it serves"),
+        _ = signals.recv() => tracing::info!(timeout = ?limit, "shutting down before serving"),
     }
-    stop.cancel();
+    cancel.cancel();
     tokio::select! {
-        started = timeout(bound, starting) => match started {
-            Ok(Ok(daemon)) => ended_by(daemon.shutdown().await, bound)?,
-            Ok(Err(StartError::Stopped)) => {}
+        started = timeout(limit, starting) => match started {
+            Ok(Ok(daemon)) => drain_result(daemon.shutdown().await, limit)?,
+            Ok(Err(StartError::Cancelled)) => {}
             Ok(Err(error)) => return Err(error.into()),
-            Err(_) => {
-                tracing::warn!(timeout = ?bound, "the start could not be stopped in time");
-                return Err(RunError::StartNotStopped(bound));
+            Err(_elapsed) => {
+                tracing::warn!(timeout = ?limit, "the start did not stop in time");
+                return Err(RunError::CancelTimeout(limit));
             }
         },
-        _ = end.told() => return Err(RunError::Forced),
+        _ = signals.recv() => return Err(RunError::Forced),
     }
     Ok(None)
 }
 
-/// Takes over what can change in a running daemon: the log level.
-fn take_over(logs: &Logs, settings: Result<Config, Mistakes>) {
-    let taken = settings.map_err(|mistakes| mistakes.to_string()).and_then(|config| {
+/// Applies the only setting that can change at run time, the log level.
+fn apply_settings(logs: &Logs, settings: Result<Config, ConfigErrors>) {
+    let applied = settings.map_err(|errors| errors.to_string()).and_then(|config| {
         let level = config.telemetry.log_level;
         logs.set_level(&level).map(|()| level).map_err(|error| error.to_string())
     });
-    match taken {
+    match applied {
         Ok(log_level) => tracing::info!(log_level, "settings reloaded"),
-        Err(error) => tracing::error!(error, "settings not reloaded, the old ones stay"),
+        Err(error) => tracing::error!(error, "settings not reloaded"),
     }
 }
 
@@ -181,8 +179,8 @@ mod tests {
     #[test]
     fn only_ctrl_c_at_a_terminal_skips_the_endpoint_delay() {
         let configured = Duration::from_secs(5);
-        assert_eq!(endpoint_delay(Told::Interrupt, true, configured), Duration::ZERO);
-        assert_eq!(endpoint_delay(Told::Interrupt, false, configured), configured);
-        assert_eq!(endpoint_delay(Told::Terminate, true, configured), configured);
+        assert_eq!(endpoint_delay(ShutdownSignal::Interrupt, true, configured), Duration::ZERO);
+        assert_eq!(endpoint_delay(ShutdownSignal::Interrupt, false, configured), configured);
+        assert_eq!(endpoint_delay(ShutdownSignal::Terminate, true, configured), configured);
     }
 }

@@ -1,8 +1,7 @@
-//! Listeners, and the HTTP/2 connections they take: spread over reactor threads, bounded, aged, and ended gracefully.
+//! Listeners: accept connections up to a limit and spread them over reactor threads.
 
 use std::{
     future::Future,
-    hash::{BuildHasher, RandomState},
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -28,24 +27,23 @@ use tonic::codegen::StdError;
 use crate::{
     config::Server,
     transport::{
-        connection::{Protocol, Served},
-        memory::Memory,
-        registry::{self, Connection, Connections, Stalls},
+        connection::{Http2Server, HttpService, ShutdownTokens},
+        memory::TransportMemory,
+        registry::{self, Connection, Connections, StallTimeouts},
     },
 };
 
-/// Bytes that a connection opens with, by which HTTP/2 with prior knowledge is told from anything else.
+/// Length of the HTTP/2 client connection preface.
 const PREFACE_LEN: usize = 24;
 
-/// How long an ended connection is still read from: what its caller sent before it knew would otherwise reset it, and take
-/// along answers that are still on their way.
-const LINGER: Duration = Duration::from_millis(500);
+/// How long a closed connection is still read: unread data would make the kernel reset it and discard responses in flight.
+const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a failing accept waits; the usual reason is that descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause after a failed accept, which usually means that file descriptors are exhausted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Threads that each serve the connections given to them, without sharing: cheaper than one runtime that moves calls
-/// between threads, since a connection's calls share its state anyway.
+/// Single-threaded runtimes, each serving the connections assigned to it. Cheaper than one work-stealing runtime, since the
+/// calls of a connection share its state.
 #[derive(Debug)]
 pub(crate) struct Reactors {
     all: Arc<[Reactor]>,
@@ -53,7 +51,7 @@ pub(crate) struct Reactors {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// One of these threads.
+/// One reactor thread.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     handle: Handle,
@@ -65,19 +63,19 @@ impl Reactor {
         Self { handle, connections: Arc::default() }
     }
 
-    /// How many connections it serves.
+    /// Connections it serves.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Relaxed)
     }
 
-    /// How long it was at work and not waiting, since its start.
-    pub(crate) fn busy(&self) -> Duration {
+    /// Time it has spent running tasks since its start.
+    pub(crate) fn busy_duration(&self) -> Duration {
         self.handle.metrics().worker_total_busy_duration(0)
     }
 }
 
 impl Reactors {
-    /// Starts this many threads; 0 takes one for each core.
+    /// Starts `count` threads; 0 means one per core.
     pub(crate) fn start(count: usize) -> io::Result<Self> {
         let count = if count == 0 { thread::available_parallelism().map_or(1, usize::from) } else { count };
         let stop = CancellationToken::new();
@@ -89,7 +87,7 @@ impl Reactors {
             let name = format!("reactor-{i}");
             let run = move || {
                 runtime.block_on(stopped.cancelled());
-                // Blocking work that is still under way has no caller any more.
+                // The calls of blocking tasks that still run have ended.
                 runtime.shutdown_background();
             };
             threads.push(thread::Builder::new().name(name).spawn(run)?);
@@ -97,24 +95,23 @@ impl Reactors {
         Ok(Self { all: all.into(), stop, threads })
     }
 
-    /// The runtime of the caller, for listeners with little to do.
-    pub(crate) fn here() -> Self {
+    /// The current runtime as the only reactor, for listeners with little load.
+    pub(crate) fn current() -> Self {
         let all = Arc::new([Reactor::new(Handle::current())]);
         Self { all, stop: CancellationToken::new(), threads: vec![] }
     }
 
-    /// Each of them.
     pub(crate) fn all(&self) -> &Arc<[Reactor]> {
         &self.all
     }
 
-    /// The one with the fewest connections.
-    fn least(&self) -> &Reactor {
+    /// The reactor with the fewest connections.
+    fn least_loaded(&self) -> &Reactor {
         let least = self.all.iter().min_by_key(|reactor| reactor.connections());
         least.expect("there is at least one reactor")
     }
 
-    /// Ends the threads, and waits for them. Connections still served are cut.
+    /// Stops the threads and joins them. Open connections are aborted.
     pub(crate) fn stop(mut self) {
         self.stop.cancel();
         for thread in self.threads.drain(..) {
@@ -129,56 +126,47 @@ impl Drop for Reactors {
     }
 }
 
-/// The place of a connection, on its reactor and among all.
-struct Place {
+/// Counts a connection on its reactor and removes it from the listener on drop.
+struct ConnectionGuard {
     reactor: Arc<AtomicUsize>,
     connection: Arc<Connection>,
 }
 
-impl Place {
+impl ConnectionGuard {
     fn new(reactor: &Arc<AtomicUsize>, connection: Arc<Connection>) -> Self {
         reactor.fetch_add(1, Relaxed);
         Self { reactor: Arc::clone(reactor), connection }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.reactor.fetch_sub(1, Relaxed);
-        self.connection.leave();
+        self.connection.remove();
     }
 }
 
-/// How connections end.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ends {
-    /// No new connection; those that are there get GOAWAY and finish their calls.
-    pub(crate) closing: CancellationToken,
-    /// Those that are still there are cut.
-    pub(crate) abort: CancellationToken,
-}
-
-/// What connections are served with, and how many there are.
-pub(crate) struct Front<S> {
+/// Accepts connections and serves them over HTTP/2.
+pub(crate) struct Acceptor<S> {
     service: S,
-    protocol: Protocol,
+    http2: Http2Server,
     settings: Server,
     reactors: Arc<Reactors>,
-    ends: Ends,
+    shutdown: ShutdownTokens,
     connections: Arc<Connections>,
 }
 
-/// Where connections come from.
+/// A source of connections.
 pub(crate) trait Listener: Send + Sync + 'static {
-    /// A connection that no runtime knows yet.
+    /// An accepted connection that is not registered with a runtime.
     type Raw: Send + 'static;
-    /// A connection that can be read and written.
+    /// An open connection.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Accepts a connection.
     fn next(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
 
-    /// Makes it ready, on its reactor. What comes before HTTP/2, a TLS handshake for instance, belongs here.
+    /// Opens the connection on its reactor. Everything before HTTP/2, such as a TLS handshake, belongs here.
     fn open(raw: Self::Raw, settings: &Server) -> impl Future<Output = io::Result<Self::Io>> + Send;
 }
 
@@ -193,7 +181,7 @@ impl Listener for TcpListener {
     async fn open(raw: Self::Raw, settings: &Server) -> io::Result<Self::Io> {
         let stream = TcpStream::from_std(raw)?;
         stream.set_nodelay(true)?;
-        preface(&stream, settings.handshake_timeout).await?;
+        wait_for_preface(&stream, settings.handshake_timeout).await?;
         Ok(stream)
     }
 }
@@ -211,144 +199,134 @@ impl Listener for UnixListener {
     }
 }
 
-impl<S> Front<S> {
-    /// Serves connections under a budget, and ends their calls when they stall.
+impl<S> Acceptor<S> {
+    /// Serves `service` on the reactors, charging connections to `memory`. Spawns the task that aborts stalled calls.
     pub(crate) fn new(
         service: S,
         settings: &Server,
         reactors: Arc<Reactors>,
-        ends: Ends,
-        memory: Arc<Memory>,
+        shutdown: ShutdownTokens,
+        memory: Arc<TransportMemory>,
     ) -> Arc<Self> {
         let connections = Connections::new(memory);
-        let stalls = Stalls { after: settings.stall_timeout, after_when_scarce: settings.stall_timeout_when_scarce };
-        tokio::spawn(registry::sweep(Arc::downgrade(&connections), stalls));
-        let protocol = Protocol::new(settings);
-        Arc::new(Self { service, protocol, settings: settings.clone(), reactors, ends, connections })
+        let timeouts =
+            StallTimeouts { normal: settings.stall_timeout, under_pressure: settings.stall_timeout_under_pressure };
+        tokio::spawn(registry::sweep(Arc::downgrade(&connections), timeouts));
+        let http2 = Http2Server::new(settings);
+        Arc::new(Self { service, http2, settings: settings.clone(), reactors, shutdown, connections })
     }
 
-    /// Its connections.
     pub(crate) fn connections(&self) -> &Arc<Connections> {
         &self.connections
     }
 
-    /// Takes connections until closing.
+    /// Accepts connections until the daemon is closing.
     pub(crate) async fn accept<L, B>(self: Arc<Self>, listener: L)
     where
         L: Listener,
-        S: Served<B>,
+        S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        while let Some(accepted) = self.ends.closing.run_until_cancelled(listener.next()).await {
+        while let Some(accepted) = self.shutdown.closing.run_until_cancelled(listener.next()).await {
             match accepted {
-                Ok(raw) => self.enter::<L, B>(raw),
+                Ok(raw) => self.admit::<L, B>(raw),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    sleep(ACCEPT_PAUSE).await;
+                    tracing::warn!(%error, "accept failed");
+                    sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    /// Gives a connection a place, if there is one, and serves it.
-    fn enter<L, B>(self: &Arc<Self>, raw: L::Raw)
+    /// Admits a connection within the limits and serves it.
+    fn admit<L, B>(self: &Arc<Self>, raw: L::Raw)
     where
         L: Listener,
-        S: Served<B>,
+        S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let bytes = Protocol::base_bytes(&self.settings);
-        let Some(connection) = self.connections.enter(self.settings.max_connections, bytes) else { return };
-        let reactor = self.reactors.least();
-        let place = Place::new(&reactor.connections, connection);
-        let front = Arc::clone(self);
+        let bytes = Http2Server::base_bytes(&self.settings);
+        let Some(connection) = self.connections.admit(self.settings.max_connections, bytes) else { return };
+        let reactor = self.reactors.least_loaded();
+        let guard = ConnectionGuard::new(&reactor.connections, connection);
+        let acceptor = Arc::clone(self);
         let serve = async move {
             let opened = tokio::select! {
-                opened = L::open(raw, &front.settings) => opened,
-                _shed = place.connection.shed() => return,
+                opened = L::open(raw, &acceptor.settings) => opened,
+                () = guard.connection.evicted() => return,
             };
             match opened {
-                Ok(io) => front.serve(io, &place.connection).await,
-                Err(error) => tracing::debug!(%error, "a connection was not opened"),
+                Ok(io) => acceptor.serve(io, &guard.connection).await,
+                Err(error) => tracing::debug!(%error, "connection not opened"),
             }
         };
         self.connections.tasks.spawn_on(serve, &reactor.handle);
     }
 
-    /// Serves one connection to its end.
     async fn serve<Io, B>(&self, mut io: Io, connection: &Arc<Connection>)
     where
         Io: AsyncRead + AsyncWrite + Unpin + Send,
-        S: Served<B>,
+        S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let ended = self.protocol.serve(&mut io, self.service.clone(), connection, &self.ends).await;
-        if ended {
+        let graceful = self.http2.serve(&mut io, self.service.clone(), connection, &self.shutdown).await;
+        if graceful {
             tokio::select! {
                 () = linger(&mut io) => {}
-                () = self.ends.abort.cancelled() => {}
+                () = self.shutdown.abort.cancelled() => {}
             }
         }
     }
 }
 
-/// Tells the caller that nothing more comes, and reads what he still sends until he closes, too, or the time is up.
+/// Closes the write side and reads until the peer closes its own, or the timeout passes.
 async fn linger<Io: AsyncRead + AsyncWrite + Unpin>(io: &mut Io) {
-    let mut ignored = [0; 4096];
+    let mut discarded = [0; 4096];
     let read = async {
         let mut open = io.shutdown().await.is_ok();
         while open {
-            open = matches!(io.read(&mut ignored).await, Ok(1..));
+            open = matches!(io.read(&mut discarded).await, Ok(1..));
         }
     };
-    let _late = timeout(LINGER, read).await;
+    let _elapsed = timeout(LINGER_TIMEOUT, read).await;
 }
 
-/// Waits for a connection's age, a tenth more or less, so that connections made at once do not end at once.
-pub(crate) async fn aged(age: Duration) {
-    if age.is_zero() {
-        return std::future::pending().await;
-    }
-    let random = RandomState::new().hash_one(0) % 1024;
-    sleep(age.mul_f64(0.9 + 0.2 * random as f64 / 1024.0)).await;
-}
-
-/// Waits for the preface without taking it, so that a peer that sends nothing, or half of it, holds nothing for long.
-async fn preface(stream: &TcpStream, within: Duration) -> io::Result<()> {
+/// Waits for the connection preface without consuming it, so that a silent peer is closed after `limit`.
+async fn wait_for_preface(stream: &TcpStream, limit: Duration) -> io::Result<()> {
     let mut seen = [0; PREFACE_LEN];
-    let come = async {
+    let preface = async {
         loop {
             match stream.peek(&mut seen).await? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 PREFACE_LEN.. => return Ok(()),
-                // A part of it is there, so that `peek` does not wait; it is rare enough to look again later.
+                // With part of the preface buffered, `peek` returns at once: poll, which is rare.
                 _ => sleep(Duration::from_millis(10)).await,
             }
         }
     };
-    timeout(within, come).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+    timeout(limit, preface).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Listens on a TCP address.
 pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restart must not wait for the last daemon's connections to leave TIME_WAIT.
+    // A restart must not wait for connections in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(4096)
 }
 
-/// A Unix socket's file, removed when the daemon ends.
+/// The file of a Unix socket; removed on drop.
 #[derive(Debug)]
 pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _gone_already = std::fs::remove_file(&self.0);
+        let _already_removed = std::fs::remove_file(&self.0);
     }
 }
 
-/// Listens on a Unix socket. A file left over from a dead daemon is replaced, a live one's is not.
+/// Listens on a Unix socket. Replaces a stale socket file, but not one that a live process serves.
 pub(crate) fn unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     match std::os::unix::net::UnixStream::connect(path) {
         Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
@@ -363,17 +341,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_ended_connection_is_read_until_its_caller_closes_or_the_time_is_up() {
+    async fn a_closed_connection_is_read_until_the_peer_closes_or_the_timeout_passes() {
         let begin = tokio::time::Instant::now();
-        let (mut here, mut caller) = tokio::io::duplex(16);
-        let reading = tokio::spawn(async move { linger(&mut here).await });
-        caller.write_all(&[0; 1000]).await.expect("it is read, or it would not fit");
-        assert_eq!(caller.read(&mut [0]).await.expect("an end"), 0, "nothing more comes");
-        drop(caller);
-        reading.await.expect("it ends with the caller");
+        let (mut server, mut client) = tokio::io::duplex(16);
+        let reading = tokio::spawn(async move { linger(&mut server).await });
+        client.write_all(&[0; 1000]).await.expect("it is read, or it would not fit");
+        assert_eq!(client.read(&mut [0]).await.expect("end of stream"), 0, "the write side is closed");
+        drop(client);
+        reading.await.expect("it ends when the client closes");
         assert_eq!(begin.elapsed(), Duration::ZERO);
-        let (mut here, _silent) = tokio::io::duplex(16);
-        linger(&mut here).await;
-        assert!((LINGER..LINGER * 2).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+        let (mut server, _silent_client) = tokio::io::duplex(16);
+        linger(&mut server).await;
+        assert!((LINGER_TIMEOUT..LINGER_TIMEOUT * 2).contains(&begin.elapsed()), "{:?}", begin.elapsed());
     }
 }

@@ -1,5 +1,5 @@
-//! Logs, traces and metrics. An exporter that fails is logged and retried by the SDK, on threads of its own: it never
-//! holds up a call.
+//! Logs, traces and metrics. The SDK exports on its own threads and logs and retries failures, so that an export never blocks
+//! a call.
 
 use std::{
     fmt,
@@ -24,30 +24,26 @@ use opentelemetry_sdk::{
 };
 use prometheus::TextEncoder;
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry,
-    filter::{LevelFilter, filter_fn},
-    layer::SubscriberExt,
-    reload,
-    util::SubscriberInitExt,
+    EnvFilter, Layer, Registry, filter::filter_fn, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
-use crate::config::{LogFormat, Telemetry};
+use crate::config::{LogFormat, Telemetry, log_filter};
 
-/// How long an export may take before it counts as failed, and how long the last one may hold up the exit.
+/// Timeout of an export, including the last one before exit.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Seconds; from a small call on the CPU to a k-means over millions of rows.
+/// Bucket bounds in seconds, from a small call on the CPU to k-means over millions of rows.
 const LATENCY_BOUNDS: [f64; 18] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0,
 ];
 
-/// Seconds, as OpenTelemetry's conventions for RPC have them.
+/// Bucket bounds in seconds of OpenTelemetry's semantic conventions for RPC.
 const RPC_BOUNDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
 /// Telemetry could not be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("telemetry could not be set up: {0}")]
+#[error("cannot set up telemetry: {0}")]
 pub struct TelemetryError(String);
 
 impl TelemetryError {
@@ -56,7 +52,7 @@ impl TelemetryError {
     }
 }
 
-/// Logs and traces of the process. Kept until its end, since dropping it ends the export of traces.
+/// Logs and traces of the process. Dropping it stops the export of traces.
 #[derive(Debug)]
 pub struct Logs {
     filter: reload::Handle<EnvFilter, Registry>,
@@ -64,14 +60,14 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Installs the process's subscriber. Once, and in a tokio runtime when there is an OTLP endpoint.
+    /// Installs the process-wide subscriber. May be called once; needs a tokio runtime if an OTLP endpoint is set.
     pub fn install(settings: &Telemetry) -> Result<Self, TelemetryError> {
-        let filter = filter(&settings.log_level)?;
+        let filter = log_filter(&settings.log_level).map_err(TelemetryError::new)?;
         let (filter, handle) = reload::Layer::new(filter);
         let traces = tracer(settings)?;
         let spans = traces.as_ref().map(|provider| {
-            let ours = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with("accelerd"));
-            tracing_opentelemetry::layer().with_tracer(provider.tracer("accelerd")).with_filter(ours)
+            let accelerd_spans = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with("accelerd"));
+            tracing_opentelemetry::layer().with_tracer(provider.tracer("accelerd")).with_filter(accelerd_spans)
         });
         let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
         let lines = if is_json(settings.log_format) {
@@ -84,53 +80,18 @@ impl Logs {
         Ok(Self { filter: handle, traces })
     }
 
-    /// Changes what is logged.
+    /// Changes the log level or filter.
     pub fn set_level(&self, level: &str) -> Result<(), TelemetryError> {
-        self.filter.reload(filter(level)?).map_err(TelemetryError::new)
+        let filter = log_filter(level).map_err(TelemetryError::new)?;
+        self.filter.reload(filter).map_err(TelemetryError::new)
     }
 
-    /// Sends the last spans. Blocks for at most a few seconds.
+    /// Exports the last spans. Blocks for at most five seconds.
     pub fn flush(&self) {
         if let Some(Err(error)) = self.traces.as_ref().map(|traces| traces.shutdown_with_timeout(EXPORT_TIMEOUT)) {
-            tracing::warn!(%error, "the last traces were not sent");
+            tracing::warn!(%error, "the last spans were not exported");
         }
     }
-}
-
-/// What a level or filter lets through. A bare level is ours alone: libraries speak up from `warn` on.
-pub(crate) fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
-    if is_level(level) {
-        // h2 warns of every connection whose peer floods it; the daemon does so itself, now and then.
-        return EnvFilter::try_new(format!("warn,h2=error,accelerd={level}")).map_err(TelemetryError::new);
-    }
-    // The parser takes a word that is no level for the name of a module, and lets everything of it through.
-    if let Some(wrong) = directives(level).find(|directive| !is_directive(directive)) {
-        return Err(TelemetryError::new(format!("{wrong:?} is neither a level nor TARGET=LEVEL")));
-    }
-    EnvFilter::try_new(level).map_err(TelemetryError::new)
-}
-
-fn is_level(word: &str) -> bool {
-    // A number is a level to the parser and a riddle to people.
-    word.parse::<LevelFilter>().is_ok() && word.bytes().all(|byte| byte.is_ascii_alphabetic()) && !word.is_empty()
-}
-
-/// The parts of a filter: commas between brackets belong to a part.
-fn directives(filter: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0u32;
-    filter.split(move |c: char| {
-        match c {
-            '[' | '{' => depth += 1,
-            ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-}
-
-fn is_directive(directive: &str) -> bool {
-    is_level(directive.trim())
-        || directive.trim().rsplit_once('=').is_some_and(|(target, level)| !target.is_empty() && is_level(level))
 }
 
 fn is_json(format: LogFormat) -> bool {
@@ -174,61 +135,63 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics to be scraped, and sent to an OTLP endpoint as well where one is configured.
+    /// Metrics for Prometheus to scrape, and exported to the OTLP endpoint if one is set.
     pub fn new(settings: Option<&Telemetry>) -> Result<Self, TelemetryError> {
         let registry = prometheus::Registry::new();
-        // What every process is asked for: CPU time, memory, descriptors, threads, when it started.
+        // Standard process metrics: CPU time, memory, file descriptors, threads, start time.
         let process = prometheus::process_collector::ProcessCollector::for_self();
         registry.register(Box::new(process)).map_err(TelemetryError::new)?;
-        let scraped = opentelemetry_prometheus::exporter()
+        let prometheus = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .scope_info_enabled(false)
             .build()
             .map_err(TelemetryError::new)?;
-        let mut builder = SdkMeterProvider::builder().with_reader(scraped).with_resource(resource());
+        let mut builder = SdkMeterProvider::builder().with_reader(prometheus).with_resource(resource());
         if let Some(settings) = settings.filter(|settings| !settings.otlp_endpoint.is_empty()) {
-            builder = builder.with_reader(sent(settings)?);
+            builder = builder.with_reader(otlp_reader(settings)?);
         }
         let provider = builder.build();
         let meter = provider.meter("accelerd");
         let in_flight = Arc::new(AtomicI64::new(0));
-        let now = Arc::clone(&in_flight);
+        let count = Arc::clone(&in_flight);
         meter
             .i64_observable_gauge("accelerd_requests_in_flight")
-            .with_description("Calls taken up and not answered.")
-            .with_callback(move |gauge| gauge.observe(now.load(Relaxed), &[]))
+            .with_description("Calls in progress.")
+            .with_callback(move |gauge| gauge.observe(count.load(Relaxed), &[]))
             .build();
         let durations = meter
             .f64_histogram("accelerd_request_duration_seconds")
-            .with_description("Time of a call, from its headers to its last byte.")
+            .with_description(
+                "Duration of a call in seconds, from its request headers to the last byte of its response.",
+            )
             .with_boundaries(LATENCY_BOUNDS.to_vec())
             .build();
         let rpc_durations = meter
             .f64_histogram("rpc.server.call.duration")
             .with_unit("s")
-            .with_description("Duration of a call, by OpenTelemetry's conventions for RPC.")
+            .with_description("Duration of a call, as OpenTelemetry's semantic conventions for RPC define it.")
             .with_boundaries(RPC_BOUNDS.to_vec())
             .build();
         Ok(Self { registry, provider, meter, durations, rpc_durations, in_flight })
     }
 
-    /// Lets libraries that ask for the global meter find this one. Whoever makes instruments next, gets them here.
+    /// Makes this the global meter provider, from which the engine creates its instruments.
     pub(crate) fn make_global(&self) {
         opentelemetry::global::set_meter_provider(self.provider.clone());
     }
 
-    /// Where other instruments are made.
+    /// The meter on which further instruments are created.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// A call was taken up.
-    pub(crate) fn request_begins(&self) {
+    /// Records the start of a call.
+    pub(crate) fn request_started(&self) {
         self.in_flight.fetch_add(1, Relaxed);
     }
 
-    /// A call was answered.
-    pub(crate) fn request_ends(
+    /// Records the end of a call.
+    pub(crate) fn request_ended(
         &self,
         method: &'static str,
         rpc_method: &'static str,
@@ -237,38 +200,38 @@ impl Metrics {
         took: Duration,
     ) {
         self.in_flight.fetch_sub(1, Relaxed);
-        let known = [
+        let attributes = [
             KeyValue::new("rpc.system.name", "grpc"),
             KeyValue::new("rpc.method", rpc_method),
             KeyValue::new("rpc.response.status_code", code),
             KeyValue::new("error.type", code),
         ];
-        self.rpc_durations.record(took.as_secs_f64(), if failed { &known } else { &known[..3] });
+        self.rpc_durations.record(took.as_secs_f64(), if failed { &attributes } else { &attributes[..3] });
         self.durations.record(took.as_secs_f64(), &[KeyValue::new("method", method), KeyValue::new("code", code)]);
     }
 
-    /// Calls taken up and not answered.
+    /// Calls in progress.
     pub fn in_flight(&self) -> i64 {
         self.in_flight.load(Relaxed)
     }
 
-    /// Everything, in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub fn text(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_else(|error| {
-            tracing::error!(%error, "the metrics could not be written");
+            tracing::error!(%error, "cannot encode metrics");
             String::new()
         })
     }
 
-    /// Sends the last metrics. Blocks for at most a few seconds.
+    /// Exports the last metrics. Blocks for at most five seconds.
     pub fn flush(&self) {
         if let Err(error) = self.provider.shutdown_with_timeout(EXPORT_TIMEOUT) {
-            tracing::warn!(%error, "the last metrics were not sent");
+            tracing::warn!(%error, "the last metrics were not exported");
         }
     }
 }
 
-fn sent(settings: &Telemetry) -> Result<PeriodicReader<opentelemetry_otlp::MetricExporter>, TelemetryError> {
+fn otlp_reader(settings: &Telemetry) -> Result<PeriodicReader<opentelemetry_otlp::MetricExporter>, TelemetryError> {
     let exporter = opentelemetry_otlp::MetricExporter::builder()
         .with_tonic()
         .with_endpoint(&settings.otlp_endpoint)

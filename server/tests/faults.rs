@@ -1,4 +1,4 @@
-//! Callers that misbehave: what they do stays theirs, and the daemon serves on.
+//! Misbehaving clients do not affect others.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use accelerd::{Config, Daemon, config::ByteSize, transport::memory::Kind};
+use accelerd::{Config, Daemon, config::ByteSize, transport::memory::MemoryKind};
 use accelerd_proto::v1::{self, embed_request::Input, embed_service_client::EmbedServiceClient};
 use tonic::{Code, codec::CompressionEncoding, transport::Channel};
 
-/// What a connection of HTTP/2 with prior knowledge opens with, and empty settings.
+/// The HTTP/2 client connection preface and an empty SETTINGS frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 async fn daemon(change: impl FnOnce(&mut Config)) -> Daemon {
@@ -32,16 +32,16 @@ async fn assert_serving(daemon: &Daemon) {
     client(daemon).await.embed(texts("still here")).await.expect("the daemon serves on");
 }
 
-/// Says something and reads what comes until the daemon closes the connection.
-async fn until_closed(address: SocketAddr, say: Vec<u8>) -> Vec<u8> {
+/// Sends bytes and reads until the daemon closes the connection.
+async fn until_closed(address: SocketAddr, sent: Vec<u8>) -> Vec<u8> {
     let talk = move || {
         let mut stream = TcpStream::connect(address).expect("connects");
-        // A connection that is closed meanwhile refuses the rest of a long speech.
-        let _closed = stream.write_all(&say);
-        let mut heard = vec![];
-        match stream.read_to_end(&mut heard) {
-            Ok(_) => heard,
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => heard,
+        // Fails if the daemon closes the connection first.
+        let _closed = stream.write_all(&sent);
+        let mut received = vec![];
+        match stream.read_to_end(&mut received) {
+            Ok(_) => received,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => received,
             Err(error) => panic!("{error}"),
         }
     };
@@ -49,16 +49,16 @@ async fn until_closed(address: SocketAddr, say: Vec<u8>) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_says_nothing_or_half_a_preface_is_closed() {
+async fn a_connection_without_a_complete_preface_is_closed() {
     let daemon = daemon(|config| config.server.handshake_timeout = Duration::from_millis(50)).await;
-    for say in [&b""[..], &PREFACE[..10]] {
-        assert_eq!(until_closed(daemon.grpc_addr(), say.to_vec()).await, b"");
+    for sent in [&b""[..], &PREFACE[..10]] {
+        assert_eq!(until_closed(daemon.grpc_addr(), sent.to_vec()).await, b"");
     }
     assert_serving(&daemon).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_http2_is_closed() {
+async fn a_connection_that_is_not_http2_is_closed() {
     let daemon = daemon(|_| {}).await;
     let request = b"GET / HTTP/1.1\r\nhost: nobody\r\n\r\n".to_vec();
     until_closed(daemon.grpc_addr(), request).await;
@@ -66,7 +66,7 @@ async fn what_is_no_http2_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_over_the_cap_are_closed_where_none_is_idle_and_the_others_serve_on() {
+async fn connections_above_the_limit_are_closed_if_none_is_idle() {
     let daemon = daemon(|config| config.server.max_connections = 2).await;
     let (mut first, mut second) = (client(&daemon).await, client(&daemon).await);
     let mut open = vec![];
@@ -78,32 +78,32 @@ async fn connections_over_the_cap_are_closed_where_none_is_idle_and_the_others_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_connection_is_asked_to_leave() {
+async fn an_old_connection_gets_goaway() {
     let short = Duration::from_millis(50);
     let daemon = daemon(|config| {
         config.server.max_connection_age = short;
-        // This peer answers no pings, and a peer's answer says that it has seen GOAWAY.
+        // This peer does not answer the ping by which GOAWAY is acknowledged.
         (config.server.keepalive_interval, config.server.keepalive_timeout) = (short, short);
     })
     .await;
-    let heard = until_closed(daemon.grpc_addr(), PREFACE.to_vec()).await;
-    assert!(frame_types(&heard).contains(&GOAWAY), "{heard:?}");
+    let received = until_closed(daemon.grpc_addr(), PREFACE.to_vec()).await;
+    assert!(frame_types(&received).contains(&GOAWAY), "{received:?}");
     assert_serving(&daemon).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_reset_as_soon_as_they_are_made_end_their_connection() {
+async fn rapid_resets_close_the_connection() {
     let daemon = daemon(|_| {}).await;
-    // :method POST, :scheme http, :path / by HPACK's static table, then RST_STREAM with CANCEL.
+    // :method POST, :scheme http, :path / from HPACK's static table, then RST_STREAM with CANCEL.
     let begin_and_reset = |stream: u32| {
         let id = stream.to_be_bytes();
         let headers = [&[0, 0, 3, 1, 5], &id[..], &[0x83, 0x86, 0x84]].concat();
         [headers, [&[0, 0, 4, 3, 0], &id[..], &8_u32.to_be_bytes()].concat()].concat()
     };
-    let say = [PREFACE.to_vec(), (0..10_000).flat_map(|i| begin_and_reset(2 * i + 1)).collect()].concat();
-    let heard = until_closed(daemon.grpc_addr(), say).await;
-    // The reset of the connection may have swept GOAWAY away; that it was closed is what counts.
-    assert!(heard.is_empty() || frame_types(&heard).iter().all(|kind| *kind != DATA));
+    let sent = [PREFACE.to_vec(), (0..10_000).flat_map(|i| begin_and_reset(2 * i + 1)).collect()].concat();
+    let received = until_closed(daemon.grpc_addr(), sent).await;
+    // A TCP reset may discard GOAWAY; it suffices that the connection is closed.
+    assert!(received.is_empty() || frame_types(&received).iter().all(|kind| *kind != DATA));
     assert_serving(&daemon).await;
 }
 
@@ -117,14 +117,14 @@ async fn a_decompression_bomb_is_refused_at_the_message_limit() {
         let small = texts(&"a".repeat(1000));
         client(&daemon).await.send_compressed(encoding).embed(small).await.expect("compression is understood");
     }
-    // A call ends a moment after its caller has the answer.
-    while daemon.app().messages.held_by(Kind::Request) > 0 {
+    // A call ends shortly after its client has the response.
+    while daemon.app().transport_memory.used_by(MemoryKind::Request) > 0 {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_message_over_the_limit_is_refused_with_the_figures() {
+async fn a_message_above_the_limit_is_refused_with_the_limit() {
     let daemon = daemon(|config| config.server.max_message_bytes = ByteSize::kib(64)).await;
     let status = client(&daemon).await.embed(texts(&"a".repeat(100_000))).await.expect_err("refused");
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
@@ -135,13 +135,13 @@ async fn a_message_over_the_limit_is_refused_with_the_figures() {
 const DATA: u8 = 0;
 const GOAWAY: u8 = 7;
 
-/// The types of the HTTP/2 frames heard.
-fn frame_types(mut heard: &[u8]) -> Vec<u8> {
+/// The types of the received HTTP/2 frames.
+fn frame_types(mut received: &[u8]) -> Vec<u8> {
     let mut types = vec![];
-    while let [a, b, c, kind, rest @ ..] = heard {
+    while let [a, b, c, kind, rest @ ..] = received {
         let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
         types.push(*kind);
-        heard = rest.get(5 + length..).unwrap_or_default();
+        received = rest.get(5 + length..).unwrap_or_default();
     }
     types
 }

@@ -1,4 +1,4 @@
-//! A flood of resets, as the log of the daemon shows it.
+//! Rate limiting of the log under floods of stream resets.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -15,7 +15,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A connection that opens calls and resets them at once, until the daemon has enough of it.
+/// Opens calls on a connection and resets them at once until the daemon closes it.
 fn flood(address: &str) {
     let mut stream = TcpStream::connect(address).expect("the daemon accepts connections");
     let mut bytes = [PREFACE, &frame(4, 0, 0, &[])].concat();
@@ -24,7 +24,7 @@ fn flood(address: &str) {
         bytes.extend(frame(1, 4, id, &[0x83, 0x86, 0x84, 0x41, 1, b'a']));
         bytes.extend(frame(3, 0, id, &8_u32.to_be_bytes()));
     }
-    // The daemon may close it before all is written.
+    // The daemon may close the connection before all is written.
     let _closed = stream.write_all(&bytes);
     let _end = stream.read_to_end(&mut vec![]);
 }
@@ -40,14 +40,14 @@ fn floods_of_resets_do_not_flood_the_log() {
     command.env("ACCELERD__DRAIN__ENDPOINT_DELAY", "0s");
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(child.stderr.take().expect("stderr")).lines().map_while(Result::ok);
     let parse = |line: String| serde_json::from_str::<Value>(&line).unwrap_or_default();
-    let serving = lines.by_ref().map(parse).find(|line| line["message"] == "serving").expect("it serves");
+    let serving = lines.by_ref().map(parse).find(|line| line["message"] == "serving").expect("the daemon serves");
     let address = serving["grpc"].as_str().expect("an address").to_owned();
     (0..FLOODS).for_each(|_| flood(&address));
     Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
     let warnings: Vec<_> = lines.map(parse).filter(|line| line["level"] == "WARN").collect();
-    child.wait().expect("it ends");
-    let of_floods = warnings.iter().filter(|line| line.to_string().contains("flooded")).count();
-    assert_eq!((of_floods, warnings.len()), (5, 5), "the 1st, 2nd, 4th, 8th and 16th of {FLOODS}: {warnings:#?}");
+    child.wait().expect("the daemon exits");
+    let floods = warnings.iter().filter(|line| line.to_string().contains("flooding")).count();
+    assert_eq!((floods, warnings.len()), (5, 5), "the 1st, 2nd, 4th, 8th and 16th of {FLOODS}: {warnings:#?}");
 }

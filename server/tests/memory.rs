@@ -1,5 +1,5 @@
-//! The daemon in a control group with little memory: writes beyond what fits are refused with the figures, and the kernel never
-//! has to end it. Where no group can be made, the daemon's own limit stands in for it and its resident memory is looked at.
+//! The daemon in a cgroup with little memory: writes that do not fit are refused, and the kernel does not kill it. Without
+//! permission to create a cgroup, the daemon's limit is set directly and its resident memory is checked.
 
 use std::{
     fs,
@@ -18,12 +18,12 @@ use tonic::{Code, transport::Channel};
 const LIMIT: u64 = 512 << 20;
 const DIM: i64 = 256;
 
-/// What collections get of the limit.
+/// The share of the limit for collections.
 fn share() -> ByteSize {
     ByteSize::b(Shares::of(LIMIT, Config::default().server.max_message_bytes.as_u64()).store)
 }
 
-/// A control group of version 1 or 2 with a limit of memory, removed when dropped.
+/// A cgroup (v1 or v2) with a memory limit, removed on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -31,7 +31,7 @@ impl Group {
         let name = format!("accelerd-test-{name}-{}", std::process::id());
         for (top, file) in [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")] {
             let group = Self(Path::new(top).join(&name));
-            // A plain folder where no file system of control groups is mounted has no such file.
+            // Missing if no cgroup file system is mounted.
             let made = fs::create_dir(&group.0).is_ok() && group.0.join(file).exists();
             if made && fs::write(group.0.join(file), LIMIT.to_string()).is_ok() {
                 return Some(group);
@@ -50,7 +50,7 @@ impl Drop for Group {
 struct Daemon {
     child: Child,
     grpc: String,
-    /// The line with the budgets.
+    /// The log line with the budgets.
     budgets: Value,
     group: Option<Group>,
 }
@@ -59,7 +59,7 @@ impl Daemon {
     fn start(name: &str, settings: &[(&str, &str)]) -> Self {
         let group = Group::new(name);
         let mut command = match &group {
-            // The shell moves itself before it becomes the daemon, which reads its group at the start.
+            // The shell enters the cgroup before it executes the daemon, which reads its cgroup at the start.
             Some(Group(path)) => {
                 let mut command = Command::new("sh");
                 command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(path);
@@ -92,7 +92,7 @@ impl Daemon {
         client.expect("it accepts connections").max_encoding_message_size(64 << 20)
     }
 
-    /// Most memory that was resident at once.
+    /// Peak resident memory in bytes.
     fn peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
@@ -100,19 +100,19 @@ impl Daemon {
     }
 }
 
-/// The address that the daemon serves at, and what its log says of its budgets.
+/// The daemon's address and the log line with its budgets.
 fn until_serving(log: ChildStderr) -> (String, Value) {
     let mut log = BufReader::new(log);
     let (mut budgets, mut line) = (Value::Null, String::new());
     loop {
         line.clear();
         assert!(log.read_line(&mut line).expect("readable") > 0, "it ended before it served");
-        let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
-        if said["message"] == "budgets of host memory" {
-            budgets = said;
-        } else if said["message"] == "serving" {
-            let grpc = said["grpc"].as_str().expect("an address").to_owned();
-            // Read on, so that the pipe never fills.
+        let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
+        if line["message"] == "budgets of host memory" {
+            budgets = line;
+        } else if line["message"] == "serving" {
+            let grpc = line["grpc"].as_str().expect("an address").to_owned();
+            // Drain the pipe, so that the daemon does not block.
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return (grpc, budgets);
         }
@@ -150,7 +150,7 @@ fn points(first: u64, count: u64, dim: i64, payloads: Vec<v1::Payload>) -> v1::U
     }
 }
 
-/// Writes until it is refused; how many points there are then, and the refusal.
+/// Writes until a write is refused. Returns the number of points and the refusal.
 async fn fill(
     client: &mut SimilarityServiceClient<Channel>,
     step: u64,
@@ -168,7 +168,7 @@ async fn fill(
     }
 }
 
-/// The daemon refuses with figures, goes on, and never held more than its group allows.
+/// The refusal names the sizes, the daemon still serves, and its peak memory is within the limit.
 async fn assert_bounded(daemon: &mut Daemon, count: u64, refused: &tonic::Status, least: u64) {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
     assert!(refused.message().contains("store.memory_limit"), "{refused:?}");
@@ -178,12 +178,12 @@ async fn assert_bounded(daemon: &mut Daemon, count: u64, refused: &tonic::Status
     assert_eq!(collection.point_count, count, "what was answered is there");
     assert_eq!(daemon.child.try_wait().expect("it can be asked"), None, "it runs");
     let peak = daemon.peak();
-    eprintln!("{count} points, {} bytes accounted, {peak} bytes resident at most", collection.host_bytes);
+    eprintln!("{count} points, {} bytes accounted, {peak} bytes resident at most", collection.host_memory_bytes);
     assert!(peak <= LIMIT, "{peak} bytes were resident");
 }
 
 #[tokio::test]
-async fn plain_upserts_end_in_a_refusal_and_not_in_a_kill() {
+async fn upserts_are_refused_before_the_kernel_kills_the_process() {
     let mut daemon = Daemon::start("vectors", &[]);
     if daemon.group.is_some() {
         assert!(daemon.budgets["memory"].as_str().is_some_and(|memory| memory.starts_with("512MiB, the limit in ")));
@@ -204,7 +204,7 @@ async fn plain_upserts_end_in_a_refusal_and_not_in_a_kill() {
 }
 
 #[tokio::test]
-async fn payloads_and_tables_of_ids_are_counted_with_what_they_grow_to() {
+async fn growth_of_payloads_and_id_tables_is_accounted_for() {
     let mut daemon = Daemon::start("payloads", &[]);
     let mut client = daemon.client().await;
     create(&mut client, 1, "").await;
@@ -218,8 +218,8 @@ async fn payloads_and_tables_of_ids_are_counted_with_what_they_grow_to() {
 }
 
 #[tokio::test]
-async fn an_index_of_texts_is_counted_with_what_it_takes_to_grow() {
-    // To index takes its time: less memory is as good.
+async fn growth_of_a_text_index_is_accounted_for() {
+    // Indexing is slow, so the test uses less memory.
     let mut daemon = Daemon::start("texts", &[("STORE__MEMORY_LIMIT", "4MiB")]);
     let mut client = daemon.client().await;
     create(&mut client, 1, "text").await;

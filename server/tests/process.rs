@@ -1,4 +1,4 @@
-//! The `accelerd` binary as an operator meets it: settings, signals, exit codes.
+//! The `accelerd` binary: settings, signals, exit codes.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,7 +13,7 @@ use accelerd_proto::v1::{
 use serde_json::Value;
 use tonic::{Code, Status, transport::Channel};
 
-/// The binary with a command, on free ports and the CPU.
+/// The binary with arguments, on free ports and the CPU.
 fn accelerd(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_accelerd"));
     for (key, value) in [
@@ -38,7 +38,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("text")
 }
 
-/// A daemon in a process of its own.
+/// A daemon in a separate process.
 struct Running {
     child: Child,
     log: BufReader<ChildStderr>,
@@ -60,7 +60,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// The log line with this message, once it comes.
+    /// Waits for the log line with this message.
     fn line(&mut self, message: &str) -> Value {
         read_until(&mut self.log, message)
     }
@@ -76,7 +76,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing to do where it ended by itself.
+        // Fails if the daemon has exited.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
@@ -93,7 +93,7 @@ fn one_text() -> v1::EmbedRequest {
 }
 
 #[test]
-fn wrong_settings_are_all_reported_before_anything_starts() {
+fn all_invalid_settings_are_reported_before_the_start() {
     let output = run(&["serve", "--set", "server.max_streams=0", "--set", "drain.timeout=soon", "--set", "a.b=c"]);
     assert_eq!(output.status.code(), Some(2));
     for key in ["server.max_streams", "drain.timeout", "a.b"] {
@@ -102,7 +102,7 @@ fn wrong_settings_are_all_reported_before_anything_starts() {
 }
 
 #[test]
-fn the_settings_shown_are_settings_that_can_be_read() {
+fn shown_settings_can_be_loaded() {
     let shown = run(&["config", "show", "--set", "server.max_streams=77", "--set", "store.wal_limit=70001B"]);
     let mut file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
     file.write_all(&shown.stdout).expect("written");
@@ -116,7 +116,7 @@ fn the_settings_shown_are_settings_that_can_be_read() {
 }
 
 #[test]
-fn the_settings_shown_say_what_became_of_auto_and_of_which_memory() {
+fn shown_settings_explain_values_derived_from_auto() {
     let shown = run(&["config", "show", "--set", "admission.max_bytes=1GiB"]);
     let shown = text(&shown.stdout);
     let comments: Vec<_> = shown.lines().take_while(|line| line.starts_with('#')).collect();
@@ -131,7 +131,7 @@ fn the_settings_shown_say_what_became_of_auto_and_of_which_memory() {
 }
 
 #[test]
-fn folders_for_snapshots_that_cannot_be_used_stop_the_start_by_the_setting_s_name() {
+fn unusable_snapshot_folders_fail_the_start_by_setting() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("written");
@@ -145,10 +145,10 @@ fn folders_for_snapshots_that_cannot_be_used_stop_the_start_by_the_setting_s_nam
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_that_cuts_a_call_says_so_and_does_not_exit_0() {
+async fn a_drain_that_aborts_a_call_exits_with_an_error() {
     let mut running = Running::start(&["--set", "drain.endpoint_delay=0s", "--set", "drain.timeout=100ms"]);
     let mut embed = running.embed().await;
-    // A stream whose caller never says that it is over.
+    // A stream that the client does not close.
     let (batches, requests) = tokio::sync::mpsc::channel(1);
     let first = v1::EmbedStreamRequest { sequence: 1, embed: Some(one_text()) };
     batches.send(first).await.expect("taken");
@@ -158,12 +158,16 @@ async fn a_drain_that_cuts_a_call_says_so_and_does_not_exit_0() {
     running.signal("-TERM");
     let drained = running.line("drained");
     assert_eq!((drained["complete"].as_bool(), drained["level"].as_str()), (Some(false), Some("WARN")), "{drained}");
-    assert_eq!((drained["cut_calls"].as_u64(), drained["cut_connections"].as_u64()), (Some(1), Some(1)), "{drained}");
+    assert_eq!(
+        (drained["aborted_calls"].as_u64(), drained["aborted_connections"].as_u64()),
+        (Some(1), Some(1)),
+        "{drained}"
+    );
     assert_eq!(running.wait().code(), Some(1));
 }
 
 #[test]
-fn a_taken_port_is_named_by_its_setting() {
+fn a_port_in_use_is_named_by_its_setting() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let output = run(&["--set", &format!("server.admin_listen={address}")]);
@@ -172,7 +176,7 @@ fn a_taken_port_is_named_by_its_setting() {
 }
 
 #[test]
-fn health_is_asked_by_the_command_line() {
+fn the_command_line_checks_health() {
     let running = Running::start(&[]);
     let address = running.health.to_string();
     assert_eq!(run(&["health", "--address", &address]).status.code(), Some(0));
@@ -203,20 +207,19 @@ async fn sigterm_under_load_loses_no_accepted_call() {
     running.signal("-TERM");
     for caller in callers {
         let status: Status = caller.await.expect("the caller ends");
-        // Refused or unconnected, and so not begun: no half-finished call was cut. A call that finds its connection
-        // closed before it was sent is cancelled by the caller's own side, and of one that crossed the daemon's last
-        // GOAWAY the caller's side says that it stands behind the last call that was taken up.
+        // Refused or not connected, so not started: no accepted call was aborted. The client library cancels a call whose
+        // connection closes before it is sent, and fails a call with a stream id above the last one in GOAWAY.
         let said = format!("{status:?}");
         let closed = status.code() == Code::Cancelled && said.contains("connection closed");
         let unsent = closed || said.contains("GoAway(b\"\", NO_ERROR, Remote)");
         assert!(status.code() == Code::Unavailable || unsent, "{status:?}");
     }
     let drained = running.line("drained");
-    assert_eq!((drained["complete"].as_bool(), drained["cut_connections"].as_u64()), (Some(true), Some(0)));
+    assert_eq!((drained["complete"].as_bool(), drained["aborted_connections"].as_u64()), (Some(true), Some(0)));
     assert_eq!(running.wait().code(), Some(0));
 }
 
-/// Threads that write logs, and log files that are open.
+/// Number of log writer threads and of open log files.
 fn writers_and_logs(process: u32) -> (usize, usize) {
     let entries = |folder: &str| std::fs::read_dir(format!("/proc/{process}/{folder}")).expect("it runs").flatten();
     let names = entries("task").filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -285,7 +288,7 @@ async fn many_durable_collections_share_few_threads_and_descriptors() {
 }
 
 #[tokio::test]
-async fn a_drain_goes_on_serving_until_balancers_have_noticed() {
+async fn a_drain_keeps_serving_during_the_endpoint_delay() {
     let mut running = Running::start(&["--set", "drain.endpoint_delay=1h"]);
     let mut embed = running.embed().await;
     running.signal("-TERM");
@@ -297,7 +300,7 @@ async fn a_drain_goes_on_serving_until_balancers_have_noticed() {
 }
 
 #[test]
-fn sighup_takes_over_the_log_level_and_keeps_it_where_the_file_is_wrong() {
+fn sighup_reloads_the_log_level_and_keeps_it_on_errors() {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
     let write = |text: &str| std::fs::write(file.path(), text).expect("written");
     let mut running = Running::start(&["--config", file.path().to_str().expect("a path")]);
@@ -306,12 +309,12 @@ fn sighup_takes_over_the_log_level_and_keeps_it_where_the_file_is_wrong() {
     assert_eq!(running.line("settings reloaded")["log_level"], "debug");
     write("[telemetry]\nlog_level = \"a=b=c\"\nfoo = 2\n");
     running.signal("-HUP");
-    let refused = running.line("settings not reloaded, the old ones stay");
+    let refused = running.line("settings not reloaded");
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("telemetry.foo")), "{refused}");
 }
 
 #[test]
-fn a_model_that_cannot_be_loaded_is_a_wrong_setting() {
+fn a_model_that_cannot_be_loaded_is_an_invalid_setting() {
     let output = run(&["serve", "--model", "/no/such/model"]);
     assert_eq!(output.status.code(), Some(2));
     let said = text(&output.stderr);

@@ -23,7 +23,7 @@ use tonic::{
     transport::{Server, server::TcpIncoming},
 };
 
-/// Passes on what it receives.
+/// A collector that forwards what it receives to the test.
 struct Collector<T>(UnboundedSender<T>);
 
 #[tonic::async_trait]
@@ -32,7 +32,7 @@ impl TraceService for Collector<ExportTraceServiceRequest> {
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        // The test may have seen enough.
+        // The test may have ended.
         let _over = self.0.send(request.into_inner());
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
@@ -49,7 +49,7 @@ impl MetricsService for Collector<ExportMetricsServiceRequest> {
     }
 }
 
-/// A daemon in a process of its own, since traces belong to a process. It serves a Unix socket, whose path is known.
+/// A daemon in a separate process, since the tracer is process-wide. It serves a Unix socket at a known path.
 struct Running(Child);
 
 impl Running {
@@ -69,8 +69,8 @@ impl Running {
         Self(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts"))
     }
 
-    /// Ends it gracefully, which sends what was not sent yet.
-    fn end(&mut self) {
+    /// Shuts the daemon down gracefully, which exports pending telemetry.
+    fn shut_down(&mut self) {
         let sent = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().expect("kill runs");
         assert!(sent.success());
     }
@@ -88,7 +88,7 @@ fn one_text() -> v1::EmbedRequest {
     v1::EmbedRequest { input: Some(Input::Texts(v1::TextInput { values })), ..v1::EmbedRequest::default() }
 }
 
-/// Connects as soon as the socket is there.
+/// Connects once the socket exists.
 async fn connect(socket: &std::path::Path) -> EmbedServiceClient<tonic::transport::Channel> {
     let url = format!("unix://{}", socket.display());
     loop {
@@ -99,14 +99,14 @@ async fn connect(socket: &std::path::Path) -> EmbedServiceClient<tonic::transpor
     }
 }
 
-/// An attribute's text.
+/// The string value of an attribute.
 fn text_of(span: &Span, key: &str) -> Option<String> {
     let attribute = span.attributes.iter().find(|attribute| attribute.key == key)?;
     let value = attribute.value.as_ref()?.value.as_ref()?;
     if let any_value::Value::StringValue(text) = value { Some(text.clone()) } else { Some(format!("{value:?}")) }
 }
 
-/// Runs a daemon that sends its traces here, until the calls are done; the spans.
+/// The spans that a daemon exports while `calls` run.
 async fn spans_of<F: Future<Output = ()>>(
     calls: impl FnOnce(EmbedServiceClient<tonic::transport::Channel>) -> F,
 ) -> Vec<Span> {
@@ -119,8 +119,8 @@ async fn spans_of<F: Future<Output = ()>>(
     let socket = folder.path().join("accelerd.sock");
     let mut running = Running::start(&socket, &collector);
     calls(connect(&socket).await).await;
-    running.end();
-    // What it had not sent yet was sent by its end.
+    running.shut_down();
+    // The shutdown has exported pending spans.
     assert!(running.0.wait().expect("it ends").success());
     let mut spans = vec![];
     while let Ok(export) = traces.try_recv() {
@@ -132,7 +132,7 @@ async fn spans_of<F: Future<Output = ()>>(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_batches_of_a_stream_link_to_its_call_and_have_their_kernels_within() {
+async fn batches_of_a_stream_link_to_its_call_and_contain_their_kernels() {
     let spans = spans_of(|mut embed| async move {
         let batch = |sequence| v1::EmbedStreamRequest { sequence, embed: Some(one_text()) };
         let batches = tokio_stream::iter((1..=3).map(batch));
@@ -155,14 +155,14 @@ async fn the_batches_of_a_stream_link_to_its_call_and_have_their_kernels_within(
         assert!(batches.iter().any(|batch| batch.span_id == kernel.parent_span_id), "{kernel:?}");
         assert_eq!(text_of(kernel, "device").as_deref(), Some("cpu"));
     }
-    // The caller's mistake is no error of the server.
+    // An error of the client is not an error of the server.
     let [refused] = named("accelerd.v1.EmbedService/Embed")[..] else { panic!("one call, not {spans:?}") };
     assert_eq!(text_of(refused, "rpc.response.status_code").as_deref(), Some("INVALID_ARGUMENT"));
     assert!(text_of(refused, "error.type").is_none() && refused.status.as_ref().is_none_or(|status| status.code == 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_gets_the_callers_trace_and_the_metrics() {
+async fn a_collector_receives_the_clients_trace_and_metrics() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let collector = format!("http://{}", listener.local_addr().expect("an address"));
     let ((trace_sender, mut traces), (metric_sender, mut metrics)) = (unbounded_channel(), unbounded_channel());
@@ -178,7 +178,7 @@ async fn a_collector_gets_the_callers_trace_and_the_metrics() {
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     request.metadata_mut().insert("traceparent", parent.parse().expect("metadata"));
     connect(&socket).await.embed(request).await.expect("an answer");
-    running.end();
+    running.shut_down();
 
     let span = loop {
         let export: ExportTraceServiceRequest = traces.recv().await.expect("spans come");

@@ -1,6 +1,7 @@
-//! What hostile peers cost: for each attack, a daemon of its own, its peak memory, and the latency of a well-behaved caller
-//! meanwhile. `cargo run --release -p accelerd-tests --example attacks -- --daemon target/release/accelerd`.
-#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+//! The cost of hostile peers: for each attack, a new daemon, its peak memory, and the latency of a well-behaved caller.
+//!
+//! `cargo run --release -p accelerd-tests --example attacks -- --daemon target/release/accelerd`.
+#![allow(clippy::print_stdout, reason = "a command for people")]
 
 use std::{
     error::Error,
@@ -29,38 +30,38 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const EMBED: &str = "/accelerd.v1.EmbedService/Embed";
 
 #[derive(Parser)]
-#[command(about = "Measures what hostile peers cost a daemon")]
+#[command(about = "Measures the cost of hostile peers")]
 struct Args {
-    /// The daemon's binary.
+    /// Path of the daemon.
     #[arg(long)]
     daemon: PathBuf,
-    /// Seconds of each attack.
+    /// Duration of each attack in seconds.
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
     /// Settings of the daemon, as in `admission.max_message_memory=256MiB`.
     #[arg(long)]
     set: Vec<String>,
-    /// A cgroup (v1) folder whose memory limit the daemon runs under.
+    /// A cgroup v1 folder whose memory limit applies to the daemon.
     #[arg(long)]
     cgroup: Option<PathBuf>,
-    /// Which attacks; all where none is named.
+    /// Attacks to run; the default is all.
     #[arg(long, value_enum)]
     attack: Vec<Attack>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Attack {
-    /// Nobody attacks.
+    /// No attack.
     None,
-    /// 16 MiB answers that nobody takes, on windows of 0.
+    /// Unread responses of 16 MiB, with windows of 0.
     Answers,
-    /// Streams that send ahead of what is read.
+    /// Streams that send ahead of the reader.
     Ahead,
-    /// Prefixes that announce 64 MiB, and nothing more.
+    /// Length prefixes that announce 64 MiB without data.
     Prefixes,
     /// Searches with 128,000 hits.
     Wide,
-    /// Idle connections, as many as there may be.
+    /// Idle connections up to the limit.
     Idle,
 }
 
@@ -93,7 +94,7 @@ impl Daemon {
         Ok(Self { child, grpc })
     }
 
-    /// Peak and present resident memory in MiB, unless it has ended.
+    /// Peak and current resident memory in MiB, unless the daemon has exited.
     fn memory(&self) -> Option<[u64; 2]> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let of = |name: &str| {
@@ -130,7 +131,7 @@ async fn raw(address: SocketAddr) -> Outcome<SendRequest<Bytes>> {
     Ok(sender.ready().await?)
 }
 
-/// Sends a body as far as flow control lets it, and keeps the call open for ever.
+/// Sends a body as far as flow control allows, and keeps the call open.
 async fn hold(mut sender: SendRequest<Bytes>, path: &'static str, body: Bytes, end: bool) -> Outcome<()> {
     poll_fn(|cx| sender.poll_ready(cx)).await?;
     let request = Request::post(format!("http://daemon{path}"));
@@ -143,7 +144,7 @@ async fn hold(mut sender: SendRequest<Bytes>, path: &'static str, body: Bytes, e
     Ok(())
 }
 
-/// Repeats what was refused or reset.
+/// Repeats calls that are refused or reset.
 async fn insist(address: SocketAddr, path: &'static str, body: Bytes, end: bool, calls: usize) {
     let mut all = JoinSet::new();
     let Ok(sender) = raw(address).await else { return };
@@ -221,7 +222,7 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
     Ok(())
 }
 
-/// Calls until the time is up, each on a new connection now and then: what was refused, and the time of each call.
+/// Calls until the time is up, sometimes on a new connection; returns the refused calls and the time of each call.
 async fn polite(address: SocketAddr, time: Duration) -> (usize, Vec<Duration>) {
     let (mut refused, mut times) = (0, vec![]);
     let begin = Instant::now();

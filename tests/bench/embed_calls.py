@@ -1,9 +1,9 @@
-"""Times calls for vectors of token ids through gRPC, with client and daemon on this machine, for the shapes of MiniLM-L6 and
+"""Measures embedding calls with token ids through gRPC, with client and daemon on this machine, in the shapes of MiniLM-L6 and
 BERT-base with random weights.
 
     python3 embed_calls.py --bin FOLDER --tokenizer TOKENIZER_JSON [--duration 1s] [--words]
 
-FOLDER has the programs accelerd and accelctl. One JSON line a figure. With --words also texts of 100 words, 64 a call.
+--bin is the folder of accelerd and accelctl. Prints one JSON line for each figure. --words adds calls of 64 texts of 100 words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from peers_texts import daemon
+from baseline_texts import daemon
 
 HERE = Path(__file__).resolve().parent
 SHAPES = {"minilm": (6, 384), "bert": (12, 768)}
@@ -33,7 +33,7 @@ def random_model(folder: Path, tokenizer: Path, shape: str) -> Path:
 
 
 def measure(binaries: Path, address: str, duration: str, *what: str, in_flight: str = IN_FLIGHT) -> list[dict]:
-    """What `accelctl bench embed` prints of each number of calls in flight."""
+    """The output of `accelctl bench embed` for each concurrency level."""
     flags = ["--server", f"http://{address}", "--json", "bench", "embed", "--model", "model"]
     flags += ["--duration", duration, "--concurrency", in_flight, *what]
     answer = subprocess.run([binaries / "accelctl", *flags], check=True, capture_output=True, text=True).stdout
@@ -41,7 +41,7 @@ def measure(binaries: Path, address: str, duration: str, *what: str, in_flight: 
 
 
 def tell(levels: list[dict], of: dict) -> None:
-    """A line a level; a call that failed is no figure."""
+    """Prints a line for each level; a failed call ends the run."""
     for level in levels:
         if level["failed"]:
             sys.exit(f"{of}: {level['failed']} calls failed, the first with {level['first_error']}")

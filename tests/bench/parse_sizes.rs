@@ -1,7 +1,8 @@
-//! How fast 1 to 1,000 MB of Python are parsed, at the library's boundary (bytes to columns, on each device found) and through
-//! gRPC: `cargo run --release -p accelerd-tests --example parse_sizes -- FOLDER...`. Prints one table. Settings come from the
-//! environment, as the daemon's do.
-#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+//! Measures parsing of 1 to 1,000 MB of Python, inside the library (bytes to columns, on each device) and through gRPC.
+//!
+//! `cargo run --release -p accelerd-tests --example parse_sizes -- FOLDER...` prints one table. Settings come from the
+//! environment, like the daemon's.
+#![allow(clippy::print_stdout, reason = "a command for people")]
 
 use std::{env, error::Error, fs, net::SocketAddr, path::Path, sync::Arc, time::Instant};
 
@@ -10,8 +11,7 @@ use accelerd::{
     config::{ByteSize, load},
 };
 use accelerd_kernels::{
-    Backend, Op,
-    backend::discover,
+    Backend, Op, discover,
     ops::parse::{Options, Outputs, Parse, ParseRequest},
 };
 use accelerd_proto::v1::{self, parse_service_client::ParseServiceClient};
@@ -21,31 +21,31 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::runtime::Builder;
 use tonic::transport::{Channel, Endpoint};
 
-/// As in the daemon's own binary.
+/// The allocator of the daemon.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const LARGEST: usize = 1 << 30;
 
 #[derive(Parser)]
-#[command(about = "Times parsing by the size of what is parsed, inside the library and through gRPC")]
+#[command(about = "Measures parsing by input size, inside the library and through gRPC")]
 struct Args {
-    /// Where Python files come from; they are taken as often as makes the size.
+    /// Folders of Python files; files are repeated up to the size.
     #[arg(required = true)]
     folders: Vec<String>,
-    /// Megabytes of source, one row each.
+    /// Sizes in megabytes, one row each.
     #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000")]
     sizes: Vec<usize>,
-    /// Seconds that each figure is measured for, but at least three runs and at most fifty.
+    /// Seconds for each figure, within three to fifty runs.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Megabytes of a gRPC call.
+    /// Size of a gRPC call in megabytes.
     #[arg(long, default_value_t = 4)]
     call: usize,
     /// Calls in flight.
     #[arg(long, default_value_t = 8)]
     in_flight: usize,
-    /// Connections that calls take turns with.
+    /// Connections, used in rotation.
     #[arg(long, default_value_t = 4)]
     connections: usize,
 }
@@ -69,7 +69,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A column of the table: what was measured, and the seconds of each run, by size.
+/// A column of the table: its name and the seconds of each run, by size.
 struct Column {
     name: String,
     runs: Vec<Vec<f64>>,
@@ -83,7 +83,7 @@ fn settings() -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The Python files of a folder, in an order that mixes long and short ones.
+/// The Python files of a folder, in an order that mixes long and short files.
 fn collect(folder: &Path, into: &mut Vec<Bytes>) -> std::io::Result<()> {
     let mut entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     entries.sort();
@@ -97,7 +97,7 @@ fn collect(folder: &Path, into: &mut Vec<Bytes>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Files over and over, up to a size; the last one is passed over where a smaller one comes nearer.
+/// Repeats files up to a size; skips a file if a smaller one comes closer.
 fn repeat(files: &[Bytes], bytes: usize) -> Vec<Bytes> {
     let (mut sources, mut total, mut at) = (vec![], 0, 0);
     while total < bytes {
@@ -108,7 +108,7 @@ fn repeat(files: &[Bytes], bytes: usize) -> Vec<Bytes> {
     sources
 }
 
-/// Whole requests, by each device.
+/// Requests on each device.
 fn library(args: &Args, config: &Config, sources: &[Vec<Bytes>]) -> Result<Vec<Column>, Failure> {
     let mut columns = vec![];
     for device in discover(&config.devices())?.devices {
@@ -129,7 +129,7 @@ fn parsed(request: &ParseRequest, backend: &mut Backend) -> Result<usize, Failur
     Ok(Parse::run(&[request], backend)?.iter().map(|response| response.columns.kinds.len()).sum())
 }
 
-/// Calls of some megabytes each, several in flight, against a daemon in this process.
+/// Concurrent calls of a few megabytes against a daemon in this process.
 fn grpc(args: &Args, config: Config, sources: &[Vec<Bytes>]) -> Result<Column, Failure> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let (daemon, clients) = runtime.block_on(async {
@@ -158,7 +158,7 @@ async fn connect(address: SocketAddr) -> Result<ParseServiceClient<Channel>, ton
     Ok(client.max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST))
 }
 
-/// Sources as requests of so many bytes, and one source at least.
+/// Groups sources into requests of about `bytes` bytes, with at least one source each.
 fn calls(sources: &[Bytes], bytes: usize) -> Arc<[v1::ParseRequest]> {
     let mut parts: Vec<Vec<Bytes>> = vec![];
     let mut room = 0;
@@ -175,7 +175,7 @@ fn calls(sources: &[Bytes], bytes: usize) -> Arc<[v1::ParseRequest]> {
     parts.into_iter().map(|sources| v1::ParseRequest { sources, ..v1::ParseRequest::default() }).collect()
 }
 
-/// Makes all calls, and counts the nodes that came back.
+/// Makes all calls and counts the returned nodes.
 async fn all(
     clients: &[ParseServiceClient<Channel>],
     requests: &Arc<[v1::ParseRequest]>,
@@ -183,7 +183,7 @@ async fn all(
 ) -> Result<usize, Failure> {
     let call = |at: usize| {
         let (mut client, requests) = (clients[at % clients.len()].clone(), Arc::clone(requests));
-        // A task of its own, so that answers are decoded on several threads.
+        // One task for each call, so that responses are decoded on several threads.
         tokio::spawn(async move { client.parse(requests[at].clone()).await })
     };
     let answers = stream::iter(0..requests.len()).map(call).buffer_unordered(in_flight.max(1));
@@ -194,7 +194,7 @@ async fn all(
     nodes.try_fold(0, async |sum, nodes| Ok(sum + nodes)).await
 }
 
-/// The seconds of each run, the first of which is left out; every run gives as many nodes.
+/// The seconds of each run after a warm-up; every run must return the same number of nodes.
 fn measure(seconds: f64, mut run: impl FnMut() -> Result<usize, Failure>) -> Result<Vec<f64>, Failure> {
     let nodes = run()?;
     let (mut runs, begin) = (vec![], Instant::now());
@@ -219,7 +219,7 @@ fn print(args: &Args, columns: &[Column]) {
     }
 }
 
-/// Median, 10th and 90th percentile (of a few runs, the fastest and the slowest), and the rate of the median.
+/// The median, the 10th and 90th percentile (of few runs: minimum and maximum), and the rate of the median.
 fn cell(megabytes: usize, runs: &[f64]) -> String {
     let last = runs.len() - 1;
     let [low, median, high] = [last / 10, last / 2, (last * 9).div_ceil(10)].map(|at| runs[at] * 1e3);

@@ -1,4 +1,4 @@
-"""Writes a folder with a BERT of random weights, as published models are laid out, to time one without its files.
+"""Writes a BERT with random weights in the layout of published models, for benchmarks without the real weights.
 
     python3 random_bert.py FOLDER TOKENIZER_JSON [--layers 6] [--hidden 384]
 """
@@ -17,7 +17,7 @@ HEADS = 12
 
 
 def shapes(layers: int, hidden: int) -> dict[str, tuple[int, ...]]:
-    """Every tensor's name and shape."""
+    """The name and shape of every tensor."""
     all_of_them: dict[str, tuple[int, ...]] = {}
 
     def linear(name: str, out: int, into: int) -> None:
@@ -43,7 +43,7 @@ def shapes(layers: int, hidden: int) -> dict[str, tuple[int, ...]]:
 
 
 def values(name: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
-    """Norms do nothing, biases neither, and products keep the size of what they take."""
+    """Identity norms, zero biases, and weights that preserve the scale of activations."""
     if name.endswith("LayerNorm.weight"):
         return np.ones(shape, np.float16)
     if len(shape) == 1:
@@ -52,7 +52,7 @@ def values(name: str, shape: tuple[int, ...], random: np.random.Generator) -> np
 
 
 def write(path: Path, tensors: dict[str, np.ndarray]) -> None:
-    """As safetensors: the length of a JSON header, the header, the bytes."""
+    """Writes safetensors: the length of a JSON header, the header, the data."""
     header, end = {}, 0
     for name, tensor in tensors.items():
         start, end = end, end + tensor.nbytes

@@ -1,10 +1,10 @@
-"""Callers of every kind beside one another for a while, some with deadlines too short, while a model comes and goes.
+"""Runs callers of every kind concurrently, some with deadlines that expire, while a model is loaded and unloaded.
 
     python3 soak.py --bin FOLDER --tokenizer TOKENIZER_JSON [--client FOLDER] [--seconds 60]
 
-FOLDER of --bin has the program accelerd. A text must have the same vector, bit by bit, whatever is beside it, a source
-the same outline; a call may fail only as its caller asked for. The last line counts the calls that did and did not.
-Memory and open files of the daemon are told on the way: they should come to rest.
+--bin is the folder of accelerd. A text must keep its vector bit by bit under any load, and a source its outline; a call may fail
+only as its caller expects. Prints memory and open files of the daemon during the run: both must level off. The last line counts
+passed and failed calls.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from embed_calls import random_model
-from peers_texts import daemon
+from baseline_texts import daemon
 
 HERE = Path(__file__).resolve().parent
 TELL_EVERY = 10.0
 SHORT = 0.02
 CALLERS_OF_EMBED = 4
 PIECE = 3000
-# Calls between a model's coming and its going.
+# Calls between loading and unloading a model.
 STAY = 20
 
 
 class Soak:
-    """What all callers share."""
+    """State that all callers share."""
 
     def __init__(self, address: str, model: Path) -> None:
         from accelerd import Client
@@ -59,7 +59,7 @@ class Soak:
                 self.wrong.append(f"another answer for {key}")
 
     def embed(self, rng: random.Random) -> str:
-        """Texts by a model that stays, the one of the binary, or the one that comes and goes."""
+        """Embeds texts with a permanent model, the built-in one, or the one that is loaded and unloaded."""
         from accelerd import DeadlineError, NotFoundError
 
         model, client = rng.choice(["model", "builtin", "guest"]), rng.choice([self.client] * 3 + [self.hasty])
@@ -96,7 +96,7 @@ class Soak:
         return "find_similar"
 
     def collect(self, rng: random.Random) -> str:
-        """A collection from its first point to its end."""
+        """The life of a collection, from creation to deletion."""
         collection = self.client.create_collection(f"c{rng.randrange(1 << 60)}", model="builtin", text_field="body")
         for _ in range(3):
             some = rng.sample(self.pieces, 10)
@@ -135,7 +135,7 @@ def state_of(process: int) -> str:
 
 
 def child() -> int:
-    """The daemon: the only process that this one has started."""
+    """The daemon, which is the only child process."""
     (only,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return int(only)
 
@@ -163,7 +163,7 @@ def main() -> None:
             soak.over.set()
             for caller in callers:
                 caller.join()
-            print(f"when all is quiet: {state_of(child())}")
+            print(f"at rest: {state_of(child())}")
     print(json.dumps(soak.calls, indent=1))
     for wrong in soak.wrong[:20]:
         print(wrong)

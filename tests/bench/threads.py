@@ -1,8 +1,8 @@
-"""Runs a bench against a daemon on this machine, and shows how much processor time each kind of thread takes meanwhile.
+"""Runs a benchmark against a daemon on this machine and reports the CPU time of each kind of thread.
 
     python3 threads.py DAEMON_PID accelctl --json bench embed --concurrency 500 --duration 3s
 
-One level a run. The sample is the middle of the run: from START seconds on, for LENGTH. Linux only.
+Takes one concurrency level for each run. Samples the middle of the run: LENGTH seconds from START. Linux only.
 """
 
 import json
@@ -18,7 +18,7 @@ TICKS = 100.0
 
 
 def threads(process: int) -> dict[str, tuple[str, float, float]]:
-    """Name, seconds in user mode and seconds in the kernel of each thread."""
+    """The name, user seconds and kernel seconds of each thread."""
     found = {}
     for task in Path(f"/proc/{process}/task").iterdir():
         try:
@@ -35,7 +35,7 @@ def show(title: str, before: dict, after: dict, seconds: float, calls: float) ->
     for task, (name, user, kernel) in after.items():
         _, user_before, kernel_before = before.get(task, (name, 0.0, 0.0))
         kinds[re.sub(r"-?\d+$", "", name)].append((user - user_before, kernel - kernel_before))
-    print(f"{title}: threads, cores taken in user mode and in the kernel, the busiest's share of one, us a call")
+    print(f"{title}: threads, cores in user mode, cores in the kernel, share of one core of the busiest, us per call")
     for name, times in sorted(kinds.items()):
         user, kernel = (sum(part) for part in zip(*times, strict=True))
         busiest = max(map(sum, times)) / seconds

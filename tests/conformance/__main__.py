@@ -1,9 +1,9 @@
-"""Compares our parser with CPython's over whole libraries, fixtures, packages and mutated snippets.
+"""Compares accelerd's parser with CPython's on libraries, fixtures, packages and mutated snippets.
 
-python3 tests/conformance                                      everything, which takes a while
-python3 tests/conformance --only 'library*' --judge 3.13       some
-python3 tests/conformance --only mutations --count 1000000     more of one
-python3 tests/conformance --judge 3.13-as-3.8                  what `ast.parse(feature_version=...)` makes of them
+python3 tests/conformance                                      all corpora, which takes a while
+python3 tests/conformance --only 'library*' --judge 3.13       some corpora
+python3 tests/conformance --only mutations --count 1000000     more cases of one
+python3 tests/conformance --judge 3.13-as-3.8                  against `ast.parse(feature_version=...)`
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ import tools
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="names of corpora, with wildcards")
-    parser.add_argument("--skip", action="append", default=[], help="names of corpora to leave out")
-    parser.add_argument("--judge", action="append", help="versions, or 3.13-as-3.8; 3.13, 3.11, 3.14 if not given")
-    parser.add_argument("--count", type=int, default=100_000, help="how many mutated snippets")
+    parser.add_argument("--only", action="append", help="corpora to run; wildcards are allowed")
+    parser.add_argument("--skip", action="append", default=[], help="corpora to skip; wildcards are allowed")
+    parser.add_argument("--judge", action="append", help="versions, or 3.13-as-3.8; default 3.13, 3.11 and 3.14")
+    parser.add_argument("--count", type=int, default=100_000, help="number of mutated snippets")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=int, help="cases of a corpus, for a quick look")
-    parser.add_argument("--reference", action="store_true", help="columns made of CPython's tree: tests the harness")
-    parser.add_argument("--differences", type=Path, default=tools.CACHE / "differences.txt", help="where to list them")
+    parser.add_argument("--limit", type=int, help="maximum of cases per corpus")
+    parser.add_argument("--reference", action="store_true", help="use columns made from CPython's tree, to test the harness")
+    parser.add_argument("--differences", type=Path, default=tools.CACHE / "differences.txt", help="output file of the differences")
     parser.add_argument("--errors", action="store_true", help="write only the section about errors")
-    parser.add_argument("--no-reduce", action="store_true", help="list differences with the sources they were found in")
+    parser.add_argument("--no-reduce", action="store_true", help="do not reduce the sources of differences")
     return parser.parse_args()
 
 

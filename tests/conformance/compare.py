@@ -1,4 +1,4 @@
-"""Where two trees first differ."""
+"""Finds the first difference between two trees."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 _MISSING = object()
 _POSITIONS = frozenset(("lineno", "col_offset", "end_lineno", "end_col_offset"))
-# Before 3.12 an f-string was parsed apart from its file: what is in it has places that are not the file's.
-_PLACES_IN_STRINGS = sys.version_info >= (3, 12)
+# Before 3.12 the nodes inside an f-string have positions relative to the string.
+_POSITIONS_IN_STRINGS = sys.version_info >= (3, 12)
 
 
 class Difference(NamedTuple):
@@ -21,11 +21,11 @@ class Difference(NamedTuple):
 
 
 def first_difference(theirs: ast.AST, ours: ast.AST) -> Difference | None:
-    """The first node or field that differs, from the root down; places and the types of values count.
+    """The first node or field that differs, from the root down; positions and value types included.
 
-    Both trees are walked without recursion, for a tree may be deeper than the stack.
+    Walks without recursion, since a tree may be deeper than the stack.
     """
-    # Two values, the path to them, and whether their places are compared.
+    # Two values, their path, and whether to compare positions.
     stack: list[tuple[Any, Any, Any, bool]] = [(theirs, ours, None, True)]
     while stack:
         left, right, path, places = stack.pop()
@@ -51,9 +51,9 @@ def first_difference(theirs: ast.AST, ours: ast.AST) -> Difference | None:
 
 
 def _compare_nodes(left: Any, right: Any, path: Any, places: bool) -> tuple[Difference | None, list[Any]]:
-    """What differs in the plain fields of two nodes of one class, and the pairs in its other fields."""
+    """The difference in plain fields of two nodes of one class, and the pairs of values in its other fields."""
     others = right.__dict__
-    inside = places and (_PLACES_IN_STRINGS or left.__class__ is not ast.JoinedStr)
+    inside = places and (_POSITIONS_IN_STRINGS or left.__class__ is not ast.JoinedStr)
     pairs = []
     for name, one in left.__dict__.items():
         other = others.get(name, _MISSING)

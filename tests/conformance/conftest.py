@@ -1,4 +1,4 @@
-"""The client's tree, without the rest of the client."""
+"""Makes the Python client's tree importable without the rest of the client."""
 
 import oracle
 import tools

@@ -1,4 +1,4 @@
-"""Where sources come from: each corpus is a name and a way to its cases."""
+"""The corpora of sources."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import fuzz
 import limits
-import soup
+import token_fuzz
 import tools
 from frames import read_blocks
 
 PACKAGES = ["django", "sqlalchemy", "numpy", "pandas", "scipy", "scikit-learn"]
-# Nobody looked at these while the parser was written.
+# Not used during development.
 UNSEEN_PACKAGES = ["sympy", "twisted", "ansible-core", "mypy"]
 
-# Releases from before Python 3, by version.
+# Releases for Python 2.
 OLD_RELEASES = {
     "BeautifulSoup": "3.2.1",
     "CherryPy": "3.1.2",
@@ -51,14 +51,14 @@ Case = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sources under one name."""
+    """A named set of sources."""
 
     name: str
     cases: Callable[[], Iterable[Case]]
 
 
 def corpora(fuzz_count: int, seed: int) -> list[Corpus]:
-    """All of them."""
+    """All corpora."""
     libraries = [Corpus(f"library {version}", lambda version=version: library(version)) for version in ("3.11", "3.13")]
     texts = [
         Corpus("doctests and strings of Lib/test", lambda: extracted("3.13")),
@@ -69,7 +69,7 @@ def corpora(fuzz_count: int, seed: int) -> list[Corpus]:
         Corpus("limits", limits.limits),
         Corpus("Python 2 releases", old_releases),
         Corpus("mutations", lambda: mutations(fuzz_count, seed)),
-        Corpus("soup", lambda: soup.soups(fuzz_count, seed)),
+        Corpus("token_fuzz", lambda: token_fuzz.sources(fuzz_count, seed)),
     ]
     return [*libraries, *texts, *packages, *made]
 
@@ -81,7 +81,7 @@ def library(version: str) -> Iterator[Case]:
 
 
 def library_folder(version: str) -> Path | None:
-    """Where the standard library of a version is."""
+    """The folder of a version's standard library."""
     found = [oracle for oracle in tools.oracles((version,)) if oracle.command[0] != "node"]
     if not found:
         return None
@@ -92,7 +92,7 @@ def library_folder(version: str) -> Path | None:
 
 
 def files(folder: Path, skip: str = "", pattern: str = "*.py") -> Iterator[Case]:
-    """The files of a folder, by their paths in it."""
+    """The files of a folder, named by relative path."""
     for file in sorted(folder.rglob(pattern)):
         inside = file.relative_to(folder)
         if skip not in inside.parts and file.is_file():
@@ -100,7 +100,7 @@ def files(folder: Path, skip: str = "", pattern: str = "*.py") -> Iterator[Case]
 
 
 def extracted(version: str) -> Iterator[Case]:
-    """Doctests of the standard library's tests, and their string constants that may be source."""
+    """Doctests and string constants of the standard library's tests."""
     folder = library_folder(version)
     if folder is None:
         return
@@ -113,13 +113,13 @@ def extracted(version: str) -> Iterator[Case]:
 
 
 def ruff() -> Iterator[Case]:
-    """The inputs that ruff's parser is tested with."""
+    """The fixtures of ruff's parser."""
     folder = tools.ruff_fixtures()
     return files(folder) if folder else iter(())
 
 
 def package(name: str) -> Iterator[Case]:
-    """The modules of a package from the package index."""
+    """The modules of a package from PyPI."""
     yield from archived(tools.wheel(name))
 
 
@@ -144,7 +144,7 @@ def archived(archive: Path) -> Iterator[Case]:
 
 
 def mutations(count: int, seed: int) -> Iterator[Case]:
-    """Snippets of the other corpora with a token or two changed."""
+    """Mutated snippets of the other corpora."""
     groups = []
     for cases in (library("3.13"), library_tests("3.13"), ruff(), extracted("3.13")):
         snippets = [snippet for _, source in cases for snippet in fuzz.snippets(source)]
@@ -153,5 +153,5 @@ def mutations(count: int, seed: int) -> Iterator[Case]:
 
 
 def library_tests(version: str) -> Iterator[Case]:
-    """CPython's own tests of its syntax, where every construct occurs."""
+    """CPython's syntax tests, which cover every construct."""
     return (case for case in library(version) if re.search(SYNTAX_TESTS, case[0]))

@@ -1,9 +1,9 @@
-"""Compares the codecs of our parser with those of the running Python: every name, every one and two bytes.
+"""Compares the parser's codecs with those of the running Python: all names, and all sequences of one and two bytes.
 
     python3.13 tests/conformance/encodings_check.py COLUMNS [CODEC ...]
 
-COLUMNS is the example `columns` of the parser's crate. Run by any CPython from 3.10 on, without packages. Longer sequences,
-for codecs that have them or keep a state, are drawn at random from what means something to these.
+COLUMNS is the example `columns` of the parser's crate. Runs on any CPython from 3.10 on, without packages. Longer sequences,
+for multibyte and stateful codecs, are random combinations of sequences that are special to them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from frames import read_answers, write_blocks
 
-# What a longer sequence is drawn from.
+# The parts of longer sequences.
 _PIECES = {
     "hz": [b"~", b"~{", b"~}", b"~~", b"~\n", b"VP", b"ND", b"a", b"\x80", b"{", b"}", b"!!"],
     "iso2022": [
@@ -43,7 +43,7 @@ _DRAWN = 3000
 
 
 def names() -> list[str]:
-    """Every name that `encodings` knows, of modules and of aliases, in several spellings, and some that it does not."""
+    """All names of `encodings`, modules and aliases, in several spellings, and some unknown names."""
     known = sorted({module.name for module in pkgutil.iter_modules(encodings.__path__)} | set(encodings.aliases.aliases))
     spelled = [name.replace("_", "-") for name in known] + [name.upper() for name in known]
     return known + spelled + ["__".join(name.split("_")) for name in known] + [f"-{name}." for name in known] + [
@@ -52,7 +52,7 @@ def names() -> list[str]:
 
 
 def modules() -> list[str]:
-    """The codecs of text, once each."""
+    """All text codecs."""
     found = []
     for module in sorted(module.name for module in pkgutil.iter_modules(encodings.__path__)):
         try:
@@ -64,7 +64,7 @@ def modules() -> list[str]:
 
 
 def sequences(module: str) -> Iterator[bytes]:
-    """All of one and two bytes, and some longer ones."""
+    """All sequences of one and two bytes, and some longer ones."""
     for one in range(1, 256):
         yield bytes([one])
     stateless = is_charmap(module)
@@ -75,7 +75,7 @@ def sequences(module: str) -> Iterator[bytes]:
     pieces = next((pieces for key, pieces in _PIECES.items() if key in module), None)
     for _ in range(_DRAWN if pieces else 0):
         yield b"".join(chance.choices(pieces, k=chance.randint(1, 7)))
-    # Syllables of eight bytes, whole and cut short.
+    # Syllables of eight bytes, complete and truncated.
     for letters in itertools.product(range(0xA0, 0xC0), range(0xBE, 0xD6), range(0xA0, 0xD5)) if module == "euc_kr" else ():
         yield bytes([0xA4, 0xD4, *(byte for letter in letters for byte in (0xA4, letter))])
     for length in range(3, 8) if module == "euc_kr" else ():
@@ -85,12 +85,12 @@ def sequences(module: str) -> Iterator[bytes]:
 
 
 def is_charmap(module: str) -> bool:
-    """Whether every byte is a character on its own."""
+    """Whether every byte is a character."""
     return hasattr(__import__(f"encodings.{module}", fromlist=["x"]), "decoding_table") or module in ("ascii", "latin_1")
 
 
 def expected(source: bytes) -> tuple[str, str]:
-    """The text of a source, or the message of its refusal, as CPython decodes it: see `decode_str` in its tokenizer."""
+    """The text or the error of a source, by the rules of CPython's `decode_str`."""
     name = source[len(b"# coding: ") : source.index(b"\n")].decode()
     data = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     data += b"" if data.endswith(b"\n") else b"\n"
@@ -106,7 +106,7 @@ def expected(source: bytes) -> tuple[str, str]:
 
 
 def batches(columns: str, only: tuple[str, ...]) -> Iterator[tuple[bytes, tuple[str, str], tuple[str, str]]]:
-    """Each source, with what CPython and what our parser makes of it."""
+    """Each source with CPython's and the parser's result."""
     heads = [f"# coding: {name}\n".encode() for name in names()]
     every = [module for module in modules() if not only or module in only]
     lists = ([b"# coding: %s\n# " % module.encode() + one + b"\n" for one in sequences(module)] for module in every)
@@ -118,21 +118,21 @@ def batches(columns: str, only: tuple[str, ...]) -> Iterator[tuple[bytes, tuple[
 
 
 def found(source: bytes, answer) -> tuple[str, str]:  # type: ignore[no-untyped-def]
-    """What our parser makes of a source."""
-    refusal = answer.refusal
-    if refusal is not None and refusal.position[0] == 0:
-        return "error", refusal.message
+    """The parser's result for a source."""
+    error = answer.error
+    if error is not None and error.position[0] == 0:
+        return "error", error.message
     return "text", lines((answer.text or source).decode("utf-8", "replace"))
 
 
 def lines(text: str) -> str:
-    """A text with a newline at its end, which ours need not have, and after every line."""
+    """A text with normalised newlines and one at its end, which the parser does not add."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 
 
-def spelled_out(source: bytes) -> bool:
-    """Whether CPython itself decodes the source as `expected` says: a check of the check."""
+def matches_cpython(source: bytes) -> bool:
+    """Whether CPython decodes the source as `expected` says: a test of the test."""
     try:
         ast.parse(source)
     except SyntaxError as error:
@@ -141,8 +141,8 @@ def spelled_out(source: bytes) -> bool:
 
 
 def special(source: bytes, theirs: tuple[str, str]) -> bool:
-    """What is no matter of codecs: these two names mean UTF-8 that is checked later, a zero byte ends the source, and CPython
-    before 3.12 adds a newline to a source that ends with `\\r\\n`."""
+    """Whether a source depends on more than codecs: names of UTF-8, which is checked later; a null byte, which ends the source; and
+    a final `\\r\\n`, to which CPython before 3.12 adds a newline."""
     if source.endswith(b"\r\n") and sys.version_info < (3, 12):
         return True
     name = source[len(b"# coding: ") : source.index(b"\n")].decode().lower().replace("_", "-")
@@ -150,22 +150,22 @@ def special(source: bytes, theirs: tuple[str, str]) -> bool:
 
 
 def main(columns: str, *only: str) -> int:
-    """Compares, and says what differs."""
+    """Compares all sources and prints differences."""
     warnings.simplefilter("ignore")
-    count, wrong, unlike = 0, {}, 0
+    count, wrong, mismatched = 0, {}, 0
     for source, theirs, ours in batches(columns, only):
         if special(source, theirs):
             continue
         count += 1
         if theirs != ours:
             wrong.setdefault(source[: source.index(b"\n")], []).append((source, theirs, ours))
-        if count % 97 == 0 and not spelled_out(source):
-            unlike += 1
+        if count % 97 == 0 and not matches_cpython(source):
+            mismatched += 1
             print("the running Python differs:", source, theirs)
     for name, cases in wrong.items():
         print(name, len(cases), *min(cases, key=lambda case: len(case[0])), sep="\n    ")
-    print(f"{count} sources, {sum(map(len, wrong.values()))} differ; {unlike} not as the running Python decodes them")
-    return int(bool(wrong) or unlike > 0 or count < 10_000)
+    print(f"{count} sources, {sum(map(len, wrong.values()))} differ; {mismatched} not as the running Python decodes them")
+    return int(bool(wrong) or mismatched > 0 or count < 10_000)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the doctests and the string constants of a folder's modules: sources that no file holds.
+"""Extracts the doctests and string constants of a folder's modules.
 
 python3.13 extract.py FOLDER OUT
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from frames import write_blocks
 
-LONGEST = 20_000
+MAX_LENGTH = 20_000
 
 
 def doctests(text: str) -> Iterator[str]:
@@ -28,13 +28,13 @@ def doctests(text: str) -> Iterator[str]:
 
 
 def texts(file: Path) -> Iterator[str]:
-    """What may be source in a module: doctests, and strings with more in them than words."""
+    """Possible sources in a module: doctests, and strings with more than words."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and 3 <= len(node.value) <= LONGEST:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and 3 <= len(node.value) <= MAX_LENGTH:
             if ">>>" in node.value:
                 yield from doctests(node.value)
             if re.search(r"[^\w\s.,-]", node.value):

@@ -1,4 +1,4 @@
-"""The blocks in which sources go to the parser and columns come back; `kernels/parser/examples/columns.rs` says how."""
+"""The binary protocol of `kernels/parser/examples/columns.rs`: sources in, columns out."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CLASSES = {
     PANIC: "panic",
 }
 _NO_POSITION = (None, None, None, None)
-# What stands for `None` among the numbers of a position.
+# Encodes `None` in a position.
 _NONE = -2
 
 
-class Refusal(NamedTuple):
-    """What our parser says of a source that is not Python."""
+class ParseError(NamedTuple):
+    """The parser's error for an invalid source."""
 
     kind: str
     start: int
@@ -35,23 +35,23 @@ class Refusal(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Our parser's result for one source: columns, or a refusal."""
+    """The parser's result for one source: columns or an error."""
 
     text: bytes
     columns: dict[str, bytes] | None
-    refusal: Refusal | None
+    error: ParseError | None
 
 
 def write_blocks(blocks: Iterable[bytes]) -> bytes:
-    """Blocks one after another, each behind its length."""
+    """Concatenated blocks, each after its length."""
     return b"".join(part for block in blocks for part in (struct.pack("<I", len(block)), block))
 
 
 def write_answer(answer: Answer) -> bytes:
-    """An answer as the parser writes it."""
+    """Encodes an answer."""
     if answer.columns is not None:
         return bytes(4) + write_blocks([answer.text, *(answer.columns[name] for name in COLUMNS)])
-    kind, start, end, message, position = answer.refusal
+    kind, start, end, message, position = answer.error
     number = next(number for number, name in CLASSES.items() if name == kind)
     places = struct.pack("<II", start, end)
     numbers = struct.pack("<4i", *(_NONE if one is None else one for one in position))
@@ -59,21 +59,21 @@ def write_answer(answer: Answer) -> bytes:
 
 
 def read_blocks(data: bytes) -> Iterator[bytes]:
-    """The blocks that `write_blocks` wrote."""
+    """Decodes the blocks of `write_blocks`."""
     reader = _Reader(data)
     while reader.at < len(data):
         yield reader.block()
 
 
 def read_answers(data: bytes) -> Iterator[Answer]:
-    """The answers of a batch."""
+    """Decodes the answers of a batch."""
     reader = _Reader(data)
     while reader.at < len(data):
         number, text = reader.number(), reader.block()
         if number:
             place = reader.number(), reader.number()
             message = reader.block().decode(errors="replace")
-            yield Answer(text, None, Refusal(CLASSES[number], *place, message, reader.position()))
+            yield Answer(text, None, ParseError(CLASSES[number], *place, message, reader.position()))
         else:
             yield Answer(text, {name: reader.block() for name in COLUMNS}, None)
 

@@ -1,4 +1,4 @@
-"""f- and t-strings drawn from a grammar: escapes and names in format specifications, raw prefixes, nested fields, `=`."""
+"""Generates f- and t-strings from a grammar: escapes in format specifications, raw prefixes, nested fields, `=`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIXES = ["f", "f", "f", "F", "rf", "fr", "Rf", "fR", "RF"]
 
 
 def fstrings(count: int, seed: int, newest: bool = False) -> Iterator[tuple[str, bytes]]:
-    """So many sources; t-strings among them where the newest grammar is asked for."""
+    """Generates `count` sources; with `newest`, t-strings too."""
     for number in range(count):
         chance = random.Random(seed * 1_000_003 + number)
         prefixes = [*_PREFIXES, "t", "rt"] if newest else _PREFIXES
@@ -45,16 +45,16 @@ def _pieces(chance: random.Random, raw: bool, depth: int, in_spec: bool) -> str:
 
 
 def _field(chance: random.Random, raw: bool, depth: int) -> str:
-    # Specifications and comments in specifications are left out: what CPython shows of a field behind one follows no rule.
+    # No specifications or comments inside specifications: CPython's source text of a field after one is irregular.
     expression = chance.choice([one for one in _EXPRESSIONS if depth == 0 or "#" not in one])
     if chance.random() < 0.1:
         expression = _string(chance, chance.choice(("", "f", "rf", "b")), depth + 1)
     equal = chance.choice(("", "", "", "=", " = "))
     conversion = chance.choice(("", "", "!r", "!s", "!a"))
     spec = ":" + _pieces(chance, raw, depth + 1, True) if depth == 0 and chance.random() < 0.6 else ""
-    # So it does of fields right behind a character's name.
+    # Likewise for fields directly after a character name.
     spec = spec.replace("}{", "} {") if r"\N{" in spec else spec
     if depth == 0 and "{" in spec:
-        # In the specification of a field with `=`, CPython 3.13 shows a nested field by yet another rule.
+        # CPython 3.13 is irregular for nested fields in the specification of a field with `=`, too.
         equal = ""
     return "{" + expression + equal + conversion + spec + "}"

@@ -1,4 +1,4 @@
-"""Snippets with a token, a character or the indentation changed; the same seed gives the same ones."""
+"""Mutates tokens, characters and indentation of snippets, deterministically by seed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Iterator
 
-LONGEST = 1200
+MAX_SNIPPET = 1200
 _BLOCK = re.compile(rb"^( *)(?=(?:async |def |class |if |for |while |with |try:|match |@|[A-Za-z_]))", re.M)
 _TOKEN = re.compile(
     rb"""[A-Za-z_]\w*|\d[\w.]*|\n[ \t]*|[ \t\f]+|\#[^\n]*|\'\'\'|\"\"\"|\*\*=|//=|<<=|>>=|\.\.\.|"""
@@ -19,39 +19,39 @@ import in is lambda nonlocal not or pass raise return try while with yield match
 ( ) [ ] { } , : . ; @ = -> += -= *= /= //= %= @= &= |= ^= >>= <<= **= := == != < <= > >= << >> + - * / // % ** & | ^ ~
 ... ! $ ? \ # ` <> *a **k *, /, a=1 (yield) (x:=1)
 """
-# Letters with accents, one that NFKC changes, and what is no letter.
-_ODD = ["\xe9", "\u210c", "\u20ac", "\xa0", "\ufeff", "\x0c", "\x00", "\r", "\n", "\n    ", "\n\t", " ", "\\\n", "\r\n"]
-_VOCABULARY = [word.encode() for word in [*_WORDS.split(), "'''", '"""', *_ODD]]
+# An accented letter, one that NFKC changes, and characters that are no letters.
+_SPECIAL = ["\xe9", "\u210c", "\u20ac", "\xa0", "\ufeff", "\x0c", "\x00", "\r", "\n", "\n    ", "\n\t", " ", "\\\n", "\r\n"]
+_VOCABULARY = [word.encode() for word in [*_WORDS.split(), "'''", '"""', *_SPECIAL]]
 _INDENTS = [b"", b" ", b"  ", b"    ", b"        ", b"\t", b" \t", b"\t ", b"\x0c", b"   \x0c "]
 
 
 def snippets(source: bytes) -> list[bytes]:
-    """A short source whole; of a longer one the blocks that fit, moved to the margin."""
-    if len(source) <= LONGEST:
+    """A short source itself, or the dedented blocks of a longer one that are short enough."""
+    if len(source) <= MAX_SNIPPET:
         return [source]
     found, end = [], 0
     for start in _BLOCK.finditer(source):
         indent = len(start[1])
         if start.start() < end or indent > 8:
             continue
-        # A block ends where a line is no deeper than its first; that line opens the next one.
+        # A block ends at a line that is indented no deeper than its first.
         stop = re.compile(rb"^ {0,%d}[^ \n#)\]}]" % indent, re.M).search(source, start.end() + 1)
         end = stop.start() if stop else len(source)
-        if 20 <= end - start.start() <= LONGEST:
+        if 20 <= end - start.start() <= MAX_SNIPPET:
             found.append(re.sub(rb"^ {%d}" % indent, b"", source[start.start() : end], flags=re.M))
         else:
-            # Too long: what is inside it may fit.
+            # Too long: its inner blocks may fit.
             end = start.end()
     return found
 
 
 def tokens_of(source: bytes) -> list[bytes]:
-    """A source's tokens, roughly; joined they are the source."""
+    """Approximate tokens of a source, which concatenate to it."""
     return _TOKEN.findall(source)
 
 
 def mutated(groups: list[list[bytes]], count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """So many snippets, as many of each group, each changed once to three times."""
+    """Generates `count` snippets, evenly from all groups, each with one to three mutations."""
     for number in range(count):
         chance = random.Random(seed * 1_000_003 + number)
         tokens = tokens_of(chance.choice(chance.choice(groups)))

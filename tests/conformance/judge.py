@@ -1,4 +1,4 @@
-"""Runs a corpus through our parser and an oracle, a batch at a time, and counts what comes out."""
+"""Runs a corpus through the parser and an oracle in batches, and counts outcomes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tools import Oracle, Parser, cache_folder
 
 BATCH_SOURCES = 20_000
 BATCH_BYTES = 8 << 20
-# Into how many pieces a source is cut at first to find what can be left out.
-MOST_PARTS = 64
-# A batch in node, which takes seconds to start.
+# The initial number of parts for delta debugging.
+MAX_PARTS = 64
+# The batch factor for node, which takes seconds to start.
 LARGE_BATCH = 3
 
 
 @dataclass
 class Tally:
-    """What came out of a corpus."""
+    """The outcomes of a corpus."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    # Of each cause: how often, and its smallest sources.
+    # Count and smallest sources of each cause.
     causes: dict[str, Cause] = field(default_factory=dict)
 
     def add(self, case: Case, outcome: dict[str, Any]) -> None:
@@ -36,13 +36,13 @@ class Tally:
         self.counts[outcome["outcome"]] += 1
         for one in ("same_line", "same_class", "same_message", "same_all", "same_end"):
             self.counts[one] += bool(outcome.get(one))
-        cause = _softer(outcome) if outcome["outcome"] == "refused" else outcome.get("cause")
+        cause = _error_difference(outcome) if outcome["outcome"] == "refused" else outcome.get("cause")
         if cause:
             self.causes.setdefault(cause, Cause()).add(case, outcome)
 
 
-def _softer(outcome: dict[str, Any]) -> str | None:
-    """In what two refusals differ."""
+def _error_difference(outcome: dict[str, Any]) -> str | None:
+    """The difference between two errors."""
     for one in ("line", "class", "message", "column"):
         if not outcome[f"same_{one}"]:
             theirs, ours = (
@@ -54,13 +54,13 @@ def _softer(outcome: dict[str, Any]) -> str | None:
 
 @dataclass
 class Cause:
-    """Differences that look alike."""
+    """Similar differences."""
 
     count: int = 0
     smallest: list[tuple[Case, dict[str, Any]]] = field(default_factory=list)
 
     def add(self, case: Case, outcome: dict[str, Any]) -> None:
-        """Counts one, and keeps the smallest three."""
+        """Counts a case, and keeps the three smallest."""
         self.count += 1
         self.smallest.append((case, outcome))
         self.smallest.sort(key=lambda one: len(one[0][1]))
@@ -68,7 +68,7 @@ class Cause:
 
 
 def batches(cases: Iterable[Case], size: int = 1) -> Iterator[list[Case]]:
-    """Cases in batches of bounded bytes."""
+    """Splits cases into batches of bounded size."""
     batch, length = [], 0
     for case in cases:
         batch.append(case)
@@ -104,9 +104,9 @@ def run(parser: Parser, oracle: Oracle, cases: Iterable[Case]) -> Tally:
 
 
 def reduced(parser: Parser, oracle: Oracle, source: bytes, cause: str) -> bytes:
-    """A smaller source with the same cause: lines, then tokens are left out as long as it stays."""
+    """Delta debugging: removes lines, then tokens, while the cause remains."""
     for split in (lambda text: text.splitlines(keepends=True), tokens_of):
-        parts, finest = split(source), MOST_PARTS
+        parts, finest = split(source), MAX_PARTS
         while len(parts) > 1:
             shorter = _shorter(parts, finest)
             outcomes = judge_all(parser, oracle, [b"".join(one) for one in shorter])
@@ -122,6 +122,6 @@ def reduced(parser: Parser, oracle: Oracle, source: bytes, cause: str) -> bytes:
 
 
 def _shorter(parts: list[bytes], finest: int) -> list[list[bytes]]:
-    """What is left without a half, a quarter, and so on: all at once, for a judge starts slowly."""
+    """The parts without one half, one quarter and so on, in one batch, since an oracle starts slowly."""
     widths = {max(len(parts) >> level, 1) for level in range(1, finest.bit_length())}
     return [parts[:at] + parts[at + width :] for width in widths for at in range(0, len(parts), width)]

@@ -1,8 +1,8 @@
-"""Compares the lexer with CPython's, token by token, over Python files.
+"""Compares the lexer with CPython's, token by token, on Python files.
 
     python tests/conformance/lexer.py PATH... [--tool target/release/examples/tokens]
 
-Run by the CPython to compare with, 3.12 or later. Folders are searched for files in UTF-8.
+Runs on the CPython to compare with, 3.12 or later. Folders are searched for UTF-8 files.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CLASSES = {
 
 
 def expected(text):
-    """Lines of tokens with their places in bytes, indentations by depth, and comments."""
+    """Lines of tokens with byte offsets and indentation depths, and comments."""
     lines = text.split("\n")
     starts = [0]
     for line in lines:
@@ -62,7 +62,7 @@ def expected(text):
 
 
 def actual(output):
-    """The same from the tool's output, a file at a time."""
+    """The same from the output of the example `tokens`, file by file."""
     path = None
     for record in output:
         kind, *rest = record.rstrip("\n").split(" ", 4)
@@ -100,7 +100,7 @@ PLAIN = {"Number", "String", "FStringStart", "FStringMiddle", "FStringEnd"}
 
 
 def coarse(line, text):
-    """Tokens by CPython's few kinds; kinds of words and symbols are checked by what is written."""
+    """Maps tokens to CPython's few kinds; the kinds of words are checked by their text."""
     for kind, start, end, *value in line:
         if value and value != value_of(text[start:end].decode()):
             kind = f"{kind} with {value}"
@@ -119,7 +119,7 @@ def coarse(line, text):
 
 
 def same(want, got, text):
-    """Whether two tokens are; CPython 3.12 and 3.13 place the ends of text with doubled braces one way or the other."""
+    """Whether two tokens are equal, except for the ends of text with doubled braces, which CPython 3.12 and 3.13 place inconsistently."""
     if want == got:
         return True
     doubled = b"{{" in text[got[1] : got[2] + 1] or b"}}" in text[got[1] - 1 : got[2] + 1]

@@ -1,10 +1,10 @@
-"""Sources at the limits of CPython's tokenizer and parser, one below and one above, and ones that are long or deep."""
+"""Sources around the limits of CPython's tokenizer and parser, and long or deep ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-# What grows, and up to where it is interesting: brackets, blocks, digits, nested strings.
+# The generator and the interesting sizes of each growing construct.
 _GROWING: dict[str, tuple[Callable[[int], str], tuple[int, ...]]] = {
     "parentheses": (lambda n: "(" * n + "x" + ")" * n, (1, 50, 99, 100, 199, 200, 201, 300)),
     "open parentheses": (lambda n: "(" * n, (1, 199, 200, 201, 300)),
@@ -55,7 +55,7 @@ _GROWING: dict[str, tuple[Callable[[int], str], tuple[int, ...]]] = {
 
 
 def limits() -> Iterator[tuple[str, bytes]]:
-    """Every source, as it is and inside a block."""
+    """All sources, at top level and inside a block."""
     for name, (make, sizes) in _GROWING.items():
         for size in sizes:
             yield f"{size} {name}", make(size).encode()

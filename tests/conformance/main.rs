@@ -1,11 +1,10 @@
-//! What each backend makes of many sources, of all feature versions in one batch, against what the CPU makes of each version
-//! alone: verdicts, outlines and every column, bit for bit. No Python is asked; that the CPU's columns are CPython's is what
-//! the scripts beside this show.
+//! Each backend on a corpus, with all feature versions in one batch, against the CPU on each version alone: diagnostics,
+//! outlines and every column, bit for bit. The scripts in this folder compare the CPU's columns with CPython.
 //!
-//! `ACCELERD_CORPORA` names folders of Python files, and files as `pack.py` writes them, unpacked; without it, this
-//! workspace's own Python is taken. Lists `sources::backend`, as parity tests do.
+//! `ACCELERD_CORPORA` names folders of Python files, and decompressed files of `pack.py`; the default is this workspace's own
+//! Python. Lists `sources::backend`, as parity tests do.
 
-#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
+#![expect(clippy::print_stdout, reason = "prints statistics of the corpora")]
 
 use std::{collections::BTreeMap, env, fs, path::Path};
 
@@ -19,14 +18,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 const ALL: Outputs = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
 const VERSIONS: std::ops::RangeInclusive<u8> = 8..=14;
-/// Bytes of source that are compared at once.
+/// Bytes of source per batch.
 const SLICE_BYTES: usize = 16 << 20;
-/// Differences that are printed.
-const MOST_SHOWN: usize = 20;
-/// Bytes of a source that are printed.
-const MOST_BYTES_SHOWN: usize = 400;
+/// Differences to print.
+const MAX_SHOWN: usize = 20;
+/// Bytes of a source to print.
+const MAX_BYTES_SHOWN: usize = 400;
 
-/// Sources under one name.
+/// Named sources.
 struct Corpus {
     name: String,
     sources: Vec<Bytes>,
@@ -34,17 +33,17 @@ struct Corpus {
 
 fn main() {
     let trial = |(name, cuda): (&str, bool)| {
-        let run = move || prove(device(cuda).ok_or("there is no such device")?).map_err(Failed::from);
+        let run = move || verify(device(cuda).ok_or("there is no such device")?).map_err(Failed::from);
         Trial::test(format!("sources::{name}"), run).with_ignored_flag(device(cuda).is_none())
     };
     libtest_mimic::run(&Arguments::from_args(), [("cpu", false), ("cuda", true)].map(trial).into()).exit();
 }
 
-/// Compares all corpora, and says how that went.
-fn prove(subject: &Device) -> Result<(), String> {
+/// Compares all corpora and prints statistics.
+fn verify(subject: &Device) -> Result<(), String> {
     let mut cpu = open(device(false).ok_or("there is no CPU")?)?;
     let mut backend = open(subject)?;
-    let before = left(subject);
+    let before = fallbacks(subject);
     let mut sum = Sum::default();
     for corpus in corpora()? {
         let sum_before = sum;
@@ -54,27 +53,27 @@ fn prove(subject: &Device) -> Result<(), String> {
         let Sum { sources, bytes, different } = sum.since(sum_before);
         println!("{}: {sources} sources, {bytes} bytes, {different} different", corpus.name);
     }
-    let reasons: BTreeMap<_, _> = left(subject)
+    let fallback_counts: BTreeMap<_, _> = fallbacks(subject)
         .into_iter()
         .map(|(reason, count)| (reason, count - before.get(reason).copied().unwrap_or_default()))
         .filter(|(_, count)| *count > 0)
         .collect();
-    let by_reason: Vec<_> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    let (all, by_reason) = (reasons.values().sum::<u64>(), by_reason.join(", "));
+    let by_reason: Vec<_> = fallback_counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    let (all, by_reason) = (fallback_counts.values().sum::<u64>(), by_reason.join(", "));
     let Sum { sources, bytes, different } = sum;
-    println!("{sources} sources, {bytes} bytes, {different} different, {all} finished by the CPU ({by_reason})");
+    println!("{sources} sources, {bytes} bytes, {different} different, {all} fell back to the CPU ({by_reason})");
     if sources == 0 {
-        return Err("there was nothing to compare".into());
+        return Err("the corpora have no sources".into());
     }
     if different > 0 { Err(format!("{different} sources differ")) } else { Ok(()) }
 }
 
-/// Sources that a device left to the CPU so far, by reason.
-fn left(device: &Device) -> BTreeMap<&'static str, u64> {
-    device.left_stats().into_iter().map(|left| (left.reason, left.items)).collect()
+/// Sources of a device that fell back to the CPU so far, by reason.
+fn fallbacks(device: &Device) -> BTreeMap<&'static str, u64> {
+    device.fallback_stats().into_iter().map(|stats| (stats.reason, stats.items)).collect()
 }
 
-/// What was compared; a source counts once a version.
+/// What was compared; a source counts once per version.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     sources: usize,
@@ -91,8 +90,8 @@ impl Sum {
     fn add(&mut self, name: &str, sources: &[Bytes], cpu: &mut Backend, backend: &mut Backend) -> Result<(), String> {
         let request = |feature_version| ParseRequest::new(sources.to_vec(), Options::version(feature_version), ALL);
         let requests: Vec<_> = VERSIONS.map(request).collect();
-        let answers = run_batch::<Parse>(&requests, backend).map_err(|error| error.to_string())?;
-        for (request, got) in requests.iter().zip(&answers) {
+        let responses = run_batch::<Parse>(&requests, backend).map_err(|error| error.to_string())?;
+        for (request, got) in requests.iter().zip(&responses) {
             let alone = run_batch::<Parse>(std::slice::from_ref(request), cpu).map_err(|error| error.to_string())?;
             self.compare(name, request, &alone[0], got);
         }
@@ -101,8 +100,8 @@ impl Sum {
 
     fn compare(&mut self, name: &str, request: &ParseRequest, expected: &ParseResponse, got: &ParseResponse) {
         let found = differences(expected, got);
-        for (at, what) in found.iter().take(MOST_SHOWN.saturating_sub(self.different)) {
-            let source = request.sources.get(*at).map(|source| source.slice(..source.len().min(MOST_BYTES_SHOWN)));
+        for (at, what) in found.iter().take(MAX_SHOWN.saturating_sub(self.different)) {
+            let source = request.sources.get(*at).map(|source| source.slice(..source.len().min(MAX_BYTES_SHOWN)));
             let version = request.options.feature_version;
             println!("{name}, source {at}, 3.{version}: {what} differs: {:?}", source.unwrap_or_default());
         }
@@ -112,7 +111,7 @@ impl Sum {
     }
 }
 
-/// Parts of some bytes each.
+/// Divides sources into batches of at most `SLICE_BYTES`, with at least one source each.
 fn slices(sources: &[Bytes]) -> Vec<&[Bytes]> {
     let (mut slices, mut rest) = (vec![], sources);
     while !rest.is_empty() {
@@ -121,9 +120,9 @@ fn slices(sources: &[Bytes]) -> Vec<&[Bytes]> {
             bytes += source.len();
             bytes <= SLICE_BYTES
         };
-        let (slice, behind) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        let (slice, after) = rest.split_at(rest.iter().take_while(fits).count().max(1));
         slices.push(slice);
-        rest = behind;
+        rest = after;
     }
     slices
 }
@@ -137,13 +136,13 @@ fn corpora() -> Result<Vec<Corpus>, String> {
             corpora.push(folder(&path)?);
         } else {
             let packed = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            unpack(&packed.into(), &mut corpora).ok_or_else(|| format!("{}: it is cut short", path.display()))?;
+            unpack(&packed.into(), &mut corpora).ok_or_else(|| format!("{}: it is truncated", path.display()))?;
         }
     }
     Ok(corpora)
 }
 
-/// The Python files of a folder, but for those that builds left there.
+/// The Python files of a folder, except for build outputs.
 fn folder(path: &Path) -> Result<Corpus, String> {
     let mut sources = vec![];
     collect(path, &mut sources).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -165,7 +164,7 @@ fn collect(folder: &Path, into: &mut Vec<Bytes>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The corpora of a packed file; none if it ends within one.
+/// The corpora of a packed file; none if it is truncated.
 fn unpack(packed: &Bytes, corpora: &mut Vec<Corpus>) -> Option<()> {
     let mut rest = packed.clone();
     while !rest.is_empty() {
@@ -177,7 +176,7 @@ fn unpack(packed: &Bytes, corpora: &mut Vec<Corpus>) -> Option<()> {
     Some(())
 }
 
-/// Takes a block from behind its length.
+/// Takes a length-prefixed block.
 fn block(rest: &mut Bytes) -> Option<Bytes> {
     let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
     let end = length.checked_add(4).filter(|&end| end <= rest.len())?;

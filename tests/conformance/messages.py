@@ -1,8 +1,8 @@
-"""Every message of CPython's parser with a source that shows it, for each version.
+"""All messages of CPython's parser, each with a source that triggers it, per version.
 
-    python3 tests/conformance/messages.py    records what this machine's Pythons say of messages.txt, writes MESSAGES.md
+    python3 tests/conformance/messages.py    records the errors of this machine's Pythons for messages.txt, writes MESSAGES.md
 
-`messages.json` holds what was recorded, and the messages that each version's parser and tokenizer have.
+`messages.json` has the recorded errors, and the messages of each version's parser and tokenizer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCES = HERE / "messages.txt"
 RECORDED = HERE / "messages.json"
 TABLE = HERE / "MESSAGES.md"
 VERSIONS = ("3.11", "3.13", "3.14")
-# What a line of a text file cannot hold in a readable way.
+# Sources too long for messages.txt.
 _LONG = {
     "201 open parentheses": "(" * 201,
     "102 nested blocks": "".join(" " * at + "if x:\n" for at in range(102)) + " " * 102 + "y\n",
@@ -38,16 +38,15 @@ Error = list[Any]
 
 OPENING = """# Messages of CPython's parser
 
-Written by `python3 tests/conformance/messages.py`: every message that the parser and the tokenizer of CPython have, `*`
-standing for what varies, with the smallest source that shows it, and whether accelerd reports the same exception, message,
-line and column: `=`, and `==` where the end is the same as well. `-` is a version without the message. The recorded
-errors of all {count} sources are in `messages.json`, and a test compares accelerd with them, and them with the Python
-that runs it.
+Written by `python3 tests/conformance/messages.py`: all messages of CPython's parser and tokenizer, with `*` for variable parts
+and the smallest source that triggers each. `=`: accelerd reports the same exception, message, line and column; `==`: the same
+end too; `-`: the version lacks the message. The recorded errors of all {count} sources are in `messages.json`; tests compare
+accelerd and the running Python with them.
 """
 
 
 def sources() -> dict[str, str]:
-    """The sources, by how they are written."""
+    """The sources, by their spelling in messages.txt."""
     lines = SOURCES.read_text(encoding="utf-8").splitlines()
     return {line: _unescaped(line) for line in lines if line and not line.startswith("#")} | _LONG
 
@@ -60,34 +59,34 @@ def _unescaped(line: str) -> str:
 
 
 def recorded() -> dict[str, Any]:
-    """What `messages.json` holds."""
+    """The contents of messages.json."""
     found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return found
 
 
 def ours(parser: tools.Parser, version: str, texts: list[str]) -> Iterator[Error | None]:
-    """What our parser says of sources."""
+    """The parser's errors for sources."""
     from frames import read_answers
 
     answers = parser.bytes_of(version, [text.encode() for text in texts])
     for answer in read_answers(answers):
-        refusal = answer.refusal
-        yield None if refusal is None else [refusal.kind, refusal.message, *refusal.position]
+        error = answer.error
+        yield None if error is None else [error.kind, error.message, *error.position]
 
 
 def theirs(oracle: tools.Oracle, texts: list[str]) -> list[Error | None]:
-    """What a Python says of sources."""
+    """A Python's errors for sources."""
     outcomes = judge_all(tools.Parser(None), oracle, [text.encode() for text in texts])
     return [outcome.get("error") for outcome in outcomes]
 
 
 def shows(pattern: str, error: Error | None) -> bool:
-    """Whether an error has a message."""
+    """Whether an error's message matches a pattern."""
     return error is not None and fnmatchcase(error[1], pattern)
 
 
 def record() -> dict[str, Any]:
-    """Asks every Python of this machine about every source; versions that are missing keep what was recorded."""
+    """Records the errors of this machine's Pythons; missing versions keep their recorded errors."""
     found = recorded()
     texts = sources()
     for oracle in tools.oracles((*VERSIONS, "3.10", "3.12")):
@@ -101,7 +100,7 @@ def record() -> dict[str, Any]:
 
 
 def _readable(found: dict[str, Any]) -> str:
-    """JSON with a line a message and a line a source."""
+    """JSON with one line per message and per source."""
     parts = []
     for name, entries in found.items():
         lines = [
@@ -126,7 +125,7 @@ def write_table(found: dict[str, Any], parser: tools.Parser) -> None:
         smallest = min(shown, key=len, default="")
         cells = [_cell(found, said, pattern, version, shown) for version in VERSIONS]
         lines.append(f"| {_code(pattern)} | {_code(smallest)} | {' | '.join(cells)} |")
-    lines += ["", "Known differences, in the verdict alone:", ""]
+    lines += ["", "Known differences of the verdict:", ""]
     for version, known in found["known"].items():
         lines += [f"- {version}, {_code(one)}: {why}" for one, why in known.items()]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,9 +1,9 @@
-"""Judges a batch: parses each source with the running Python and compares what our parser made of it.
+"""Judges a batch: parses each source with the running Python and compares the parser's answer.
 
     python3.13 oracle.py CLIENT SOURCES ANSWERS OUTCOMES [FEATURE_VERSION]
 
-Run by any CPython from 3.10 on, without packages: CLIENT is the folder of the package `accelerd`, of which only the
-tree is loaded. OUTCOMES gets a line of JSON a source. With `reference` for ANSWERS they are made from CPython's tree.
+Runs on any CPython from 3.10 on, without packages. CLIENT is the folder of the package `accelerd`, of which only the tree is
+imported. OUTCOMES is JSON lines, one per source. With `reference` for ANSWERS, answers are made from CPython's tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 
-# What CPython runs out of at a depth that has nothing to do with the language.
+# CPython's own limits of stack and memory, which are not part of the language.
 _EXHAUSTED = (MemoryError, RecursionError)
 
 
@@ -41,24 +41,24 @@ def judge(source: bytes, answer: Any, feature_version: tuple[int, int] | None = 
     except _EXHAUSTED:
         return {"outcome": "exhausted"}
     except (SyntaxError, ValueError) as error:
-        return _judge_refusal(source, answer, error)
-    if answer.refusal is not None:
-        ours = answer.refusal
+        return _judge_error(source, answer, error)
+    if answer.error is not None:
+        ours = answer.error
         return _different(
             f"only ours refuses: {ours.kind}: {ours.message}", line=_line(answer.text or source, ours.start)
         )
     return _judge_tree(source, answer, theirs)
 
 
-def _judge_refusal(source: bytes, answer: Any, error: Exception) -> dict[str, Any]:
+def _judge_error(source: bytes, answer: Any, error: Exception) -> dict[str, Any]:
     message = error.msg if isinstance(error, SyntaxError) else str(error)
-    if answer.refusal is None:
+    if answer.error is None:
         return _different(
             f"only CPython refuses: {type(error).__name__}: {message}",
             line=getattr(error, "lineno", None),
             error=[type(error).__name__, message, *_position(error)],
         )
-    ours = answer.refusal
+    ours = answer.error
     if ours.kind == "panic":
         return _different(f"panic: {ours.message}")
     position = _position(error)
@@ -80,7 +80,7 @@ def _judge_refusal(source: bytes, answer: Any, error: Exception) -> dict[str, An
 
 
 def _position(error: Exception) -> list[int | None]:
-    """The line, the column and those of the end."""
+    """Line, column, end line and end column."""
     return [getattr(error, name, None) for name in ("lineno", "offset", "end_lineno", "end_offset")]
 
 
@@ -90,21 +90,21 @@ def _judge_tree(source: bytes, answer: Any, theirs: ast.Module) -> dict[str, Any
 
     try:
         ours = Tree.from_bytes(answer.text or source, answer.columns).to_ast()
-    except Exception as error:  # Whatever is wrong with columns is a difference of this source alone.
+    except Exception as error:  # Invalid columns are a difference of this source.
         return _different(f"columns: {type(error).__name__}: {error}")
     found = first_difference(theirs, ours)
     if found is None:
         return {"outcome": "equal"}
     place = re.sub(r"\[\d+\]", "[]", found.path)
     last = (re.findall(r"\.\w+", place) or ["."])[-1]
-    # CPython's own faults crowd in format specifications; their causes are told from all others.
+    # Most of CPython's own bugs are in format specifications: their causes are kept apart.
     where = f".format_spec {last}" if ".format_spec." in place else last
     what = where if re.search(r"lineno|offset", place) else f"{where}: {found.theirs} != {found.ours}"
     return _different(f"tree: {what}", path=found.path, theirs=found.theirs, ours=found.ours, place=place)
 
 
 def _different(cause: str, **more: Any) -> dict[str, Any]:
-    # Names and numbers in a message would part what belongs together.
+    # Groups messages that differ only in names and numbers.
     return {"outcome": "different", "cause": re.sub(r"'[^']*'|\d+", "_", cause)[:120], "detail": cause[:300], **more}
 
 
@@ -113,14 +113,14 @@ def _line(text: bytes, place: int) -> int:
 
 
 def decoded(source: bytes) -> bytes:
-    """A source as UTF-8, as CPython decodes it."""
+    """A source decoded as CPython does, as UTF-8."""
     encoding, _ = tokenize.detect_encoding(BytesIO(source).readline)
     return source if encoding in ("utf-8", "utf-8-sig") else source.decode(encoding).encode()
 
 
 def _reference_answers(sources: list[bytes]) -> Iterator[Any]:
-    """What a perfect parser would answer."""
-    from frames import Answer, Refusal
+    """The answers of a perfect parser."""
+    from frames import Answer, ParseError
     from reference import columns_of
 
     for source in sources:
@@ -131,15 +131,15 @@ def _reference_answers(sources: list[bytes]) -> Iterator[Any]:
             place = sum(
                 len(line) for line in source.splitlines(keepends=True)[: (getattr(error, "lineno", 1) or 1) - 1]
             )
-            yield Answer(source, None, Refusal(type(error).__name__, place, place, getattr(error, "msg", str(error))))
+            yield Answer(source, None, ParseError(type(error).__name__, place, place, getattr(error, "msg", str(error))))
 
 
-def main(client: str, sources_file: str, answers_file: str, outcomes_file: str, told: str = "") -> None:
+def main(client: str, sources_file: str, answers_file: str, outcomes_file: str, feature: str = "") -> None:
     load_client(client)
     from frames import read_answers, read_blocks
 
     warnings.simplefilter("ignore")
-    feature_version = tuple(map(int, told.split("."))) if told else None
+    feature_version = tuple(map(int, feature.split("."))) if feature else None
     sys.setrecursionlimit(20_000)
     sources = list(read_blocks(Path(sources_file).read_bytes()))
     if answers_file == "reference":

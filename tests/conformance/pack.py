@@ -1,9 +1,9 @@
-"""Packs every corpus into one file for a machine that has neither the corpora nor CPython's verdicts.
+"""Packs all corpora into one file, for a machine without the corpora and without CPython.
 
-python3 tests/conformance/pack.py [--mutations N] [--soup N] [OUT]
+python3 tests/conformance/pack.py [--mutations N] [--token-fuzz N] [OUT]
 
-`tests/conformance/main.rs` reads it: of each corpus its name, how many sources it has, and these, each a block behind its
-length; all of it compressed as xz. A source that several corpora have is in the first of them alone.
+`tests/conformance/main.rs` reads it: for each corpus its name, its number of sources and the sources, as length-prefixed blocks,
+compressed with xz. A source of several corpora is only in the first of them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import tools
 from frames import write_blocks
 
 SEED = 1
-# The whole of it, so that the second of two versions of a library and a mutated snippet cost little.
+# Covers everything, so that a second version of a library and mutated snippets compress well.
 DICTIONARY = 256 << 20
 
 
 def distinct(cases: Iterable[corpora.Case], seen: set[bytes]) -> Iterator[bytes]:
-    """The sources that were not seen before."""
+    """The sources that are not in `seen`."""
     for _, source in cases:
         digest = hashlib.blake2b(source, digest_size=16).digest()
         if digest not in seen:
@@ -34,7 +34,7 @@ def distinct(cases: Iterable[corpora.Case], seen: set[bytes]) -> Iterator[bytes]
 
 
 def sections(every: Iterable[corpora.Corpus]) -> Iterator[bytes]:
-    """A corpus after the other, as it is packed."""
+    """The packed corpora."""
     seen: set[bytes] = set()
     for corpus in every:
         sources = list(distinct(corpus.cases(), seen))
@@ -42,9 +42,9 @@ def sections(every: Iterable[corpora.Corpus]) -> Iterator[bytes]:
         yield write_blocks([corpus.name.encode(), struct.pack("<I", len(sources)), *sources])
 
 
-def chosen(mutations: int, soup: int) -> list[corpora.Corpus]:
-    """All corpora, with so many of those that are made."""
-    counts = {"mutations": mutations, "soup": soup}
+def chosen(mutations: int, token_fuzz: int) -> list[corpora.Corpus]:
+    """All corpora, with these numbers of generated sources."""
+    counts = {"mutations": mutations, "token_fuzz": token_fuzz}
     return [
         next(one for one in corpora.corpora(counts.get(corpus.name, 0), SEED) if one.name == corpus.name)
         for corpus in corpora.corpora(0, SEED)
@@ -52,7 +52,7 @@ def chosen(mutations: int, soup: int) -> list[corpora.Corpus]:
 
 
 def pack(out: Path, every: Iterable[corpora.Corpus]) -> None:
-    """Writes corpora to a file, which is whole once it is there."""
+    """Writes corpora to a file atomically."""
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": DICTIONARY}]
     part = out.with_suffix(".part")
     with lzma.open(part, "wb", format=lzma.FORMAT_XZ, filters=filters) as packed:
@@ -64,11 +64,11 @@ def pack(out: Path, every: Iterable[corpora.Corpus]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mutations", type=int, default=200_000, help="how many mutated snippets")
-    parser.add_argument("--soup", type=int, default=50_000, help="how many sources drawn at random")
-    parser.add_argument("out", type=Path, nargs="?", help="target/conformance/corpora.xz unless given")
+    parser.add_argument("--mutations", type=int, default=200_000, help="number of mutated snippets")
+    parser.add_argument("--token-fuzz", type=int, default=50_000, help="number of random token sequences")
+    parser.add_argument("out", type=Path, nargs="?", help="default: target/conformance/corpora.xz")
     options = parser.parse_args()
-    pack(options.out or tools.cache_folder() / "corpora.xz", chosen(options.mutations, options.soup))
+    pack(options.out or tools.cache_folder() / "corpora.xz", chosen(options.mutations, options.token_fuzz))
 
 
 if __name__ == "__main__":

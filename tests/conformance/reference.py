@@ -1,6 +1,6 @@
-"""Columns made from CPython's own tree: what the harness and the client are tested with before any parser is.
+"""Makes columns from CPython's tree, to test the harness and the client without the parser.
 
-Places of what has none in CPython's tree are those of its parent, and every name and value lies in `extra`.
+Rows without a position in CPython's tree have their parent's, and all names and values are in `extra`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Writer:
         self.place = 0, 0
 
     def add(self, node: Any, field: str) -> int:
-        """Adds a node's children, then itself, then what stands in its blocks; its row."""
+        """Adds a node's children, then itself, then the statements of its blocks; returns its row."""
         place, outer = self._place(node), self.place
         self.place = place
         children = self._children(node)
@@ -74,7 +74,7 @@ class _Writer:
         return start, self.line_starts[node.end_lineno - 1] + node.end_col_offset
 
     def _children(self, node: Any) -> list[tuple[str, Any]]:
-        """The nodes of a row's fields, in an order in which those of each field keep theirs."""
+        """The children of a node with their fields; the order within a field is kept."""
         special = _CHILDREN.get(type(node))
         if special is not None:
             return special(node)

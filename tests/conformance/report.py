@@ -1,4 +1,4 @@
-"""What was found: RESULTS.md for the repository, and a list of the differences with an example each."""
+"""Reports: RESULTS.md for the repository, and a list of differences with examples."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from judge import Tally
 from tools import HERE, Oracle, cache_folder
 
 RESULTS = HERE / "RESULTS.md"
-REASONS = HERE / "reasons.json"
+KNOWN_DIFFERENCES = HERE / "known_differences.json"
 COLUMNS = [
     "corpus",
     "judge",
     "cases",
     "same tree",
-    "both refuse",
+    "both reject",
     "same line",
     "same class",
     "same message",
@@ -28,23 +28,23 @@ COLUMNS = [
 ]
 COUNTS = ["cases", "equal", "refused", "same_line", "same_class", "same_message", "exhausted", "different"]
 ERRORS = "\n## Errors\n"
-ERRORS_OPENING = """Of the sources that both refuse: how many errors have CPython's exception, message, line and column, and how many
-its end as well. *Python 2 releases* are the modules of {releases} old releases from PyPI; *mutations* are snippets of the
-standard library, its tests and doctests, and of ruff's fixtures where they can be fetched, with a token or two changed.
-[MESSAGES.md](MESSAGES.md) lists every message of CPython's parser.
+ERRORS_OPENING = """Of the sources that both reject: the errors that have CPython's exception, message, line and column, and those that also
+have its end. *Python 2 releases* are the modules of {releases} old releases from PyPI; *mutations* are snippets of the
+standard library, its tests and doctests, and of ruff's fixtures where available, with one to three tokens changed;
+*token_fuzz* are random token sequences. [MESSAGES.md](MESSAGES.md) lists all messages of CPython's parser.
 """
-MOST_CAUSES = 80
+MAX_CAUSES = 80
 OPENING = """# Conformance
 
-Written by `just conformance`: each source is parsed by accelerd and by CPython. *Same tree*: what `to_ast()` builds
-equals what `ast.parse` builds in every node, field, value and place (before 3.12: but for places inside f-strings,
-which CPython counts from the string). Of the sources that *both refuse*, those are counted whose line, class or
-message agrees. *Too deep* is what exhausts CPython's own stack or memory. *Different* is every other case.
+Written by `just conformance`: accelerd and CPython parse each source. *Same tree*: the trees of `to_ast()` and `ast.parse`
+are equal in all nodes, fields, values and positions (before 3.12 except positions inside f-strings, which CPython counts
+from the string). Of the sources that *both reject*, the next columns count equal lines, exceptions and messages. *Too deep*:
+CPython exhausts its own stack or memory. *Different*: all other cases.
 """
 
 
 def save(corpus: str, oracle: Oracle, tally: Tally) -> None:
-    """Keeps a row, so that a run of one corpus leaves the others' rows in place."""
+    """Saves a row, so that a run of one corpus keeps the rows of the others."""
     rows = {(row["corpus"], row["judge"]): row for row in _rows()}
     row = {
         "corpus": corpus,
@@ -56,11 +56,11 @@ def save(corpus: str, oracle: Oracle, tally: Tally) -> None:
     }
     rows.pop((corpus, oracle.name), None)
     rows[corpus, oracle.name] = row
-    _kept().write_text("\n".join(json.dumps(row) for row in rows.values()) + "\n")
+    _saved().write_text("\n".join(json.dumps(row) for row in rows.values()) + "\n")
 
 
 def write_results() -> None:
-    """Writes RESULTS.md from the kept rows."""
+    """Writes RESULTS.md from the saved rows."""
     lines = [OPENING, _line(COLUMNS), _line(["---", "---", *["---:"] * len(COUNTS)])]
     rows = sorted(_rows(), key=lambda row: (row["judge"], row["corpus"]))
     lines += [
@@ -84,10 +84,10 @@ def write_results() -> None:
 
 
 def write_errors(releases: int) -> None:
-    """Writes how many errors are CPython's behind what else RESULTS.md says."""
+    """Writes the section of RESULTS.md about errors."""
     lines = [
         ERRORS_OPENING.format(releases=releases),
-        "| corpus | judge | both refuse | same error | share | same end | share |",
+        "| corpus | judge | both reject | same error | share | same end | share |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in sorted(_rows(), key=lambda row: (row["judge"], row["corpus"])):
@@ -97,7 +97,7 @@ def write_errors(releases: int) -> None:
         cells = [row["corpus"], row["judge"], f"{refused:,}"]
         for one in ("same_all", "same_end"):
             count = row["counts"].get(one, 0)
-            # Rounded down: 100% are all of them.
+            # Rounded down, so that 100% means all.
             cells += [f"{count:,}", f"{count * 10_000 // refused / 100:.2f}%"]
         lines.append(_line(cells))
     before = RESULTS.read_text().partition(ERRORS)[0]
@@ -105,8 +105,8 @@ def write_errors(releases: int) -> None:
 
 
 def reason(cause: str, version: str) -> str:
-    """Why a difference from a version of Python stays; empty where it should not."""
-    known = json.loads(REASONS.read_text())
+    """The reason of a known difference from a version of Python, or an empty string."""
+    known = json.loads(KNOWN_DIFFERENCES.read_text())
     fitting = (
         one for one in known if version in one["versions"] and any(fnmatch(cause, name) for name in one["causes"])
     )
@@ -114,32 +114,32 @@ def reason(cause: str, version: str) -> str:
 
 
 def write_differences(file: Path, found: dict[str, tuple[int, str, str, bytes, dict[str, Any]]]) -> None:
-    """Every cause with how often it was found and its smallest example."""
+    """Writes all causes with their counts and smallest examples."""
     hard = [one for one in found.items() if not one[0].startswith("soft")]
     soft = [one for one in found.items() if one[0].startswith("soft")]
-    lines = [f"{len(hard)} causes, and {len(soft)} where only the refusals differ\n"]
+    lines = [f"{len(hard)} causes, and {len(soft)} where only the errors differ\n"]
     for group in (hard, soft):
-        for cause, example in sorted(group, key=lambda one: -one[1][0])[:MOST_CAUSES]:
+        for cause, example in sorted(group, key=lambda one: -one[1][0])[:MAX_CAUSES]:
             lines += _difference(cause, *example)
     file.write_text("\n".join(lines) + "\n")
 
 
 def _difference(cause: str, count: int, where: str, why: str, source: bytes, outcome: dict[str, Any]) -> list[str]:
-    told = ("detail", "line", "path", "theirs", "ours")
+    shown = ("detail", "line", "path", "theirs", "ours")
     return [
         f"=== {count} x {cause}",
         f"    in {where}; reason: {why or 'none given'}",
-        *(f"    {name}: {outcome[name]}" for name in told if name in outcome),
+        *(f"    {name}: {outcome[name]}" for name in shown if name in outcome),
         *(f"    | {line}" for line in repr(source)[2:-1].replace("\\n", "\\n\n").splitlines()[:25]),
     ]
 
 
-def _kept() -> Path:
+def _saved() -> Path:
     return cache_folder() / "rows.jsonl"
 
 
 def _rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in _kept().open()] if _kept().exists() else []
+    return [json.loads(line) for line in _saved().open()] if _saved().exists() else []
 
 
 def _line(cells: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The parser's codecs are those of the running Python. `just conformance` compares every sequence of every codec."""
+"""Compares some of the parser's codecs with the running Python's; `just conformance` compares all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""f-strings drawn from a grammar have the trees of the running Python."""
+"""Compares trees of generated f-strings with the running Python's."""
 
 from __future__ import annotations
 

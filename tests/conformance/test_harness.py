@@ -1,4 +1,4 @@
-"""The harness finds what differs, and only that; the client's tree rebuilds what CPython's parser made."""
+"""Tests the harness: it finds all differences and no others, and the client's tree rebuilds CPython's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pack
 import pytest
 import tools
 from compare import first_difference
-from frames import COLUMNS, Answer, Refusal, read_answers, read_blocks, write_answer, write_blocks
+from frames import COLUMNS, Answer, ParseError, read_answers, read_blocks, write_answer, write_blocks
 from reference import columns_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -30,14 +30,14 @@ SOURCE = (
 
 
 def library(count: int) -> list[bytes]:
-    """Some files of the running Python's library, the same ones each time."""
+    """A fixed sample of the running Python's library."""
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(file for file in folder.rglob("*.py") if "site-packages" not in file.parts)
     return [file.read_bytes() for file in random.Random(0).sample(files, count)]
 
 
 def all_nodes(change: Callable[[Any], bool]) -> Iterator[ast.Module]:
-    """Trees of SOURCE, each with another node changed."""
+    """Trees of SOURCE, each with one node changed."""
     for at, _ in enumerate(ast.walk(ast.parse(SOURCE))):
         tree = ast.parse(SOURCE)
         # Nodes without fields are shared by all trees.
@@ -78,7 +78,7 @@ def test_a_tree_changed_anywhere_differs(change: Callable[[Any], bool]) -> None:
     changed = list(all_nodes(change))
     assert changed
     for tree in changed:
-        # Before 3.12 places inside f-strings are not looked at; everything else is.
+        # Before 3.12 positions inside f-strings are not compared.
         same = first_difference(original, tree) is None
         assert not same or (change is moved and any(isinstance(node, ast.JoinedStr) for node in ast.walk(tree)))
     assert sum(first_difference(original, tree) is None for tree in changed) <= 8
@@ -97,9 +97,9 @@ def test_a_tree_equals_itself_however_deep() -> None:
     assert first_difference(*trees) is None
 
 
-def test_answers_survive_their_frames() -> None:
+def test_answers_survive_encoding() -> None:
     columns = columns_of(ast.parse(SOURCE), SOURCE)
-    answers = [Answer(SOURCE, columns, None), Answer(b"", None, Refusal("TabError", 1, 2, "mixed"))]
+    answers = [Answer(SOURCE, columns, None), Answer(b"", None, ParseError("TabError", 1, 2, "mixed"))]
     assert list(read_answers(b"".join(map(write_answer, answers)))) == answers
     assert list(read_blocks(write_blocks([b"", b"a", SOURCE]))) == [b"", b"a", SOURCE]
 
@@ -112,14 +112,14 @@ def test_a_wrong_column_is_a_difference(column: str) -> None:
         assert outcome["outcome"] == "different", outcome
 
 
-def test_verdicts_that_differ_are_told_apart() -> None:
+def test_different_verdicts_are_distinguished() -> None:
     columns = columns_of(ast.parse("x"), b"x")
-    refusal = Answer(b"", None, Refusal("SyntaxError", 2, 3, "invalid syntax"))
-    assert oracle.judge(b"x", refusal)["cause"] == "only ours refuses: SyntaxError: invalid syntax"
+    error = Answer(b"", None, ParseError("SyntaxError", 2, 3, "invalid syntax"))
+    assert oracle.judge(b"x", error)["cause"] == "only ours refuses: SyntaxError: invalid syntax"
     assert (
         oracle.judge(b"x y", Answer(b"", columns, None))["cause"] == "only CPython refuses: SyntaxError: invalid syntax"
     )
-    both = oracle.judge(b"x y", refusal._replace(refusal=refusal.refusal._replace(position=(1, 3, 1, 4))))
+    both = oracle.judge(b"x y", error._replace(error=error.error._replace(position=(1, 3, 1, 4))))
     assert (both["outcome"], both["same_line"], both["same_class"], both["same_message"]) == (
         "refused",
         True,
@@ -128,15 +128,15 @@ def test_verdicts_that_differ_are_told_apart() -> None:
     )
 
 
-def test_a_judge_is_told_a_feature_version() -> None:
-    refusal = Answer(b"", None, Refusal("SyntaxError", 0, 0, ""))
+def test_a_feature_version_is_passed_to_the_oracle() -> None:
+    error = Answer(b"", None, ParseError("SyntaxError", 0, 0, ""))
     source = b"type X = int" if sys.version_info >= (3, 12) else b"match x:\n case 1: pass"
     older, newer = ((3, 11), (3, 12)) if sys.version_info >= (3, 12) else ((3, 9), (3, 10))
-    assert oracle.judge(source, refusal, older)["outcome"] == "refused"
-    assert oracle.judge(source, refusal, newer)["outcome"] == "different"
+    assert oracle.judge(source, error, older)["outcome"] == "refused"
+    assert oracle.judge(source, error, newer)["outcome"] == "different"
 
 
-def test_the_same_seed_mutates_alike_and_tokens_lose_nothing() -> None:
+def test_mutations_are_deterministic_and_tokens_lossless() -> None:
     bases = [snippet for source in library(5) for snippet in fuzz.snippets(source)]
     assert (
         list(fuzz.mutated([bases], 50, 1)) == list(fuzz.mutated([bases], 50, 1)) != list(fuzz.mutated([bases], 50, 2))
@@ -144,7 +144,7 @@ def test_the_same_seed_mutates_alike_and_tokens_lose_nothing() -> None:
     assert all(b"".join(fuzz.tokens_of(source)) == source for source in bases)
 
 
-def test_the_tree_of_columns_is_that_of_the_parser() -> None:
+def test_trees_rebuilt_from_columns_are_equal() -> None:
     sources = library(60)
     bases = [snippet for source in sources for snippet in fuzz.snippets(source)]
     sources += [source for _, source in fuzz.mutated([bases], 500, 1)]
@@ -153,13 +153,13 @@ def test_the_tree_of_columns_is_that_of_the_parser() -> None:
         assert outcome["outcome"] in ("equal", "refused", "exhausted"), (source, outcome)
 
 
-def test_a_difference_is_reduced_to_what_makes_it(tmp_path: Path) -> None:
+def test_a_difference_is_reduced_to_its_cause(tmp_path: Path) -> None:
     class Wrong(tools.Parser):
-        """Refuses what has a lambda."""
+        """Rejects sources with a lambda."""
 
         def answer(self, version: str, sources: Any, answers: Path) -> Path:
             made = oracle._reference_answers(list(sources))
-            refused = Answer(b"", None, Refusal("SyntaxError", 0, 0, "no lambda"))
+            refused = Answer(b"", None, ParseError("SyntaxError", 0, 0, "no lambda"))
             parts = [
                 write_answer(refused if b"lambda" in one else other) for one, other in zip(sources, made, strict=True)
             ]
@@ -184,4 +184,4 @@ def test_packed_corpora_have_every_source_once(tmp_path: Path) -> None:
 def test_all_corpora_are_packed() -> None:
     names = [corpus.name for corpus in pack.chosen(7, 3)]
     assert names == [corpus.name for corpus in corpora.corpora(1, 1)]
-    assert len(list(dict(zip(names, pack.chosen(7, 3)))["soup"].cases())) == 3
+    assert len(list(dict(zip(names, pack.chosen(7, 3)))["token_fuzz"].cases())) == 3

@@ -1,4 +1,4 @@
-"""Our parser reports CPython's errors: those recorded of each version, which are those of the running Python."""
+"""Compares the parser's errors with the recorded errors of each version, and those with the running Python's."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_errors_are_those_recorded(parser: tools.Parser, version: str) -> None:
     assert sum(error is not None for error in recorded.values()) > 500
 
 
-def test_the_running_python_says_what_was_recorded() -> None:
+def test_recorded_errors_are_those_of_this_python() -> None:
     oracle = tools.own_oracle()
     if oracle.version not in messages.VERSIONS:
-        pytest.skip(f"nothing was recorded of {oracle.version}")
+        pytest.skip(f"no recorded errors of {oracle.version}")
     texts = messages.sources()
     found = dict(zip(texts, messages.theirs(oracle, list(texts.values())), strict=True))
     changed = {one: error for one, error in found.items() if error != RECORDED["errors"][one][oracle.version]}
@@ -46,7 +46,7 @@ def test_the_running_python_says_what_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("pattern", [one for one, entry in RECORDED["messages"].items() if "unreachable" not in entry])
-def test_every_message_is_shown_by_a_source(pattern: str) -> None:
+def test_every_message_has_a_source(pattern: str) -> None:
     versions = RECORDED["messages"][pattern]["versions"]
     for version in versions:
         assert any(messages.shows(pattern, errors.get(version)) for errors in RECORDED["errors"].values()), version

@@ -1,6 +1,6 @@
-"""Our parser agrees with the running Python on some of its library and on mutated snippets.
+"""Compares the parser with the running Python on part of its library and on mutated snippets.
 
-`just conformance` runs it on all.
+`just conformance` runs all corpora.
 """
 
 from __future__ import annotations

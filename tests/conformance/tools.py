@@ -1,4 +1,4 @@
-"""What the harness runs: our parser, the Pythons that judge it, and what it fetches into an ignored folder."""
+"""The tools of the harness: the parser, the Pythons that judge it, and downloads into an ignored folder."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from frames import CLASSES, PANIC, Answer, Refusal, write_answer, write_blocks
+from frames import CLASSES, PANIC, Answer, ParseError, write_answer, write_blocks
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 CACHE = TARGET / "conformance"
 CLIENT = ROOT / "client" / "python" / "src" / "accelerd"
-# A source takes milliseconds: past this a batch holds one that never ends.
+# Seconds. A source takes milliseconds, so after this one of the batch does not terminate.
 BATCH_TIMEOUT = 300
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A Python that judges."""
+    """A Python to compare with."""
 
     name: str
-    # Whose grammar it judges by.
+    # The version of its grammar.
     version: str
     command: tuple[str, ...]
-    # What it is told to be, if that is not what it is.
+    # The `feature_version` to pass, if any.
     feature_version: str = ""
 
     def judge(self, sources: Path, answers: Path | str, outcomes: Path) -> list[dict[str, Any]]:
-        """One outcome a source."""
-        told = [self.feature_version] if self.feature_version else []
-        subprocess.run([*self.command, CLIENT, sources, answers, outcomes, *told], check=True)
+        """One outcome per source."""
+        feature = [self.feature_version] if self.feature_version else []
+        subprocess.run([*self.command, CLIENT, sources, answers, outcomes, *feature], check=True)
         return [json.loads(line) for line in outcomes.open()]
 
 
 class Parser:
-    """Our parser: the example `columns` of its crate, or a stand-in that the oracle makes of its own tree."""
+    """The parser: the example `columns` of its crate, or without a program the oracle's reference columns."""
 
     def __init__(self, program: Path | None) -> None:
         self.program = program
 
     def answer(self, version: str, sources: Sequence[bytes], answers: Path) -> Path | str:
-        """Parses a batch into a file of answers."""
+        """Parses a batch and writes a file of answers."""
         if self.program is None:
             return "reference"
         answers.write_bytes(self._answer(version, sources))
         return answers
 
     def bytes_of(self, version: str, sources: Sequence[bytes]) -> bytes:
-        """The answers themselves."""
+        """Parses a batch; returns the encoded answers."""
         return self._answer(version, sources)
 
     def _answer(self, version: str, sources: Sequence[bytes]) -> bytes:
@@ -73,14 +73,14 @@ class Parser:
         if not failure:
             return done.stdout
         if len(sources) == 1:
-            return write_answer(Answer(b"", None, Refusal(CLASSES[PANIC], 0, 0, failure)))
-        # One source took the whole process down: halves find it.
+            return write_answer(Answer(b"", None, ParseError(CLASSES[PANIC], 0, 0, failure)))
+        # One source crashed the process: bisect.
         middle = len(sources) // 2
         return self._answer(version, sources[:middle]) + self._answer(version, sources[middle:])
 
 
 def built_parser() -> Path | None:
-    """The example `columns`, if it is built."""
+    """The example `columns`, if built."""
     if named := os.environ.get("ACCELERD_COLUMNS"):
         return Path(named)
     built = [TARGET / profile / "examples" / "columns" for profile in ("release", "debug")]
@@ -89,15 +89,15 @@ def built_parser() -> Path | None:
 
 @cache
 def oracles(versions: tuple[str, ...]) -> list[Oracle]:
-    """A Python of each version; 3.14 runs in node where the machine has none. `3.13-as-3.8` is told a `feature_version`."""
-    found = [_told(version) or _native(version) or _pyodide(version) for version in versions]
+    """A Python of each version; 3.14 falls back to Pyodide in node. `3.13-as-3.8` passes a `feature_version`."""
+    found = [_with_feature_version(version) or _native(version) or _pyodide(version) for version in versions]
     for version, oracle in zip(versions, found, strict=True):
         if oracle is None:
-            print(f"no Python {version} here: left out", file=sys.stderr)
+            print(f"no Python {version} found: skipped", file=sys.stderr)
     return [oracle for oracle in found if oracle is not None]
 
 
-def _told(version: str) -> Oracle | None:
+def _with_feature_version(version: str) -> Oracle | None:
     base, _, feature_version = version.partition("-as-")
     native = _native(base) if feature_version else None
     if native is None:
@@ -120,7 +120,7 @@ def _native(version: str) -> Oracle | None:
 
 
 def _described(python: Sequence[str]) -> tuple[str, str]:
-    """A Python's name and version; nothing where it does not start."""
+    """A Python's name and version; empty where it does not start."""
     script = "import platform as p; print(p.python_implementation(), p.python_version())"
     done = subprocess.run([*python, "-c", script], capture_output=True, text=True)
     name = done.stdout.strip()
@@ -139,7 +139,7 @@ def _pyenv(version: str) -> list[str]:
 
 
 def _pyodide(version: str) -> Oracle | None:
-    """CPython built for WebAssembly, whose major version is CPython's, as an npm package."""
+    """Pyodide, CPython for WebAssembly, from npm; its major version is CPython's."""
     if not (shutil.which("node") and shutil.which("npm")) or version != "3.14":
         return None
     folder = CACHE / "pyodide"
@@ -157,13 +157,13 @@ def _pyodide(version: str) -> Oracle | None:
 
 
 def cache_folder() -> Path:
-    """Where what was fetched and found is kept; git does not see it."""
+    """The folder of downloads and results, which git ignores."""
     CACHE.mkdir(parents=True, exist_ok=True)
     return CACHE
 
 
 def ruff_fixtures() -> Path | None:
-    """The fixtures in the tarball of ruff's parser, which the benchmark of peers has as a dependency."""
+    """The fixtures in the source of ruff's parser, a dependency of the baseline benchmark."""
     manifest = ROOT / "tests" / "bench" / "parse" / "Cargo.toml"
     done = subprocess.run(
         ["cargo", "metadata", "--format-version", "1", "--locked", "--manifest-path", manifest],
@@ -179,9 +179,9 @@ def ruff_fixtures() -> Path | None:
 
 
 def old_release(name: str, version: str) -> Path:
-    """The source archive of a release that only Python 2 can build, downloaded once.
+    """The source archive of a Python 2 release, downloaded once.
 
-    `pip download` would run the release's own setup, so that only its finder and its session are used.
+    `pip download` would run the release's setup, so only pip's finder and session are used.
     """
     from pip._internal.commands import create_command
     from pip._internal.models.target_python import TargetPython

@@ -89,7 +89,7 @@ def size(text):
 
 
 def unfit_budgets(manifests):
-    """Budgets that are not shares of the limit, if they have no cap or do not fit into it together."""
+    """Budgets that are neither shares of the limit nor capped, or that exceed it together."""
     limit = size(container(manifests)["resources"]["limits"]["memory"])
     settings = tomllib.loads(manifests["ConfigMap"]["data"]["config.toml"])
     given = {f"{section}.{key}": settings.get(section, {}).get(key, "auto") for section, key in BUDGETS}

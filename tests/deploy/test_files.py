@@ -1,4 +1,4 @@
-"""The Dockerfile, the compose file, the scrape configuration and the scripts are sound."""
+"""The Dockerfile, the compose file, the scrape configuration and the scripts pass their linters."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-//! The daemon as a child process that can be killed.
+//! The daemon as a child process that the test kills.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -9,10 +9,10 @@ use std::{
 use accelerd::{config, lifecycle};
 use tonic::transport::{Channel, Endpoint};
 
-/// The argument that makes this program the daemon.
+/// The argument that makes this program run the daemon.
 pub(crate) const AS_DAEMON: &str = "--as-daemon";
 
-/// Serves with the settings of the environment and of the file that it names.
+/// Serves with the settings of the environment and the file that it names.
 pub(crate) fn run() -> ExitCode {
     let file = std::env::var_os("ACCELERD_CONFIG").map(PathBuf::from);
     let config = || config::load(file.as_deref(), config::environment(), &[]);
@@ -26,7 +26,7 @@ pub(crate) fn run() -> ExitCode {
     )
 }
 
-/// A daemon on the CPU and on free ports, to be started.
+/// The command of a daemon on the CPU and on free ports.
 pub(crate) fn command() -> Command {
     let settings = [
         ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
@@ -44,14 +44,14 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// A daemon that was started here. Killed when dropped.
+/// A running daemon; dropping it kills it.
 pub(crate) struct Daemon {
     child: Child,
     pub(crate) channel: Channel,
 }
 
 impl Daemon {
-    /// Starts a daemon on a data folder and a folder for snapshots, with a small log so that checkpoints are written all the time.
+    /// Starts a daemon on a data folder and a snapshot folder, with a small log so that checkpoints are frequent.
     pub(crate) async fn start(data: &Path, snapshots: &Path) -> Self {
         let (data_dir, snapshot_url) = (data.display().to_string(), format!("file://{}", snapshots.display()));
         let settings = [
@@ -67,7 +67,7 @@ impl Daemon {
         Self { child, channel }
     }
 
-    /// Ends it at once, by SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.end();
     }
@@ -84,7 +84,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Reads the log until the line that says where gRPC is served, and goes on reading so that the pipe never fills.
+/// Reads the log up to the line with the gRPC address, and keeps draining the pipe.
 fn serving(child: &mut Child) -> Result<String, String> {
     let mut log = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut said = String::new();

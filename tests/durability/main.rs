@@ -1,8 +1,8 @@
-//! Kills a daemon under load, again and again, and checks that nothing it answered is lost; and tells one to end that has not
-//! begun to serve.
+//! Kills a daemon under load repeatedly and checks that no acknowledged write is lost; sends SIGTERM to a daemon before it
+//! serves.
 //!
-//! `ACCELERD_KILL_ROUNDS` says how often (default 10), `ACCELERD_KILL_SEED` which run of random choices. The daemon is
-//! this program started a second time, so that the test needs nothing but itself; `ACCELERD_BIN` names a built one instead.
+//! `ACCELERD_KILL_ROUNDS` is the number of rounds (default 10), `ACCELERD_KILL_SEED` the seed. The daemon is this program
+//! started again, so the test needs no other binary; `ACCELERD_BIN` names a built daemon instead.
 
 use std::{process::ExitCode, str::FromStr};
 
@@ -10,7 +10,7 @@ use libtest_mimic::{Arguments, Trial};
 
 mod daemon;
 mod rounds;
-mod told;
+mod sigterm;
 mod writer;
 
 fn main() -> ExitCode {
@@ -23,8 +23,8 @@ fn main() -> ExitCode {
         runtime.block_on(rounds::run(setting("ACCELERD_KILL_ROUNDS", 10), setting("ACCELERD_KILL_SEED", 7)));
         Ok(())
     });
-    let told = Trial::test("a_daemon_that_is_told_to_end_while_it_fetches_a_model_ends", || Ok(told::run()?));
-    libtest_mimic::run(&Arguments::from_args(), vec![trial, told]).exit_code()
+    let sigterm = Trial::test("sigterm_cancels_a_model_download_before_the_daemon_serves", || Ok(sigterm::run()?));
+    libtest_mimic::run(&Arguments::from_args(), vec![trial, sigterm]).exit_code()
 }
 
 fn setting<T: FromStr>(name: &str, default: T) -> T {

@@ -12,10 +12,10 @@ use crate::{
 };
 
 const WRITERS: u64 = 4;
-/// The longest that a killed round lets go by after its last awaited answer.
+/// The longest delay between the last awaited response and the kill.
 const EXTRA: Duration = Duration::from_millis(3);
 
-/// Loads, kills, restarts and checks, so many times.
+/// Runs `rounds` rounds of load, kill, restart, check.
 pub(crate) async fn run(rounds: usize, seed: u64) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let (data, snapshots) = (folder.path().join("data"), folder.path().join("snapshots"));
@@ -41,7 +41,7 @@ pub(crate) async fn run(rounds: usize, seed: u64) {
     assert!(rounds < 10 || (snapshots_read > 0 && checkpoints > 0), "no snapshot or checkpoint in {rounds} rounds");
 }
 
-/// Entries of a folder whose names start so.
+/// The entries of a folder whose names have this prefix.
 fn count(folder: &Path, prefix: &str) -> usize {
     let entries = std::fs::read_dir(folder).expect("it is there").filter_map(Result::ok);
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)).count()
@@ -62,8 +62,8 @@ async fn create(mut client: Client) {
     client.create_collection(request).await.expect("the name is free");
 }
 
-/// Lets all writers write and snapshots be taken, and kills the daemon a moment after so many answers. Returns the
-/// number of answers.
+/// Runs all writers and takes snapshots, and kills the daemon shortly after a number of responses. Returns the number
+/// of responses.
 async fn load(writers: &mut Vec<Writer>, daemon: Daemon, wanted: usize, extra: Duration, snapshots: &Path) -> usize {
     let (answers, mut answered) = mpsc::channel(1);
     let mut tasks = JoinSet::new();
@@ -80,7 +80,7 @@ async fn load(writers: &mut Vec<Writer>, daemon: Daemon, wanted: usize, extra: D
     while count < wanted && answered.recv().await.is_some() {
         count += 1;
     }
-    // Answers still have to be taken while the moment passes, or the writers would wait for us.
+    // Keeps receiving responses during the delay; the writers would block otherwise.
     let moment = tokio::time::sleep(extra);
     tokio::pin!(moment);
     loop {
@@ -112,7 +112,7 @@ fn url(folder: &Path) -> String {
     format!("file://{}", folder.display())
 }
 
-/// The points of a writer, which must agree with themselves.
+/// The points of a writer, checked for consistency.
 async fn contents(mut client: Client, writer: &Writer) -> State {
     let ids = PointIds { numbers: writer.ids().collect(), ..PointIds::default() };
     let request = v1::GetPointsRequest {
@@ -134,7 +134,7 @@ async fn contents(mut client: Client, writer: &Writer) -> State {
     state
 }
 
-/// Restores the newest snapshot, if one was ever finished: it is whole, whatever was killed while writing it.
+/// Restores the newest complete snapshot, if there is one: a kill during a later snapshot does not damage it.
 async fn restore(mut client: Client, snapshots: &Path) -> bool {
     let name = "restored";
     let request = v1::RestoreCollectionRequest { url: url(snapshots), name: name.into() };

@@ -1,4 +1,4 @@
-//! A writer that streams changes of its own points, and knows what they must be after a crash.
+//! A writer that streams changes of its points and knows their valid states after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use tonic::transport::Channel;
 
 pub(crate) type Client = similarity_service_client::SimilarityServiceClient<Channel>;
 
-/// The collection of all writers.
+/// The collection that all writers share.
 pub(crate) const COLLECTION: &str = "durable";
-/// Numbers in a vector.
+/// Dimensions of a vector.
 pub(crate) const DIM: usize = 8;
-/// Points of one writer.
+/// Points for each writer.
 const POINTS: u64 = 150;
 
-/// Id to the number of the change that wrote the point last.
+/// Maps an id to the number of the change that last wrote it.
 pub(crate) type State = BTreeMap<u64, i64>;
 
 /// A change of some points.
@@ -30,14 +30,14 @@ pub(crate) enum Change {
     Delete(BTreeSet<u64>),
 }
 
-/// A writer of its own points.
+/// A writer with its own range of points.
 pub(crate) struct Writer {
     first: u64,
     random: StdRng,
     stamp: i64,
-    /// What was answered.
+    /// The acknowledged state.
     pub(crate) certain: State,
-    /// What was sent and not answered, in order.
+    /// Changes in flight, in order.
     pub(crate) open: Vec<Change>,
 }
 
@@ -56,12 +56,12 @@ impl Writer {
         Self { first: number * POINTS, random, stamp: 0, certain: State::new(), open: vec![] }
     }
 
-    /// Ids of all its points.
+    /// The ids of this writer's points.
     pub(crate) fn ids(&self) -> std::ops::Range<u64> {
         self.first..self.first + POINTS
     }
 
-    /// Writes until the daemon is gone. Each answer is counted in `answers`.
+    /// Writes until the daemon is gone, and counts responses in `answers`.
     pub(crate) async fn write(&mut self, client: Client, answers: &mpsc::Sender<()>) {
         while self.random.random_bool(0.5) {
             if self.delete_some(client.clone(), answers).await.is_none() {
@@ -71,7 +71,7 @@ impl Writer {
         self.stream(client, answers).await;
     }
 
-    /// Deletes some points by id, others by a condition; `None` where the daemon is gone.
+    /// Deletes some points by id and others by a filter; `None` if the daemon is gone.
     async fn delete_some(&mut self, mut client: Client, answers: &mpsc::Sender<()>) -> Option<()> {
         let ids = self.some_ids();
         let filter = if self.random.random_bool(0.5) { by_id(&ids) } else { by_payload(&ids) };
@@ -82,7 +82,7 @@ impl Writer {
         answers.send(()).await.ok()
     }
 
-    /// Streams upserts, several on their way at once.
+    /// Streams upserts, several in flight at once.
     async fn stream(&mut self, mut client: Client, answers: &mpsc::Sender<()>) {
         let (requests, queue) = mpsc::channel(4);
         let Ok(stream) = client.upsert_stream(ReceiverStream::new(queue)).await else { return };
@@ -101,7 +101,7 @@ impl Writer {
                 answer = stream.next() => {
                     let Some(Ok(answer)) = answer else { return };
                     assert!(matches!(answer.result, Some(upsert_stream_response::Result::Upsert(_))), "{answer:?}");
-                    // Changes of one collection are applied in order, so an answer settles all before it too.
+                    // Changes of a collection are applied in order, so a response acknowledges the changes before it.
                     let through = answer.sequence + 1;
                     if through > settled {
                         self.settle(usize::try_from(through - settled).expect("few are open"));
@@ -126,15 +126,15 @@ impl Writer {
         (0..count).map(|_| self.random.random_range(ids.clone())).collect()
     }
 
-    /// The first so many open changes were answered.
+    /// Moves the first changes in flight to the acknowledged state.
     fn settle(&mut self, count: usize) {
         for change in self.open.drain(..count) {
             change.apply(&mut self.certain);
         }
     }
 
-    /// Compares its points with what the daemon has after a restart: everything that was answered, and of what was
-    /// not, the first so many. Takes over what it finds.
+    /// Compares the writer's points with the restarted daemon's: all acknowledged changes, and a prefix of those in
+    /// flight. Adopts the state that it finds.
     pub(crate) fn check(&mut self, found: &State) {
         let mut state = self.certain.clone();
         let mut holds = state == *found;
@@ -163,7 +163,7 @@ fn upsert(ids: &BTreeSet<u64>, stamp: i64) -> UpsertRequest {
     }
 }
 
-/// A point's vector says which point it is, and which change wrote it.
+/// A vector that encodes the point and the change that wrote it.
 pub(crate) fn vector(id: u64, stamp: i64) -> [f32; DIM] {
     std::array::from_fn(|i| if i % 2 == 0 { id as f32 } else { stamp as f32 })
 }

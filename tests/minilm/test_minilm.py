@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 from `models.preload` to hits of `accelctl search`."""
+"""End-to-end test of all-MiniLM-L6-v2, from `models.preload` to `accelctl search`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def ctl() -> Iterator[Ctl]:
         yield ctl
 
 
-def test_its_files_say_what_it_is(ctl: Ctl) -> None:
+def test_the_model_has_the_settings_of_its_files(ctl: Ctl) -> None:
     model = ctl("models", "inspect", "minilm")
     assert (model["architecture"], model["dimensions"], model["vocabulary_size"]) == ("bert", 384, 30_522)
     assert (model["max_tokens"], model["default_max_tokens"]) == (512, 256)
-    assert (model["pooling"], model["normalize"], model["takes_texts"]) == ("mean", True, True)
+    assert (model["pooling"], model["normalize"], model["accepts_text"]) == ("mean", True, True)
 
 
-def test_an_index_of_it_finds_functions_by_what_they_do(ctl: Ctl) -> None:
+def test_search_finds_functions_by_description(ctl: Ctl) -> None:
     folders = [Path(json.__file__).parent, Path(email.__file__).parent, LIBRARY / "gzip.py", LIBRARY / "socketserver.py"]
     done = ctl("index", *folders, "--collection", "library", "--model", "minilm")
     assert done["indexed"] > 20

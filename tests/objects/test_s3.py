@@ -32,7 +32,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="module", name="s3")
 def running_s3() -> Iterator[dict[str, str]]:
-    """What the environment of a daemon says of the server and of a user who may use it."""
+    """Environment variables for the server and a user with access."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     endpoint = "http://{}:{}".format(*server.get_host_and_port())
@@ -43,7 +43,7 @@ def running_s3() -> Iterator[dict[str, str]]:
     iam.create_user(UserName="accelerd")
     iam.put_user_policy(UserName="accelerd", PolicyName="snapshots", PolicyDocument=json.dumps(POLICY))
     key = iam.create_access_key(UserName="accelerd")["AccessKey"]
-    # From here on it asks everybody who he is.
+    # The server checks signatures from here on.
     strict = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}, method="POST")
     urllib.request.urlopen(strict).close()
     yield {
@@ -77,7 +77,7 @@ def daemon(environment: dict[str, str], url: str, *settings: str) -> Iterator[si
 
 
 def refused_start(environment: dict[str, str], url: str) -> str:
-    """What a daemon says that does not start."""
+    """The output of a daemon that fails to start."""
     done = subprocess.run(command("127.0.0.1:0", url), env={**os.environ, **environment}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1, done.stderr
     return done.stderr
@@ -100,7 +100,7 @@ def test_snapshots_are_written_numbered_and_restored(s3: dict[str, str]) -> None
         assert [first.version, second.version] == [1, 2]
         assert [first.point_count, second.point_count] == [10, 15]
         assert first.url == f"{folder}/c/v0000000001"
-    # Another daemon: the first version by its name, the newest by its folder.
+    # A second daemon restores the first version by name and the newest by folder.
     with daemon(s3, folder) as stub:
         for url, name, count in [(first.url, "old", 10), (f"{folder}/c", "new", 15)]:
             restored = stub.RestoreCollection(pb.RestoreCollectionRequest(url=url, name=name)).collection

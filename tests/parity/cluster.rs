@@ -1,4 +1,4 @@
-//! k-means: the answer is a fixed point of Lloyd's iteration, as good as the oracle's, and the same for the same seed.
+//! k-means: the result is a fixed point of Lloyd's iteration, as good as the oracle's, and deterministic for a seed.
 
 use accelerd_kernels::{
     Backend, Matrix,
@@ -36,7 +36,7 @@ fn numbers(rows: usize, cols: usize, seed: u64) -> Matrix {
 
 fn request(rows: Matrix, clusters: usize, max_iterations: usize) -> ClusterRequest {
     let rows = Rows::Inline(rows);
-    ClusterRequest { rows, clusters, max_iterations, tolerance: 1e-4, starts: 1, spherical: false, seed: 42 }
+    ClusterRequest { rows, clusters, max_iterations, tolerance: 1e-4, init_count: 1, spherical: false, seed: 42 }
 }
 
 fn run(backend: &mut Backend, request: &ClusterRequest) -> Result<Clusters, String> {
@@ -51,7 +51,8 @@ fn inline(request: &ClusterRequest) -> &Matrix {
     }
 }
 
-/// Assignments are nearest, inertia is what it says, and no worse than 1% above Lloyd in f64 from the same centres.
+/// Assignments are nearest, the inertia is right, and at most 1% above that of Lloyd's iteration in f64 from the same
+/// centres.
 fn consistent(request: &ClusterRequest, answer: &Clusters) -> Result<(), String> {
     let rows = inline(request);
     if answer.assignments.len() != rows.rows() || answer.centers.rows() != request.clusters {
@@ -97,7 +98,7 @@ fn blobs(backend: &mut Backend) -> Result<(), String> {
         centers[row % blobs * dim + column] + random.random_range(-1.0_f32..1.0)
     });
     let rows = Matrix::from_vec(blobs * each, dim, data.collect()).expect("the data was made for this shape");
-    let request = ClusterRequest { starts: 3, ..request(rows, blobs, 50) };
+    let request = ClusterRequest { init_count: 3, ..request(rows, blobs, 50) };
     let answer = run(backend, &request)?;
     consistent(&request, &answer)?;
     for row in 0..blobs * each {

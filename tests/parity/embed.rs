@@ -1,4 +1,4 @@
-//! Pooling by table against f64 sums.
+//! Static embeddings against the f64 oracle.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Case;
 
 const VOCABULARY: u32 = 1000;
 
-/// Texts a request; each number is the length of a text.
+/// The lengths of the sequences of each request.
 const LENGTHS: [&[usize]; 6] = [&[1], &[0, 1, 31], &[32, 33, 0, 0, 1025], &[7; 33], &[256; 5], &[4000]];
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -1,10 +1,10 @@
-//! Attention with heads of more than 64 columns: shapes at random against f64 loops, and the bits of a text beside others.
+//! Attention with heads of more than 64 columns: random shapes against the f64 oracle, and batch invariance.
 
 use std::sync::Arc;
 
 use accelerd_kernels::{
     Backend,
-    ops::encode::{EncoderConfig, Positions, Precision, Window, samples::encoder},
+    ops::encode::{EncoderConfig, Positions, Precision, SlidingWindow, samples::encoder},
 };
 use accelerd_tests::random;
 use rand::Rng;
@@ -14,12 +14,12 @@ use super::{
     encode::{base, compare, request, run},
 };
 
-/// Tokens of a text at most: more than a block of attention reads at once, several times.
+/// The longest sequence: several key tiles of the attention kernel.
 const LIMIT: u32 = 640;
 const SHAPES: u64 = 8;
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = vec![Case::new("encode::heads_of_128_have_the_same_bits_in_any_company", company)];
+    let mut cases = vec![Case::new("encode::heads_of_128_are_batch_invariant", batch_invariance)];
     for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
         for seed in 0..SHAPES {
             let name = format!("encode::heads_of_128_{seed}_{precision:?}").to_lowercase();
@@ -31,7 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// One layer, `share` queries' heads for each of the keys'.
+/// One layer with `share` query heads per key head.
 fn shape(kv_heads: usize, share: usize, head_dim: usize) -> EncoderConfig {
     EncoderConfig {
         layers: 1,
@@ -44,11 +44,11 @@ fn shape(kv_heads: usize, share: usize, head_dim: usize) -> EncoderConfig {
     }
 }
 
-/// Causal or not, with a window or none, in turn; all else at random, and ragged texts of 1 token to the limit.
+/// All combinations of causal mask and window; other sizes random, with ragged sequences of 1 token to the limit.
 fn any_shape(seed: u64, precision: Precision, backend: &mut Backend) -> Result<(), String> {
     let mut random = random(seed);
     let heads = shape(random.random_range(1..=2), random.random_range(1..=4), random.random_range(65..=128));
-    let window = Window { distance: random.random_range(1..=300), layers: vec![true] };
+    let window = SlidingWindow { distance: random.random_range(1..=300), layers: vec![true] };
     let config = EncoderConfig { causal: seed % 2 == 1, window: (seed % 4 > 1).then_some(window), ..heads };
     let mut lengths = vec![1, 65, 0, 128, LIMIT, 129];
     lengths.extend((0..4).map(|_| random.random_range(1..=LIMIT)));
@@ -56,15 +56,15 @@ fn any_shape(seed: u64, precision: Precision, backend: &mut Backend) -> Result<(
     compare(&request(&encoder, &lengths, precision, seed), backend)
 }
 
-/// What is added to scores.
+/// ALiBi.
 fn biased(precision: Precision, backend: &mut Backend) -> Result<(), String> {
     let config = EncoderConfig { positions: Positions::Alibi, ..shape(2, 1, 128) };
     let encoder = Arc::new(encoder(config).map_err(|e| e.to_string())?);
     compare(&request(&encoder, &[1, 64, 65, 200, 300], precision, 2), backend)
 }
 
-/// One text alone, and among others that are longer or shorter, before and behind it.
-fn company(backend: &mut Backend) -> Result<(), String> {
+/// A sequence alone, and among longer and shorter ones.
+fn batch_invariance(backend: &mut Backend) -> Result<(), String> {
     let mut random = random(3);
     for causal in [false, true] {
         let config = EncoderConfig { causal, ..shape(2, 2, 128) };
@@ -78,7 +78,9 @@ fn company(backend: &mut Backend) -> Result<(), String> {
             let lengths: Vec<_> = (0..50).map(|_| random.random_range(1..=300)).collect();
             let neighbours = request(&encoder, &lengths, precision, 99);
             if run(&[neighbours.clone(), text, neighbours], backend)?[1] != alone {
-                return Err(format!("{precision:?}, causal {causal}: a text of {length} tokens differs among others"));
+                return Err(format!(
+                    "{precision:?}, causal {causal}: a sequence of {length} tokens differs in a batch"
+                ));
             }
         }
     }

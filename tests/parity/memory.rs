@@ -1,15 +1,14 @@
-//! A GPU with little memory: a model or a batch that does not fit is refused or parted, and the others are served.
+//! A GPU with little memory: a model that does not fit is refused, a batch is split, and other requests are served.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use accelerd::{
-    embedder::{Embedder, Input, Options, Source},
+    embedder::{Embedder, Input, ModelSource, Options},
     error::ApiError,
 };
 use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
 use accelerd_kernels::{
-    Backend, Choice, Device, DeviceId, Op, OpError, PoolStats, Settings,
-    backend::discover,
+    Backend, Choice, Device, DeviceId, Op, OpError, PoolStats, Settings, discover,
     ops::encode::{
         Encode, EncodeRequest, Encoded, Encoder, EncoderConfig, Pooling, Precision,
         samples::{self, encoder},
@@ -22,13 +21,13 @@ use libtest_mimic::Trial;
 
 use super::encode::request;
 
-/// All memory that the pool may take.
+/// The limit of the memory pool.
 const LIMIT: u64 = 96 << 20;
 
-/// Sizes are rounded up to it before they are counted.
+/// The granularity of the pool's accounting.
 const STEP: u64 = 512;
 
-/// Tokens of a text.
+/// Tokens per text.
 const LENGTH: u32 = 256;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -42,17 +41,17 @@ pub(crate) fn trials() -> Vec<Trial> {
         };
         Trial::test(format!("memory::{name}::cuda"), run).with_ignored_flag(device(true).is_none())
     };
-    vec![trial("what_does_not_fit_leaves_the_others_serving", check)]
+    vec![trial("requests_that_do_not_fit_leave_others_serving", check)]
 }
 
-/// One after the other: the limit is the device's.
+/// The tests run one after the other, since they share the device's memory limit.
 fn check(device: &Device) -> Result<(), String> {
-    a_model_that_does_not_fit_leaves_nothing_behind(device)?;
+    a_model_that_does_not_fit_frees_its_weights(device)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
         an_unloaded_model_gives_its_memory_back_at_once(device).await?;
-        a_batch_that_does_not_fit_is_parted(device).await?;
+        a_batch_that_does_not_fit_is_split(device).await?;
         a_model_that_does_not_fit_is_refused_by_the_daemon(device).await
     })
 }
@@ -65,7 +64,7 @@ fn made(config: EncoderConfig) -> Result<Arc<Encoder>, String> {
     encoder(config).map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// Its texts, each of the length that is longest, with a mean each.
+/// A request of texts of maximum length, mean-pooled.
 fn texts(encoder: &Arc<Encoder>, count: usize, seed: u64) -> EncodeRequest {
     let lengths = vec![LENGTH; count];
     EncodeRequest { pooling: Pooling::Mean, ..request(encoder, &lengths, Precision::F32, seed) }
@@ -75,7 +74,7 @@ fn run(request: &EncodeRequest, backend: &mut Backend) -> Result<Encoded, OpErro
     run_batch::<Encode>(std::slice::from_ref(request), backend).map(|mut answers| answers.remove(0))
 }
 
-/// Bytes that are handed out when all has come back.
+/// Bytes in use once the worker is idle.
 fn used(device: &Device, backend: &Backend) -> Result<u64, String> {
     if let Backend::Cuda(worker) = backend {
         worker.synchronize().map_err(|error| error.to_string())?;
@@ -87,8 +86,8 @@ fn small() -> EncoderConfig {
     EncoderConfig { hidden: 128, head_dim: 64, intermediate: 512, max_tokens: LENGTH as usize, ..samples::bert() }
 }
 
-/// Its weights are uploaded until one does not fit; then all of them are given back.
-fn a_model_that_does_not_fit_leaves_nothing_behind(device: &Device) -> Result<(), String> {
+/// Weights are uploaded until one does not fit; then all of them are freed.
+fn a_model_that_does_not_fit_frees_its_weights(device: &Device) -> Result<(), String> {
     let mut backend = open(device)?;
     let small = made(small())?;
     let text = texts(&small, 1, 1);
@@ -99,17 +98,17 @@ fn a_model_that_does_not_fit_leaves_nothing_behind(device: &Device) -> Result<()
     let large = made(large)?;
     match run(&texts(&large, 1, 1), &mut backend) {
         Err(OpError::OutOfMemory { requested, free, .. }) => {
-            expect(free <= LIMIT - before, || format!("{free} bytes are said to be free, {before} were used"))?;
+            expect(free <= LIMIT - before, || format!("{free} bytes are reported free, {before} were in use"))?;
             expect(requested + STEP > free, || format!("{requested} bytes did not fit into {free}"))?;
         }
         other => return Err(format!("100 MB of weights in a pool of {LIMIT}: {other:?}")),
     }
     drop(large);
     let after = used(device, &backend)?;
-    // It may be less: graphs go where memory is short.
-    expect(after <= before, || format!("{after} bytes are used after the refusal, {before} before"))?;
+    // It may be less, since graphs are evicted when memory is short.
+    expect(after <= before, || format!("{after} bytes are in use after the error, {before} before"))?;
     let again = run(&text, &mut backend).map_err(|error| error.to_string())?;
-    expect(again == expected, || "another answer after the refusal".to_owned())
+    expect(again == expected, || "another result after the error".to_owned())
 }
 
 fn engine(device: &Device) -> Result<Engine, String> {
@@ -125,8 +124,8 @@ fn lane<O: Op>(engine: &Engine) -> Lane<O> {
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: Duration::from_secs(3600),
-        cpu_below_bytes: 0,
-        long_above_bytes: 0,
+        cpu_max_bytes: 0,
+        large_request_bytes: 0,
     })
 }
 
@@ -134,8 +133,8 @@ async fn submitted(lane: &Lane<Encode>, request: &EncodeRequest) -> Result<Encod
     lane.submit(request.clone(), Context::default()).await.map(|done| done.response)
 }
 
-/// The engine halves it until the parts fit; what can never fit is refused with the figure.
-async fn a_batch_that_does_not_fit_is_parted(device: &Device) -> Result<(), String> {
+/// The engine splits the batch in half until the parts fit; a request that can never fit is rejected with the limit.
+async fn a_batch_that_does_not_fit_is_split(device: &Device) -> Result<(), String> {
     let engine = engine(device)?;
     let lane = lane::<Encode>(&engine);
     let encoder = made(small())?;
@@ -144,24 +143,24 @@ async fn a_batch_that_does_not_fit_is_parted(device: &Device) -> Result<(), Stri
     for request in &some {
         alone.push(submitted(&lane, request).await.map_err(|error| error.to_string())?);
     }
-    // Some 20 MB of states each.
+    // About 20 MB of hidden states each.
     let crowd = join_all((0..64).map(|at| submitted(&lane, &some[at % 4]))).await;
     for (at, answer) in crowd.into_iter().enumerate() {
         let answer = answer.map_err(|error| format!("request {at} of 64: {error}"))?;
-        expect(answer == alone[at % 4], || format!("request {at} has another answer in parts"))?;
+        expect(answer == alone[at % 4], || format!("request {at} has another result after the split"))?;
     }
     let counts = &engine.stats().lanes[0].counts;
-    expect(counts.splits > 0 && counts.failures == 0, || format!("no batch was parted, or one failed: {counts:?}"))?;
+    expect(counts.splits > 0 && counts.failures == 0, || format!("no batch was split, or one failed: {counts:?}"))?;
     match submitted(&lane, &texts(&encoder, 96, 1)).await {
         Err(SubmitError::TooLarge { measure: "bytes", limit: LIMIT, .. }) => {}
         other => return Err(format!("a request that never fits: {other:?}")),
     }
-    // Larger than what the worker's graphs could give back, and than any of them.
-    while_others_hold_the_memory(device, &lane, &texts(&encoder, 48, 5)).await
+    // Larger than all of the worker's graphs, which could be evicted.
+    memory_held_by_others_is_reported(device, &lane, &texts(&encoder, 48, 5)).await
 }
 
-/// A request that would fit, were it not for others, fails by name; it is answered when they are gone.
-async fn while_others_hold_the_memory(
+/// A request that fails only because others hold the memory is rejected as such, and succeeds once they have freed it.
+async fn memory_held_by_others_is_reported(
     device: &Device,
     lane: &Lane<Encode>,
     request: &EncodeRequest,
@@ -178,33 +177,32 @@ async fn while_others_hold_the_memory(
         worker.synchronize().map_err(|error| error.to_string())?;
         match refused {
             Err(SubmitError::Op(OpError::OutOfMemory { requested, free, .. })) if requested + STEP > free => {}
-            other => return Err(format!("a request beside {hold} bytes of others: {other:?}")),
+            other => return Err(format!("a request next to {hold} bytes of others: {other:?}")),
         }
     }
     let again = submitted(lane, request).await.map_err(|error| error.to_string())?;
-    expect(again == expected, || "another answer after the refusal".to_owned())
+    expect(again == expected, || "another result after the error".to_owned())
 }
 
-/// A table of words as numpy writes it, all zeros.
-fn table(folder: &Path, name: &str, rows: usize) -> Result<Source, String> {
+/// A table of word vectors in numpy's format, all zeros.
+fn table(folder: &Path, name: &str, rows: usize) -> Result<ModelSource, String> {
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 256), }}\n");
     let length = u16::try_from(header.len()).map_err(|error| error.to_string())?.to_le_bytes();
     let numbers = vec![0; rows * 1024];
     let path = folder.join(format!("{name}.npy"));
     let bytes = [b"\x93NUMPY\x01\x00".as_slice(), &length, header.as_bytes(), &numbers].concat();
     fs::write(&path, bytes).map_err(|error| error.to_string())?;
-    Ok(Source { name: name.to_owned(), path: path.to_string_lossy().into_owned(), ..Source::default() })
+    Ok(ModelSource { name: name.to_owned(), path: path.to_string_lossy().into_owned(), ..ModelSource::default() })
 }
 
-/// Without another operation, and to the driver: nothing that ran with the model is held, neither its weights nor what it
-/// was computed in.
+/// Unloading a model returns its weights and its workspace to the driver, without a further operation.
 async fn an_unloaded_model_gives_its_memory_back_at_once(device: &Device) -> Result<(), String> {
     const ROWS: usize = 40_000;
     let weights = ROWS as u64 * 1024;
     let engine = engine(device)?;
     let embedder = Embedder::new(vec![Model::builtin()], lane(&engine), lane(&engine));
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    // What others left behind goes with the first one.
+    // The first unload also frees what earlier tests left.
     let (_, before) = loaded_and_unloaded(device, &embedder, folder.path(), ROWS).await?;
     for _ in 0..3 {
         let (loaded, after) = loaded_and_unloaded(device, &embedder, folder.path(), ROWS).await?;
@@ -216,7 +214,7 @@ async fn an_unloaded_model_gives_its_memory_back_at_once(device: &Device) -> Res
     Ok(())
 }
 
-/// The pool when a table of so many rows has answered, and when it is unloaded.
+/// The pool's statistics after a table of `rows` rows has served a request, and after it is unloaded.
 async fn loaded_and_unloaded(
     device: &Device,
     embedder: &Embedder,
@@ -234,12 +232,13 @@ async fn loaded_and_unloaded(
     Ok((loaded, pool()?))
 }
 
-/// The refusal names the model, its need and what is free; the model that was there serves, and a smaller one is loaded.
+/// The error names the model, its size and the free memory; the loaded model keeps serving, and a smaller one can be
+/// loaded.
 async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> Result<(), String> {
     let engine = engine(device)?;
     let embedder = Embedder::new(vec![Model::builtin()], lane(&engine), lane(&engine));
     let path = encoders().join("bert").to_string_lossy().into_owned();
-    let bert = embedder.preload(Source { name: "bert".to_owned(), path, ..Source::default() }).await;
+    let bert = embedder.preload(ModelSource { name: "bert".to_owned(), path, ..ModelSource::default() }).await;
     let bert = bert.map_err(|error| error.to_string())?;
     let (options, text) = (Options::default(), || Input::Texts(vec!["the def".to_owned()]));
     let expected =
@@ -247,13 +246,13 @@ async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> 
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     match embedder.preload(table(folder.path(), "words", 110_000)?).await {
         Err(ApiError::Exhausted(reason)) => {
-            let names = ["model \"words\" with 112640000 bytes", "does not fit", "cuda:", "bytes asked for", " free"];
+            let names = ["model \"words\" with 112640000 bytes", "does not fit", "cuda:", "bytes requested", " free"];
             expect(names.iter().all(|name| reason.contains(name)), || reason.clone())?;
         }
         other => return Err(format!("a table of 112 MB in a pool of {LIMIT}: {other:?}")),
     }
     let again = embedder.embed(&bert, text(), &options, Context::default()).await.map_err(|error| error.to_string())?;
-    expect(again.bytes == expected.bytes, || "another answer after the refusal".to_owned())?;
+    expect(again.bytes == expected.bytes, || "another result after the error".to_owned())?;
     let smaller = embedder.preload(table(folder.path(), "words", 10_000)?).await.map_err(|error| error.to_string())?;
     let tokens = Input::Tokens { ids: vec![9_999], offsets: vec![0, 1] };
     embedder.embed(&smaller, tokens, &options, Context::default()).await.map(drop).map_err(|error| error.to_string())

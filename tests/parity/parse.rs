@@ -1,4 +1,4 @@
-//! Parsing in batches against the parser on one source at a time.
+//! Parsing of batches on each backend against the parser on one source at a time.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -15,7 +15,7 @@ use super::Case;
 
 const ALL: Outputs = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
 
-/// Pieces that sources are made of at random: most of what is made is wrong somewhere.
+/// Pieces of random sources, most of which have an error.
 const PIECES: [&str; 48] = [
     "x",
     "y.z",
@@ -109,15 +109,15 @@ fn agree(batches: &[Vec<Bytes>], backend: &mut Backend) -> Result<(), String> {
 }
 
 fn compare(requests: &[ParseRequest], backend: &mut Backend) -> Result<(), String> {
-    let answers = run_batch::<Parse>(requests, backend).map_err(|error| error.to_string())?;
-    requests.iter().zip(&answers).try_for_each(|(request, answer)| check(request, answer))
+    let responses = run_batch::<Parse>(requests, backend).map_err(|error| error.to_string())?;
+    requests.iter().zip(&responses).try_for_each(|(request, response)| check(request, response))
 }
 
-/// Takes an answer apart, source by source, and compares each with what the parser says of the source alone.
-fn check(request: &ParseRequest, answer: &ParseResponse) -> Result<(), String> {
-    let columns = &answer.columns;
+/// Compares a response, source by source, with the parser's result for the source alone.
+fn check(request: &ParseRequest, response: &ParseResponse) -> Result<(), String> {
+    let columns = &response.columns;
     let (mut nodes, mut names, mut values, mut extra) = (0, 0, 0, 0);
-    for (source, result) in request.sources.iter().zip(&answer.results) {
+    for (source, result) in request.sources.iter().zip(&response.results) {
         let parsed = accelerd_parser::parse(source, &request.options);
         let counts = result.counts;
         let tree = match (&parsed.outcome, &result.diagnostic) {
@@ -125,16 +125,16 @@ fn check(request: &ParseRequest, answer: &ParseResponse) -> Result<(), String> {
             (Err(expected), Some(got)) if expected == got => continue,
             (expected, got) => return Err(format!("{source:?}: expected {expected:?}, got {got:?}")),
         };
-        let rows = nodes..nodes + counts.nodes as usize;
+        let own_nodes = nodes..nodes + counts.nodes as usize;
         let own_names = names..names + counts.names as usize;
         let own_values = values..values + counts.values as usize;
         let own_extra = extra..extra + counts.extra as usize;
-        let same = columns.kinds[rows.clone()] == *bytemuck::cast_slice::<_, u8>(&tree.kinds)
-            && columns.fields[rows.clone()] == *bytemuck::cast_slice::<_, u8>(&tree.fields)
-            && columns.parents[rows.clone()] == tree.parents
-            && columns.starts[rows.clone()] == tree.starts
-            && columns.ends[rows.clone()] == tree.ends
-            && columns.aux[rows.clone()] == tree.aux
+        let same = columns.kinds[own_nodes.clone()] == *bytemuck::cast_slice::<_, u8>(&tree.kinds)
+            && columns.fields[own_nodes.clone()] == *bytemuck::cast_slice::<_, u8>(&tree.fields)
+            && columns.parents[own_nodes.clone()] == tree.parents
+            && columns.starts[own_nodes.clone()] == tree.starts
+            && columns.ends[own_nodes.clone()] == tree.ends
+            && columns.aux[own_nodes.clone()] == tree.aux
             && columns.name_starts[own_names.clone()] == tree.name_starts
             && columns.name_ends[own_names.clone()] == tree.name_ends
             && columns.value_tags[own_values.clone()] == *bytemuck::cast_slice::<Tag, u8>(&tree.value_tags)
@@ -142,16 +142,16 @@ fn check(request: &ParseRequest, answer: &ParseResponse) -> Result<(), String> {
             && columns.value_ends[own_values.clone()] == tree.value_ends
             && columns.extra[own_extra.clone()] == tree.extra;
         if !same {
-            return Err(format!("{source:?} has another tree than alone"));
+            return Err(format!("{source:?} has a different tree than alone"));
         }
-        (nodes, names, values, extra) = (rows.end, own_names.end, own_values.end, own_extra.end);
+        (nodes, names, values, extra) = (own_nodes.end, own_names.end, own_values.end, own_extra.end);
     }
     let ends = (nodes, names, values, extra);
     let lengths = (columns.kinds.len(), columns.name_starts.len(), columns.value_tags.len(), columns.extra.len());
     if ends == lengths { Ok(()) } else { Err(format!("counts add up to {ends:?}, columns have {lengths:?}")) }
 }
 
-/// The Python files that stand in this workspace.
+/// The Python files of this workspace.
 fn own_python() -> Vec<Bytes> {
     fn walk(folder: &Path, found: &mut Vec<Bytes>) {
         for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
@@ -166,7 +166,7 @@ fn own_python() -> Vec<Bytes> {
     let mut found = vec![];
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     for folder in [tests.to_owned(), tests.join("../client/python/src")] {
-        // Where the binary runs away from the workspace, the other cases still have plenty of sources.
+        // If the binary runs outside of the workspace, the other cases still have plenty of sources.
         if folder.is_dir() {
             walk(&folder, &mut found);
         }
@@ -175,7 +175,7 @@ fn own_python() -> Vec<Bytes> {
     found
 }
 
-/// What is large, deep, empty, cut or odd.
+/// Large, deep, empty, truncated and unusual sources.
 fn shapes() -> Vec<Bytes> {
     let nested = |depth: usize| format!("{}1{}\n", "(".repeat(depth), ")".repeat(depth));
     let indented = |depth: usize| {
@@ -218,7 +218,7 @@ fn shapes() -> Vec<Bytes> {
     texts.into_iter().map(Bytes::from).chain(bytes.map(Bytes::from_static)).collect()
 }
 
-/// Brackets of more elements than one thread parses, alone and in each other, wherever they may stand.
+/// Brackets with more elements than one thread parses, alone and nested, in every context.
 fn long_brackets() -> Vec<Bytes> {
     let many = |count: usize, element: &str| element.repeat(count);
     let (numbers, names) = (many(40, "1, "), many(100, "a, "));
@@ -265,7 +265,7 @@ fn long_brackets() -> Vec<Bytes> {
     texts.into_iter().map(Bytes::from).collect()
 }
 
-/// Long brackets with something wrong at their start, in their middle and at their end.
+/// Long brackets with an error at their start, in their middle and at their end.
 fn wrong_brackets() -> Vec<Bytes> {
     const WRONG: [&str; 20] = [
         "1,, 2",

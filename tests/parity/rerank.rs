@@ -1,11 +1,11 @@
-//! Cross-encoders of every kind of head against what PyTorch computed from the same pairs, in every precision of a GPU; and
-//! the bits of a score beside others.
+//! Cross-encoders with every kind of classification head against PyTorch's logits, in every precision; batch invariance of
+//! scores.
 
 use std::{fs, sync::Arc};
 
 use accelerd_kernels::{
     Backend,
-    ops::encode::{EncodeRequest, Head, Output, Precision},
+    ops::encode::{ClassificationHead, EncodeRequest, OutputType, Precision},
 };
 use accelerd_models::{Model, hf::Reranker};
 use accelerd_tests::{encoders, pytorch_rerankers};
@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::{
     Case,
-    encode::{HALVES, SINGLE, bar_of_bf16, run, used, vectors},
+    encode::{MIN_COSINE_16_BIT, MIN_COSINE_F32, bar_of_bf16, run, used, vectors},
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = vec![Case::new("encode::a_score_has_the_same_bits_in_any_company", company)];
+    let mut cases = vec![Case::new("encode::scores_are_batch_invariant", batch_invariance)];
     for name in pytorch_rerankers() {
         for precision in [Precision::Bf16, Precision::F16, Precision::F32] {
             let case = format!("encode::{}_{precision:?}", name.replacen('-', "_", 1)).to_lowercase();
@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// A model, its pairs as one request, and their logits.
 struct Pairs {
-    head: Arc<Head>,
+    head: Arc<ClassificationHead>,
     request: EncodeRequest,
     logits: Vec<f64>,
 }
@@ -52,13 +52,13 @@ fn pairs(name: &str, precision: Precision) -> Result<Pairs, String> {
     let request = EncodeRequest {
         encoder: Arc::clone(&encoder.encoder),
         offsets: [0].into_iter().chain(ends).collect(),
-        types: types.concat(),
+        token_type_ids: types.concat(),
         ids: ids.concat(),
         spans: None,
         pooling: head.pooling(),
         dimensions: head.hidden(),
         normalize: false,
-        output: Output::F32,
+        output: OutputType::F32,
         precision,
         exact_gelu: true,
     };
@@ -66,7 +66,7 @@ fn pairs(name: &str, precision: Precision) -> Result<Pairs, String> {
     Ok(Pairs { head: Arc::clone(head), request, logits })
 }
 
-/// The states of each request's pairs, one after the other.
+/// The pooled hidden states of each request's pairs.
 fn states(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Vec<f32>>, String> {
     let floats = |bytes: &[u8]| -> Vec<f32> {
         bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
@@ -74,14 +74,14 @@ fn states(requests: &[EncodeRequest], backend: &mut Backend) -> Result<Vec<Vec<f
     Ok(run(requests, backend)?.iter().map(|answer| floats(&answer.bytes)).collect())
 }
 
-/// Scores against the logits. A state may be off by what encoders are held to; a score by what the head makes of that.
+/// Compares scores with logits. A score's tolerance is the encoder's, propagated through the head.
 fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<(), String> {
     let Pairs { head, request, logits } = pairs(name, precision)?;
     let states = states(std::slice::from_ref(&request), backend)?.remove(0);
     let bar = match used(precision, backend) {
-        Precision::F32 => SINGLE,
-        Precision::F16 => HALVES,
-        Precision::Bf16 | Precision::Auto => HALVES.min(bar_of_bf16(&request, &exact(&request)?)?),
+        Precision::F32 => MIN_COSINE_F32,
+        Precision::F16 => MIN_COSINE_16_BIT,
+        Precision::Bf16 | Precision::Auto => MIN_COSINE_16_BIT.min(bar_of_bf16(&request, &exact(&request)?)?),
     };
     let share = (2.0 - 2.0 * bar).sqrt();
     let scores = head.scores(&states).map_err(|e| e.to_string())?;
@@ -89,23 +89,23 @@ fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<()
         return Err(format!("expected {} scores, got {}", logits.len(), scores.len()));
     }
     for (at, (state, (score, logit))) in states.chunks(head.hidden()).zip(scores.iter().zip(logits)).enumerate() {
-        let most = share * sway(&head, state)? + 1e-5;
+        let most = share * sensitivity(&head, state)? + 1e-5;
         let apart = (f64::from(*score) - logit).abs();
         if apart.is_nan() || apart > most {
-            return Err(format!("pair {at} is {score}, expected {logit}, at most {most} apart"));
+            return Err(format!("pair {at} is {score}, expected {logit}, tolerance {most}"));
         }
     }
     Ok(())
 }
 
 fn exact(request: &EncodeRequest) -> Result<Vec<Vec<f64>>, String> {
-    let expected = accelerd_kernels::ops::encode::oracle::answer(request).map_err(|e| e.to_string())?;
+    let expected = accelerd_kernels::ops::encode::oracle::encode(request).map_err(|e| e.to_string())?;
     Ok(vectors(&expected.bytes, request.dimensions))
 }
 
-/// How far a score goes, to first order, where its state goes as far as the state is long: the length of the state by the
-/// length of the score's slope there.
-fn sway(head: &Head, state: &[f32]) -> Result<f64, String> {
+/// The first-order sensitivity of a score to its hidden state: the length of the state times the length of the score's
+/// gradient.
+fn sensitivity(head: &ClassificationHead, state: &[f32]) -> Result<f64, String> {
     const STEP: f32 = 1e-2;
     let moved = |step: f32| -> Vec<f32> {
         let one = |at: usize| state.iter().enumerate().map(move |(i, x)| if i == at { x + step } else { *x });
@@ -119,8 +119,8 @@ fn sway(head: &Head, state: &[f32]) -> Result<f64, String> {
     Ok((length * squares(&mut { slopes })).sqrt())
 }
 
-/// A pair alone, and among the others many times over.
-fn company(backend: &mut Backend) -> Result<(), String> {
+/// A pair alone, and in a batch of many copies of all pairs.
+fn batch_invariance(backend: &mut Backend) -> Result<(), String> {
     let kinds = [
         ("reranker-bert", Precision::Bf16),
         ("reranker-modernbert-mean", Precision::F16),
@@ -134,14 +134,14 @@ fn company(backend: &mut Backend) -> Result<(), String> {
             let tokens = ends[0] as usize..ends[1] as usize;
             let alone = EncodeRequest {
                 ids: request.ids[tokens.clone()].to_vec(),
-                types: request.types[tokens].to_vec(),
+                token_type_ids: request.token_type_ids[tokens].to_vec(),
                 offsets: vec![0, ends[1] - ends[0]],
                 ..request.clone()
             };
             let alone = head.scores(&states(&[alone], backend)?[0]).map_err(|e| e.to_string())?[0];
-            let same = crowd.chunks(request.texts()).all(|scores| scores[at].to_bits() == alone.to_bits());
+            let same = crowd.chunks(request.sequence_count()).all(|scores| scores[at].to_bits() == alone.to_bits());
             if !same {
-                return Err(format!("{name} {precision:?}: pair {at} differs beside others"));
+                return Err(format!("{name} {precision:?}: pair {at} differs in a batch"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Exact top-k against a ranking in f64: the same rows in the same order, on every path.
+//! Search against the oracle's ranking in f64: every plan returns the same rows in the same order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const METRICS: [(Metric, &str); 3] =
 const STORAGES: [(Storage, &str); 4] =
     [(Storage::F32, "f32"), (Storage::F16, "f16"), (Storage::Bf16, "bf16"), (Storage::I8, "i8")];
 
-/// Rows, columns, queries, k: around warp and block edges, then each path of the search.
+/// Rows, columns, queries, k: around warp and block edges, then for each search plan.
 const SHAPES: [(usize, usize, usize, usize, &str); 12] = [
     (1, 1, 1, 1, "one_number"),
     (31, 3, 2, 5, "few_rows"),
@@ -36,10 +36,10 @@ const SHAPES: [(usize, usize, usize, usize, &str); 12] = [
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
-        Case::new("search::empty_queries_only_warm", warm),
+        Case::new("search::requests_without_queries_only_upload", warm),
         Case::new("search::ties_go_to_the_lowest_row", ties),
         Case::new("search::near_ties_below_bf16_are_ranked", near_ties),
-        Case::new("search::rows_appended_and_killed_between_searches", growth),
+        Case::new("search::rows_appended_and_deleted_between_searches", growth),
         Case::new("search::requests_of_a_batch_keep_their_own_k_mask_and_threshold", mixed_batch),
         Case::new("search::zero_rows_and_zero_queries", zeros),
         Case::new("search::huge_and_tiny_rows", scales),
@@ -53,8 +53,8 @@ pub(crate) fn cases() -> Vec<Case> {
             }));
             for (storage, storage_name) in STORAGES {
                 cases.push(Case::new(format!("search::{shape}_{metric_name}_{storage_name}"), move |backend| {
-                    let world = World::new(backend, metric, storage, dim, numbers(rows, dim, 1));
-                    world.check(backend, &[world.request(numbers(queries, dim, 2), k)])
+                    let fixture = Fixture::new(backend, metric, storage, dim, numbers(rows, dim, 1));
+                    fixture.check(backend, &[fixture.request(numbers(queries, dim, 2), k)])
                 }));
             }
         }
@@ -62,18 +62,18 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// A corpus with all that the oracle must know of it.
-struct World {
+/// A corpus with the state that the oracle needs.
+struct Fixture {
     corpus: Arc<Corpus>,
     rows: Matrix,
-    dead: Vec<u32>,
+    deleted: Vec<u32>,
 }
 
-impl World {
+impl Fixture {
     fn new(on: &Backend, metric: Metric, storage: Storage, dim: usize, rows: Matrix) -> Self {
         let corpus = Corpus::new(dim, metric, storage, on.device());
         corpus.append(&rows);
-        Self { corpus, rows, dead: vec![] }
+        Self { corpus, rows, deleted: vec![] }
     }
 
     fn request(&self, queries: Matrix, k: usize) -> SearchRequest {
@@ -103,7 +103,7 @@ impl World {
             Selection::Mask(words) => words.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1),
             Selection::Rows(rows) => rows.binary_search(&row).is_ok(),
         };
-        selected && !self.dead.contains(&row)
+        selected && !self.deleted.contains(&row)
     }
 }
 
@@ -138,21 +138,21 @@ fn inline(backend: &mut Backend, metric: Metric, [rows, dim, queries, k]: [usize
 }
 
 fn warm(backend: &mut Backend) -> Result<(), String> {
-    let world = World::new(backend, Metric::Cosine, Storage::Bf16, 24, numbers(500, 24, 5));
-    world.check(backend, &[world.request(numbers(0, 24, 5), 3)])
+    let fixture = Fixture::new(backend, Metric::Cosine, Storage::Bf16, 24, numbers(500, 24, 5));
+    fixture.check(backend, &[fixture.request(numbers(0, 24, 5), 3)])
 }
 
 fn ties(backend: &mut Backend) -> Result<(), String> {
     let one = numbers(1, 40, 6);
     let repeated = Matrix::from_vec(3000, 40, one.as_f32().repeat(3000)).expect("3000 copies of a row");
     for (metric, _) in METRICS {
-        let world = World::new(backend, metric, Storage::I8, 40, repeated.clone());
-        world.check(backend, &[world.request(numbers(12, 40, 7), 37)])?;
+        let fixture = Fixture::new(backend, metric, Storage::I8, 40, repeated.clone());
+        fixture.check(backend, &[fixture.request(numbers(12, 40, 7), 37)])?;
     }
     Ok(())
 }
 
-/// Rows that differ by far less than bfloat16 resolves: only the rescoring can rank them.
+/// Rows that differ by far less than bfloat16 resolves, so that only rescoring can rank them.
 fn near_ties(backend: &mut Backend) -> Result<(), String> {
     let (rows, dim) = (80_000, 96);
     let base = numbers(1, dim, 8);
@@ -162,9 +162,9 @@ fn near_ties(backend: &mut Backend) -> Result<(), String> {
     let data = Matrix::from_vec(rows, dim, data).expect("the data was made for this shape");
     for (metric, _) in METRICS {
         for (storage, _) in STORAGES {
-            let world = World::new(backend, metric, storage, dim, data.clone());
+            let fixture = Fixture::new(backend, metric, storage, dim, data.clone());
             for queries in [1, 20] {
-                world.check(backend, &[world.request(numbers(queries, dim, 9), 10)])?;
+                fixture.check(backend, &[fixture.request(numbers(queries, dim, 9), 10)])?;
             }
         }
     }
@@ -173,21 +173,21 @@ fn near_ties(backend: &mut Backend) -> Result<(), String> {
 
 fn growth(backend: &mut Backend) -> Result<(), String> {
     let dim = 36;
-    let mut world = World::new(backend, Metric::SquaredL2, Storage::Bf16, dim, numbers(10, dim, 10));
+    let mut fixture = Fixture::new(backend, Metric::SquaredL2, Storage::Bf16, dim, numbers(10, dim, 10));
     for round in 0..6_usize {
-        world.check(backend, &[world.request(numbers(3, dim, 11), 7), world.request(numbers(20, dim, 12), 9)])?;
+        fixture.check(backend, &[fixture.request(numbers(3, dim, 11), 7), fixture.request(numbers(20, dim, 12), 9)])?;
         let more = numbers(7 << (2 * round), dim, 13 + round as u64);
-        let first = world.corpus.append(&more) as usize;
-        if first != world.rows.rows() {
-            return Err(format!("row {} expected for the first appended, got {first}", world.rows.rows()));
+        let first = fixture.corpus.append(&more) as usize;
+        if first != fixture.rows.rows() {
+            return Err(format!("row {} expected for the first appended, got {first}", fixture.rows.rows()));
         }
-        let all = [world.rows.as_f32().as_ref(), more.as_f32().as_ref()].concat();
-        world.rows = Matrix::from_vec(first + more.rows(), dim, all).expect("rows follow rows");
-        let killed: Vec<u32> = (0_u32..).take(world.rows.rows()).filter(|row| *row as usize % 11 == round).collect();
-        world.corpus.kill(&killed);
-        world.dead.extend(killed);
+        let all = [fixture.rows.as_f32().as_ref(), more.as_f32().as_ref()].concat();
+        fixture.rows = Matrix::from_vec(first + more.rows(), dim, all).expect("rows follow rows");
+        let deleted: Vec<u32> = (0_u32..).take(fixture.rows.rows()).filter(|row| *row as usize % 11 == round).collect();
+        fixture.corpus.delete(&deleted);
+        fixture.deleted.extend(deleted);
     }
-    world.check(backend, &[world.request(numbers(40, dim, 14), 16)])
+    fixture.check(backend, &[fixture.request(numbers(40, dim, 14), 16)])
 }
 
 fn mask(rows: usize, keep: impl Fn(usize) -> bool) -> Selection {
@@ -198,7 +198,7 @@ fn mask(rows: usize, keep: impl Fn(usize) -> bool) -> Selection {
 
 fn mixed_batch(backend: &mut Backend) -> Result<(), String> {
     let (rows, dim) = (90_000, 32);
-    let world = World::new(backend, Metric::Cosine, Storage::Bf16, dim, numbers(rows, dim, 15));
+    let fixture = Fixture::new(backend, Metric::Cosine, Storage::Bf16, dim, numbers(rows, dim, 15));
     let selections = [
         Selection::All,
         mask(rows, |row| row % 3 == 0),
@@ -210,9 +210,9 @@ fn mixed_batch(backend: &mut Backend) -> Result<(), String> {
         k: 3 + at,
         threshold: (at % 2 == 1).then_some(0.25),
         selection,
-        ..world.request(numbers(1 + 3 * at, dim, 16 + at as u64), 1)
+        ..fixture.request(numbers(1 + 3 * at, dim, 16 + at as u64), 1)
     });
-    world.check(backend, &requests.collect::<Vec<_>>())
+    fixture.check(backend, &requests.collect::<Vec<_>>())
 }
 
 fn zeros(backend: &mut Backend) -> Result<(), String> {
@@ -223,9 +223,9 @@ fn zeros(backend: &mut Backend) -> Result<(), String> {
     for (metric, _) in METRICS {
         for (storage, _) in STORAGES {
             let rows = Matrix::from_vec(300, 20, data.clone()).expect("300 rows");
-            let world = World::new(backend, metric, storage, 20, rows);
+            let fixture = Fixture::new(backend, metric, storage, 20, rows);
             let queries = Matrix::from_vec(2, 20, queries.clone()).expect("two queries");
-            world.check(backend, &[world.request(queries, 300)])?;
+            fixture.check(backend, &[fixture.request(queries, 300)])?;
         }
     }
     Ok(())
@@ -243,9 +243,9 @@ fn scales(backend: &mut Backend) -> Result<(), String> {
     let data = Matrix::from_vec(rows, dim, data).expect("the data was made for this shape");
     for (metric, _) in METRICS {
         for (storage, _) in STORAGES {
-            let world = World::new(backend, metric, storage, dim, data.clone());
+            let fixture = Fixture::new(backend, metric, storage, dim, data.clone());
             for queries in [2, 12] {
-                world.check(backend, &[world.request(numbers(queries, dim, 20), 10)])?;
+                fixture.check(backend, &[fixture.request(numbers(queries, dim, 20), 10)])?;
             }
         }
     }
@@ -253,26 +253,26 @@ fn scales(backend: &mut Backend) -> Result<(), String> {
 }
 
 fn row_list(backend: &mut Backend) -> Result<(), String> {
-    let mut world = World::new(backend, Metric::Dot, Storage::F16, 33, numbers(4000, 33, 21));
-    world.dead = vec![40, 80];
-    world.corpus.kill(&world.dead);
+    let mut fixture = Fixture::new(backend, Metric::Dot, Storage::F16, 33, numbers(4000, 33, 21));
+    fixture.deleted = vec![40, 80];
+    fixture.corpus.delete(&fixture.deleted);
     let lists = [vec![], vec![5], (0..4000).step_by(40).collect(), (0..4000).collect::<Vec<u32>>()];
     let requests = lists.into_iter().map(|rows| SearchRequest {
         selection: Selection::Rows(Arc::new(rows)),
-        ..world.request(numbers(3, 33, 22), 50)
+        ..fixture.request(numbers(3, 33, 22), 50)
     });
-    world.check(backend, &requests.collect::<Vec<_>>())
+    fixture.check(backend, &requests.collect::<Vec<_>>())
 }
 
 fn threshold(backend: &mut Backend) -> Result<(), String> {
     let (queries, rows) = (numbers(4, 50, 23), numbers(900, 50, 24));
     for (metric, _) in METRICS {
         let exact = oracle::search(&queries, &rows, metric, 900, None, |_| true);
-        let world = World::new(backend, metric, Storage::Bf16, 50, rows.clone());
+        let fixture = Fixture::new(backend, metric, Storage::Bf16, 50, rows.clone());
         for rank in [0, 17, 899] {
             let request =
-                SearchRequest { threshold: Some(exact[1][rank].score), ..world.request(queries.clone(), 900) };
-            world.check(backend, &[request])?;
+                SearchRequest { threshold: Some(exact[1][rank].score), ..fixture.request(queries.clone(), 900) };
+            fixture.check(backend, &[request])?;
         }
     }
     Ok(())

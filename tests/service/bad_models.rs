@@ -1,4 +1,4 @@
-//! Folders that are no models, each refused by what is wrong with it while the others serve.
+//! Invalid model folders: each gets an error that names the defect, and loaded models keep serving.
 
 use std::{fs, os::unix::net::UnixListener, path::Path, process::Command};
 
@@ -9,17 +9,17 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use crate::{
-    harness::{World, assert_refused, load_within},
+    harness::{TestServer, assert_refused, load_within},
     models::{of_bert, source, vectors},
 };
 
-/// A daemon with BERT, that may load from a folder that is yet empty.
-async fn world() -> (World, TempDir) {
+/// A daemon with BERT loaded, and an empty folder from which callers may load models.
+async fn start_server() -> (TestServer, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_owned();
-    let world = World::start_with(move |config| config.models.folders = vec![encoders(), path]).await;
-    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
-    (world, folder)
+    let server = TestServer::start_with(move |config| config.models.folders = vec![encoders(), path]).await;
+    server.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    (server, folder)
 }
 
 fn from(path: &Path) -> v1::LoadModelRequest {
@@ -34,7 +34,7 @@ fn copy(name: &str, to: &Path) {
             fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
         }
     }
-    // It names a folder that was not copied.
+    // `modules.json` refers to a folder that is not part of the copy.
     fs::remove_file(to.join("modules.json")).ok();
 }
 
@@ -44,7 +44,7 @@ fn replaced(path: &Path, from: &str, to: &str) {
     fs::write(path, [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()).expect("written");
 }
 
-/// What is done to a good folder, and what the refusal must name.
+/// A change to a valid folder, and what the error must name.
 type Harm = (&'static str, fn(&Path), &'static str);
 
 const WEIGHTS: &str = "model.safetensors";
@@ -81,65 +81,69 @@ fn truncate(path: &Path, divisor: usize) {
 }
 
 #[tokio::test]
-async fn a_bad_folder_is_refused_by_what_is_wrong_and_leaves_the_others_serving() {
-    let (world, folder) = world().await;
-    let expected = vectors(&world, of_bert(&["a"])).await;
+async fn an_invalid_folder_gets_an_error_that_names_the_defect_and_loaded_models_keep_serving() {
+    let (server, folder) = start_server().await;
+    let expected = vectors(&server, of_bert(&["a"])).await;
     for (number, (name, harm, named)) in HARMS.into_iter().enumerate() {
         let path = folder.path().join(number.to_string());
         fs::create_dir(&path).expect("made");
         copy(name, &path);
         harm(&path);
-        assert_refused(world.embed().load_model(from(&path)).await, Code::InvalidArgument, named);
-        assert_eq!(vectors(&world, of_bert(&["a"])).await, expected, "after {named:?}");
+        assert_refused(server.embed().load_model(from(&path)).await, Code::InvalidArgument, named);
+        assert_eq!(vectors(&server, of_bert(&["a"])).await, expected, "after {named:?}");
     }
     let whole = folder.path().join("whole");
     fs::create_dir(&whole).expect("made");
     copy("bert", &whole);
-    world.embed().load_model(from(&whole)).await.expect("nothing of the others is left, not even their name");
+    server.embed().load_model(from(&whole)).await.expect("nothing of the others is left, not even their name");
 }
 
 #[tokio::test]
-async fn what_is_neither_a_folder_nor_a_file_is_refused() {
-    let (world, folder) = world().await;
+async fn a_path_that_is_neither_folder_nor_file_is_refused() {
+    let (server, folder) = start_server().await;
     let socket = folder.path().join("socket");
     let _listening = UnixListener::bind(&socket).expect("a socket");
-    assert_refused(world.embed().load_model(from(&socket)).await, Code::InvalidArgument, "neither a folder nor a file");
+    assert_refused(
+        server.embed().load_model(from(&socket)).await,
+        Code::InvalidArgument,
+        "neither a folder nor a file",
+    );
     let text = folder.path().join("words.txt");
     fs::write(&text, "no table").expect("written");
-    assert_refused(world.embed().load_model(from(&text)).await, Code::InvalidArgument, "words.txt");
-    assert_eq!(vectors(&world, of_bert(&["a"])).await.len(), 32);
+    assert_refused(server.embed().load_model(from(&text)).await, Code::InvalidArgument, "words.txt");
+    assert_eq!(vectors(&server, of_bert(&["a"])).await.len(), 32);
 }
 
 #[tokio::test]
-async fn a_model_whose_caller_has_gone_holds_its_name_and_memory_until_it_is_read() {
+async fn a_cancelled_load_holds_its_name_and_memory_until_reading_stops() {
     let folder = tempfile::tempdir().expect("a folder");
     copy("bert", folder.path());
-    // A file that is read when the test says so.
+    // A named pipe: the read completes when the test writes.
     let gate = folder.path().join("config.json");
     fs::remove_file(&gate).expect("removed");
     assert!(Command::new("mkfifo").arg(&gate).status().expect("a program").success());
     let bytes = fs::metadata(folder.path().join(WEIGHTS)).expect("a file").len();
     let path = folder.path().to_owned();
-    let world = World::start_with(move |config| {
+    let server = TestServer::start_with(move |config| {
         config.models.folders = vec![encoders(), path];
         config.models.memory_limit = ByteSize::b(bytes + 10_000);
     })
     .await;
-    // Long enough to begin to read on any machine.
-    assert_eq!(load_within(&world, "1S", &from(folder.path())).await, Code::DeadlineExceeded);
-    let again = world.embed().load_model(source("bad", "bert")).await;
+    // Long enough for the load to start reading on any machine.
+    assert_eq!(load_within(&server, "1S", &from(folder.path())).await, Code::DeadlineExceeded);
+    let again = server.embed().load_model(source("bad", "bert")).await;
     assert_refused(again, Code::AlreadyExists, "bad");
-    let other = world.embed().load_model(source("roberta", "roberta")).await;
+    let other = server.embed().load_model(source("roberta", "roberta")).await;
     assert_refused(other, Code::ResourceExhausted, "models.memory_limit");
-    world.assert_serving().await;
-    // There is no config of this kind: the reading ends, for nobody.
+    server.assert_serving().await;
+    // The content is not a valid configuration, so the abandoned load ends.
     tokio::task::spawn_blocking(move || fs::write(gate, "{}")).await.expect("no panic").expect("it is read");
     let loaded = loop {
-        match world.embed().load_model(source("bad", "roberta")).await {
+        match server.embed().load_model(source("bad", "roberta")).await {
             Err(taken) if taken.code() == Code::AlreadyExists => tokio::task::yield_now().await,
             loaded => break loaded,
         }
     };
     loaded.expect("name and memory are free");
-    world.assert_serving().await;
+    server.assert_serving().await;
 }

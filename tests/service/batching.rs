@@ -1,14 +1,14 @@
-//! Many callers share launches.
+//! Requests of concurrent callers share launches.
 
 use accelerd_proto::v1::{self, Metric};
 use futures::future::join_all;
 
-use super::harness::{World, numbers, tensor};
+use super::harness::{TestServer, numbers, tensor};
 
 const DIM: usize = 64;
 
-async fn filled(world: &World, rows: usize) {
-    world.collection("c", 64, Metric::Cosine).await;
+async fn filled(server: &TestServer, rows: usize) {
+    server.collection("c", 64, Metric::Cosine).await;
     let vectors: Vec<f32> = (0..rows * DIM).map(|i| ((i * 7919) % 2003) as f32 / 2003.0 - 0.5).collect();
     let shape = [i64::try_from(rows).expect("a count"), 64];
     let upsert = v1::UpsertRequest {
@@ -18,7 +18,7 @@ async fn filled(world: &World, rows: usize) {
         payloads: vec![],
         ..Default::default()
     };
-    world.similarity().upsert(upsert).await.expect("upserts");
+    server.similarity().upsert(upsert).await.expect("upserts");
 }
 
 fn search(seed: usize) -> v1::SearchRequest {
@@ -32,26 +32,26 @@ fn search(seed: usize) -> v1::SearchRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_searches_share_launches_and_answer_as_if_alone() {
-    let world = World::start().await;
-    filled(&world, 60_000).await;
+async fn concurrent_searches_share_launches_and_get_the_answers_of_single_searches() {
+    let server = TestServer::start().await;
+    filled(&server, 60_000).await;
     let mut alone = vec![];
     for seed in 0..100 {
-        alone.push(world.similarity().search(search(seed)).await.expect("searches").into_inner());
+        alone.push(server.similarity().search(search(seed)).await.expect("searches").into_inner());
     }
-    let before = lane(&world).await;
+    let before = lane(&server).await;
     let together = join_all((0..100).map(|seed| {
-        let mut client = world.similarity();
+        let mut client = server.similarity();
         async move { client.search(search(seed)).await.expect("searches").into_inner() }
     }));
     assert_eq!(together.await, alone);
-    let after = lane(&world).await;
+    let after = lane(&server).await;
     let (requests, batches) = (after.request_count - before.request_count, after.batch_count - before.batch_count);
     assert_eq!(requests, 100);
     assert!(batches <= 50, "100 concurrent searches took {batches} launches");
 }
 
-async fn lane(world: &World) -> v1::LaneStats {
-    let stats = world.device().get_stats(v1::GetStatsRequest {}).await.expect("stats").into_inner();
+async fn lane(server: &TestServer) -> v1::LaneStats {
+    let stats = server.device().get_stats(v1::GetStatsRequest {}).await.expect("stats").into_inner();
     stats.lanes.into_iter().find(|lane| lane.name == "search").expect("the search lane is listed")
 }

@@ -1,4 +1,4 @@
-//! Collections: what is written is found, filtered, replaced, deleted, kept.
+//! Collections: points are inserted, searched, filtered, replaced, deleted, and survive a restart.
 
 use accelerd::config::ByteSize;
 use accelerd_proto::v1::{self, Dtype, Metric};
@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use tonic::Code;
 
 use super::{
-    harness::{World, assert_refused, f32s, int, numbers, payload, tensor, text},
+    harness::{TestServer, assert_refused, f32s, int, numbers, payload, tensor, text},
     models::source,
 };
 
@@ -36,27 +36,27 @@ fn found(response: &v1::SearchResponse) -> Vec<u64> {
     .collect()
 }
 
-/// Points 0 to 9 on a line, even ones red, with their place as a number.
-async fn line(world: &World) {
-    world.collection("line", 2, Metric::SquaredL2).await;
+/// Points 0 to 9 on a line; even ones are red; each payload holds the position.
+async fn line(server: &TestServer) {
+    server.collection("line", 2, Metric::SquaredL2).await;
     let vectors: Vec<f32> = (0..10_u8).flat_map(|i| [f32::from(i), 0.0]).collect();
     let payloads = (0..10)
         .map(|i| payload([("color", text(if i % 2 == 0 { "red" } else { "blue" })), ("place", int(i))]))
         .collect();
-    let answer = world.similarity().upsert(upsert("line", numbers(0..10), tensor(&[10, 2], &vectors), payloads)).await;
+    let answer = server.similarity().upsert(upsert("line", numbers(0..10), tensor(&[10, 2], &vectors), payloads)).await;
     let answer = answer.expect("upserts").into_inner();
     assert_eq!((answer.inserted_count, answer.updated_count), (10, 0));
 }
 
-async fn ids(world: &World, request: v1::SearchRequest) -> Vec<u64> {
-    found(&world.similarity().search(request).await.expect("searches").into_inner())
+async fn ids(server: &TestServer, request: v1::SearchRequest) -> Vec<u64> {
+    found(&server.similarity().search(request).await.expect("searches").into_inner())
 }
 
 #[tokio::test]
 async fn points_are_found_nearest_first_with_their_payload() {
-    let world = World::start().await;
-    line(&world).await;
-    let answer = world.similarity().search(search("line", &[3.1, 0.0], 3)).await.expect("searches").into_inner();
+    let server = TestServer::start().await;
+    line(&server).await;
+    let answer = server.similarity().search(search("line", &[3.1, 0.0], 3)).await.expect("searches").into_inner();
     assert_eq!(found(&answer), [3, 4, 2]);
     let hit = &answer.results[0].hits[0];
     assert!((hit.score - 0.01).abs() < 1e-6, "{}", hit.score);
@@ -64,18 +64,18 @@ async fn points_are_found_nearest_first_with_their_payload() {
 }
 
 #[tokio::test]
-async fn offset_and_threshold_cut_the_list() {
-    let world = World::start().await;
-    line(&world).await;
-    assert_eq!(ids(&world, v1::SearchRequest { offset: 2, ..search("line", &[3.1, 0.0], 2) }).await, [2, 5]);
+async fn offset_and_threshold_limit_the_hits() {
+    let server = TestServer::start().await;
+    line(&server).await;
+    assert_eq!(ids(&server, v1::SearchRequest { offset: 2, ..search("line", &[3.1, 0.0], 2) }).await, [2, 5]);
     let near = v1::SearchRequest { score_threshold: Some(1.0), ..search("line", &[3.0, 0.0], 10) };
-    assert_eq!(ids(&world, near).await, [3, 2, 4]);
+    assert_eq!(ids(&server, near).await, [3, 2, 4]);
 }
 
 #[tokio::test]
 async fn filters_by_equality_range_set_negation_and_id() {
-    let world = World::start().await;
-    line(&world).await;
+    let server = TestServer::start().await;
+    line(&server).await;
     let condition = |field: &str, test| v1::Condition { field: field.into(), test: Some(test) };
     let red = || condition("color", v1::condition::Test::Equals(text("red")));
     let from_four = || {
@@ -100,41 +100,41 @@ async fn filters_by_equality_range_set_negation_and_id() {
     ];
     for (filter, expected) in cases {
         let request = v1::SearchRequest { filter: Some(filter.clone()), ..search("line", &[-1.0, 0.0], 10) };
-        assert_eq!(ids(&world, request).await, expected, "{filter:?}");
+        assert_eq!(ids(&server, request).await, expected, "{filter:?}");
     }
 }
 
 #[tokio::test]
-async fn an_upsert_replaces_and_a_delete_removes() {
-    let world = World::start().await;
-    line(&world).await;
+async fn an_upsert_replaces_a_point_and_a_delete_removes_it() {
+    let server = TestServer::start().await;
+    line(&server).await;
     let replace = upsert("line", numbers([3, 50]), tensor(&[2, 2], &[100.0, 0.0, 101.0, 0.0]), vec![]);
-    let answer = world.similarity().upsert(replace).await.expect("upserts").into_inner();
+    let answer = server.similarity().upsert(replace).await.expect("upserts").into_inner();
     assert_eq!((answer.inserted_count, answer.updated_count), (1, 1));
-    assert_eq!(ids(&world, search("line", &[3.0, 0.0], 2)).await, [2, 4]);
-    assert_eq!(ids(&world, search("line", &[100.0, 0.0], 2)).await, [3, 50]);
+    assert_eq!(ids(&server, search("line", &[3.0, 0.0], 2)).await, [2, 4]);
+    assert_eq!(ids(&server, search("line", &[100.0, 0.0], 2)).await, [3, 50]);
 
     let filter = Some(v1::Filter { ids: Some(numbers([2, 4, 999])), ..v1::Filter::default() });
     let delete = v1::DeletePointsRequest { collection: "line".into(), filter };
-    let answer = world.similarity().delete_points(delete).await.expect("deletes").into_inner();
+    let answer = server.similarity().delete_points(delete).await.expect("deletes").into_inner();
     assert_eq!(answer.deleted_count, 2);
-    assert_eq!(ids(&world, search("line", &[3.0, 0.0], 2)).await, [1, 5]);
+    assert_eq!(ids(&server, search("line", &[3.0, 0.0], 2)).await, [1, 5]);
 
     let empty = v1::DeletePointsRequest { collection: "line".into(), filter: None };
-    assert_refused(world.similarity().delete_points(empty).await, Code::InvalidArgument, "filter");
+    assert_refused(server.similarity().delete_points(empty).await, Code::InvalidArgument, "filter");
 }
 
 #[tokio::test]
-async fn points_are_read_back_and_searched_by_id() {
-    let world = World::start().await;
-    line(&world).await;
+async fn points_are_fetched_and_searched_by_id() {
+    let server = TestServer::start().await;
+    line(&server).await;
     let get = v1::GetPointsRequest {
         collection: "line".into(),
         ids: Some(numbers([7, 99, 1])),
         include_vectors: true,
         ..Default::default()
     };
-    let answer = world.similarity().get_points(get).await.expect("reads").into_inner();
+    let answer = server.similarity().get_points(get).await.expect("reads").into_inner();
     assert_eq!(answer.ids.expect("ids").numbers, [7, 1]);
     assert_eq!(f32s(&answer.vectors.expect("asked for")), [7.0, 0.0, 1.0, 0.0]);
     assert_eq!(answer.payloads[0].fields["place"], int(7));
@@ -143,27 +143,27 @@ async fn points_are_read_back_and_searched_by_id() {
         query: Some(v1::search_request::Query::Ids(numbers([id]))),
         ..search("line", &[0.0, 0.0], 2)
     };
-    assert_eq!(ids(&world, by_id(9)).await, [9, 8]);
-    assert_refused(world.similarity().search(by_id(99)).await, Code::NotFound, "99");
+    assert_eq!(ids(&server, by_id(9)).await, [9, 8]);
+    assert_refused(server.similarity().search(by_id(99)).await, Code::NotFound, "99");
 }
 
 #[tokio::test]
-async fn uuids_come_back_hyphenated_and_lower_case() {
-    let world = World::start().await;
-    world.collection("u", 1, Metric::Dot).await;
+async fn uuids_are_returned_hyphenated_and_in_lower_case() {
+    let server = TestServer::start().await;
+    server.collection("u", 1, Metric::Dot).await;
     let uuids = vec!["0F8FAD5BD9CB469FA16570867728950E".to_owned(), "7c9e6679-7425-40de-944b-e07fc1f90ae7".to_owned()];
     let ids = v1::PointIds { uuids, ..Default::default() };
-    world.similarity().upsert(upsert("u", ids, tensor(&[2, 1], &[2.0, 1.0]), vec![])).await.expect("upserts");
-    let answer = world.similarity().search(search("u", &[1.0], 1)).await.expect("searches").into_inner();
+    server.similarity().upsert(upsert("u", ids, tensor(&[2, 1], &[2.0, 1.0]), vec![])).await.expect("upserts");
+    let answer = server.similarity().search(search("u", &[1.0], 1)).await.expect("searches").into_inner();
     let id = answer.results[0].hits[0].id.clone();
     assert_eq!(id, Some(v1::hit::Id::Uuid("0f8fad5b-d9cb-469f-a165-70867728950e".into())));
 }
 
 #[tokio::test]
 async fn texts_are_embedded_by_the_collections_model() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let create = v1::CreateCollectionRequest { name: "code".into(), model: "builtin".into(), ..Default::default() };
-    let made = world.similarity().create_collection(create).await.expect("is made").into_inner();
+    let made = server.similarity().create_collection(create).await.expect("is made").into_inner();
     assert_eq!(made.collection.expect("described").dimensions, 256);
     let input = |values: &[&str]| v1::TextInput { values: values.iter().map(|&s| s.into()).collect() };
     let code = [
@@ -178,16 +178,16 @@ async fn texts_are_embedded_by_the_collections_model() {
         payloads: vec![],
         ..Default::default()
     };
-    world.similarity().upsert(upsert).await.expect("upserts");
+    server.similarity().upsert(upsert).await.expect("upserts");
     let queries = Some(v1::search_request::Query::Texts(input(&["compress data with gzip", "send an email"])));
     let request = v1::SearchRequest { query: queries, ..search("code", &[0.0], 1) };
-    assert_eq!(ids(&world, request).await, [10, 20]);
+    assert_eq!(ids(&server, request).await, [10, 20]);
 }
 
 #[tokio::test]
-async fn a_bulk_stream_answers_each_item_and_survives_a_bad_one() {
-    let world = World::start().await;
-    world.collection("bulk", 2, Metric::Dot).await;
+async fn a_bulk_stream_answers_each_item_and_continues_after_a_bad_one() {
+    let server = TestServer::start().await;
+    server.collection("bulk", 2, Metric::Dot).await;
     let step = |sequence: u64, vectors| v1::UpsertStreamRequest {
         sequence,
         upsert: Some(upsert("bulk", numbers([sequence]), vectors, vec![])),
@@ -196,7 +196,7 @@ async fn a_bulk_stream_answers_each_item_and_survives_a_bad_one() {
         let vectors = if i == 20 { tensor(&[1, 3], &[0.0; 3]) } else { tensor(&[1, 2], &[1.0, 2.0]) };
         step(i, vectors)
     });
-    let mut answers = world
+    let mut answers = server
         .similarity()
         .upsert_stream(tokio_stream::iter(steps.collect::<Vec<_>>()))
         .await
@@ -212,14 +212,14 @@ async fn a_bulk_stream_answers_each_item_and_survives_a_bad_one() {
         }
         seen.push(answer.sequence);
     }
-    // Each is answered as it finishes.
+    // Responses arrive in the order of completion.
     seen.sort_unstable();
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn every_storage_gives_the_same_answer() {
-    let world = World::start().await;
+async fn every_storage_type_gives_the_same_answer() {
+    let server = TestServer::start().await;
     let vectors: Vec<f32> = (0..3000 * 8).map(|i: i32| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5).collect();
     let mut answers = vec![];
     for storage in [Dtype::Unspecified, Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::I8] {
@@ -230,73 +230,74 @@ async fn every_storage_gives_the_same_answer() {
             storage: storage.into(),
             ..v1::CreateCollectionRequest::default()
         };
-        world.similarity().create_collection(create).await.expect("is made");
-        world
+        server.similarity().create_collection(create).await.expect("is made");
+        server
             .similarity()
             .upsert(upsert(&name, numbers(0..3000), tensor(&[3000, 8], &vectors), vec![]))
             .await
             .expect("upserts");
-        answers.push(world.similarity().search(search(&name, &vectors[..8], 20)).await.expect("searches").into_inner());
+        answers
+            .push(server.similarity().search(search(&name, &vectors[..8], 20)).await.expect("searches").into_inner());
     }
     assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
 #[tokio::test]
-async fn a_snapshot_makes_an_equal_collection() {
+async fn a_restored_snapshot_equals_its_collection() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let url = format!("file://{}", folder.path().display());
     let offered = vec![url.clone(), "gopher://x".to_owned()];
-    let world = World::start_with(|config| {
+    let server = TestServer::start_with(|config| {
         config.store.snapshot_folders = offered;
-        // Which would refuse a scheme that is not known.
+        // An unknown scheme would be refused.
         config.store.snapshot_check = false;
     })
     .await;
-    line(&world).await;
+    line(&server).await;
     let create = v1::CreateSnapshotRequest { collection: "line".into(), url: url.clone() };
-    let snapshot = world.similarity().create_snapshot(create.clone()).await.expect("is written").into_inner().snapshot;
+    let snapshot = server.similarity().create_snapshot(create.clone()).await.expect("is written").into_inner().snapshot;
     let snapshot = snapshot.expect("described");
     assert_eq!((snapshot.version, snapshot.point_count), (1, 10));
     assert!(snapshot.size_bytes > 0);
 
     let restore = v1::RestoreCollectionRequest { url: snapshot.url, name: "copy".into() };
-    let copy = world.similarity().restore_collection(restore.clone()).await.expect("is restored").into_inner();
+    let copy = server.similarity().restore_collection(restore.clone()).await.expect("is restored").into_inner();
     assert_eq!(copy.collection.expect("described").point_count, 10);
-    let original = world.similarity().search(search("line", &[3.1, 0.0], 5)).await.expect("searches").into_inner();
-    let copied = world.similarity().search(search("copy", &[3.1, 0.0], 5)).await.expect("searches").into_inner();
+    let original = server.similarity().search(search("line", &[3.1, 0.0], 5)).await.expect("searches").into_inner();
+    let copied = server.similarity().search(search("copy", &[3.1, 0.0], 5)).await.expect("searches").into_inner();
     assert_eq!(original, copied);
 
-    assert_refused(world.similarity().restore_collection(restore).await, Code::AlreadyExists, "copy");
+    assert_refused(server.similarity().restore_collection(restore).await, Code::AlreadyExists, "copy");
     let nowhere = v1::RestoreCollectionRequest { url: format!("{url}/nowhere"), name: "x".into() };
-    assert_refused(world.similarity().restore_collection(nowhere).await, Code::NotFound, "nowhere");
+    assert_refused(server.similarity().restore_collection(nowhere).await, Code::NotFound, "nowhere");
     let odd = v1::CreateSnapshotRequest { url: "gopher://x/y".into(), ..create };
-    assert_refused(world.similarity().create_snapshot(odd).await, Code::InvalidArgument, "url");
+    assert_refused(server.similarity().create_snapshot(odd).await, Code::InvalidArgument, "url");
     let elsewhere = v1::CreateSnapshotRequest { collection: "line".into(), url: "file:///elsewhere".into() };
-    assert_refused(world.similarity().create_snapshot(elsewhere).await, Code::PermissionDenied, "snapshot_folders");
+    assert_refused(server.similarity().create_snapshot(elsewhere).await, Code::PermissionDenied, "snapshot_folders");
 }
 
 #[tokio::test]
-async fn a_durable_collection_is_there_after_a_restart() {
+async fn a_durable_collection_survives_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().to_owned();
-    let world = World::start_with(|config| config.store.data_dir = path.clone()).await;
+    let server = TestServer::start_with(|config| config.store.data_dir = path.clone()).await;
     let create =
         v1::CreateCollectionRequest { name: "kept".into(), dimensions: 2, durable: true, ..Default::default() };
-    world.similarity().create_collection(create).await.expect("is made");
+    server.similarity().create_collection(create).await.expect("is made");
     let payloads = vec![payload([("n", int(1))]), payload([("n", int(2))])];
     let points = upsert("kept", numbers([1, 2]), tensor(&[2, 2], &[1.0, 0.0, 0.0, 1.0]), payloads);
-    world.similarity().upsert(points).await.expect("upserts");
-    let before = world.similarity().search(search("kept", &[1.0, 0.1], 2)).await.expect("searches").into_inner();
-    world.daemon.shutdown().await;
+    server.similarity().upsert(points).await.expect("upserts");
+    let before = server.similarity().search(search("kept", &[1.0, 0.1], 2)).await.expect("searches").into_inner();
+    server.daemon.shutdown().await;
 
-    let world = World::start_with(|config| config.store.data_dir = path).await;
-    let after = world.similarity().search(search("kept", &[1.0, 0.1], 2)).await.expect("searches").into_inner();
+    let server = TestServer::start_with(|config| config.store.data_dir = path).await;
+    let after = server.similarity().search(search("kept", &[1.0, 0.1], 2)).await.expect("searches").into_inner();
     assert_eq!(before, after);
     assert_eq!(found(&after), [1, 2]);
 }
 
-/// Three texts whose words the collection knows.
-async fn with_words(world: &World) {
+/// Three texts in a collection with a text index.
+async fn with_text_index(server: &TestServer) {
     let create = v1::CreateCollectionRequest {
         name: "words".into(),
         model: "builtin".into(),
@@ -304,10 +305,10 @@ async fn with_words(world: &World) {
         durable: true,
         ..Default::default()
     };
-    let made = world.similarity().create_collection(create).await.expect("is made").into_inner();
+    let made = server.similarity().create_collection(create).await.expect("is made").into_inner();
     assert_eq!(made.collection.expect("described").text_field, "body");
     let texts = ["open a socket", "the frobnicateStream of a file", "listen for tcp connections"];
-    world.similarity().upsert(of_texts([1, 2, 3], &texts)).await.expect("upserts");
+    server.similarity().upsert(of_texts([1, 2, 3], &texts)).await.expect("upserts");
 }
 
 fn of_texts<const N: usize>(ids: [u64; N], texts: &[&str; N]) -> v1::UpsertRequest {
@@ -327,48 +328,48 @@ fn hybrid(words: &str, limit: u32) -> v1::SearchRequest {
     v1::SearchRequest { collection, query: Some(query), limit, hybrid: true, ..Default::default() }
 }
 
-async fn hybrid_ids(world: &World, request: v1::SearchRequest) -> Vec<u64> {
-    found(&world.similarity().search(request).await.expect("searches").into_inner())
+async fn hybrid_ids(server: &TestServer, request: v1::SearchRequest) -> Vec<u64> {
+    found(&server.similarity().search(request).await.expect("searches").into_inner())
 }
 
 #[tokio::test]
-async fn words_count_as_well_as_vectors_and_go_with_their_points() {
+async fn hybrid_search_ranks_by_text_and_vector_and_deletions_leave_the_text_index() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().to_owned();
-    let world = World::start_with(|config| config.store.data_dir = path.clone()).await;
-    with_words(&world).await;
-    assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [2], "by a word that the model does not know");
-    let both = world.similarity().search(hybrid("open a socket", 3)).await.expect("searches").into_inner();
+    let server = TestServer::start_with(|config| config.store.data_dir = path.clone()).await;
+    with_text_index(&server).await;
+    assert_eq!(hybrid_ids(&server, hybrid("frobnicate", 1)).await, [2], "by a word that the model does not know");
+    let both = server.similarity().search(hybrid("open a socket", 3)).await.expect("searches").into_inner();
     let best = &both.results[0].hits[0];
     assert!((best.score - 1.0).abs() < 1e-6, "first of both rankings: {best:?}");
 
     let replaced = of_texts([2], &["send a mail"]);
-    world.similarity().upsert(replaced).await.expect("upserts");
-    world.similarity().upsert(of_texts([4], &["frobnicate it"])).await.expect("upserts");
-    assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [4], "the old text of point 2 is gone");
+    server.similarity().upsert(replaced).await.expect("upserts");
+    server.similarity().upsert(of_texts([4], &["frobnicate it"])).await.expect("upserts");
+    assert_eq!(hybrid_ids(&server, hybrid("frobnicate", 1)).await, [4], "the old text of point 2 is gone");
     let only = v1::Filter { ids: Some(numbers([1, 2, 3])), ..Default::default() };
     let filtered = v1::SearchRequest { filter: Some(only), ..hybrid("mail frobnicate", 9) };
-    let filtered = hybrid_ids(&world, filtered).await;
+    let filtered = hybrid_ids(&server, filtered).await;
     assert!(filtered[0] == 2 && !filtered.contains(&4), "{filtered:?}");
-    world.daemon.shutdown().await;
+    server.daemon.shutdown().await;
 
-    let world = World::start_with(|config| config.store.data_dir = path).await;
-    assert_eq!(hybrid_ids(&world, hybrid("frobnicate", 1)).await, [4], "words are read back with their points");
+    let server = TestServer::start_with(|config| config.store.data_dir = path).await;
+    assert_eq!(hybrid_ids(&server, hybrid("frobnicate", 1)).await, [4], "words are read back with their points");
 }
 
 #[tokio::test]
-async fn words_weigh_what_is_asked_for_and_ranks_can_be_fused_instead_of_scores() {
+async fn hybrid_search_takes_a_text_weight_and_can_fuse_ranks_instead_of_scores() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::start_with(|config| config.store.data_dir = folder.path().to_owned()).await;
-    with_words(&world).await;
-    let hits = async |fusion: v1::Fusion, word_weight| {
+    let server = TestServer::start_with(|config| config.store.data_dir = folder.path().to_owned()).await;
+    with_text_index(&server).await;
+    let hits = async |fusion: v1::Fusion, text_weight| {
         let asked =
-            v1::SearchRequest { fusion: fusion.into(), word_weight, ..hybrid("open tcp frobnicate frobnicate", 3) };
-        let answer = world.similarity().search(asked).await.expect("searches").into_inner();
+            v1::SearchRequest { fusion: fusion.into(), text_weight, ..hybrid("open tcp frobnicate frobnicate", 3) };
+        let answer = server.similarity().search(asked).await.expect("searches").into_inner();
         found(&answer).into_iter().zip(answer.results[0].hits.iter().map(|hit| hit.score)).collect::<Vec<_>>()
     };
     let near = v1::SearchRequest { hybrid: false, ..hybrid("open tcp frobnicate frobnicate", 3) };
-    let near = hybrid_ids(&world, near).await;
+    let near = hybrid_ids(&server, near).await;
     for fusion in [v1::Fusion::Unspecified, v1::Fusion::RelativeScore, v1::Fusion::ReciprocalRank] {
         let ids = |hits: &[(u64, f32)]| hits.iter().map(|hit| hit.0).collect::<Vec<_>>();
         assert_eq!(ids(&hits(fusion, Some(0.0)).await), near, "{fusion:?}: vectors alone");
@@ -382,62 +383,62 @@ async fn words_weigh_what_is_asked_for_and_ranks_can_be_fused_instead_of_scores(
 }
 
 #[tokio::test]
-async fn hybrid_searches_that_cannot_be_are_refused_by_name() {
-    let world = World::start().await;
-    line(&world).await;
+async fn invalid_hybrid_searches_are_refused_by_field() {
+    let server = TestServer::start().await;
+    line(&server).await;
     let no_words = v1::SearchRequest { hybrid: true, ..search("line", &[0.0, 0.0], 1) };
-    assert_refused(world.similarity().search(no_words).await, Code::InvalidArgument, "hybrid");
+    assert_refused(server.similarity().search(no_words).await, Code::InvalidArgument, "hybrid");
     let create = v1::CreateCollectionRequest {
         name: "words".into(),
         model: "builtin".into(),
         text_field: "body".into(),
         ..Default::default()
     };
-    world.similarity().create_collection(create).await.expect("is made");
-    world.similarity().upsert(of_texts([1], &["a"])).await.expect("upserts");
+    server.similarity().create_collection(create).await.expect("is made");
+    server.similarity().upsert(of_texts([1], &["a"])).await.expect("upserts");
     let threshold = v1::SearchRequest { score_threshold: Some(0.1), ..hybrid("a", 1) };
-    assert_refused(world.similarity().search(threshold).await, Code::InvalidArgument, "score_threshold");
+    assert_refused(server.similarity().search(threshold).await, Code::InvalidArgument, "score_threshold");
     let by_id = v1::SearchRequest { query: Some(v1::search_request::Query::Ids(numbers([1]))), ..hybrid("a", 1) };
-    assert_refused(world.similarity().search(by_id).await, Code::InvalidArgument, "hybrid");
+    assert_refused(server.similarity().search(by_id).await, Code::InvalidArgument, "hybrid");
     for weight in [-0.1, 1.1, f32::NAN] {
-        let weighty = v1::SearchRequest { word_weight: Some(weight), ..hybrid("a", 1) };
-        assert_refused(world.similarity().search(weighty).await, Code::InvalidArgument, "word_weight");
+        let weighty = v1::SearchRequest { text_weight: Some(weight), ..hybrid("a", 1) };
+        assert_refused(server.similarity().search(weighty).await, Code::InvalidArgument, "text_weight");
     }
     let unknown = v1::SearchRequest { fusion: 99, ..hybrid("a", 1) };
-    assert_refused(world.similarity().search(unknown).await, Code::InvalidArgument, "fusion");
-    let alone = v1::SearchRequest { hybrid: false, word_weight: Some(0.5), ..hybrid("a", 1) };
-    assert_refused(world.similarity().search(alone).await, Code::InvalidArgument, "word_weight");
+    assert_refused(server.similarity().search(unknown).await, Code::InvalidArgument, "fusion");
+    let alone = v1::SearchRequest { hybrid: false, text_weight: Some(0.5), ..hybrid("a", 1) };
+    assert_refused(server.similarity().search(alone).await, Code::InvalidArgument, "text_weight");
     let alone = v1::SearchRequest { hybrid: false, fusion: 2, ..hybrid("a", 1) };
-    assert_refused(world.similarity().search(alone).await, Code::InvalidArgument, "fusion");
+    assert_refused(server.similarity().search(alone).await, Code::InvalidArgument, "fusion");
 }
 
 #[tokio::test]
-async fn a_dropped_collection_is_gone() {
-    let world = World::start().await;
-    line(&world).await;
+async fn a_deleted_collection_is_not_found() {
+    let server = TestServer::start().await;
+    line(&server).await;
     let delete = v1::DeleteCollectionRequest { name: "line".into() };
-    world.similarity().delete_collection(delete).await.expect("is dropped");
-    assert_refused(world.similarity().search(search("line", &[0.0, 0.0], 1)).await, Code::NotFound, "line");
-    let list = world.similarity().list_collections(v1::ListCollectionsRequest {}).await.expect("lists").into_inner();
+    server.similarity().delete_collection(delete).await.expect("is dropped");
+    assert_refused(server.similarity().search(search("line", &[0.0, 0.0], 1)).await, Code::NotFound, "line");
+    let list = server.similarity().list_collections(v1::ListCollectionsRequest {}).await.expect("lists").into_inner();
     assert!(list.collections.is_empty());
 }
 
 #[tokio::test]
-async fn texts_of_a_bulk_upsert_wait_for_room_that_others_take() {
-    let world = World::start_with(|config| {
+async fn texts_of_a_bulk_upsert_wait_for_admission() {
+    let server = TestServer::start_with(|config| {
         config.models.folders = vec![accelerd_tests::encoders()];
         config.admission.max_bytes = ByteSize::mib(12);
     })
     .await;
-    world.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
+    server.embed().load_model(source("bert", "bert")).await.expect("it is loaded");
     let request = v1::CreateCollectionRequest {
         name: "code".to_owned(),
         model: "bert".to_owned(),
         metric: Metric::Cosine.into(),
         ..v1::CreateCollectionRequest::default()
     };
-    world.similarity().create_collection(request).await.expect("it is made");
-    // Two requests of the encoder each, of which the budget holds one.
+    server.similarity().create_collection(request).await.expect("it is made");
+    // Each makes two encoder requests; the budget admits one.
     let texts = vec!["a b c d e f g h i j k l m n"; 600];
     let steps: Vec<_> = (0..12)
         .map(|sequence| {
@@ -452,7 +453,7 @@ async fn texts_of_a_bulk_upsert_wait_for_room_that_others_take() {
             v1::UpsertStreamRequest { sequence, upsert: Some(upsert) }
         })
         .collect();
-    let stream = world.similarity().upsert_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
+    let stream = server.similarity().upsert_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
     let answers: Vec<v1::UpsertStreamResponse> = stream.try_collect().await.expect("no failure ends it");
     assert_eq!(answers.len(), 12);
     for answer in answers {
@@ -464,30 +465,30 @@ async fn texts_of_a_bulk_upsert_wait_for_room_that_others_take() {
 }
 
 #[tokio::test]
-async fn a_search_by_words_alone_needs_no_model_and_finds_only_what_has_them() {
-    let world = World::start().await;
+async fn a_text_search_needs_no_model_and_returns_only_points_with_a_query_term() {
+    let server = TestServer::start().await;
     let create = v1::CreateCollectionRequest {
         name: "words".into(),
         dimensions: 1,
         text_field: "body".into(),
         ..Default::default()
     };
-    world.similarity().create_collection(create).await.expect("is made");
+    server.similarity().create_collection(create).await.expect("is made");
     let bodies = ["open a socket", "open openFile", "close it", "a file", "socket socket"];
     let payloads = bodies.iter().map(|body| payload([("body", text(body))])).collect();
     let write = upsert("words", numbers(0..5), tensor(&[5, 1], &[1.0; 5]), payloads);
-    world.similarity().upsert(write).await.expect("upserts");
-    let alone = |words: &str| v1::SearchRequest { word_weight: Some(1.0), ..hybrid(words, 9) };
-    assert_eq!(ids(&world, alone("SOCKET")).await, [4, 0]);
-    assert_eq!(ids(&world, alone("file open")).await, [1, 3, 0]);
-    assert_eq!(ids(&world, v1::SearchRequest { offset: 1, limit: 1, ..alone("file open") }).await, [3]);
-    assert_eq!(ids(&world, alone("nowhere")).await, [0_u64; 0]);
+    server.similarity().upsert(write).await.expect("upserts");
+    let alone = |words: &str| v1::SearchRequest { text_weight: Some(1.0), ..hybrid(words, 9) };
+    assert_eq!(ids(&server, alone("SOCKET")).await, [4, 0]);
+    assert_eq!(ids(&server, alone("file open")).await, [1, 3, 0]);
+    assert_eq!(ids(&server, v1::SearchRequest { offset: 1, limit: 1, ..alone("file open") }).await, [3]);
+    assert_eq!(ids(&server, alone("nowhere")).await, [0_u64; 0]);
     let only = v1::Filter { ids: Some(numbers([0, 2])), ..Default::default() };
-    assert_eq!(ids(&world, v1::SearchRequest { filter: Some(only.clone()), ..alone("file open") }).await, [0]);
+    assert_eq!(ids(&server, v1::SearchRequest { filter: Some(only.clone()), ..alone("file open") }).await, [0]);
     let delete = v1::DeletePointsRequest { collection: "words".into(), filter: Some(only) };
-    world.similarity().delete_points(delete).await.expect("deletes");
-    assert_eq!(ids(&world, alone("open socket")).await, [4, 1]);
-    let mut similarity = world.similarity();
+    server.similarity().delete_points(delete).await.expect("deletes");
+    assert_eq!(ids(&server, alone("open socket")).await, [4, 1]);
+    let mut similarity = server.similarity();
     assert_refused(similarity.search(hybrid("open", 9)).await, Code::InvalidArgument, "texts");
     let many = v1::TextInput { values: vec!["open".into(); 1025] };
     let many = v1::SearchRequest { query: Some(v1::search_request::Query::Texts(many)), ..alone("") };

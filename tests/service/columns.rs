@@ -1,11 +1,11 @@
-//! Payloads, ids and hits as columns: the same as one by one, and refused by name where bytes do not fit.
+//! Columnar payloads, ids and hits: equal to the message form, and refused by field if the bytes do not fit.
 
 use accelerd::config::ByteSize;
 use accelerd_proto::v1::{self, Metric, PayloadColumn, payload_column::Values};
 use bytes::Bytes;
 use tonic::Code;
 
-use super::harness::{World, assert_refused, int, numbers, payload, tensor, text};
+use super::harness::{TestServer, assert_refused, int, numbers, payload, tensor, text};
 
 fn ints(values: &[i64]) -> Values {
     Values::Ints(values.iter().flat_map(|value| value.to_le_bytes()).collect())
@@ -35,7 +35,7 @@ fn packed(ids: &[u64]) -> v1::PointIds {
     v1::PointIds { packed_numbers: ids.iter().flat_map(|id| id.to_le_bytes()).collect(), ..Default::default() }
 }
 
-/// Nine points on a line, to have presence bits of more than one byte.
+/// Nine points on a line, so that presence bits take more than one byte.
 fn upsert(columns: Vec<PayloadColumn>) -> v1::UpsertRequest {
     let vectors: Vec<f32> = (0..9_u8).map(f32::from).collect();
     v1::UpsertRequest {
@@ -47,7 +47,7 @@ fn upsert(columns: Vec<PayloadColumn>) -> v1::UpsertRequest {
     }
 }
 
-/// Every type, values missing, two types under one name.
+/// Every type, with missing values, and two types under one name.
 fn all_types() -> Vec<PayloadColumn> {
     vec![
         column("n", &[0b0000_0011, 1], ints(&[i64::MIN, 9_007_199_254_740_993, -1])),
@@ -58,7 +58,7 @@ fn all_types() -> Vec<PayloadColumn> {
     ]
 }
 
-/// The same, one by one.
+/// The same payloads in message form.
 fn expected() -> Vec<v1::Payload> {
     let boolean = |value| v1::Value { kind: Some(v1::value::Kind::BoolValue(value)) };
     let double = |value| v1::Value { kind: Some(v1::value::Kind::DoubleValue(value)) };
@@ -76,7 +76,7 @@ fn expected() -> Vec<v1::Payload> {
     all
 }
 
-/// Columns of an answer to payloads, written apart from the daemon's code.
+/// Converts columns of a response to payloads, independently of the daemon's code.
 fn rows(columns: &v1::PayloadColumns, points: usize) -> Vec<v1::Payload> {
     let mut rows = vec![v1::Payload::default(); points];
     for column in &columns.columns {
@@ -103,12 +103,12 @@ fn rows(columns: &v1::PayloadColumns, points: usize) -> Vec<v1::Payload> {
     rows
 }
 
-async fn filled() -> World {
-    let world = World::start().await;
-    world.collection("c", 1, Metric::SquaredL2).await;
-    let answer = world.similarity().upsert(upsert(all_types())).await.expect("upserts").into_inner();
+async fn filled() -> TestServer {
+    let server = TestServer::start().await;
+    server.collection("c", 1, Metric::SquaredL2).await;
+    let answer = server.similarity().upsert(upsert(all_types())).await.expect("upserts").into_inner();
     assert_eq!(answer.inserted_count, 9);
-    world
+    server
 }
 
 fn get(columns: bool) -> v1::GetPointsRequest {
@@ -117,9 +117,9 @@ fn get(columns: bool) -> v1::GetPointsRequest {
 }
 
 #[tokio::test]
-async fn payload_columns_store_what_messages_store() {
-    let world = filled().await;
-    let read = world.similarity().get_points(get(false)).await.expect("reads").into_inner();
+async fn payload_columns_equal_payload_messages() {
+    let server = filled().await;
+    let read = server.similarity().get_points(get(false)).await.expect("reads").into_inner();
     assert_eq!(read.payloads, expected());
     let equals =
         |name: &str, value| v1::Condition { field: name.into(), test: Some(v1::condition::Test::Equals(value)) };
@@ -127,15 +127,15 @@ async fn payload_columns_store_what_messages_store() {
     {
         let filter = Some(v1::Filter { must: vec![condition], ..Default::default() });
         let request = v1::CountPointsRequest { collection: "c".into(), filter };
-        let counted = world.similarity().count_points(request).await.expect("counts").into_inner();
+        let counted = server.similarity().count_points(request).await.expect("counts").into_inner();
         assert_eq!((counted.point_count, counted.exact), (count, true));
     }
 }
 
 #[tokio::test]
-async fn points_and_hits_as_columns_are_those_of_messages() {
-    let world = filled().await;
-    let read = world.similarity().get_points(get(true)).await.expect("reads").into_inner();
+async fn columnar_points_and_hits_equal_the_messages() {
+    let server = filled().await;
+    let read = server.similarity().get_points(get(true)).await.expect("reads").into_inner();
     assert_eq!(read.ids, get(true).ids);
     assert!(read.payloads.is_empty());
     assert_eq!(rows(&read.payload_columns.expect("asked for"), 9), expected());
@@ -151,9 +151,9 @@ async fn points_and_hits_as_columns_are_those_of_messages() {
             filter,
             ..Default::default()
         };
-        let hits = world.similarity().search(request.clone()).await.expect("searches").into_inner().results;
+        let hits = server.similarity().search(request.clone()).await.expect("searches").into_inner().results;
         let request = v1::SearchRequest { columns: true, ..request };
-        let answer = world.similarity().search(request).await.expect("searches").into_inner();
+        let answer = server.similarity().search(request).await.expect("searches").into_inner();
         assert!(answer.exact && answer.results.is_empty());
         let columns = answer.columns.expect("asked for");
         let mut ends = vec![0];
@@ -175,28 +175,28 @@ async fn points_and_hits_as_columns_are_those_of_messages() {
 }
 
 #[tokio::test]
-async fn packed_uuids_are_uuids() {
-    let world = World::start().await;
-    world.collection("c", 1, Metric::Dot).await;
+async fn packed_uuids_name_the_same_points() {
+    let server = TestServer::start().await;
+    server.collection("c", 1, Metric::Dot).await;
     let uuid = [0x0f, 0x8f, 0xad, 0x5b, 0xd9, 0xcb, 0x46, 0x9f, 0xa1, 0x65, 0x70, 0x86, 0x77, 0x28, 0x95, 0x0e];
     let ids = Some(v1::PointIds { packed_uuids: uuid.to_vec().into(), ..Default::default() });
     let vectors = Some(v1::upsert_request::Points::Vectors(tensor(&[1, 1], &[1.0])));
     let upsert = v1::UpsertRequest { collection: "c".into(), ids: ids.clone(), points: vectors, ..Default::default() };
-    world.similarity().upsert(upsert).await.expect("upserts");
+    server.similarity().upsert(upsert).await.expect("upserts");
     let get =
         |columns| v1::GetPointsRequest { collection: "c".into(), ids: ids.clone(), columns, ..Default::default() };
-    let read = world.similarity().get_points(get(false)).await.expect("reads").into_inner();
+    let read = server.similarity().get_points(get(false)).await.expect("reads").into_inner();
     assert_eq!(read.ids.expect("ids").uuids, ["0f8fad5b-d9cb-469f-a165-70867728950e"]);
-    let read = world.similarity().get_points(get(true)).await.expect("reads").into_inner();
+    let read = server.similarity().get_points(get(true)).await.expect("reads").into_inner();
     assert_eq!(read.ids, ids);
 }
 
 #[tokio::test]
-async fn packed_ids_narrow_filters_as_other_ids_do() {
-    let world = filled().await;
+async fn packed_ids_work_in_filters() {
+    let server = filled().await;
     let lang = v1::Condition { field: "lang".into(), test: Some(v1::condition::Test::Equals(text("rust"))) };
     let filter = |must| Some(v1::Filter { ids: Some(packed(&[0, 1, 3, 77])), must, ..Default::default() });
-    let mut similarity = world.similarity();
+    let mut similarity = server.similarity();
     let count = v1::CountPointsRequest { collection: "c".into(), filter: filter(vec![]) };
     assert_eq!(similarity.count_points(count).await.expect("counts").into_inner().point_count, 3);
     let delete = v1::DeletePointsRequest { collection: "c".into(), filter: filter(vec![lang]) };
@@ -204,9 +204,9 @@ async fn packed_ids_narrow_filters_as_other_ids_do() {
 }
 
 #[tokio::test]
-async fn columns_that_do_not_fit_are_refused_by_name() {
-    let world = World::start_with(|config| config.limits.max_payload_bytes = ByteSize::b(100)).await;
-    world.collection("c", 1, Metric::SquaredL2).await;
+async fn malformed_columns_are_refused_by_field() {
+    let server = TestServer::start_with(|config| config.limits.max_payload_bytes = ByteSize::b(100)).await;
+    server.collection("c", 1, Metric::SquaredL2).await;
     let all = |values| column("f", &[], values);
     let bad_strings = |change: fn(&mut v1::StringColumn)| {
         let mut texts = strings(&["ä", "b"], &[0, 1, 0, 1, 0, 1, 0, 1, 0]);
@@ -235,7 +235,7 @@ async fn columns_that_do_not_fit_are_refused_by_name() {
         (bad_strings(|texts| texts.indices = Bytes::new()), "columns[\"f\"].strings.offsets"),
         (all(Values::Strings(strings(&[&"x".repeat(200)], &[0; 9]))), "payload_columns"),
     ];
-    let mut similarity = world.similarity();
+    let mut similarity = server.similarity();
     for (column, field) in cases {
         let refused = similarity.upsert(upsert(vec![column.clone()])).await;
         assert_refused(refused, Code::InvalidArgument, field);
@@ -262,7 +262,7 @@ async fn payload_columns_survive_a_restart() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = dir.path().to_path_buf();
     let durable = move |config: &mut accelerd::config::Config| config.store.data_dir = folder.clone();
-    let world = World::start_with(durable.clone()).await;
+    let server = TestServer::start_with(durable.clone()).await;
     let create = v1::CreateCollectionRequest {
         name: "c".into(),
         dimensions: 1,
@@ -270,10 +270,10 @@ async fn payload_columns_survive_a_restart() {
         durable: true,
         ..Default::default()
     };
-    world.similarity().create_collection(create).await.expect("is made");
-    world.similarity().upsert(upsert(all_types())).await.expect("upserts");
-    world.daemon.shutdown().await;
-    let world = World::start_with(durable).await;
-    let read = world.similarity().get_points(get(false)).await.expect("reads").into_inner();
+    server.similarity().create_collection(create).await.expect("is made");
+    server.similarity().upsert(upsert(all_types())).await.expect("upserts");
+    server.daemon.shutdown().await;
+    let server = TestServer::start_with(durable).await;
+    let read = server.similarity().get_points(get(false)).await.expect("reads").into_inner();
     assert_eq!(read.payloads, expected());
 }

@@ -1,15 +1,15 @@
-//! Text and token ids to vectors.
+//! Embedding of texts and token ids.
 
 use accelerd_proto::v1::{self, embed_stream_response::Result as Outcome};
 use futures::TryStreamExt;
 use tonic::Code;
 
-use super::harness::{World, f32s, texts};
+use super::harness::{TestServer, f32s, texts};
 
 #[tokio::test]
 async fn texts_become_unit_vectors_of_the_models_dimensions() {
-    let world = World::start().await;
-    let answer = world.embed().embed(texts(&["parse a date", "", "open a file"])).await.expect("embeds").into_inner();
+    let server = TestServer::start().await;
+    let answer = server.embed().embed(texts(&["parse a date", "", "open a file"])).await.expect("embeds").into_inner();
     let embeddings = answer.embeddings.expect("an answer has embeddings");
     assert_eq!(embeddings.shape, [3, 256]);
     assert_eq!(answer.model, "builtin");
@@ -23,27 +23,27 @@ async fn texts_become_unit_vectors_of_the_models_dimensions() {
 
 #[tokio::test]
 async fn token_ids_from_tokenize_give_the_same_vectors_as_the_texts() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let values = vec!["def parseDate(s): return s".to_owned(), "snake_case and CamelCase".to_owned()];
     let input = v1::TextInput { values: values.clone() };
     let request = v1::TokenizeRequest { texts: Some(input), ..v1::TokenizeRequest::default() };
-    let tokens = world.embed().tokenize(request).await.expect("tokenises").into_inner().tokens.expect("tokens");
+    let tokens = server.embed().tokenize(request).await.expect("tokenises").into_inner().tokens.expect("tokens");
     let by_ids =
         v1::EmbedRequest { input: Some(v1::embed_request::Input::Tokens(tokens)), ..v1::EmbedRequest::default() };
-    let by_ids = world.embed().embed(by_ids).await.expect("embeds").into_inner().embeddings.expect("embeddings");
+    let by_ids = server.embed().embed(by_ids).await.expect("embeds").into_inner().embeddings.expect("embeddings");
     let by_text = texts(&values.iter().map(String::as_str).collect::<Vec<_>>());
-    let by_text = world.embed().embed(by_text).await.expect("embeds").into_inner().embeddings.expect("embeddings");
+    let by_text = server.embed().embed(by_text).await.expect("embeds").into_inner().embeddings.expect("embeddings");
     assert_eq!(by_ids.data, by_text.data);
 }
 
 #[tokio::test]
-async fn a_stream_answers_each_batch_with_its_sequence_and_its_own_failure() {
-    let world = World::start().await;
+async fn a_stream_answers_each_batch_with_its_sequence_or_error() {
+    let server = TestServer::start().await;
     let step = |sequence, embed| v1::EmbedStreamRequest { sequence, embed };
     let unknown = v1::EmbedRequest { model: "nobody".to_owned(), ..texts(&["a"]) };
     let mut steps = vec![step(7, Some(texts(&[]))), step(8, None), step(9, Some(unknown))];
     steps.extend((10..60).map(|n| step(n, Some(texts(&[&format!("def f{n}(): return {n}"), "pass"])))));
-    let stream = world.embed().embed_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
+    let stream = server.embed().embed_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
     let mut answers: Vec<v1::EmbedStreamResponse> = stream.try_collect().await.expect("no failure ends it");
     answers.sort_by_key(|answer| answer.sequence);
     let mut answers = answers.into_iter().map(|answer| (answer.sequence, answer.result.expect("an outcome")));
@@ -57,7 +57,7 @@ async fn a_stream_answers_each_batch_with_its_sequence_and_its_own_failure() {
     let mut count = 0;
     for (sequence, outcome) in answers {
         let Outcome::Embed(answer) = outcome else { panic!("{outcome:?}") };
-        let alone = world.embed().embed(texts(&[&format!("def f{sequence}(): return {sequence}"), "pass"])).await;
+        let alone = server.embed().embed(texts(&[&format!("def f{sequence}(): return {sequence}"), "pass"])).await;
         assert_eq!(answer, alone.expect("embeds").into_inner());
         count += 1;
     }
@@ -66,10 +66,10 @@ async fn a_stream_answers_each_batch_with_its_sequence_and_its_own_failure() {
 
 #[tokio::test]
 async fn related_texts_are_nearer_than_unrelated_ones() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let request =
         texts(&["compress a file with gzip", "def gzip_compress(data): return gzip.compress(data)", "send an email"]);
-    let answer = world.embed().embed(request).await.expect("embeds").into_inner().embeddings.expect("embeddings");
+    let answer = server.embed().embed(request).await.expect("embeds").into_inner().embeddings.expect("embeddings");
     let vectors = f32s(&answer);
     let dot = |a: usize, b: usize| -> f32 {
         vectors[a * 256..][..256].iter().zip(&vectors[b * 256..][..256]).map(|(x, y)| x * y).sum()
@@ -79,11 +79,11 @@ async fn related_texts_are_nearer_than_unrelated_ones() {
 
 #[tokio::test]
 async fn dimensions_truncate_before_normalising() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let full = v1::EmbedRequest { normalize: Some(false), ..texts(&["matryoshka"]) };
-    let full = f32s(&world.embed().embed(full).await.expect("embeds").into_inner().embeddings.expect("embeddings"));
+    let full = f32s(&server.embed().embed(full).await.expect("embeds").into_inner().embeddings.expect("embeddings"));
     let short = v1::EmbedRequest { dimensions: 64, ..texts(&["matryoshka"]) };
-    let short = f32s(&world.embed().embed(short).await.expect("embeds").into_inner().embeddings.expect("embeddings"));
+    let short = f32s(&server.embed().embed(short).await.expect("embeds").into_inner().embeddings.expect("embeddings"));
     assert_eq!(short.len(), 64);
     let length = full[..64].iter().map(|x| x * x).sum::<f32>().sqrt();
     for (full, short) in full.iter().zip(&short) {
@@ -93,11 +93,11 @@ async fn dimensions_truncate_before_normalising() {
 
 #[tokio::test]
 async fn the_models_are_listed() {
-    let world = World::start().await;
-    let models = world.embed().list_models(v1::ListModelsRequest {}).await.expect("lists").into_inner().models;
+    let server = TestServer::start().await;
+    let models = server.embed().list_models(v1::ListModelsRequest {}).await.expect("lists").into_inner().models;
     assert_eq!(models.len(), 1);
     assert_eq!(models[0].name, "builtin");
-    assert_eq!((models[0].dimensions, models[0].offered_dimensions.as_slice()), (256, [256, 128, 64].as_slice()));
+    assert_eq!((models[0].dimensions, models[0].supported_dimensions.as_slice()), (256, [256, 128, 64].as_slice()));
     assert!(models[0].vocabulary_size > 1000 && models[0].size_bytes > 1_000_000);
     assert_eq!(models[0].sha256.len(), 64);
 }

@@ -1,12 +1,12 @@
-//! Filtered searches over enough rows to be indexed equal a plain ranking of what passes.
+//! Filtered searches over enough rows for field indexes equal a brute-force ranking.
 
 use accelerd_proto::v1::{self, Metric, condition::Test};
 
-use super::harness::{World, int, numbers, payload, tensor, text};
+use super::harness::{TestServer, int, numbers, payload, tensor, text};
 
 const ROWS: u64 = 9000;
 
-/// A place on a line, scattered so that rows that pass lie anywhere. Every place is another's.
+/// A position on a line: a permutation, so that passing rows are scattered.
 fn place(id: u64) -> f32 {
     (id * 7919 % 9001) as f32
 }
@@ -17,13 +17,13 @@ fn fields(id: u64) -> v1::Payload {
     let mut payload =
         payload([("half", int((id % 2).cast_signed())), ("number", number), ("own", text(&format!("v{id}")))]);
     if id.is_multiple_of(10) {
-        // Rows side by side, and few of them.
+        // A few adjacent rows.
         payload.fields.insert("tenth".into(), text(if id < 4500 { "low" } else { "high" }));
     }
     payload
 }
 
-async fn write(world: &World, ids: impl IntoIterator<Item = u64>) {
+async fn write(server: &TestServer, ids: impl IntoIterator<Item = u64>) {
     let ids: Vec<_> = ids.into_iter().collect();
     let places: Vec<f32> = ids.iter().map(|id| place(*id)).collect();
     let count = i64::try_from(ids.len()).expect("few");
@@ -34,7 +34,7 @@ async fn write(world: &World, ids: impl IntoIterator<Item = u64>) {
         ids: Some(numbers(ids)),
         ..Default::default()
     };
-    world.similarity().upsert(upsert).await.expect("upserts");
+    server.similarity().upsert(upsert).await.expect("upserts");
 }
 
 fn condition(field: &str, test: Test) -> v1::Condition {
@@ -49,7 +49,7 @@ fn must(must: Vec<v1::Condition>) -> v1::Filter {
     v1::Filter { must, ..Default::default() }
 }
 
-/// A filter, and the ids that pass it.
+/// A filter and its predicate over ids.
 type Case = (v1::Filter, Box<dyn Fn(u64) -> bool + Send>);
 
 fn cases() -> Vec<Case> {
@@ -81,7 +81,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// All that pass, nearest first.
+/// The ids that pass, nearest first.
 fn expected(ids: impl Iterator<Item = u64>, query: f32, limit: usize) -> Vec<u64> {
     let mut ids: Vec<_> = ids.collect();
     ids.sort_by(|a, b| (place(*a) - query).abs().total_cmp(&(place(*b) - query).abs()));
@@ -89,7 +89,7 @@ fn expected(ids: impl Iterator<Item = u64>, query: f32, limit: usize) -> Vec<u64
     ids
 }
 
-async fn search(world: &World, filter: v1::Filter, queries: &[f32], limit: u32) -> Vec<Vec<u64>> {
+async fn search(server: &TestServer, filter: v1::Filter, queries: &[f32], limit: u32) -> Vec<Vec<u64>> {
     let count = i64::try_from(queries.len()).expect("few");
     let request = v1::SearchRequest {
         collection: "c".into(),
@@ -98,7 +98,7 @@ async fn search(world: &World, filter: v1::Filter, queries: &[f32], limit: u32) 
         filter: Some(filter),
         ..Default::default()
     };
-    let answer = world.similarity().search(request).await.expect("searches").into_inner();
+    let answer = server.similarity().search(request).await.expect("searches").into_inner();
     let number = |hit: &v1::Hit| match hit.id {
         Some(v1::hit::Id::Number(number)) => number,
         _ => panic!("{hit:?} has no number"),
@@ -106,51 +106,51 @@ async fn search(world: &World, filter: v1::Filter, queries: &[f32], limit: u32) 
     answer.results.iter().map(|result| result.hits.iter().map(number).collect()).collect()
 }
 
-/// Between places, so that no two are as near.
+/// Between positions, so that distances do not tie.
 const QUERIES: [f32; 3] = [-5.25, 4000.3, 8999.9];
 
-async fn check(world: &World, lives: impl Fn(u64) -> bool + Copy) {
+async fn check(server: &TestServer, lives: impl Fn(u64) -> bool + Copy) {
     for (filter, passes) in cases() {
         for limit in [1, 10, 16_384] {
-            let found = search(world, filter.clone(), &QUERIES, limit).await;
+            let found = search(server, filter.clone(), &QUERIES, limit).await;
             for (query, found) in QUERIES.iter().zip(found) {
                 let passing = (0..ROWS).filter(|id| passes(*id) && lives(*id));
                 assert_eq!(found, expected(passing, *query, limit as usize), "{filter:?}");
             }
         }
         let count = v1::CountPointsRequest { collection: "c".into(), filter: Some(filter.clone()) };
-        let counted = world.similarity().count_points(count).await.expect("counts").into_inner().point_count;
+        let counted = server.similarity().count_points(count).await.expect("counts").into_inner().point_count;
         assert_eq!(counted, (0..ROWS).filter(|id| passes(*id) && lives(*id)).count() as u64, "{filter:?}");
     }
 }
 
 #[tokio::test]
-async fn filtered_searches_rank_what_passes_through_writes_and_deletes() {
-    let world = World::start().await;
-    world.collection("c", 1, Metric::SquaredL2).await;
-    write(&world, 0..7000).await;
-    check(&world, |id| id < 7000).await;
-    write(&world, 7000..ROWS).await;
-    check(&world, |_| true).await;
-    // Replaced points lie in other rows, of which some are in no index yet.
-    write(&world, (0..ROWS).step_by(7)).await;
-    check(&world, |_| true).await;
+async fn filtered_searches_equal_brute_force_through_writes_and_deletions() {
+    let server = TestServer::start().await;
+    server.collection("c", 1, Metric::SquaredL2).await;
+    write(&server, 0..7000).await;
+    check(&server, |id| id < 7000).await;
+    write(&server, 7000..ROWS).await;
+    check(&server, |_| true).await;
+    // A replaced point has a new row, which an index may not cover yet.
+    write(&server, (0..ROWS).step_by(7)).await;
+    check(&server, |_| true).await;
     let third = condition("number", Test::Range(v1::Range { gte: Some(300.0), lt: Some(600.0), ..Default::default() }));
     let delete = v1::DeletePointsRequest { collection: "c".into(), filter: Some(must(vec![third])) };
-    let deleted = world.similarity().delete_points(delete).await.expect("deletes").into_inner().deleted_count;
+    let deleted = server.similarity().delete_points(delete).await.expect("deletes").into_inner().deleted_count;
     assert_eq!(deleted, 2700);
-    check(&world, |id| !(300..600).contains(&(id % 1000))).await;
+    check(&server, |id| !(300..600).contains(&(id % 1000))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filtered_searches_of_several_callers_share_a_batch_and_keep_their_answers() {
-    let world = World::start().await;
-    world.collection("c", 1, Metric::SquaredL2).await;
-    write(&world, 0..ROWS).await;
+    let server = TestServer::start().await;
+    server.collection("c", 1, Metric::SquaredL2).await;
+    write(&server, 0..ROWS).await;
     let calls = (0..4).flat_map(|_| cases()).map(|(filter, passes)| {
-        let world = &world;
+        let server = &server;
         async move {
-            let found = search(world, filter.clone(), &QUERIES, 20).await;
+            let found = search(server, filter.clone(), &QUERIES, 20).await;
             for (query, found) in QUERIES.iter().zip(found) {
                 assert_eq!(found, expected((0..ROWS).filter(|id| passes(*id)), *query, 20), "{filter:?}");
             }
@@ -161,15 +161,15 @@ async fn filtered_searches_of_several_callers_share_a_batch_and_keep_their_answe
 
 #[tokio::test]
 async fn indexes_of_fields_count_as_memory_of_the_collection() {
-    let world = World::start().await;
-    world.collection("c", 1, Metric::SquaredL2).await;
-    write(&world, 0..ROWS).await;
+    let server = TestServer::start().await;
+    server.collection("c", 1, Metric::SquaredL2).await;
+    write(&server, 0..ROWS).await;
     let bytes = async || {
         let request = v1::GetCollectionRequest { name: "c".into() };
-        let collection = world.similarity().get_collection(request).await.expect("described").into_inner().collection;
-        collection.expect("described").host_bytes
+        let collection = server.similarity().get_collection(request).await.expect("described").into_inner().collection;
+        collection.expect("described").host_memory_bytes
     };
     let before = bytes().await;
-    search(&world, must(vec![equals("own", text("v1"))]), &[0.0], 1).await;
+    search(&server, must(vec![equals("own", text("v1"))]), &[0.0], 1).await;
     assert!(bytes().await >= before + 8 * ROWS, "a value of its own and a row for each point");
 }

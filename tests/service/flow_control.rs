@@ -1,11 +1,11 @@
-//! Peers that take no answers, send half a message, or send ahead what nobody reads: what they hold is charged and bounded,
-//! others are served meanwhile, and what stalls ends.
+//! Peers that read no responses, send half a message, or send ahead of the reader: their memory is charged and bounded,
+//! other calls are served, and stalled calls end.
 
 use std::{future::poll_fn, time::Duration};
 
 use accelerd::{
     config::{ByteSize, Config},
-    transport::memory::Kind,
+    transport::memory::MemoryKind,
 };
 use accelerd_proto::v1::{self, embed_service_client::EmbedServiceClient};
 use bytes::Bytes;
@@ -20,30 +20,30 @@ use tokio::{net::TcpStream, sync::mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, codec::CompressionEncoding};
 
-use super::harness::{World, connect, f32s, numbers, tensor, texts};
+use super::harness::{TestServer, connect, f32s, numbers, tensor, texts};
 
 const EMBED: &str = "/accelerd.v1.EmbedService/Embed";
 const EMBED_STREAM: &str = "/accelerd.v1.EmbedService/EmbedStream";
 
-/// Memory that a few messages fill.
+/// A budget that a few messages exhaust.
 const LIMIT: ByteSize = ByteSize::mib(64);
 
 fn scarce(config: &mut Config) {
     config.admission.max_message_memory = LIMIT;
     config.server.max_message_bytes = ByteSize::mib(16);
     config.server.stall_timeout = Duration::from_secs(600);
-    config.server.stall_timeout_when_scarce = Duration::from_secs(600);
+    config.server.stall_timeout_under_pressure = Duration::from_secs(600);
 }
 
 fn scarce_and_strict(config: &mut Config) {
     scarce(config);
     config.server.stall_timeout = Duration::from_millis(200);
-    config.server.stall_timeout_when_scarce = Duration::from_millis(200);
+    config.server.stall_timeout_under_pressure = Duration::from_millis(200);
 }
 
-/// A connection by hand, with a window of its own for each answer.
-async fn raw(world: &World, window: u32) -> SendRequest<Bytes> {
-    let stream = TcpStream::connect(world.daemon.grpc_addr()).await.expect("the daemon accepts connections");
+/// An `h2` connection with a given window for each response.
+async fn raw(server: &TestServer, window: u32) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
     let (sender, connection) = client::Builder::new()
         .initial_window_size(window)
         .max_send_buffer_size(1 << 30)
@@ -64,7 +64,7 @@ async fn open(sender: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, S
     sender.send_request(head(path).body(()).expect("a request"), false).expect("the call is sent")
 }
 
-/// A message as gRPC frames it.
+/// A length-prefixed gRPC message.
 fn framed(message: &impl Message) -> Bytes {
     let length = u32::try_from(message.encoded_len()).expect("a short message").to_be_bytes();
     [&[0], &length[..], &message.encode_to_vec()].concat().into()
@@ -74,10 +74,10 @@ fn letters(count: usize) -> v1::EmbedRequest {
     texts(&vec!["a"; count])
 }
 
-fn held(world: &World, kind: Kind) -> u64 {
-    let memory = &world.daemon.app().messages;
-    assert!(memory.held() <= memory.limit(), "{} of {} bytes are held", memory.held(), memory.limit());
-    memory.held_by(kind)
+fn held(server: &TestServer, kind: MemoryKind) -> u64 {
+    let memory = &server.daemon.app().transport_memory;
+    assert!(memory.used() <= memory.limit(), "{} of {} bytes are held", memory.used(), memory.limit());
+    memory.used_by(kind)
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -89,19 +89,19 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-fn metric(world: &World, name: &str) -> u64 {
-    let text = world.daemon.app().metrics.text();
+fn metric(server: &TestServer, name: &str) -> u64 {
+    let text = server.daemon.app().metrics.text();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is in {text}"));
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
 }
 
-/// The status of an answer that has no message.
+/// The status of a response without a message.
 async fn refusal(response: ResponseFuture) -> Status {
     let response = response.await.expect("an answer");
     Status::from_header_map(response.headers()).expect("a status without a message")
 }
 
-/// How a body that is never read ends.
+/// The reset reason of a body that is never read.
 async fn end(mut body: RecvStream) -> Option<Reason> {
     loop {
         match body.data().await {
@@ -113,9 +113,9 @@ async fn end(mut body: RecvStream) -> Option<Reason> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_nobody_takes_stay_charged_and_leave_room_for_others() {
-    let world = World::start_with(scarce).await;
-    let mut sender = raw(&world, 0).await;
+async fn unread_responses_stay_charged_and_other_calls_are_served() {
+    let server = TestServer::start_with(scarce).await;
+    let mut sender = raw(&server, 0).await;
     let message = framed(&letters(4096));
     let mut calls = vec![];
     for _ in 0..40 {
@@ -133,36 +133,36 @@ async fn answers_that_nobody_takes_stay_charged_and_leave_room_for_others() {
             }
             None => answered.push(response),
         }
-        held(&world, Kind::Answer);
+        held(&server, MemoryKind::Response);
     }
-    // 4 MiB each, and five eighths of the limit are for answers.
+    // 4 MiB each; five eighths of the limit are for responses.
     assert_eq!((answered.len(), refused), (9, 31));
-    until("what is not sent is charged", || held(&world, Kind::Answer) >= 9 * (4 << 20)).await;
+    until("what is not sent is charged", || held(&server, MemoryKind::Response) >= 9 * (4 << 20)).await;
     for _ in 0..100 {
-        let answer = world.embed().embed(texts(&["small"])).await.expect("small answers pass").into_inner();
+        let answer = server.embed().embed(texts(&["small"])).await.expect("small answers pass").into_inner();
         assert_eq!(f32s(&answer.embeddings.expect("vectors")).len(), 256);
     }
     drop((answered, sender));
-    until("nothing is held once the caller is gone", || held(&world, Kind::Answer) == 0).await;
+    until("nothing is held once the caller is gone", || held(&server, MemoryKind::Response) == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_nobody_takes_is_reset() {
-    let world = World::start_with(scarce_and_strict).await;
-    let mut sender = raw(&world, 0).await;
+async fn an_unread_response_is_reset() {
+    let server = TestServer::start_with(scarce_and_strict).await;
+    let mut sender = raw(&server, 0).await;
     let (response, mut body) = open(&mut sender, EMBED).await;
     body.send_data(framed(&letters(4096)), true).expect("the request is sent");
     let response = response.await.expect("headers need no window");
     assert_eq!(end(response.into_body()).await, Some(Reason::ENHANCE_YOUR_CALM));
-    until("nothing is held", || held(&world, Kind::Answer) == 0).await;
-    assert!(metric(&world, "accelerd_calls_stalled_total") >= 1);
-    world.assert_serving().await;
+    until("nothing is held", || held(&server, MemoryKind::Response) == 0).await;
+    assert!(metric(&server, "accelerd_calls_stalled_total") >= 1);
+    server.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_taken_byte_by_byte_is_reset_too() {
-    let world = World::start_with(scarce_and_strict).await;
-    let mut sender = raw(&world, 1).await;
+async fn a_response_read_byte_by_byte_is_reset() {
+    let server = TestServer::start_with(scarce_and_strict).await;
+    let mut sender = raw(&server, 1).await;
     let (response, mut body) = open(&mut sender, EMBED).await;
     body.send_data(framed(&letters(4096)), true).expect("the request is sent");
     let mut answer = response.await.expect("an answer").into_body();
@@ -176,17 +176,17 @@ async fn an_answer_taken_byte_by_byte_is_reset_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_answers_of_every_service_are_charged_and_reset() {
+async fn unread_responses_of_every_service_are_charged_and_reset() {
     use tonic_reflection::pb::v1::{ServerReflectionRequest, server_reflection_request::MessageRequest};
-    let world = World::start_with(scarce_and_strict).await;
-    world.collection("c", 3, v1::Metric::Cosine).await;
+    let server = TestServer::start_with(scarce_and_strict).await;
+    server.collection("c", 3, v1::Metric::Cosine).await;
     let upsert = v1::UpsertRequest {
         collection: "c".to_owned(),
         ids: Some(numbers([1, 2])),
         points: Some(v1::upsert_request::Points::Vectors(tensor(&[2, 3], &[1.0; 6]))),
         ..v1::UpsertRequest::default()
     };
-    world.similarity().upsert(upsert).await.expect("upserts");
+    server.similarity().upsert(upsert).await.expect("upserts");
     let parse = v1::ParseRequest { sources: vec![Bytes::from_static(b"x = 1\n")], ..v1::ParseRequest::default() };
     let search = v1::SearchRequest {
         collection: "c".to_owned(),
@@ -223,21 +223,21 @@ async fn the_answers_of_every_service_are_charged_and_reset() {
         ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", framed(&list)),
     ];
     for (path, message) in cases {
-        let mut sender = raw(&world, 0).await;
+        let mut sender = raw(&server, 0).await;
         let (response, mut body) = open(&mut sender, path).await;
         body.send_data(message, !path.ends_with("Stream")).expect("the request is sent");
         let response = response.await.expect("headers need no window");
         assert!(Status::from_header_map(response.headers()).is_none(), "{path} is answered: {:?}", response.headers());
-        until(path, || held(&world, Kind::Answer) > 0).await;
+        until(path, || held(&server, MemoryKind::Response) > 0).await;
         assert_eq!(end(response.into_body()).await, Some(Reason::ENHANCE_YOUR_CALM), "{path}");
-        until(path, || held(&world, Kind::Answer) == 0 && held(&world, Kind::Request) == 0).await;
+        until(path, || held(&server, MemoryKind::Response) == 0 && held(&server, MemoryKind::Request) == 0).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_whose_answers_nobody_takes_holds_a_few_of_them_and_ends() {
-    let world = World::start_with(scarce_and_strict).await;
-    let mut sender = raw(&world, 0).await;
+async fn a_stream_with_unread_responses_holds_a_bounded_number_and_ends() {
+    let server = TestServer::start_with(scarce_and_strict).await;
+    let mut sender = raw(&server, 0).await;
     let (response, mut body) = open(&mut sender, EMBED_STREAM).await;
     for sequence in 0..64 {
         let message = framed(&v1::EmbedStreamRequest { sequence, embed: Some(letters(4096)) });
@@ -248,27 +248,28 @@ async fn a_stream_whose_answers_nobody_takes_holds_a_few_of_them_and_ends() {
     let ended = end(answer);
     tokio::pin!(ended);
     let reason = loop {
-        most = most.max(held(&world, Kind::Answer));
+        most = most.max(held(&server, MemoryKind::Response));
         if let std::task::Poll::Ready(reason) = futures::poll!(&mut ended) {
             break reason;
         }
         tokio::task::yield_now().await;
     };
     assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
-    // Of 4 MiB each: eight are computed at once, one waits to be, and one to be sent.
+    // 4 MiB each: eight are computed concurrently, one is queued, one waits to be sent.
     assert!((4 << 20..=41 << 20).contains(&most), "{most} bytes of answers were held");
-    until("nothing is held", || held(&world, Kind::Answer) == 0 && held(&world, Kind::Request) == 0).await;
+    until("nothing is held", || held(&server, MemoryKind::Response) == 0 && held(&server, MemoryKind::Request) == 0)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_ahead_on_streams_that_nobody_reads_is_bounded_by_the_memory() {
-    let world = World::start_with(scarce).await;
+async fn data_sent_ahead_of_the_reader_is_bounded_by_the_memory_budget() {
+    let server = TestServer::start_with(scarce).await;
     let message = framed(&v1::EmbedStreamRequest { sequence: 1, embed: Some(letters(4096)) });
-    // A message of 8 MiB of which all but a byte is sent: it asks for the largest window.
+    // An 8 MiB message without its last byte: it needs the largest window.
     let large = framed(&v1::EmbedStreamRequest { sequence: 2, embed: Some(texts(&["x".repeat(8 << 20).as_str()])) });
     let mut streams = vec![];
     for _ in 0..30 {
-        let mut sender = raw(&world, 0).await;
+        let mut sender = raw(&server, 0).await;
         for path in [EMBED_STREAM, "/accelerd.v1.SimilarityService/UpsertStream"] {
             let (response, mut body) = open(&mut sender, path).await;
             (0..16).for_each(|_| body.send_data(message.clone(), false).expect("the request is sent"));
@@ -276,21 +277,21 @@ async fn what_is_sent_ahead_on_streams_that_nobody_reads_is_bounded_by_the_memor
             streams.push((response, body));
         }
     }
-    // Whatever the daemon takes is charged; `held` fails where that is beyond the limit.
-    until("some of it is taken", || held(&world, Kind::Request) > 1 << 20).await;
-    assert!(held(&world, Kind::Connection) <= LIMIT.as_u64() / 8 * 3);
+    // The daemon charges every byte that it receives; `held` fails above the limit.
+    until("some of it is taken", || held(&server, MemoryKind::Request) > 1 << 20).await;
+    assert!(held(&server, MemoryKind::Connection) <= LIMIT.as_u64() / 8 * 3);
     for _ in 0..50 {
-        world.embed().embed(texts(&["small"])).await.expect("small requests pass");
-        held(&world, Kind::Request);
+        server.embed().embed(texts(&["small"])).await.expect("small requests pass");
+        held(&server, MemoryKind::Request);
     }
     drop(streams);
-    until("nothing is held once the callers are gone", || held(&world, Kind::Request) == 0).await;
+    until("nothing is held once the callers are gone", || held(&server, MemoryKind::Request) == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn announced_bytes_lock_nobody_out() {
-    let world = World::start_with(scarce).await;
-    let mut sender = raw(&world, 65_535).await;
+async fn announced_message_lengths_do_not_block_other_calls() {
+    let server = TestServer::start_with(scarce).await;
+    let mut sender = raw(&server, 65_535).await;
     let mut announced = vec![];
     for path in [EMBED, EMBED_STREAM, "/accelerd.v1.SimilarityService/FindSimilar"].iter().cycle().take(60) {
         let (response, mut body) = open(&mut sender, path).await;
@@ -298,38 +299,38 @@ async fn announced_bytes_lock_nobody_out() {
         body.send_data(prefix.into(), false).expect("the prefix is sent");
         announced.push((response, body));
     }
-    until("every call is open", || held(&world, Kind::Request) > 60 * 8 * 1024).await;
+    until("every call is open", || held(&server, MemoryKind::Request) > 60 * 8 * 1024).await;
     let rows = 4 << 10;
     let corpus = tensor(&[rows, 256], &vec![0.5; 256 << 12]);
     for _ in 0..10 {
-        world.embed().embed(texts(&["small"])).await.expect("small requests pass");
+        server.embed().embed(texts(&["small"])).await.expect("small requests pass");
         let request = v1::FindSimilarRequest {
             queries: Some(tensor(&[1, 256], &[0.5; 256])),
             corpus: Some(corpus.clone()),
             k: 1,
             ..v1::FindSimilarRequest::default()
         };
-        world.similarity().find_similar(request).await.expect("large requests pass");
+        server.similarity().find_similar(request).await.expect("large requests pass");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_does_not_come_ends_its_call_and_an_idle_stream_goes_on() {
-    let world = World::start_with(scarce_and_strict).await;
+async fn an_incomplete_message_ends_its_call_and_an_idle_stream_continues() {
+    let server = TestServer::start_with(scarce_and_strict).await;
     let (requests, stream) = mpsc::channel(1);
-    let mut answers = world.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
+    let mut answers = server.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
     let step = |sequence| v1::EmbedStreamRequest { sequence, embed: Some(texts(&["a"])) };
     requests.send(step(1)).await.expect("it is taken");
     assert_eq!(answers.next().await.expect("an answer").expect("no status").sequence, 1);
 
-    let mut sender = raw(&world, 65_535).await;
+    let mut sender = raw(&server, 65_535).await;
     let message = framed(&letters(100));
     for sent in [0, 3, 5, 6, message.len() - 1, message.len()] {
         let (response, mut body) = open(&mut sender, EMBED).await;
         body.send_data(message.slice(..sent), false).expect("a part of it is sent");
         let status = refusal(response).await;
         assert_eq!(status.code(), Code::ResourceExhausted, "{sent} bytes: {status:?}");
-        assert!(status.message().contains("no progress"), "{status:?}");
+        assert!(status.message().contains("the call stalled"), "{status:?}");
     }
     let (response, mut body) = open(&mut sender, EMBED_STREAM).await;
     body.send_data(message.slice(..6), false).expect("a part of it is sent");
@@ -339,13 +340,13 @@ async fn a_message_that_does_not_come_ends_its_call_and_an_idle_stream_goes_on()
     assert_eq!(answers.next().await.expect("an answer").expect("no status").sequence, 2);
     drop(requests);
     assert!(answers.next().await.is_none(), "the stream ends as its caller wants");
-    until("nothing is held", || held(&world, Kind::Request) == 0).await;
+    until("nothing is held", || held(&server, MemoryKind::Request) == 0).await;
 }
 
 #[tokio::test]
-async fn answers_are_compressed_only_where_the_caller_asks() {
-    let world = World::start().await;
-    let mut sender = raw(&world, 1 << 20).await;
+async fn responses_are_compressed_only_on_request() {
+    let server = TestServer::start().await;
+    let mut sender = raw(&server, 1 << 20).await;
     let mut call = async |asked: Option<&'static str>| {
         let mut request = head(EMBED).header("grpc-accept-encoding", "identity, deflate, gzip, zstd");
         if let Some(asked) = asked {
@@ -367,11 +368,11 @@ async fn answers_are_compressed_only_where_the_caller_asks() {
 }
 
 #[tokio::test]
-async fn compressed_calls_have_the_answers_of_plain_ones() {
-    let world = World::start().await;
-    let plain = world.embed().embed(letters(1000)).await.expect("embeds").into_inner();
+async fn compressed_calls_get_the_responses_of_uncompressed_ones() {
+    let server = TestServer::start().await;
+    let plain = server.embed().embed(letters(1000)).await.expect("embeds").into_inner();
     for encoding in [CompressionEncoding::Gzip, CompressionEncoding::Zstd] {
-        let client = EmbedServiceClient::new(world.channel.clone());
+        let client = EmbedServiceClient::new(server.channel.clone());
         let mut client = client.send_compressed(encoding).accept_compressed(encoding);
         let mut request = tonic::Request::new(letters(1000));
         let name = if encoding == CompressionEncoding::Gzip { "gzip" } else { "zstd" };
@@ -389,21 +390,21 @@ async fn compressed_calls_have_the_answers_of_plain_ones() {
 }
 
 #[tokio::test]
-async fn metadata_beyond_the_limit_is_refused_in_grpcs_terms() {
-    let world = World::start().await;
+async fn metadata_above_the_limit_gets_a_grpc_status() {
+    let server = TestServer::start().await;
     for length in [17_000, 40_000, 60_000] {
         let mut request = tonic::Request::new(texts(&["a"]));
         request.metadata_mut().insert("x-large", "v".repeat(length).parse().expect("a value"));
-        let status = world.embed().embed(request).await.expect_err("it is refused");
+        let status = server.embed().embed(request).await.expect_err("it is refused");
         assert_eq!(status.code(), Code::ResourceExhausted, "{length}: {status:?}");
         assert!(status.message().contains("expected at most 16384"), "{status:?}");
     }
     let mut request = tonic::Request::new(texts(&["a"]));
     request.metadata_mut().insert("x-large", "v".repeat(15_000).parse().expect("a value"));
-    world.embed().embed(request).await.expect("what is within the limit passes");
+    server.embed().embed(request).await.expect("what is within the limit passes");
 }
 
-/// Whether a connection is served.
+/// Whether the daemon answers on a connection.
 async fn is_served(sender: &mut SendRequest<Bytes>) -> bool {
     if poll_fn(|cx| sender.poll_ready(cx)).await.is_err() {
         return false;
@@ -416,19 +417,19 @@ async fn is_served(sender: &mut SendRequest<Bytes>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_connection_that_is_idle_longest_makes_room() {
-    let world = World::start_with(|config| config.server.max_connections = 3).await;
-    world.assert_serving().await;
+async fn the_connection_idle_for_longest_is_closed_at_the_limit() {
+    let server = TestServer::start_with(|config| config.server.max_connections = 3).await;
+    server.assert_serving().await;
     let (requests, stream) = mpsc::channel(1);
-    let mut busy = world.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
-    let mut first = raw(&world, 65_535).await;
+    let mut busy = server.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream").into_inner();
+    let mut first = raw(&server, 65_535).await;
     assert!(is_served(&mut first).await);
-    let mut second = raw(&world, 65_535).await;
+    let mut second = raw(&server, 65_535).await;
     assert!(is_served(&mut second).await);
-    // The world's own connection is the oldest, and has a call; the first of the others was idle before the second.
-    let mut third = raw(&world, 65_535).await;
+    // The harness's connection is the oldest and has a call; of the others, the first has been idle for longest.
+    let mut third = raw(&server, 65_535).await;
     assert!(is_served(&mut third).await);
-    until("the longest idle one is closed", || metric(&world, "accelerd_connections_shed_total") == 1).await;
+    until("the longest idle one is closed", || metric(&server, "accelerd_connections_evicted_total") == 1).await;
     assert!(!is_served(&mut first).await);
     assert!(is_served(&mut second).await && is_served(&mut third).await);
     let step = v1::EmbedStreamRequest { sequence: 1, embed: Some(texts(&["a"])) };
@@ -437,41 +438,41 @@ async fn the_connection_that_is_idle_longest_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_connection_with_a_call_makes_room() {
-    let world = World::start_with(|config| config.server.max_connections = 2).await;
-    let mut other = raw(&world, 65_535).await;
+async fn a_connection_with_a_call_is_not_closed_at_the_limit() {
+    let server = TestServer::start_with(|config| config.server.max_connections = 2).await;
+    let mut other = raw(&server, 65_535).await;
     let _open = [open(&mut other, EMBED_STREAM).await];
     let (_requests, stream) = mpsc::channel::<v1::EmbedStreamRequest>(1);
-    let _busy = world.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream");
-    until("both calls are open", || held(&world, Kind::Request) > 2 * 8 * 1024).await;
-    let mut refused = TcpStream::connect(world.daemon.grpc_addr()).await.expect("a backlog");
+    let _busy = server.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream");
+    until("both calls are open", || held(&server, MemoryKind::Request) > 2 * 8 * 1024).await;
+    let mut refused = TcpStream::connect(server.daemon.grpc_addr()).await.expect("a backlog");
     let end = tokio::io::AsyncReadExt::read(&mut refused, &mut [0]).await;
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
-    assert_eq!(metric(&world, "accelerd_connections_refused_total"), 1);
+    assert_eq!(metric(&server, "accelerd_connections_refused_total"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_say_nothing_make_room() {
-    let world = World::start_with(|config| config.server.max_connections = 4).await;
+async fn silent_connections_are_closed_at_the_limit() {
+    let server = TestServer::start_with(|config| config.server.max_connections = 4).await;
     let mut silent = vec![];
     for _ in 0..40 {
-        silent.push(TcpStream::connect(world.daemon.grpc_addr()).await.expect("a backlog"));
+        silent.push(TcpStream::connect(server.daemon.grpc_addr()).await.expect("a backlog"));
     }
-    let channel = connect(world.daemon.grpc_addr()).await;
+    let channel = connect(server.daemon.grpc_addr()).await;
     EmbedServiceClient::new(channel).embed(texts(&["a"])).await.expect("a new caller is served");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_connections_do_not_fill_the_admin_port() {
+async fn slow_connections_do_not_exhaust_the_admin_port() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let mut slow = vec![];
     for _ in 0..200 {
-        let mut stream = TcpStream::connect(world.daemon.admin_addr()).await.expect("a backlog");
+        let mut stream = TcpStream::connect(server.daemon.admin_addr()).await.expect("a backlog");
         stream.write_all(b"GET /healthz HT").await.expect("half a request");
         slow.push(stream);
     }
-    let mut stream = TcpStream::connect(world.daemon.admin_addr()).await.expect("a backlog");
+    let mut stream = TcpStream::connect(server.daemon.admin_addr()).await.expect("a backlog");
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");
@@ -479,25 +480,25 @@ async fn slow_connections_do_not_fill_the_admin_port() {
 }
 
 #[tokio::test]
-async fn a_message_that_can_never_be_held_is_too_large() {
-    let world = World::start_with(|config| {
+async fn a_message_above_the_budget_is_refused() {
+    let server = TestServer::start_with(|config| {
         config.admission.max_message_memory = ByteSize::mib(16);
         config.server.max_message_bytes = ByteSize::mib(16);
     })
     .await;
-    let status = world.embed().embed(texts(&["a".repeat(11 << 20).as_str()])).await.expect_err("it is refused");
+    let status = server.embed().embed(texts(&["a".repeat(11 << 20).as_str()])).await.expect_err("it is refused");
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.message().contains("expected at most 10485760"), "{status:?}");
 }
 
-/// Each call's message is a frame of its own that does not end its stream, as hyper's clients send it.
+/// Each call sends its message in a frame without END_STREAM, as hyper's clients do.
 #[tokio::test]
-async fn as_many_calls_as_are_allowed_may_begin_at_once_on_one_connection() {
-    let world = World::start().await;
-    let mut sender = raw(&world, 1 << 16).await;
+async fn a_connection_may_start_its_maximum_of_concurrent_calls_at_once() {
+    let server = TestServer::start().await;
+    let mut sender = raw(&server, 1 << 16).await;
     let message = framed(&letters(1));
     let mut answers = vec![];
-    for _ in 0..world.daemon.app().config.server.max_streams {
+    for _ in 0..server.daemon.app().config.server.max_streams {
         let (response, mut body) = open(&mut sender, "/accelerd.v1.EmbedService/Embed").await;
         body.send_data(message.clone(), false).expect("the message is sent");
         body.send_data(Bytes::new(), true).expect("the end is sent");
@@ -509,9 +510,9 @@ async fn as_many_calls_as_are_allowed_may_begin_at_once_on_one_connection() {
 }
 
 #[tokio::test]
-async fn a_refusal_ends_its_stream_with_its_headers() {
-    let world = World::start().await;
-    let mut sender = raw(&world, 1 << 16).await;
+async fn an_error_is_sent_as_headers_with_end_stream() {
+    let server = TestServer::start().await;
+    let mut sender = raw(&server, 1 << 16).await;
     let unknown = v1::GetCollectionRequest { name: "nowhere".to_owned() };
     for (path, message) in [
         ("/accelerd.v1.SimilarityService/GetCollection", framed(&unknown)),

@@ -21,18 +21,18 @@ use tower::Service;
 pub(crate) const LIMIT: usize = 512 << 20;
 
 /// A running daemon and a connection to it.
-pub(crate) struct World {
+pub(crate) struct TestServer {
     pub(crate) daemon: Daemon,
     pub(crate) channel: Channel,
 }
 
-impl World {
-    /// With the default settings, on free ports.
+impl TestServer {
+    /// Starts a daemon with the default settings, on free ports.
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    /// With some settings changed.
+    /// Starts a daemon with changed settings.
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = config();
         change(&mut config);
@@ -59,7 +59,7 @@ impl World {
         DeviceServiceClient::new(self.channel.clone())
     }
 
-    /// Makes a collection of vectors.
+    /// Creates a collection of vectors.
     pub(crate) async fn collection(&self, name: &str, dimensions: u32, metric: v1::Metric) {
         let request = v1::CreateCollectionRequest {
             name: name.to_owned(),
@@ -70,19 +70,19 @@ impl World {
         self.similarity().create_collection(request).await.expect("the collection is made");
     }
 
-    /// Whether it computes on a GPU.
+    /// Whether the daemon has a GPU.
     pub(crate) fn has_gpu(&self) -> bool {
         self.daemon.app().engine.devices().iter().any(|(device, _)| matches!(device, Device::Cuda(_)))
     }
 
-    /// Still answers, after something went wrong.
+    /// Asserts that the daemon answers a call.
     pub(crate) async fn assert_serving(&self) {
         let request = texts(&["still here"]);
         self.embed().embed(request).await.expect("the daemon still serves");
     }
 }
 
-/// The default settings, or what the environment says of them, on free loopback ports and with a short drain.
+/// The default settings with the environment's overrides, on free loopback ports and without a drain delay.
 pub(crate) fn config() -> Config {
     let mut config = load(None, environment(), &[]).expect("the settings are valid");
     let free = "127.0.0.1:0".parse().expect("an address");
@@ -101,31 +101,31 @@ pub(crate) async fn connect(address: std::net::SocketAddr) -> Channel {
         .expect("the daemon accepts connections")
 }
 
-/// An HTTP/2 connection that adds nothing of its own to a call.
+/// An HTTP/2 connection that leaves calls unchanged.
 pub(crate) async fn bare(
-    world: &World,
+    server: &TestServer,
 ) -> impl Service<http::Request<Body>, Response = http::Response<Incoming>, Error = hyper::Error, Future: Send> + Clone
 {
     let stream =
-        tokio::net::TcpStream::connect(world.daemon.grpc_addr()).await.expect("the daemon accepts connections");
+        tokio::net::TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
     let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = handshake.expect("the daemon speaks HTTP/2");
     tokio::spawn(connection);
     tower::service_fn(move |request| sender.clone().send_request(request))
 }
 
-/// Loads a model over a connection that leaves the deadline to the daemon; how that ended.
-pub(crate) async fn load_within(world: &World, timeout: &str, request: &v1::LoadModelRequest) -> Code {
+/// Loads a model over a connection that leaves the deadline to the daemon, and returns the code.
+pub(crate) async fn load_within(server: &TestServer, timeout: &str, request: &v1::LoadModelRequest) -> Code {
     let length = u32::try_from(request.encoded_len()).expect("a short message").to_be_bytes();
     let frame = [&[0], length.as_slice(), &request.encode_to_vec()].concat();
     let request =
-        http::Request::post(format!("http://{}/accelerd.v1.EmbedService/LoadModel", world.daemon.grpc_addr()))
+        http::Request::post(format!("http://{}/accelerd.v1.EmbedService/LoadModel", server.daemon.grpc_addr()))
             .header("content-type", "application/grpc")
             .header("grpc-timeout", timeout)
             .header("te", "trailers")
             .body(Body::new(Full::new(Bytes::from(frame))))
             .expect("a request");
-    let response = bare(world).await.call(request).await.expect("an answer");
+    let response = bare(server).await.call(request).await.expect("an answer");
     Status::from_header_map(response.headers()).expect("a refusal without a message").code()
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn payload<const N: usize>(fields: [(&str, v1::Value); N]) -> v1::Pay
     v1::Payload { fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect() }
 }
 
-/// A refusal with this code, whose field violation or message names `names`.
+/// Asserts an error with this code whose field violation or message contains `names`.
 pub(crate) fn assert_refused<T: std::fmt::Debug>(result: Result<T, Status>, code: Code, names: &str) {
     let status = result.expect_err("the call is refused");
     assert_eq!(status.code(), code, "{status:?}");

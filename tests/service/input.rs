@@ -1,11 +1,11 @@
-//! Bad input: the documented code, a message naming the field, and a daemon that goes on serving.
+//! Invalid input: the documented code, a message that names the field, and a daemon that keeps serving.
 
 use std::time::Duration;
 
 use accelerd_proto::v1::{self, Metric, embed_service_client::EmbedServiceClient};
 use tonic::{Code, Request};
 
-use super::harness::{World, assert_refused, bare, numbers, tensor, texts};
+use super::harness::{TestServer, assert_refused, bare, numbers, tensor, texts};
 
 fn find_similar(queries: v1::Tensor, corpus: v1::Tensor, k: u32) -> v1::FindSimilarRequest {
     v1::FindSimilarRequest { queries: Some(queries), corpus: Some(corpus), k, ..v1::FindSimilarRequest::default() }
@@ -16,8 +16,8 @@ fn good() -> v1::Tensor {
 }
 
 #[tokio::test]
-async fn find_similar_refuses_malformed_tensors_by_name() {
-    let world = World::start().await;
+async fn find_similar_refuses_malformed_tensors_by_field() {
+    let server = TestServer::start().await;
     let with = |change: fn(&mut v1::Tensor)| {
         let mut tensor = good();
         change(&mut tensor);
@@ -47,23 +47,23 @@ async fn find_similar_refuses_malformed_tensors_by_name() {
         (v1::FindSimilarRequest::default(), "queries"),
     ];
     for (request, field) in cases {
-        let result = world.similarity().find_similar(request).await;
+        let result = server.similarity().find_similar(request).await;
         assert_refused(result, Code::InvalidArgument, field);
     }
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
 async fn a_nan_is_named_by_row_and_column() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let corpus = tensor(&[2, 3], &[1.0, 2.0, 3.0, 4.0, f32::NAN, 6.0]);
-    let status = world.similarity().find_similar(find_similar(good(), corpus, 1)).await.expect_err("NaN is refused");
+    let status = server.similarity().find_similar(find_similar(good(), corpus, 1)).await.expect_err("NaN is refused");
     assert!(status.message().contains("row 1") && status.message().contains("column 1"), "{status:?}");
 }
 
 #[tokio::test]
-async fn embed_refuses_bad_batches_by_name() {
-    let world = World::start().await;
+async fn embed_refuses_invalid_batches_by_field() {
+    let server = TestServer::start().await;
     let tokens = |ids: &[u32], offsets: &[u32]| v1::EmbedRequest {
         input: Some(v1::embed_request::Input::Tokens(v1::TokenInput { ids: ids.to_vec(), offsets: offsets.to_vec() })),
         ..v1::EmbedRequest::default()
@@ -81,17 +81,17 @@ async fn embed_refuses_bad_batches_by_name() {
         (v1::EmbedRequest { dimensions: u32::MAX, ..texts(&["a"]) }, "dimensions"),
     ];
     for (request, field) in cases {
-        assert_refused(world.embed().embed(request).await, Code::InvalidArgument, field);
+        assert_refused(server.embed().embed(request).await, Code::InvalidArgument, field);
     }
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
 async fn unknown_names_are_not_found() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let model = v1::EmbedRequest { model: "nobody".into(), ..texts(&["a"]) };
-    assert_refused(world.embed().embed(model).await, Code::NotFound, "nobody");
-    let mut similarity = world.similarity();
+    assert_refused(server.embed().embed(model).await, Code::NotFound, "nobody");
+    let mut similarity = server.similarity();
     let name = || "missing".to_owned();
     assert_refused(
         similarity.get_collection(v1::GetCollectionRequest { name: name() }).await,
@@ -113,28 +113,28 @@ async fn unknown_names_are_not_found() {
 }
 
 #[tokio::test]
-async fn collections_refuse_bad_names_dims_and_duplicates() {
-    let world = World::start().await;
+async fn collections_refuse_invalid_names_dimensions_and_duplicates() {
+    let server = TestServer::start().await;
     let create = |name: &str, dimensions| v1::CreateCollectionRequest {
         name: name.into(),
         dimensions,
         ..v1::CreateCollectionRequest::default()
     };
     for name in ["", "../up", "a/b", ".hidden", "white space", &"x".repeat(129)] {
-        assert_refused(world.similarity().create_collection(create(name, 3)).await, Code::InvalidArgument, "name");
+        assert_refused(server.similarity().create_collection(create(name, 3)).await, Code::InvalidArgument, "name");
     }
     for dimensions in [0, u32::MAX] {
-        let result = world.similarity().create_collection(create("ok", dimensions)).await;
+        let result = server.similarity().create_collection(create("ok", dimensions)).await;
         assert_refused(result, Code::InvalidArgument, "dimensions");
     }
-    world.collection("ok", 3, Metric::Cosine).await;
-    assert_refused(world.similarity().create_collection(create("ok", 3)).await, Code::AlreadyExists, "ok");
+    server.collection("ok", 3, Metric::Cosine).await;
+    assert_refused(server.similarity().create_collection(create("ok", 3)).await, Code::AlreadyExists, "ok");
 }
 
 #[tokio::test]
-async fn upserts_and_searches_refuse_what_does_not_fit() {
-    let world = World::start().await;
-    world.collection("c", 3, Metric::Cosine).await;
+async fn upserts_and_searches_refuse_mismatched_shapes() {
+    let server = TestServer::start().await;
+    server.collection("c", 3, Metric::Cosine).await;
     let upsert = |ids, vectors| v1::UpsertRequest {
         collection: "c".into(),
         ids: Some(ids),
@@ -142,7 +142,7 @@ async fn upserts_and_searches_refuse_what_does_not_fit() {
         payloads: vec![],
         ..Default::default()
     };
-    let mut similarity = world.similarity();
+    let mut similarity = server.similarity();
     let uuid = |uuids: &[&str]| v1::PointIds { uuids: uuids.iter().map(|&s| s.into()).collect(), ..Default::default() };
     let cases = [
         (upsert(numbers([1]), good()), "ids"),
@@ -185,7 +185,7 @@ async fn upserts_and_searches_refuse_what_does_not_fit() {
 
 #[tokio::test]
 async fn k_means_refuses_impossible_counts() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let cluster = |count, tolerance| v1::ClusterRequest {
         input: Some(v1::cluster_request::Input::Vectors(good())),
         cluster_count: count,
@@ -200,58 +200,58 @@ async fn k_means_refuses_impossible_counts() {
         (v1::ClusterRequest { input: None, ..cluster(1, None) }, "input"),
     ];
     for (request, field) in cases {
-        assert_refused(world.similarity().cluster(request).await, Code::InvalidArgument, field);
+        assert_refused(server.similarity().cluster(request).await, Code::InvalidArgument, field);
     }
 }
 
 #[tokio::test]
-async fn a_300_mb_message_is_refused_and_the_daemon_serves_on() {
-    let world = World::start().await;
+async fn a_300_mb_message_is_refused_and_the_daemon_keeps_serving() {
+    let server = TestServer::start().await;
     let rows = 300_000_000 / 4 / 768;
     let corpus = tensor(&[rows, 768], &vec![0.5; 768 * usize::try_from(rows).expect("a count")]);
-    let result = world.similarity().find_similar(find_similar(tensor(&[1, 768], &[0.5; 768]), corpus, 1)).await;
+    let result = server.similarity().find_similar(find_similar(tensor(&[1, 768], &[0.5; 768]), corpus, 1)).await;
     let status = result.expect_err("a message above the limit is refused");
     assert!(matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted), "{status:?}");
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
 async fn an_expired_deadline_is_deadline_exceeded() {
-    let world = World::start().await;
-    // Over a bare connection: tonic's own channel would give up by itself, with another code.
-    let mut embed = EmbedServiceClient::with_origin(bare(&world).await, "http://daemon".parse().expect("a URI"));
+    let server = TestServer::start().await;
+    // A bare connection: tonic's channel would enforce the deadline itself, with another code.
+    let mut embed = EmbedServiceClient::with_origin(bare(&server).await, "http://daemon".parse().expect("a URI"));
     let mut request = Request::new(texts(&["late"]));
     request.set_timeout(Duration::from_nanos(1));
     let status = embed.embed(request).await.expect_err("the deadline has passed");
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
-async fn a_malformed_timeout_does_no_harm() {
-    let world = World::start().await;
+async fn a_malformed_timeout_leaves_the_daemon_serving() {
+    let server = TestServer::start().await;
     let mut request = Request::new(texts(&["odd"]));
     request.metadata_mut().insert("grpc-timeout", "soon".parse().expect("metadata"));
-    // The specification leaves the answer open; the daemon must answer, and go on.
-    let _answer = world.embed().embed(request).await;
-    world.assert_serving().await;
+    // The specification does not define the response; the daemon must respond and keep serving.
+    let _answer = server.embed().embed(request).await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
-async fn cancelled_calls_leave_nothing_behind() {
-    let world = World::start().await;
+async fn cancelled_calls_release_admission() {
+    let server = TestServer::start().await;
     let corpus = tensor(&[20_000, 64], &vec![0.25; 20_000 * 64]);
     for _ in 0..8 {
         let request = find_similar(tensor(&[200, 64], &vec![0.5; 200 * 64]), corpus.clone(), 10);
-        let mut similarity = world.similarity();
+        let mut similarity = server.similarity();
         let call = tokio::spawn(async move { similarity.find_similar(request).await });
         tokio::task::yield_now().await;
         call.abort();
     }
-    world.assert_serving().await;
-    // What ran is finished and what was queued is gone: admission returns to zero.
+    server.assert_serving().await;
+    // Running work completes and queued work is removed: admission returns to zero.
     loop {
-        let stats = world.device().get_stats(v1::GetStatsRequest {}).await.expect("stats").into_inner();
+        let stats = server.device().get_stats(v1::GetStatsRequest {}).await.expect("stats").into_inner();
         let admission = stats.admission.expect("stats say what is admitted");
         if admission.item_count == 0 && admission.size_bytes == 0 {
             break;

@@ -1,11 +1,11 @@
-//! Health, drain, sockets.
+//! Health, drain, sockets, reflection.
 
 use accelerd_proto::v1;
 use prost::Message;
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
-use super::harness::{World, assert_refused, connect, texts};
+use super::harness::{TestServer, assert_refused, connect, texts};
 
 async fn status(channel: tonic::transport::Channel, service: &str) -> ServingStatus {
     let request = HealthCheckRequest { service: service.to_owned() };
@@ -14,11 +14,11 @@ async fn status(channel: tonic::transport::Channel, service: &str) -> ServingSta
 
 #[tokio::test]
 async fn health_answers_on_both_ports_for_every_service() {
-    let world = World::start().await;
-    let health = connect(world.daemon.health_addr()).await;
+    let server = TestServer::start().await;
+    let health = connect(server.daemon.health_addr()).await;
     let services = ["", "liveness", "readiness", "accelerd.v1.EmbedService", "accelerd.v1.SimilarityService"];
     for service in services {
-        assert_eq!(status(world.channel.clone(), service).await, ServingStatus::Serving, "{service}");
+        assert_eq!(status(server.channel.clone(), service).await, ServingStatus::Serving, "{service}");
         assert_eq!(status(health.clone(), service).await, ServingStatus::Serving, "{service}");
     }
     let unknown = HealthCheckRequest { service: "nobody".into() };
@@ -27,73 +27,73 @@ async fn health_answers_on_both_ports_for_every_service() {
 }
 
 #[tokio::test]
-async fn a_drained_daemon_refuses_work_and_says_it_is_not_ready() {
-    let world = World::start_with(|config| config.drain.allow_rpc = true).await;
-    let health = connect(world.daemon.health_addr()).await;
+async fn a_drained_daemon_refuses_work_and_is_not_ready() {
+    let server = TestServer::start_with(|config| config.drain.allow_rpc = true).await;
+    let health = connect(server.daemon.health_addr()).await;
     let watch = HealthCheckRequest { service: "readiness".into() };
     let mut watch = HealthClient::new(health.clone()).watch(watch).await.expect("watches").into_inner();
     assert_eq!(watch.message().await.expect("first").expect("first").status(), ServingStatus::Serving);
 
-    let drained = world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains").into_inner();
+    let drained = server.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains").into_inner();
     assert!(drained.complete && drained.remaining_count == 0, "{drained:?}");
     assert_eq!(watch.message().await.expect("second").expect("second").status(), ServingStatus::NotServing);
     assert_eq!(status(health.clone(), "liveness").await, ServingStatus::NotServing, "nothing is left for it to do");
-    assert_refused(world.embed().embed(texts(&["late"])).await, Code::Unavailable, "draining");
-    let stats = world.device().get_stats(v1::GetStatsRequest {}).await.expect("still answers").into_inner();
+    assert_refused(server.embed().embed(texts(&["late"])).await, Code::Unavailable, "draining");
+    let stats = server.device().get_stats(v1::GetStatsRequest {}).await.expect("still answers").into_inner();
     assert!(stats.draining);
 
-    let resumed = world.device().resume(v1::ResumeRequest {}).await.expect("resumes").into_inner();
+    let resumed = server.device().resume(v1::ResumeRequest {}).await.expect("resumes").into_inner();
     assert!(resumed.resumed);
     assert_eq!(watch.message().await.expect("third").expect("third").status(), ServingStatus::Serving);
     assert_eq!(status(health, "liveness").await, ServingStatus::Serving);
-    world.assert_serving().await;
-    let again = world.device().resume(v1::ResumeRequest {}).await.expect("nothing to do").into_inner();
+    server.assert_serving().await;
+    let again = server.device().resume(v1::ResumeRequest {}).await.expect("nothing to do").into_inner();
     assert!(!again.resumed);
 }
 
 #[tokio::test]
-async fn callers_cannot_drain_a_daemon_whose_settings_do_not_say_so() {
-    let world = World::start().await;
-    let health = connect(world.daemon.health_addr()).await;
-    let drain = world.device().drain(v1::DrainRequest { timeout: None }).await;
+async fn callers_cannot_drain_a_daemon_unless_the_settings_allow_it() {
+    let server = TestServer::start().await;
+    let health = connect(server.daemon.health_addr()).await;
+    let drain = server.device().drain(v1::DrainRequest { timeout: None }).await;
     assert_refused(drain, Code::PermissionDenied, "drain.allow_rpc");
-    assert_refused(world.device().resume(v1::ResumeRequest {}).await, Code::PermissionDenied, "drain.allow_rpc");
+    assert_refused(server.device().resume(v1::ResumeRequest {}).await, Code::PermissionDenied, "drain.allow_rpc");
     for service in ["liveness", "readiness"] {
         assert_eq!(status(health.clone(), service).await, ServingStatus::Serving, "{service}");
     }
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
-async fn liveness_stays_for_as_long_as_a_drain_may_be_resumed() {
-    let world = World::start_with(|config| {
+async fn liveness_stays_true_while_a_drain_can_be_resumed() {
+    let server = TestServer::start_with(|config| {
         config.drain.allow_rpc = true;
         config.drain.liveness_grace = std::time::Duration::from_secs(3600);
     })
     .await;
-    let health = connect(world.daemon.health_addr()).await;
-    world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains");
+    let health = connect(server.daemon.health_addr()).await;
+    server.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains");
     assert_eq!(status(health.clone(), "readiness").await, ServingStatus::NotServing);
     assert_eq!(status(health, "liveness").await, ServingStatus::Serving);
-    assert_refused(world.embed().embed(texts(&["late"])).await, Code::Unavailable, "draining");
+    assert_refused(server.embed().embed(texts(&["late"])).await, Code::Unavailable, "draining");
 }
 
 #[tokio::test]
 async fn accepted_calls_are_answered_when_the_daemon_shuts_down() {
-    let world = World::start().await;
-    let mut embed = world.embed();
+    let server = TestServer::start().await;
+    let mut embed = server.embed();
     embed.embed(texts(&["connect"])).await.expect("connects");
     let long = "a long text ".repeat(50_000);
     let calls: Vec<_> = (0..8)
         .map(|_| {
-            let (mut embed, long) = (world.embed(), long.clone());
+            let (mut embed, long) = (server.embed(), long.clone());
             tokio::spawn(async move { embed.embed(texts(&[&long])).await })
         })
         .collect();
     tokio::task::yield_now().await;
-    world.daemon.shutdown().await;
+    server.daemon.shutdown().await;
     for call in calls {
-        // Each was accepted and answered, or refused as draining or unconnected: never lost.
+        // Each call is answered, or refused as draining or unconnected; none is lost.
         if let Err(status) = call.await.expect("the call ends") {
             assert_eq!(status.code(), Code::Unavailable, "{status:?}");
         }
@@ -101,10 +101,10 @@ async fn accepted_calls_are_answered_when_the_daemon_shuts_down() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_serves_the_same() {
+async fn a_unix_socket_serves_the_same_services_services() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("accelerd.sock");
-    let world = World::start_with(|config| config.server.uds_path = path.clone()).await;
+    let server = TestServer::start_with(|config| config.server.uds_path = path.clone()).await;
     let channel = tonic::transport::Endpoint::from_shared(format!("unix://{}", path.display()))
         .expect("a path is a URI")
         .connect()
@@ -112,7 +112,7 @@ async fn a_unix_socket_serves_the_same() {
         .expect("the socket accepts connections");
     let mut embed = v1::embed_service_client::EmbedServiceClient::new(channel);
     let by_socket = embed.embed(texts(&["same"])).await.expect("embeds").into_inner();
-    assert_eq!(by_socket, world.embed().embed(texts(&["same"])).await.expect("embeds").into_inner());
+    assert_eq!(by_socket, server.embed().embed(texts(&["same"])).await.expect("embeds").into_inner());
 }
 
 #[tokio::test]
@@ -121,12 +121,12 @@ async fn reflection_lists_the_services() {
         ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
         server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
     };
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let list = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
-    let mut answers = ServerReflectionClient::new(world.channel.clone())
+    let mut answers = ServerReflectionClient::new(server.channel.clone())
         .server_reflection_info(tokio_stream::iter([list]))
         .await
         .expect("reflection answers")
@@ -137,7 +137,7 @@ async fn reflection_lists_the_services() {
     for name in ["accelerd.v1.DeviceService", "accelerd.v1.EmbedService", "accelerd.v1.SimilarityService"] {
         assert!(names.iter().any(|n| n == name), "{name} is not among {names:?}");
     }
-    // A tool that shows an error's details asks for these by name.
+    // Tools that show error details look these types up by name.
     for detail in
         ["Status", "BadRequest", "ErrorInfo", "RetryInfo", "ResourceInfo", "QuotaFailure", "PreconditionFailure"]
     {
@@ -146,7 +146,7 @@ async fn reflection_lists_the_services() {
             host: String::new(),
             message_request: Some(MessageRequest::FileContainingSymbol(symbol.clone())),
         };
-        let mut answers = ServerReflectionClient::new(world.channel.clone())
+        let mut answers = ServerReflectionClient::new(server.channel.clone())
             .server_reflection_info(tokio_stream::iter([ask]))
             .await
             .expect("reflection answers")

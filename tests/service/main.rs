@@ -1,4 +1,4 @@
-//! The daemon over real sockets, as a caller sees it.
+//! Tests of the daemon over real sockets, from a caller's view.
 
 mod bad_models;
 mod batching;

@@ -1,4 +1,4 @@
-//! What an operator sees: metrics, statistics, timings.
+//! Metrics, statistics and timings, from an operator's view.
 
 use accelerd::config::ByteSize;
 use accelerd_proto::v1;
@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use tonic::{Code, Request};
 
-use super::harness::{World, assert_refused, numbers, tensor, texts};
+use super::harness::{TestServer, assert_refused, numbers, tensor, texts};
 
 async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
     let stream = tokio::net::TcpStream::connect(address).await.expect("the admin port accepts connections");
@@ -22,14 +22,14 @@ async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn metrics_show_requests_queues_and_batches() {
-    let world = World::start().await;
+async fn metrics_report_requests_queues_and_batches() {
+    let server = TestServer::start().await;
     for _ in 0..3 {
-        world.embed().embed(texts(&["count me"])).await.expect("embeds");
+        server.embed().embed(texts(&["count me"])).await.expect("embeds");
     }
-    let refused = world.embed().embed(texts(&[])).await;
+    let refused = server.embed().embed(texts(&[])).await;
     assert_refused(refused, Code::InvalidArgument, "texts");
-    let (status, metrics) = get(world.daemon.admin_addr(), "/metrics").await;
+    let (status, metrics) = get(server.daemon.admin_addr(), "/metrics").await;
     assert_eq!(status, 200);
     for name in [
         "accelerd_request_duration_seconds_count{",
@@ -58,10 +58,10 @@ async fn metrics_show_requests_queues_and_batches() {
 }
 
 #[tokio::test]
-async fn metrics_show_the_process_and_what_collections_and_models_hold() {
-    let world = World::start().await;
-    world.collection("one", 2, v1::Metric::Dot).await;
-    world.collection("two", 3, v1::Metric::Dot).await;
+async fn metrics_report_the_process_and_the_memory_of_collections_and_models() {
+    let server = TestServer::start().await;
+    server.collection("one", 2, v1::Metric::Dot).await;
+    server.collection("two", 3, v1::Metric::Dot).await;
     for (collection, dim) in [("one", 2), ("two", 3)] {
         let points = Some(v1::upsert_request::Points::Vectors(tensor(
             &[4, dim],
@@ -69,14 +69,14 @@ async fn metrics_show_the_process_and_what_collections_and_models_hold() {
         )));
         let ids = Some(numbers(0..4));
         let request = v1::UpsertRequest { collection: collection.into(), ids, points, ..v1::UpsertRequest::default() };
-        world.similarity().upsert(request).await.expect("upserts");
+        server.similarity().upsert(request).await.expect("upserts");
     }
-    let (_, metrics) = get(world.daemon.admin_addr(), "/metrics").await;
+    let (_, metrics) = get(server.daemon.admin_addr(), "/metrics").await;
     let mut described = 0;
     for collection in ["one", "two"] {
         let request = v1::GetCollectionRequest { name: collection.into() };
-        let got = world.similarity().get_collection(request).await.expect("it is there").into_inner().collection;
-        described += got.expect("described").host_bytes;
+        let got = server.similarity().get_collection(request).await.expect("it is there").into_inner().collection;
+        described += got.expect("described").host_memory_bytes;
     }
     assert_eq!(value(&metrics, "accelerd_collections", &[]), 2);
     assert_eq!(value(&metrics, "accelerd_collection_points", &[]), 8);
@@ -92,7 +92,7 @@ async fn metrics_show_the_process_and_what_collections_and_models_hold() {
     }
 }
 
-/// The sum of a metric's values whose labels have all these.
+/// The sum of a metric over the series that have these labels.
 fn value(metrics: &str, name: &str, labels: &[&str]) -> u64 {
     let is_it = |line: &&str| {
         let rest = line.strip_prefix(name).map(|rest| rest.strip_prefix("_total").unwrap_or(rest));
@@ -103,40 +103,40 @@ fn value(metrics: &str, name: &str, labels: &[&str]) -> u64 {
 }
 
 #[tokio::test]
-async fn metrics_count_what_was_parsed_and_what_a_gpu_left_to_the_cpu() {
-    let world = World::start_with(|config| config.lanes.parse.cpu_below = Some(ByteSize::b(0))).await;
+async fn metrics_count_parsed_sources_and_the_fallback_to_the_cpu() {
+    let server = TestServer::start_with(|config| config.lanes.parse.cpu_max_bytes = Some(ByteSize::b(0))).await;
     let parse = async |sources: &[&'static str]| {
         let sources = sources.iter().map(|source| bytes::Bytes::from_static(source.as_bytes())).collect();
-        world.parse().parse(v1::ParseRequest { sources, ..v1::ParseRequest::default() }).await.expect("parses");
+        server.parse().parse(v1::ParseRequest { sources, ..v1::ParseRequest::default() }).await.expect("parses");
     };
     parse(&["x = 1\n", "x =\n", "if x:\ny\n"]).await;
     parse(&["\u{e9} = 1\n", "y\n"]).await;
-    let (_, metrics) = get(world.daemon.admin_addr(), "/metrics").await;
+    let (_, metrics) = get(server.daemon.admin_addr(), "/metrics").await;
     let whole = |name: &str, labels: &[&str]| value(&metrics, &format!("accelerd_{name}"), labels);
     assert_eq!((whole("parse_sources_count", &[]), whole("parse_sources_sum", &[])), (2, 5), "{metrics}");
     assert_eq!((whole("parse_bytes_count", &[]), whole("parse_bytes_sum", &[])), (2, 27), "{metrics}");
     assert_eq!((whole("parse_nodes_count", &[]), whole("parse_nodes_sum", &[])), (2, 8), "{metrics}");
-    let verdicts = ["ok", "SyntaxError", "IndentationError"].map(|name| format!("verdict=\"{name}\""));
-    let counts = verdicts.each_ref().map(|verdict| whole("parse_verdicts", &[verdict]));
+    let results = ["ok", "SyntaxError", "IndentationError"].map(|name| format!("result=\"{name}\""));
+    let counts = results.each_ref().map(|result| whole("parse_results", &[result]));
     assert_eq!(counts, [3, 1, 1], "{metrics}");
-    let left = [vec![], vec!["reason=\"wide_name\""], vec!["reason=\"line\""], vec!["reason=\"block\""]];
-    let left = left.map(|labels| (whole("left_items", &labels), whole("left_bytes", &labels)));
+    let left = [vec![], vec!["reason=\"non_ascii_name\""], vec!["reason=\"syntax\""], vec!["reason=\"block\""]];
+    let left = left.map(|labels| (whole("cpu_fallback_items", &labels), whole("cpu_fallback_bytes", &labels)));
     let expected = [(3, 19), (1, 7), (1, 4), (1, 8)];
-    assert_eq!(left, if world.has_gpu() { expected } else { [(0, 0); 4] }, "{metrics}");
+    assert_eq!(left, if server.has_gpu() { expected } else { [(0, 0); 4] }, "{metrics}");
 }
 
 #[tokio::test]
-async fn the_admin_port_answers_health_version_and_settings() {
-    let world = World::start_with(|config| config.drain.allow_rpc = true).await;
-    let address = world.daemon.admin_addr();
+async fn the_admin_port_serves_health_version_and_settings() {
+    let server = TestServer::start_with(|config| config.drain.allow_rpc = true).await;
+    let address = server.daemon.admin_addr();
     for path in ["/healthz", "/readyz", "/version", "/config"] {
         assert_eq!(get(address, path).await.0, 200, "{path}");
     }
     assert_eq!(get(address, "/nothing").await.0, 404);
-    world.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains");
+    server.device().drain(v1::DrainRequest { timeout: None }).await.expect("drains");
     assert_eq!(get(address, "/readyz").await.0, 503);
     assert_eq!(get(address, "/healthz").await.0, 503);
-    world.device().resume(v1::ResumeRequest {}).await.expect("resumes");
+    server.device().resume(v1::ResumeRequest {}).await.expect("resumes");
     for path in ["/healthz", "/readyz"] {
         assert_eq!(get(address, path).await.0, 200, "{path}");
     }
@@ -144,14 +144,14 @@ async fn the_admin_port_answers_health_version_and_settings() {
 
 #[tokio::test]
 async fn statistics_count_lanes_and_devices() {
-    let world = World::start().await;
-    world.embed().embed(texts(&["one", "two"])).await.expect("embeds");
-    let stats = world.device().get_stats(v1::GetStatsRequest {}).await.expect("stats").into_inner();
+    let server = TestServer::start().await;
+    server.embed().embed(texts(&["one", "two"])).await.expect("embeds");
+    let stats = server.device().get_stats(v1::GetStatsRequest {}).await.expect("stats").into_inner();
     let lane = stats.lanes.iter().find(|lane| lane.name == "embed").expect("the embed lane");
     assert_eq!((lane.request_count, lane.item_count, lane.batch_count), (1, 2, 1));
     assert!(lane.execute.as_ref().expect("times").max.is_some());
-    assert!(stats.devices.iter().any(|device| device.kind() == v1::DeviceKind::Cpu && device.unit_count > 0));
-    let report = world.device().export_report(v1::ExportReportRequest {}).await.expect("reports").into_inner();
+    assert!(stats.devices.iter().any(|device| device.kind() == v1::DeviceKind::Cpu && device.compute_unit_count > 0));
+    let report = server.device().export_report(v1::ExportReportRequest {}).await.expect("reports").into_inner();
     let report: serde_json::Value = serde_json::from_str(&report.json).expect("the report is JSON");
     for key in ["version", "devices", "lanes", "kernels", "admission", "settings"] {
         assert!(report.get(key).is_some(), "{key} is missing from {report}");
@@ -159,28 +159,28 @@ async fn statistics_count_lanes_and_devices() {
 }
 
 #[tokio::test]
-async fn watch_sends_samples_and_refuses_odd_intervals() {
-    let world = World::start().await;
+async fn watch_sends_samples_and_refuses_invalid_intervals() {
+    let server = TestServer::start().await;
     let interval = |nanos| v1::WatchRequest { interval: Some(prost_duration(0, nanos)) };
-    let mut samples = world.device().watch(interval(100_000_000)).await.expect("watches").into_inner();
+    let mut samples = server.device().watch(interval(100_000_000)).await.expect("watches").into_inner();
     for _ in 0..2 {
         let sample = samples.message().await.expect("a sample").expect("a sample");
         assert!(!sample.stats.expect("numbers").version.is_empty());
     }
     for nanos in [0, 1, -5] {
-        assert_refused(world.device().watch(interval(nanos)).await, Code::InvalidArgument, "interval");
+        assert_refused(server.device().watch(interval(nanos)).await, Code::InvalidArgument, "interval");
     }
 }
 
 #[tokio::test]
-async fn stage_timings_come_back_when_asked_for() {
-    let world = World::start().await;
+async fn stage_timings_are_returned_on_request() {
+    let server = TestServer::start().await;
     let mut request = Request::new(texts(&["timed"]));
     request.metadata_mut().insert("accelerd-timing", "1".parse().expect("metadata"));
-    let answer = world.embed().embed(request).await.expect("embeds");
+    let answer = server.embed().embed(request).await.expect("embeds");
     let timing = answer.metadata().get("server-timing").expect("asked for").to_str().expect("text").to_owned();
     assert!(timing.contains("queue;dur=") && timing.contains("execute;dur="), "{timing}");
-    let plain = world.embed().embed(texts(&["untimed"])).await.expect("embeds");
+    let plain = server.embed().embed(texts(&["untimed"])).await.expect("embeds");
     assert!(plain.metadata().get("server-timing").is_none());
 }
 

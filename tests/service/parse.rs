@@ -1,4 +1,4 @@
-//! Python sources to columns, as a caller sees it.
+//! Parsing Python sources to columns, from a caller's view.
 
 use accelerd::config::ByteSize;
 use accelerd_proto::v1::{
@@ -7,15 +7,15 @@ use accelerd_proto::v1::{
 use bytes::Bytes;
 use tonic::Code;
 
-use super::harness::{World, assert_refused};
+use super::harness::{TestServer, assert_refused};
 
 /// No parent, no name.
 const NONE: u32 = u32::MAX;
 
 #[tokio::test]
-async fn a_statement_becomes_the_columns_that_the_protocol_shows() {
-    let world = World::start().await;
-    let answer = world.parse().parse(request(&["x += f(1)"])).await.expect("parses").into_inner();
+async fn a_statement_has_the_columns_of_the_protocol_example() {
+    let server = TestServer::start().await;
+    let answer = server.parse().parse(request(&["x += f(1)"])).await.expect("parses").into_inner();
     let nodes = answer.nodes.expect("the tree is there");
     assert_eq!(
         numbers(&nodes.kinds),
@@ -39,9 +39,9 @@ async fn a_statement_becomes_the_columns_that_the_protocol_shows() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_not_python_spoils_no_other() {
-    let world = World::start().await;
-    let answer = world.parse().parse(request(&["a = 1\n", "é = (1\n", "b\n"])).await.expect("parses").into_inner();
+async fn a_syntax_error_does_not_affect_other_sources() {
+    let server = TestServer::start().await;
+    let answer = server.parse().parse(request(&["a = 1\n", "é = (1\n", "b\n"])).await.expect("parses").into_inner();
     let [first, bad, last] = answer.results.try_into().expect("three sources, three results");
     assert_eq!((first.diagnostic, first.node_count), (None, 3));
     assert_eq!((last.diagnostic, last.node_count), (None, 2));
@@ -52,12 +52,12 @@ async fn a_source_that_is_not_python_spoils_no_other() {
 }
 
 #[tokio::test]
-async fn only_what_is_asked_for_comes_back() {
-    let world = World::start().await;
+async fn only_requested_outputs_are_returned() {
+    let server = TestServer::start().await;
     let source = "class A:  # one\n    @b\n    def c(self):\n        'text'\n\nimport os.path as p\n";
     let outputs = vec![ParseOutput::Outline.into(), ParseOutput::Comments.into(), ParseOutput::Tokens.into()];
     let request = v1::ParseRequest { outputs, ..request(&[source]) };
-    let answer = world.parse().parse(request).await.expect("parses").into_inner();
+    let answer = server.parse().parse(request).await.expect("parses").into_inner();
     assert!(answer.nodes.expect("empty").kinds.is_empty());
     assert!(answer.line_starts.is_empty());
     let comments = answer.comments.expect("asked for");
@@ -74,25 +74,25 @@ async fn only_what_is_asked_for_comes_back() {
 
 #[tokio::test]
 async fn the_feature_version_gates_the_grammar() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let parse = |feature_version| v1::ParseRequest { feature_version, ..request(&["match x:\n    case 1: pass\n"]) };
     for (version, is_python) in [(0, true), (14, true), (10, true), (9, false), (8, false)] {
-        let answer = world.parse().parse(parse(version)).await.expect("parses").into_inner();
+        let answer = server.parse().parse(parse(version)).await.expect("parses").into_inner();
         assert_eq!(answer.results[0].diagnostic.is_none(), is_python, "3.{version}");
     }
     for version in [7, 15, u32::MAX] {
-        assert_refused(world.parse().parse(parse(version)).await, Code::InvalidArgument, "feature_version");
+        assert_refused(server.parse().parse(parse(version)).await, Code::InvalidArgument, "feature_version");
     }
 }
 
 #[tokio::test]
 async fn sources_in_other_encodings_come_back_as_utf_8() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let latin = b"# -*- coding: latin-1 -*-\nx = '\xe9'\n".to_vec();
     let sources = vec![Bytes::from(latin), Bytes::from_static(b"x = 1"), Bytes::from_static(b"x = '\xff'")];
     let request = v1::ParseRequest { sources, ..v1::ParseRequest::default() };
     let [latin, plain, broken] =
-        world.parse().parse(request).await.expect("parses").into_inner().results.try_into().expect("three results");
+        server.parse().parse(request).await.expect("parses").into_inner().results.try_into().expect("three results");
     assert_eq!(latin.text.as_deref(), Some("# -*- coding: latin-1 -*-\nx = 'é'\n".as_bytes()));
     assert_eq!(latin.diagnostic, None);
     assert_eq!((plain.text, plain.diagnostic), (None, None));
@@ -100,14 +100,14 @@ async fn sources_in_other_encodings_come_back_as_utf_8() {
 }
 
 #[tokio::test]
-async fn decoded_text_ignores_cookies_and_refuses_a_byte_order_mark() {
-    let world = World::start().await;
+async fn decoded_text_ignores_encoding_declarations_and_refuses_a_byte_order_mark() {
+    let server = TestServer::start().await;
     let cookie = "# coding: latin-1\nx = 'é'\n";
     let mark = "\u{feff}x\n";
     let surrogate = Bytes::from_static(b"x = '\xed\xa0\x80'\n");
     let types = |types: &[v1::SourceType]| types.iter().map(|&one| one.into()).collect();
     let sources = |types| v1::ParseRequest { source_types: types, ..request(&[cookie, mark]) };
-    let parsed = |request| async { world.parse().parse(request).await.expect("parses").into_inner().results };
+    let parsed = |request| async { server.parse().parse(request).await.expect("parses").into_inner().results };
 
     let text = parsed(sources(types(&[v1::SourceType::Text]))).await;
     assert_eq!((&text[0].text, &text[0].diagnostic), (&None, &None));
@@ -130,10 +130,10 @@ async fn decoded_text_ignores_cookies_and_refuses_a_byte_order_mark() {
 }
 
 #[tokio::test]
-async fn a_diagnostic_has_the_numbers_of_the_exception() {
-    let world = World::start().await;
+async fn a_diagnostic_has_the_positions_of_the_exception() {
+    let server = TestServer::start().await;
     let unclosed = request(&["é = (1\n", "# coding: foo\n", "x = (1\n 2)\n", "\0"]);
-    let answer = world.parse().parse(unclosed).await.expect("parses").into_inner();
+    let answer = server.parse().parse(unclosed).await.expect("parses").into_inner();
     let told: Vec<_> = answer.results.into_iter().map(|result| result.diagnostic.expect("an error")).collect();
     let numbers = |at: usize| (told[at].lineno, told[at].offset, told[at].end_lineno, told[at].end_offset);
     assert_eq!(numbers(0), (Some(1), Some(5), Some(1), Some(0)));
@@ -144,12 +144,12 @@ async fn a_diagnostic_has_the_numbers_of_the_exception() {
 }
 
 #[tokio::test]
-async fn the_mode_says_what_a_source_has_to_be() {
-    let world = World::start().await;
+async fn the_mode_selects_the_start_symbol() {
+    let server = TestServer::start().await;
     let parse = |mode: v1::ParseMode, source| v1::ParseRequest { mode: mode.into(), ..request(&[source]) };
-    let (world, parse) = (&world, &parse);
+    let (server, parse) = (&server, &parse);
     let one =
-        |mode, source| async move { world.parse().parse(parse(mode, source)).await.expect("parses").into_inner() };
+        |mode, source| async move { server.parse().parse(parse(mode, source)).await.expect("parses").into_inner() };
     let eval = one(v1::ParseMode::Eval, "f(1)\n").await;
     let nodes = eval.nodes.expect("the tree is there");
     assert_eq!(numbers(&nodes.kinds), [Kind::Name, Kind::Constant, Kind::Call].map(number));
@@ -163,42 +163,42 @@ async fn the_mode_says_what_a_source_has_to_be() {
 }
 
 #[tokio::test]
-async fn requests_that_cannot_be_parsed_are_refused_by_field() {
-    let world = World::start_with(|config| {
+async fn invalid_requests_are_refused_by_field() {
+    let server = TestServer::start_with(|config| {
         config.limits.max_sources = 2;
         config.limits.max_source_bytes = ByteSize::b(100);
     })
     .await;
-    assert_refused(world.parse().parse(request(&[])).await, Code::InvalidArgument, "sources");
-    assert_refused(world.parse().parse(request(&["a", "b", "c"])).await, Code::InvalidArgument, "sources");
+    assert_refused(server.parse().parse(request(&[])).await, Code::InvalidArgument, "sources");
+    assert_refused(server.parse().parse(request(&["a", "b", "c"])).await, Code::InvalidArgument, "sources");
     let long = "a".repeat(101);
-    assert_refused(world.parse().parse(request(&["a", &long])).await, Code::InvalidArgument, "sources[1]");
+    assert_refused(server.parse().parse(request(&["a", &long])).await, Code::InvalidArgument, "sources[1]");
     let types = v1::ParseRequest { source_types: vec![1, 1], ..request(&["a"]) };
-    assert_refused(world.parse().parse(types).await, Code::InvalidArgument, "source_types");
+    assert_refused(server.parse().parse(types).await, Code::InvalidArgument, "source_types");
     let types = v1::ParseRequest { source_types: vec![1, 9], ..request(&["a", "b"]) };
-    assert_refused(world.parse().parse(types).await, Code::InvalidArgument, "source_types[1]");
+    assert_refused(server.parse().parse(types).await, Code::InvalidArgument, "source_types[1]");
     let mode = v1::ParseRequest { mode: 9, ..request(&["a"]) };
-    assert_refused(world.parse().parse(mode).await, Code::InvalidArgument, "mode");
+    assert_refused(server.parse().parse(mode).await, Code::InvalidArgument, "mode");
     for output in [0, 99] {
         let request = v1::ParseRequest { outputs: vec![output], ..request(&["a"]) };
-        assert_refused(world.parse().parse(request).await, Code::InvalidArgument, "outputs[0]");
+        assert_refused(server.parse().parse(request).await, Code::InvalidArgument, "outputs[0]");
     }
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
-async fn a_response_that_no_message_can_hold_says_what_to_change() {
-    let world = World::start_with(|config| config.server.max_message_bytes = ByteSize::kib(64)).await;
+async fn a_response_above_the_message_limit_names_the_remedy() {
+    let server = TestServer::start_with(|config| config.server.max_message_bytes = ByteSize::kib(64)).await;
     let source = "x=1\n".repeat(10_000);
-    assert_refused(world.parse().parse(request(&[&source])).await, Code::ResourceExhausted, "fewer outputs");
+    assert_refused(server.parse().parse(request(&[&source])).await, Code::ResourceExhausted, "fewer outputs");
     let outputs = vec![ParseOutput::Outline.into()];
     let outline = v1::ParseRequest { outputs, ..request(&[&source]) };
-    world.parse().parse(outline).await.expect("an outline is small");
+    server.parse().parse(outline).await.expect("an outline is small");
 }
 
 #[tokio::test]
-async fn a_stream_answers_each_batch_with_its_sequence_and_its_own_failure() {
-    let world = World::start().await;
+async fn a_stream_answers_each_batch_with_its_sequence_or_error() {
+    let server = TestServer::start().await;
     let step = |sequence, sources: &[&str]| v1::ParseStreamRequest { sequence, parse: Some(request(sources)) };
     let steps = vec![
         step(7, &["a = 1"]),
@@ -206,7 +206,7 @@ async fn a_stream_answers_each_batch_with_its_sequence_and_its_own_failure() {
         v1::ParseStreamRequest { sequence: 9, parse: None },
         step(10, &["b", "c +"]),
     ];
-    let stream = world.parse().parse_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
+    let stream = server.parse().parse_stream(tokio_stream::iter(steps)).await.expect("streams").into_inner();
     let mut answers: Vec<_> = futures::TryStreamExt::try_collect(stream).await.expect("no failure ends it");
     answers.sort_by_key(|answer: &v1::ParseStreamResponse| answer.sequence);
     let told = answers.into_iter().map(|answer| match answer.result.expect("an outcome") {
@@ -220,8 +220,8 @@ async fn a_stream_answers_each_batch_with_its_sequence_and_its_own_failure() {
 }
 
 #[tokio::test]
-async fn nothing_in_a_source_stalls_or_ends_the_daemon() {
-    let world = World::start().await;
+async fn hostile_sources_neither_stall_nor_stop_the_daemon() {
+    let server = TestServer::start().await;
     let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
     let indented = |depth: usize| {
         (0..depth).fold(String::new(), |text, at| text + &" ".repeat(at) + "if x:\n") + &" ".repeat(depth) + "x"
@@ -240,11 +240,11 @@ async fn nothing_in_a_source_stalls_or_ends_the_daemon() {
         ("lambda:".repeat(20_000), false),
     ];
     let texts: Vec<&str> = sources.iter().map(|(text, _)| text.as_str()).collect();
-    let answer = world.parse().parse(request(&texts)).await.expect("parses").into_inner();
+    let answer = server.parse().parse(request(&texts)).await.expect("parses").into_inner();
     for ((text, is_python), result) in sources.iter().zip(&answer.results) {
         assert_eq!(result.diagnostic.is_none(), *is_python, "{:.40}: {:?}", text, result.diagnostic);
     }
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 fn request(sources: &[&str]) -> v1::ParseRequest {

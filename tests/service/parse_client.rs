@@ -1,15 +1,15 @@
-//! Parsing through the Rust client: what comes over the wire is the tree that CPython builds.
+//! Parsing through the Rust client: the tree equals CPython's.
 
 use accelerd_client::{Client, DumpOptions, ParseOptions, Position, proto::ParseOutput};
 use futures::{TryStreamExt, stream};
 
-use super::harness::World;
+use super::harness::TestServer;
 
-async fn connected(world: &World) -> Client {
-    Client::connect(format!("http://{}", world.daemon.grpc_addr())).await.expect("the daemon listens")
+async fn connected(server: &TestServer) -> Client {
+    Client::connect(format!("http://{}", server.daemon.grpc_addr())).await.expect("the daemon listens")
 }
 
-/// A source that the client's tests have, too, and its dumps. Part of the binary, which also runs away from its files.
+/// A source and its dumps, shared with the client's tests; embedded, because the binary also runs without its sources.
 macro_rules! golden {
     ($name:literal) => {
         (
@@ -20,9 +20,9 @@ macro_rules! golden {
 }
 
 #[tokio::test]
-async fn dumps_are_those_of_cpython() {
-    let world = World::start().await;
-    let client = connected(&world).await;
+async fn dumps_equal_cpythons() {
+    let server = TestServer::start().await;
+    let client = connected(&server).await;
     let (sources, dumps): (Vec<_>, Vec<_>) = [golden!("constructs"), golden!("lines")].into_iter().unzip();
     let batch = client.parse(sources, &ParseOptions::default().feature_version(13)).await.expect("it answers");
     for (expected, parsed) in dumps.into_iter().zip(&batch) {
@@ -37,11 +37,11 @@ async fn dumps_are_those_of_cpython() {
 }
 
 #[tokio::test]
-async fn a_source_has_everything_at_once_or_its_error() {
-    let world = World::start().await;
+async fn a_source_has_all_outputs_or_its_error() {
+    let server = TestServer::start().await;
     let all = [ParseOutput::Tree, ParseOutput::Outline, ParseOutput::Tokens, ParseOutput::Comments];
     let sources = ["# é\nclass A:\n    'doc'\n    def f(self): ...\n", "def f(:\n"];
-    let batch = connected(&world).await.parse(sources, &ParseOptions::of(all)).await.expect("it answers");
+    let batch = connected(&server).await.parse(sources, &ParseOptions::of(all)).await.expect("it answers");
     let parsed = batch.get(0).expect("one of two");
     let outline = parsed.outline();
     assert_eq!(outline[1].qualified_name(outline), "A.f");
@@ -57,9 +57,9 @@ async fn a_source_has_everything_at_once_or_its_error() {
 
 #[tokio::test]
 async fn a_stream_answers_each_batch() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let batches = (0..20).map(|n| vec![format!("x{n} = {n}\n").into(), "pass".into()]);
-    let client = connected(&world).await;
+    let client = connected(&server).await;
     let outcomes = client.parse_stream(stream::iter(batches), &ParseOptions::default()).await.expect("it opens");
     let outcomes: Vec<_> = outcomes.try_collect().await.expect("each batch is answered");
     assert_eq!(outcomes.len(), 20);

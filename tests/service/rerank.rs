@@ -1,4 +1,4 @@
-//! Documents put in order by cross-encoders over a socket: scores as PyTorch computed them, and what is refused.
+//! Reranking by cross-encoders: scores equal PyTorch's, invalid requests are refused.
 
 use std::fs;
 
@@ -8,22 +8,22 @@ use accelerd_tests::encoders;
 use tonic::{Code, Status};
 
 use super::{
-    harness::{World, assert_refused, texts},
+    harness::{TestServer, assert_refused, texts},
     models::source,
 };
 
 const QUERY: &str = "the def of a date";
 
-async fn load(world: &World, name: &str, folder: &str) {
-    world.embed().load_model(source(name, folder)).await.expect("it is loaded");
+async fn load(server: &TestServer, name: &str, folder: &str) {
+    server.embed().load_model(source(name, folder)).await.expect("it is loaded");
 }
 
-/// A daemon with a cross-encoder of each kind of head, and a model that embeds.
-async fn world() -> World {
-    let world = World::start_with(|config| config.models.folders = vec![encoders()]).await;
-    load(&world, "ranks", "reranker-bert").await;
-    load(&world, "bert", "bert").await;
-    world
+/// A daemon with a cross-encoder for each kind of head, and an embedding model.
+async fn start_server() -> TestServer {
+    let server = TestServer::start_with(|config| config.models.folders = vec![encoders()]).await;
+    load(&server, "ranks", "reranker-bert").await;
+    load(&server, "bert", "bert").await;
+    server
 }
 
 fn input(values: &[impl ToString]) -> TextInput {
@@ -35,15 +35,15 @@ fn of(model: &str, documents: &[impl ToString]) -> RerankRequest {
     RerankRequest { model, query, documents: Some(input(documents)), ..RerankRequest::default() }
 }
 
-async fn rerank(world: &World, request: RerankRequest) -> Result<RerankResponse, Status> {
-    world.embed().rerank(request).await.map(tonic::Response::into_inner)
+async fn rerank(server: &TestServer, request: RerankRequest) -> Result<RerankResponse, Status> {
+    server.embed().rerank(request).await.map(tonic::Response::into_inner)
 }
 
-async fn ranked(world: &World, request: RerankRequest) -> RerankResponse {
-    rerank(world, request).await.expect("they are put in order")
+async fn ranked(server: &TestServer, request: RerankRequest) -> RerankResponse {
+    rerank(server, request).await.expect("they are put in order")
 }
 
-/// The documents that the model of a folder was tried with, the tokens of their pairs and their logits.
+/// The documents of a model's recorded run, the tokens of their pairs, and the logits.
 fn expected(folder: &str) -> (Vec<String>, Vec<u32>, Vec<f32>) {
     let bytes = fs::read(encoders().join(folder).join("expected.json")).expect("it is there");
     let json: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
@@ -59,10 +59,10 @@ fn expected(folder: &str) -> (Vec<String>, Vec<u32>, Vec<f32>) {
 }
 
 #[tokio::test]
-async fn documents_come_best_first_with_the_scores_that_pytorch_computed() {
-    let world = world().await;
+async fn documents_are_ranked_by_the_scores_that_pytorch_computed() {
+    let server = start_server().await;
     for (name, folder) in [("roberta", "reranker-roberta"), ("modern", "reranker-modernbert-mean")] {
-        load(&world, name, folder).await;
+        load(&server, name, folder).await;
     }
     let models = [
         ("ranks", "reranker-bert", false),
@@ -71,7 +71,7 @@ async fn documents_come_best_first_with_the_scores_that_pytorch_computed() {
     ];
     for (name, folder, sigmoid) in models {
         let (documents, lengths, logits) = expected(folder);
-        let raw = ranked(&world, RerankRequest { raw_scores: true, ..of(name, &documents) }).await;
+        let raw = ranked(&server, RerankRequest { raw_scores: true, ..of(name, &documents) }).await;
         assert_eq!((raw.model.as_str(), &raw.token_counts), (name, &lengths));
         let mut indices: Vec<_> = raw.results.iter().map(|ranked| ranked.index).collect();
         for pair in raw.results.windows(2) {
@@ -83,13 +83,13 @@ async fn documents_come_best_first_with_the_scores_that_pytorch_computed() {
             let logit = logits[result.index as usize];
             assert!((result.score - logit).abs() < 2e-4, "{name}: {result:?}, expected {logit}");
         }
-        let plain = ranked(&world, of(name, &documents)).await;
+        let plain = ranked(&server, of(name, &documents)).await;
         assert!(plain.results.iter().map(|ranked| ranked.index).eq(indices.iter().copied()), "the same order");
         for (plain, raw) in plain.results.iter().zip(&raw.results) {
             let expected = if sigmoid { 1.0 / (1.0 + (-raw.score).exp()) } else { raw.score };
             assert!((plain.score - expected).abs() < 1e-6, "{name}: {plain:?}, expected {expected}");
         }
-        let best = ranked(&world, RerankRequest { top_n: 2, ..of(name, &documents) }).await;
+        let best = ranked(&server, RerankRequest { top_n: 2, ..of(name, &documents) }).await;
         assert_eq!(best.results, plain.results[..2]);
         assert_eq!(best.token_counts, lengths);
         indices.sort_unstable();
@@ -98,14 +98,14 @@ async fn documents_come_best_first_with_the_scores_that_pytorch_computed() {
 }
 
 #[tokio::test]
-async fn a_document_has_the_same_bits_alone_and_among_five_hundred() {
-    let world = world().await;
+async fn a_score_has_the_same_bits_alone_and_in_a_batch_of_five_hundred() {
+    let server = start_server().await;
     let many: Vec<String> =
         (0..500).map(|i: usize| "a date of the file ".repeat(i % 5) + &"z ".repeat(i % 7)).collect();
-    let crowd = ranked(&world, of("ranks", &many)).await;
+    let crowd = ranked(&server, of("ranks", &many)).await;
     let score = |at: u32| crowd.results.iter().find(|result| result.index == at).expect("it is among them").score;
     for at in [0, 13, 250, 499] {
-        let alone = ranked(&world, of("ranks", &many[at as usize..=at as usize])).await;
+        let alone = ranked(&server, of("ranks", &many[at as usize..=at as usize])).await;
         assert_eq!(alone.results[0].score.to_bits(), score(at).to_bits(), "document {at}");
     }
     let equal: Vec<_> = crowd.results.iter().filter(|result| result.index % 35 == 3).collect();
@@ -113,35 +113,35 @@ async fn a_document_has_the_same_bits_alone_and_among_five_hundred() {
 }
 
 #[tokio::test]
-async fn long_documents_are_cut_and_long_queries_refused_by_name() {
-    let world = world().await;
+async fn long_documents_are_truncated_and_long_queries_refused_by_field() {
+    let server = start_server().await;
     let long = ["a date ".repeat(100_000)];
-    let cut = ranked(&world, of("ranks", &long)).await;
+    let cut = ranked(&server, of("ranks", &long)).await;
     assert_eq!(cut.token_counts, [40]);
-    let start = ranked(&world, of("ranks", &["a date ".repeat(20)])).await;
+    let start = ranked(&server, of("ranks", &["a date ".repeat(20)])).await;
     assert_eq!(start.results, cut.results, "the end is left out");
-    let shorter = ranked(&world, RerankRequest { max_tokens: 12, ..of("ranks", &long) }).await;
+    let shorter = ranked(&server, RerankRequest { max_tokens: 12, ..of("ranks", &long) }).await;
     assert_eq!(shorter.token_counts, [12]);
     let query = RerankRequest { query: "a ".repeat(37), ..of("ranks", &["a"]) };
-    assert_refused(rerank(&world, query.clone()).await, Code::InvalidArgument, "query");
-    let status = rerank(&world, query).await.expect_err("refused");
+    assert_refused(rerank(&server, query.clone()).await, Code::InvalidArgument, "query");
+    let status = rerank(&server, query).await.expect_err("refused");
     assert!(status.message().contains("at most 36 tokens"), "{status:?}");
     let fits = RerankRequest { query: "a ".repeat(36), ..of("ranks", &["a b"]) };
-    assert_eq!(ranked(&world, fits).await.token_counts, [40]);
+    assert_eq!(ranked(&server, fits).await.token_counts, [40]);
     let handed_over = RerankRequest { query: "a ".repeat(30_000), ..of("ranks", &["a"]) };
-    assert_refused(rerank(&world, handed_over).await, Code::InvalidArgument, "query");
+    assert_refused(rerank(&server, handed_over).await, Code::InvalidArgument, "query");
 }
 
 #[tokio::test]
-async fn bad_requests_are_refused_by_field() {
-    let world = World::start_with(|config| {
+async fn invalid_requests_are_refused_by_field() {
+    let server = TestServer::start_with(|config| {
         config.models.folders = vec![encoders()];
         config.limits.max_texts = 10;
         config.limits.max_text_bytes = ByteSize::kib(1);
         config.limits.max_texts_bytes = ByteSize::kib(4);
     })
     .await;
-    load(&world, "ranks", "reranker-bert").await;
+    load(&server, "ranks", "reranker-bert").await;
     let fit = of("ranks", &["a", "b"]);
     let refused = [
         (RerankRequest { query: String::new(), ..fit.clone() }, "query"),
@@ -157,57 +157,57 @@ async fn bad_requests_are_refused_by_field() {
         (RerankRequest { model: "builtin".to_owned(), ..fit.clone() }, "model"),
     ];
     for (request, field) in refused {
-        assert_refused(rerank(&world, request).await, Code::InvalidArgument, field);
+        assert_refused(rerank(&server, request).await, Code::InvalidArgument, field);
     }
     let missing = RerankRequest { model: "nobody".to_owned(), ..fit.clone() };
-    assert_refused(rerank(&world, missing).await, Code::NotFound, "nobody");
+    assert_refused(rerank(&server, missing).await, Code::NotFound, "nobody");
     let odd = ["", " ", "\u{0}\u{200b}", "[SEP] [CLS]", "数据 🙂"];
-    let odd = ranked(&world, RerankRequest { top_n: u32::MAX, ..of("ranks", &odd) }).await;
+    let odd = ranked(&server, RerankRequest { top_n: u32::MAX, ..of("ranks", &odd) }).await;
     assert!(odd.results.len() == 5 && odd.results.iter().all(|result| result.score.is_finite()));
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
-async fn models_say_what_they_are_for_when_asked_for_the_other() {
-    let world = world().await;
-    let models = world.embed().list_models(v1::ListModelsRequest {}).await.expect("a list").into_inner().models;
-    let reranks: Vec<_> = models.iter().map(|model| (model.name.as_str(), model.reranks)).collect();
+async fn a_request_for_the_wrong_kind_of_model_names_the_right_call() {
+    let server = start_server().await;
+    let models = server.embed().list_models(v1::ListModelsRequest {}).await.expect("a list").into_inner().models;
+    let reranks: Vec<_> = models.iter().map(|model| (model.name.as_str(), model.cross_encoder)).collect();
     assert_eq!(reranks, [("bert", false), ("builtin", false), ("ranks", true)]);
-    assert!(models[2].offered_dimensions.is_empty() && models[2].max_tokens == 40);
-    let status = rerank(&world, of("bert", &["a"])).await.expect_err("it embeds");
-    let reason = "\"bert\" makes vectors of texts, and is no cross-encoder; the cross-encoders that are loaded: ranks";
+    assert!(models[2].supported_dimensions.is_empty() && models[2].max_tokens == 40);
+    let status = rerank(&server, of("bert", &["a"])).await.expect_err("it embeds");
+    let reason = "expected a cross-encoder, \"bert\" is an embedding model; loaded cross-encoders: ranks";
     assert!(status.code() == Code::InvalidArgument && status.message().contains(reason), "{status:?}");
     let embed = EmbedRequest { model: "ranks".to_owned(), ..texts(&["a"]) };
-    let status = world.embed().embed(embed).await.expect_err("it scores");
+    let status = server.embed().embed(embed).await.expect_err("it scores");
     assert!(status.code() == Code::InvalidArgument, "{status:?}");
-    assert!(status.message().contains("it scores pairs by Rerank"), "{status:?}");
+    assert!(status.message().contains("use Rerank"), "{status:?}");
     let collection = v1::CreateCollectionRequest {
         name: "code".to_owned(),
         model: "ranks".to_owned(),
         metric: v1::Metric::Cosine.into(),
         ..v1::CreateCollectionRequest::default()
     };
-    assert_refused(world.similarity().create_collection(collection).await, Code::InvalidArgument, "model");
+    assert_refused(server.similarity().create_collection(collection).await, Code::InvalidArgument, "model");
     let words = v1::TokenizeRequest { model: "ranks".to_owned(), texts: Some(input(&["a b"])) };
-    let words = world.embed().tokenize(words).await.expect("tokens").into_inner().tokens.expect("tokens");
+    let words = server.embed().tokenize(words).await.expect("tokens").into_inner().tokens.expect("tokens");
     assert_eq!(words.ids, [2, 5, 6, 3]);
 }
 
 #[tokio::test]
-async fn calls_of_many_at_once_are_answered_as_alone() {
-    let world = world().await;
+async fn concurrent_calls_get_the_responses_of_single_calls() {
+    let server = start_server().await;
     let request = |at: usize| {
         let documents: Vec<_> = (0..20 + at).map(|i| "a date of ".repeat((i + at) % 6)).collect();
         RerankRequest { query: "a ".repeat(1 + at % 9), ..of("ranks", &documents) }
     };
     let calls: Vec<_> = (0..24)
         .map(|at| {
-            let (mut embed, request) = (world.embed(), request(at));
+            let (mut embed, request) = (server.embed(), request(at));
             tokio::spawn(async move { embed.rerank(request).await })
         })
         .collect();
     for (at, call) in calls.into_iter().enumerate() {
         let together = call.await.expect("no panic").expect("an answer").into_inner();
-        assert_eq!(together, ranked(&world, request(at)).await, "call {at}");
+        assert_eq!(together, ranked(&server, request(at)).await, "call {at}");
     }
 }

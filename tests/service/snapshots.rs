@@ -1,4 +1,4 @@
-//! Where snapshots may go and come from, and what callers learn of where that is.
+//! Locations of snapshots: what is allowed, and which paths errors reveal.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -6,17 +6,17 @@ use accelerd_proto::v1::{self, Metric};
 use tempfile::TempDir;
 use tonic::{Code, Status};
 
-use super::harness::{World, assert_refused, numbers, tensor};
+use super::harness::{TestServer, assert_refused, numbers, tensor};
 
 fn url(path: &Path) -> String {
     format!("file://{}", path.display())
 }
 
-/// A daemon with a collection and a folder for snapshots, and a folder that is none.
-async fn world(default: bool) -> (World, TempDir, TempDir) {
+/// A daemon with a collection and a snapshot folder, and a folder that is not allowed.
+async fn start_server(default: bool) -> (TestServer, TempDir, TempDir) {
     let (inside, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let offered = url(inside.path());
-    let world = World::start_with(|config| {
+    let server = TestServer::start_with(|config| {
         if default {
             config.store.snapshot_url = offered;
         } else {
@@ -24,23 +24,23 @@ async fn world(default: bool) -> (World, TempDir, TempDir) {
         }
     })
     .await;
-    world.collection("c", 2, Metric::Dot).await;
+    server.collection("c", 2, Metric::Dot).await;
     let points = Some(v1::upsert_request::Points::Vectors(tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0])));
     let ids = Some(numbers(0..2));
     let request = v1::UpsertRequest { collection: "c".into(), ids, points, ..v1::UpsertRequest::default() };
-    world.similarity().upsert(request).await.expect("upserts");
-    (world, inside, outside)
+    server.similarity().upsert(request).await.expect("upserts");
+    (server, inside, outside)
 }
 
-async fn snapshot(world: &World, url: &str) -> Result<String, Status> {
+async fn snapshot(server: &TestServer, url: &str) -> Result<String, Status> {
     let request = v1::CreateSnapshotRequest { collection: "c".into(), url: url.into() };
-    let written = world.similarity().create_snapshot(request).await?;
+    let written = server.similarity().create_snapshot(request).await?;
     Ok(written.into_inner().snapshot.expect("described").url)
 }
 
-async fn restore(world: &World, url: &str, name: &str) -> Result<(), Status> {
+async fn restore(server: &TestServer, url: &str, name: &str) -> Result<(), Status> {
     let request = v1::RestoreCollectionRequest { url: url.into(), name: name.into() };
-    world.similarity().restore_collection(request).await.map(drop)
+    server.similarity().restore_collection(request).await.map(drop)
 }
 
 /// Entries of a folder.
@@ -50,27 +50,27 @@ fn count(folder: &Path) -> usize {
 
 #[tokio::test]
 async fn a_snapshot_is_not_written_through_a_symbolic_link_out_of_its_folder() {
-    let (world, inside, outside) = world(false).await;
+    let (server, inside, outside) = start_server(false).await;
     symlink(outside.path(), inside.path().join("folder")).expect("a link");
     symlink(outside.path().join("new"), inside.path().join("dangling")).expect("a link");
     fs::create_dir(inside.path().join("version")).expect("a folder");
     symlink(outside.path(), inside.path().join("version/v0000000001")).expect("a link");
     for name in ["folder", "folder/below", "folder/../folder/x", "dangling", "dangling/x", "version/v0000000001"] {
-        let refused = snapshot(&world, &url(&inside.path().join(name))).await;
+        let refused = snapshot(&server, &url(&inside.path().join(name))).await;
         assert_refused(refused, Code::PermissionDenied, "symbolic link");
     }
     assert_eq!(count(outside.path()), 0, "nothing was written there");
     fs::create_dir(inside.path().join("real")).expect("a folder");
     symlink(inside.path().join("real"), inside.path().join("within")).expect("a link");
-    snapshot(&world, &url(&inside.path().join("within"))).await.expect("a link that stays inside is fine");
+    snapshot(&server, &url(&inside.path().join("within"))).await.expect("a link that stays inside is fine");
     assert_eq!(count(&inside.path().join("real")), 1);
 }
 
 #[tokio::test]
 async fn a_snapshot_is_not_read_through_a_symbolic_link_out_of_its_folder() {
-    let (world, inside, outside) = world(false).await;
-    let written = snapshot(&world, &url(&inside.path().join("good"))).await.expect("written");
-    restore(&world, &written, "copy").await.expect("restored");
+    let (server, inside, outside) = start_server(false).await;
+    let written = snapshot(&server, &url(&inside.path().join("good"))).await.expect("written");
+    restore(&server, &written, "copy").await.expect("restored");
     let version = inside.path().join("good/v0000000001");
     let moved = outside.path().join("v0000000001");
     fs::create_dir(&moved).expect("a folder");
@@ -95,32 +95,32 @@ async fn a_snapshot_is_not_read_through_a_symbolic_link_out_of_its_folder() {
         }
     }
     for name in ["folder", "folder/v0000000001", "versions", "versions/v0000000001", "manifest", "chunk"] {
-        let refused = restore(&world, &url(&inside.path().join(name)), "stolen").await;
+        let refused = restore(&server, &url(&inside.path().join(name)), "stolen").await;
         assert_refused(refused, Code::PermissionDenied, "symbolic link");
     }
-    world.assert_serving().await;
+    server.assert_serving().await;
 }
 
 #[tokio::test]
-async fn a_caller_who_named_no_folder_learns_of_none_from_an_error() {
-    let (world, inside, _outside) = world(true).await;
-    let written = snapshot(&world, "").await.expect("written");
+async fn errors_reveal_no_path_that_the_caller_did_not_send() {
+    let (server, inside, _outside) = start_server(true).await;
+    let written = snapshot(&server, "").await.expect("written");
     let hidden = inside.path().display().to_string();
     let manifest = inside.path().join("c/v0000000001/manifest.json");
     fs::write(&manifest, "{").expect("written");
-    let damaged = snapshot(&world, "").await.expect_err("the newest manifest is damaged");
+    let damaged = snapshot(&server, "").await.expect_err("the newest manifest is damaged");
     assert_eq!(damaged.code(), Code::DataLoss, "{damaged:?}");
     assert!(!damaged.message().contains(&hidden) && damaged.message().contains("store.snapshot_url"), "{damaged:?}");
-    // Who names the folder is told of it in his own words.
-    let named = restore(&world, &written, "copy").await.expect_err("the manifest is damaged");
+    // An error repeats the location that the caller sent.
+    let named = restore(&server, &written, "copy").await.expect_err("the manifest is damaged");
     assert!(named.message().contains(&written), "{named:?}");
 }
 
 #[tokio::test]
-async fn a_damaged_collection_is_named_without_the_folder_it_lies_in() {
+async fn a_damaged_collection_is_named_without_its_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let start = || World::start_with(|config| config.store.data_dir.clone_from(&data));
+    let start = || TestServer::start_with(|config| config.store.data_dir.clone_from(&data));
     let first = start().await;
     let request = v1::CreateCollectionRequest {
         name: "c".into(),
@@ -142,12 +142,12 @@ async fn a_damaged_collection_is_named_without_the_folder_it_lies_in() {
 }
 
 #[tokio::test]
-async fn a_collection_without_memory_for_it_stays_on_disk_and_says_so() {
+async fn a_collection_above_the_memory_limit_stays_on_disk_with_a_reason() {
     use accelerd::config::ByteSize;
     let folder = tempfile::tempdir().expect("a folder");
     let start = |limit| {
         let data = folder.path().to_owned();
-        World::start_with(move |config| (config.store.data_dir, config.store.memory_limit) = (data, limit))
+        TestServer::start_with(move |config| (config.store.data_dir, config.store.memory_limit) = (data, limit))
     };
     let first = start(ByteSize::mib(64)).await;
     let request = v1::CreateCollectionRequest {

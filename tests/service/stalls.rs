@@ -1,4 +1,4 @@
-//! Sources that could hold up a parser, and whether other clients notice them.
+//! Sources that take long to parse, and their effect on other clients.
 
 use accelerd::config::{ByteSize, Config};
 use accelerd_proto::v1::{self, DiagnosticClass, ParseOutput};
@@ -6,9 +6,9 @@ use bytes::Bytes;
 use futures::{StreamExt, stream::FuturesUnordered};
 use tonic::Code;
 
-use super::harness::{World, assert_refused, connect};
+use super::harness::{TestServer, assert_refused, connect};
 
-/// As little to compute with as there can be: one thread, and one worker to feed it.
+/// The smallest CPU backend: one thread and one worker.
 fn smallest(config: &mut Config) {
     config.backend.cpu_threads = 1;
     config.backend.cpu_workers = 1;
@@ -19,17 +19,17 @@ fn request(sources: Vec<Bytes>, outputs: &[ParseOutput]) -> v1::ParseRequest {
     v1::ParseRequest { sources, outputs, ..v1::ParseRequest::default() }
 }
 
-async fn parse(world: &World, sources: Vec<String>) -> v1::ParseResponse {
+async fn parse(server: &TestServer, sources: Vec<String>) -> v1::ParseResponse {
     let sources = sources.into_iter().map(Bytes::from).collect();
-    world.parse().parse(request(sources, &[])).await.expect("parses").into_inner()
+    server.parse().parse(request(sources, &[])).await.expect("parses").into_inner()
 }
 
-async fn diagnostic(world: &World, source: String) -> Option<(DiagnosticClass, String, u32)> {
-    let [result] = parse(world, vec![source]).await.results.try_into().expect("one source, one result");
+async fn diagnostic(server: &TestServer, source: String) -> Option<(DiagnosticClass, String, u32)> {
+    let [result] = parse(server, vec![source]).await.results.try_into().expect("one source, one result");
     result.diagnostic.map(|error| (error.class(), error.message, error.line))
 }
 
-/// Five megabytes, a function after the other.
+/// Five megabytes of consecutive functions.
 fn large_file() -> String {
     let function =
         "def f(a, b=1, *c):\n    if a in b:\n        return {a: [b, 'text', 1.5], **c}\n    yield a.b(c)[0]\n\n";
@@ -38,11 +38,11 @@ fn large_file() -> String {
 
 #[tokio::test]
 async fn five_megabytes_in_one_file_are_one_tree() {
-    let world = World::start_with(smallest).await;
+    let server = TestServer::start_with(smallest).await;
     let (file, one) = (large_file(), large_file()[..large_file().find("\n\n").expect("ends") + 2].to_owned());
     let functions = u32::try_from(file.len() / one.len()).expect("some thousands");
-    let whole = parse(&world, vec![file]).await;
-    let part = parse(&world, vec![one]).await;
+    let whole = parse(&server, vec![file]).await;
+    let part = parse(&server, vec![one]).await;
     let (whole_tree, part_tree) = (whole.nodes.expect("a tree"), part.nodes.expect("a tree"));
     assert_eq!(whole.results[0].node_count, part.results[0].node_count * functions);
     assert_eq!(whole.results[0].line_count, (part.results[0].line_count - 1) * functions + 1);
@@ -53,11 +53,11 @@ async fn five_megabytes_in_one_file_are_one_tree() {
 
 #[tokio::test]
 async fn a_literal_of_a_hundred_thousand_elements_has_them_all() {
-    let world = World::start_with(smallest).await;
+    let server = TestServer::start_with(smallest).await;
     let elements = (0..100_000).map(|at| [at.to_string(), if at % 10 == 9 { ",\n" } else { ", " }.into()].concat());
     let elements: String = elements.collect();
     for [open, close] in [["[", "]"], ["{", "}"], ["(", ")"], ["f(", ")"]] {
-        let parsed = parse(&world, vec![format!("{open}{elements}{close}\n")]).await;
+        let parsed = parse(&server, vec![format!("{open}{elements}{close}\n")]).await;
         let nodes = parsed.nodes.expect("a tree");
         let constants = nodes.kinds.iter().filter(|&&kind| i32::from(kind) == v1::NodeKind::Constant as i32).count();
         assert_eq!((parsed.results[0].diagnostic.as_ref(), constants), (None, 100_000), "{open}");
@@ -67,10 +67,10 @@ async fn a_literal_of_a_hundred_thousand_elements_has_them_all() {
 
 #[tokio::test]
 async fn each_of_ten_thousand_tiny_files_has_its_own_tree() {
-    let world = World::start_with(smallest).await;
+    let server = TestServer::start_with(smallest).await;
     let is_bad = |at: usize| at % 1000 == 7;
     let file = |at: usize| if is_bad(at) { format!("v{at} = = {at}\n") } else { format!("v{at} = {at}  # {at}\n") };
-    let parsed = parse(&world, (0..10_000).map(file).collect()).await;
+    let parsed = parse(&server, (0..10_000).map(file).collect()).await;
     assert_eq!(parsed.results.len(), 10_000);
     for (at, result) in parsed.results.iter().enumerate() {
         let expected = if is_bad(at) { (Some("invalid syntax"), 0, 0) } else { (None, 3, 1) };
@@ -80,39 +80,39 @@ async fn each_of_ten_thousand_tiny_files_has_its_own_tree() {
 }
 
 #[tokio::test]
-async fn brackets_nest_two_hundred_deep_and_no_deeper() {
-    let world = World::start_with(smallest).await;
+async fn brackets_nest_at_most_two_hundred_deep() {
+    let server = TestServer::start_with(smallest).await;
     for [open, close] in ["()", "[]", "{}"].map(|pair| pair.split_at(1)).map(|(open, close)| [open, close]) {
         let nested = |depth: usize| format!("{}1{}\n", open.repeat(depth), close.repeat(depth));
-        assert_eq!(diagnostic(&world, nested(200)).await, None);
+        assert_eq!(diagnostic(&server, nested(200)).await, None);
         let refused = (DiagnosticClass::SyntaxError, "too many nested parentheses".to_owned(), 1);
-        assert_eq!(diagnostic(&world, nested(201)).await, Some(refused));
+        assert_eq!(diagnostic(&server, nested(201)).await, Some(refused));
     }
 }
 
 #[tokio::test]
-async fn blocks_nest_ninety_nine_deep_and_no_deeper() {
-    let world = World::start_with(smallest).await;
+async fn blocks_nest_at_most_ninety_nine_deep() {
+    let server = TestServer::start_with(smallest).await;
     let indented = |depth: usize| {
         (0..depth).fold(String::new(), |text, at| text + &" ".repeat(at) + "if x:\n") + &" ".repeat(depth) + "x\n"
     };
-    assert_eq!(diagnostic(&world, indented(99)).await, None);
+    assert_eq!(diagnostic(&server, indented(99)).await, None);
     let refused = (DiagnosticClass::IndentationError, "too many levels of indentation".to_owned(), 101);
-    assert_eq!(diagnostic(&world, indented(100)).await, Some(refused));
+    assert_eq!(diagnostic(&server, indented(100)).await, Some(refused));
 }
 
 #[tokio::test]
-async fn a_bracket_that_is_never_closed_is_blamed_where_it_opens() {
-    let world = World::start_with(smallest).await;
+async fn an_unclosed_bracket_is_reported_where_it_opens() {
+    let server = TestServer::start_with(smallest).await;
     let refused = (DiagnosticClass::SyntaxError, "'(' was never closed".to_owned(), 1);
     let calls = "f(a, b)[0],\n".repeat(400_000);
-    assert_eq!(diagnostic(&world, format!("x = (\n{calls}")).await, Some(refused.clone()));
-    // What follows could not go on with the expression either: the bracket is blamed all the same.
-    let found = diagnostic(&world, format!("x = (1\n{}", "y = f(2)\n".repeat(400_000))).await;
+    assert_eq!(diagnostic(&server, format!("x = (\n{calls}")).await, Some(refused.clone()));
+    // The next token is invalid too; the bracket is reported first.
+    let found = diagnostic(&server, format!("x = (1\n{}", "y = f(2)\n".repeat(400_000))).await;
     assert_eq!(found, Some(refused));
 }
 
-/// Requests that take long, each in its way, and whose answers are short.
+/// Requests that take long for different reasons and have short responses.
 fn long_requests() -> Vec<v1::ParseRequest> {
     let file = Bytes::from(large_file());
     let elements = Bytes::from(format!("[{}]\n", "1, ".repeat(1_000_000)));
@@ -123,22 +123,22 @@ fn long_requests() -> Vec<v1::ParseRequest> {
     all.into_iter().map(|sources| request(sources, &[ParseOutput::Comments])).collect()
 }
 
-/// Batches that the parse lane has run, and those that run now.
-fn batches(world: &World) -> (u64, u64) {
-    let stats = world.daemon.app().engine.stats();
+/// Completed and running batches of the parse lane.
+fn batches(server: &TestServer) -> (u64, u64) {
+    let stats = server.daemon.app().engine.stats();
     let lane = stats.lanes.into_iter().find(|lane| lane.name == "parse").expect("the parse lane");
     (lane.counts.batches, lane.running_batches)
 }
 
-/// While one client has long requests under way all the time, another sends small ones. One that stood behind a long
-/// batch, or in it, sees it counted before its answer comes; one that did not sees its own batch alone.
+/// One client always has long requests in flight; another sends small ones. A small request that waited for a long
+/// batch sees that batch counted before its own response; one that did not sees only its own batch.
 #[tokio::test(flavor = "multi_thread")]
-async fn long_requests_of_one_client_do_not_hold_up_the_small_ones_of_another() {
+async fn long_requests_of_one_client_do_not_delay_small_ones_of_another() {
     const ENOUGH: usize = 40;
-    let world = World::start_with(smallest).await;
-    let other = v1::parse_service_client::ParseServiceClient::new(connect(world.daemon.grpc_addr()).await);
+    let server = TestServer::start_with(smallest).await;
+    let other = v1::parse_service_client::ParseServiceClient::new(connect(server.daemon.grpc_addr()).await);
     let flood = tokio::spawn({
-        let client = world.parse();
+        let client = server.parse();
         async move {
             let requests = long_requests();
             let call = |at: usize| {
@@ -157,13 +157,13 @@ async fn long_requests_of_one_client_do_not_hold_up_the_small_ones_of_another() 
     let (mut seen, mut alone) = (0, 0);
     while seen < ENOUGH {
         assert!(!flood.is_finished(), "it goes on for ever");
-        let (before, running) = batches(&world);
+        let (before, running) = batches(&server);
         let small = request(vec![Bytes::from_static(b"x = 1\n")], &[]);
         let answer = other.clone().parse(small).await.expect("small requests are answered").into_inner();
         assert_eq!(answer.results[0].node_count, 3);
         if running > 0 {
             seen += 1;
-            alone += usize::from(batches(&world).0 == before + 1);
+            alone += usize::from(batches(&server).0 == before + 1);
         }
     }
     flood.abort();
@@ -171,9 +171,9 @@ async fn long_requests_of_one_client_do_not_hold_up_the_small_ones_of_another() 
 }
 
 #[tokio::test]
-async fn what_a_source_is_too_large_for_is_refused_before_it_is_parsed() {
-    let world = World::start_with(|config| config.limits.max_source_bytes = ByteSize::mib(4)).await;
-    let refused = world.parse().parse(request(vec![large_file().into()], &[])).await;
+async fn a_source_above_the_limit_is_refused_before_it_is_parsed() {
+    let server = TestServer::start_with(|config| config.limits.max_source_bytes = ByteSize::mib(4)).await;
+    let refused = server.parse().parse(request(vec![large_file().into()], &[])).await;
     assert_refused(refused, Code::InvalidArgument, "sources[0]");
-    assert_eq!(batches(&world), (0, 0));
+    assert_eq!(batches(&server), (0, 0));
 }

@@ -1,13 +1,13 @@
-//! What parsing answered, compared source by source.
+//! Comparison of parse responses, source by source.
 
 use std::ops::Range;
 
 use accelerd_kernels::ops::parse::{BatchColumns, Column, Counts, ParseResponse};
 
-/// Tables of columns: nodes, names, values, bytes of their own, lines, tokens, comments.
+/// Tables of columns: nodes, names, values, bytes, lines, tokens, comments.
 type Parts = [Range<usize>; 7];
 
-/// The sources of which two answers to the same request say different things, and what.
+/// The sources for which two responses to one request differ, each with the first difference.
 pub fn differences(expected: &ParseResponse, got: &ParseResponse) -> Vec<(usize, &'static str)> {
     if expected == got {
         return vec![];
@@ -23,21 +23,21 @@ pub fn differences(expected: &ParseResponse, got: &ParseResponse) -> Vec<(usize,
         let what = if one == other { columns() } else { Some("its result") };
         found.extend(what.map(|what| (at, what)));
     }
-    // What is behind the last source is nobody's.
+    // Entries after the last source belong to none.
     if found.is_empty() {
         found.push((expected.results.len(), "what columns have behind the last source"));
     }
     found
 }
 
-/// The parts of columns behind others.
+/// The parts of columns that follow others.
 fn next(before: &Parts, counts: &Counts) -> Parts {
     let Counts { nodes, names, values, extra, lines, tokens, comments } = *counts;
     let mut sizes = [nodes, names, values, extra, lines, tokens, comments].into_iter();
     before.each_ref().map(|range| range.end..range.end + sizes.next().map_or(0, |size| size as usize))
 }
 
-/// The first column in which two sources differ.
+/// The first column that differs between two sources.
 fn column(expected: &BatchColumns, theirs: &Parts, got: &BatchColumns, ours: &Parts) -> Option<&'static str> {
     let words = |name, table: usize, column: fn(&BatchColumns) -> &Column<u32>| {
         let same = column(expected).get(theirs[table].clone()) == column(got).get(ours[table].clone());
@@ -105,11 +105,11 @@ mod tests {
         *column = [&**column, &[0]].concat().into();
     }
 
-    /// A change, and what is said of it.
+    /// A change and the expected difference.
     type Changed = (fn(&mut ParseResponse), usize, &'static str);
 
     #[test]
-    fn whatever_is_changed_is_found_in_its_source() {
+    fn every_change_is_found_in_its_source() {
         let expected = answer();
         assert_eq!(differences(&expected, &expected.clone()), []);
         let changes: [Changed; 9] = [

@@ -1,4 +1,4 @@
-//! What the test binaries share: the backends of this machine, seeded inputs, closeness.
+//! Helpers of the test binaries: the backends of this machine, seeded inputs, closeness.
 
 pub mod columns;
 
@@ -7,11 +7,11 @@ use std::{
     sync::OnceLock,
 };
 
-use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpError, Settings, backend::discover};
+use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpError, Settings, discover};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// How devices are found here. `ACCELERD_CUDA_LIBRARY_PATH` names folders with NVRTC and cuBLASLt, `ACCELERD_KERNEL_CACHE`
-/// one that keeps compiled kernels, and `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU a failure.
+/// Settings of device discovery. `ACCELERD_CUDA_LIBRARY_PATH` lists folders of NVRTC and cuBLASLt, `ACCELERD_KERNEL_CACHE`
+/// is the folder of the kernel cache, and `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU an error.
 pub fn settings() -> Settings {
     let required = std::env::var("ACCELERD_REQUIRE_CUDA").is_ok_and(|v| v == "1");
     let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
@@ -26,30 +26,30 @@ pub fn settings() -> Settings {
     }
 }
 
-/// The devices of this machine, found once.
+/// The devices of this machine, discovered once.
 pub fn discovered() -> &'static Discovered {
     static FOUND: OnceLock<Discovered> = OnceLock::new();
     FOUND.get_or_init(|| discover(&settings()).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// The folder of small models as PyTorch wrote them. `ACCELERD_ENCODERS` names it where the sources are not at hand.
+/// The folder of small models that PyTorch wrote. `ACCELERD_ENCODERS` names it if the sources are not available.
 pub fn encoders() -> PathBuf {
     let sources = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/models/tests/encoders");
     std::env::var_os("ACCELERD_ENCODERS").map_or_else(sources, PathBuf::from)
 }
 
-/// The models of that folder which have the states that PyTorch computed, by name.
+/// The names of the models with hidden states that PyTorch computed.
 pub fn pytorch_models() -> Vec<String> {
     models_with("states.f32")
 }
 
-/// The cross-encoders of that folder, each with the scores that PyTorch computed, by name.
+/// The names of the cross-encoders with scores that PyTorch computed.
 pub fn pytorch_rerankers() -> Vec<String> {
     let is_reranker = |name: &String| name.starts_with("reranker-");
     models_with("expected.json").into_iter().filter(is_reranker).collect()
 }
 
-/// The models of that folder which have a file, by name.
+/// The names of the models that have this file.
 fn models_with(file: &str) -> Vec<String> {
     let entries =
         std::fs::read_dir(encoders()).unwrap_or_else(|e| panic!("{} (ACCELERD_ENCODERS): {e}", encoders().display()));
@@ -62,7 +62,7 @@ fn models_with(file: &str) -> Vec<String> {
     names
 }
 
-/// The first device of a kind.
+/// The first GPU, or the CPU.
 pub fn device(cuda: bool) -> Option<&'static Device> {
     discovered().devices.iter().find(|d| matches!(d.id(), DeviceId::Cuda(_)) == cuda)
 }
@@ -82,7 +82,7 @@ pub fn random(seed: u64) -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
-/// About normal numbers, one in two hundred of them forty times as large, so that errors show.
+/// Roughly normal numbers; one in two hundred is forty times as large, to expose rounding errors.
 pub fn with_outliers(random: &mut StdRng, count: usize) -> Vec<f32> {
     (0..count)
         .map(|_| {
@@ -92,7 +92,7 @@ pub fn with_outliers(random: &mut StdRng, count: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Whether two numbers differ by at most `units` in the last place of an f32.
+/// Whether two numbers differ by at most `units` units in the last place of an f32.
 pub fn within_ulps(a: f32, b: f32, units: u32) -> bool {
     let ordered = |x: f32| {
         let bits = i64::from(x.to_bits() & 0x7fff_ffff);

@@ -1,27 +1,27 @@
-//! What commands' arguments share: the options of all, times and sizes.
+//! Global options, and parsers of durations and sizes.
 
 use std::time::Duration;
 
 use accelerd_client::DEFAULT_URL;
 use clap::{Args, ValueEnum};
 
-/// Options that every command takes.
+/// Global options.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options for every command")]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// Where the daemon is: http://host:port or unix:///path.
+    /// Address of the daemon: http://host:port or unix:///path.
     #[arg(long, global = true, env = "ACCELERD_SERVER", default_value = DEFAULT_URL, value_name = "URL")]
     pub server: String,
-    /// Print one JSON document, or one a line for streams.
+    /// Print one JSON document, or one per line for streams.
     #[arg(long, global = true)]
     pub json: bool,
-    /// No progress bars and no remarks.
+    /// Print no progress bars and no notes.
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// When to use colours; NO_COLOR turns them off too.
+    /// When to use colours; NO_COLOR disables them too.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
-    /// Longest that one call may take, retries included.
+    /// Timeout of a call, retries included.
     #[arg(long, global = true, value_parser = duration, default_value = "60s", value_name = "TIME")]
     pub timeout: Duration,
 }
@@ -37,9 +37,9 @@ pub enum Color {
     Never,
 }
 
-/// A length of time with its unit, as in `500ms`, `5s` or `2m`.
+/// Parses a duration such as `500ms`, `5s` or `2m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("expected a time such as 500ms, 5s or 2m, got {text:?}");
+    let wrong = || format!("expected a duration such as 500ms, 5s or 2m, got {text:?}");
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(unit_at);
     let seconds = match unit {
@@ -53,7 +53,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
-/// A size with its unit, as in `512`, `64KiB`, `1MB`.
+/// Parses a size such as `512`, `64KiB` or `1MB`.
 pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 512KiB or 1MB, got {text:?}");
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());

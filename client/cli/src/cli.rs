@@ -1,4 +1,4 @@
-//! What the command line looks like, and which command runs. The arguments of each stand beside it.
+//! The command line, and the dispatch to its commands.
 
 use accelerd_client::{Builder, Client};
 use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling::AnsiColor};
@@ -9,7 +9,7 @@ use crate::{
         bench, cluster, collections, embed, generate, health, index, models, parse, rerank, search, similar, stats,
     },
     error::Result,
-    screen::Screen,
+    output::Output,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -20,13 +20,13 @@ const STYLES: Styles = Styles::styled()
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0    done
-  1    it failed, a search found nothing, the daemon is not well, or what was parsed has errors
-  2    bad usage, or a file that cannot be read or is not what it should be
+  0    success
+  1    failure, no search results, an unhealthy daemon, or syntax errors in parsed files
+  2    invalid usage, or a file that cannot be read or is invalid
   3    the daemon cannot be reached
   4    a collection, model or snapshot does not exist
-  5    the daemon is busy or out of room
-  6    no answer in time
+  5    the daemon is busy, or its memory or disk is full
+  6    deadline exceeded
   130  interrupted by Ctrl-C
 
 Examples:
@@ -35,7 +35,7 @@ Examples:
   accelctl parse src/
   echo 'open a socket' | accelctl embed - --output query.npy";
 
-/// Index code and search it by meaning, embed, compare and cluster: the command line of accelerd.
+/// Command-line client of accelerd: index and search code, embed, rerank, cluster and parse.
 #[derive(Debug, Parser)]
 #[command(version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
@@ -45,7 +45,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Index(index::IndexArgs),
@@ -65,25 +64,25 @@ pub enum Command {
 }
 
 /// Runs a command.
-pub async fn run(command: Command, global: &Global, screen: &Screen) -> Result {
+pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
     match command {
-        Command::Index(args) => index::run(args, &connect(global, false).await?, screen).await,
+        Command::Index(args) => index::run(args, &connect(global, false).await?, output).await,
         Command::Search(args) => {
             let client = connect(global, args.timing()).await?;
-            search::run(args, &client, screen).await
+            search::run(args, &client, output).await
         }
-        Command::Rerank(args) => rerank::run(args, &connect(global, false).await?, screen).await,
-        Command::Embed(args) => embed::run(args, &connect(global, false).await?, screen).await,
-        Command::Similar(args) => similar::run(args, &connect(global, false).await?, screen).await,
-        Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, screen).await,
-        Command::Parse(args) => parse::run(args, &connect(global, false).await?, screen).await,
-        Command::Stats(args) => stats::run(&args, &connect(global, false).await?, screen).await,
-        Command::Bench(args) => bench::run(args, &builder(global, false), screen).await,
-        Command::Models(args) => models::run(args, &connect(global, false).await?, screen).await,
-        Command::Collections(args) => collections::run(args, &connect(global, false).await?, screen).await,
-        Command::Health(args) => health::run(&args, global, screen).await,
+        Command::Rerank(args) => rerank::run(args, &connect(global, false).await?, output).await,
+        Command::Embed(args) => embed::run(args, &connect(global, false).await?, output).await,
+        Command::Similar(args) => similar::run(args, &connect(global, false).await?, output).await,
+        Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, output).await,
+        Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
+        Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
+        Command::Bench(args) => bench::run(args, &builder(global, false), output).await,
+        Command::Models(args) => models::run(args, &connect(global, false).await?, output).await,
+        Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,
+        Command::Health(args) => health::run(&args, global, output).await,
         Command::Completions(args) => generate::completions(&args),
-        Command::Man(args) => generate::man(&args, Cli::command(), screen),
+        Command::Man(args) => generate::man(&args, Cli::command(), output),
     }
 }
 
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_need_a_collection_ask_for_one() {
+    fn commands_that_need_a_collection_require_the_option() {
         for words in [vec!["search", "a"], vec!["index", "."], vec!["collections", "delete"]] {
             let words = ["accelctl"].into_iter().chain(words);
             assert!(Cli::try_parse_from(words.clone()).is_err(), "{:?}", words.collect::<Vec<_>>());

@@ -1,14 +1,14 @@
-//! What a shell completes that only the daemon knows: names of collections and models.
+//! Shell completion of the names of collections and models, which the daemon provides.
 //!
-//! It must not be in the way: without a daemon, or with one that does not answer at once, there is nothing to complete.
+//! If the daemon does not respond at once, there are no candidates.
 
 use std::time::Duration;
 
 use accelerd_client::{Client, DEFAULT_URL};
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
-/// How long a daemon has to answer while somebody waits at a prompt.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// Time limit of a completion: the user waits at a prompt.
+const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Names of collections.
 pub fn collections() -> ArgValueCandidates {
@@ -33,17 +33,17 @@ pub fn models() -> ArgValueCandidates {
 fn candidates(names: impl AsyncFnOnce(Client) -> Vec<String>) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return vec![] };
     let server = server(std::env::args());
-    let asked = async {
-        let connected = Client::builder(server).connect_timeout(PATIENCE).deadline(PATIENCE).connect().await;
+    let lookup = async {
+        let connected = Client::builder(server).connect_timeout(TIMEOUT).deadline(TIMEOUT).connect().await;
         Some(names(connected.ok()?).await)
     };
-    let names = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
-    // A lookup of a host's name may go on in a thread of its own.
+    let names = runtime.block_on(async { tokio::time::timeout(TIMEOUT, lookup).await });
+    // A DNS lookup may continue on a blocking thread.
     runtime.shutdown_background();
     names.ok().flatten().unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// The daemon that the words on the line name, or the environment, or the usual one.
+/// Address of the daemon from the command line, the environment or the default.
 fn server(words: impl Iterator<Item = String>) -> String {
     let mut words = words.skip_while(|word| word != "--server" && !word.starts_with("--server="));
     let named = words.next().and_then(|word| match word.strip_prefix("--server=") {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_which_daemon_to_ask() {
+    fn the_address_is_read_from_the_command_line() {
         let of = |line: &str| server(line.split(' ').map(str::to_owned));
         assert_eq!(of("accelctl -- accelctl --server unix:///a search -c x"), "unix:///a");
         assert_eq!(of("accelctl -- accelctl search --server=http://a:1 -c x"), "http://a:1");

@@ -1,65 +1,55 @@
-//! What can go wrong, what it means for the exit code, and what to do about it.
+//! Errors with their exit codes and hints.
 
 use std::{io, path::PathBuf};
 
 use accelerd_client::{Code, Error as ClientError};
 
-/// The exit code after Ctrl-C, as shells have it.
+/// Exit code after SIGINT, by the convention of shells.
 pub const INTERRUPTED: u8 = 130;
 
-/// What can go wrong.
+/// Error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// A call failed.
     #[error("{0}")]
     Call(#[from] ClientError),
-    /// The arguments contradict each other or the daemon.
+    /// The arguments are invalid.
     #[error("{0}")]
     Usage(String),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// A file is not what it should be.
+    File { path: PathBuf, source: io::Error },
+    /// A file is invalid.
     #[error("{}: {reason}", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Standard output is gone.
+    Format { path: PathBuf, reason: String },
+    /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),
-    /// The daemon answers, but takes no work.
+    /// The daemon responds but accepts no work.
     #[error("{0} is not serving")]
     NotServing(String),
-    /// A search found nothing, which it has shown already.
-    #[error("nothing found")]
+    /// A search without results, which are printed already.
+    #[error("no results")]
     NothingFound,
-    /// Ctrl-C came; what was done is said.
+    /// Ctrl-C; the message says what was done.
     #[error("{0}")]
     Interrupted(String),
-    /// Part of the work failed; what and why was said already.
+    /// Part of the work failed.
     #[error("{0}")]
     Partial(String),
 }
 
-/// What every command returns.
+/// Result of a command.
 pub type Result<T = (), E = CliError> = std::result::Result<T, E>;
 
 impl CliError {
-    /// A file that cannot be read or written.
+    /// Returns a function that wraps an I/O error with its path.
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
     }
 
-    /// The documented exit code.
+    /// Exit code, as documented in the help.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Interrupted(_) => INTERRUPTED,
@@ -87,12 +77,12 @@ impl CliError {
         }
     }
 
-    /// What to do about it, where that is known.
+    /// Suggests a remedy.
     pub fn hint(&self) -> Option<String> {
         let Self::Call(error) = self else { return None };
         if matches!(error, ClientError::Connect { .. }) {
             return Some(
-                "is the daemon running? start it with `accelerd serve`, or name another one by --server".into(),
+                "is the daemon running? start it with `accelerd serve`, or set its address with --server".into(),
             );
         }
         let resource = error.failure().and_then(|failure| failure.resource.as_ref()).map(|(kind, _)| kind.as_str());
@@ -102,17 +92,15 @@ impl CliError {
                 "start the daemon with `accelerd serve --data-dir FOLDER`"
             }
             (Code::NotFound, Some("collection")) => {
-                "`accelctl collections list` shows what there is; `accelctl index` makes one"
+                "`accelctl collections list` lists the collections; `accelctl index` creates one"
             }
-            (Code::NotFound, Some("model")) => "`accelctl models` shows what is loaded",
+            (Code::NotFound, Some("model")) => "`accelctl models` lists the loaded models",
             (Code::AlreadyExists, _) => "choose another name, or delete it with `accelctl collections delete`",
-            (Code::ResourceExhausted, _) => {
-                "try again later, or with smaller requests; `accelctl stats` shows the queues"
-            }
-            (Code::DeadlineExceeded, _) => "give it longer with --timeout; `accelctl stats` shows the queues",
-            (Code::Unavailable, _) => "the daemon is draining or its connection broke; `accelctl health` tells more",
+            (Code::ResourceExhausted, _) => "retry later, or send smaller requests; `accelctl stats` shows the queues",
+            (Code::DeadlineExceeded, _) => "increase --timeout; `accelctl stats` shows the queues",
+            (Code::Unavailable, _) => "the daemon is draining or the connection broke; see `accelctl health`",
             (Code::Unimplemented, _) => {
-                "the daemon is older than this command; compare `accelctl health` with --version"
+                "the daemon is older than this client; compare `accelctl health` with --version"
             }
             _ => return None,
         };
@@ -129,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_not_there_says_how_to_start_it() {
+    fn an_unreachable_daemon_has_a_hint_how_to_start_it() {
         assert_eq!(refused().exit_code(), 3);
         assert!(refused().hint().is_some_and(|hint| hint.contains("accelerd serve")));
     }
 
     #[test]
-    fn bad_files_are_bad_usage() {
+    fn unreadable_files_have_the_exit_code_of_invalid_usage() {
         let error = CliError::file("a.npy")(io::Error::from(io::ErrorKind::NotFound));
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().starts_with("a.npy: "));

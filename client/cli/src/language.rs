@@ -1,6 +1,6 @@
-//! The language of a file, by its name.
+//! Detects the language of a file by its name.
 
-/// Names and the extensions or whole file names that mean them.
+/// Languages with their extensions and file names.
 const LANGUAGES: [(&str, &[&str]); 44] = [
     ("assembly", &["asm", "s"]),
     ("bash", &["sh", "bash", "zsh"]),
@@ -48,14 +48,14 @@ const LANGUAGES: [(&str, &[&str]); 44] = [
     ("zig", &["zig"]),
 ];
 
-/// The language of a file name: its known name, else its extension, else `text`.
+/// Returns the language of a file name: the known language, else the extension, else `text`.
 pub fn of_file(name: &str) -> String {
     let extension = name.rsplit_once('.').map(|(_, extension)| extension);
     let known = named(name).or_else(|| extension.and_then(named));
     known.or(extension.filter(|e| !e.is_empty())).unwrap_or("text").to_owned()
 }
 
-/// What a user means by `py`, `rs` or `python`.
+/// Returns the language that a user names as `py`, `rs` or `python`.
 pub fn of_word(word: &str) -> Result<&'static str, String> {
     let word = word.trim_start_matches('.');
     let by_name = LANGUAGES.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(word));
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_words_mean_the_same_languages() {
+    fn files_and_arguments_name_the_same_languages() {
         for (file, word, language) in [
             ("argparse.py", "py", "python"),
             ("lib.rs", "Rust", "rust"),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_language_is_refused_with_those_that_are_known() {
+    fn an_unknown_language_is_rejected_with_a_list_of_known_ones() {
         let refused = of_word("quux").unwrap_err();
         assert!(refused.contains("python, r, rst") && refused.contains("zig"), "{refused}");
     }

@@ -7,12 +7,12 @@ mod cli;
 mod commands;
 mod complete;
 mod error;
-mod human;
+mod format;
 mod kind;
 mod language;
 mod npy;
-mod page;
-mod screen;
+mod output;
+mod renderer;
 mod walk;
 
 use std::process::ExitCode;
@@ -24,17 +24,17 @@ use clap_complete::CompleteEnv;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Where a shell asks for completions, they are printed, and the program ends here.
+    // If a shell requests completions, this prints them and exits.
     CompleteEnv::with_factory(cli::Cli::command).complete();
     let cli::Cli { global, command } = cli::Cli::parse();
-    let screen = screen::Screen::new(&global);
-    match run(command, &global, &screen) {
+    let output = output::Output::new(&global);
+    match run(command, &global, &output) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => screen.fail(&error),
+        Err(error) => output.fail(&error),
     }
 }
 
 #[tokio::main]
-async fn run(command: cli::Command, global: &args::Global, screen: &screen::Screen) -> error::Result {
-    cli::run(command, global, screen).await
+async fn run(command: cli::Command, global: &args::Global, output: &output::Output) -> error::Result {
+    cli::run(command, global, output).await
 }

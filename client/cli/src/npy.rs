@@ -11,7 +11,7 @@ use accelerd_client::Matrix;
 
 use crate::error::{CliError, Result};
 
-/// Bytes of a header: two numbers of any size have room.
+/// Size of a header, with room for any shape.
 const HEADER: usize = 128;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -36,14 +36,14 @@ pub fn write_ints(path: &Path, numbers: &[i32]) -> Result {
     fs::write(path, bytes).map_err(CliError::file(path))
 }
 
-/// A file whose rows are written as they come. Until it is finished it has no header, and nobody takes it for whole.
+/// Writes a matrix row by row. The header is written last, so an incomplete file is invalid.
 pub struct Writer {
     path: PathBuf,
     file: BufWriter<fs::File>,
 }
 
 impl Writer {
-    /// Makes the file.
+    /// Creates the file.
     pub fn create(path: &Path) -> Result<Self> {
         let create = || {
             let mut file = BufWriter::new(fs::File::create(path)?);
@@ -54,7 +54,7 @@ impl Writer {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Adds the numbers of some rows.
+    /// Appends rows.
     pub fn add(&mut self, numbers: &[f32]) -> Result {
         let written = numbers.iter().try_for_each(|number| self.file.write_all(&number.to_le_bytes()));
         written.map_err(CliError::file(&self.path))
@@ -71,7 +71,7 @@ impl Writer {
     }
 }
 
-/// A version 1 header, padded so that the numbers start at a multiple of 64.
+/// A version 1 header, padded to a multiple of 64 bytes.
 fn header(kind: &str, shape: &str) -> Vec<u8> {
     let facts = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
     let length = HEADER - MAGIC.len() - 4;
@@ -112,7 +112,7 @@ fn split_header(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The value of a key in the header, which is a Python dict of plain values.
+/// Returns the value of a key in the header, which is a Python dict literal.
 fn fact<'a>(facts: &'a str, key: &str) -> Option<&'a str> {
     let quoted = [format!("'{key}'"), format!("\"{key}\"")];
     let after = quoted.iter().find_map(|quoted| facts.split_once(quoted.as_str()))?.1;

@@ -1,4 +1,4 @@
-//! Which files there are.
+//! Walks folders and lists their files.
 
 use std::{
     collections::HashSet,
@@ -10,47 +10,47 @@ use ignore::{DirEntry, WalkBuilder, overrides::OverrideBuilder};
 
 use crate::error::{CliError, Result};
 
-/// A folder or file to look through.
+/// A root of the walk: a folder or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// What its files' paths start with: its place on this machine, or the name it was given.
+    /// Prefix of its files' paths: its absolute path, or a name.
     pub name: String,
     /// Where it is.
     root: PathBuf,
 }
 
-/// A file that was found.
+/// A file of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Its tree's name.
+    /// Name of its tree.
     pub tree: String,
-    /// Its name for the daemon and for people: the tree's name and the path below it.
+    /// Path in the collection and in the output: the tree's name and the relative path.
     pub path: String,
-    /// The path below the tree, or the file's name where the tree is the file.
+    /// Path relative to the tree, or the file's name if the tree is the file.
     pub below: String,
     /// Where it is.
     pub disk: PathBuf,
-    /// Its size when it was found.
+    /// Size at the time of the walk.
     pub size: u64,
 }
 
-/// What was found.
+/// Result of a walk.
 #[derive(Debug, Default)]
 pub struct Walked {
     pub trees: Vec<Tree>,
-    /// By path within each tree, none twice.
+    /// Distinct files, sorted by path in each tree.
     pub files: Vec<File>,
     /// Files above the size limit.
     pub large: u64,
     /// Entries that could not be read.
     pub unreadable: u64,
-    /// What to tell about them.
+    /// Messages about unreadable entries.
     pub problems: Vec<String>,
-    /// Whether everything could be looked at.
+    /// Whether all entries could be read.
     pub complete: bool,
 }
 
-/// The trees that some paths mean.
+/// Returns the trees of paths.
 pub fn trees(paths: &[PathBuf], name: Option<&str>) -> Result<Vec<Tree>> {
     if name.is_some() && paths.len() != 1 {
         return Err(CliError::Usage("--name is for one path".into()));
@@ -66,7 +66,7 @@ pub fn trees(paths: &[PathBuf], name: Option<&str>) -> Result<Vec<Tree>> {
         .collect()
 }
 
-/// The trees that some paths mean, named as they were given.
+/// Returns the trees of paths, named by the paths as given.
 pub fn trees_as_given(paths: &[PathBuf]) -> Result<Vec<Tree>> {
     let mut found = trees(paths, None)?;
     for (tree, path) in found.iter_mut().zip(paths) {
@@ -77,7 +77,7 @@ pub fn trees_as_given(paths: &[PathBuf]) -> Result<Vec<Tree>> {
     Ok(found)
 }
 
-/// Lists the files of some trees: hidden ones, ignored ones, excluded ones and symlinks left out.
+/// Lists the files of trees except hidden, ignored and excluded ones and symlinks.
 pub fn walk(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Walked> {
     let mut walked = Walked { complete: true, ..Default::default() };
     let mut seen = HashSet::new();

@@ -1,7 +1,4 @@
-//! The program itself, run against a small daemon in memory.
-
-#[path = "../../tests/fake/mod.rs"]
-mod fake;
+//! Runs the program against an in-memory fake of the daemon.
 
 use std::{
     fs,
@@ -10,11 +7,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use fake::{Fake, busy};
+use accelerd_test_support::{DIM, FakeDaemon, busy};
 use serde_json::Value;
 use tonic::Status;
 
-/// What a run left behind.
+/// Result of a run.
 struct Ran {
     code: i32,
     out: String,
@@ -27,7 +24,7 @@ impl Ran {
     }
 }
 
-/// Runs the program without blocking the daemon beside it.
+/// Runs the program on a blocking thread, so that the fake daemon can respond.
 async fn run(server: &str, words: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
     command.args(words).env("ACCELERD_SERVER", server).env_remove("NO_COLOR").stdin(Stdio::null());
@@ -39,8 +36,8 @@ async fn run(server: &str, words: &[&str]) -> Ran {
     }
 }
 
-async fn served() -> (Fake, String) {
-    let fake = Fake::default();
+async fn served() -> (FakeDaemon, String) {
+    let fake = FakeDaemon::default();
     let server = format!("http://{}", fake.listen().await);
     (fake, server)
 }
@@ -56,7 +53,7 @@ fn numbered(lines: usize, word: &str) -> String {
     lines.join("\n")
 }
 
-/// A tree of three files, one of them of several chunks.
+/// A folder with three files, one of which has several chunks.
 fn tree() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     write(folder.path(), "net/socket.py", "def open_socket():\n    listen for tcp connections\n");
@@ -99,7 +96,7 @@ async fn a_second_run_sends_nothing_and_later_ones_only_what_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_tells_and_touches_nothing() {
+async fn a_dry_run_reports_and_changes_nothing() {
     let (fake, server) = served().await;
     let folder = tree();
     let plan = index(&server, folder.path(), &["--dry-run"]).await;
@@ -124,7 +121,7 @@ async fn trees_in_one_collection_do_not_remove_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_is_refused_once_is_sent_again() {
+async fn a_rejected_batch_is_retried() {
     let (fake, server) = served().await;
     fake.state().failing_step = Some(0);
     let folder = tree();
@@ -133,7 +130,7 @@ async fn a_batch_that_is_refused_once_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_file_is_not_taken_for_whole() {
+async fn an_incomplete_file_is_sent_again() {
     let (fake, server) = served().await;
     let folder = tree();
     index(&server, folder.path(), &[]).await;
@@ -143,7 +140,7 @@ async fn an_interrupted_file_is_not_taken_for_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn search_shows_where_and_what() {
+async fn search_shows_paths_and_snippets() {
     let (_fake, server) = served().await;
     let folder = tree();
     let root = folder.path().to_str().expect("UTF-8");
@@ -162,14 +159,14 @@ async fn search_shows_where_and_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_are_indexed_and_searched_unless_that_is_refused() {
+async fn search_is_hybrid_by_default() {
     let (fake, server) = served().await;
     let folder = tree();
     index(&server, folder.path(), &[]).await;
     let texts = fake.texts("code", "text");
     assert!(texts.iter().any(|text| text.contains("listen for tcp connections")), "{texts:?}");
     let weighed =
-        ["search", "tcp", "-c", "code", "--word-weight", "1", "--fusion", "reciprocal-rank", "--no-penalty", "--json"];
+        ["search", "tcp", "-c", "code", "--text-weight", "1", "--fusion", "reciprocal-rank", "--no-penalty", "--json"];
     let weighed = run(&server, &weighed).await.json();
     assert_eq!(weighed["queries"][0]["hits"][0]["score"], 3.0, "the daemon here scores by the sum of both: {weighed}");
     for alone in [&["--no-hybrid"][..], &["--vectors-only"], &["--min-score", "0.1"]] {
@@ -178,14 +175,14 @@ async fn words_are_indexed_and_searched_unless_that_is_refused() {
         let score = found["queries"][0]["hits"][0]["score"].as_f64().expect("a score");
         assert!(score < 1.0, "a cosine, and no sum of both: {score}");
     }
-    let refused = run(&server, &["search", "tcp", "-c", "code", "--word-weight", "1.5"]).await;
+    let refused = run(&server, &["search", "tcp", "-c", "code", "--text-weight", "1.5"]).await;
     assert!(refused.code == 2 && refused.err.contains("from 0 to 1"), "{}", refused.err);
-    let refused = run(&server, &["search", "tcp", "-c", "code", "--no-hybrid", "--word-weight", "0.5"]).await;
+    let refused = run(&server, &["search", "tcp", "-c", "code", "--no-hybrid", "--text-weight", "0.5"]).await;
     assert!(refused.code == 2 && refused.err.contains("--no-hybrid"), "{}", refused.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_without_texts_is_searched_by_meaning() {
+async fn a_collection_without_a_text_index_is_searched_by_vectors() {
     let (fake, server) = served().await;
     let folder = tree();
     index(&server, folder.path(), &["--no-hybrid"]).await;
@@ -194,13 +191,13 @@ async fn a_collection_without_texts_is_searched_by_meaning() {
     assert_eq!((found.code, found.err.as_str()), (0, ""));
     assert!(found.json()["queries"][0]["hits"][0]["path"].as_str().is_some_and(|path| path.ends_with("net/socket.py")));
     let refused = run(&server, &["search", "tcp", "-c", "code", "--hybrid"]).await;
-    assert!(refused.code == 2 && refused.err.contains("knows no words"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("has no text field"), "{}", refused.err);
     let root = folder.path().to_str().expect("UTF-8");
     let refused = run(&server, &["index", root, "-c", "code", "--hybrid"]).await;
-    assert!(refused.code == 2 && refused.err.contains("keeps no texts"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("no full-text index"), "{}", refused.err);
 }
 
-/// A test and a generated file that answer a query better than the code does.
+/// A folder with a test and a generated file that match a query better than the code does.
 fn flagged_tree() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     write(folder.path(), "src/socket.rs", "/// Opens a socket.\nfn open() {\n    listen(tcp, backlog)\n}\n");
@@ -233,13 +230,13 @@ async fn tests_and_generated_files_rank_lower_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_found_is_exit_code_1_as_in_grep() {
+async fn no_results_have_exit_code_1_as_in_grep() {
     let (_fake, server) = served().await;
     let folder = tree();
     index(&server, folder.path(), &[]).await;
     let none = run(&server, &["search", "tcp", "-c", "code", "--language", "rs"]).await;
     assert_eq!((none.code, none.err.as_str()), (1, ""));
-    assert!(none.out.contains("nothing found"), "{}", none.out);
+    assert!(none.out.contains("no results"), "{}", none.out);
     let unknown = run(&server, &["search", "tcp", "-c", "code", "--language", "quux"]).await;
     assert!(
         unknown.code == 2 && unknown.err.contains("quux") && unknown.err.contains("python, r, rst"),
@@ -249,7 +246,7 @@ async fn nothing_found_is_exit_code_1_as_in_grep() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_model_than_the_collections_is_refused() {
+async fn a_model_other_than_the_collections_is_rejected() {
     let (_fake, server) = served().await;
     let folder = tree();
     let root = folder.path().to_str().expect("UTF-8");
@@ -316,13 +313,13 @@ async fn embeddings_go_to_json_lines_or_npy_and_back_in() {
     let ran = run(&server, &["embed", "open a socket", "gzip"]).await;
     let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!((lines.len(), &lines[0]["token_count"]), (2, &3.into()));
-    assert_eq!(lines[1]["embedding"].as_array().map(Vec::len), Some(fake::DIM));
+    assert_eq!(lines[1]["embedding"].as_array().map(Vec::len), Some(DIM));
 
     let (npy, texts) = (folder.path().join("a.npy"), folder.path().join("a.txt"));
     fs::write(&texts, "open a socket\ngzip\nparse json\n").expect("it can be written");
     let (npy, texts) = (npy.to_str().expect("UTF-8"), texts.to_str().expect("UTF-8"));
     let written = run(&server, &["embed", "--file", texts, "--output", npy, "--json"]).await.json();
-    assert_eq!((&written["rows"], &written["dimensions"]), (&3.into(), &fake::DIM.into()));
+    assert_eq!((&written["rows"], &written["dimensions"]), (&3.into(), &DIM.into()));
     let similar = run(&server, &["similar", npy, npy, "-k", "1", "--json"]).await.json();
     assert_eq!(similar["queries"][2]["matches"][0]["row"], 2);
     let similar = run(&server, &["similar", "--text", "gzip", texts, "-k", "1", "--json"]).await.json();
@@ -359,7 +356,7 @@ async fn every_other_command_prints_one_json_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_and_lines_are_put_in_the_order_in_which_they_answer() {
+async fn files_and_lines_are_ranked() {
     let (fake, server) = served().await;
     let folder = tree();
     let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -391,7 +388,7 @@ async fn files_and_lines_are_put_in_the_order_in_which_they_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hits_are_put_in_order_by_their_texts() {
+async fn hits_are_reranked_by_their_texts() {
     let (fake, server) = served().await;
     let folder = tree();
     index(&server, folder.path(), &[]).await;
@@ -411,7 +408,7 @@ async fn hits_are_put_in_order_by_their_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watching_prints_a_document_a_line() {
+async fn watch_prints_one_document_per_line() {
     let (_fake, server) = served().await;
     let ran = run(&server, &["stats", "--watch", "--json"]).await;
     let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -443,7 +440,7 @@ async fn failures_have_their_codes_and_hints() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn points_are_counted_and_printed_page_by_page() {
+async fn points_are_counted_and_scrolled() {
     let (_fake, server) = served().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     write(folder.path(), "long.txt", &numbered(40_000, "line"));
@@ -463,7 +460,7 @@ async fn points_are_counted_and_printed_page_by_page() {
     assert_eq!((all.len() as u64, ids.len() as u64), (chunks, chunks), "each once");
     assert!(all[0]["payload"]["start_line"].is_i64() && all[0].get("vector").is_none(), "{}", all[0]);
     let few = lines(&["-n", "3", "--vectors", "--no-payload"]).await;
-    assert_eq!((few.len(), few[0]["vector"].as_array().map(Vec::len)), (3, Some(fake::DIM)));
+    assert_eq!((few.len(), few[0]["vector"].as_array().map(Vec::len)), (3, Some(DIM)));
     assert!(few[0].get("payload").is_none() && few[0]["id"] == all[0]["id"]);
     let missing = run(&server, &["collections", "count", "nowhere"]).await;
     assert_eq!(missing.code, 4, "{}", missing.err);

@@ -1,8 +1,5 @@
 //! `accelctl parse`, and what parsing does for the index, against a small daemon in memory.
 
-#[path = "../../tests/fake/mod.rs"]
-mod fake;
-
 use std::{
     fs,
     io::Write,
@@ -10,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use fake::Fake;
+use accelerd_test_support::FakeDaemon;
 use serde_json::Value;
 use tonic::Status;
 
@@ -52,8 +49,8 @@ async fn run(server: &str, folder: &Path, words: &[&str], input: &str) -> Ran {
 }
 
 /// A daemon and a folder with files.
-async fn served(files: &[(&str, &str)]) -> (Fake, String, tempfile::TempDir) {
-    let fake = Fake::default();
+async fn served(files: &[(&str, &str)]) -> (FakeDaemon, String, tempfile::TempDir) {
+    let fake = FakeDaemon::default();
     let server = format!("http://{}", fake.listen().await);
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (path, text) in files {
@@ -135,7 +132,7 @@ async fn trees_outlines_and_tokens_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_files_are_batched_and_too_large_an_answer_is_asked_for_by_halves() {
+async fn many_files_are_batched_and_halved_if_the_response_is_too_large() {
     let names: Vec<_> = (0..600).map(|n| format!("{n}.py")).collect();
     let files: Vec<_> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();
     let (fake, server, folder) = served(&files).await;
@@ -176,7 +173,7 @@ async fn python_is_indexed_by_functions_and_classes_and_found_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_daemon_that_does_not_parse_gets_windows() {
+async fn without_a_parser_files_are_split_into_windows() {
     let (fake, server, folder) = served(&[("client.py", CLIENT)]).await;
     let words = ["index", ".", "-c", "code", "--json", "--dry-run"];
     fake.fail_next([Status::not_found("no collection"), Status::unimplemented("no such service")]);

@@ -1,4 +1,4 @@
-"""The daemon that the tests talk to."""
+"""Fixtures: a daemon and the C extension."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _program() -> Path | None:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a daemon: ACCELERD_SERVER, or one started for the tests."""
+    """Address of a daemon: ACCELERD_SERVER, or one that is started for the tests."""
     if named := os.environ.get("ACCELERD_SERVER"):
         yield named
         return
@@ -78,7 +78,7 @@ def client(server: str) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def node_builder(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The C extension, compiled for this Python whether or not it is installed."""
+    """The C extension, compiled for this Python even if it is not installed."""
     folder = tmp_path_factory.mktemp("extension")
     script = CLIENT / "build_extension.py"
     done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The asyncio client: what it does not share with the blocking one, and that both have the same methods."""
+"""Tests of the asyncio client, and that both clients have the same methods."""
 
 from __future__ import annotations
 

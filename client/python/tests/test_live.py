@@ -72,7 +72,7 @@ def test_vectors_come_in_smaller_numbers_and_bad_choices_are_named(client: Clien
     with pytest.raises(NotFoundError):
         client.unload_model("hub")
     for call in (client.embed, client.tokenize):
-        with pytest.raises(ValueError, match=r"texts\[1\] has half a character at 6"):
+        with pytest.raises(ValueError, match=r"texts\[1\]: lone surrogate at index 6"):
             call(["whole", "half: \ud83d"])
     assert client.embed([""]).shape == (1, 256)
 
@@ -86,7 +86,7 @@ def test_a_stream_answers_every_batch_by_number_and_a_bad_one_fails_alone(client
     np.testing.assert_array_equal(outcomes[29].vectors, client.embed(batches[29], dimensions=64))
     with pytest.raises(ValueError, match="expected one of"):
         list(client.embed_stream([["a"]], pooling="median"))
-    with pytest.raises(ValueError, match=r"texts\[0\] has half a character"):
+    with pytest.raises(ValueError, match=r"texts\[0\]: lone surrogate"):
         list(client.embed_stream([["a"], ["half a character: \ud83d"]]))
 
 
@@ -118,14 +118,14 @@ def test_words_count_as_well_as_vectors_where_a_field_has_them(client: Client) -
     collection.upsert(texts, texts=list(texts.values()), payloads=[{"text": text} for text in texts.values()])
     (hits,) = collection.search(texts=["frobnicate tcp"], k=2, hybrid=True, fusion="reciprocal_rank")
     assert {hit.id for hit in hits} == {2, 3} and hits[0].score < 1 / 61
-    (hits,) = collection.search(texts=["frobnicate"], k=3, hybrid=True, word_weight=1)
+    (hits,) = collection.search(texts=["frobnicate"], k=3, hybrid=True, text_weight=1)
     assert [(hit.id, hit.score) for hit in hits] == [(2, 1)]
-    with pytest.raises(InvalidArgumentError, match="word_weight"):
-        collection.search(texts=["frobnicate"], hybrid=True, word_weight=2)
+    with pytest.raises(InvalidArgumentError, match="text_weight"):
+        collection.search(texts=["frobnicate"], hybrid=True, text_weight=2)
     with pytest.raises(ValueError, match="relative_score"):
         collection.search(texts=["frobnicate"], hybrid=True, fusion="sum")
     with pytest.raises(ValueError, match="hybrid"):
-        collection.search(texts=["frobnicate"], word_weight=0.5)
+        collection.search(texts=["frobnicate"], text_weight=0.5)
     with pytest.raises(InvalidArgumentError, match="hybrid"):
         collection.search(ids=[1], hybrid=True)
     collection.delete()
@@ -276,7 +276,7 @@ def test_ids_of_every_kind_are_written_found_and_deleted(client: Client, kind: s
         collection.delete()
 
 
-def test_points_are_counted_and_scrolled_by_a_filter(code: Collection) -> None:
+def test_points_are_counted_and_scrolled_by_a_filter(client: Client, code: Collection) -> None:
     filled(code)
     assert (code.count(), code.count(where={"line": slice(2, None)}), code.count(where_not={"path": "net.py"})) == (
         3,
@@ -287,7 +287,7 @@ def test_points_are_counted_and_scrolled_by_a_filter(code: Collection) -> None:
     assert [point.payload for point in code.scroll(payload=False, page_size=2)] == [{}, {}, {}]
     assert list(code.scroll(where={"path": "nowhere"})) == []
     with pytest.raises(NotFoundError):
-        list(code._client.collection("nowhere").scroll())
+        list(client.collection("nowhere").scroll())
 
 
 def test_answers_are_plain_types(client: Client, code: Collection) -> None:
@@ -301,7 +301,7 @@ def test_answers_are_plain_types(client: Client, code: Collection) -> None:
     )
     assert described.create_time.tzinfo is not None and described in client.collections()
     builtin = next(model for model in client.models() if model.name == "builtin")
-    assert builtin.takes_texts and builtin.dimensions in builtin.offered_dimensions and builtin.pooling == "mean"
+    assert builtin.accepts_text and builtin.dimensions in builtin.supported_dimensions and builtin.pooling == "mean"
     (cpu,) = [device for device in client.devices() if device.name == "cpu"]
     assert (cpu.kind, cpu.state) == ("cpu", "ready")
     stats = client.stats()

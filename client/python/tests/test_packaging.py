@@ -1,4 +1,4 @@
-"""Wheels: with the C extension where it compiles, pure where it does not, and complete."""
+"""Tests of wheels: with the C extension if it compiles, pure otherwise."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_installed_wheel_builds_trees_by_the_extension(tmp_path: Path) -> Non
     with zipfile.ZipFile(tmp_path / name) as archive:
         archive.extractall(installed)
     code = (
-        "import accelerd, accelerd._build as b; assert b.is_compiled(); print(accelerd.__file__, accelerd.__version__)"
+        "import accelerd, accelerd._tree as b; assert b.is_compiled(); print(accelerd.__file__, accelerd.__version__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -1,4 +1,4 @@
-"""Parsing: columns taken apart by source, and against a real daemon."""
+"""Tests of parsing: slicing of columns, and results of a real daemon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accelerd import (
     Client,
     OutputNotRequestedError,
     Parsed,
-    _build,
+    _tree,
 )
 from accelerd._parse import ParseOptions, encoded, parsed
 from accelerd._proto import parse_pb2 as pb
@@ -97,7 +97,7 @@ def test_answers_that_lie_are_refused() -> None:
 
 def test_arguments_that_make_no_sense_are_refused() -> None:
     for one in ("x = 1", b"x = 1", bytearray(b"x"), memoryview(b"x"), 3):
-        with pytest.raises(TypeError, match="sources: expected a list of str or bytes, got one"):
+        with pytest.raises(TypeError, match="sources: expected a list of str or bytes, got "):
             encoded(one)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"sources\[1\]: expected str, bytes, bytearray or memoryview, got PosixPath"):
         encoded(["x", Path("x")])  # type: ignore[list-item]
@@ -124,7 +124,7 @@ def test_outputs_that_were_not_asked_for_raise_one_error(output: str) -> None:
     (one,) = parsed(request(["x"], others), pb.ParseResponse(results=[pb.SourceResult()]))
     readers = {"tree": ["tree", "nodes", "names", "values"], "tokens": ["tokens", "token_columns"]}
     for reader in readers.get(output, [output]):
-        with pytest.raises(OutputNotRequestedError, match=f"{output!r} was not asked for") as raised:
+        with pytest.raises(OutputNotRequestedError, match=f"{output!r} was not requested") as raised:
             getattr(one, reader)
         assert raised.value.output == output
     if output == "tree":
@@ -148,7 +148,7 @@ LIBRARIES = ("asyncio", "email", "json", "importlib", "unittest", "concurrent/fu
 def test_trees_of_libraries_are_those_of_this_python(
     client: Client, builder: str, node_builder: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_build, "_node_builder", node_builder if builder == "c" else None)
+    monkeypatch.setattr(_tree, "_node_builder", node_builder if builder == "c" else None)
     library = Path(ast.__file__).parent
     files = [file for name in LIBRARIES for file in sorted((library / name).rglob("*.py"))]
     files += [Path(pytest.__file__), Path(__file__), library / "ast.py", library / "typing.py"]

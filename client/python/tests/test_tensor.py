@@ -1,4 +1,4 @@
-"""Arrays on the wire."""
+"""Tests of the conversion between arrays and tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees of columns written by hand; `tests/conformance` has those of whole libraries."""
+"""Tests of trees of hand-written columns; `tests/conformance` tests those of whole libraries."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from accelerd import _build
+from accelerd import _tree
 from accelerd._kinds import FIELDS, KINDS, OPERATORS
 from accelerd._tree import Tree
 
-DEFINED = Path(__file__).resolve().parents[3] / "kernels" / "parser" / "src" / "kinds.rs"
+DEFINED = Path(__file__).resolve().parents[3] / "kernels" / "grammar" / "src" / "kinds.rs"
 NONE = (1 << 32) - 1
 COLUMNS = ("kinds", "fields", "parents", "starts", "ends", "aux")
 LOAD, STORE = 0, 1
@@ -22,8 +22,8 @@ LOAD, STORE = 0, 1
 
 @pytest.fixture(autouse=True, params=["python", "c"])
 def builder(request: pytest.FixtureRequest, node_builder: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test runs with the loop in Python and with the one in C."""
-    monkeypatch.setattr(_build, "_node_builder", node_builder if request.param == "c" else None)
+    """Runs every test with the builders in Python and in C."""
+    monkeypatch.setattr(_tree, "_node_builder", node_builder if request.param == "c" else None)
 
 
 def tree(text: str, rows: list[tuple[str, str, int, int, int, int]], names: str = "", values: str = "") -> Tree:
@@ -79,11 +79,11 @@ def test_a_field_that_this_python_lacks_is_named() -> None:
 
 def test_a_kind_that_this_python_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(ast, "Pass")
-    for cached in (_build._makers, _build._specs):
+    for cached in (_tree._makers, _tree._specs):
         cached.cache_clear()
     with pytest.raises(ValueError, match=r"has no ast\.Pass"):
         tree("pass", [("Pass", "body", NONE, 0, 4, 0)]).to_ast()
-    for cached in (_build._makers, _build._specs):
+    for cached in (_tree._makers, _tree._specs):
         cached.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""Code of users passes `mypy --strict`, and has the types that it says."""
+"""Tests that user code passes `mypy --strict` with the documented types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! A tree as text, as `ast.dump` of Python 3.13 writes it. Nothing recurses: a tree may be deeper than the stack.
+//! Writes a tree as `ast.dump` of Python 3.13 does, without recursion: a tree may be deeper than the stack.
 
 use super::{
     Context, Literal, Node, Tree, repr,
@@ -7,16 +7,16 @@ use super::{
 };
 use crate::proto::{NodeField, Operator};
 
-/// How to write a tree; the default is one line without places.
+/// Options of a dump, as those of `ast.dump`. The default is one line without positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpOptions {
-    /// Lines and columns of each node.
+    /// Whether to include lines and columns.
     pub attributes: bool,
-    /// Spaces a level; `None` writes one line.
+    /// Spaces per level; `None` writes one line.
     pub indent: Option<usize>,
 }
 
-/// Something that is the value of a field or the element of a list.
+/// The value of a field or an element of a list.
 enum Piece<'a> {
     Module,
     Node(Node<'a>),
@@ -24,7 +24,7 @@ enum Piece<'a> {
     Arguments(Node<'a>),
     List(Vec<Piece<'a>>),
     Text(String),
-    /// `Load()` and its like.
+    /// A node without fields, such as `Load()`.
     Bare(&'static str),
 }
 
@@ -33,10 +33,10 @@ struct Argument<'a> {
     value: Piece<'a>,
 }
 
-/// What is still to be written, the next one last.
+/// Pending output; the writer pops the last one.
 enum Work<'a> {
     Text(&'static str),
-    /// What stands before an item: nothing or a comma, and a line's beginning where items have lines of their own.
+    /// Separator before an item: a comma unless it is the first, and a line break if items are on separate lines.
     Gap {
         first: bool,
         level: Option<usize>,
@@ -51,17 +51,20 @@ struct Writer<'a> {
     out: String,
 }
 
-/// Writes a tree.
-pub(super) fn dump(tree: &Tree<'_>, options: &DumpOptions) -> String {
-    let mut writer = Writer { tree, options: *options, work: vec![Work::Piece(Piece::Module, 0)], out: String::new() };
-    while let Some(work) = writer.work.pop() {
-        match work {
-            Work::Text(text) => writer.out.push_str(text),
-            Work::Gap { first, level } => writer.gap(first, level),
-            Work::Piece(piece, level) => writer.piece(piece, level),
+impl Tree<'_> {
+    /// Returns the tree as `ast.dump` writes it.
+    pub fn dump(&self, options: &DumpOptions) -> String {
+        let mut writer =
+            Writer { tree: self, options: *options, work: vec![Work::Piece(Piece::Module, 0)], out: String::new() };
+        while let Some(work) = writer.work.pop() {
+            match work {
+                Work::Text(text) => writer.out.push_str(text),
+                Work::Gap { first, level } => writer.gap(first, level),
+                Work::Piece(piece, level) => writer.piece(piece, level),
+            }
         }
+        writer.out
     }
-    writer.out
 }
 
 impl<'a> Writer<'a> {
@@ -114,7 +117,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether it has no parts; asked for few, and only where it matters.
+    /// Whether it has no fields or elements.
     fn is_simple(&self, piece: &Piece<'a>) -> bool {
         match piece {
             Piece::Text(_) | Piece::Bare(_) => true,
@@ -126,7 +129,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What is written of a class's fields: empty lists and what is none are left out.
+    /// Fields to write; empty lists and None are omitted.
     fn arguments(&self, class: Class, node: Option<Node<'a>>) -> Vec<Argument<'a>> {
         let mut arguments: Vec<_> = match node {
             Some(node) => {
@@ -137,7 +140,7 @@ impl<'a> Writer<'a> {
             }
             None => many(self.tree.body()).map(|value| Argument { name: "body", value }).into_iter().collect(),
         };
-        if let (true, true, Some(node)) = (self.options.attributes, class.placed, node) {
+        if let (true, true, Some(node)) = (self.options.attributes, class.positioned, node) {
             let (start, end) = (node.start(), node.end());
             let places = [
                 ("lineno", start.line),
@@ -151,7 +154,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The value of a field; `None` where it is left out.
+/// The value of a field; `None` if it is omitted.
 fn slot_of<'a>(tree: &'a Tree<'a>, node: Node<'a>, slot: Slot) -> Option<Piece<'a>> {
     let aux = node.aux();
     let text = |text: String| Some(Piece::Text(text));
@@ -221,7 +224,7 @@ fn is_value(child: Node<'_>) -> bool {
     matches!(child.field(), NodeField::Values | NodeField::Unpacked)
 }
 
-/// A default stands right behind its parameter; a parameter without one has none.
+/// The row of a default follows that of its parameter; a parameter without a default has None.
 fn keyword_defaults(function: Node<'_>) -> Option<Piece<'_>> {
     let mut defaults: Vec<Piece<'_>> = vec![];
     for child in function.children() {

@@ -1,20 +1,20 @@
-//! Bytes of a source to lines and columns.
+//! Converts byte offsets to lines and columns.
 
 use std::borrow::Cow;
 
-/// CPython does not count a byte order mark.
+/// CPython's columns do not count a byte order mark.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A place as CPython's `ast` has it.
+/// A position as in CPython's `ast`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// Line, from 1.
     pub line: usize,
-    /// Bytes of the line before it.
+    /// Column in bytes, from 0.
     pub column: usize,
 }
 
-/// Where the lines of a source start.
+/// Starts of the lines of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lines<'a> {
     starts: Cow<'a, [u32]>,
@@ -23,7 +23,7 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Lines whose starts are known.
+    /// Lines with known starts.
     pub(super) fn known(starts: &'a [u32], text: &[u8]) -> Self {
         Self { starts: starts.into(), mark: mark(text) }
     }
@@ -35,23 +35,23 @@ impl<'a> Lines<'a> {
         Self { starts: starts.collect(), mark: mark(text) }
     }
 
-    /// How many there are; what follows the last newline counts, even if it is nothing.
+    /// Number of lines. The text after the last newline counts, even if it is empty.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Never: an empty text has one line.
+    /// Always false: an empty text has one line.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// The line and column of a byte of the text.
+    /// Line and column of a byte offset.
     pub fn position(&self, at: usize) -> Position {
         let line = self.starts.partition_point(|start| *start as usize <= at).max(1);
         Position { line, column: at.saturating_sub(self.start(line)) }
     }
 
-    /// Byte where a line starts, counted from 1; past the last, where the last starts.
+    /// Byte offset of a line, counted from 1; that of the last line if out of bounds.
     pub fn start(&self, line: usize) -> usize {
         let start = self.starts.get(line.saturating_sub(1)).or(self.starts.last()).copied().unwrap_or(0) as usize;
         if line <= 1 { start.max(self.mark) } else { start }
@@ -62,7 +62,7 @@ fn mark(text: &[u8]) -> usize {
     if text.starts_with(MARK) { MARK.len() } else { 0 }
 }
 
-/// Whether a line ends behind this byte: `\n`, or a `\r` without one.
+/// Whether a line ends after this byte: `\n`, or `\r` without a following `\n`.
 fn ends_line(text: &[u8], at: usize) -> bool {
     match text[at] {
         b'\n' => true,

@@ -1,19 +1,19 @@
-//! What constants stand for.
+//! Values of constants.
 
 use std::{borrow::Cow, fmt};
 
 use super::repr;
 use crate::proto::ValueTag;
 
-/// Values that no table has.
-const PLAIN: [(u32, Literal<'static>); 4] = [
+/// Values that are encoded in `aux` instead of a row of `values`.
+const SINGLETONS: [(u32, Literal<'static>); 4] = [
     (u32::MAX, Literal::None),
     (u32::MAX - 1, Literal::False),
     (u32::MAX - 2, Literal::True),
     (u32::MAX - 3, Literal::Ellipsis),
 ];
 
-/// The value of a constant. It shows as Python's `repr` does.
+/// The value of a constant. `Display` formats it as Python's `repr`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Literal<'a> {
     /// `None`.
@@ -30,7 +30,7 @@ pub enum Literal<'a> {
     Float(f64),
     /// An imaginary number.
     Imaginary(f64),
-    /// A string: UTF-8, but a lone surrogate is the three bytes that UTF-8 would have for it.
+    /// A string in UTF-8, with lone surrogates as three bytes.
     Str(&'a [u8]),
     /// A string with `kind='u'`.
     UnicodeStr(&'a [u8]),
@@ -38,19 +38,19 @@ pub enum Literal<'a> {
     Bytes(&'a [u8]),
 }
 
-/// An integer as it is written.
+/// An integer literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Int<'a> {
     written: &'a str,
 }
 
-/// The value that a number behind the last of the table means.
-pub(super) fn plain(value: u32) -> Option<Literal<'static>> {
-    PLAIN.iter().find(|(number, _)| *number == value).map(|(_, literal)| *literal)
+/// The singleton value that `aux` encodes, if it does.
+pub(super) fn singleton(value: u32) -> Option<Literal<'static>> {
+    SINGLETONS.iter().find(|(number, _)| *number == value).map(|(_, literal)| *literal)
 }
 
-/// The value that stands somewhere; `None` where it is not what its tag says.
-pub(super) fn written(tag: u8, bytes: &[u8]) -> Option<Literal<'_>> {
+/// Parses the text of a value; `None` if it does not match its tag.
+pub(super) fn parse(tag: u8, bytes: &[u8]) -> Option<Literal<'_>> {
     let text = || std::str::from_utf8(bytes).ok();
     Some(match ValueTag::try_from(i32::from(tag)).ok()? {
         ValueTag::Unspecified => return None,
@@ -72,7 +72,7 @@ fn without_underscores(written: &str) -> Cow<'_, str> {
 }
 
 impl<'a> Literal<'a> {
-    /// A string's text; `None` for one with a lone surrogate, and for what is none.
+    /// Text of a string; `None` for other values and for a string with a lone surrogate.
     pub fn as_str(&self) -> Option<&'a str> {
         let (Self::Str(text) | Self::UnicodeStr(text)) = self else { return None };
         std::str::from_utf8(text).ok()
@@ -96,12 +96,12 @@ impl fmt::Display for Literal<'_> {
 }
 
 impl<'a> Int<'a> {
-    /// As the source has it: `0xFF`, `1_000`.
+    /// The literal as in the source, such as `0xFF` or `1_000`.
     pub fn written(&self) -> &'a str {
         self.written
     }
 
-    /// Its digits without underscores, and their base.
+    /// Digits without underscores, and their base.
     fn digits(&self) -> (Cow<'a, str>, u32) {
         let prefixes = [("0x", 16), ("0X", 16), ("0o", 8), ("0O", 8), ("0b", 2), ("0B", 2)];
         let based = prefixes.iter().find_map(|(prefix, base)| Some((self.written.strip_prefix(prefix)?, *base)));
@@ -109,14 +109,14 @@ impl<'a> Int<'a> {
         (without_underscores(digits), base)
     }
 
-    /// The number; `None` where it has more than 128 bits.
+    /// The number; `None` above 128 bits.
     pub fn to_u128(&self) -> Option<u128> {
         let (digits, base) = self.digits();
         u128::from_str_radix(&digits, base).ok()
     }
 }
 
-/// In decimal; past 4,300 digits, which CPython does not print either, as it is written.
+/// Formats in decimal; above 4,300 digits, which CPython refuses to print, as in the source.
 impl fmt::Display for Int<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(number) = self.to_u128() {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn shown(tag: ValueTag, source: &str) -> String {
-        written(u8::try_from(i32::from(tag)).unwrap(), source.as_bytes()).unwrap().to_string()
+        parse(u8::try_from(i32::from(tag)).unwrap(), source.as_bytes()).unwrap().to_string()
     }
 
     #[test]
@@ -167,12 +167,12 @@ mod tests {
 
     #[test]
     fn what_is_not_what_its_tag_says_is_nothing() {
-        assert_eq!(written(2, b"x"), None);
-        assert_eq!(written(3, b"1"), None);
-        assert_eq!(written(1, b"\xff"), None);
-        assert_eq!((written(0, b""), written(77, b"")), (None, None));
-        assert_eq!(plain(u32::MAX), Some(Literal::None));
-        assert_eq!(plain(0), None);
+        assert_eq!(parse(2, b"x"), None);
+        assert_eq!(parse(3, b"1"), None);
+        assert_eq!(parse(1, b"\xff"), None);
+        assert_eq!((parse(0, b""), parse(77, b"")), (None, None));
+        assert_eq!(singleton(u32::MAX), Some(Literal::None));
+        assert_eq!(singleton(0), None);
     }
 
     #[test]

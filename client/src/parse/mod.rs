@@ -1,6 +1,7 @@
-//! Python source to the syntax tree that CPython builds, as columns that are read in place.
+//! Parses Python to CPython's syntax tree, as columns that are read in place.
 
 mod batch;
+mod columns;
 mod dump;
 mod lines;
 mod literal;
@@ -27,16 +28,16 @@ pub use self::{
 };
 use crate::{
     Client, Error, Result,
-    call::{Method, last},
+    call::{Method, final_error},
     proto::{self, ParseOutput, parse_stream_response},
     timing::Timings,
 };
 
-const PARSE: Method<proto::ParseRequest, proto::ParseResponse> = Method::repeatable("/accelerd.v1.ParseService/Parse");
+const PARSE: Method<proto::ParseRequest, proto::ParseResponse> = Method::idempotent("/accelerd.v1.ParseService/Parse");
 const PARSE_STREAM: Method<proto::ParseStreamRequest, proto::ParseStreamResponse> =
-    Method::repeatable("/accelerd.v1.ParseService/ParseStream");
+    Method::idempotent("/accelerd.v1.ParseService/ParseStream");
 
-/// Which grammar, and what to return. The default is trees by the newest grammar.
+/// Grammar version and outputs. The default is trees by the newest grammar.
 ///
 /// ```
 /// use accelerd_client::{ParseOptions, proto::ParseOutput};
@@ -46,19 +47,19 @@ const PARSE_STREAM: Method<proto::ParseStreamRequest, proto::ParseStreamResponse
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParseOptions {
-    /// Minor version of the grammar, as `ast.parse(feature_version=(3, n))`; 0 means the newest.
+    /// Minor version of the grammar, as in `ast.parse(feature_version=(3, n))`; 0 means the newest.
     pub feature_version: u32,
-    /// What to return besides the verdict; empty means trees.
+    /// Outputs to return; empty means trees. Diagnostics are always returned.
     pub outputs: Vec<ParseOutput>,
 }
 
 impl ParseOptions {
-    /// These outputs, by the newest grammar.
+    /// Options for these outputs, by the newest grammar.
     pub fn of(outputs: impl IntoIterator<Item = ParseOutput>) -> Self {
         Self { feature_version: 0, outputs: outputs.into_iter().collect() }
     }
 
-    /// By the grammar of Python 3.n.
+    /// Sets the grammar to that of Python 3.n.
     #[must_use]
     pub fn feature_version(mut self, minor: u32) -> Self {
         self.feature_version = minor;
@@ -79,18 +80,18 @@ impl ParseOptions {
     }
 }
 
-/// The outcome of one batch of a stream.
+/// Outcome of one batch of a stream.
 #[derive(Debug)]
 pub struct ParseOutcome {
-    /// Which batch, counted from 0.
+    /// Index of the batch.
     pub sequence: u64,
-    /// Its sources, or why none of them was parsed.
+    /// Results of its sources, or why the batch failed.
     pub result: Result<ParsedBatch>,
 }
 
 impl Client {
-    /// Parses Python sources, given as the bytes of their files. A source that is not Python has a diagnostic; the call
-    /// succeeds.
+    /// Parses Python sources, given as the bytes of their files. The result of a source with a syntax error has a
+    /// diagnostic; the call succeeds.
     ///
     /// ```no_run
     /// # async fn run(client: accelerd_client::Client) -> Result<(), accelerd_client::Error> {
@@ -116,47 +117,54 @@ impl Client {
         ParsedBatch::new(reply.message, sources, options, reply.timings)
     }
 
-    /// Parses batch after batch. Each is answered as it finishes, perhaps before an earlier one. Nothing is retried.
+    /// Parses batches over one stream. Outcomes come in the order of completion. Nothing is retried.
     pub async fn parse_stream(
         &self,
         batches: impl Stream<Item = Vec<Bytes>> + Send + 'static,
         options: &ParseOptions,
     ) -> Result<BoxStream<'static, Result<ParseOutcome>>> {
-        let sent = Arc::new(Sent::default());
-        let (noted, asked, mut sequences) = (sent.clone(), options.clone(), 0..);
+        let pending = Arc::new(PendingSources::default());
+        let (inserted, request_options, mut sequences) = (pending.clone(), options.clone(), 0..);
         let requests = batches.map(move |sources| {
             let sequence = sequences.next().unwrap_or_default();
-            noted.insert(sequence, sources.clone());
-            proto::ParseStreamRequest { sequence, parse: Some(asked.request(sources)) }
+            inserted.insert(sequence, sources.clone());
+            proto::ParseStreamRequest { sequence, parse: Some(request_options.request(sources)) }
         });
-        let answers = self.both_stream(PARSE_STREAM, requests).await?;
+        let responses = self.bidi_stream(PARSE_STREAM, requests).await?;
         let options = options.clone();
-        Ok(answers.map(move |answer| answer.map_err(last).and_then(|answer| outcome(answer, &sent, &options))).boxed())
+        let read =
+            move |response: Result<_, _>| response.map_err(final_error).and_then(|r| outcome(r, &pending, &options));
+        Ok(responses.map(read).boxed())
     }
 }
 
-/// Sources sent and not answered: trees refer to them.
+/// Sources of the batches without a response: trees refer to them.
 #[derive(Default)]
-struct Sent(Mutex<HashMap<u64, Vec<Bytes>>>);
+struct PendingSources(Mutex<HashMap<u64, Vec<Bytes>>>);
 
-impl Sent {
+impl PendingSources {
     fn insert(&self, sequence: u64, sources: Vec<Bytes>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(sequence, sources);
     }
 
     fn take(&self, sequence: u64) -> Result<Vec<Bytes>> {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&sequence);
-        sources.ok_or_else(|| Error::Malformed(format!("an answer to batch {sequence}, which was not sent or has one")))
+        sources.ok_or_else(|| Error::Malformed(format!("unexpected sequence {sequence}")))
     }
 }
 
-fn outcome(answer: proto::ParseStreamResponse, sent: &Sent, options: &ParseOptions) -> Result<ParseOutcome> {
-    use parse_stream_response::Result as Step;
-    let sources = sent.take(answer.sequence)?;
-    let result = match answer.result {
-        Some(Step::Parse(response)) => ParsedBatch::new(response, sources, options, Timings::default()),
-        Some(Step::Error(error)) => Err(error.into()),
-        None => return Err(Error::Malformed(format!("batch {} without an outcome", answer.sequence))),
+fn outcome(
+    response: proto::ParseStreamResponse,
+    pending: &PendingSources,
+    options: &ParseOptions,
+) -> Result<ParseOutcome> {
+    use parse_stream_response::Result as Wire;
+    let sequence = response.sequence;
+    let sources = pending.take(sequence)?;
+    let result = match response.result {
+        Some(Wire::Parse(response)) => ParsedBatch::new(response, sources, options, Timings::default()),
+        Some(Wire::Error(error)) => Err(error.into()),
+        None => return Err(Error::Malformed(format!("no result of batch {sequence}"))),
     };
-    Ok(ParseOutcome { sequence: answer.sequence, result })
+    Ok(ParseOutcome { sequence, result })
 }

@@ -1,4 +1,4 @@
-//! The outline of a source: its functions, classes and imports.
+//! Outline of a source: its functions, classes and imports.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -9,20 +9,20 @@ use crate::proto::{self, NodeKind};
 pub struct OutlineItem {
     /// `FunctionDef`, `AsyncFunctionDef`, `ClassDef`, `Import` or `ImportFrom`.
     pub kind: NodeKind,
-    /// Of a function or class its name; of an import what is imported, as in `os.path as p` or `.x import a, b`.
+    /// Name of a function or class; operand of an import, as in `os.path as p` or `.x import a, b`.
     pub name: String,
-    /// Bytes of the text, decorators included.
+    /// Range of bytes in the text, decorators included.
     pub span: Range<usize>,
     /// Lines, from 1.
     pub lines: RangeInclusive<usize>,
-    /// Index in the outline of the function or class around it.
+    /// Index in the outline of the enclosing function or class.
     pub parent: Option<usize>,
-    /// Bytes of the docstring's literal.
+    /// Range of bytes of the docstring's literal.
     pub docstring: Option<Range<usize>>,
 }
 
 impl OutlineItem {
-    /// Reads the item at an index; a parent that does not stand before it is none.
+    /// Converts the item at an index. A parent that does not precede it is dropped, so that parents cannot form a loop.
     pub(super) fn new(at: usize, item: proto::OutlineItem) -> Self {
         let docstring = item.docstring_start as usize..item.docstring_end as usize;
         Self {
@@ -35,17 +35,17 @@ impl OutlineItem {
         }
     }
 
-    /// Whether it is a function, async ones included.
+    /// Whether the item is a function, async functions included.
     pub fn is_function(&self) -> bool {
         matches!(self.kind, NodeKind::FunctionDef | NodeKind::AsyncFunctionDef)
     }
 
-    /// Whether it is a class.
+    /// Whether the item is a class.
     pub fn is_class(&self) -> bool {
         self.kind == NodeKind::ClassDef
     }
 
-    /// Its name behind those of the functions and classes around it, as in `Client.connect`.
+    /// Name prefixed with those of the enclosing functions and classes, as in `Client.connect`.
     pub fn qualified_name(&self, outline: &[Self]) -> String {
         let above = |item: &&Self| item.parent.and_then(|parent| outline.get(parent));
         let mut names: Vec<_> = std::iter::successors(Some(self), above).map(|item| item.name.as_str()).collect();

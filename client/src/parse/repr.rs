@@ -1,22 +1,22 @@
-//! Values as Python's `repr` writes them.
+//! Formats values as Python's `repr` does.
 
 use std::fmt::Write;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Decimal digits past which CPython refuses to print an integer.
+/// Limit of CPython on the decimal digits of an integer (`sys.get_int_max_str_digits()`).
 const MAX_DIGITS: usize = 4_300;
-/// What a limb of a long number holds.
+/// Base of the limbs of a long number.
 const LIMB: u64 = 1_000_000_000;
 
-/// A float: the shortest digits that mean it, with an exponent below 1e-4 and from 1e16 on.
+/// Formats a float: the shortest digits that round-trip, with an exponent below 1e-4 and from 1e16 on.
 pub(super) fn float(number: f64) -> String {
     let text = number_text(number);
     let whole = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     if whole { text + ".0" } else { text }
 }
 
-/// An imaginary number.
+/// Formats an imaginary number.
 pub(super) fn imaginary(number: f64) -> String {
     number_text(number) + "j"
 }
@@ -35,13 +35,13 @@ fn number_text(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// The decimal digits of a number in some base; `None` where they are too many.
+/// Converts digits in a base to decimal; `None` above `MAX_DIGITS`.
 pub(super) fn decimal(digits: &str, base: u32) -> Option<String> {
     let digits = digits.trim_start_matches('0');
     if base == 10 {
         return (digits.len() <= MAX_DIGITS).then(|| digits.to_owned());
     }
-    // Four bits a digit are the most there are.
+    // A digit has at most four bits.
     if digits.len() > MAX_DIGITS * 4 {
         return None;
     }
@@ -63,7 +63,7 @@ pub(super) fn decimal(digits: &str, base: u32) -> Option<String> {
     (text.len() <= MAX_DIGITS).then_some(text)
 }
 
-/// Bytes.
+/// Formats bytes.
 pub(super) fn bytes(bytes: &[u8]) -> String {
     let quote = quote(bytes);
     let mut text = format!("b{quote}");
@@ -77,7 +77,7 @@ pub(super) fn bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// A string in UTF-8, in which a lone surrogate has three bytes.
+/// Formats a string in UTF-8 with lone surrogates as three bytes.
 pub(super) fn string(bytes: &[u8]) -> String {
     let quote = quote(bytes);
     let mut text = String::with_capacity(bytes.len() + 2);
@@ -104,7 +104,7 @@ pub(super) fn string(bytes: &[u8]) -> String {
     text
 }
 
-/// Double quotes where they save escapes.
+/// Double quotes if they save escapes.
 fn quote(bytes: &[u8]) -> char {
     if bytes.contains(&b'\'') && !bytes.contains(&b'"') { '"' } else { '\'' }
 }
@@ -125,10 +125,10 @@ fn push_escaped(text: &mut String, c: u32) {
         0x100..=0xffff => write!(text, "\\u{c:04x}"),
         _ => write!(text, "\\U{c:08x}"),
     };
-    done.expect("a string takes text");
+    done.expect("writing to a string cannot fail");
 }
 
-/// As `str.isprintable`, by the newest Unicode.
+/// `str.isprintable` with the newest Unicode version.
 fn is_printable(c: char) -> bool {
     use GeneralCategory as C;
     c == ' '

@@ -1,47 +1,47 @@
-//! The classes of CPython's `ast`: their names, their fields in order, and where the columns have each.
+//! The classes of CPython's `ast`: their names, their fields in order, and where the columns store each field.
 
 use crate::proto::{NodeField as F, NodeKind};
 
-/// Where a class's field is found.
+/// Where the columns store a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// The one child in a field, if it is there.
+    /// The optional child in a field.
     One(F),
     /// The children in a field.
     Many(F),
-    /// The name that `aux` means, if it means one.
+    /// The optional name in `aux`.
     Name,
-    /// The same, with a context in its low bits.
+    /// The name in the high bits of `aux`, above a context.
     NameBesideContext,
-    /// The context that is all of `aux`.
+    /// The context in `aux`.
     Context,
     /// The context in the low bits of `aux`.
     LowContext,
-    /// The operator that `aux` means.
+    /// The operator in `aux`.
     Operator,
-    /// The value that `aux` means.
+    /// The value in `aux`.
     Literal,
-    /// `'u'` where the value's tag says so.
+    /// `'u'` if the value has the tag of a u-string.
     Prefix,
     /// `aux` as a number.
     Number,
-    /// `aux` as a signed number: -1 is none.
+    /// `aux` as a signed number: -1 means none.
     Signed,
-    /// The name of the one identifier in a field, if it is there.
+    /// The optional identifier in a field.
     Identifier(F),
-    /// The names of the identifiers in a field.
+    /// The identifiers in a field.
     Identifiers(F),
-    /// The same joined by dots; nothing where there are none.
+    /// The identifiers in a field joined by dots, if there are any.
     Dotted(F),
-    /// The same; `*` where there are none.
+    /// The identifiers in a field joined by dots, or `*`.
     DottedOrStar(F),
-    /// The `arguments` whose fields are fields of the function.
+    /// The `arguments`, whose fields are stored as fields of the function.
     Arguments,
-    /// Keys of a dict, with none before an unpacked one.
+    /// Keys of a dict, None for an unpacked value.
     Keys,
-    /// Values of a dict, unpacked ones among them.
+    /// Values of a dict, unpacked ones included.
     Values,
-    /// A default, or none, for each keyword-only parameter.
+    /// The default, or None, of each keyword-only parameter.
     KeywordDefaults,
     /// The operators of a comparison.
     Operators,
@@ -49,7 +49,7 @@ pub(super) enum Slot {
     Text(F),
 }
 
-/// What `aux` holds.
+/// Meaning of `aux`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aux {
     NameAndContext,
@@ -60,22 +60,21 @@ pub(super) enum Aux {
     Other,
 }
 
-/// A class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Class {
     pub(super) name: &'static str,
-    /// In the order of `_fields`; those that the grammar never fills are left out.
+    /// In the order of `_fields`, without those that the grammar never sets.
     pub(super) fields: &'static [(&'static str, Slot)],
     /// Whether its nodes have lines and columns.
-    pub(super) placed: bool,
+    pub(super) positioned: bool,
 }
 
-const fn placed(name: &'static str, fields: &'static [(&'static str, Slot)]) -> Class {
-    Class { name, fields, placed: true }
+const fn positioned(name: &'static str, fields: &'static [(&'static str, Slot)]) -> Class {
+    Class { name, fields, positioned: true }
 }
 
-const fn unplaced(name: &'static str, fields: &'static [(&'static str, Slot)]) -> Class {
-    Class { name, fields, placed: false }
+const fn unpositioned(name: &'static str, fields: &'static [(&'static str, Slot)]) -> Class {
+    Class { name, fields, positioned: false }
 }
 
 use Slot::{
@@ -110,10 +109,10 @@ const PATTERNS: &[(&str, Slot)] = &[("patterns", Many(F::Patterns))];
 const TYPE_PARAMETER: &[(&str, Slot)] = &[("name", Name), ("default_value", One(F::DefaultValue))];
 
 /// `Module`, which has no row.
-pub(super) const MODULE: Class = unplaced("Module", &[("body", Many(F::Body))]);
+pub(super) const MODULE: Class = unpositioned("Module", &[("body", Many(F::Body))]);
 
-/// `arguments`, which has none either.
-pub(super) const ARGUMENTS: Class = unplaced(
+/// `arguments`, which has no row.
+pub(super) const ARGUMENTS: Class = unpositioned(
     "arguments",
     &[
         ("posonlyargs", Many(F::Posonlyargs)),
@@ -131,131 +130,131 @@ pub(super) const ARGUMENTS: Class = unplaced(
 pub(super) const fn of(kind: NodeKind) -> Class {
     use NodeKind as K;
     match kind {
-        K::FunctionDef => placed("FunctionDef", FUNCTION),
-        K::AsyncFunctionDef => placed("AsyncFunctionDef", FUNCTION),
-        K::ClassDef => placed("ClassDef", &[
+        K::FunctionDef => positioned("FunctionDef", FUNCTION),
+        K::AsyncFunctionDef => positioned("AsyncFunctionDef", FUNCTION),
+        K::ClassDef => positioned("ClassDef", &[
             ("name", Name), ("bases", Many(F::Bases)), ("keywords", Many(F::Keywords)), ("body", Many(F::Body)),
             ("decorator_list", Many(F::DecoratorList)), ("type_params", Many(F::TypeParams)),
         ]),
-        K::Return => placed("Return", VALUE),
-        K::Delete => placed("Delete", &[("targets", Many(F::Targets))]),
-        K::Assign => placed("Assign", &[("targets", Many(F::Targets)), ("value", One(F::Value))]),
-        K::TypeAlias => placed("TypeAlias", &[
+        K::Return => positioned("Return", VALUE),
+        K::Delete => positioned("Delete", &[("targets", Many(F::Targets))]),
+        K::Assign => positioned("Assign", &[("targets", Many(F::Targets)), ("value", One(F::Value))]),
+        K::TypeAlias => positioned("TypeAlias", &[
             ("name", One(F::Name)), ("type_params", Many(F::TypeParams)), ("value", One(F::Value)),
         ]),
-        K::AugAssign => placed("AugAssign", &[("target", One(F::Target)), ("op", Operator), ("value", One(F::Value))]),
-        K::AnnAssign => placed("AnnAssign", &[
+        K::AugAssign => positioned("AugAssign", &[("target", One(F::Target)), ("op", Operator), ("value", One(F::Value))]),
+        K::AnnAssign => positioned("AnnAssign", &[
             ("target", One(F::Target)), ("annotation", One(F::Annotation)), ("value", One(F::Value)),
             ("simple", Number),
         ]),
-        K::For => placed("For", LOOP),
-        K::AsyncFor => placed("AsyncFor", LOOP),
-        K::While => placed("While", CONDITION),
-        K::If => placed("If", CONDITION),
-        K::With => placed("With", WITH),
-        K::AsyncWith => placed("AsyncWith", WITH),
-        K::Match => placed("Match", &[("subject", One(F::Subject)), ("cases", Many(F::Cases))]),
-        K::Raise => placed("Raise", &[("exc", One(F::Exc)), ("cause", One(F::Cause))]),
-        K::Try => placed("Try", TRY),
-        K::TryStar => placed("TryStar", TRY),
-        K::Assert => placed("Assert", &[("test", One(F::Test)), ("msg", One(F::Msg))]),
-        K::Import => placed("Import", &[("names", Many(F::Names))]),
-        K::ImportFrom => placed("ImportFrom", &[
+        K::For => positioned("For", LOOP),
+        K::AsyncFor => positioned("AsyncFor", LOOP),
+        K::While => positioned("While", CONDITION),
+        K::If => positioned("If", CONDITION),
+        K::With => positioned("With", WITH),
+        K::AsyncWith => positioned("AsyncWith", WITH),
+        K::MatchStatement => positioned("Match", &[("subject", One(F::Subject)), ("cases", Many(F::Cases))]),
+        K::Raise => positioned("Raise", &[("exc", One(F::Exc)), ("cause", One(F::Cause))]),
+        K::Try => positioned("Try", TRY),
+        K::TryStar => positioned("TryStar", TRY),
+        K::Assert => positioned("Assert", &[("test", One(F::Test)), ("msg", One(F::Msg))]),
+        K::Import => positioned("Import", &[("names", Many(F::Names))]),
+        K::ImportFrom => positioned("ImportFrom", &[
             ("module", Dotted(F::Module)), ("names", Many(F::Names)), ("level", Number),
         ]),
-        K::Global => placed("Global", NAMES),
-        K::Nonlocal => placed("Nonlocal", NAMES),
-        K::Expr => placed("Expr", VALUE),
-        K::Pass => placed("Pass", &[]),
-        K::Break => placed("Break", &[]),
-        K::Continue => placed("Continue", &[]),
-        K::BoolOp => placed("BoolOp", &[("op", Operator), ("values", Many(F::Values))]),
-        K::NamedExpr => placed("NamedExpr", &[("target", One(F::Target)), ("value", One(F::Value))]),
-        K::BinOp => placed("BinOp", &[("left", One(F::Left)), ("op", Operator), ("right", One(F::Right))]),
-        K::UnaryOp => placed("UnaryOp", &[("op", Operator), ("operand", One(F::Operand))]),
-        K::Lambda => placed("Lambda", &[("args", Arguments), ("body", One(F::Body))]),
-        K::IfExp => placed("IfExp", &[("test", One(F::Test)), ("body", One(F::Body)), ("orelse", One(F::Orelse))]),
-        K::Dict => placed("Dict", &[("keys", Keys), ("values", Values)]),
-        K::Set => placed("Set", &[("elts", Many(F::Elts))]),
-        K::ListComp => placed("ListComp", COMPREHENSION),
-        K::SetComp => placed("SetComp", COMPREHENSION),
-        K::DictComp => placed("DictComp", &[
+        K::Global => positioned("Global", NAMES),
+        K::Nonlocal => positioned("Nonlocal", NAMES),
+        K::Expr => positioned("Expr", VALUE),
+        K::Pass => positioned("Pass", &[]),
+        K::Break => positioned("Break", &[]),
+        K::Continue => positioned("Continue", &[]),
+        K::BoolOp => positioned("BoolOp", &[("op", Operator), ("values", Many(F::Values))]),
+        K::NamedExpr => positioned("NamedExpr", &[("target", One(F::Target)), ("value", One(F::Value))]),
+        K::BinOp => positioned("BinOp", &[("left", One(F::Left)), ("op", Operator), ("right", One(F::Right))]),
+        K::UnaryOp => positioned("UnaryOp", &[("op", Operator), ("operand", One(F::Operand))]),
+        K::Lambda => positioned("Lambda", &[("args", Arguments), ("body", One(F::Body))]),
+        K::IfExp => positioned("IfExp", &[("test", One(F::Test)), ("body", One(F::Body)), ("orelse", One(F::Orelse))]),
+        K::Dict => positioned("Dict", &[("keys", Keys), ("values", Values)]),
+        K::Set => positioned("Set", &[("elts", Many(F::Elts))]),
+        K::ListComp => positioned("ListComp", COMPREHENSION),
+        K::SetComp => positioned("SetComp", COMPREHENSION),
+        K::DictComp => positioned("DictComp", &[
             ("key", One(F::Key)), ("value", One(F::Value)), ("generators", Many(F::Generators)),
         ]),
-        K::GeneratorExp => placed("GeneratorExp", COMPREHENSION),
-        K::Await => placed("Await", VALUE),
-        K::Yield => placed("Yield", VALUE),
-        K::YieldFrom => placed("YieldFrom", VALUE),
-        K::Compare => placed("Compare", &[
+        K::GeneratorExp => positioned("GeneratorExp", COMPREHENSION),
+        K::Await => positioned("Await", VALUE),
+        K::Yield => positioned("Yield", VALUE),
+        K::YieldFrom => positioned("YieldFrom", VALUE),
+        K::Compare => positioned("Compare", &[
             ("left", One(F::Left)), ("ops", Operators), ("comparators", Many(F::Comparators)),
         ]),
-        K::Call => placed("Call", &[
+        K::Call => positioned("Call", &[
             ("func", One(F::Func)), ("args", Many(F::Args)), ("keywords", Many(F::Keywords)),
         ]),
-        K::FormattedValue => placed("FormattedValue", &[
+        K::FormattedValue => positioned("FormattedValue", &[
             ("value", One(F::Value)), ("conversion", Signed), ("format_spec", One(F::FormatSpec)),
         ]),
-        K::Interpolation => placed("Interpolation", &[
+        K::Interpolation => positioned("Interpolation", &[
             ("value", One(F::Value)), ("str", Text(F::Str)), ("conversion", Signed),
             ("format_spec", One(F::FormatSpec)),
         ]),
-        K::JoinedStr => placed("JoinedStr", VALUES),
-        K::TemplateStr => placed("TemplateStr", VALUES),
-        K::Constant => placed("Constant", &[("value", Literal), ("kind", Prefix)]),
-        K::Attribute => placed("Attribute", &[
+        K::JoinedStr => positioned("JoinedStr", VALUES),
+        K::TemplateStr => positioned("TemplateStr", VALUES),
+        K::Constant => positioned("Constant", &[("value", Literal), ("kind", Prefix)]),
+        K::Attribute => positioned("Attribute", &[
             ("value", One(F::Value)), ("attr", NameBesideContext), ("ctx", LowContext),
         ]),
-        K::Subscript => placed("Subscript", &[("value", One(F::Value)), ("slice", One(F::Slice)), ("ctx", Context)]),
-        K::Starred => placed("Starred", &[("value", One(F::Value)), ("ctx", Context)]),
-        K::Name => placed("Name", &[("id", NameBesideContext), ("ctx", LowContext)]),
-        K::List => placed("List", ELEMENTS),
-        K::Tuple => placed("Tuple", ELEMENTS),
-        K::Slice => placed("Slice", &[("lower", One(F::Lower)), ("upper", One(F::Upper)), ("step", One(F::Step))]),
-        K::Comprehension => unplaced("comprehension", &[
+        K::Subscript => positioned("Subscript", &[("value", One(F::Value)), ("slice", One(F::Slice)), ("ctx", Context)]),
+        K::Starred => positioned("Starred", &[("value", One(F::Value)), ("ctx", Context)]),
+        K::Name => positioned("Name", &[("id", NameBesideContext), ("ctx", LowContext)]),
+        K::List => positioned("List", ELEMENTS),
+        K::Tuple => positioned("Tuple", ELEMENTS),
+        K::Slice => positioned("Slice", &[("lower", One(F::Lower)), ("upper", One(F::Upper)), ("step", One(F::Step))]),
+        K::Comprehension => unpositioned("comprehension", &[
             ("target", One(F::Target)), ("iter", One(F::Iter)), ("ifs", Many(F::Ifs)), ("is_async", Number),
         ]),
-        K::ExceptHandler => placed("ExceptHandler", &[
+        K::ExceptHandler => positioned("ExceptHandler", &[
             ("type", One(F::Type)), ("name", Name), ("body", Many(F::Body)),
         ]),
-        K::Arg => placed("arg", &[("arg", Name), ("annotation", One(F::Annotation))]),
-        K::Keyword => placed("keyword", &[("arg", Name), ("value", One(F::Value))]),
-        K::Alias => placed("alias", &[("name", DottedOrStar(F::Name)), ("asname", Identifier(F::Asname))]),
-        K::Withitem => unplaced("withitem", &[
+        K::Arg => positioned("arg", &[("arg", Name), ("annotation", One(F::Annotation))]),
+        K::Keyword => positioned("keyword", &[("arg", Name), ("value", One(F::Value))]),
+        K::Alias => positioned("alias", &[("name", DottedOrStar(F::Name)), ("asname", Identifier(F::Asname))]),
+        K::Withitem => unpositioned("withitem", &[
             ("context_expr", One(F::ContextExpr)), ("optional_vars", One(F::OptionalVars)),
         ]),
-        K::MatchCase => unplaced("match_case", &[
+        K::MatchCase => unpositioned("match_case", &[
             ("pattern", One(F::Pattern)), ("guard", One(F::Guard)), ("body", Many(F::Body)),
         ]),
-        K::MatchValue => placed("MatchValue", VALUE),
-        K::MatchSingleton => placed("MatchSingleton", &[("value", Literal)]),
-        K::MatchSequence => placed("MatchSequence", PATTERNS),
-        K::MatchMapping => placed("MatchMapping", &[
+        K::MatchValue => positioned("MatchValue", VALUE),
+        K::MatchSingleton => positioned("MatchSingleton", &[("value", Literal)]),
+        K::MatchSequence => positioned("MatchSequence", PATTERNS),
+        K::MatchMapping => positioned("MatchMapping", &[
             ("keys", Many(F::Keys)), ("patterns", Many(F::Patterns)), ("rest", Name),
         ]),
-        K::MatchClass => placed("MatchClass", &[
+        K::MatchClass => positioned("MatchClass", &[
             ("cls", One(F::Cls)), ("patterns", Many(F::Patterns)), ("kwd_attrs", Identifiers(F::KwdAttrs)),
             ("kwd_patterns", Many(F::KwdPatterns)),
         ]),
-        K::MatchStar => placed("MatchStar", &[("name", Name)]),
-        K::MatchAs => placed("MatchAs", &[("pattern", One(F::Pattern)), ("name", Name)]),
-        K::MatchOr => placed("MatchOr", PATTERNS),
-        K::TypeVar => placed("TypeVar", &[
+        K::MatchStar => positioned("MatchStar", &[("name", Name)]),
+        K::MatchAs => positioned("MatchAs", &[("pattern", One(F::Pattern)), ("name", Name)]),
+        K::MatchOr => positioned("MatchOr", PATTERNS),
+        K::TypeVar => positioned("TypeVar", &[
             ("name", Name), ("bound", One(F::Bound)), ("default_value", One(F::DefaultValue)),
         ]),
-        K::ParamSpec => placed("ParamSpec", TYPE_PARAMETER),
-        K::TypeVarTuple => placed("TypeVarTuple", TYPE_PARAMETER),
-        K::Identifier => unplaced("Identifier", &[("name", Name)]),
-        K::CompareOp => unplaced("CompareOp", &[("op", Operator)]),
-        K::Unspecified => unplaced("Unknown", &[]),
+        K::ParamSpec => positioned("ParamSpec", TYPE_PARAMETER),
+        K::TypeVarTuple => positioned("TypeVarTuple", TYPE_PARAMETER),
+        K::Identifier => unpositioned("Identifier", &[("name", Name)]),
+        K::CompareOp => unpositioned("CompareOp", &[("op", Operator)]),
+        K::Unspecified => unpositioned("Unknown", &[]),
     }
 }
 
-/// The name of a kind's class.
+/// Name of a kind's class.
 pub(super) const fn class(kind: NodeKind) -> &'static str {
     of(kind).name
 }
 
-/// What `aux` holds for a kind.
+/// Meaning of `aux` for a kind.
 pub(super) fn aux(kind: NodeKind) -> Aux {
     let slots = [
         (NameBesideContext, Aux::NameAndContext),

@@ -1,20 +1,19 @@
-//! A tree over its columns: nodes in rows, children by parent.
+//! Tree view of the columns: a node per row, children indexed by parent.
 
 use std::{fmt, ops::Range, sync::OnceLock};
 
 use super::{
     Lines, Literal, Position,
-    batch::{Columns, Rows, part},
-    dump::{self, DumpOptions},
+    columns::{Columns, Rows, bytes_at},
     literal,
     schema::{self, Aux},
 };
 use crate::proto::{NodeField, NodeKind, Operator};
 
-/// No parent, no name, no conversion.
+/// `parent` or `aux` without a value.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The tree of one source. Making one costs nothing; asking for children the first time sorts its rows by parent.
+/// The tree of one source, a view of the columns. The first access to children sorts the rows by parent.
 pub struct Tree<'a> {
     text: &'a [u8],
     extra: &'a [u8],
@@ -31,22 +30,22 @@ pub struct Tree<'a> {
     children: OnceLock<Children>,
 }
 
-/// The rows of each parent's children.
+/// Index of children by parent.
 #[derive(Debug)]
 struct Children {
-    /// Where the children of each row start in `rows`, then those of the module, then where they end.
+    /// Start of each row's children in `rows`, followed by the start of the module's children and their end.
     starts: Vec<u32>,
     rows: Vec<u32>,
 }
 
-/// What an expression is there for.
+/// Context of an expression, as in CPython's `ast.expr_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// Its value is read.
+    /// The expression is read.
     Load,
-    /// It is assigned to.
+    /// The expression is assigned to.
     Store,
-    /// It is deleted.
+    /// The expression is deleted.
     Del,
 }
 
@@ -61,22 +60,22 @@ impl<'a> Tree<'a> {
         let nodes = &rows.nodes;
         Self {
             text,
-            extra: part(&columns.extra, &rows.extra),
-            kinds: part(&columns.kinds, nodes),
-            fields: part(&columns.fields, nodes),
-            parents: columns.parents.part(nodes),
-            starts: columns.starts.part(nodes),
-            ends: columns.ends.part(nodes),
-            aux: columns.aux.part(nodes),
-            names: columns.names.each_ref().map(|column| column.part(&rows.names)),
-            value_tags: part(&columns.value_tags, &rows.values),
-            values: columns.values.each_ref().map(|column| column.part(&rows.values)),
+            extra: bytes_at(&columns.extra, &rows.extra),
+            kinds: bytes_at(&columns.kinds, nodes),
+            fields: bytes_at(&columns.fields, nodes),
+            parents: columns.parents.at(nodes),
+            starts: columns.starts.at(nodes),
+            ends: columns.ends.at(nodes),
+            aux: columns.aux.at(nodes),
+            names: columns.names.each_ref().map(|column| column.at(&rows.names)),
+            value_tags: bytes_at(&columns.value_tags, &rows.values),
+            values: columns.values.each_ref().map(|column| column.at(&rows.values)),
             lines,
             children: OnceLock::new(),
         }
     }
 
-    /// How many nodes it has; the module is none.
+    /// Number of nodes, without the module.
     pub fn len(&self) -> usize {
         self.kinds.len()
     }
@@ -86,39 +85,34 @@ impl<'a> Tree<'a> {
         self.kinds.is_empty()
     }
 
-    /// One node; `None` past the last.
+    /// Node at a row; `None` if out of bounds.
     pub fn node(&self, row: usize) -> Option<Node<'_>> {
         (row < self.len()).then_some(Node { tree: self, row })
     }
 
-    /// Every node: by logical line, in a line children before their parents.
+    /// All nodes by logical line; in a line children precede their parents.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = Node<'_>> {
         (0..self.len()).map(|row| Node { tree: self, row })
     }
 
-    /// The statements of the module.
+    /// Statements of the module.
     pub fn body(&self) -> impl ExactSizeIterator<Item = Node<'_>> {
         self.children_of(self.len())
     }
 
-    /// Its lines.
+    /// Lines of the source.
     pub fn lines(&self) -> &Lines<'a> {
         &self.lines
     }
 
-    /// The tree as `ast.dump` writes it.
-    pub fn dump(&self, options: &DumpOptions) -> String {
-        dump::dump(self, options)
-    }
-
-    /// The children of a row, or of the module where the row is behind the last.
+    /// Children of a row, or of the module if the row is one past the last.
     pub(super) fn children_of(&self, row: usize) -> impl ExactSizeIterator<Item = Node<'_>> {
         let children = self.children.get_or_init(|| Children::of(self.parents));
         let range = children.starts[row] as usize..children.starts[row + 1] as usize;
         children.rows[range].iter().map(|row| Node { tree: self, row: *row as usize })
     }
 
-    /// A slice of the text followed by `extra`; empty where it lies outside.
+    /// Slice of the text followed by `extra`.
     fn written(&self, [starts, ends]: &[&'a [u32]; 2], at: u32) -> Option<&'a [u8]> {
         let (start, end) = (*starts.get(at as usize)? as usize, *ends.get(at as usize)? as usize);
         let length = self.text.len();
@@ -134,15 +128,15 @@ impl<'a> Tree<'a> {
     }
 
     pub(super) fn literal(&self, at: u32) -> Option<Literal<'a>> {
-        literal::plain(at).or_else(|| {
+        literal::singleton(at).or_else(|| {
             let tag = *self.value_tags.get(at as usize)?;
-            literal::written(tag, self.written(&self.values, at)?)
+            literal::parse(tag, self.written(&self.values, at)?)
         })
     }
 }
 
 impl Children {
-    /// Sorts rows by parent, by counting. A parent that is no row has no children here.
+    /// Counting sort of the rows by parent. Rows with an invalid parent are in no list.
     fn of(parents: &[u32]) -> Self {
         let module = parents.len();
         let place = |parent: u32| if parent == NONE { module } else { (parent as usize).min(module + 1) };
@@ -186,72 +180,72 @@ impl PartialEq for Node<'_> {
 }
 
 impl<'a> Node<'a> {
-    /// Its row in the columns.
+    /// Row in the columns.
     pub fn row(self) -> usize {
         self.row
     }
 
-    /// What it is; `Unspecified` where this crate does not know it.
+    /// Kind; `Unspecified` if this crate does not know it.
     pub fn kind(self) -> NodeKind {
         NodeKind::try_from(i32::from(self.tree.kinds[self.row])).unwrap_or_default()
     }
 
-    /// The name of its class in CPython's `ast`.
+    /// Name of the class in CPython's `ast`.
     pub fn class(self) -> &'static str {
         schema::class(self.kind())
     }
 
-    /// Which field of its parent it is in, or of its parent's `arguments`.
+    /// Field of the parent, or of the parent's `arguments`, that holds the node.
     pub fn field(self) -> NodeField {
         NodeField::try_from(i32::from(self.tree.fields[self.row])).unwrap_or_default()
     }
 
-    /// Its parent; `None` for a statement of the module.
+    /// Parent; `None` for a statement of the module.
     pub fn parent(self) -> Option<Self> {
         self.tree.node(self.tree.parents[self.row] as usize)
     }
 
-    /// Its children in the order of their rows: fields are mixed, those of one field are in order.
+    /// Children in the order of their rows. Children in one field are in order; fields are interleaved.
     pub fn children(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         self.tree.children_of(self.row)
     }
 
-    /// The children of one field, in order.
+    /// Children in a field, in order.
     pub fn children_in(self, field: NodeField) -> impl Iterator<Item = Node<'a>> {
         self.children().filter(move |child| child.field() == field)
     }
 
-    /// The first child of a field.
+    /// First child in a field.
     pub fn child(self, field: NodeField) -> Option<Node<'a>> {
         self.children_in(field).next()
     }
 
-    /// Bytes of the source.
+    /// Range of bytes in the text.
     pub fn span(self) -> Range<usize> {
         self.tree.starts[self.row] as usize..self.tree.ends[self.row] as usize
     }
 
-    /// What stands there.
+    /// Text of the node.
     pub fn text(self) -> &'a [u8] {
         self.tree.text.get(self.span()).unwrap_or_default()
     }
 
-    /// Where it starts.
+    /// Position of the start.
     pub fn start(self) -> Position {
         self.tree.lines.position(self.span().start)
     }
 
-    /// Where it ends.
+    /// Position of the end.
     pub fn end(self) -> Position {
         self.tree.lines.position(self.span().end)
     }
 
-    /// What its kind keeps in `aux`, as the protocol says.
+    /// The column `aux`, whose meaning depends on the kind (see `proto::ParseResponse`).
     pub fn aux(self) -> u32 {
         self.tree.aux[self.row]
     }
 
-    /// Its name: a variable's, an attribute's, a function's, an argument's, a captured pattern's.
+    /// Name of a variable, attribute, function, class, argument or capture pattern.
     pub fn name(self) -> Option<&'a str> {
         let aux = self.aux();
         match schema::aux(self.kind()) {
@@ -261,20 +255,20 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What an expression is there for.
+    /// Context of an expression.
     pub fn context(self) -> Option<Context> {
         let contexts = [Context::Load, Context::Store, Context::Del];
         let has_one = matches!(schema::aux(self.kind()), Aux::NameAndContext | Aux::Context);
         has_one.then(|| contexts.get((self.aux() & 3) as usize).copied()).flatten()
     }
 
-    /// The operator of a BoolOp, BinOp, UnaryOp, AugAssign or CompareOp.
+    /// Operator of a BoolOp, BinOp, UnaryOp, AugAssign or CompareOp.
     pub fn operator(self) -> Option<Operator> {
         let number = (schema::aux(self.kind()) == Aux::Operator).then(|| i32::try_from(self.aux()));
         number?.ok().and_then(|number| Operator::try_from(number).ok())
     }
 
-    /// The value of a Constant or MatchSingleton.
+    /// Value of a Constant or MatchSingleton.
     pub fn literal(self) -> Option<Literal<'a>> {
         let has_one = schema::aux(self.kind()) == Aux::Literal;
         has_one.then(|| self.tree.literal(self.aux())).flatten()

@@ -37,7 +37,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- printf "%s:%s" .Values.image.repository (default (printf "%s%s" .Chart.AppVersion $suffix) .Values.image.tag) }}
 {{- end }}
 
-{{- /* The port of a "host:port" setting. */ -}}
+{{- /* Port of a "host:port" address. */ -}}
 {{- define "accelerd.port" -}}
 {{- regexFind "[0-9]+$" . }}
 {{- end }}

@@ -1,37 +1,37 @@
-//! LALR(1) states, built by merging LR(1) states with equal cores as they arise.
+//! The LALR(1) automaton, built by merging LR(1) states with equal cores as they are found.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::Error;
-use crate::notation::{Grammar, Symbol};
+use crate::grammar_parser::{Grammar, Symbol};
 
 /// A set of terminals.
 type Terminals = u128;
 
-/// A production and how many of its symbols are behind us.
+/// An LR(0) item: a production and the position of its dot.
 type Item = (usize, usize);
 
-/// What a state does before a terminal.
+/// The action of a state for a lookahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
-    /// Take the terminal and go to a state.
+    /// Shift the terminal and go to a state.
     Shift(usize),
-    /// Replace the symbols of a production by its rule.
+    /// Reduce by a production.
     Reduce(usize),
     /// The line is complete.
     Accept,
 }
 
-/// States and what they do; state 0 is the start.
+/// The states' actions and gotos; state 0 is the start.
 #[derive(Debug, Default)]
 pub struct Automaton {
-    /// By state: what to do before a terminal; an error where there is nothing.
+    /// By state: the action for each terminal; without one, a syntax error.
     pub actions: Vec<BTreeMap<Symbol, Action>>,
-    /// By state: where to go behind a rule.
+    /// By state: the goto of each rule.
     pub gotos: Vec<BTreeMap<Symbol, usize>>,
 }
 
-/// Builds the states of a grammar and refuses conflicts.
+/// Builds the automaton of a grammar; a conflict is an error.
 pub fn build(grammar: &Grammar) -> Result<Automaton, Error> {
     if grammar.terminals > 128 {
         return Err(Error::TooMany { what: "terminals", got: grammar.terminals, limit: 128 });
@@ -44,7 +44,7 @@ pub fn build(grammar: &Grammar) -> Result<Automaton, Error> {
 }
 
 struct State {
-    /// Its items with a symbol behind us, sorted, and what may follow each.
+    /// Its kernel items, sorted, with their lookaheads.
     kernel: Vec<(Item, Terminals)>,
     next: BTreeMap<Symbol, usize>,
     queued: bool,
@@ -54,7 +54,7 @@ struct Builder<'a> {
     grammar: &'a Grammar,
     /// Productions by rule.
     productions: Vec<Vec<usize>>,
-    /// What a symbol may start with.
+    /// FIRST of each symbol.
     first: Vec<Terminals>,
     nullable: Vec<bool>,
     states: Vec<State>,
@@ -79,8 +79,8 @@ impl<'a> Builder<'a> {
         self.grammar.productions[production].symbols.get(dot).copied()
     }
 
-    /// What may follow the symbol behind the dot.
-    fn follow(&self, (production, dot): Item, behind: Terminals) -> Terminals {
+    /// The lookaheads of the symbol after the dot, given those of the item.
+    fn lookaheads(&self, (production, dot): Item, inherited: Terminals) -> Terminals {
         let mut found = 0;
         for &symbol in &self.grammar.productions[production].symbols[dot + 1..] {
             found |= self.first[symbol];
@@ -88,27 +88,27 @@ impl<'a> Builder<'a> {
                 return found;
             }
         }
-        found | behind
+        found | inherited
     }
 
-    /// All items of a state with what may follow them.
+    /// The closure of a state: its items with their lookaheads.
     fn closure(&self, state: usize) -> Vec<(Item, Terminals)> {
         let mut items = self.states[state].kernel.clone();
-        let mut behind: BTreeMap<Symbol, Terminals> = BTreeMap::new();
-        let mut open: Vec<(Item, Terminals)> = items.clone();
-        while let Some((item, terminals)) = open.pop() {
+        let mut closure: BTreeMap<Symbol, Terminals> = BTreeMap::new();
+        let mut worklist: Vec<(Item, Terminals)> = items.clone();
+        while let Some((item, terminals)) = worklist.pop() {
             let Some(symbol) = self.next_symbol(item).filter(|&symbol| symbol >= self.grammar.terminals) else {
                 continue;
             };
-            let follow = self.follow(item, terminals);
-            let known = behind.get(&symbol).copied();
+            let follow = self.lookaheads(item, terminals);
+            let known = closure.get(&symbol).copied();
             let merged = known.unwrap_or(0) | follow;
             if known != Some(merged) {
-                behind.insert(symbol, merged);
-                open.extend(self.productions[symbol].iter().map(|&production| ((production, 0), merged)));
+                closure.insert(symbol, merged);
+                worklist.extend(self.productions[symbol].iter().map(|&production| ((production, 0), merged)));
             }
         }
-        for (symbol, terminals) in behind {
+        for (symbol, terminals) in closure {
             items.extend(self.productions[symbol].iter().map(|&production| ((production, 0), terminals)));
         }
         items
@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The state with this core; it is looked at again if more may follow its items now.
+    /// The state with this core; it is queued again if its lookaheads grow.
     fn merge(&mut self, kernel: Vec<(Item, Terminals)>) -> usize {
         let core: Vec<Item> = kernel.iter().map(|&(item, _)| item).collect();
         let Some(&state) = self.by_core.get(&core) else {
@@ -184,7 +184,7 @@ impl<'a> Builder<'a> {
             Action::Shift(state) => {
                 let items = &self.states[state].kernel;
                 let items: Vec<_> = items.iter().map(|&((production, _), _)| self.grammar.show(production)).collect();
-                format!("take it in [{}]", items.join("; "))
+                format!("shift in [{}]", items.join("; "))
             }
             Action::Reduce(production) => format!("reduce [{}]", self.grammar.show(production)),
             Action::Accept => "accept".into(),
@@ -193,7 +193,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// By symbol: what it may start with, and whether it may be empty.
+/// FIRST of each symbol, and whether it is nullable.
 fn first_sets(grammar: &Grammar) -> (Vec<Terminals>, Vec<bool>) {
     let mut first: Vec<Terminals> = vec![0; grammar.names.len()];
     let mut nullable = vec![false; grammar.names.len()];
@@ -218,7 +218,7 @@ fn first_sets(grammar: &Grammar) -> (Vec<Terminals>, Vec<bool>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Vocabulary, notation};
+    use crate::{Vocabulary, grammar_parser};
 
     fn vocabulary() -> Vocabulary {
         let terminals = ["Plus", "Name"].map(str::to_owned).to_vec();
@@ -226,15 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn an_ambiguous_grammar_is_refused() {
-        let grammar = notation::read("sum\n  | sum Plus sum\n  | Name\n", &vocabulary()).unwrap();
+    fn an_ambiguous_grammar_is_rejected() {
+        let grammar = grammar_parser::parse("sum\n  | sum Plus sum\n  | Name\n", &vocabulary()).unwrap();
         let problem = build(&grammar).unwrap_err();
         assert!(matches!(problem, Error::Conflict { ref terminal, .. } if terminal == "Plus"), "{problem}");
     }
 
     #[test]
     fn a_left_recursive_grammar_has_states_for_each_step() {
-        let grammar = notation::read("sum\n  | sum Plus Name\n  | Name\n", &vocabulary()).unwrap();
+        let grammar = grammar_parser::parse("sum\n  | sum Plus Name\n  | Name\n", &vocabulary()).unwrap();
         let automaton = build(&grammar).unwrap();
         assert_eq!(automaton.actions.len(), 5);
         assert_eq!(automaton.actions[0].len(), 1, "only a name starts a sum");

@@ -1,51 +1,52 @@
-//! Builds the tables of the Python parser from `python.grammar`, whose head describes its notation.
+//! Generates the LR tables of the Python parser from `python.grammar`, whose header describes its notation.
 //!
-//! Used by the build script of `accelerd-parser` alone. The stages: [`notation`] reads the grammar, [`automaton`] builds
-//! LALR(1) states and refuses conflicts, [`tables`] takes out the steps that leave nothing behind, [`source`] writes the
-//! result as Rust constants.
+//! The build script of `accelerd-parser` runs it; the parser shares its [`terminals`] and [`kinds`]. [`grammar_parser`] parses the grammar, [`automaton`] builds the
+//! LALR(1) automaton, [`tables`] optimises and compresses it, [`codegen`] generates Rust constants.
 
 pub mod automaton;
-pub mod notation;
-pub mod source;
+pub mod codegen;
+pub mod grammar_parser;
+pub mod kinds;
 pub mod tables;
+pub mod terminals;
 
 /// The grammar of a logical line of Python.
 pub const PYTHON: &str = include_str!("../python.grammar");
 
-/// Why there are no tables.
+/// An error of table generation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The grammar cannot be read.
+    /// The notation of the grammar is invalid.
     #[error("line {line} of the grammar: {message}")]
     Notation {
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The cause.
         message: String,
     },
-    /// One token of lookahead does not say what to do.
+    /// One token of lookahead does not determine the action.
     #[error("conflict before {terminal}: {first} or {second}")]
     Conflict {
         /// The lookahead.
         terminal: String,
-        /// What one could do.
+        /// An action.
         first: String,
-        /// What one could do as well.
+        /// Another action.
         second: String,
     },
     /// A number does not fit the tables' format.
     #[error("{what}: got {got}, at most {limit} fit")]
     TooMany {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
-        /// How many there are.
+        /// Their number.
         got: usize,
-        /// How many fit.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// The numbers that terminals, kinds, fields and operators have in the parser.
+/// The parser's names of terminals, kinds, fields and operators, by number.
 #[derive(Debug)]
 pub struct Vocabulary {
     /// Names of the terminals, by number.
@@ -58,10 +59,23 @@ pub struct Vocabulary {
     pub operators: Vec<String>,
 }
 
-/// The tables of a grammar, as Rust constants.
+impl Vocabulary {
+    /// The terminals and node kinds of Python.
+    pub fn python() -> Self {
+        let names = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect();
+        Self {
+            terminals: terminals::Terminal::ALL.iter().map(|terminal| format!("{terminal:?}")).collect(),
+            kinds: names(&mut kinds::Kind::ALL.iter().map(|kind| kind.name())),
+            fields: names(&mut kinds::Field::ALL.iter().map(|field| field.name())),
+            operators: names(&mut kinds::Operator::ALL.iter().map(|operator| operator.name())),
+        }
+    }
+}
+
+/// Generates the tables of a grammar as Rust constants.
 pub fn generate(grammar: &str, vocabulary: &Vocabulary) -> Result<String, Error> {
-    let grammar = notation::read(grammar, vocabulary)?;
+    let grammar = grammar_parser::parse(grammar, vocabulary)?;
     let automaton = automaton::build(&grammar)?;
     let tables = tables::build(&grammar, &automaton)?;
-    Ok(source::write(&grammar, &tables))
+    Ok(codegen::write(&grammar, &tables))
 }

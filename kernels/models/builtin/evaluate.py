@@ -1,4 +1,4 @@
-"""Prints the model card's table: how often a docstring finds its function among 2,000 that training never saw.
+"""Prints the model card's table: MRR@10 of finding a function by its docstring among 2,000 that training did not see.
 
 `python3 kernels/models/builtin/evaluate.py` (numpy and scipy; downloads what is missing through pip).
 """
@@ -62,7 +62,7 @@ def bags(tokenizer, texts):
 
 
 def unit(vectors):
-    """Vectors of unit length, and the lengths they had."""
+    """Vectors scaled to unit length, and their norms."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     return vectors / lengths, lengths
 
@@ -103,7 +103,7 @@ def standardized(scores):
 
 
 def unseen():
-    """The queries and codes to measure with."""
+    """The evaluation queries and codes."""
     found = pairs.load("unseen")
     random.Random(11).shuffle(found)
     return [pair[2] for pair in found[:FUNCTIONS]], [pair[3] for pair in found[:FUNCTIONS]]
@@ -141,7 +141,7 @@ def stdlib_windows():
 
 
 def measure_stdlib(tokenizer, rows, show=False):
-    """How many of the queries find their module first, and among the first five windows."""
+    """The number of queries whose module is first, and among the first five windows."""
     windows = list(stdlib_windows())
     vectors = embed(tokenizer, rows, [text for _, text in windows])
     first = five = 0

@@ -1,4 +1,4 @@
-"""Writes tests/golden/tokens.json: texts and the ids that this tokeniser gives them, for the Rust one to repeat."""
+"""Writes tests/golden/tokens.json: texts and their token ids, to test the Rust tokeniser."""
 
 import json
 import random
@@ -26,7 +26,7 @@ TEXTS = [
 
 
 def synthetic(count):
-    """Random strings over the characters that rules are about."""
+    """Random strings of characters that are special to the tokeniser."""
     random_of = random.Random(5)
     alphabet = ["a", "e", "s", "t", "S", "A", "T", "Z", "0", "7", "_", " ", ".", "é", "É", "ß", "\u0301", "\u00ad", "中", "🎉",
                 "read", "Http", "URLs", "data", "ing"]

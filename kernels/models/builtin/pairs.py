@@ -83,7 +83,7 @@ def file_pairs(source):
 
 
 def function_pair(node, lines):
-    """The pair of one function, if it is fit for search: some words of English, and three lines or more of code."""
+    """The pair of one function, if it suits search: a few English words, and at least three lines of code."""
     docstring = ast.get_docstring(node)
     if not docstring:
         return None
@@ -97,7 +97,7 @@ def function_pair(node, lines):
 
 
 def load(use):
-    """(package, path, query, code) of all packages of one use, parsed once for each version of list and parser."""
+    """(package, path, query, code) of all packages with one use, cached by version of the list and the parser."""
     version = hashlib.sha256((HERE / "data.toml").read_bytes() + Path(__file__).read_bytes()).hexdigest()[:12]
     kept = WORK / f"{use}-{version}.json"
     if not kept.exists():
@@ -110,7 +110,7 @@ def load(use):
 
 
 def licence(entry):
-    """What a package's metadata says of its licence."""
+    """A package's licence by its metadata."""
     files = wheel(entry["name"], entry["version"])
     path = next(p for p in files.namelist() if p.endswith(".dist-info/METADATA") and p.count("/") == 1)
     fields = email.message_from_bytes(files.read(path))

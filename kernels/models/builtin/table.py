@@ -7,7 +7,7 @@
     16      u32 columns
     20      u32 count of offered dimensions, then each as u32, largest first
     ..      u32 bytes of the vocabulary, then its pieces in the order of their ids, each ended by a line feed
-    ..      u32 bytes of the character map, then its entries, each a character, what stands for it, a line feed
+    ..      u32 bytes of the character map, then its entries, each a character, its replacement, a line feed
     ..      f32 scale of each row
     ..      i8 values, row after row; a row of the table is its scale times its values
     end-32  SHA-256 of everything before it
@@ -22,7 +22,7 @@ MAGIC = b"ACCTABLE"
 
 
 def quantize(rows):
-    """f32 [V, D] -> int8 [V, D] and one scale a row."""
+    """f32 [V, D] -> int8 [V, D] and one scale per row."""
     scales = np.maximum(np.abs(rows).max(axis=1), 1e-12).astype(np.float32) / np.float32(127)
     return np.clip(np.rint(rows / scales[:, None]), -127, 127).astype(np.int8), scales
 

@@ -1,10 +1,10 @@
-"""How the builtin model cuts text into tokens; the Rust crate does the same, and a golden file holds both to it.
+"""The built-in model's tokeniser; a golden file keeps the Rust implementation equal.
 
 1. A character outside ASCII is replaced by what the character map says: an accented Latin letter by its plain
-   letters, a mark by nothing. One that the map does not list separates words, as ASCII punctuation and space do.
-2. A run of letters and digits is cut where digits begin or end and where camelCase says: `parseHTTPUrls2` is parse,
+   letters, a mark by nothing. An unlisted one separates words, as ASCII punctuation and space do.
+2. A run of letters and digits is split where digits begin or end and at camelCase: `parseHTTPUrls2` is parse,
    HTTP, Urls, 2. An `s` after two capitals belongs to them (`URLs`). A run of more than 128 bytes is dropped: it is data.
-3. A word in lower case is cut into the longest pieces of the vocabulary, from the left. `##` marks a piece that
+3. A word in lower case is split into the longest pieces of the vocabulary, from the left. `##` marks a piece that
    continues a word. Every single letter and digit is in the vocabulary in both forms, so nothing is unknown.
 """
 
@@ -22,7 +22,7 @@ MARKS = [0xAD, *range(0x300, 0x370), *range(0x200B, 0x2010), 0x2060, *range(0xFE
 
 
 def character_map():
-    """Character -> at most three ASCII letters or digits that stand for it."""
+    """Character -> its replacement by at most three ASCII letters or digits."""
     folded = {chr(code): "" for code in MARKS}
     for char in map(chr, LETTERS):
         plain = "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))

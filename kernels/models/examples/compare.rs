@@ -1,9 +1,9 @@
-//! Holds a model's vectors against those that another program left beside it:
+//! Compares a model's vectors with reference vectors in its folder, and benchmarks the CPU:
 //! `cargo run --release -p accelerd-models --example compare -- FOLDER`.
 //!
-//! `tests/encoders/reference.py` writes `texts.json` and `vectors.f32` into the folder. It then says how many sequences a
-//! second the CPU takes, by precision, threads and length: medians of the wall clock, and CPU time of all threads.
-#![expect(clippy::print_stdout, reason = "it prints what it finds")]
+//! `tests/encoders/reference.py` writes the folder's `texts.json` and `vectors.f32`. The benchmark prints sequences per
+//! second by precision, threads and length: medians of wall-clock time, and the CPU time of all threads.
+#![expect(clippy::print_stdout, reason = "prints its results")]
 
 use std::{
     env, fs,
@@ -15,9 +15,9 @@ use std::{
 use accelerd_kernels::{
     Backend, Op,
     cpu::{Pool, Worker},
-    ops::encode::{Encode, EncodeRequest, Output, Precision},
+    ops::encode::{Encode, EncodeRequest, OutputType, Precision},
 };
-use accelerd_models::{Cut, EncoderModel, Kind, Model, Sequences};
+use accelerd_models::{EncoderModel, Kind, Model, Sequences, TokenizeOptions};
 
 const ROUNDS: usize = 9;
 
@@ -38,15 +38,15 @@ fn main() {
 }
 
 fn compare(folder: &Path, model: &Model, encoder: &EncoderModel, precision: Precision) {
-    let texts = fs::read(folder.join("texts.json")).expect("texts.json beside the model");
+    let texts = fs::read(folder.join("texts.json")).expect("texts.json in the folder");
     let texts: Vec<String> = serde_json::from_slice(&texts).expect("a list of texts");
     let mut sequences = Sequences::default();
     for text in &texts {
-        model.cut(text, &Cut::default(), &mut sequences).expect("a text that can be cut");
+        model.tokenize(text, &TokenizeOptions::default(), &mut sequences).expect("a valid text");
     }
     let request = request(encoder, precision, sequences.ids, sequences.offsets);
     let got = run(&request, 2);
-    let expected = fs::read(folder.join("vectors.f32")).expect("vectors.f32 beside the model");
+    let expected = fs::read(folder.join("vectors.f32")).expect("vectors.f32 in the folder");
     let expected: Vec<f32> = expected.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
     assert_eq!(got.len(), expected.len(), "as many numbers");
     let hidden = encoder.encoder.config().hidden;
@@ -73,13 +73,13 @@ fn request(encoder: &EncoderModel, precision: Precision, ids: Vec<u32>, offsets:
     EncodeRequest {
         encoder: Arc::clone(&encoder.encoder),
         ids,
-        types: vec![],
+        token_type_ids: vec![],
         offsets,
         spans: None,
         pooling: config.pooling,
         dimensions: config.hidden,
         normalize: config.normalize,
-        output: Output::F32,
+        output: OutputType::F32,
         precision,
         exact_gelu: true,
     }

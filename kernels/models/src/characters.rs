@@ -1,18 +1,18 @@
-//! Which ASCII letters and digits stand for a character outside ASCII.
+//! Folds non-ASCII characters to ASCII letters and digits.
 
 use std::collections::HashMap;
 
 use crate::ModelError;
 
-/// Characters of the basic plane, by page of 256.
+/// Characters of the basic multilingual plane, by page of 256.
 #[derive(Debug)]
 pub(crate) struct Characters {
-    /// Page number of each high byte; page 0 is the empty page.
+    /// The page of each high byte; page 0 is empty.
     pages: [u8; 256],
     entries: Vec<[Entry; 256]>,
 }
 
-/// Length and bytes of what stands for a character.
+/// The replacement of a character.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     length: u8,
@@ -22,7 +22,7 @@ struct Entry {
 const SEPARATES: Entry = Entry { length: u8::MAX, plain: [0; 3] };
 
 impl Characters {
-    /// Reads entries of one character and what stands for it.
+    /// Reads entries of a character and its replacement.
     pub(crate) fn new<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Self, ModelError> {
         let mut all = HashMap::<u8, Box<[Entry; 256]>>::new();
         for line in lines {
@@ -38,7 +38,7 @@ impl Characters {
         Ok(characters)
     }
 
-    /// What stands for a character: nothing where it is to be left out, `None` where it separates words.
+    /// The replacement of a character, which may be empty; `None` where it separates words.
     pub(crate) fn plain(&self, character: char) -> Option<&[u8]> {
         let [low, high, ..] = u16::try_from(u32::from(character)).ok()?.to_le_bytes();
         let entry = &self.entries[usize::from(self.pages[usize::from(high)])][usize::from(low)];
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_folds_vanishes_or_separates() {
+    fn a_character_is_folded_removed_or_a_separator() {
         let characters = Characters::new(["Éé", "ßss", "\u{301}"].into_iter()).err();
         assert_eq!(characters, Some(ModelError::BadCharacter("Éé".to_owned())));
         let characters = Characters::new(["ÉE", "ßss", "\u{301}"].into_iter()).expect("a fit map");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_no_character_and_letters_is_refused() {
+    fn an_entry_that_is_no_character_and_letters_is_rejected() {
         for bad in ["", "aa", "É!", "Éeeee", "\u{1F600}x"] {
             assert_eq!(Characters::new([bad].into_iter()).err(), Some(ModelError::BadCharacter(bad.to_owned())));
         }

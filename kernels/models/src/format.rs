@@ -1,97 +1,15 @@
-//! The file of a table model, whose layout `builtin/table.py` gives: magic, shape, vocabulary, character map, scales,
+//! The file format of table models, which `builtin/table.py` writes: magic, shape, vocabulary, character map, scales,
 //! int8 rows, SHA-256.
 
 use sha2::{Digest, Sha256};
 
-use crate::characters::Characters;
+use crate::{characters::Characters, error::ModelError};
 
 const MAGIC: &[u8] = b"ACCTABLE";
 const VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 32;
 
-/// Why a file is no table model.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModelError {
-    /// It starts with something else.
-    #[error("file does not start with \"ACCTABLE\"")]
-    Magic,
-    /// It is of another version of the format.
-    #[error("format version is {expected}, got {got}")]
-    Version {
-        /// The version this build reads.
-        expected: u32,
-        /// The version of the file.
-        got: u32,
-    },
-    /// It ends too early.
-    #[error("{part} needs {expected} bytes, {got} are left")]
-    Truncated {
-        /// What was being read.
-        part: &'static str,
-        /// Bytes it needs.
-        expected: u64,
-        /// Bytes there are.
-        got: u64,
-    },
-    /// It goes on after its end.
-    #[error("{0} bytes follow the values")]
-    Trailing(usize),
-    /// It was changed after it was written.
-    #[error("checksum does not match the content")]
-    Checksum,
-    /// It has no rows or no columns.
-    #[error("table of [{rows}, {dim}] is empty")]
-    Empty {
-        /// Rows.
-        rows: u32,
-        /// Columns.
-        dim: u32,
-    },
-    /// The dimensions it offers are not the columns and then ever fewer.
-    #[error("offered dimensions fall from {dim}, got {got:?}")]
-    Dimensions {
-        /// Columns of the table.
-        dim: u32,
-        /// Dimensions offered.
-        got: Vec<u32>,
-    },
-    /// The vocabulary or the character map is not UTF-8.
-    #[error("{0} is not UTF-8")]
-    NotUtf8(&'static str),
-    /// The vocabulary has another number of pieces than the table has rows.
-    #[error("vocabulary has {got} pieces, the table {expected} rows")]
-    VocabularySize {
-        /// Rows of the table.
-        expected: usize,
-        /// Pieces of the vocabulary.
-        got: usize,
-    },
-    /// A piece is empty or has a character other than a lower-case letter or a digit.
-    #[error("piece {0:?} is not of lower-case letters and digits")]
-    BadPiece(String),
-    /// A piece is there twice.
-    #[error("piece {0:?} is there twice")]
-    DuplicatePiece(String),
-    /// Some words could not be written in pieces.
-    #[error("vocabulary has {got} of {expected} single letters and digits")]
-    MissingLetters {
-        /// Letters and digits there are.
-        expected: usize,
-        /// Those in the vocabulary.
-        got: usize,
-    },
-    /// An entry of the character map is not a character outside ASCII and at most three letters or digits.
-    #[error("character map entry {0:?} is not a character and what stands for it")]
-    BadCharacter(String),
-    /// The character map is spread over too many pages.
-    #[error("character map has characters of more than 255 pages")]
-    TooManyCharacters,
-    /// A scale is not a finite number.
-    #[error("scale of row {0} is not finite")]
-    Scale(usize),
-}
-
-/// What a file holds.
+/// The contents of a file.
 pub(crate) struct Parts<'a> {
     pub(crate) dim: usize,
     pub(crate) offered_dimensions: Vec<u32>,
@@ -102,7 +20,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) sha256: String,
 }
 
-/// Reads a file. Allocates nothing larger than the file.
+/// Reads a file. Allocations are bounded by its size.
 pub(crate) fn parse(file: &[u8]) -> Result<Parts<'_>, ModelError> {
     let mut rest = file;
     if take(&mut rest, "magic", MAGIC.len() as u64)? != MAGIC {
@@ -129,7 +47,7 @@ pub(crate) fn parse(file: &[u8]) -> Result<Parts<'_>, ModelError> {
     Ok(Parts { dim: dim as usize, offered_dimensions, pieces, characters, scales, values, sha256 })
 }
 
-/// Compares the SHA-256 at the end with the content before it; returns that of the whole file, in hexadecimal.
+/// Verifies the SHA-256 at the end; returns that of the whole file, in hexadecimal.
 fn checksum(file: &[u8]) -> Result<String, ModelError> {
     let (content, expected) = file.split_last_chunk::<CHECKSUM_BYTES>().ok_or(ModelError::Truncated {
         part: "checksum",
@@ -163,7 +81,7 @@ fn scales(rest: &mut &[u8], rows: u32) -> Result<Vec<f32>, ModelError> {
     }
 }
 
-/// Reads a length and as many bytes of lines.
+/// Reads a length and that many bytes of lines.
 fn lines<'a>(rest: &mut &'a [u8], part: &'static str) -> Result<impl Iterator<Item = &'a str>, ModelError> {
     let length = word(rest, part)?;
     let text = std::str::from_utf8(take(rest, part, u64::from(length))?).map_err(|_| ModelError::NotUtf8(part))?;
@@ -179,7 +97,7 @@ fn words<T>(bytes: &[u8], read: fn([u8; 4]) -> T) -> Vec<T> {
     bytes.chunks_exact(4).map(|bytes| read(bytes.try_into().expect("chunks of four"))).collect()
 }
 
-/// Takes bytes off the front.
+/// Splits off the first bytes.
 fn take<'a>(rest: &mut &'a [u8], part: &'static str, bytes: u64) -> Result<&'a [u8], ModelError> {
     let taken = usize::try_from(bytes).ok().and_then(|bytes| rest.split_at_checked(bytes));
     let (taken, after) = taken.ok_or(ModelError::Truncated { part, expected: bytes, got: rest.len() as u64 })?;

@@ -1,4 +1,4 @@
-//! Embedding models: files in, tables, encoders and token ids out.
+//! Loads embedding models and tokenises their texts.
 
 use std::{
     collections::BTreeMap,
@@ -12,20 +12,21 @@ use accelerd_kernels::ops::{
 };
 
 mod characters;
-mod cut;
+mod error;
 mod format;
 pub mod hf;
+mod sequences;
 mod tokenizer;
 mod trie;
 mod words;
 
-pub use cut::{Cut, CutError, Keep, Long, Sequences};
-pub use format::ModelError;
-use hf::{LoadError, Loaded, PairRules, Reranker, TextRules};
+pub use error::ModelError;
+use hf::{LoadError, Loaded, PairTemplate, Reranker, TextTokenizer};
+pub use sequences::{LongInput, Sequences, TokenizeError, TokenizeOptions, TruncationSide};
 use tokenizer::Tokenizer;
 pub use words::words;
 
-/// The name of the model that is part of the binary.
+/// Name of the model embedded in the binary.
 pub const BUILTIN: &str = "builtin";
 
 /// A model that embeds text.
@@ -40,13 +41,13 @@ pub struct Model {
 /// How a model embeds.
 #[derive(Debug)]
 pub enum Kind {
-    /// By the mean of its tokens' rows in a table of int8.
+    /// A static model: the mean of its tokens' rows in an int8 table.
     Table(Box<TableModel>),
-    /// By an encoder.
+    /// A transformer encoder.
     Encoder(Box<EncoderModel>),
 }
 
-/// A table and how its texts are cut into tokens.
+/// An embedding table and its tokeniser.
 #[derive(Debug)]
 pub struct TableModel {
     tokenizer: Tokenizer,
@@ -54,32 +55,32 @@ pub struct TableModel {
     pub table: Arc<Table>,
 }
 
-/// An encoder and how its texts are cut into tokens.
+/// An encoder and its tokeniser.
 #[derive(Debug)]
 pub struct EncoderModel {
     /// The encoder, shared with the devices.
     pub encoder: Arc<Encoder>,
-    text: Option<TextRules>,
-    /// Most tokens of a text where the request does not say.
+    text: Option<TextTokenizer>,
+    /// Default maximum of tokens.
     pub limit: usize,
     /// Prompts by name.
     pub prompts: BTreeMap<String, String>,
-    /// Which of them is put before texts where the request does not say.
+    /// Name of the default prompt.
     pub default_prompt: Option<String>,
-    /// Its architecture, as config.json names it.
+    /// `model_type` of config.json.
     pub architecture: String,
-    /// What makes it a cross-encoder, if it is one.
+    /// The classification head and pair template of a cross-encoder.
     pub reranker: Option<Reranker>,
     /// Bytes of its weights.
     pub bytes: u64,
 }
 
 impl Model {
-    /// The model that is part of the binary. Parsed once; calls after the first are free.
+    /// The model embedded in the binary, parsed on the first call.
     pub fn builtin() -> Arc<Self> {
         static MODEL: OnceLock<Arc<Model>> = OnceLock::new();
         let parse = || Self::parse(BUILTIN, include_bytes!("../builtin/table.bin"));
-        Arc::clone(MODEL.get_or_init(|| Arc::new(parse().expect("the embedded file is one that a test has parsed"))))
+        Arc::clone(MODEL.get_or_init(|| Arc::new(parse().expect("a test parses the embedded file"))))
     }
 
     /// Reads a table file, in the format that `builtin/table.py` describes.
@@ -96,7 +97,7 @@ impl Model {
         })
     }
 
-    /// Loads a folder as HuggingFace lays them out, or a table of words.
+    /// Loads a folder in HuggingFace's layout, or a table of word embeddings.
     pub fn load(name: impl Into<String>, path: &Path) -> Result<Self, LoadError> {
         let Loaded { encoder, text, limit, prompts, default_prompt, kind: architecture, reranker, sha256 } =
             hf::load(path)?;
@@ -109,7 +110,7 @@ impl Model {
         Ok(Self { name: name.into(), offered_dimensions, sha256, kind })
     }
 
-    /// The encoder and what makes it a cross-encoder, if it is one.
+    /// The encoder and head of a cross-encoder.
     pub fn reranker(&self) -> Option<(&EncoderModel, &Reranker)> {
         match &self.kind {
             Kind::Table(_) => None,
@@ -127,7 +128,7 @@ impl Model {
         &self.kind
     }
 
-    /// Its table, where it embeds by one.
+    /// Its table, if it is a static model.
     pub fn table(&self) -> Option<&Arc<Table>> {
         match &self.kind {
             Kind::Table(model) => Some(&model.table),
@@ -143,13 +144,13 @@ impl Model {
         }
     }
 
-    /// Dimensions it was trained to be truncated to, largest first, the full ones included.
+    /// Dimensions that it was trained to be truncated to (matryoshka), largest first, the full ones included.
     pub fn offered_dimensions(&self) -> &[u32] {
         &self.offered_dimensions
     }
 
-    /// Whether vectors of so many dimensions can be had: what it offers; of an encoder any number, since its files do
-    /// not say for which it was trained.
+    /// Whether vectors can have this many dimensions. An encoder supports any number, since its files do not state
+    /// those it was trained for.
     pub fn offers(&self, dimensions: u32) -> bool {
         match &self.kind {
             Kind::Table(_) => self.offered_dimensions.contains(&dimensions),
@@ -178,7 +179,7 @@ impl Model {
         &self.sha256
     }
 
-    /// How it pools where the request does not say.
+    /// Default pooling.
     pub fn pooling(&self) -> Pooling {
         match &self.kind {
             Kind::Table(_) => Pooling::Mean,
@@ -186,7 +187,7 @@ impl Model {
         }
     }
 
-    /// Whether it scales vectors to unit length where the request does not say.
+    /// Whether vectors have unit length by default.
     pub fn normalize(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
@@ -194,8 +195,7 @@ impl Model {
         }
     }
 
-    /// Most tokens of a sequence, and how many of them a text is cut to where the request does not say; `None`: any
-    /// number.
+    /// Maximum and default maximum of tokens per sequence; `None`: unlimited.
     pub fn limits(&self) -> Option<(usize, usize)> {
         match &self.kind {
             Kind::Table(_) => None,
@@ -203,7 +203,7 @@ impl Model {
         }
     }
 
-    /// Whether it takes texts, and not only token ids.
+    /// Whether it has a tokeniser; else it accepts only token ids.
     pub fn takes_texts(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
@@ -211,21 +211,21 @@ impl Model {
         }
     }
 
-    /// Whether it cuts texts by tables of our own, in nanoseconds a byte.
+    /// Whether it has a native tokeniser, at nanoseconds per byte.
     pub fn tokenizes_fast(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
-            Kind::Encoder(model) => model.text.as_ref().is_some_and(TextRules::is_fast),
+            Kind::Encoder(model) => model.text.as_ref().is_some_and(TextTokenizer::is_fast),
         }
     }
 
-    /// Appends the sequences of a text.
-    pub fn cut(&self, text: &str, how: &Cut, out: &mut Sequences) -> Result<(), CutError> {
+    /// Tokenises a text and appends its sequences.
+    pub fn tokenize(&self, text: &str, options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
         let joined;
-        let whole = if how.prompt.is_empty() {
+        let whole = if options.prompt.is_empty() {
             text
         } else {
-            joined = [&how.prompt, text].concat();
+            joined = [&options.prompt, text].concat();
             &joined
         };
         match &self.kind {
@@ -234,26 +234,26 @@ impl Model {
                 out.end_text();
                 Ok(())
             }
-            Kind::Encoder(model) => model.cut(whole, how, out),
+            Kind::Encoder(model) => model.tokenize(whole, options, out),
         }
     }
 
-    /// Appends the sequences of a text whose ids were made elsewhere, special ones included.
-    pub fn cut_ids(&self, ids: &[u32], how: &Cut, out: &mut Sequences) -> Result<(), CutError> {
+    /// Appends the sequences of a text given as token ids, special tokens included.
+    pub fn split_ids(&self, ids: &[u32], options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
         let limit = match self.limits() {
             None => usize::MAX,
-            Some((most, limit)) => how.limit.unwrap_or(limit).min(most),
+            Some((most, limit)) => options.max_tokens.unwrap_or(limit).min(most),
         };
-        cut::cut(ids, &[], (&[], &[]), limit, how, out)
+        sequences::split(ids, &[], (&[], &[]), limit, options, out)
     }
 
-    /// Appends the token ids of a text, special ones included, cut to no length.
-    pub fn tokenize(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), CutError> {
+    /// Appends the token ids of a text, special tokens included, without truncation.
+    pub fn token_ids(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), TokenizeError> {
         match &self.kind {
             Kind::Table(model) => model.tokenizer.encode(text, ids),
             Kind::Encoder(model) => {
-                let rules = model.text.as_ref().ok_or(CutError::NoTokenizer)?;
-                let pieces = rules.pieces(text, false).map_err(CutError::Tokenizer)?;
+                let rules = model.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
+                let pieces = rules.pieces(text, false).map_err(TokenizeError::Tokenizer)?;
                 ids.extend(rules.before().iter().chain(&pieces.ids).chain(rules.after()));
             }
         }
@@ -262,20 +262,20 @@ impl Model {
 }
 
 impl EncoderModel {
-    fn cut(&self, text: &str, how: &Cut, out: &mut Sequences) -> Result<(), CutError> {
-        let rules = self.text.as_ref().ok_or(CutError::NoTokenizer)?;
+    fn tokenize(&self, text: &str, options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
+        let rules = self.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
         let most = self.encoder.config().max_tokens;
-        let limit = how.limit.unwrap_or(self.limit);
+        let limit = options.max_tokens.unwrap_or(self.limit);
         let least = rules.before().len() + rules.after().len() + 1;
         if !(least..=most).contains(&limit) {
-            return Err(CutError::Limit { least, most, got: limit });
+            return Err(TokenizeError::Limit { least, most, got: limit });
         }
-        let pieces = rules.pieces(text, how.with_bytes).map_err(CutError::Tokenizer)?;
-        cut::cut(&pieces.ids, &pieces.bytes, (rules.before(), rules.after()), limit, how, out)
+        let pieces = rules.pieces(text, options.with_offsets).map_err(TokenizeError::Tokenizer)?;
+        sequences::split(&pieces.ids, &pieces.bytes, (rules.before(), rules.after()), limit, options, out)
     }
 }
 
-/// A query that pairs of a cross-encoder start with.
+/// The tokenised query of a cross-encoder's pairs.
 #[derive(Clone, Debug)]
 pub struct Query {
     ids: Vec<u32>,
@@ -283,28 +283,27 @@ pub struct Query {
 }
 
 impl EncoderModel {
-    fn pair_rules(&self) -> Result<(&TextRules, &PairRules), CutError> {
+    fn pair_rules(&self) -> Result<(&TextTokenizer, &PairTemplate), TokenizeError> {
         let pairs = self.reranker.as_ref().and_then(|reranker| reranker.pairs.as_ref());
-        self.text.as_ref().zip(pairs).ok_or(CutError::NoTokenizer)
+        self.text.as_ref().zip(pairs).ok_or(TokenizeError::NoTokenizer)
     }
 
-    /// Splits the query of pairs of at most `limit` tokens, or as many as the model's own files say. Before it stands the
-    /// default prompt of these files, as sentence-transformers has it; before a
-    /// document stands none.
-    pub fn query(&self, text: &str, limit: Option<usize>) -> Result<Query, CutError> {
+    /// Tokenises the query of pairs of at most `limit` tokens, by default the model's limit. The model's default prompt
+    /// precedes the query, but not documents, as in sentence-transformers.
+    pub fn query(&self, text: &str, limit: Option<usize>) -> Result<Query, TokenizeError> {
         let (text_rules, pairs) = self.pair_rules()?;
         let limit = limit.unwrap_or(self.limit).min(self.encoder.config().max_tokens);
         let prompt = self.default_prompt.as_ref().and_then(|name| self.prompts.get(name)).map_or("", String::as_str);
-        let ids = text_rules.pieces(&[prompt, text].concat(), false).map_err(CutError::Tokenizer)?.ids;
+        let ids = text_rules.pieces(&[prompt, text].concat(), false).map_err(TokenizeError::Tokenizer)?.ids;
         let room = pairs.room(ids.len(), limit)?;
         Ok(Query { ids, room })
     }
 
-    /// Appends the pair of a query and a document, of which only the end of the document is left out.
-    pub fn pair(&self, query: &Query, document: &str, out: &mut Sequences) -> Result<(), CutError> {
+    /// Appends the pair of a query and a document; only the document is truncated, at its end.
+    pub fn pair(&self, query: &Query, document: &str, out: &mut Sequences) -> Result<(), TokenizeError> {
         let (text_rules, pairs) = self.pair_rules()?;
-        let ids = text_rules.pieces(document, false).map_err(CutError::Tokenizer)?.ids;
-        pairs.put(&query.ids, &ids[..ids.len().min(query.room)], out);
+        let ids = text_rules.pieces(document, false).map_err(TokenizeError::Tokenizer)?.ids;
+        pairs.append(&query.ids, &ids[..ids.len().min(query.room)], out);
         Ok(())
     }
 }

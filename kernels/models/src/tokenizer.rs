@@ -1,15 +1,15 @@
-//! Text to token ids, as `builtin/tokenizer.py` describes and the trainer does: words by camelCase, then the longest
-//! pieces of the vocabulary.
+//! The built-in model's tokeniser, as `builtin/tokenizer.py` defines it: words split at camelCase, then greedy
+//! longest-match pieces of the vocabulary.
 //!
-//! Time is linear in the text: a piece has a bounded length, and each byte is looked at at most once per piece that
-//! could hold it. ASCII text is cut in place; a run of letters with other characters in it is folded first.
+//! Takes linear time: pieces have a bounded length, and a byte is read at most once per candidate piece. ASCII text is
+//! tokenised in place; a run with other characters is folded to ASCII first.
 
 use crate::{ModelError, characters::Characters, trie::Trie};
 
-/// A run of more letters and digits than this is data, not words, and gives no tokens.
+/// A longer run of letters and digits is data, not words, and has no tokens.
 const MAX_RUN: usize = 128;
 
-/// Cuts texts into the pieces of a vocabulary.
+/// Splits texts into pieces of a vocabulary.
 #[derive(Debug)]
 pub(crate) struct Tokenizer {
     characters: Characters,
@@ -20,7 +20,7 @@ pub(crate) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Takes pieces in the order of their ids; `##` marks those that continue a word.
+    /// `pieces` are in the order of their ids; `##` marks those that continue a word.
     pub(crate) fn new(pieces: &[&str], characters: Characters) -> Result<Self, ModelError> {
         let (mut starts, mut inner) = (vec![], vec![]);
         for (id, piece) in (0..).zip(pieces) {
@@ -51,7 +51,7 @@ impl Tokenizer {
         }
     }
 
-    /// Folds the run that the text starts with and appends its ids; returns the bytes of text that it took.
+    /// Folds the first run of the text and appends its ids; returns the bytes consumed.
     fn encode_folded(&self, text: &str, ids: &mut Vec<u32>) -> usize {
         let mut run = [0; MAX_RUN];
         let mut length = 0;
@@ -102,12 +102,12 @@ impl Tokenizer {
     }
 }
 
-/// Whether a byte may belong to a run: a letter, a digit, or part of a character that may fold to some.
+/// Whether a byte may be part of a run: a letter, a digit, or part of a non-ASCII character.
 fn in_run(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }
 
-/// How long the word is that a run of letters and digits starts with, at least 1.
+/// The length of the first word of a run of letters and digits, at least 1.
 pub(crate) fn word_length(run: &[u8]) -> usize {
     let count = |from: usize, fits: fn(&u8) -> bool| run[from..].iter().take_while(|byte| fits(byte)).count();
     if run[0].is_ascii_digit() {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_cut_at_camel_case_and_digits() {
+    fn runs_are_split_at_camel_case_and_digits() {
         assert_eq!(words("parseHTTPUrls2"), ["parse", "HTTP", "Urls", "2"]);
         assert_eq!(words("URLs"), ["URLs"]);
         assert_eq!(words("getIDsNow"), ["get", "IDs", "Now"]);

@@ -1,17 +1,18 @@
-//! A trie over lower-case letters and digits: sixteen bytes a node, children side by side, found by counting bits.
+//! A trie over lower-case letters and digits: 16-byte nodes with contiguous children, indexed by the popcount of a
+//! bitmap.
 
 use crate::ModelError;
 
-/// Letters and digits.
+/// Size of the alphabet: letters and digits.
 pub(crate) const SYMBOLS: usize = 36;
 
-/// The symbol of an ASCII letter (in either case) or digit; anything else has none.
+/// The symbol of an ASCII letter, in either case, or digit; 63 for other bytes.
 const SYMBOL: [u8; 256] = symbols();
 
-/// Marks a node where no piece ends.
+/// The token of a node where no piece ends.
 const NO_TOKEN: u32 = u32::MAX;
 
-/// Finds the longest piece that a word starts with.
+/// Finds the longest piece that is a prefix of a word.
 #[derive(Debug)]
 pub(crate) struct Trie {
     nodes: Vec<Node>,
@@ -19,29 +20,29 @@ pub(crate) struct Trie {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Bit `s` says that there is a child for symbol `s`.
+    /// Bit `s`: there is a child for symbol `s`.
     children: u64,
-    /// The child of the lowest symbol; the others follow it.
+    /// The child of the lowest symbol; the others follow.
     first: u32,
     /// The piece that ends here.
     token: u32,
 }
 
-/// Pieces that share their first `depth` symbols, and the node that stands for those.
+/// The pieces that share their first `depth` symbols.
 struct Group<'a> {
     pieces: &'a [(&'a str, u32)],
     depth: usize,
 }
 
 impl Trie {
-    /// Makes a trie of pieces and their tokens, in which every single symbol must be, so that no word is unknown.
+    /// Builds a trie of pieces and their tokens. Every single symbol must be a piece, so that no word is unknown.
     pub(crate) fn new(mut pieces: Vec<(&str, u32)>) -> Result<Self, ModelError> {
         pieces.sort_unstable();
         check(&pieces)?;
         let mut nodes = vec![Node { children: 0, first: 1, token: NO_TOKEN }];
         let mut groups = vec![Group { pieces: &pieces, depth: 0 }];
         let mut next = 0;
-        // Breadth first, so that the children of a node come side by side. Node `next` stands for group `next`.
+        // Breadth first, so that siblings are contiguous. Node `next` is the prefix of group `next`.
         while let Some(&Group { pieces, depth }) = groups.get(next) {
             nodes[next].first = id(nodes.len());
             let longer = pieces.partition_point(|(piece, _)| piece.len() == depth);
@@ -58,7 +59,8 @@ impl Trie {
         Ok(Self { nodes })
     }
 
-    /// The token of the longest piece that starts `word`, a non-empty run of ASCII letters and digits, and its length.
+    /// The token and length of the longest piece that is a prefix of `word`, a non-empty run of ASCII letters and
+    /// digits.
     pub(crate) fn longest(&self, word: &[u8]) -> (u32, usize) {
         let mut node = self.nodes[0];
         let mut best = (NO_TOKEN, 1);
@@ -77,7 +79,7 @@ impl Trie {
     }
 }
 
-/// Pieces are distinct runs of lower-case letters and digits, and all single ones are among them.
+/// Checks that pieces are distinct runs of lower-case letters and digits, and that all single symbols are pieces.
 fn check(pieces: &[(&str, u32)]) -> Result<(), ModelError> {
     let plain = |piece: &str| piece.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     if let Some((piece, _)) = pieces.iter().find(|(piece, _)| piece.is_empty() || !plain(piece)) {
@@ -93,12 +95,12 @@ fn check(pieces: &[(&str, u32)]) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Nodes are at most as many as the bytes of the vocabulary, whose length is a u32.
+/// There are at most as many nodes as bytes of the vocabulary, whose length is a `u32`.
 fn id(nodes: usize) -> u32 {
     u32::try_from(nodes).expect("fewer nodes than the file has bytes")
 }
 
-/// In the order of the bytes, as the pieces are sorted: digits, then letters.
+/// In byte order, as pieces are sorted: digits, then letters.
 const fn symbols() -> [u8; 256] {
     let mut symbols = [63; 256];
     let mut i = 0;
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_piece_wins_over_its_beginnings() {
+    fn the_longest_piece_wins_over_its_prefixes() {
         let mut pieces = singles();
         pieces.extend([("par", 100), ("parse", 101), ("parsers", 102)]);
         let trie = Trie::new(pieces).expect("a fit vocabulary");
@@ -134,20 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn a_vocabulary_without_a_single_letter_is_refused() {
+    fn a_vocabulary_without_a_single_letter_is_rejected() {
         let pieces = singles().split_off(1);
         assert_eq!(Trie::new(pieces).err(), Some(ModelError::MissingLetters { expected: 36, got: 35 }));
     }
 
     #[test]
-    fn a_piece_given_twice_is_refused() {
+    fn a_piece_given_twice_is_rejected() {
         let mut pieces = singles();
         pieces.extend([("ab", 50), ("ab", 51)]);
         assert_eq!(Trie::new(pieces).err(), Some(ModelError::DuplicatePiece("ab".to_owned())));
     }
 
     #[test]
-    fn a_piece_with_another_character_is_refused() {
+    fn a_piece_with_another_character_is_rejected() {
         for bad in ["", "a b", "A", "é"] {
             let mut pieces = singles();
             pieces.push((bad, 50));

@@ -1,9 +1,9 @@
-//! Words of source code and prose, for whoever counts them.
+//! Splits source code and prose into words, for full-text search.
 
 use crate::tokenizer::word_length;
 
-/// The words of a text, as they stand in it: runs of letters and digits, those of ASCII cut at camelCase and between
-/// letters and digits. `parseHTTPUrl2` has `parse`, `HTTP`, `Url` and `2`.
+/// The words of a text: runs of letters and digits; ASCII runs are split at camelCase and between letters and digits.
+/// `parseHTTPUrl2` is `parse`, `HTTP`, `Url` and `2`.
 pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()).flat_map(|run| {
         let mut rest = run;
@@ -25,7 +25,7 @@ mod tests {
     use super::words;
 
     #[test]
-    fn runs_are_cut_at_camel_case_and_others_stay_whole() {
+    fn ascii_runs_are_split_at_camel_case() {
         let found = |text| words(text).collect::<Vec<_>>().join(" ");
         assert_eq!(found("parseHTTPUrl2(file_name) -> URLs"), "parse HTTP Url 2 file name URLs");
         assert_eq!(found("naïveÜber 数据 "), "naïveÜber 数据");

@@ -1,4 +1,4 @@
-//! Models of every architecture as PyTorch wrote them, against the states it computed from them.
+//! Compares hidden states of every architecture with PyTorch's.
 
 use std::{
     fs,
@@ -8,12 +8,12 @@ use std::{
 
 use accelerd_kernels::{
     Backend, Op, cpu,
-    ops::encode::{Encode, EncodeRequest, Encoder, Output, Pooling, Precision},
+    ops::encode::{Encode, EncodeRequest, Encoder, OutputType, Pooling, Precision},
 };
 use accelerd_models::hf::{self, LoadError};
 use serde_json::Value;
 
-/// The models that PyTorch wrote, by name.
+/// The names of the test models.
 fn models() -> Vec<String> {
     let folders = fs::read_dir(folder("")).expect("a folder").map(|entry| entry.expect("an entry").path());
     let written = folders.filter(|folder| folder.join("states.f32").is_file());
@@ -32,13 +32,13 @@ fn request(encoder: &Arc<Encoder>, texts: &[Vec<u32>], pooling: Pooling) -> Enco
     EncodeRequest {
         encoder: Arc::clone(encoder),
         ids: texts.concat(),
-        types: vec![],
+        token_type_ids: vec![],
         offsets: [0].into_iter().chain(ends).collect(),
         spans: None,
         pooling,
         dimensions: encoder.config().hidden,
         normalize: false,
-        output: Output::F32,
+        output: OutputType::F32,
         precision: Precision::F32,
         exact_gelu: true,
     }
@@ -59,7 +59,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
-/// The texts of a folder and the states of their tokens.
+/// The texts of a folder and the hidden states of their tokens.
 fn expected(folder: &Path) -> (Vec<Vec<u32>>, Vec<f32>) {
     let json: Value =
         serde_json::from_slice(&fs::read(folder.join("expected.json")).expect("it is there")).expect("JSON");
@@ -71,7 +71,7 @@ fn expected(folder: &Path) -> (Vec<Vec<u32>>, Vec<f32>) {
 }
 
 #[test]
-fn states_of_every_architecture_are_those_of_pytorch() {
+fn hidden_states_of_every_architecture_are_those_of_pytorch() {
     let models = models();
     assert!(models.len() >= 12, "every architecture has one: {models:?}");
     for name in &models {
@@ -91,7 +91,7 @@ fn states_of_every_architecture_are_those_of_pytorch() {
 }
 
 #[test]
-fn what_stands_beside_a_model_is_read() {
+fn the_files_of_sentence_transformers_are_read() {
     let loaded = hf::load(&folder("bert")).expect("a model");
     let config = loaded.encoder.config();
     assert_eq!((config.pooling, config.normalize), (Pooling::Cls, false), "of its modules");
@@ -108,7 +108,7 @@ fn what_stands_beside_a_model_is_read() {
 }
 
 #[test]
-fn every_published_prefix_of_names_is_understood() {
+fn every_published_prefix_of_tensor_names_is_recognised() {
     let whole = fs::read(folder("bert").join("model.safetensors")).expect("it is there");
     let tensors = safetensors::SafeTensors::deserialize(&whole).expect("tensors");
     let renamed = tensors.iter().map(|(name, view)| {
@@ -140,7 +140,7 @@ fn copy_of(name: &str) -> tempfile::TempDir {
     copy
 }
 
-/// The error of a folder in which one file was changed.
+/// The error of loading a folder with one changed file.
 fn error_with(name: &str, file: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> LoadError {
     let copy = copy_of(name);
     let path = copy.path().join(file);
@@ -186,7 +186,7 @@ fn missing_tensors_and_wrong_shapes_are_named() {
 }
 
 #[test]
-fn unknown_architectures_and_variants_are_refused_by_name() {
+fn unknown_architectures_and_variants_are_rejected_by_name() {
     let unknown = error_with("bert", "config.json", replaced("\"model_type\": \"bert\"", "\"model_type\": \"t5\""));
     assert!(unknown.to_string().starts_with("unknown architecture \"t5\"; known are bert, camembert, "), "{unknown}");
     let variant = error_with("bert", "config.json", replaced("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"mish\""));
@@ -197,7 +197,7 @@ fn unknown_architectures_and_variants_are_refused_by_name() {
     let kind = error_with("bert", "config.json", replaced("\"hidden_size\": 32", "\"hidden_size\": \"32\""));
     assert_eq!(kind.to_string(), "config.json: hidden_size is expected to be a count, got \"32\"");
     let huge = error_with("bert", "config.json", replaced("\"vocab_size\": 48", "\"vocab_size\": 99999999999"));
-    assert!(huge.to_string().contains("vocabulary is 1 to"), "{huge}");
+    assert!(huge.to_string().contains("vocabulary must be 1 to"), "{huge}");
     let broken = error_with("bert", "config.json", |bytes| bytes[..20].to_vec());
     assert!(matches!(broken, LoadError::Format { .. }), "{broken}");
     let dense = r#"[{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]"#;
@@ -206,7 +206,7 @@ fn unknown_architectures_and_variants_are_refused_by_name() {
 }
 
 #[test]
-fn a_tokeniser_of_another_model_is_refused() {
+fn a_tokeniser_of_another_model_is_rejected() {
     let more = error_with("bert", "tokenizer.json", replaced("\"the\": 34", "\"the\": 48"));
     assert!(matches!(more, LoadError::TokenizerMismatch { tokens: 49, words: 48 }), "{more}");
     let halved = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
@@ -221,7 +221,7 @@ fn a_tokeniser_of_another_model_is_refused() {
 }
 
 #[test]
-fn shards_must_be_files_of_the_folder_and_all_be_there() {
+fn all_shards_must_be_files_of_the_folder() {
     let index = "model.safetensors.index.json";
     let outside = error_with("distilbert", index, replaced("model-00001-of-00002", "../model-00001-of-00002"));
     assert!(outside.to_string().contains("not a file of this folder"), "{outside}");

@@ -1,4 +1,4 @@
-//! Files that are no table models are refused with the reason.
+//! Invalid files of table models are rejected with a reason.
 
 use accelerd_models::{Model, ModelError};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 const PIECES: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// A small table: what each part of its file holds.
+/// The parts of a small table's file.
 #[derive(Clone)]
 struct File {
     magic: &'static [u8],
@@ -64,7 +64,7 @@ fn a_small_file_is_read_as_written() {
     assert_eq!((model.name(), model.vocabulary_size(), model.offered_dimensions()), ("small", 72, &[2, 1][..]));
     assert_eq!((model.table().expect("a table").scales[71], model.table().expect("a table").values[143]), (0.5, -3));
     let mut ids = vec![];
-    model.tokenize("aÉ ß", &mut ids).expect("it takes texts");
+    model.token_ids("aÉ ß", &mut ids).expect("it takes texts");
     assert_eq!(ids, [0, 4, 18, 36 + 18]);
     assert_eq!(model.sha256(), hex::encode(Sha256::digest(File::small().bytes())));
 }
@@ -76,18 +76,18 @@ fn tables_of_two_models_have_different_ids() {
 }
 
 #[test]
-fn another_file_is_refused_by_its_magic() {
+fn a_file_without_the_magic_is_rejected() {
     assert_eq!(File { magic: b"SAFETENS", ..File::small() }.error(), Some(ModelError::Magic));
 }
 
 #[test]
-fn another_version_is_refused() {
+fn an_unsupported_version_is_rejected() {
     let error = File { version: 2, ..File::small() }.error();
     assert_eq!(error, Some(ModelError::Version { expected: 1, got: 2 }));
 }
 
 #[test]
-fn a_changed_byte_is_noticed() {
+fn a_changed_byte_fails_the_checksum() {
     let mut bytes = File::small().bytes();
     let at = bytes.len() - 40;
     bytes[at] ^= 1;
@@ -95,13 +95,13 @@ fn a_changed_byte_is_noticed() {
 }
 
 #[test]
-fn an_empty_table_is_refused() {
+fn an_empty_table_is_rejected() {
     let error = File { dim: 0, ..File::small() }.error();
     assert_eq!(error, Some(ModelError::Empty { rows: 72, dim: 0 }));
 }
 
 #[test]
-fn offered_dimensions_must_fall_from_the_columns() {
+fn offered_dimensions_must_decrease_from_the_columns() {
     for offered in [vec![], vec![1], vec![2, 2], vec![2, 3], vec![2, 0]] {
         let error = File { offered: offered.clone(), ..File::small() }.error();
         assert_eq!(error, Some(ModelError::Dimensions { dim: 2, got: offered }));
@@ -109,13 +109,13 @@ fn offered_dimensions_must_fall_from_the_columns() {
 }
 
 #[test]
-fn a_vocabulary_of_another_size_is_refused() {
+fn a_vocabulary_of_another_size_is_rejected() {
     let error = File { vocabulary: b"a\nb\n".to_vec(), ..File::small() }.error();
     assert_eq!(error, Some(ModelError::VocabularySize { expected: 72, got: 2 }));
 }
 
 #[test]
-fn text_that_is_not_utf8_is_refused() {
+fn text_that_is_not_utf8_is_rejected() {
     let error = File { vocabulary: vec![0xFF], ..File::small() }.error();
     assert_eq!(error, Some(ModelError::NotUtf8("vocabulary")));
     let error = File { characters: vec![0xFF], ..File::small() }.error();
@@ -123,27 +123,27 @@ fn text_that_is_not_utf8_is_refused() {
 }
 
 #[test]
-fn a_scale_that_is_no_number_is_refused() {
+fn a_scale_that_is_no_number_is_rejected() {
     let mut file = File::small();
     file.scales[5] = f32::NAN;
     assert_eq!(file.error(), Some(ModelError::Scale(5)));
 }
 
 #[test]
-fn bytes_after_the_values_are_refused() {
+fn bytes_after_the_values_are_rejected() {
     let mut file = File::small();
     file.values.push(0);
     assert_eq!(file.error(), Some(ModelError::Trailing(1)));
 }
 
 #[test]
-fn a_row_count_far_beyond_the_file_is_refused_without_allocating_it() {
+fn a_row_count_far_beyond_the_file_is_rejected_without_allocating_it() {
     let error = File { rows: u32::MAX, dim: u32::MAX, offered: vec![u32::MAX], ..File::small() }.error();
     assert_eq!(error, Some(ModelError::VocabularySize { expected: u32::MAX as usize, got: 72 }));
 }
 
 #[test]
-fn every_cut_of_a_file_is_refused() {
+fn every_truncated_file_is_rejected() {
     let bytes = File::small().bytes();
     for end in 0..bytes.len() {
         assert!(Model::parse("small", &bytes[..end]).is_err(), "cut at {end}");

@@ -1,11 +1,11 @@
-//! The tokeniser beside the trainer's, and the embedded model as others use it.
+//! Compares the tokeniser with the trainer's, and tests the built-in model.
 
 use accelerd_models::Model;
 use proptest::prelude::*;
 
 fn tokens(text: &str) -> Vec<u32> {
     let mut ids = vec![];
-    Model::builtin().tokenize(text, &mut ids).expect("it takes texts");
+    Model::builtin().token_ids(text, &mut ids).expect("it takes texts");
     ids
 }
 
@@ -22,7 +22,7 @@ fn tokens_are_those_of_the_trainer() {
 }
 
 #[test]
-fn the_builtin_model_says_what_it_is() {
+fn the_builtin_model_has_its_properties() {
     let model = Model::builtin();
     assert_eq!(model.name(), "builtin");
     assert_eq!(model.offered_dimensions(), [256, 128, 64]);
@@ -33,14 +33,14 @@ fn the_builtin_model_says_what_it_is() {
 }
 
 #[test]
-fn tokens_are_appended_to_those_there() {
+fn tokens_are_appended() {
     let mut ids = vec![7];
-    Model::builtin().tokenize("read", &mut ids).expect("it takes texts");
+    Model::builtin().token_ids("read", &mut ids).expect("it takes texts");
     assert_eq!(ids, [&[7], &tokens("read")[..]].concat());
 }
 
 #[test]
-fn identifiers_give_the_tokens_of_their_words() {
+fn identifiers_have_the_tokens_of_their_words() {
     let words = tokens("parse http urls 2");
     for identifier in ["parseHTTPUrls2", "parse_http_urls_2", "PARSE-HTTP-URLS.2", "ParseHttpURLs2"] {
         assert_eq!(tokens(identifier), words, "{identifier}");
@@ -48,7 +48,7 @@ fn identifiers_give_the_tokens_of_their_words() {
 }
 
 #[test]
-fn a_megabyte_without_a_word_boundary_gives_no_tokens() {
+fn a_megabyte_without_a_word_boundary_has_no_tokens() {
     for unit in ["a", "é", "\u{301}", "中", "A1"] {
         assert!(tokens(&unit.repeat(1 << 20)).is_empty(), "{unit:?}");
     }

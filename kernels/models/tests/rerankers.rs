@@ -1,4 +1,4 @@
-//! Cross-encoders of every architecture as PyTorch wrote them: pairs as their tokenisers make them, scores as it computed.
+//! Compares pairs of cross-encoders with their tokenisers', and scores with PyTorch's, for every architecture.
 
 use std::{
     fs,
@@ -8,15 +8,15 @@ use std::{
 
 use accelerd_kernels::{
     Backend, Op, cpu,
-    ops::encode::{Encode, EncodeRequest, Output, Pooling, Precision},
+    ops::encode::{Encode, EncodeRequest, OutputType, Pooling, Precision},
 };
 use accelerd_models::{
-    CutError, Model, Sequences,
+    Model, Sequences, TokenizeError,
     hf::{self, LoadError},
 };
 use serde::Deserialize;
 
-/// The models that `rerankers.py` wrote, each with a head and an architecture of its own.
+/// The names of the test models, one per head and architecture.
 fn architectures() -> Vec<String> {
     let folders = fs::read_dir(folder("").with_file_name("")).expect("a folder").map(|entry| entry.expect("an entry"));
     let names = folders.filter_map(|folder| folder.file_name().to_str()?.strip_prefix("reranker-").map(str::to_owned));
@@ -25,7 +25,7 @@ fn architectures() -> Vec<String> {
     names
 }
 
-/// What `rerankers.py` wrote.
+/// The output of `rerankers.py`.
 #[derive(Deserialize)]
 struct Expected {
     query: String,
@@ -49,7 +49,7 @@ fn model(name: &str) -> Model {
 }
 
 /// The pairs of a query with documents.
-fn pairs(model: &Model, query: &str, documents: &[String], limit: Option<usize>) -> Result<Sequences, CutError> {
+fn pairs(model: &Model, query: &str, documents: &[String], limit: Option<usize>) -> Result<Sequences, TokenizeError> {
     let (encoder, _) = model.reranker().expect("a cross-encoder");
     let query = encoder.query(query, limit)?;
     let mut pairs = Sequences::default();
@@ -62,13 +62,13 @@ fn scores(model: &Model, pairs: &Sequences) -> Vec<f32> {
     let request = EncodeRequest {
         encoder: Arc::clone(&encoder.encoder),
         ids: pairs.ids.clone(),
-        types: pairs.types.clone(),
+        token_type_ids: pairs.types.clone(),
         offsets: pairs.offsets.clone(),
         spans: None,
         pooling: reranker.head.pooling(),
         dimensions: reranker.head.hidden(),
         normalize: false,
-        output: Output::F32,
+        output: OutputType::F32,
         precision: Precision::F32,
         exact_gelu: true,
     };
@@ -109,7 +109,7 @@ fn scores_of_every_architecture_are_those_of_pytorch() {
 }
 
 #[test]
-fn a_pair_has_the_same_bits_alone_and_beside_others() {
+fn a_score_does_not_depend_on_the_batch() {
     let (model, expected) = (model("bert"), expected("bert"));
     let together = scores(&model, &pairs(&model, &expected.query, &expected.documents, None).expect("pairs"));
     for (document, score) in expected.documents.iter().zip(together) {
@@ -119,7 +119,7 @@ fn a_pair_has_the_same_bits_alone_and_beside_others() {
 }
 
 #[test]
-fn only_documents_are_cut_and_a_query_without_room_for_one_is_refused() {
+fn only_documents_are_truncated_and_a_too_long_query_is_rejected() {
     let model = model("bert");
     let ids = |query: &str, limit| {
         let document = ["d e f g".to_owned()];
@@ -131,17 +131,17 @@ fn only_documents_are_cut_and_a_query_without_room_for_one_is_refused() {
     assert_eq!(without.0, [2, 3, 8, 9, 3]);
     let least = ids("a b", Some(6)).expect("one token of the document");
     assert_eq!(least.0, [2, 5, 6, 3, 8, 3]);
-    assert_eq!(ids("a b", Some(5)), Err(CutError::LongQuery { most: 1, limit: 5, tokens: 2 }));
+    assert_eq!(ids("a b", Some(5)), Err(TokenizeError::LongQuery { most: 1, limit: 5, tokens: 2 }));
     let whole = "a ".repeat(40);
     let refused = ids(&whole, None).expect_err("as many tokens as a pair may have");
-    let reason = "expected at most 36 tokens, so that a pair of 40 has room for a document, got 40";
+    let reason = "expected a query of at most 36 tokens, so that a pair of 40 has room for a document, got 40";
     assert_eq!(refused.to_string(), reason);
-    assert_eq!(ids("a", Some(3)), Err(CutError::LongQuery { most: 0, limit: 3, tokens: 1 }));
+    assert_eq!(ids("a", Some(3)), Err(TokenizeError::LongQuery { most: 0, limit: 3, tokens: 1 }));
     assert!(ids("a b", Some(1000)).is_ok(), "a limit above the model's own is the model's own");
 }
 
 #[test]
-fn activations_are_read_where_any_version_writes_them() {
+fn activations_are_read_in_the_format_of_every_version() {
     let sigmoid = |folder: &Path| hf::load(folder).expect("a model").reranker.expect("a head").sigmoid;
     assert!(!sigmoid(&folder("bert")), "the old spelling in config.json");
     assert!(sigmoid(&folder("xlm-roberta")), "the new spelling in config.json");
@@ -156,7 +156,7 @@ fn activations_are_read_where_any_version_writes_them() {
 }
 
 #[test]
-fn the_default_prompt_of_a_models_files_stands_before_the_query_alone() {
+fn the_default_prompt_precedes_only_the_query() {
     let copy = copy_of("bert");
     let transformer = r#"[{"type": "sentence_transformers.base.modules.transformer.Transformer", "path": ""}]"#;
     fs::write(copy.path().join("modules.json"), transformer).expect("written");
@@ -175,7 +175,7 @@ fn the_default_prompt_of_a_models_files_stands_before_the_query_alone() {
         r#"{PROMPTS, "default_prompt_name": "none"}"#,
         r#"{PROMPTS, "default_prompt_name": null}"#,
         "{PROMPTS}",
-        // sentence-transformers makes a cross-encoder of it, and heeds none of its settings.
+        // sentence-transformers loads it as a cross-encoder and ignores its settings.
         r#"{"prompts": {"find": "the def "}, "default_prompt_name": "find"}"#,
     ] {
         let unprompted = of(&other.replace("PROMPTS", prompts)).expect("a model");
@@ -201,7 +201,7 @@ fn copy_of(name: &str) -> tempfile::TempDir {
     copy
 }
 
-/// Replaces a text of a file of a copy.
+/// Replaces text in a file of a copy.
 fn replace(copy: &tempfile::TempDir, file: &str, from: &str, to: &str) {
     let path = copy.path().join(file);
     let text = fs::read_to_string(&path).expect("a text");
@@ -213,7 +213,7 @@ fn error_of(copy: &tempfile::TempDir) -> LoadError {
     hf::load(copy.path()).expect_err("it does not load")
 }
 
-/// The weights of a copy with one tensor in another shape, or without it.
+/// Reshapes or removes a tensor of a copy.
 fn reshape(copy: &tempfile::TempDir, tensor: &str, shape: Option<&[usize]>) {
     use safetensors::tensor::{SafeTensors, TensorView};
     let path = copy.path().join("model.safetensors");
@@ -229,7 +229,7 @@ fn reshape(copy: &tempfile::TempDir, tensor: &str, shape: Option<&[usize]>) {
 }
 
 #[test]
-fn heads_that_are_none_of_a_cross_encoder_are_refused_by_name() {
+fn unsupported_heads_are_rejected_by_name() {
     let copy = copy_of("bert");
     reshape(&copy, "classifier.weight", Some(&[3, 32]));
     let labels = error_of(&copy).to_string();
@@ -249,7 +249,7 @@ fn heads_that_are_none_of_a_cross_encoder_are_refused_by_name() {
 }
 
 #[test]
-fn templates_that_cannot_be_followed_are_refused_and_types_follow_the_tokenisers_settings() {
+fn unsupported_templates_are_rejected_and_token_types_follow_the_tokenisers_settings() {
     let copy = copy_of("bert");
     replace(&copy, "tokenizer.json", "\"type_id\": 1", "\"type_id\": 2");
     assert!(error_of(&copy).to_string().contains("token type 2, the model 2 types"), "{}", error_of(&copy));
@@ -261,11 +261,11 @@ fn templates_that_cannot_be_followed_are_refused_and_types_follow_the_tokenisers
     let copy = copy_of("bert");
     fs::remove_file(copy.path().join("tokenizer.json")).expect("removed");
     let silent = Model::load("silent", copy.path()).expect("a model");
-    assert_eq!(pairs(&silent, "a", &[], None), Err(CutError::NoTokenizer));
+    assert_eq!(pairs(&silent, "a", &[], None), Err(TokenizeError::NoTokenizer));
 }
 
 #[test]
-fn a_classifier_whose_modules_pool_embeds_and_one_whose_modules_do_not_scores() {
+fn a_classifier_with_pooling_modules_embeds_and_one_without_scores() {
     let copy = copy_of("bert");
     let modules = copy.path().join("modules.json");
     let transformer = r#"{"type": "sentence_transformers.base.modules.transformer.Transformer", "path": ""}"#;

@@ -1,4 +1,4 @@
-"""Writes names.txt and tables.bin, the codecs of the running CPython, or with --check says whether they are its own.
+"""Writes names.txt and tables.bin from the running CPython's codecs; --check compares them instead.
 
     python3.13 kernels/parser/codecs/generate.py [--check]
 
@@ -19,9 +19,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-# An entry of a table that stands for no character.
+# An unmapped entry.
 NONE = 0xFFFE
-# The first of 2,048 entries that stand for the characters, or pairs of characters, of a list of their own.
+# The first of 2,048 entries that are indices into a list of characters or pairs of characters.
 LISTED = 0xD800
 
 # Codecs that decode by a table of pairs of bytes.
@@ -41,7 +41,7 @@ SETS = {
 }
 # Three bytes, the first of which is 0x8F.
 TRIPLES = ("euc_jp", "euc_jis_2004", "euc_jisx0213")
-# Codecs that have code of their own.
+# Codecs implemented in Rust.
 OTHERS = (
     "ascii latin_1 charmap utf_8 utf_8_sig utf_7 utf_16 utf_16_le utf_16_be utf_32 utf_32_le utf_32_be idna punycode "
     "raw_unicode_escape unicode_escape undefined hz iso2022_jp iso2022_jp_1 iso2022_jp_2 iso2022_jp_2004 iso2022_jp_3 "
@@ -49,7 +49,7 @@ OTHERS = (
 ).split()
 
 
-# Aliases that came later: of each the codec, and the minor version of the first Python 3 that has it.
+# Newer aliases: the codec and the first minor version of Python 3.
 LATE = {
     "windows_31j": ("cp932", 13),
     "874": ("cp874", 14),
@@ -59,7 +59,7 @@ LATE = {
     "iso_8859_8_e": ("iso8859_8", 14),
     "iso_8859_8_i": ("iso8859_8", 14),
 }
-# What 3.14 mended; the tables have what was there before.
+# Fixed in 3.14; the tables have the older mappings.
 BEFORE_3_14 = {("palmos", 0x9B): "\x9b"}
 
 
@@ -74,7 +74,7 @@ def modules() -> Iterator[str]:
 
 
 def names() -> str:
-    """A line a codec: its module, what it is, and its aliases, late ones with their versions."""
+    """One line per codec: module, kind, and aliases, newer ones with their versions."""
     known = dict(encodings.aliases.aliases)
     for alias, (target, since) in LATE.items():
         assert known.pop(alias, target) == target
@@ -96,7 +96,7 @@ def decoded(data: bytes, codec: str) -> str | None:
 
 
 class Entries:
-    """A table, and the list of what does not fit into an entry."""
+    """A table, and the list of characters that do not fit into an entry."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -116,7 +116,7 @@ class Entries:
             self.numbers.append(LISTED + self.listed.index(text))
 
     def packed(self) -> bytes:
-        """Compressed: the differences of the entries, their low bytes first, then the list."""
+        """The compressed table: deltas of the entries, low bytes first, then the list."""
         assert len(self.listed) <= 2048
         before, deltas = 0, []
         for number in self.numbers:
@@ -128,7 +128,7 @@ class Entries:
 
 
 def charmaps() -> bytes:
-    """256 entries a codec, in the order of their names."""
+    """256 entries per codec, in the order of their names."""
     entries = Entries()
     for line in names().splitlines():
         module, kind, *_ = line.split()
@@ -150,7 +150,7 @@ def pairs(codec: str) -> bytes:
 
 
 def triples(codec: str) -> bytes:
-    """What follows 0x8F: 94 x 94 from 0xA1A1 on."""
+    """The sequences after 0x8F: 94 x 94 from 0xA1A1 on."""
     return grid(lambda one, two: decoded(bytes([0x8F, one | 0x80, two | 0x80]), codec))
 
 
@@ -168,7 +168,7 @@ def grid(character) -> bytes:  # type: ignore[no-untyped-def]
 
 
 def ranges() -> bytes:
-    """The four bytes of gb18030, as runs: number of the first one, its character, and how many follow each other."""
+    """The four-byte codes of gb18030 as runs: first code, its character, length."""
     runs: list[list[int]] = []
     for number in range(50400):
         data = bytes([0x81 + number // 12600, 0x30 + number // 1260 % 10, 0x81 + number // 10 % 126, 0x30 + number % 10])
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def contents(data: bytes) -> object:
-    """What a file says, however it is compressed."""
+    """The decompressed contents of a file."""
     if not data.startswith(b"\x07charmap"):
         return data
     parts, at = {}, 0

@@ -1,22 +1,22 @@
 //! Parses many sources at once and writes their columns, for comparison with other parsers.
 //!
-//! `columns VERSION [text] [eval|single]` parses with the grammar of Python VERSION: `3.8` to `3.14`. With `text` the sources
-//! are decoded text, not files.
+//! `columns VERSION [text] [eval|single]` parses with the grammar of Python VERSION: `3.8` to `3.14`. With `text` the
+//! sources are decoded text, not files.
 //!
-//! A block is its length, four bytes, and so many bytes; all numbers are little-endian and have 32 bits. Standard input is
-//! a block a source. Standard output has, for each source, a number: 0 for a tree, else the class of its error: 1 for
-//! `SyntaxError`, 2 for `IndentationError`, 3 for `TabError`, 4 for `ValueError`, 5 for `UnicodeDecodeError`, 6 for
-//! `UnicodeEncodeError`, 99 for a panic, which is a bug. A block with the source as UTF-8 follows. Then, for a tree, a block a column: `kinds` and `fields`, a byte a row; `parents`,
-//! `starts`, `ends` and `aux`, a number a row; `name_starts` and `name_ends`; `value_tags`, a byte a value;
-//! `value_starts`, `value_ends`; `extra`. For an error, its start and end as numbers, a block with its message, and
-//! `lineno`, `offset`, `end_lineno` and `end_offset` as signed numbers, -2 where one is `None`.
+//! A block is a length and that many bytes; all numbers are 32-bit little-endian. Standard input has one block per
+//! source. Standard output has for each source a number: 0 for a tree, else the exception: 1 `SyntaxError`, 2
+//! `IndentationError`, 3 `TabError`, 4 `ValueError`, 5 `UnicodeDecodeError`, 6 `UnicodeEncodeError`, 99 a panic, which
+//! is a bug. A block with the source as UTF-8 follows. For a tree there is one block per column: `kinds` and `fields`,
+//! a byte per row; `parents`, `starts`, `ends` and `aux`, a number per row; `name_starts` and `name_ends`;
+//! `value_tags`, a byte per value; `value_starts`, `value_ends`; `extra`. For an error there are its start and end, a
+//! block with its message, and `lineno`, `offset`, `end_lineno` and `end_offset` as signed numbers, -2 for `None`.
 
 use std::io::{self, Read, Write};
 use std::panic;
 
 use accelerd_parser::{Columns, Diagnostic, Mode, Options, Parsed, Position, SourceType, parse};
 
-/// What is written for `None`.
+/// Encodes `None`.
 const NONE: i32 = -2;
 
 fn main() -> io::Result<()> {
@@ -35,8 +35,8 @@ fn main() -> io::Result<()> {
     io::stdin().read_to_end(&mut input)?;
     let mut output = io::BufWriter::new(io::stdout().lock());
     let mut rest = &input[..];
-    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
-        let (source, next) = behind.split_at(u32::from_le_bytes(*length) as usize);
+    while let Some((length, data)) = rest.split_first_chunk::<4>() {
+        let (source, next) = data.split_at(u32::from_le_bytes(*length) as usize);
         if let Ok(parsed) = panic::catch_unwind(|| parse(source, &options)) {
             answer(&mut output, parsed)?;
         } else {
@@ -63,7 +63,7 @@ fn answer(output: &mut impl Write, parsed: Parsed) -> io::Result<()> {
         Err(error) => {
             number(output, error.class as u32)?;
             block(output, text.as_bytes())?;
-            refusal(output, &error)
+            write_error(output, &error)
         }
     }
 }
@@ -82,7 +82,7 @@ fn tree(output: &mut impl Write, columns: &Columns) -> io::Result<()> {
     block(output, &columns.extra)
 }
 
-fn refusal(output: &mut impl Write, error: &Diagnostic) -> io::Result<()> {
+fn write_error(output: &mut impl Write, error: &Diagnostic) -> io::Result<()> {
     number(output, error.start)?;
     number(output, error.end)?;
     block(output, error.message.as_bytes())?;

@@ -1,7 +1,6 @@
-//! How fast the lexer alone is: `lex_speed FOLDER...` lexes every Python file below, ten times over.
+//! Benchmarks the lexer alone: `lex_speed FOLDER...` lexes all Python files in the folders ten times.
 //!
-//! Counts the time that the thread had a core, so that a busy machine disturbs it less; the time on the wall elsewhere than
-//! on Linux.
+//! Measures the thread's CPU time on Linux, which a busy machine disturbs less, and wall-clock time elsewhere.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -20,7 +19,7 @@ fn collect(folder: &Path, texts: &mut Vec<String>) {
     }
 }
 
-/// Seconds that this thread has run.
+/// CPU seconds of this thread.
 fn seconds(start: Instant) -> f64 {
     let scheduled = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let ran = scheduled.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! Parses the Python files of a folder over and over, and says how long the lexer and everything together take.
+//! Benchmarks the lexer and the whole parser on the Python files of a folder.
 //!
 //! `speed FOLDER [ROUNDS]` prints the best round.
 
@@ -33,20 +33,20 @@ fn main() -> io::Result<()> {
 
 fn best(rounds: u32, mut work: impl FnMut()) -> Duration {
     let mut once = || {
-        let (start, used) = (Instant::now(), processor_time());
+        let (start, used) = (Instant::now(), cpu_time());
         work();
-        used.and_then(|used| processor_time()?.checked_sub(used)).unwrap_or_else(|| start.elapsed())
+        used.and_then(|used| cpu_time()?.checked_sub(used)).unwrap_or_else(|| start.elapsed())
     };
     (0..rounds).map(|_| once()).min().unwrap_or_default()
 }
 
-/// What this thread had of a processor so far, where the system says so: other processes do not count.
-fn processor_time() -> Option<Duration> {
+/// CPU time of this thread, on Linux.
+fn cpu_time() -> Option<Duration> {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     statistics.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Reads the Python files of a folder that are right, as text.
+/// Reads the Python files of a folder that are UTF-8.
 fn read(folder: &Path, sources: &mut Vec<String>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,8 +1,8 @@
-//! Lines to nested statements: whose body a line is part of, which statement a clause belongs to, and where compound
-//! statements end.
+//! Nests lines into compound statements by indentation: the body of a line, the statement of a clause, and the end of
+//! compound statements.
 //!
-//! A line's roots are its header, if it has one, and the statements behind it. They get their parents here. A compound
-//! statement ends with the last token of the last line in it, a semicolon included, as in CPython.
+//! The roots of a line are its header, if it has one, and the statements after it; they get their parents here. A
+//! compound statement ends with the last token of its last line, a semicolon included, as in CPython.
 
 use std::ops::Range;
 
@@ -10,42 +10,42 @@ use crate::columns::{Columns, Field, Kind, NONE};
 use crate::diagnostic::{Class, Diagnostic, Span};
 use crate::tokens::{Line, Terminal, Tokens};
 
-/// The statements that are open at the end of a line.
+/// The stack of open blocks.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    levels: Vec<Level>,
-    /// A header that nothing followed on its line: the next line must be deeper.
-    header: Option<Header>,
-    /// Where the last line ended.
+    stack: Vec<Block>,
+    /// A header without a body on its line: the next line must be indented.
+    header: Option<PendingHeader>,
+    /// The end of the previous line.
     end: u32,
-    /// Rows of the decorators whose function or class is still to come, and where the last one's line starts.
+    /// Rows of decorators before their function or class.
     decorators: Vec<u32>,
 }
 
-/// Lines of one block.
+/// A block of lines with the same indentation.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct Block {
     column: u32,
     /// The row whose field the statements are in.
     owner: u32,
     field: Field,
-    last: Last,
+    last: OpenStatement,
 }
 
-/// The last statement of a level, as long as more lines may become part of it.
+/// The last statement of a block, which later lines may continue.
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct OpenStatement {
     /// Its row, or [`NONE`].
     head: u32,
-    /// The row of its last clause; the rows from there up to `head` end together.
+    /// The row of its last clause; the rows from there through their parents to `head` end together.
     tail: u32,
-    state: State,
+    continuation: Continuation,
 }
 
-/// Which clauses may follow.
+/// The clauses that may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Closed,
+enum Continuation {
+    None,
     If,
     Loop,
     Try,
@@ -55,10 +55,10 @@ enum State {
 
 const MISSING_HANDLER: &str = "expected 'except' or 'finally' block";
 
-const CLOSED: Last = Last { head: NONE, tail: NONE, state: State::Closed };
+const NO_STATEMENT: OpenStatement = OpenStatement { head: NONE, tail: NONE, continuation: Continuation::None };
 
 #[derive(Clone, Copy, Debug)]
-struct Header {
+struct PendingHeader {
     owner: u32,
     field: Field,
     /// The terminal it starts with, and the token.
@@ -66,9 +66,9 @@ struct Header {
     token: u32,
 }
 
-/// What is being parsed.
+/// A text and its tokens.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct Tokenized<'a> {
     pub(crate) text: &'a str,
     pub(crate) tokens: &'a Tokens,
 }
@@ -77,16 +77,16 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 
 impl Default for Blocks {
     fn default() -> Self {
-        let level = Level { column: 0, owner: NONE, field: Field::Body, last: CLOSED };
-        Self { levels: vec![level], header: None, end: 0, decorators: Vec::new() }
+        let block = Block { column: 0, owner: NONE, field: Field::Body, last: NO_STATEMENT };
+        Self { stack: vec![block], header: None, end: 0, decorators: Vec::new() }
     }
 }
 
 impl Blocks {
-    /// Nests a line that was entered, with its rows.
+    /// Nests the rows of a line, after [`Self::enter`].
     pub(crate) fn line(
         &mut self,
-        source: Source<'_>,
+        source: Tokenized<'_>,
         line: &Line,
         rows: Range<usize>,
         columns: &mut Columns,
@@ -102,135 +102,139 @@ impl Blocks {
         Ok(())
     }
 
-    /// Closes what is open behind the last line.
-    pub(crate) fn finish(&mut self, source: Source<'_>, columns: &mut Columns) -> Result<()> {
-        let behind =
+    /// Closes all blocks after the last line.
+    pub(crate) fn finish(&mut self, source: Tokenized<'_>, columns: &mut Columns) -> Result<()> {
+        let after =
             Line { first: u32::try_from(source.tokens.kinds.len()).unwrap_or(NONE), end: 0, column: 0, alternate: 0 };
         if self.header.is_some() {
-            return Err(self.missing_block(source, &behind));
+            return Err(self.missing_block(source, &after));
         }
-        self.leave(source, &behind, columns)?;
-        self.close(source, &behind, columns)?;
-        if self.decorators.is_empty() { Ok(()) } else { Err(wrong(source, behind.first)) }
+        self.dedent(source, &after, columns)?;
+        self.close_statement(source, &after, columns)?;
+        if self.decorators.is_empty() { Ok(()) } else { Err(invalid_syntax(source, after.first)) }
     }
 
-    /// Brings the levels to that of a line. What is wrong with them comes before what is wrong inside the line.
-    pub(crate) fn enter(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
-        let column = self.level().column;
+    /// Indents or dedents to a line. Its errors precede those inside the line.
+    pub(crate) fn enter(&mut self, source: Tokenized<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
+        let column = self.innermost().column;
         match self.header.take() {
             Some(header) if line.column > column => {
-                let Header { owner, field, .. } = header;
-                self.levels.push(Level { column: line.column, owner, field, last: CLOSED });
+                let PendingHeader { owner, field, .. } = header;
+                self.stack.push(Block { column: line.column, owner, field, last: NO_STATEMENT });
                 Ok(())
             }
             Some(header) => {
                 self.header = Some(header);
                 Err(self.missing_block(source, line))
             }
-            None if line.column > column => Err(unexpected(source.tokens.starts[line.first as usize])),
+            None if line.column > column => Err(unexpected_indent(source.tokens.starts[line.first as usize])),
             None if line.column < column && !self.decorators.is_empty() => {
-                Err(indentation(source, line.first, "unexpected unindent"))
+                Err(indentation_error(source, line.first, "unexpected unindent"))
             }
-            None => self.leave(source, line, columns),
+            None => self.dedent(source, line, columns),
         }
     }
 
-    /// What is wrong with where a line stands, whatever is wrong inside it: a `try` that it ends has no handlers, or there
-    /// is no statement that it continues.
-    pub(crate) fn before(&self, source: Source<'_>, line: &Line) -> Option<Diagnostic> {
+    /// The error of a misplaced line, which precedes errors inside it: it ends a `try` without handlers, or is a clause
+    /// without a statement.
+    pub(crate) fn misplaced(&self, source: Tokenized<'_>, line: &Line) -> Option<Diagnostic> {
         let terminal = source.tokens.kinds[line.first as usize];
-        let state = self.level().last.state;
+        let continuation = self.innermost().last.continuation;
         let continues = match terminal {
-            Terminal::Elif => state == State::If,
-            Terminal::Else => matches!(state, State::If | State::Loop | State::Handlers { .. }),
-            Terminal::Except => matches!(state, State::Try | State::Handlers { .. }),
-            Terminal::Finally => matches!(state, State::Try | State::Handlers { .. } | State::TryElse),
+            Terminal::Elif => continuation == Continuation::If,
+            Terminal::Else => {
+                matches!(continuation, Continuation::If | Continuation::Loop | Continuation::Handlers { .. })
+            }
+            Terminal::Except => matches!(continuation, Continuation::Try | Continuation::Handlers { .. }),
+            Terminal::Finally => {
+                matches!(continuation, Continuation::Try | Continuation::Handlers { .. } | Continuation::TryElse)
+            }
             _ => true,
         };
-        if state == State::Try && !matches!(terminal, Terminal::Except | Terminal::Finally) {
-            return Some(at(source, line.first, MISSING_HANDLER));
+        if continuation == Continuation::Try && !matches!(terminal, Terminal::Except | Terminal::Finally) {
+            return Some(error_at(source, line.first, MISSING_HANDLER));
         }
-        (!continues || terminal_is_clause(terminal) && !self.decorators.is_empty()).then(|| wrong(source, line.first))
+        (!continues || is_clause(terminal) && !self.decorators.is_empty()).then(|| invalid_syntax(source, line.first))
     }
 
-    /// Whether a line of so many columns is deeper than it may be.
-    pub(crate) fn refuses(&self, column: u32) -> bool {
-        self.header.is_none() && column > self.level().column
+    /// Whether a line at this column is indented without a header before it.
+    pub(crate) fn is_unexpected_indent(&self, column: u32) -> bool {
+        self.header.is_none() && column > self.innermost().column
     }
 
-    fn leave(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
-        while self.level().column > line.column {
-            self.close(source, line, columns)?;
-            self.levels.pop();
+    fn dedent(&mut self, source: Tokenized<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
+        while self.innermost().column > line.column {
+            self.close_statement(source, line, columns)?;
+            self.stack.pop();
         }
         Ok(())
     }
 
-    fn level(&self) -> Level {
-        *self.levels.last().expect("the module's level stays")
+    fn innermost(&self) -> Block {
+        *self.stack.last().expect("the module's block is never popped")
     }
 
-    fn last_mut(&mut self) -> &mut Last {
-        &mut self.levels.last_mut().expect("the module's level stays").last
+    fn statement_mut(&mut self) -> &mut OpenStatement {
+        &mut self.stack.last_mut().expect("the module's block is never popped").last
     }
 
-    /// Ends the last statement of the innermost level; `line` is the one that is not part of it any more.
-    fn close(&mut self, source: Source<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
-        let Last { head, tail, state } = self.level().last;
-        if state == State::Try {
-            return Err(at(source, line.first, MISSING_HANDLER));
+    /// Ends the last statement of the innermost block; `line` is the first line after it.
+    fn close_statement(&mut self, source: Tokenized<'_>, line: &Line, columns: &mut Columns) -> Result<()> {
+        let OpenStatement { head, tail, continuation } = self.innermost().last;
+        if continuation == Continuation::Try {
+            return Err(error_at(source, line.first, MISSING_HANDLER));
         }
         let mut row = tail;
         while row != NONE {
             columns.ends[row as usize] = self.end;
             row = if row == head { NONE } else { columns.parents[row as usize] };
         }
-        *self.last_mut() = CLOSED;
+        *self.statement_mut() = NO_STATEMENT;
         Ok(())
     }
 
     /// A line that starts a statement.
     fn statement(
         &mut self,
-        source: Source<'_>,
+        source: Tokenized<'_>,
         line: &Line,
         terminal: Terminal,
         rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
-        self.close(source, line, columns)?;
-        let level = self.level();
-        let in_match = level.owner != NONE && columns.kinds[level.owner as usize] == Kind::Match;
+        self.close_statement(source, line, columns)?;
+        let block = self.innermost();
+        let in_match = block.owner != NONE && columns.kinds[block.owner as usize] == Kind::Match;
         if in_match != (terminal == Terminal::Case) {
-            return Err(wrong(source, line.first));
+            return Err(invalid_syntax(source, line.first));
         }
         if terminal == Terminal::At {
-            self.decorators.push(small(rows.end - 1));
+            self.decorators.push(to_u32(rows.end - 1));
             return Ok(());
         }
-        if !starts_header(terminal) {
-            self.refuse_decorators(source, line)?;
-            adopt(columns, rows, level.owner, level.field);
+        if !starts_compound(terminal) {
+            self.reject_decorators(source, line)?;
+            adopt(columns, rows, block.owner, block.field);
             return Ok(());
         }
         let head = header_row(columns, &rows);
         self.decorate(source, line, head, columns)?;
-        columns.parents[head as usize] = level.owner;
-        columns.fields[head as usize] = level.field;
-        let (field, state) = match columns.kinds[head as usize] {
-            Kind::If => (Field::Body, State::If),
-            Kind::While | Kind::For | Kind::AsyncFor => (Field::Body, State::Loop),
-            Kind::Try => (Field::Body, State::Try),
-            Kind::Match => (Field::Cases, State::Closed),
-            _ => (Field::Body, State::Closed),
+        columns.parents[head as usize] = block.owner;
+        columns.fields[head as usize] = block.field;
+        let (field, continuation) = match columns.kinds[head as usize] {
+            Kind::If => (Field::Body, Continuation::If),
+            Kind::While | Kind::For | Kind::AsyncFor => (Field::Body, Continuation::Loop),
+            Kind::Try => (Field::Body, Continuation::Try),
+            Kind::Match => (Field::Cases, Continuation::None),
+            _ => (Field::Body, Continuation::None),
         };
-        *self.last_mut() = Last { head, tail: head, state };
-        self.body(line, terminal, head as usize + 1..rows.end, (head, field), columns);
+        *self.statement_mut() = OpenStatement { head, tail: head, continuation };
+        self.attach_body(line, terminal, head as usize + 1..rows.end, (head, field), columns);
         Ok(())
     }
 
-    /// Gives the statements behind a header to it, or remembers that they are to come.
-    fn body(
+    /// Attaches the statements after a header on its line, or makes the header wait for its block.
+    fn attach_body(
         &mut self,
         line: &Line,
         terminal: Terminal,
@@ -239,16 +243,16 @@ impl Blocks {
         columns: &mut Columns,
     ) {
         if rows.is_empty() {
-            self.header = Some(Header { owner, field, terminal, token: line.first });
+            self.header = Some(PendingHeader { owner, field, terminal, token: line.first });
         } else {
             adopt(columns, rows, owner, field);
         }
     }
 
-    /// Gives the decorators to a function or class; nothing else may follow them.
-    fn decorate(&mut self, source: Source<'_>, line: &Line, head: u32, columns: &mut Columns) -> Result<()> {
+    /// Attaches the decorators to a function or class; nothing else may follow them.
+    fn decorate(&mut self, source: Tokenized<'_>, line: &Line, head: u32, columns: &mut Columns) -> Result<()> {
         if !matches!(columns.kinds[head as usize], Kind::FunctionDef | Kind::AsyncFunctionDef | Kind::ClassDef) {
-            return self.refuse_decorators(source, line);
+            return self.reject_decorators(source, line);
         }
         for row in self.decorators.drain(..) {
             columns.parents[row as usize] = head;
@@ -256,37 +260,39 @@ impl Blocks {
         Ok(())
     }
 
-    fn refuse_decorators(&self, source: Source<'_>, line: &Line) -> Result<()> {
-        if self.decorators.is_empty() { Ok(()) } else { Err(wrong(source, line.first)) }
+    fn reject_decorators(&self, source: Tokenized<'_>, line: &Line) -> Result<()> {
+        if self.decorators.is_empty() { Ok(()) } else { Err(invalid_syntax(source, line.first)) }
     }
 
     /// A line that continues the statement before it.
     fn clause(
         &mut self,
-        source: Source<'_>,
+        source: Tokenized<'_>,
         line: &Line,
         terminal: Terminal,
         rows: Range<usize>,
         columns: &mut Columns,
     ) -> Result<()> {
-        self.refuse_decorators(source, line)?;
-        let Last { head, tail, state } = self.level().last;
-        if state == State::Try && !matches!(terminal, Terminal::Except | Terminal::Finally) {
-            return Err(at(source, line.first, MISSING_HANDLER));
+        self.reject_decorators(source, line)?;
+        let OpenStatement { head, tail, continuation } = self.innermost().last;
+        if continuation == Continuation::Try && !matches!(terminal, Terminal::Except | Terminal::Finally) {
+            return Err(error_at(source, line.first, MISSING_HANDLER));
         }
         let star = source.tokens.kinds.get(line.first as usize + 1) == Some(&Terminal::Star);
-        let next = match (terminal, state) {
-            (Terminal::Elif, State::If) => State::If,
-            (Terminal::Else, State::If | State::Loop)
-            | (Terminal::Finally, State::Try | State::Handlers { .. } | State::TryElse) => State::Closed,
-            (Terminal::Else, State::Handlers { .. }) => State::TryElse,
-            (Terminal::Except, State::Try) => State::Handlers { star },
-            (Terminal::Except, State::Handlers { star: before }) if before == star => state,
-            (Terminal::Except, State::Handlers { .. }) => {
-                let message = "cannot have both 'except' and 'except*' on the same 'try'";
-                return Err(at(source, line.first, message));
+        let next = match (terminal, continuation) {
+            (Terminal::Elif, Continuation::If) => Continuation::If,
+            (Terminal::Else, Continuation::If | Continuation::Loop)
+            | (Terminal::Finally, Continuation::Try | Continuation::Handlers { .. } | Continuation::TryElse) => {
+                Continuation::None
             }
-            _ => return Err(wrong(source, line.first)),
+            (Terminal::Else, Continuation::Handlers { .. }) => Continuation::TryElse,
+            (Terminal::Except, Continuation::Try) => Continuation::Handlers { star },
+            (Terminal::Except, Continuation::Handlers { star: before }) if before == star => continuation,
+            (Terminal::Except, Continuation::Handlers { .. }) => {
+                let message = "cannot have both 'except' and 'except*' on the same 'try'";
+                return Err(error_at(source, line.first, message));
+            }
+            _ => return Err(invalid_syntax(source, line.first)),
         };
         if columns.kinds[tail as usize] == Kind::ExceptHandler {
             columns.ends[tail as usize] = self.end;
@@ -294,37 +300,37 @@ impl Blocks {
         let (row, field) = match terminal {
             Terminal::Elif => (attach(header_row(columns, &rows), tail, Field::Orelse, columns), Field::Body),
             Terminal::Except => (attach(header_row(columns, &rows), head, Field::Handlers, columns), Field::Body),
-            Terminal::Else if state == State::If => (tail, Field::Orelse),
+            Terminal::Else if continuation == Continuation::If => (tail, Field::Orelse),
             Terminal::Else => (head, Field::Orelse),
             _ => (head, Field::Finalbody),
         };
         if terminal == Terminal::Except && star {
             columns.kinds[head as usize] = Kind::TryStar;
         }
-        *self.last_mut() = Last { head, tail: row, state: next };
-        let behind = if matches!(terminal, Terminal::Elif | Terminal::Except) { row as usize + 1 } else { rows.start };
-        self.body(line, terminal, behind..rows.end, (row, field), columns);
+        *self.statement_mut() = OpenStatement { head, tail: row, continuation: next };
+        let after = if matches!(terminal, Terminal::Elif | Terminal::Except) { row as usize + 1 } else { rows.start };
+        self.attach_body(line, terminal, after..rows.end, (row, field), columns);
         Ok(())
     }
 
-    fn missing_block(&self, source: Source<'_>, line: &Line) -> Diagnostic {
+    fn missing_block(&self, source: Tokenized<'_>, line: &Line) -> Diagnostic {
         let (what, number) = self.header.map_or(("a statement", 0), |header| {
             let start = source.tokens.starts[header.token as usize] as usize;
-            (introduced(source, header), line_number(source.text, start))
+            (header_name(source, header), line_number(source.text, start))
         });
-        indentation(source, line.first, format!("expected an indented block after {what} on line {number}"))
+        indentation_error(source, line.first, format!("expected an indented block after {what} on line {number}"))
     }
 }
 
-/// The number of the line that a byte is in, counted from 1.
+/// The line of a byte, counted from 1.
 fn line_number(text: &str, at: usize) -> usize {
     let before = &text.as_bytes()[..at];
     let pairs = before.windows(2).filter(|pair| pair == b"\r\n").count();
     1 + memchr::memchr2_iter(b'\n', b'\r', before).count() - pairs
 }
 
-/// What CPython calls a header.
-fn introduced(source: Source<'_>, header: Header) -> &'static str {
+/// CPython's name of a header.
+fn header_name(source: Tokenized<'_>, header: PendingHeader) -> &'static str {
     let token = header.token as usize;
     let terminal = if header.terminal == Terminal::Async { source.tokens.kinds[token + 1] } else { header.terminal };
     match terminal {
@@ -346,11 +352,11 @@ fn introduced(source: Source<'_>, header: Header) -> &'static str {
     }
 }
 
-fn terminal_is_clause(terminal: Terminal) -> bool {
+fn is_clause(terminal: Terminal) -> bool {
     matches!(terminal, Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally)
 }
 
-fn starts_header(terminal: Terminal) -> bool {
+fn starts_compound(terminal: Terminal) -> bool {
     matches!(
         terminal,
         Terminal::If
@@ -366,7 +372,7 @@ fn starts_header(terminal: Terminal) -> bool {
     )
 }
 
-/// The first root of a line: the last one to be found backwards.
+/// The first root of a line; roots are found backwards.
 fn header_row(columns: &Columns, rows: &Range<usize>) -> u32 {
     let mut next = rows.end;
     let mut row = next;
@@ -374,10 +380,10 @@ fn header_row(columns: &Columns, rows: &Range<usize>) -> u32 {
         row = next - 1;
         next -= columns.parents[row] as usize;
     }
-    small(row)
+    to_u32(row)
 }
 
-/// Makes the roots among some rows children of another row.
+/// Makes the roots among `rows` children of `owner`.
 fn adopt(columns: &mut Columns, rows: Range<usize>, owner: u32, field: Field) {
     let mut next = rows.end;
     while next > rows.start {
@@ -388,37 +394,45 @@ fn adopt(columns: &mut Columns, rows: Range<usize>, owner: u32, field: Field) {
     }
 }
 
-/// Puts a clause's row into a field of another row.
+/// Makes a clause's row a child of `parent`.
 fn attach(row: u32, parent: u32, field: Field, columns: &mut Columns) -> u32 {
     columns.parents[row as usize] = parent;
     columns.fields[row as usize] = field;
     row
 }
 
-fn small(row: usize) -> u32 {
+fn to_u32(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(NONE)
 }
 
-fn wrong(source: Source<'_>, token: u32) -> Diagnostic {
-    at(source, token, "invalid syntax")
+fn invalid_syntax(source: Tokenized<'_>, token: u32) -> Diagnostic {
+    error_at(source, token, "invalid syntax")
 }
 
-/// A `SyntaxError` at a token; behind the last one, at the end of the last line.
-pub(crate) fn at(source: Source<'_>, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
+/// A `SyntaxError` at a token, or at the end of the last line for the number after the last token.
+pub(crate) fn error_at(
+    source: Tokenized<'_>,
+    token: u32,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+) -> Diagnostic {
     let (starts, ends) = (&source.tokens.starts, &source.tokens.ends);
-    let behind = small(source.text.strip_suffix('\n').unwrap_or(source.text).len());
-    let start = starts.get(token as usize).copied().unwrap_or(behind);
-    let end = ends.get(token as usize).copied().unwrap_or(behind);
+    let after = to_u32(source.text.strip_suffix('\n').unwrap_or(source.text).len());
+    let start = starts.get(token as usize).copied().unwrap_or(after);
+    let end = ends.get(token as usize).copied().unwrap_or(after);
     Diagnostic::syntax(start, end, message)
 }
 
-/// That a line is deeper than it may be, by the place of its first token: CPython names the last byte in front of it.
-pub(crate) fn unexpected(first: u32) -> Diagnostic {
-    let place = first.saturating_sub(1);
-    let error = Diagnostic::syntax(place, place, "unexpected indent").with_span(Span::Start(-1));
+/// An unexpected indent before the token at `first`: CPython reports the last byte before it.
+pub(crate) fn unexpected_indent(first: u32) -> Diagnostic {
+    let at = first.saturating_sub(1);
+    let error = Diagnostic::syntax(at, at, "unexpected indent").with_span(Span::Start(-1));
     Diagnostic { class: Class::Indentation, ..error }
 }
 
-fn indentation(source: Source<'_>, token: u32, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
-    Diagnostic { class: Class::Indentation, ..at(source, token, message) }
+fn indentation_error(
+    source: Tokenized<'_>,
+    token: u32,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+) -> Diagnostic {
+    Diagnostic { class: Class::Indentation, ..error_at(source, token, message) }
 }

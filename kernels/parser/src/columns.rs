@@ -1,12 +1,12 @@
-//! The columns of a tree: one row a node, in an order that a parallel parser can write.
+//! The columns of a syntax tree: one row per node, in an order that a parallel parser can write.
 //!
-//! **Order.** Nodes stand in the order of their logical lines; inside a line children stand before their parents, and
-//! siblings from left to right. So a node of an expression has a larger parent, and a statement of a body has a smaller
-//! one, for the line that opens a block stands before the lines of its body. Nodes with the same parent and field form
-//! the field's list in ascending order. A statement of the module's own body has the parent [`NONE`].
+//! **Order.** Nodes are in the order of their logical lines, and in postorder inside a line. The parent of an
+//! expression's node is a later row; the parent of a statement in a block is an earlier one, since the header's line
+//! precedes the block. Nodes with the same parent and field form the field's list, in ascending order. A top-level
+//! statement has the parent [`NONE`].
 //!
-//! **What has no row.** `Module`; `arguments`, whose fields are fields of the `FunctionDef` or `Lambda`; operators other than
-//! `Compare`'s; contexts; the lines `else:` and `finally:`.
+//! **No row** have `Module`; `arguments`, whose fields are fields of the `FunctionDef` or `Lambda`; operators other
+//! than `Compare`'s; contexts; the lines `else:` and `finally:`.
 //!
 //! **`aux`**, by kind:
 //!
@@ -16,28 +16,28 @@
 //! | `Subscript`, `Starred`, `List`, `Tuple` | [`Context`] |
 //! | `FunctionDef`, `AsyncFunctionDef`, `ClassDef`, `arg`, `TypeVar`, `ParamSpec`, `TypeVarTuple`, `Identifier` | name |
 //! | `keyword`, `ExceptHandler`, `MatchStar`, `MatchAs` | name, or [`NONE`] |
-//! | `MatchMapping` | the name behind `**`, or [`NONE`] |
+//! | `MatchMapping` | the name after `**`, or [`NONE`] |
 //! | `BoolOp`, `BinOp`, `UnaryOp`, `AugAssign`, `CompareOp` | [`Operator`] |
 //! | `Constant`, `MatchSingleton` | a value, or one of [`VALUE_NONE`], [`VALUE_FALSE`], [`VALUE_TRUE`], [`VALUE_ELLIPSIS`] |
-//! | `ImportFrom` | the level: how many dots |
+//! | `ImportFrom` | the level: the number of dots |
 //! | `AnnAssign` | `simple`, 0 or 1 |
 //! | `comprehension` | `is_async`, 0 or 1 |
 //! | `FormattedValue`, `Interpolation` | the conversion's character, or [`NONE`] |
 //! | all others | 0 |
 //!
-//! **Names with several parts.** An `alias` has an `Identifier` a part of its dotted name, in the field `name` (none: `*`),
-//! and one in `asname`; an `ImportFrom` has those of its module in the field `module` (none: only dots). `Global` and `Nonlocal` have
-//! theirs in `names`, the keywords of a `MatchClass` in `kwd_attrs`, each before its pattern.
+//! **Dotted names.** An `alias` has one `Identifier` per part of its dotted name in the field `name` (none for `*`),
+//! and one in `asname`; an `ImportFrom` has those of its module in `module` (none for only dots). `Global` and
+//! `Nonlocal` have theirs in `names`, and the keywords of a `MatchClass` are in `kwd_attrs`, each before its pattern.
 //!
-//! **Places** are bytes of the text: the source as UTF-8, its byte order mark included. A row has a place even where
-//! CPython's class has none (`comprehension`, `withitem`, `match_case`, `Identifier`, `CompareOp`): from its first token to its last.
+//! **Offsets** are bytes of the text: the source as UTF-8, byte order mark included. A row has offsets even where
+//! CPython's class has none (`comprehension`, `withitem`, `match_case`, `Identifier`, `CompareOp`): from its first
+//! token to its last.
 //!
-//! **Names and values** are slices of the text followed by `extra`: a place at or behind the text's length lies in
-//! `extra`. Most are slices of the text itself; `extra` has what is written otherwise there: names that are not in
-//! NFKC, strings with escapes, joined strings. A name occurs once; names stand in the order in which their tokens first occur.
-//! Values stand in the order of their nodes.
+//! **Names and values** are slices of the text followed by `extra`: an offset from the text's length on is in `extra`.
+//! Most are slices of the text; `extra` has those with another spelling there: names not in NFKC, strings with escapes,
+//! concatenated strings. Names are unique and in the order of their first tokens, values in the order of their nodes.
 //!
-//! As an example, `x += f(1)`:
+//! For example `x += f(1)`:
 //!
 //! | row | kind | field | parent | start | end | aux |
 //! |---|---|---|---|---|---|---|
@@ -62,7 +62,7 @@ pub const VALUE_TRUE: u32 = u32::MAX - 2;
 /// The value `...`.
 pub const VALUE_ELLIPSIS: u32 = u32::MAX - 3;
 
-/// What an expression is there for; the low two bits of `aux` where a kind has one.
+/// `expr_context`: the low two bits of `aux` where a kind has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Context {
@@ -97,12 +97,12 @@ impl Tag {
     pub const ALL: [Self; 6] = [Self::Int, Self::Float, Self::Imaginary, Self::Str, Self::UnicodeStr, Self::Bytes];
 }
 
-/// A tree, or what a mask left of it. Columns of one table have equal lengths.
+/// A tree, or the rows that a mask keeps. Columns of one table have equal lengths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// What each node is.
+    /// The kind of each node.
     pub kinds: Vec<Kind>,
-    /// Which field of its parent it is in.
+    /// The field of its parent.
     pub fields: Vec<Field>,
     /// Its parent's row, or [`NONE`].
     pub parents: Vec<u32>,
@@ -110,7 +110,7 @@ pub struct Columns {
     pub starts: Vec<u32>,
     /// Where it ends.
     pub ends: Vec<u32>,
-    /// By kind: see above.
+    /// A value that depends on the kind: see the module.
     pub aux: Vec<u32>,
     /// Where each name starts.
     pub name_starts: Vec<u32>,
@@ -122,6 +122,6 @@ pub struct Columns {
     pub value_starts: Vec<u32>,
     /// Where each value ends.
     pub value_ends: Vec<u32>,
-    /// What names and values are where the text has them in another form.
+    /// Names and values that are spelt differently in the text.
     pub extra: Vec<u8>,
 }

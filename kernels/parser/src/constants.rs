@@ -1,38 +1,37 @@
-//! The values of constants, from the tokens that the driver noted in `aux`.
+//! Evaluates constants from the tokens that the driver recorded in `aux`.
 //!
-//! The text of an f-string between two fields is one constant, whichever strings it was written in. Where that text is
-//! empty CPython has no node, so its row goes.
+//! The literal text of an f-string between two fields is one constant, even across adjacent strings. CPython has no
+//! node for empty text, so its row is removed.
 
 use crate::columns::{Columns, Field, Kind, NONE, VALUE_ELLIPSIS};
 use crate::diagnostic::{Class, Diagnostic};
+use crate::literals::{self, Value};
 use crate::tokens::{Terminal, Tokens, string};
-use crate::values::{self, Value};
 use crate::{Operator, Options};
 
-/// What an escaped newline looks like.
+/// Spellings of an escaped newline.
 const NEWLINES: [&[u8]; 3] = [b"\\\n", b"\\\r\n", b"\\\r"];
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// Gives the constants their values, in the order of their rows.
+/// Evaluates constants in the order of their rows.
 #[derive(Debug)]
 pub(crate) struct Constants<'a> {
     text: &'a str,
     tokens: &'a Tokens,
     options: Options,
-    /// Rows of texts that turned out to be empty.
+    /// Rows with empty text.
     empty: Vec<usize>,
-    pieces: Vec<Value>,
+    parts: Vec<Value>,
 }
 
 impl<'a> Constants<'a> {
-    /// For a text and its tokens.
     pub(crate) fn new(text: &'a str, tokens: &'a Tokens, options: Options) -> Self {
-        Self { text, tokens, options, empty: Vec::new(), pieces: Vec::new() }
+        Self { text, tokens, options, empty: Vec::new(), parts: Vec::new() }
     }
 
-    /// Values for all rows.
-    pub(crate) fn all(&mut self, columns: &mut Columns) -> Result<()> {
+    /// Evaluates all constants.
+    pub(crate) fn evaluate(&mut self, columns: &mut Columns) -> Result<()> {
         for row in 0..columns.kinds.len() {
             if columns.kinds[row] == Kind::Constant && columns.aux[row] < VALUE_ELLIPSIS {
                 self.constant(columns, row)?;
@@ -44,11 +43,11 @@ impl<'a> Constants<'a> {
     fn constant(&mut self, columns: &mut Columns, row: usize) -> Result<()> {
         let token = columns.aux[row] as usize;
         let value = match self.tokens.kinds[token] {
-            Terminal::Number => values::number(self.text, self.tokens.starts[token], self.tokens.ends[token])?,
+            Terminal::Number => literals::number(self.text, self.tokens.starts[token], self.tokens.ends[token])?,
             _ if columns.fields[row] == Field::Str => self.source(columns, row, token),
             Terminal::String if !is_text(columns, row) => {
-                let behind = self.behind_strings(token, columns.ends[row]);
-                values::strings(self.text, self.tokens, token, behind, self.blame(behind), &mut columns.extra)?
+                let after = self.end_of_strings(token, columns.ends[row]);
+                literals::strings(self.text, self.tokens, token, after, self.token_span(after), &mut columns.extra)?
             }
             _ => {
                 let Some(value) = self.text(columns, row, token)? else {
@@ -66,27 +65,27 @@ impl<'a> Constants<'a> {
         Ok(())
     }
 
-    /// The token behind the strings that start with a token and end at a place.
-    fn behind_strings(&self, first: usize, end: u32) -> usize {
+    /// The token after the strings from token `first` to the offset `end`.
+    fn end_of_strings(&self, first: usize, end: u32) -> usize {
         let kinds = &self.tokens.kinds[first..];
         let strings = kinds.iter().zip(&self.tokens.ends[first..]);
-        first + strings.take_while(|&(&kind, &behind)| kind == Terminal::String && behind <= end).count()
+        first + strings.take_while(|&(&kind, &after)| kind == Terminal::String && after <= end).count()
     }
 
-    /// The place of a token; behind the last one, the end of that.
-    fn blame(&self, token: usize) -> (u32, u32) {
-        let behind = self.tokens.ends.last().copied().unwrap_or(0);
-        let place = |column: &[u32]| column.get(token).copied().unwrap_or(behind);
+    /// The range of a token, or the end of the last one for the number after it.
+    fn token_span(&self, token: usize) -> (u32, u32) {
+        let after = self.tokens.ends.last().copied().unwrap_or(0);
+        let place = |column: &[u32]| column.get(token).copied().unwrap_or(after);
         (place(&self.tokens.starts), place(&self.tokens.ends))
     }
 
-    /// Text between fields, from its first token on; nothing if there are no characters in it. The row gets its place.
+    /// Literal text from its first token on, or `None` if it is empty. Sets the offsets of the row.
     fn text(&mut self, columns: &mut Columns, row: usize, first: usize) -> Result<Option<Value>> {
         let tokens = self.tokens;
         let parent = columns.parents[row] as usize;
         let end = columns.ends[parent];
         let in_spec = columns.fields[parent] == Field::FormatSpec;
-        self.pieces.clear();
+        self.parts.clear();
         let mut place = None;
         let mut bytes = None;
         let mut at = first;
@@ -99,13 +98,13 @@ impl<'a> Constants<'a> {
                 }
                 Terminal::String => {
                     bytes = bytes.or((payload & string::BYTES != 0).then_some(at));
-                    (values::string(self.text, start, stop, payload, &mut columns.extra)?, (start, stop))
+                    (literals::string(self.text, start, stop, payload, &mut columns.extra)?, (start, stop))
                 }
                 Terminal::FStringMiddle => {
                     let payload = if in_spec { self.spec_payload(start, stop, payload) } else { payload };
-                    let value = values::middle(self.text, start, stop, payload, (start, stop), &mut columns.extra);
-                    let error = |error| if in_spec { self.of_spec(error) } else { error };
-                    let value = value.map_err(|wrong| self.blamed(error(wrong), at))?;
+                    let value = literals::middle(self.text, start, stop, payload, (start, stop), &mut columns.extra);
+                    let error = |error| if in_spec { self.as_spec_error(error) } else { error };
+                    let value = value.map_err(|wrong| self.moved_to_string_end(error(wrong), at))?;
                     if in_spec && self.is_plain_spec(at) {
                         self.unwrap_spec(columns, row, (start, stop));
                     }
@@ -116,28 +115,28 @@ impl<'a> Constants<'a> {
                     (value, (start, self.end_of_text(start, stop, payload)))
                 }
                 Terminal::DebugOpen => {
-                    let behind = self.end_of_debug_text(payload as usize);
+                    let after = self.end_of_debug_text(payload as usize);
                     let value = self.debug_text(at, in_spec, columns)?;
                     at = tokens.kinds.len() - 1;
-                    (value, (stop, behind))
+                    (value, (stop, after))
                 }
                 _ => break,
             };
-            self.pieces.push(value);
+            self.parts.push(value);
             place = Some((place.map_or(span.0, |(start, _)| start), span.1));
             at += 1;
         }
         if let Some(bytes) = bytes {
-            return Err(values::mixed(self.blame(self.behind_strings(bytes, end))));
+            return Err(literals::mixed_bytes_error(self.token_span(self.end_of_strings(bytes, end))));
         }
         let Some((start, stop)) = place else { return Ok(None) };
         let start = if self.empty.last() == Some(&parent) { columns.starts[row] } else { start };
         (columns.starts[row], columns.ends[row]) = (start, stop);
-        let value = values::join(self.text, &self.pieces, &mut columns.extra);
+        let value = literals::join(self.text, &self.parts, &mut columns.extra);
         Ok((value.start != value.end).then_some(value))
     }
 
-    /// Where CPython has literal text end: it goes on anew behind each doubled brace, and drops what is empty.
+    /// The end of literal text in CPython, which splits it after doubled braces and drops empty parts.
     fn end_of_text(&self, start: u32, stop: u32, payload: u32) -> u32 {
         if payload & string::CHANGED == 0 || payload & (string::RAW | string::SPEC) != 0 {
             return stop;
@@ -151,11 +150,11 @@ impl<'a> Constants<'a> {
         stop - if doubled { u32::try_from(whole.len() - rest.len()).unwrap_or(0) } else { 0 }
     }
 
-    /// What `f"{x=}"` shows of its expression.
+    /// The source text that `f"{x=}"` shows.
     fn debug_text(&self, open: usize, in_spec: bool, columns: &mut Columns) -> Result<Value> {
-        let behind = self.tokens.payloads[open] as usize;
+        let after = self.tokens.payloads[open] as usize;
         let mut start = self.tokens.ends[open];
-        let mut end = self.inequality(open, behind).unwrap_or(self.tokens.starts[behind]);
+        let mut end = self.inequality(open, after).unwrap_or(self.tokens.starts[after]);
         if in_spec && self.options.feature_version >= 12 {
             let run = self.run_of_fields(open);
             start = self.tokens.ends[run[0]];
@@ -163,19 +162,19 @@ impl<'a> Constants<'a> {
                 end = self.end_of_run(&run);
             }
         }
-        let value = values::expression_text(self.text, start, end, &self.options, &mut columns.extra);
+        let value = literals::expression_text(self.text, start, end, &self.options, &mut columns.extra);
         let written = &self.text.as_bytes()[start as usize..end as usize];
-        // CPython decodes what a field of the string itself shows, not one of a specification.
+        // CPython decodes the text of a top-level field, not of one in a format specification.
         let decodes = !in_spec && self.options.feature_version < 14 && memchr::memchr(b'\\', written).is_some();
         if !decodes || self.is_raw(open) {
             return Ok(value);
         }
-        values::decoded_expression(self.text, value, (0, 0), &mut columns.extra)
-            .map_err(|error| self.blamed(error, open))
+        literals::decoded_expression(self.text, value, (0, 0), &mut columns.extra)
+            .map_err(|error| self.moved_to_string_end(error, open))
     }
 
-    /// A field and those that end right in front of it, one behind the other. In a format specification CPython remembers
-    /// only where the first one's expression starts.
+    /// The adjacent fields that end with `field`. In a format specification CPython records only the start of the first
+    /// one's expression.
     fn run_of_fields(&self, field: usize) -> Vec<usize> {
         let kinds = &self.tokens.kinds;
         let mut run = vec![field];
@@ -197,29 +196,29 @@ impl<'a> Constants<'a> {
         run
     }
 
-    /// Where CPython before 3.14 takes the text of a run to end: with its first expression, or where text precedes the run or
-    /// two braces open it, with the first one that is shown.
+    /// The end of a run's source text in CPython before 3.14: the end of its first expression; or of the first field
+    /// with `=`, where text precedes the run or two braces open it.
     fn end_of_run(&self, run: &[usize]) -> u32 {
         let tokens = self.tokens;
         let first = run[0];
-        let behind = |field: usize| tokens.payloads[field] as usize;
+        let after = |field: usize| tokens.payloads[field] as usize;
         let braces = self.text.as_bytes().get(tokens.ends[first] as usize) == Some(&b'{');
         if tokens.kinds[first - 1] == Terminal::FieldColon && !braces {
-            return self.inequality(first, behind(first)).unwrap_or(tokens.starts[behind(first)]);
+            return self.inequality(first, after(first)).unwrap_or(tokens.starts[after(first)]);
         }
         let shown = run.iter().copied().find(|&field| tokens.kinds[field] == Terminal::DebugOpen).unwrap_or(first);
-        tokens.starts[behind(shown)]
+        tokens.starts[after(shown)]
     }
 
-    /// In 3.12 and 3.13 escapes in a format specification mean something in raw strings, too.
+    /// In 3.12 and 3.13 escapes in the format specification of a raw string are decoded.
     fn spec_payload(&self, start: u32, stop: u32, payload: u32) -> u32 {
         let written = &self.text.as_bytes()[start as usize..stop as usize];
         let decodes = matches!(self.options.feature_version, 12 | 13) && memchr::memchr(b'\\', written).is_some();
         if decodes && payload & string::RAW != 0 { payload & !string::RAW | string::CHANGED } else { payload }
     }
 
-    /// From 3.12 on, CPython does not make the error of a format specification one of syntax.
-    fn of_spec(&self, error: Diagnostic) -> Diagnostic {
+    /// From 3.12 CPython raises a plain `UnicodeDecodeError` in a format specification.
+    fn as_spec_error(&self, error: Diagnostic) -> Diagnostic {
         match error.message.strip_prefix("(unicode error) ") {
             Some(message) if self.options.feature_version >= 12 => {
                 Diagnostic { class: Class::UnicodeDecode, message: message.to_owned().into(), ..error }
@@ -228,8 +227,8 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// Whether some text is a whole format specification, and has more behind a character's name: to CPython these are
-    /// several constants, which it joins to one without a `JoinedStr` around it.
+    /// Whether literal text is a whole format specification and continues after a `\N{...}`: CPython concatenates its
+    /// parts to a constant without a `JoinedStr` around it.
     fn is_plain_spec(&self, middle: usize) -> bool {
         let tokens = self.tokens;
         let kind = |at: usize| tokens.kinds.get(at).copied();
@@ -240,10 +239,10 @@ impl<'a> Constants<'a> {
         alone
             && self.options.feature_version >= 12
             && tokens.payloads[middle] & string::RAW == 0
-            && values::goes_on_after_name(written)
+            && literals::has_text_after_name(written)
     }
 
-    /// Makes the only text of a specification the specification; before 3.14 it starts behind the colon.
+    /// Replaces a format specification by its only text; before 3.14 it starts after the colon.
     fn unwrap_spec(&mut self, columns: &mut Columns, row: usize, (start, _): (u32, u32)) {
         let spec = columns.parents[row] as usize;
         (columns.fields[row], columns.parents[row]) = (Field::FormatSpec, columns.parents[spec]);
@@ -251,25 +250,25 @@ impl<'a> Constants<'a> {
         self.empty.push(spec);
     }
 
-    /// Where the text that a field with `=` shows ends: where what follows the expression starts.
-    fn end_of_debug_text(&self, behind: usize) -> u32 {
-        let colon = self.tokens.kinds[behind] == Terminal::FieldColon;
+    /// The end of the source text of a field with `=`: the start of the token after the expression.
+    fn end_of_debug_text(&self, after: usize) -> u32 {
+        let colon = self.tokens.kinds[after] == Terminal::FieldColon;
         let plain = colon
             && self.options.feature_version < 14
-            && self.tokens.kinds.get(behind + 1) == Some(&Terminal::FStringMiddle)
-            && self.is_plain_spec(behind + 1);
-        if plain { self.tokens.ends[behind] } else { self.tokens.starts[behind] }
+            && self.tokens.kinds.get(after + 1) == Some(&Terminal::FStringMiddle)
+            && self.is_plain_spec(after + 1);
+        if plain { self.tokens.ends[after] } else { self.tokens.starts[after] }
     }
 
-    /// Where CPython takes the text of an expression to end too early: it takes a `!=` outside of brackets for a
-    /// conversion's `!`; in 3.12 and 3.13 the first one, from then on the last one where a format specification follows.
-    fn inequality(&self, open: usize, behind: usize) -> Option<u32> {
+    /// The premature end of an expression's source text in CPython, which takes a `!=` outside brackets for a
+    /// conversion: the first one in 3.12 and 3.13, from 3.14 the last one before a format specification.
+    fn inequality(&self, open: usize, after: usize) -> Option<u32> {
         let newer = self.options.feature_version >= 14;
-        if self.options.feature_version < 12 || newer && self.tokens.kinds[behind] != Terminal::FieldColon {
+        if self.options.feature_version < 12 || newer && self.tokens.kinds[after] != Terminal::FieldColon {
             return None;
         }
         let (mut depth, mut found) = (0_usize, None);
-        for at in open + 1..behind {
+        for at in open + 1..after {
             match self.tokens.kinds[at] {
                 kind if opens(kind) => depth += 1,
                 kind if closes(kind) => depth -= 1,
@@ -282,7 +281,7 @@ impl<'a> Constants<'a> {
         found
     }
 
-    /// Whether the string that a field is in is raw.
+    /// Whether the string around a field is raw.
     #[cold]
     fn is_raw(&self, field: usize) -> bool {
         let mut depth = 0_usize;
@@ -299,15 +298,15 @@ impl<'a> Constants<'a> {
         false
     }
 
-    /// An error of literal text is laid to the end of its string.
+    /// Moves an error in literal text to the end of its string, where CPython reports it.
     #[cold]
-    fn blamed(&self, mut error: Diagnostic, middle: usize) -> Diagnostic {
+    fn moved_to_string_end(&self, mut error: Diagnostic, middle: usize) -> Diagnostic {
         let mut depth = 0_usize;
         for at in middle..self.tokens.kinds.len() {
             match self.tokens.kinds[at] {
                 Terminal::FStringStart | Terminal::TStringStart => depth += 1,
                 Terminal::FStringEnd if depth == 0 => {
-                    (error.start, error.end) = self.blame(at);
+                    (error.start, error.end) = self.token_span(at);
                     break;
                 }
                 Terminal::FStringEnd => depth -= 1,
@@ -317,22 +316,22 @@ impl<'a> Constants<'a> {
         error
     }
 
-    /// What an `Interpolation` remembers of its expression: no space around it, and no `=` behind it.
+    /// `Interpolation.str`: the source of the expression, without `=` and trailing white space.
     fn source(&mut self, columns: &mut Columns, row: usize, open: usize) -> Value {
         let tokens = self.tokens;
-        let behind = tokens.payloads[open] as usize;
-        let (start, mut stop) = (tokens.ends[open], tokens.starts[behind]);
+        let after = tokens.payloads[open] as usize;
+        let (start, mut stop) = (tokens.ends[open], tokens.starts[after]);
         if tokens.kinds[open] == Terminal::DebugOpen {
-            stop = tokens.starts[behind - 1];
+            stop = tokens.starts[after - 1];
         }
-        let end = self.inequality(open, behind).unwrap_or(stop);
-        let value = values::expression_text(self.text, start, end, &self.options, &mut columns.extra);
+        let end = self.inequality(open, after).unwrap_or(stop);
+        let value = literals::expression_text(self.text, start, end, &self.options, &mut columns.extra);
         let value = trimmed(self.text, value, &columns.extra);
         (columns.starts[row], columns.ends[row]) = (start, stop);
         value
     }
 
-    /// Takes out the rows of empty texts, if there are any.
+    /// Removes the rows of empty texts.
     pub(crate) fn finish(self, columns: &mut Columns) {
         if !self.empty.is_empty() {
             remove(columns, &self.empty);
@@ -365,14 +364,14 @@ fn closes(kind: Terminal) -> bool {
     )
 }
 
-/// Whether a constant is text of an f-string.
+/// Whether a constant is literal text of an f- or t-string.
 fn is_text(columns: &Columns, row: usize) -> bool {
     let parent = columns.parents[row] as usize;
     columns.fields[row] == Field::Values
         && columns.kinds.get(parent).is_some_and(|kind| matches!(kind, Kind::JoinedStr | Kind::TemplateStr))
 }
 
-/// A value without the space at its end.
+/// A value without trailing white space.
 fn trimmed(text: &str, value: Value, extra: &[u8]) -> Value {
     let (start, end) = (value.start as usize, value.end as usize);
     let bytes = match start.checked_sub(text.len()) {
@@ -384,14 +383,14 @@ fn trimmed(text: &str, value: Value, extra: &[u8]) -> Value {
     Value { end: value.end - u32::try_from(spaces).unwrap_or(0), ..value }
 }
 
-/// Takes rows without children out.
+/// Removes rows without children.
 fn remove(columns: &mut Columns, rows: &[usize]) {
-    let mut gone = rows.iter().copied().peekable();
+    let mut removed = rows.iter().copied().peekable();
     let mut numbers = Vec::with_capacity(columns.kinds.len());
     let mut next = 0;
     for row in 0..columns.kinds.len() {
         numbers.push(next);
-        if gone.next_if_eq(&row).is_none() {
+        if removed.next_if_eq(&row).is_none() {
             columns.kinds[next as usize] = columns.kinds[row];
             columns.fields[next as usize] = columns.fields[row];
             columns.parents[next as usize] = columns.parents[row];

@@ -1,8 +1,9 @@
-//! Why a source is not Python, and where CPython says so.
+//! Errors of sources: the exception, message and position that CPython reports.
 
 use std::borrow::Cow;
 
 use crate::Options;
+use crate::encoding_cookie;
 use crate::options::SourceType;
 
 /// The exception CPython would raise.
@@ -15,7 +16,7 @@ pub enum Class {
     Indentation = 2,
     /// `TabError`.
     Tab = 3,
-    /// `ValueError`, for what `ast.parse` refuses without a place.
+    /// `ValueError`, which has no position.
     Value = 4,
     /// `UnicodeDecodeError`, a `ValueError`.
     UnicodeDecode = 5,
@@ -40,13 +41,13 @@ impl Class {
         }
     }
 
-    /// Whether the exception has a place: `ValueError` and its subclasses have none.
-    pub fn has_place(self) -> bool {
+    /// Whether the exception has a position: `ValueError` and its subclasses have none.
+    pub fn has_position(self) -> bool {
         matches!(self, Self::Syntax | Self::Indentation | Self::Tab)
     }
 }
 
-/// The numbers of `SyntaxError`; `None` as there.
+/// The position attributes of a `SyntaxError`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// The line, from 1.
@@ -66,29 +67,29 @@ impl Position {
     }
 }
 
-/// How CPython derives the numbers of a [`Position`] from the place of an error.
+/// How CPython derives a [`Position`] from the offsets of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// From `start` to `end`: the parser's errors.
     Range,
     /// As `Range`, with the newline after `end`: from 3.12 on, a newline's token contains it.
     Newline,
-    /// As `Range`, up to where the tokenizer has read: CPython counts one column less.
+    /// As `Range`, up to the tokenizer's current position: CPython counts one column less.
     Current,
     /// The end equals the start: the tokenizer's errors.
     Point,
-    /// As `Range`, always in bytes: the tokenizer's few errors that have a range.
+    /// As `Range`, always in bytes: the tokenizer's errors with a range.
     Bytes,
     /// The start, with a fixed `end_offset`.
     Start(i32),
-    /// Numbers that follow from no place.
+    /// Independent of the offsets.
     Fixed(Position),
 }
 
 impl Span {
-    /// No numbers at all.
+    /// No position.
     pub const NONE: Self = Self::Fixed(Position { lineno: None, offset: None, end_lineno: None, end_offset: None });
-    /// An encoding that cannot be used: CPython fails before it has read a line.
+    /// An unusable encoding: CPython fails before it has read a line.
     pub const ENCODING: Self =
         Self::Fixed(Position { lineno: Some(0), offset: Some(-1), end_lineno: None, end_offset: None });
 }
@@ -99,26 +100,26 @@ impl Span {
 pub struct Diagnostic {
     /// The exception.
     pub class: Class,
-    /// Byte of the text where it starts.
+    /// First byte in the text.
     pub start: u32,
-    /// Byte of the text behind it.
+    /// The byte after it.
     pub end: u32,
-    /// The message, in CPython's words where there is but one way to say it.
+    /// CPython's message.
     pub message: Cow<'static, str>,
-    /// How its position follows from its place.
+    /// How its position follows from its offsets.
     pub span: Span,
     /// Its position; [`parse`](crate::parse()) sets it.
     pub position: Position,
 }
 
 impl Diagnostic {
-    /// A `SyntaxError` at a place.
+    /// A `SyntaxError` at `start..end`.
     pub fn syntax(start: u32, end: u32, message: impl Into<Cow<'static, str>>) -> Self {
         let (span, position) = (Span::Range, Position::default());
         Self { class: Class::Syntax, start, end, message: message.into(), span, position }
     }
 
-    /// A `ValueError`, which has no place.
+    /// A `ValueError`, which has no position.
     pub fn value(message: impl Into<Cow<'static, str>>) -> Self {
         Self { class: Class::Value, span: Span::NONE, ..Self::syntax(0, 0, message) }
     }
@@ -141,16 +142,17 @@ impl Diagnostic {
     /// Computes the position in a text.
     pub(crate) fn locate(&mut self, text: &str, options: Options) {
         let lines = Lines { text: text.as_bytes(), in_bytes: counts_bytes(text, options) };
-        self.position = if self.class.has_place() { lines.position(self) } else { Position::default() };
+        self.position = if self.class.has_position() { lines.position(self) } else { Position::default() };
     }
 }
 
-/// Whether CPython counts columns in bytes: it did before 3.13, in the bytes of a file that does not declare its encoding.
+/// Whether CPython counts columns in bytes: it did before 3.13, in the bytes of a file that does not declare its
+/// encoding.
 fn counts_bytes(text: &str, options: Options) -> bool {
     options.feature_version < 13
         && options.source_type == SourceType::File
         && !text.starts_with('\u{feff}')
-        && !crate::text::declares_encoding(text.as_bytes())
+        && encoding_cookie::declared(text.as_bytes()).is_none()
 }
 
 /// The physical lines of a text.
@@ -192,7 +194,7 @@ impl Lines<'_> {
         Position::new(lineno, offset, end_lineno, end_offset)
     }
 
-    /// The number of the line that has a byte, and where it starts.
+    /// The number and the start of a byte's line.
     fn line(&self, at: usize) -> (i32, usize) {
         let at = at.min(self.text.len());
         let (mut lines, mut start) = (1, if self.text.starts_with(b"\xef\xbb\xbf") { 3.min(at) } else { 0 });
@@ -218,8 +220,8 @@ impl Lines<'_> {
         number(characters(before) + at.saturating_sub(self.text.len()) + 1)
     }
 
-    /// The end of a range over several lines, `width` bytes into the last one: CPython measures these bytes, and one more,
-    /// in the first line.
+    /// The end of a range over several lines, `width` bytes into the last one: CPython measures these bytes, and one
+    /// more, in the first line.
     fn clamped(&self, line: usize, width: usize) -> i32 {
         let rest = &self.text[line..];
         let first = &rest[..memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len())];
@@ -229,7 +231,7 @@ impl Lines<'_> {
     }
 }
 
-/// How many characters start in some bytes.
+/// The number of characters that start in some bytes.
 fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
 }

@@ -1,47 +1,47 @@
-//! The LR(1) parser of one logical line: tokens to nodes, by the tables.
+//! The LR(1) driver: parses one logical line by the generated tables.
 //!
-//! Nodes leave it in postorder: a reduction emits its node behind the nodes of its symbols. What a reduction does is data,
-//! not code, so that a GPU runs the same loop.
+//! Reductions emit nodes in postorder, each after the nodes of its symbols. Semantic actions are data in the tables, so
+//! a GPU runs the same loop.
 //!
-//! Until the parent of a node is known, its slot in `parents` holds how many nodes its subtree has. The roots that a
-//! symbol on the stack has left so far are then found backwards: the last node is a root, and the one before it ends where
-//! the subtree begins.
+//! Until the parent of a node is known, its slot in `parents` holds the size of its subtree. The roots of a symbol on
+//! the stack are therefore found backwards: the last node is a root, and the root before it ends where the last one's
+//! subtree begins.
 
 use crate::columns::{Field, Kind};
-use crate::rows::Rows;
-use crate::tables::{self, Effect, LABEL_FIELDS, Production, UNPACKED};
+use crate::nodes::Nodes;
+use crate::tables::{self, LABEL_FIELDS, PRODUCTION_TABLE, Production, SemanticAction};
 use crate::tokens::Tokens;
 
-/// The stack holds at most so many symbols. CPython gives up earlier, but not at one depth for all grammar.
+/// The deepest stack. CPython's limit is lower and depends on the grammar rules.
 const MAX_DEPTH: usize = 60_000;
 
-/// Where the parser stopped.
+/// A syntax error at a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// The token that cannot follow those before it; behind the last one, the end of the line.
-    Wrong(usize),
-    /// The token at which the stack was full.
-    Deep(usize),
+pub(crate) enum ParseError {
+    /// An unexpected token; the number after the last token is the end of the line.
+    Unexpected(usize),
+    /// The stack is full.
+    TooDeep(usize),
 }
 
-/// What there was no more room for.
-enum Full {
-    Rows,
+/// A buffer that must grow before the line is parsed again.
+enum OutOfSpace {
+    Nodes,
     Stack,
 }
 
 /// A symbol on the stack.
 #[derive(Clone, Copy, Debug, Default)]
 struct Symbol {
-    /// Its first token; of an empty symbol the one that follows.
+    /// Its first token; of an empty symbol the next token.
     token: u32,
-    /// Its first node; of a symbol without nodes the next one to be emitted.
+    /// Its first node; of a symbol without nodes the next node.
     node: u32,
-    /// Where the row of `STEPS` of the state behind it starts.
-    steps: u16,
+    /// The offset in `GOTOS` of the row of the state after it.
+    goto_row: u16,
 }
 
-/// A parser with its stack, for one line after the other.
+/// The driver and its stack, reused from line to line.
 #[derive(Debug)]
 pub(crate) struct Driver {
     stack: Vec<Symbol>,
@@ -54,33 +54,33 @@ impl Default for Driver {
 }
 
 impl Driver {
-    /// Parses the tokens from `first` up to `end` and puts their nodes behind those that are there.
+    /// Parses a range of tokens and appends their nodes.
     ///
-    /// Roots keep the size of their subtree in `parents`. After a stop there may be nodes of the part before it.
+    /// Roots keep the size of their subtree in `parents`. After an error there may be nodes of the tokens before it.
     pub(crate) fn parse(
         &mut self,
         text: &[u8],
         tokens: &Tokens,
         range: (usize, usize),
-        rows: &mut Rows,
-    ) -> Result<(), Stop> {
+        rows: &mut Nodes,
+    ) -> Result<(), ParseError> {
         let before = rows.len;
         loop {
             rows.len = before;
             match run(&mut self.stack, text, tokens, range, rows) {
                 Ok(outcome) => return outcome,
-                Err(Full::Rows) => rows.grow(),
-                Err(Full::Stack) if self.stack.len() < MAX_DEPTH => {
+                Err(OutOfSpace::Nodes) => rows.grow(),
+                Err(OutOfSpace::Stack) if self.stack.len() < MAX_DEPTH => {
                     self.stack.resize(self.stack.len() * 2, Symbol::default());
                 }
-                Err(Full::Stack) => return Err(Stop::Deep(range.0)),
+                Err(OutOfSpace::Stack) => return Err(ParseError::TooDeep(range.0)),
             }
         }
     }
 }
 
-/// The columns and tokens as slices, of equal lengths each, which the loop keeps in registers.
-struct Line<'a> {
+/// Node columns and token columns as slices of equal lengths, which the loop keeps in registers.
+struct LineParser<'a> {
     text: &'a [u8],
     kinds: &'a mut [Kind],
     fields: &'a mut [Field],
@@ -98,7 +98,7 @@ struct Line<'a> {
 }
 
 /// The high bits of an entry.
-const WHAT: u16 = !tables::NUMBER;
+const ENTRY_KIND: u16 = !tables::INDEX_MASK;
 const END: usize = tables::TERMINALS - 1;
 
 fn run(
@@ -106,66 +106,67 @@ fn run(
     text: &[u8],
     tokens: &Tokens,
     (first, end): (usize, usize),
-    rows: &mut Rows,
-) -> Result<Result<(), Stop>, Full> {
+    rows: &mut Nodes,
+) -> Result<Result<(), ParseError>, OutOfSpace> {
     let kinds = &tokens.kinds[..end];
     let terminal = |at: usize| kinds.get(at).map_or(END, |&kind| kind as usize);
-    let mut line = Line::new(text, tokens, first, end, rows);
+    let mut line = LineParser::new(text, tokens, first, end, rows);
     let mut top = 0;
     let mut lookahead = terminal(first);
-    let mut column = usize::from(tables::GOTO_COLUMNS[lookahead]);
-    // The state behind the topmost symbol is here and not on the stack, for it is needed at once.
+    let mut column = usize::from(tables::LOOKAHEAD_COLUMNS[lookahead]);
+    // The current state is a local and not on the stack, since the next action needs it.
     let mut state = 0;
-    stack[0] = line.symbol(tables::STEP_ROWS[0]);
+    stack[0] = line.symbol(tables::GOTO_ROWS[0]);
     let outcome = loop {
-        let mut step = tables::ACTIONS[state * tables::TERMINALS + lookahead];
-        if step >= tables::ERROR {
-            break if step == tables::ACCEPT { Ok(()) } else { Err(Stop::Wrong(line.at)) };
+        let mut entry = tables::ACTIONS[state * tables::TERMINALS + lookahead];
+        if entry >= tables::ERROR {
+            break if entry == tables::ACCEPT { Ok(()) } else { Err(ParseError::Unexpected(line.at)) };
         }
-        if step & WHAT != tables::REDUCE {
+        if entry & ENTRY_KIND != tables::REDUCE {
             top += 1;
-            let symbol = stack.get_mut(top).ok_or(Full::Stack)?;
+            let symbol = stack.get_mut(top).ok_or(OutOfSpace::Stack)?;
             *symbol = line.symbol(0);
             line.at += 1;
             lookahead = terminal(line.at);
-            column = usize::from(tables::GOTO_COLUMNS[lookahead]);
-            if step & WHAT == tables::GO {
-                state = usize::from(step);
-                symbol.steps = tables::STEP_ROWS[state];
+            column = usize::from(tables::LOOKAHEAD_COLUMNS[lookahead]);
+            if entry & ENTRY_KIND == tables::GOTO {
+                state = usize::from(entry);
+                symbol.goto_row = tables::GOTO_ROWS[state];
                 continue;
             }
         }
         loop {
-            let production = &UNPACKED[usize::from(step & tables::NUMBER)];
+            let production = &PRODUCTION_TABLE[usize::from(entry & tables::INDEX_MASK)];
             let base = top + 1 - usize::from(production.length);
             if production.length == 0 {
-                *stack.get_mut(base).ok_or(Full::Stack)? = line.symbol(0);
+                *stack.get_mut(base).ok_or(OutOfSpace::Stack)? = line.symbol(0);
             }
             let below = stack[base - 1];
-            if production.effect != Effect::Nothing {
-                line.perform(production, below, &stack[base..=top.max(base)])?;
+            if production.action != SemanticAction::None {
+                line.run_action(production, below, &stack[base..=top.max(base)])?;
             }
-            step = tables::STEPS[usize::from(below.steps) + usize::from(production.rule)];
-            if step & WHAT == tables::LOOK {
-                step = tables::GOTOS[usize::from(step & tables::NUMBER) * tables::GOTO_WIDTH + column];
+            entry = tables::GOTOS[usize::from(below.goto_row) + usize::from(production.nonterminal)];
+            if entry & ENTRY_KIND == tables::LOOKAHEAD {
+                entry =
+                    tables::LOOKAHEAD_GOTOS[usize::from(entry & tables::INDEX_MASK) * tables::LOOKAHEAD_WIDTH + column];
             }
             top = base;
-            if step & WHAT != tables::REDUCE {
+            if entry & ENTRY_KIND != tables::REDUCE {
                 break;
             }
         }
-        if step >= tables::ERROR {
-            break if step == tables::ACCEPT { Ok(()) } else { Err(Stop::Wrong(line.at)) };
+        if entry >= tables::ERROR {
+            break if entry == tables::ACCEPT { Ok(()) } else { Err(ParseError::Unexpected(line.at)) };
         }
-        state = usize::from(step);
-        stack[top].steps = tables::STEP_ROWS[state];
+        state = usize::from(entry);
+        stack[top].goto_row = tables::GOTO_ROWS[state];
     };
     rows.len = line.next;
     Ok(outcome)
 }
 
-impl<'a> Line<'a> {
-    fn new(text: &'a [u8], tokens: &'a Tokens, first: usize, end: usize, rows: &'a mut Rows) -> Self {
+impl<'a> LineParser<'a> {
+    fn new(text: &'a [u8], tokens: &'a Tokens, first: usize, end: usize, rows: &'a mut Nodes) -> Self {
         let columns = &mut rows.columns;
         let room = columns.kinds.len();
         Self {
@@ -184,42 +185,42 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The symbol that starts here.
+    /// A symbol that starts at the next token and node.
     #[inline]
-    fn symbol(&self, steps: u16) -> Symbol {
-        Symbol { token: small(self.at), node: small(self.next), steps }
+    fn symbol(&self, goto_row: u16) -> Symbol {
+        Symbol { token: to_u32(self.at), node: to_u32(self.next), goto_row }
     }
 
-    /// What a production does to the nodes.
+    /// Runs the semantic action of a production.
     #[inline]
-    fn perform(&mut self, production: &Production, below: Symbol, symbols: &[Symbol]) -> Result<(), Full> {
-        match production.effect {
-            Effect::Nothing => {}
-            Effect::Leaf => {
+    fn run_action(&mut self, production: &Production, below: Symbol, symbols: &[Symbol]) -> Result<(), OutOfSpace> {
+        match production.action {
+            SemanticAction::None => {}
+            SemanticAction::Leaf => {
                 let aux = self.aux(production, symbols);
                 self.push(production.kind, self.next, symbols[0].token, aux)?;
             }
-            Effect::Node => {
+            SemanticAction::Node => {
                 let aux = self.aux(production, symbols);
-                let first = self.adopt(production, symbols);
+                let first = self.attach_children(production, symbols);
                 self.push(production.kind, first, symbols[0].token, aux)?;
             }
-            Effect::Label => self.label(production, symbols),
-            Effect::Special => self.special(production, below, symbols)?,
+            SemanticAction::Label => self.label(production, symbols),
+            SemanticAction::Special => self.special(production, below, symbols)?,
         }
         Ok(())
     }
 
     #[inline]
-    fn push(&mut self, kind: Kind, first: usize, token: u32, aux: u32) -> Result<(), Full> {
+    fn push(&mut self, kind: Kind, first: usize, token: u32, aux: u32) -> Result<(), OutOfSpace> {
         let row = self.next;
         if row >= self.kinds.len() {
-            return Err(Full::Rows);
+            return Err(OutOfSpace::Nodes);
         }
         self.kinds[row] = kind;
         self.fields[row] = Field::Body;
-        self.parents[row] = small(row - first) + 1;
-        // An empty symbol behind the last token starts nowhere.
+        self.parents[row] = to_u32(row - first) + 1;
+        // An empty symbol after the last token has no start.
         self.starts[row] = self.token_starts.get(token as usize).copied().unwrap_or(0);
         self.ends[row] = self.token_ends[self.at - 1];
         self.aux[row] = aux;
@@ -227,11 +228,11 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Makes the roots of the symbols children of the next row; gives the first row of its subtree.
+    /// Makes the roots of the symbols children of the next node; returns the first node of its subtree.
     #[inline]
-    fn adopt(&mut self, production: &Production, symbols: &[Symbol]) -> usize {
+    fn attach_children(&mut self, production: &Production, symbols: &[Symbol]) -> usize {
         let mut next = self.next;
-        for place in (usize::from(production.beside)..symbols.len()).rev() {
+        for place in (usize::from(production.skipped)..symbols.len()).rev() {
             let first = symbols[place].node as usize;
             if next <= first {
                 continue;
@@ -244,14 +245,14 @@ impl<'a> Line<'a> {
                     self.fields[root] = if self.kinds[root] as u8 == given.kind { given.matching } else { given.other };
                 }
                 next -= self.parents[root] as usize;
-                self.parents[root] = small(self.next);
+                self.parents[root] = to_u32(self.next);
             }
         }
         next
     }
 
-    /// Gives the roots of labelled symbols their fields; they remain roots. A list grows by one symbol at a time, so the
-    /// roots it has already must not be walked again.
+    /// Sets the fields of the roots of labelled symbols, which remain roots. The roots of unlabelled symbols are
+    /// skipped: a list grows by one symbol at a time, and walking it each time would be quadratic.
     fn label(&mut self, production: &Production, symbols: &[Symbol]) {
         let mut next = self.next;
         for (place, symbol) in symbols.iter().enumerate().rev() {
@@ -276,10 +277,10 @@ impl<'a> Line<'a> {
         payload * u32::from(production.times_payload) + token * u32::from(production.times_token) + production.plus
     }
 
-    /// Nodes whose `aux` is none of the usual ones.
+    /// Emits a node with a special `aux`.
     #[cold]
-    fn special(&mut self, production: &Production, below: Symbol, symbols: &[Symbol]) -> Result<(), Full> {
-        if production.aux == tables::AUX_TEXT && self.touches_text(below) {
+    fn special(&mut self, production: &Production, below: Symbol, symbols: &[Symbol]) -> Result<(), OutOfSpace> {
+        if production.aux == tables::AUX_TEXT && self.follows_text(below) {
             return Ok(());
         }
         let place = usize::from(production.aux_symbol);
@@ -293,23 +294,23 @@ impl<'a> Line<'a> {
             tables::AUX_SIMPLE => self.simple(token, symbols[place + 1].node as usize - 1),
             tables::AUX_LETTER => self.letter(token),
             tables::AUX_SOURCE => below.token - 1,
-            _ => small(token),
+            _ => to_u32(token),
         };
-        let first = self.adopt(production, symbols);
+        let first = self.attach_children(production, symbols);
         self.push(production.kind, first, symbols[0].token, aux)
     }
 
-    /// Whether the symbol before ends with text, which the text that follows belongs to.
-    fn touches_text(&self, below: Symbol) -> bool {
+    /// Whether the symbol below ends with literal text, which adjacent text extends.
+    fn follows_text(&self, below: Symbol) -> bool {
         (below.node as usize) < self.next && self.kinds[self.next - 1] == Kind::Constant
     }
 
-    /// 1 if a node is a name that starts with the symbol it was left by, so not in parentheses.
+    /// `AnnAssign.simple`: 1 if the target is a name without parentheses.
     fn simple(&self, token: usize, node: usize) -> u32 {
         u32::from(self.starts[node] == self.token_starts[token] && self.kinds[node] == Kind::Name)
     }
 
-    /// The character of a token of one byte that touches the token before it, else 0.
+    /// The character of a one-byte token directly after the previous token, else 0.
     fn letter(&self, token: usize) -> u32 {
         let (start, end) = (self.token_starts[token] as usize, self.token_ends[token] as usize);
         match self.text.get(start..end) {
@@ -319,10 +320,10 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Rows and tokens are fewer than the bytes of a text, and those fit.
+/// There are fewer nodes and tokens than bytes of text.
 #[expect(clippy::cast_possible_truncation, reason = "the lexer takes at most 2^30 bytes")]
 #[inline]
-fn small(number: usize) -> u32 {
+fn to_u32(number: usize) -> u32 {
     number as u32
 }
 
@@ -332,11 +333,11 @@ mod tests {
     use crate::lexer::lex;
     use crate::tokens::Terminal;
 
-    /// The roots of a line whose tokens are those of a text with one of them replaced.
-    fn roots(text: &str, at: usize, terminal: Terminal) -> Result<Vec<(Kind, Field)>, Stop> {
+    /// The roots of a line, with one token of the text replaced.
+    fn roots(text: &str, at: usize, terminal: Terminal) -> Result<Vec<(Kind, Field)>, ParseError> {
         let mut tokens = lex(text).tokens;
         tokens.kinds[at] = terminal;
-        let mut rows = Rows::for_tokens(0);
+        let mut rows = Nodes::with_capacity_for(0);
         Driver::default().parse(text.as_bytes(), &tokens, (0, tokens.kinds.len()), &mut rows)?;
         let mut next = rows.len;
         let mut found = Vec::new();
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_leave_roots_for_the_node_they_were_cut_from() {
+    fn chunks_leave_roots_for_the_node_they_were_split_from() {
         let items = roots("_ 1: 2, **a,", 0, Terminal::ChunkDict).unwrap();
         let expected = [(Kind::Name, Field::Unpacked), (Kind::Constant, Field::Values), (Kind::Constant, Field::Keys)];
         assert_eq!(items, expected);
@@ -357,14 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_stands_for_the_chunks_that_were_cut_out() {
+    fn a_placeholder_stands_for_the_chunks_that_were_split_off() {
         assert_eq!(roots("f(_)", 2, Terminal::BigArgs), Ok(vec![(Kind::Expr, Field::Body)]));
-        assert_eq!(roots("f(_ a)", 2, Terminal::BigArgs), Err(Stop::Wrong(3)));
+        assert_eq!(roots("f(_ a)", 2, Terminal::BigArgs), Err(ParseError::Unexpected(3)));
     }
 
     #[test]
-    fn the_wrong_token_is_found_before_it_is_taken() {
-        assert_eq!(roots("a = b c", 0, Terminal::Name), Err(Stop::Wrong(3)));
-        assert_eq!(roots("a +", 0, Terminal::Name), Err(Stop::Wrong(2)));
+    fn an_unexpected_token_is_reported_before_it_is_shifted() {
+        assert_eq!(roots("a = b c", 0, Terminal::Name), Err(ParseError::Unexpected(3)));
+        assert_eq!(roots("a +", 0, Terminal::Name), Err(ParseError::Unexpected(2)));
     }
 }

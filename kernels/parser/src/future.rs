@@ -1,4 +1,4 @@
-//! Features that a source asks of the future: from 3.14 on `ast.parse` refuses those that do not exist.
+//! `from __future__` imports: from 3.14 on `ast.parse` rejects undefined features.
 
 use crate::columns::{Columns, Field, Kind, NONE, Tag, VALUE_ELLIPSIS};
 use crate::diagnostic::Diagnostic;
@@ -17,7 +17,7 @@ const FEATURES: [&[u8]; 10] = [
     b"barry_as_FLUFL",
 ];
 
-/// Looks at the imports that a module starts with, behind its docstring.
+/// Checks the imports at the start of a module, after its docstring.
 pub(crate) fn check(text: &str, lexed: &Lexed, columns: &Columns) -> Result<(), Diagnostic> {
     let mut first = 0;
     for row in 0..columns.kinds.len() {
@@ -36,7 +36,7 @@ pub(crate) fn check(text: &str, lexed: &Lexed, columns: &Columns) -> Result<(), 
     Ok(())
 }
 
-/// Whether a statement is a string.
+/// Whether an expression statement is a string.
 fn is_text(columns: &Columns, row: usize) -> bool {
     let value = columns.aux[row - 1];
     columns.kinds[row - 1] == Kind::Constant
@@ -56,7 +56,7 @@ fn features(text: &str, lexed: &Lexed, columns: &Columns, first: usize, row: usi
         if columns.fields[alias] != Field::Names {
             continue;
         }
-        // Behind its name stands at most the one that it gets.
+        // The alias has a name and at most an `asname`.
         let written = (first.max(alias.saturating_sub(2))..alias)
             .find(|&part| columns.parents[part] as usize == alias && columns.fields[part] == Field::Name)
             .map_or(b"*".as_slice(), |part| lexed.name(text, &columns.extra, columns.aux[part]));

@@ -1,22 +1,22 @@
-//! Python source to the columns of its abstract syntax tree, as CPython builds it.
+//! Parses Python to the columns of the abstract syntax tree that CPython builds.
 //!
-//! A source goes through these stages, each over flat arrays, so that a GPU can do the same work:
+//! The stages work on flat arrays, so that a GPU can run them too:
 //!
 //! 1. `text`: bytes to UTF-8, as CPython decodes a file.
 //! 2. `lexer`: text to [`Tokens`] and logical [`Line`](tokens::Line)s.
-//! 3. `rules` and `fields`: the few tokens whose kind depends on more than the token: `match`, `case`, `type`, `with (`,
-//!    and `{` of a field with `=`.
-//! 4. `driver`: an LR(1) parser over each logical line alone, by the tables of `accelerd-grammar`.
-//! 5. `blocks`: lines to nested statements, by their indentation.
-//! 6. `checks`: what the grammar leaves open: targets, parameter order, patterns.
+//! 3. `soft_keywords` and `replacement_fields`: tokens whose terminal depends on context: `match`, `case`, `type`,
+//!    `with (`, and `{` of a field with `=`.
+//! 4. `driver`: an LR(1) parser of each logical line on its own, by the tables of `accelerd-grammar`.
+//! 5. `blocks`: lines to nested statements, by indentation.
+//! 6. `checks`: rules beyond the grammar: targets, parameter order, patterns.
 //! 7. `constants`: the values of constants.
-//! 8. `future`: what 3.14 says of a whole module.
+//! 8. `future`: `__future__` imports, from 3.14.
 //!
-//! Of a source that is refused, `reasons` finds out what CPython would say, by trying the rules that CPython's parser tries.
+//! For an invalid source `error_messages` determines CPython's error, by running the rules of CPython's PEG parser.
 //!
-//! The outcome is [`Columns`], described there once, for every backend and client.
+//! The result is [`Columns`], whose documentation holds for every backend and client.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "nobody lists 77 kinds to name three")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "matches on `Kind` name a few of 77")]
 
 mod blocks;
 mod checks;
@@ -24,24 +24,25 @@ pub mod columns;
 mod constants;
 pub mod diagnostic;
 mod driver;
-mod fields;
+mod encoding_cookie;
+mod error_messages;
 mod future;
-mod kinds;
 pub mod lexer;
+pub mod literals;
 mod modes;
+mod nodes;
 mod options;
 pub mod outline;
 pub mod parse;
-mod reasons;
-mod rows;
-pub mod rules;
+mod replacement_fields;
+pub mod soft_keywords;
 pub mod tables;
-mod terminals;
 pub mod text;
 pub mod tokens;
-pub mod values;
+mod unicode_names;
 pub mod view;
 
+use accelerd_grammar::{kinds, terminals};
 pub use columns::{Columns, Context, Field, Kind, NONE, Operator, Tag};
 pub use diagnostic::{Class, Diagnostic, Position};
 pub use options::{Mode, NEWEST, Options, SourceType};

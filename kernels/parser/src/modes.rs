@@ -1,7 +1,7 @@
 //! The modes `eval` and `single`: one expression, or one interactive statement, instead of a module.
 //!
-//! The grammar is that of a module. What a mode refuses besides shows in the tokens: where the first one stands that cannot
-//! be part of an expression, or of the first statement. CPython reads that far and no further, so lines behind it go.
+//! The tables parse a module. A mode rejects further sources by their tokens: at the first token that cannot be part of
+//! an expression, or of the first statement. CPython stops there, so later lines are dropped.
 
 use crate::columns::{Columns, Field, Kind, NONE};
 use crate::diagnostic::{Diagnostic, Position, Span};
@@ -11,8 +11,8 @@ use crate::{Mode, Options};
 
 type Outcome = Result<Columns, Diagnostic>;
 
-/// The tree of a text in its mode; `tree` parses what is left of the lines as a module.
-pub(crate) fn outcome(
+/// Parses a text in its mode; `tree` parses the lines that remain as a module.
+pub(crate) fn parse_in_mode(
     text: &str,
     lexed: &mut Lexed,
     options: Options,
@@ -26,34 +26,36 @@ pub(crate) fn outcome(
 }
 
 fn expression(text: &str, lexed: &mut Lexed, tree: impl FnOnce(&mut Lexed) -> Outcome) -> Outcome {
-    let Some(&line) = lexed.lines.first() else { return Err(nothing(text, lexed)) };
+    let Some(&line) = lexed.lines.first() else { return Err(unexpected_end(text, lexed)) };
     let first = line.first as usize;
     if matches!(lexed.tokens.kinds[first], Terminal::Match | Terminal::Case | Terminal::Type) {
         lexed.tokens.kinds[first] = Terminal::Name;
     }
-    let unfit = unfit_token(&lexed.tokens.kinds[first..line.end as usize]).map(|at| first + at);
+    let unexpected = non_expression_token(&lexed.tokens.kinds[first..line.end as usize]).map(|at| first + at);
     let place = |lexed: &Lexed, at: usize| (lexed.tokens.starts[at], lexed.tokens.ends[at]);
-    let unfit = unfit.map(|at| invalid(place(lexed, at)));
+    let unexpected = unexpected.map(|at| invalid(place(lexed, at)));
     let after = lexed.lines.get(1).copied();
     let after = after.map(|next| (next, invalid(place(lexed, next.first as usize))));
-    let error = keep_lines(lexed, 1);
+    let error = truncate_lines(lexed, 1);
     let outcome = tree(lexed);
     lexed.error = lexed.error.take().or(error);
-    match (outcome, unfit) {
-        (Err(error), Some(unfit)) if unfit.start > error.start => Err(error),
-        (_, Some(unfit)) => Err(unfit),
+    match (outcome, unexpected) {
+        (Err(error), Some(unexpected)) if unexpected.start > error.start => Err(error),
+        (_, Some(unexpected)) => Err(unexpected),
         (Err(error), None) => Err(error),
         (Ok(columns), None) => match (after, &lexed.error) {
-            (Some((next, invalid)), _) if next.column > line.column => Err(crate::blocks::unexpected(invalid.start)),
+            (Some((next, invalid)), _) if next.column > line.column => {
+                Err(crate::blocks::unexpected_indent(invalid.start))
+            }
             (Some((_, invalid)), _) => Err(invalid),
             (None, Some(error)) => Err(error.diagnostic.clone()),
-            (None, None) => Ok(without_statement(columns)),
+            (None, None) => Ok(unwrap_expression(columns)),
         },
     }
 }
 
-/// The first token of a line that no expression of the mode `eval` has at its place.
-fn unfit_token(kinds: &[Terminal]) -> Option<usize> {
+/// The first token of a line that cannot occur there in an expression of mode `eval`.
+fn non_expression_token(kinds: &[Terminal]) -> Option<usize> {
     let (mut depth, mut lambdas) = (0_usize, 0_usize);
     for (at, &kind) in kinds.iter().enumerate() {
         let starts = at == 0 || kinds[at - 1] == Terminal::Comma;
@@ -122,8 +124,8 @@ fn closes(kind: Terminal) -> bool {
     )
 }
 
-/// Takes the row of the statement away that the expression is.
-fn without_statement(mut columns: Columns) -> Columns {
+/// Removes the expression statement around the expression.
+fn unwrap_expression(mut columns: Columns) -> Columns {
     let last = columns.kinds.len().saturating_sub(1);
     debug_assert_eq!(columns.kinds.get(last), Some(&Kind::Expr), "no other statement passes");
     columns.kinds.truncate(last);
@@ -140,21 +142,23 @@ fn without_statement(mut columns: Columns) -> Columns {
 }
 
 fn statement(text: &str, lexed: &mut Lexed, options: Options, tree: impl FnOnce(&mut Lexed) -> Outcome) -> Outcome {
-    let Some(&first) = lexed.lines.first() else { return Err(nothing(text, lexed)) };
+    let Some(&first) = lexed.lines.first() else { return Err(unexpected_end(text, lexed)) };
     let kinds = &lexed.tokens.kinds;
     if !is_compound(kinds[first.first as usize]) {
-        let complete = lexed.lines.len() > 1 || !lexed.cut;
-        keep_lines(lexed, 1);
+        let complete = lexed.lines.len() > 1 || !lexed.error_in_line;
+        truncate_lines(lexed, 1);
         return match tree(lexed) {
-            Ok(_) if complete && has_more(text, lexed, &first) => Err(several(text, lexed, &first, options)),
+            Ok(_) if complete && is_followed(text, lexed, &first) => {
+                Err(multiple_statements(text, lexed, &first, options))
+            }
             outcome => outcome,
         };
     }
-    let end = (1..lexed.lines.len()).find(|&at| begins_another(lexed, at, &first)).unwrap_or(lexed.lines.len());
+    let end = (1..lexed.lines.len()).find(|&at| starts_statement_after(lexed, at, &first)).unwrap_or(lexed.lines.len());
     let next = lexed.lines.get(end).map(|line| line.first as usize);
     let next = next.map(|at| invalid((lexed.tokens.starts[at], lexed.tokens.ends[at])));
     let last = lexed.lines[end - 1];
-    let error = keep_lines(lexed, end);
+    let error = truncate_lines(lexed, end);
     let outcome = tree(lexed);
     lexed.error = lexed.error.take().or(error);
     let columns = outcome?;
@@ -162,7 +166,7 @@ fn statement(text: &str, lexed: &mut Lexed, options: Options, tree: impl FnOnce(
     match (next, &lexed.error) {
         (Some(next), _) => Err(next),
         (None, Some(error)) => Err(error.diagnostic.clone()),
-        (None, None) if unfinished => Err(nothing(text, lexed)),
+        (None, None) if unfinished => Err(unexpected_end(text, lexed)),
         (None, None) => Ok(columns),
     }
 }
@@ -183,18 +187,18 @@ fn is_compound(kind: Terminal) -> bool {
     )
 }
 
-/// Whether a line begins a statement after the first one.
-fn begins_another(lexed: &Lexed, at: usize, first: &Line) -> bool {
+/// Whether a line starts a statement after the first one.
+fn starts_statement_after(lexed: &Lexed, at: usize, first: &Line) -> bool {
     let kind = |line: &Line| lexed.tokens.kinds[line.first as usize];
     let line = &lexed.lines[at];
     let continues = matches!(kind(line), Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally);
     line.column <= first.column && !continues && kind(&lexed.lines[at - 1]) != Terminal::At
 }
 
-/// Drops the lines after the first ones and the error that follows them, and returns that error.
-fn keep_lines(lexed: &mut Lexed, count: usize) -> Option<LexError> {
+/// Drops the lines after the first `count` and the error after them; returns that error.
+fn truncate_lines(lexed: &mut Lexed, count: usize) -> Option<LexError> {
     if count >= lexed.lines.len() {
-        return if lexed.cut { None } else { lexed.error.take() };
+        return if lexed.error_in_line { None } else { lexed.error.take() };
     }
     lexed.lines.truncate(count);
     let end = lexed.lines.last().map_or(0, |line| line.end as usize);
@@ -202,12 +206,12 @@ fn keep_lines(lexed: &mut Lexed, count: usize) -> Option<LexError> {
     lexed.tokens.starts.truncate(end);
     lexed.tokens.ends.truncate(end);
     lexed.tokens.payloads.truncate(end);
-    lexed.cut = false;
+    lexed.error_in_line = false;
     lexed.error.take()
 }
 
-/// Whether anything but space and comments follows a line.
-fn has_more(text: &str, lexed: &Lexed, line: &Line) -> bool {
+/// Whether anything but white space and comments follows a line.
+fn is_followed(text: &str, lexed: &Lexed, line: &Line) -> bool {
     let mut rest = text.get(newline_after(text, lexed, line).1..).unwrap_or_default();
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
@@ -218,7 +222,7 @@ fn has_more(text: &str, lexed: &Lexed, line: &Line) -> bool {
     }
 }
 
-/// Where the newline that ends a line starts and ends: with the comment in front of it.
+/// The range of the newline that ends a line, the comment before it included.
 fn newline_after(text: &str, lexed: &Lexed, line: &Line) -> (usize, usize) {
     let end = lexed.tokens.ends[line.end as usize - 1] as usize;
     let rest = &text[end..];
@@ -230,7 +234,7 @@ fn has_newline(text: &str, lexed: &Lexed) -> bool {
     lexed.lines.last().is_some_and(|line| newline_after(text, lexed, line).1 < text.len())
 }
 
-fn several(text: &str, lexed: &Lexed, line: &Line, options: Options) -> Diagnostic {
+fn multiple_statements(text: &str, lexed: &Lexed, line: &Line, options: Options) -> Diagnostic {
     let (start, end) = newline_after(text, lexed, line);
     let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let message = "multiple statements found while compiling a single statement";
@@ -238,8 +242,8 @@ fn several(text: &str, lexed: &Lexed, line: &Line, options: Options) -> Diagnost
     Diagnostic::syntax(place(start), place(end), message).with_span(span)
 }
 
-/// The end of a text where a statement or an expression is missed.
-fn nothing(text: &str, lexed: &Lexed) -> Diagnostic {
+/// Unexpected end of the text.
+fn unexpected_end(text: &str, lexed: &Lexed) -> Diagnostic {
     if let Some(error) = &lexed.error {
         return error.diagnostic.clone();
     }

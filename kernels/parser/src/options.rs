@@ -1,16 +1,16 @@
-//! How a source is to be read.
+//! Parse options.
 
-/// The newest version of the grammar, 3.14.
+/// The newest supported minor version, 3.14.
 pub const NEWEST: u8 = 14;
 
-/// How to parse.
+/// Parse options, as those of `ast.parse`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The minor version of Python 3 whose grammar is asked for: 8 to [`NEWEST`].
+    /// The minor version of Python 3 whose grammar applies: 8 to [`NEWEST`].
     pub feature_version: u8,
-    /// What the bytes of the source are.
+    /// Encoded file or decoded text.
     pub source_type: SourceType,
-    /// What the source has to be.
+    /// Module, expression or statement.
     pub mode: Mode,
 }
 
@@ -21,29 +21,29 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The bytes of a file with a module of some version.
+    /// A module in a file, of a version.
     pub const fn version(feature_version: u8) -> Self {
         Self { feature_version, source_type: SourceType::File, mode: Mode::Exec }
     }
 }
 
-/// What the bytes of a source are.
+/// Whether a source is encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SourceType {
-    /// A file's: its byte order mark or PEP 263 cookie names the encoding. `ast.parse(bytes)`.
+    /// A file, whose byte order mark or PEP 263 cookie names its encoding: `ast.parse(bytes)`.
     #[default]
     File,
-    /// Text that is decoded already, as UTF-8: `ast.parse(str)`.
+    /// Decoded text, as UTF-8: `ast.parse(str)`.
     Text,
 }
 
-/// What a source has to be, as the `mode` of `ast.parse`.
+/// The `mode` of `ast.parse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// A module.
     #[default]
     Exec,
-    /// An expression. Its root is a row in the field `body` without a parent.
+    /// An expression, whose root is a row in the field `body` without a parent.
     Eval,
     /// One interactive statement.
     Single,

@@ -12,15 +12,15 @@ use crate::{
 pub struct Item {
     /// `FunctionDef`, `AsyncFunctionDef`, `ClassDef`, `Import` or `ImportFrom`.
     pub kind: Kind,
-    /// Of a function or class its name; of an import what it imports, as in `os.path as p` or `.x import a, b`.
+    /// The name of a function or class; for an import what it imports, as in `os.path as p` or `.x import a, b`.
     pub name: String,
-    /// Byte where it starts, its decorators included.
+    /// First byte, decorators included.
     pub start: u32,
-    /// Byte behind it.
+    /// The byte after it.
     pub end: u32,
-    /// The function or class around it, by its place in the outline.
+    /// Index in the outline of the enclosing function or class.
     pub parent: Option<u32>,
-    /// Where its docstring's literal starts and ends.
+    /// Start and end of the docstring's literal.
     pub docstring: Option<(u32, u32)>,
 }
 
@@ -28,7 +28,7 @@ pub struct Item {
 pub fn outline(tree: &Tree<'_>) -> Vec<Item> {
     let mut outline = Outline { tree, items: vec![], rows: vec![], has_body: vec![] };
     for row in 0..tree.len() {
-        outline.look(row);
+        outline.visit(row);
     }
     outline.items
 }
@@ -43,8 +43,8 @@ struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    fn look(&mut self, row: usize) {
-        self.note_first_statement(row);
+    fn visit(&mut self, row: usize) {
+        self.record_docstring(row);
         let tree = self.tree;
         let name = match tree.kind(row) {
             Some(Kind::FunctionDef | Kind::AsyncFunctionDef | Kind::ClassDef) => tree.name(tree.aux[row]).into_owned(),
@@ -58,7 +58,7 @@ impl Outline<'_> {
             name,
             start: first_decorator(tree, row).unwrap_or(tree.starts[row]),
             end: tree.ends[row],
-            parent: self.around(row),
+            parent: self.enclosing(row),
             docstring: None,
         };
         self.items.push(item);
@@ -66,8 +66,8 @@ impl Outline<'_> {
         self.has_body.push(false);
     }
 
-    /// The item around a row. A statement's parents stand before it, at most as many as indentation can be deep.
-    fn around(&self, row: usize) -> Option<u32> {
+    /// The item that encloses a row. A statement has at most as many parents as indentation has levels.
+    fn enclosing(&self, row: usize) -> Option<u32> {
         let mut parent = self.tree.parents[row];
         while parent != NONE {
             let kind = self.tree.kind(parent as usize);
@@ -79,8 +79,8 @@ impl Outline<'_> {
         None
     }
 
-    /// A string that is the first statement of a body is the docstring of what it is the body of.
-    fn note_first_statement(&mut self, row: usize) {
+    /// Records a string that is the first statement of a body as its docstring.
+    fn record_docstring(&mut self, row: usize) {
         let (tree, parent) = (self.tree, self.tree.parents[row]);
         if parent as usize >= row || tree.fields[row] != Field::Body as u8 {
             return;
@@ -97,7 +97,7 @@ impl Outline<'_> {
     }
 }
 
-/// Where the first `@` of a function or class is.
+/// The offset of the first decorator's `@`.
 fn first_decorator(tree: &Tree<'_>, row: usize) -> Option<u32> {
     let decorator = Field::DecoratorList as u8;
     let own = row_number(row);
@@ -113,7 +113,7 @@ fn imported(tree: &Tree<'_>, row: usize, from: &str) -> String {
         let separator = if nth > 0 { ", " } else { "" };
         let name = dotted(tree, alias, Field::Name);
         let name = if name.is_empty() { "*" } else { &name };
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{separator}{name}");
         if let Some(asname) = tree.children(alias, Field::Asname).next() {
             let _ = write!(text, " as {}", tree.name(tree.aux[asname]));
@@ -122,7 +122,7 @@ fn imported(tree: &Tree<'_>, row: usize, from: &str) -> String {
     text
 }
 
-/// `..package import ` of an `ImportFrom`.
+/// `..package import `, for an `ImportFrom`.
 fn origin(tree: &Tree<'_>, row: usize) -> String {
     let dots = ".".repeat(tree.aux[row] as usize);
     format!("{dots}{} import ", dotted(tree, row, Field::Module))
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::Columns;
 
-    /// A tree by hand: kind, field, parent, start, end, aux.
+    /// Builds a tree from kind, field, parent, start, end, aux.
     fn columns(rows: &[(Kind, Field, u32, u32, u32, u32)], names: &[(u32, u32)]) -> Columns {
         let mut columns = Columns::default();
         for &(kind, field, parent, start, end, aux) in rows {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_are_told_as_they_are_written() {
+    fn imports_keep_their_spelling() {
         let text = b"from ..a.b import c as d, *";
         let rows = [
             (Kind::Identifier, Field::Module, 6, 7, 8, 0),

@@ -1,34 +1,34 @@
-//! All stages in order.
+//! The parser's stages in order.
 
 use std::borrow::Cow;
 
-use crate::blocks::{self, Blocks, Source};
+use crate::blocks::{self, Blocks, Tokenized};
 use crate::columns::Columns;
 use crate::constants::Constants;
 use crate::diagnostic::Diagnostic;
-use crate::driver::{Driver, Stop};
+use crate::driver::{Driver, ParseError};
+use crate::error_messages;
 use crate::lexer::{self, Lexed};
-use crate::reasons;
-use crate::rows::Rows;
+use crate::nodes::Nodes;
 use crate::tokens::{Line, Terminal, Tokens};
-use crate::{Options, checks, fields, future, modes, rules, text};
+use crate::{Options, checks, future, modes, replacement_fields, soft_keywords, text};
 
 /// A parsed source.
 #[derive(Clone, Debug)]
 pub struct Parsed<'a> {
-    /// The source as UTF-8: what places are bytes of.
+    /// The source as UTF-8, into which all offsets point.
     pub text: Cow<'a, str>,
-    /// Its tokens; up to the first error where there is one.
+    /// Its tokens, up to the first error.
     pub tokens: Tokens,
-    /// Where each comment starts and ends.
+    /// Start and end of each comment.
     pub comments: Vec<(u32, u32)>,
-    /// The tree, or the first error.
+    /// The syntax tree, or the first error.
     pub outcome: Result<Columns, Diagnostic>,
 }
 
 /// Parses a source.
 ///
-/// The time is linear in the length of the source, whatever is in it.
+/// Takes linear time for any source.
 pub fn parse<'a>(source: &'a [u8], options: &Options) -> Parsed<'a> {
     let options = *options;
     match text::decode(source, &options) {
@@ -39,24 +39,26 @@ pub fn parse<'a>(source: &'a [u8], options: &Options) -> Parsed<'a> {
             }
             parsed
         }
-        // Its position is known already, for it is not one in the text.
+        // A decoding error has its position already.
         Err(error) => Parsed { text: "".into(), tokens: Tokens::default(), comments: Vec::new(), outcome: Err(error) },
     }
 }
 
 fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
-    let mut lexed = lexer::lex_as(&text, &options);
-    rules::apply(&mut lexed);
-    let textless = fields::mark(&mut lexed.tokens);
-    let outcome = modes::outcome(&text, &mut lexed, options, |lexed| tree(&text, lexed, options));
-    // It fails as soon as it has read that far.
+    let mut lexed = lexer::lex_with(&text, &options);
+    soft_keywords::apply(&mut lexed);
+    let sourceless_field = replacement_fields::mark(&mut lexed.tokens);
+    let outcome = modes::parse_in_mode(&text, &mut lexed, options, |lexed| parse_module(&text, lexed, options));
+    // CPython fails at the field, unless an error comes before it.
     let reaches = |error: &Diagnostic, field: usize| lexed.tokens.starts.get(field).is_none_or(|&at| at < error.start);
-    let outcome = match (outcome, textless) {
-        (Ok(_), Some(_)) => Err(no_text()),
-        (Err(error), Some(field)) if field < lexed.tokens.kinds.len() && reaches(&error, field) => Err(no_text()),
+    let outcome = match (outcome, sourceless_field) {
+        (Ok(_), Some(_)) => Err(missing_field_source()),
+        (Err(error), Some(field)) if field < lexed.tokens.kinds.len() && reaches(&error, field) => {
+            Err(missing_field_source())
+        }
         (outcome, _) => outcome,
     };
-    let outcome = outcome.map_err(|error| reasons::explain(&text, &lexed, options, error));
+    let outcome = outcome.map_err(|error| error_messages::explain(&text, &lexed, options, error));
     let outcome = outcome.map(|columns| Columns {
         name_starts: std::mem::take(&mut lexed.name_starts),
         name_ends: std::mem::take(&mut lexed.name_ends),
@@ -65,35 +67,39 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
     Parsed { text, tokens: lexed.tokens, comments: lexed.comments, outcome }
 }
 
-/// CPython's words where it has no text for a field with `=`.
+/// CPython's error where it has no source text for a field with `=`.
 #[cold]
-fn no_text() -> Diagnostic {
+fn missing_field_source() -> Diagnostic {
     Diagnostic::value("field 'value' is required for Constant")
 }
 
-fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diagnostic> {
+fn parse_module(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diagnostic> {
     let underscore = lexed.soft.r#match.and_then(|_| underscore(text, lexed));
-    let mut rows = Rows::for_tokens(lexed.tokens.kinds.len());
-    rows.columns.extra = std::mem::take(&mut lexed.extra);
+    let mut nodes = Nodes::with_capacity_for(lexed.tokens.kinds.len());
+    nodes.columns.extra = std::mem::take(&mut lexed.extra);
     let mut driver = Driver::default();
     let mut blocks = Blocks::default();
     for number in 0..lexed.lines.len() {
         let line = lexed.lines[number];
-        let first = rows.len;
-        blocks.enter(Source { text, tokens: &lexed.tokens }, &line, &mut rows.columns)?;
-        let parsed = nodes(text, &mut driver, lexed, number, &mut rows);
-        parsed.map_err(|error| blocks.before(Source { text, tokens: &lexed.tokens }, &line).unwrap_or(error))?;
-        blocks.line(Source { text, tokens: &lexed.tokens }, &line, first..rows.len, &mut rows.columns)?;
-        checks::line(text, &lexed.tokens, underscore, options, &mut rows.columns, first..rows.len)?;
+        let first = nodes.len;
+        blocks.enter(Tokenized { text, tokens: &lexed.tokens }, &line, &mut nodes.columns)?;
+        let parsed = parse_line(text, &mut driver, lexed, number, &mut nodes);
+        parsed.map_err(|error| blocks.misplaced(Tokenized { text, tokens: &lexed.tokens }, &line).unwrap_or(error))?;
+        blocks.line(Tokenized { text, tokens: &lexed.tokens }, &line, first..nodes.len, &mut nodes.columns)?;
+        checks::check_line(text, &lexed.tokens, underscore, options, &mut nodes.columns, first..nodes.len)?;
     }
     if let Some(error) = &lexed.error {
-        let indented = lexed.begun.is_some_and(|column| blocks.refuses(column));
-        return Err(if indented { blocks::unexpected(error.diagnostic.start) } else { error.diagnostic.clone() });
+        let indented = lexed.error_column.is_some_and(|column| blocks.is_unexpected_indent(column));
+        return Err(if indented {
+            blocks::unexpected_indent(error.diagnostic.start)
+        } else {
+            error.diagnostic.clone()
+        });
     }
-    blocks.finish(Source { text, tokens: &lexed.tokens }, &mut rows.columns)?;
-    let mut columns = rows.finish();
+    blocks.finish(Tokenized { text, tokens: &lexed.tokens }, &mut nodes.columns)?;
+    let mut columns = nodes.finish();
     let mut constants = Constants::new(text, &lexed.tokens, options);
-    constants.all(&mut columns)?;
+    constants.evaluate(&mut columns)?;
     constants.finish(&mut columns);
     if options.feature_version >= 14 {
         future::check(text, lexed, &columns)?;
@@ -103,52 +109,59 @@ fn tree(text: &str, lexed: &mut Lexed, options: Options) -> Result<Columns, Diag
 
 /// The number of the name `_`.
 fn underscore(text: &str, lexed: &Lexed) -> Option<u32> {
-    (0..small(lexed.name_starts.len())).find(|&name| lexed.name(text, &lexed.extra, name) == b"_")
+    (0..to_u32(lexed.name_starts.len())).find(|&name| lexed.name(text, &lexed.extra, name) == b"_")
 }
 
-/// Parses one line, which may be cut by an error of the lexer.
-fn nodes(text: &str, driver: &mut Driver, lexed: &mut Lexed, number: usize, rows: &mut Rows) -> Result<(), Diagnostic> {
+/// Parses one logical line, which a lexer error may have cut short.
+fn parse_line(
+    text: &str,
+    driver: &mut Driver,
+    lexed: &mut Lexed,
+    number: usize,
+    nodes: &mut Nodes,
+) -> Result<(), Diagnostic> {
     let line = lexed.lines[number];
     let range = (line.first as usize, line.end as usize);
-    let before = rows.len;
-    let mut outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, rows);
-    if outcome.is_err() && free_parenthesis(&mut lexed.tokens, &line) {
-        rows.len = before;
-        outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, rows);
+    let before = nodes.len;
+    let mut outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, nodes);
+    if outcome.is_err() && reinterpret_with_paren(&mut lexed.tokens, &line) {
+        nodes.len = before;
+        outcome = driver.parse(text.as_bytes(), &lexed.tokens, range, nodes);
     }
-    let cut = lexed.cut && number + 1 == lexed.lines.len();
+    let error_in_line = lexed.error_in_line && number + 1 == lexed.lines.len();
     match (outcome, &lexed.error) {
         (Ok(()), None) => Ok(()),
-        (Ok(()), Some(_)) if !cut => Ok(()),
+        (Ok(()), Some(_)) if !error_in_line => Ok(()),
         (Ok(()), Some(error)) => Err(error.diagnostic.clone()),
-        (Err(Stop::Wrong(at)), Some(error)) if cut && at == range.1 && !error.is_stray() => {
+        (Err(ParseError::Unexpected(at)), Some(error)) if error_in_line && at == range.1 && !error.is_error_token() => {
             Err(error.diagnostic.clone())
         }
-        (Err(Stop::Wrong(at)), _) => Err(wrong(text, lexed, at, range.1)),
-        (Err(Stop::Deep(at)), _) => {
-            Err(blocks::at(Source { text, tokens: &lexed.tokens }, small(at), "too many nested expressions"))
+        (Err(ParseError::Unexpected(at)), _) => Err(unexpected_token(text, lexed, at, range.1)),
+        (Err(ParseError::TooDeep(at)), _) => {
+            Err(blocks::error_at(Tokenized { text, tokens: &lexed.tokens }, to_u32(at), "too many nested expressions"))
         }
     }
 }
 
-/// In a line that does not parse with the items of a `with` in parentheses, the parentheses are part of one expression.
-fn free_parenthesis(tokens: &mut Tokens, line: &Line) -> bool {
+/// Reinterprets the parenthesis after `with`, where the line does not parse with parenthesised items, as part of an
+/// expression.
+fn reinterpret_with_paren(tokens: &mut Tokens, line: &Line) -> bool {
     let kinds = &mut tokens.kinds[line.first as usize..line.end as usize];
     let found = kinds.iter_mut().take(3).find(|kind| **kind == Terminal::WithParen);
     found.map(|kind| *kind = Terminal::LeftParen).is_some()
 }
 
-/// An error of the grammar at a token of a line which ends before `end`.
+/// A syntax error at token `at` of a line that ends before token `end`.
 #[cold]
-fn wrong(text: &str, lexed: &Lexed, at: usize, end: usize) -> Diagnostic {
+fn unexpected_token(text: &str, lexed: &Lexed, at: usize, end: usize) -> Diagnostic {
     let tokens = &lexed.tokens;
     if at < end {
-        return blocks::at(Source { text, tokens }, small(at), "invalid syntax");
+        return blocks::error_at(Tokenized { text, tokens }, to_u32(at), "invalid syntax");
     }
-    let behind = tokens.ends[end - 1];
-    Diagnostic::syntax(behind, behind, "invalid syntax")
+    let after = tokens.ends[end - 1];
+    Diagnostic::syntax(after, after, "invalid syntax")
 }
 
-fn small(token: usize) -> u32 {
+fn to_u32(token: usize) -> u32 {
     u32::try_from(token).unwrap_or(u32::MAX)
 }

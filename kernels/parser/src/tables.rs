@@ -1,49 +1,48 @@
-//! The tables of the parser, as `accelerd-grammar` wrote them: the driver reads them here, a GPU gets a copy.
+//! The LR tables that `accelerd-grammar` generates, for the driver and the GPU.
 
-#![allow(clippy::unreadable_literal, reason = "nobody reads them")]
+#![allow(clippy::unreadable_literal, reason = "generated")]
 
 use crate::columns::{Field, Kind};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// What a reduction does to the nodes of its symbols.
+/// The effect of a reduction on the nodes of its symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// They stay as they are.
-    Nothing,
-    /// Roots get their fields and stay roots.
+pub(crate) enum SemanticAction {
+    None,
+    /// Sets the fields of roots.
     Label,
-    /// A node without children is emitted.
+    /// Emits a node without children.
     Leaf,
-    /// A node is emitted, and the roots become its children.
+    /// Emits a node whose children are the roots.
     Node,
-    /// The same, with an `aux` that takes more than a multiplication.
+    /// As `Node`, with an `aux` that is no linear function of payload and token number.
     Special,
 }
 
-/// A row of [`PRODUCTIONS`], taken apart.
+/// An unpacked row of [`PRODUCTIONS`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Production {
-    /// How many symbols it has.
+    /// Symbols of its right-hand side.
     pub(crate) length: u8,
-    /// The rule's column of [`STEPS`].
-    pub(crate) rule: u8,
-    pub(crate) effect: Effect,
+    /// The rule's column of [`GOTOS`].
+    pub(crate) nonterminal: u8,
+    pub(crate) action: SemanticAction,
     /// The kind of the node, if it emits one.
     pub(crate) kind: Kind,
-    /// How `aux` is made: `plus`, and so many times the payload and the number of the first token of `aux_symbol`.
+    /// `aux` is `plus` + `times_payload` * payload + `times_token` * number, of the first token of symbol `aux_symbol`.
     pub(crate) aux: u8,
     pub(crate) aux_symbol: u8,
     pub(crate) times_payload: u8,
     pub(crate) times_token: u8,
     pub(crate) plus: u32,
-    /// How many symbols stay out of the node.
-    pub(crate) beside: u8,
+    /// Leading symbols that are not part of the node.
+    pub(crate) skipped: u8,
     /// A label for each symbol, or 0.
     pub(crate) labels: [u8; 8],
 }
 
-/// What a label gives to roots of a kind, by its number, and to others.
+/// The field that a label sets: `matching` for roots of a kind, `other` for all others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     pub(crate) kind: u8,
@@ -51,7 +50,7 @@ pub(crate) struct Label {
     pub(crate) other: Field,
 }
 
-// Where `aux` comes from: `accelerd_grammar::notation::Aux`.
+// Sources of `aux`, as `accelerd_grammar::grammar_parser::Aux`.
 pub(crate) const AUX_CONSTANT: u8 = 0;
 const AUX_PAYLOAD: u8 = 1;
 pub(crate) const AUX_SECOND: u8 = 2;
@@ -64,11 +63,11 @@ pub(crate) const AUX_LETTER: u8 = 8;
 pub(crate) const AUX_TEXT: u8 = 9;
 pub(crate) const AUX_SOURCE: u8 = 10;
 
-pub(crate) static UNPACKED: [Production; PRODUCTIONS.len()] = {
-    let mut all = [unpacked(PRODUCTIONS[0]); PRODUCTIONS.len()];
+pub(crate) static PRODUCTION_TABLE: [Production; PRODUCTIONS.len()] = {
+    let mut all = [unpack(PRODUCTIONS[0]); PRODUCTIONS.len()];
     let mut number = 0;
     while number < all.len() {
-        all[number] = unpacked(PRODUCTIONS[number]);
+        all[number] = unpack(PRODUCTIONS[number]);
         number += 1;
     }
     all
@@ -88,7 +87,7 @@ pub(crate) static LABEL_FIELDS: [Label; LABELS.len()] = {
 };
 
 #[expect(clippy::cast_possible_truncation, reason = "takes bytes out of a word")]
-const fn unpacked(words: [u32; 4]) -> Production {
+const fn unpack(words: [u32; 4]) -> Production {
     let [bits, number, low, high] = words;
     let kind = bits >> 12 & 0xff;
     let aux = (bits >> 20 & 0xf) as u8;
@@ -101,24 +100,24 @@ const fn unpacked(words: [u32; 4]) -> Production {
         _ => (0, 0, 0),
     };
     let length = (bits & 0xf) as u8;
-    let effect = match (kind, aux) {
-        (0, _) if low | high == 0 => Effect::Nothing,
-        (0, _) => Effect::Label,
-        (_, AUX_SECOND | AUX_LEVEL | AUX_SIMPLE | AUX_LETTER | AUX_TEXT | AUX_SOURCE) => Effect::Special,
-        _ if bits >> 31 == 1 => Effect::Leaf,
-        _ => Effect::Node,
+    let action = match (kind, aux) {
+        (0, _) if low | high == 0 => SemanticAction::None,
+        (0, _) => SemanticAction::Label,
+        (_, AUX_SECOND | AUX_LEVEL | AUX_SIMPLE | AUX_LETTER | AUX_TEXT | AUX_SOURCE) => SemanticAction::Special,
+        _ if bits >> 31 == 1 => SemanticAction::Leaf,
+        _ => SemanticAction::Node,
     };
     Production {
         length,
-        rule: (bits >> 4) as u8,
-        effect,
+        nonterminal: (bits >> 4) as u8,
+        action,
         kind: Kind::ALL[if kind == 0 { 0 } else { kind as usize - 1 }],
         aux,
         aux_symbol: (bits >> 24 & 0xf) as u8,
         times_payload,
         times_token,
         plus,
-        beside: (bits >> 28 & 7) as u8,
+        skipped: (bits >> 28 & 7) as u8,
         labels: ((high as u64) << 32 | low as u64).to_le_bytes(),
     }
 }
@@ -130,24 +129,24 @@ mod tests {
     #[test]
     fn the_tables_fit_the_shared_memory_of_a_multiprocessor() {
         let bytes = size_of_val(&ACTIONS)
-            + size_of_val(&STEP_ROWS)
-            + size_of_val(&STEPS)
+            + size_of_val(&GOTO_ROWS)
             + size_of_val(&GOTOS)
-            + size_of_val(&GOTO_COLUMNS)
+            + size_of_val(&LOOKAHEAD_GOTOS)
+            + size_of_val(&LOOKAHEAD_COLUMNS)
             + size_of_val(&PRODUCTIONS)
             + size_of_val(&LABELS);
         assert!(bytes < 200 << 10, "{bytes} bytes");
     }
 
     #[test]
-    fn every_step_leads_to_a_state_or_a_production() {
-        for &step in ACTIONS.iter().chain(STEPS.iter()).chain(GOTOS.iter()) {
-            let number = usize::from(step & NUMBER);
-            match step & !NUMBER {
-                GO => assert!(number < STATES),
+    fn every_entry_has_a_valid_state_or_production() {
+        for &entry in ACTIONS.iter().chain(GOTOS.iter()).chain(LOOKAHEAD_GOTOS.iter()) {
+            let number = usize::from(entry & INDEX_MASK);
+            match entry & !INDEX_MASK {
+                GOTO => assert!(number < STATES),
                 ERROR => assert!(number < 2),
                 REDUCE => assert!(number < PRODUCTIONS.len()),
-                _ => assert!(number < PRODUCTIONS.len().max(GOTOS.len() / GOTO_WIDTH)),
+                _ => assert!(number < PRODUCTIONS.len().max(LOOKAHEAD_GOTOS.len() / LOOKAHEAD_WIDTH)),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Bytes of a source to text, as CPython decodes a source that it gets as bytes: byte order mark, PEP 263, UTF-8.
+//! Decodes a source as CPython does: byte order mark, PEP 263 cookie, UTF-8.
 
 mod codecs;
 
@@ -8,64 +8,66 @@ use memchr::{memchr, memchr2, memchr2_iter, memmem, memrchr2};
 
 use self::codecs::Codec;
 use crate::diagnostic::{Class, Diagnostic, Position, Span};
-use crate::lexer::{Lexed, MOST_BYTES, lex_as};
+use crate::encoding_cookie::{cookie, declared, split_line};
+use crate::lexer::{Lexed, MAX_BYTES, lex_with};
 use crate::tokens::{Terminal, string};
 use crate::{Options, SourceType};
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// The text of a source. A source in UTF-8 is its own text, byte order mark and carriage returns included; [`lex`](crate::lexer::lex) knows them.
+/// Decodes a source. A source in UTF-8 is borrowed, byte order mark and carriage returns included, which
+/// [`lex`](crate::lexer::lex) handles.
 ///
-/// Before 3.14 CPython does not decode comments of a source without a declared encoding: bytes there that are no UTF-8
-/// become `X`s.
+/// Before 3.14 CPython does not decode the comments of a source without a declared encoding: invalid bytes there become
+/// `X`.
 pub fn decode<'a>(source: &'a [u8], options: &Options) -> Result<Cow<'a, str>> {
-    if source.len() > MOST_BYTES {
-        let message = format!("source has {} bytes, at most {MOST_BYTES} are expected", source.len());
+    if source.len() > MAX_BYTES {
+        let message = format!("source has {} bytes, at most {MAX_BYTES} are expected", source.len());
         return Err(Diagnostic::value(message));
     }
     if memchr(0, source).is_some() {
-        return Err(null_bytes());
+        return Err(null_byte_error());
     }
     if options.source_type == SourceType::Text {
         return decoded_text(source).map(Cow::Borrowed);
     }
-    let marked = source.starts_with(MARK);
-    match declared(if marked { &source[MARK.len()..] } else { source }) {
+    let marked = source.starts_with(BOM);
+    match declared(if marked { &source[BOM.len()..] } else { source }) {
         None => utf8(source, *options),
         Some(name) if name == "utf-8" => utf8(source, *options),
-        Some(name) if marked => Err(not_with_mark(&source[MARK.len()..], &name, *options)),
+        Some(name) if marked => Err(bom_mismatch(&source[BOM.len()..], &name, *options)),
         Some(name) => with_codec(source, &name, *options),
     }
 }
 
-/// An encoding that cannot be used.
-fn unplaced(message: impl Into<Cow<'static, str>>) -> Diagnostic {
+/// An unusable encoding.
+fn encoding_error(message: impl Into<Cow<'static, str>>) -> Diagnostic {
     Diagnostic::syntax(0, 0, message).with_span(Span::ENCODING).with_known_position()
 }
 
-/// A byte order mark beside a declaration of another encoding than UTF-8.
+/// A byte order mark together with a cookie that is not UTF-8.
 #[cold]
-fn not_with_mark(source: &[u8], name: &str, options: Options) -> Diagnostic {
-    let error = unplaced(format!("encoding problem: {name} with BOM"));
+fn bom_mismatch(source: &[u8], name: &str, options: Options) -> Diagnostic {
+    let error = encoding_error(format!("encoding problem: {name} with BOM"));
     if options.feature_version < 14 {
         return error;
     }
-    // 3.14 has read the line by then.
+    // From 3.14 the error has a line.
     let (first, rest) = split_line(source);
-    let (number, length) = if named_in(first).is_some() { (1, first.len()) } else { (2, split_line(rest).0.len() + 1) };
+    let (number, length) = if cookie(first).is_some() { (1, first.len()) } else { (2, split_line(rest).0.len() + 1) };
     let end = i32::try_from(length).unwrap_or(i32::MAX);
     error.with_span(Span::Fixed(Position::new(number, 0, number, end))).with_known_position()
 }
 
-fn null_bytes() -> Diagnostic {
+fn null_byte_error() -> Diagnostic {
     Diagnostic::syntax(0, 0, "source code string cannot contain null bytes").with_span(Span::NONE)
 }
 
-/// The text of a source that is decoded already.
+/// Checks a source that is decoded text.
 fn decoded_text(source: &[u8]) -> Result<&str> {
-    let text = std::str::from_utf8(source).map_err(|error| undecoded_text(source, error.valid_up_to()))?;
+    let text = std::str::from_utf8(source).map_err(|error| undecodable_text(source, error.valid_up_to()))?;
     if text.starts_with('\u{feff}') {
         let mark = Span::Fixed(Position::new(1, 1, 1, 1));
         let error = Diagnostic::syntax(0, 0, "invalid non-printable character U+FEFF").with_span(mark);
@@ -74,9 +76,9 @@ fn decoded_text(source: &[u8]) -> Result<&str> {
     Ok(text)
 }
 
-/// What CPython says of text that it cannot encode, since it has lone surrogates, or of bytes that are no text at all.
+/// The error of text with lone surrogates, which CPython cannot encode, or of bytes that are not UTF-8.
 #[cold]
-fn undecoded_text(source: &[u8], at: usize) -> Diagnostic {
+fn undecodable_text(source: &[u8], at: usize) -> Diagnostic {
     let surrogates: Vec<u32> = source[at..].chunks(3).map_while(surrogate).collect();
     if surrogates.is_empty() {
         return Diagnostic { class: Class::UnicodeDecode, ..Diagnostic::value(utf8_message(source, at)) };
@@ -86,7 +88,7 @@ fn undecoded_text(source: &[u8], at: usize) -> Diagnostic {
     Diagnostic { class: Class::UnicodeEncode, ..Diagnostic::value(surrogates_message(&points)) }
 }
 
-/// What CPython says of the first surrogates among code points.
+/// CPython's message for the first surrogates among code points.
 fn surrogates_message(points: &[u32]) -> String {
     let is_surrogate = |point: &u32| (0xd800..0xe000).contains(point);
     let at = points.iter().position(is_surrogate).unwrap_or_default();
@@ -98,7 +100,7 @@ fn surrogates_message(points: &[u32]) -> String {
     format!("'utf-8' codec can't encode {what}: surrogates not allowed")
 }
 
-/// A surrogate as the three bytes that UTF-8 would have for it.
+/// Decodes a surrogate encoded as three bytes of generalised UTF-8.
 fn surrogate(bytes: &[u8]) -> Option<u32> {
     match *bytes {
         [0xed, high @ 0xa0..=0xbf, low @ 0x80..=0xbf] => {
@@ -108,26 +110,21 @@ fn surrogate(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Whether a file declares its encoding in a comment.
-pub(crate) fn declares_encoding(source: &[u8]) -> bool {
-    declared(source).is_some()
-}
-
 fn with_codec<'a>(source: &'a [u8], name: &str, options: Options) -> Result<Cow<'a, str>> {
-    let codec = Codec::named(name, options).ok_or_else(|| unplaced(format!("unknown encoding: {name}")))?;
+    let codec = Codec::named(name, options).ok_or_else(|| encoding_error(format!("unknown encoding: {name}")))?;
     if codec.is_binary() {
         let hint = "use codecs.decode() to handle arbitrary codecs";
-        return Err(unplaced(format!("'{name}' is not a text encoding; {hint}")));
+        return Err(encoding_error(format!("'{name}' is not a text encoding; {hint}")));
     }
-    let text = codec.decode(source, options).map_err(|message| unplaced(naming(name, message)))?;
+    let text = codec.decode(source, options).map_err(|message| encoding_error(with_declared_name(name, message)))?;
     if memchr(0, text.as_bytes()).is_some() {
-        return Err(null_bytes());
+        return Err(null_byte_error());
     }
     Ok(text)
 }
 
-/// A message that names the codec in front of its cause, with the name as the source writes it.
-fn naming(name: &str, message: String) -> String {
+/// Replaces the codec's name in a message by the name that the source declares.
+fn with_declared_name(name: &str, message: String) -> String {
     const BEGINNING: &str = "decoding with '";
     match message.strip_prefix(BEGINNING).and_then(|rest| rest.split_once('\'')) {
         Some((_, rest)) => format!("{BEGINNING}{name}'{rest}"),
@@ -135,62 +132,14 @@ fn naming(name: &str, message: String) -> String {
     }
 }
 
-/// The encoding that a comment in one of the first two lines names; the second counts if the first has nothing else.
-fn declared(source: &[u8]) -> Option<String> {
-    let (first, rest) = split_line(source);
-    if let Some(name) = named_in(first) {
-        return Some(name);
-    }
-    let begin = first.iter().find(|byte| !matches!(byte, b' ' | b'\t' | 0x0c));
-    if begin.is_some_and(|&byte| byte != b'#') {
-        return None;
-    }
-    named_in(split_line(rest).0)
-}
-
-fn split_line(source: &[u8]) -> (&[u8], &[u8]) {
-    let end = memchr2(b'\n', b'\r', source).unwrap_or(source.len());
-    let rest = &source[end..];
-    let behind = if rest.starts_with(b"\r\n") { 2 } else { rest.len().min(1) };
-    (&source[..end], &rest[behind..])
-}
-
-fn named_in(line: &[u8]) -> Option<String> {
-    let comment = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | 0x0c))?;
-    if line[comment] != b'#' {
-        return None;
-    }
-    memmem::find_iter(line, b"coding").find_map(|at| {
-        let (b':' | b'=', name) = line[at + 6..].split_first()? else { return None };
-        let name = &name[name.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..];
-        let word = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        let name = &name[..name.iter().take_while(word).count()];
-        (!name.is_empty()).then(|| usual(name))
-    })
-}
-
-/// CPython spells the two commonest encodings in one way.
-fn usual(name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name).into_owned();
-    let start: String = name.chars().take(12).map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect();
-    let is = |known: &str| start.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
-    if is("utf-8") {
-        "utf-8".to_owned()
-    } else if is("latin-1") || is("iso-8859-1") || is("iso-latin-1") {
-        "iso-8859-1".to_owned()
-    } else {
-        name
-    }
-}
-
 fn utf8(source: &[u8], options: Options) -> Result<Cow<'_, str>> {
     std::str::from_utf8(source)
-        .map_or_else(|_| patched(source, options).map(Cow::Owned), |text| Ok(Cow::Borrowed(text)))
+        .map_or_else(|_| decode_invalid_utf8(source, options).map(Cow::Owned), |text| Ok(Cow::Borrowed(text)))
 }
 
-/// The text of a source with bytes that are no UTF-8, if CPython does not come to decode them.
+/// Decodes a source with invalid UTF-8, if CPython does not reach those bytes.
 #[cold]
-fn patched(source: &[u8], options: Options) -> Result<String> {
+fn decode_invalid_utf8(source: &[u8], options: Options) -> Result<String> {
     let mut text = String::with_capacity(source.len());
     let mut bad = Vec::new();
     for chunk in source.utf8_chunks() {
@@ -200,15 +149,19 @@ fn patched(source: &[u8], options: Options) -> Result<String> {
             text.extend(chunk.invalid().iter().map(|_| 'X'));
         }
     }
-    let lexed = lex_as(&text, &options);
+    let lexed = lex_with(&text, &options);
     let read_up_to = lexed.error.as_ref().map_or(text.len(), |error| error.diagnostic.start as usize);
     if options.feature_version >= 14 {
-        // Each line is looked at as soon as it is read.
+        // CPython checks each line when it reads it.
         let line = memrchr2(b'\n', b'\r', &source[..bad[0]]).map_or(0, |newline| newline + 1);
-        return if line < read_up_to { Err(located(no_encoding(source, bad[0]), &text, options)) } else { Ok(text) };
+        return if line < read_up_to {
+            Err(located(undeclared_encoding(source, bad[0]), &text, options))
+        } else {
+            Ok(text)
+        };
     }
-    let met = bad.into_iter().find(|&at| at < read_up_to && !in_comment(&lexed, at));
-    match met {
+    let reached = bad.into_iter().find(|&at| at < read_up_to && !in_comment(&lexed, at));
+    match reached {
         Some(at) => {
             let error = undecodable(source, &lexed, at);
             let position = undecodable_position(source, &lexed, at, &error, options);
@@ -223,8 +176,8 @@ fn located(mut error: Diagnostic, text: &str, options: Options) -> Diagnostic {
     error
 }
 
-/// What 3.14 says of a byte that is no UTF-8.
-fn no_encoding(source: &[u8], at: usize) -> Diagnostic {
+/// The error of a byte that is not UTF-8, from 3.14.
+fn undeclared_encoding(source: &[u8], at: usize) -> Diagnostic {
     let lines = memchr2_iter(b'\n', b'\r', &source[..at]).count() - memmem::find_iter(&source[..at], b"\r\n").count();
     let place = u32::try_from(at).unwrap_or(u32::MAX);
     let message = format!(
@@ -241,7 +194,7 @@ fn in_comment(lexed: &Lexed, at: usize) -> bool {
     lexed.comments.get(number).is_some_and(|&(start, _)| start as usize <= at)
 }
 
-/// The error of the token that has a bad byte: CPython counts from where it begins to decode.
+/// The error of the token with an invalid byte. CPython counts positions from where it starts to decode.
 fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
     let tokens = &lexed.tokens;
     let number = tokens.ends.partition_point(|&end| end as usize <= at);
@@ -252,7 +205,7 @@ fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
         last = tokens.ends[number] as usize;
         origin = start as usize;
         if kind == Terminal::FStringMiddle {
-            // CPython forgets to make this an error of syntax.
+            // CPython raises this one as a plain `UnicodeDecodeError`.
             let message = utf8_message(&source[origin..last], at - origin);
             let error = Diagnostic::syntax(start, tokens.ends[number], message);
             return Diagnostic { class: Class::UnicodeDecode, ..error };
@@ -274,13 +227,13 @@ fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
     Diagnostic::syntax(span.0, span.1, message)
 }
 
-/// Where CPython places a token that it cannot decode. It counts in the line with a replacement character for what is no
-/// UTF-8, by the bytes that precede in the source.
+/// The position of a token that CPython cannot decode. It counts characters of the line with invalid bytes replaced,
+/// over the number of source bytes before the token.
 fn undecodable_position(source: &[u8], lexed: &Lexed, at: usize, error: &Diagnostic, options: Options) -> Position {
-    if !error.class.has_place() {
+    if !error.class.has_position() {
         return Position::default();
     }
-    let in_bytes = options.feature_version < 13 && !source.starts_with(MARK) && !declares_encoding(source);
+    let in_bytes = options.feature_version < 13 && !source.starts_with(BOM) && declared(source).is_none();
     let place = |at: usize, more: usize| {
         let (number, line) = line_of(source, at);
         let width = at - line + more;
@@ -306,7 +259,7 @@ fn undecodable_position(source: &[u8], lexed: &Lexed, at: usize, error: &Diagnos
     Position::new(line, offset, end_line, end_offset)
 }
 
-/// The token after some strings, which CPython has read by then: a newline's, where they end the line.
+/// The range of the token after adjacent strings, which CPython has fetched by then: NEWLINE at the end of the line.
 fn after_strings(source: &[u8], lexed: &Lexed, string: usize) -> (usize, usize) {
     let tokens = &lexed.tokens;
     let next = string + tokens.kinds[string..].iter().take_while(|&&kind| kind == Terminal::String).count();
@@ -314,22 +267,22 @@ fn after_strings(source: &[u8], lexed: &Lexed, string: usize) -> (usize, usize) 
     if in_line {
         return (tokens.starts[next] as usize, tokens.ends[next] as usize);
     }
-    let behind = tokens.ends[next - 1] as usize;
-    let rest = &source[behind..];
+    let end = tokens.ends[next - 1] as usize;
+    let rest = &source[end..];
     let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | 0x0c)).count();
-    (behind + blank, behind + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()))
+    (end + blank, end + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()))
 }
 
-/// The number of the line that a byte is in, and where it starts.
+/// The number and the start of a byte's line.
 fn line_of(source: &[u8], at: usize) -> (usize, usize) {
     let before = &source[..at];
     let pairs = memmem::find_iter(before, b"\r\n").count();
-    let mark = if source.starts_with(MARK) { MARK.len() } else { 0 };
+    let mark = if source.starts_with(BOM) { BOM.len() } else { 0 };
     let line = memrchr2(b'\n', b'\r', before).map_or(mark, |newline| newline + 1);
     (memchr2_iter(b'\n', b'\r', before).count() - pairs + 1, line)
 }
 
-/// How many characters CPython finds in so many bytes of a line, once what is no UTF-8 is replaced.
+/// The number of characters in the first `width` bytes of a line with invalid bytes replaced.
 fn characters_read(line: &[u8], width: usize) -> usize {
     let replaced = String::from_utf8_lossy(line);
     let read = &replaced.as_bytes()[..width.min(replaced.len())];
@@ -337,7 +290,7 @@ fn characters_read(line: &[u8], width: usize) -> usize {
     read.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() + beyond
 }
 
-/// CPython's words for bytes that are no UTF-8 from a place on.
+/// CPython's message for bytes that are invalid UTF-8 from `at` on.
 fn utf8_message(bytes: &[u8], at: usize) -> String {
     let rest = &bytes[at..];
     let length =

@@ -1,4 +1,4 @@
-//! What the lexer hands to the parser: tokens as columns, and the logical lines they form.
+//! Tokens as columns, and the logical lines that they form.
 
 pub use crate::terminals::Terminal;
 
@@ -7,23 +7,23 @@ pub use crate::terminals::Terminal;
 /// The columns have equal lengths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// What each token is.
+    /// The terminal of each token.
     pub kinds: Vec<Terminal>,
-    /// Byte of the text where it starts.
+    /// Its first byte in the text.
     pub starts: Vec<u32>,
-    /// Byte of the text behind it.
+    /// The byte after it.
     pub ends: Vec<u32>,
-    /// Of a `Name` (and of `Match`, `Case` and `Type`, which were names) the number of its name in the table of names; of
-    /// `Augmented`, `Comparison`, `Shift` and `Multiplicative` the [`Operator`](crate::Operator); of `String`,
-    /// `FStringStart`, `TStringStart` and `FStringMiddle` what [`string`] says; else 0.
+    /// For `Name` and the soft keywords `Match`, `Case` and `Type` the number of the name; for `Augmented`,
+    /// `Comparison`, `Shift` and `Multiplicative` the [`Operator`](crate::Operator); for `String`, `FStringStart`,
+    /// `TStringStart` and `FStringMiddle` the flags of [`string`]; else 0.
     pub payloads: Vec<u32>,
 }
 
-/// What the payload of a string's token is made of.
+/// Flags in the payload of string tokens.
 ///
 /// A `String` has all but [`SPEC`](string::SPEC); the start of an f- or t-string [`RAW`](string::RAW),
-/// [`TRIPLE`](string::TRIPLE) and the prefix; text between fields [`RAW`](string::RAW), [`CHANGED`](string::CHANGED) and
-/// [`SPEC`](string::SPEC).
+/// [`TRIPLE`](string::TRIPLE) and the prefix; text between fields [`RAW`](string::RAW), [`CHANGED`](string::CHANGED)
+/// and [`SPEC`](string::SPEC).
 pub mod string {
     /// Backslashes stand for themselves.
     pub const RAW: u32 = 1;
@@ -33,11 +33,11 @@ pub mod string {
     pub const UNICODE: u32 = 4;
     /// Three quotes on either side.
     pub const TRIPLE: u32 = 8;
-    /// The text may differ from what it means: there is an escape, a carriage return or a doubled brace.
+    /// The value may differ from the source: there is an escape, a carriage return or a doubled brace.
     pub const CHANGED: u32 = 16;
     /// Part of a format specification: braces are not doubled there.
     pub const SPEC: u32 = 32;
-    /// How far left the length of the prefix stands.
+    /// The shift of the prefix's length.
     pub const PREFIX_SHIFT: u32 = 8;
 }
 
@@ -46,10 +46,11 @@ pub mod string {
 pub struct Line {
     /// Its first token.
     pub first: u32,
-    /// The token behind its last one; never equal to `first`.
+    /// The token after its last one; greater than `first`.
     pub end: u32,
     /// Its indentation, a tab counting to the next multiple of 8.
     pub column: u32,
-    /// Its indentation, a tab counting 1: where the two disagree about which of two lines is deeper, tabs and spaces are mixed.
+    /// Its indentation, a tab counting 1: where the two disagree about which of two lines is deeper, tabs and spaces
+    /// are mixed.
     pub alternate: u32,
 }

@@ -1,4 +1,4 @@
-//! A tree's columns as plain slices, wherever they lie: in [`Columns`], or in the answer of a batch.
+//! A borrowed view of a tree's columns, from [`Columns`] or from a batch's response.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::columns::{Columns, Field, Kind, Tag};
 
 /// The columns of one tree; [`crate::columns`] says what they mean.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the columns' own")]
+#[expect(missing_docs, reason = "documented in `columns`")]
 pub struct Tree<'a> {
     /// The source as UTF-8.
     pub text: &'a [u8],
@@ -23,7 +23,7 @@ pub struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The tree of a text.
+    /// A view of a text's tree.
     pub fn new(text: &'a [u8], columns: &'a Columns) -> Self {
         Self {
             text,
@@ -40,7 +40,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.kinds.len()
     }
@@ -50,12 +50,12 @@ impl<'a> Tree<'a> {
         self.kinds.is_empty()
     }
 
-    /// What a row is.
+    /// The kind of a row.
     pub fn kind(&self, row: usize) -> Option<Kind> {
         Kind::ALL.get(usize::from(self.kinds[row]).checked_sub(1)?).copied()
     }
 
-    /// The type of a row's value; none where it is no `Constant` or has no entry among the values.
+    /// The type of a `Constant`'s value; `None` for other rows, and for constants that have no value entry.
     pub fn tag(&self, row: usize) -> Option<Tag> {
         if self.kind(row) != Some(Kind::Constant) {
             return None;
@@ -70,21 +70,21 @@ impl<'a> Tree<'a> {
         String::from_utf8_lossy(self.slice(start, end))
     }
 
-    /// What lies between two places: in the text, or behind it in `extra`.
+    /// The bytes between two offsets, in the text or, from its length on, in `extra`.
     pub fn slice(&self, start: usize, end: usize) -> &'a [u8] {
         let size = self.text.len();
         if start < size { &self.text[start..end] } else { &self.extra[start - size..end - size] }
     }
 
-    /// The children of a row in a field, among the rows right before it, in order: the children that share its line.
+    /// The children of a row in a field that are in its own line, in order.
     pub fn children(&self, row: usize, field: Field) -> impl Iterator<Item = usize> {
         let number = u32::try_from(row).expect("rows are counted in 32 bits");
         let first = (0..row).rev().take_while(|&at| self.is_below(at, number)).last().unwrap_or(row);
         (first..row).filter(move |&at| self.parents[at] == number && self.fields[at] == field as u8)
     }
 
-    /// Whether a row right before the rows of a subtree, or one of these, is in the subtree that ends with `root`: its
-    /// parent then stands behind it, at most at the root.
+    /// Whether a row is in the subtree that ends with `root`: its parent comes after it, at most at the root. Holds for
+    /// the rows of the subtree and the row directly before them.
     pub(crate) fn is_below(&self, row: usize, root: u32) -> bool {
         self.parents[row] as usize > row && self.parents[row] <= root
     }

@@ -1,10 +1,10 @@
-//! What holds of any bytes: nothing panics, and what comes out is in order.
+//! Properties of the lexer for any input: it does not panic, and its tokens are ordered.
 
 use accelerd_parser::lexer::{Lexed, lex, line_starts};
-use accelerd_parser::{Options, Terminal, Tokens, rules, text, values};
+use accelerd_parser::{Options, Terminal, Tokens, literals, soft_keywords, text};
 use proptest::prelude::{Strategy, prop, prop_oneof, proptest};
 
-/// Pieces that make deep and broken texts likely.
+/// Fragments that make nested and invalid texts likely.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![
@@ -23,12 +23,12 @@ fn check(text: &str) {
     let mut lexed = lex(text);
     check_order(text, &lexed);
     check_values(text, &lexed);
-    rules::apply(&mut lexed);
+    soft_keywords::apply(&mut lexed);
     assert!(line_starts(text).is_sorted());
     if let Some(error) = &lexed.error {
         assert!(error.diagnostic.start <= error.diagnostic.end && error.diagnostic.end as usize <= text.len() + 1);
         for at in 0..text.len() {
-            lexed.better_reason(text, u32::try_from(at).expect("short"));
+            lexed.preferred_error(text, u32::try_from(at).expect("short"));
         }
     }
 }
@@ -55,28 +55,28 @@ fn check_values(text: &str, lexed: &Lexed) {
     for (at, &kind) in tokens.kinds.iter().enumerate() {
         let (start, end, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
         let value = if kind == Terminal::String {
-            values::strings(text, tokens, at, at + 1, (0, 0), &mut extra)
+            literals::strings(text, tokens, at, at + 1, (0, 0), &mut extra)
         } else if kind == Terminal::FStringMiddle {
-            values::middle(text, start, end, payload, (0, 0), &mut extra)
+            literals::middle(text, start, end, payload, (0, 0), &mut extra)
         } else if kind == Terminal::Number {
-            values::number(text, start, end)
+            literals::number(text, start, end)
         } else {
             continue;
         };
         if let Ok(value) = value {
             assert!(value.start <= value.end && value.end as usize <= text.len() + extra.len());
         }
-        values::expression_text(text, start, end, &Options::default(), &mut extra);
+        literals::expression_text(text, start, end, &Options::default(), &mut extra);
     }
 }
 
-/// What a string stands for.
+/// The value of a string.
 fn value(text: &str, tokens: &Tokens, at: usize) -> Option<Vec<u8>> {
     let mut extra = Vec::new();
     if tokens.kinds[at] != Terminal::String {
         return None;
     }
-    let value = values::strings(text, tokens, at, at + 1, (0, 0), &mut extra).ok()?;
+    let value = literals::strings(text, tokens, at, at + 1, (0, 0), &mut extra).ok()?;
     let (start, end) = (value.start as usize, value.end as usize);
     let apart = start.checked_sub(text.len()).filter(|_| !extra.is_empty());
     Some(apart.map_or_else(|| text.as_bytes()[start..end].to_vec(), |from| extra[from..end - text.len()].to_vec()))
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_source_keeps_the_lines_in_front_of_the_cut(text in pieces(), at in 0..100_usize) {
+    fn a_truncated_source_keeps_the_lines_before_the_cut(text in pieces(), at in 0..100_usize) {
         let whole = lex(&text);
         if let (None, Some(line)) = (&whole.error, whole.lines.get(at % whole.lines.len().max(1))) {
             let end = whole.tokens.ends[line.end as usize - 1] as usize;

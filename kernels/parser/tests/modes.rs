@@ -1,8 +1,8 @@
-//! The modes `eval` and `single`: what CPython 3.13 says of each source.
+//! The modes `eval` and `single`: the errors of CPython 3.13.
 
 use accelerd_parser::{Class, Field, Kind, Mode, NONE, Options, Position, parse};
 
-fn refused(source: &str, mode: Mode) -> Option<(Class, String, [Option<i32>; 4])> {
+fn error(source: &str, mode: Mode) -> Option<(Class, String, [Option<i32>; 4])> {
     let options = Options { mode, ..Options::version(13) };
     let error = parse(source.as_bytes(), &options).outcome.err()?;
     let Position { lineno, offset, end_lineno, end_offset } = error.position;
@@ -13,14 +13,14 @@ fn refused(source: &str, mode: Mode) -> Option<(Class, String, [Option<i32>; 4])
 fn wrong(mode: Mode, cases: &[(&str, &str, [i32; 4])]) {
     for &(source, message, numbers) in cases {
         let expected = Some((Class::Syntax, message.to_owned(), numbers.map(Some)));
-        assert_eq!(refused(source, mode), expected, "{source:?}");
+        assert_eq!(error(source, mode), expected, "{source:?}");
     }
 }
 
 #[test]
 fn eval_takes_one_expression() {
     for source in ["x", "\n\nx\n\n", "x,\n", "(x:=1)", "(yield x)", "lambda: y", "x if y else z", "x # c", "await x"] {
-        assert_eq!(refused(source, Mode::Eval), None, "{source:?}");
+        assert_eq!(error(source, Mode::Eval), None, "{source:?}");
     }
     let invalid = "invalid syntax";
     wrong(
@@ -43,7 +43,7 @@ fn eval_takes_one_expression() {
             ("(x", "'(' was never closed", [1, 1, 1, 0]),
         ],
     );
-    assert_eq!(refused("x\n  y", Mode::Eval).map(|error| error.0), Some(Class::Indentation));
+    assert_eq!(error("x\n  y", Mode::Eval).map(|error| error.0), Some(Class::Indentation));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn single_takes_one_statement() {
         "try: x\nexcept: y\n",
         "while 1: pass\nelse: y\n",
     ] {
-        assert_eq!(refused(source, Mode::Single), None, "{source:?}");
+        assert_eq!(error(source, Mode::Single), None, "{source:?}");
     }
     let several = "multiple statements found while compiling a single statement";
     wrong(

@@ -1,9 +1,9 @@
-//! What holds for every source.
+//! Properties of the parser for any source.
 
 use accelerd_parser::{NONE, Options, parse};
 use proptest::prelude::*;
 
-/// Parts that sources are put together of, so that many of them are right for a while.
+/// Fragments of sources, chosen so that long prefixes are valid.
 #[rustfmt::skip]
 const PARTS: &[&str] = &[
     "a", "_", "1", "2j", "'s'", "b''", "f'", "t\"", "{", "}", "(", ")", "[", "]", ",", ":", ";", "=", ":=", ".", "...",
@@ -44,7 +44,7 @@ proptest! {
     }
 }
 
-/// What grows by one piece at a time; were a list walked at each of its pieces, this would take minutes.
+/// Lists that grow by one element at a time; quadratic time would take minutes.
 #[test]
 fn lists_of_a_hundred_thousand_pieces_are_parsed() {
     const COUNT: usize = 100_000;

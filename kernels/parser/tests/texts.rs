@@ -1,4 +1,4 @@
-//! The texts of strings with fields, where CPython's depend on its version.
+//! Literal text of f- and t-strings, where it depends on CPython's version.
 
 use accelerd_parser::{Columns, Kind, Options, Tag, parse};
 
@@ -51,14 +51,14 @@ fn an_inequality_passes_for_a_conversion() {
 }
 
 #[test]
-fn from_3_14_on_a_hash_between_quotes_is_no_comment() {
+fn from_3_14_a_hash_between_quotes_is_no_comment() {
     are("f'{\"#\"=}'", &["\"", "#"], &["\"#\"=", "#"]);
     are("f'{x #\"\n=}'", &["x \n="], &["x \n="]);
     are("f\"\"\"{'''a'#'''=}\"\"\"", &["'''a'", "a'#"], &["'''a'", "a'#"]);
 }
 
 #[test]
-fn text_that_goes_on_in_nothing_ends_at_its_last_brace() {
+fn text_with_an_empty_rest_ends_at_its_last_brace() {
     for (source, place) in [
         ("f'{x}\\}}\\\n'", (5, 8)),
         ("f'''{x}}}\\\n\\\r\n'''", (7, 9)),
@@ -74,7 +74,7 @@ fn text_that_goes_on_in_nothing_ends_at_its_last_brace() {
 }
 
 #[test]
-fn a_run_of_fields_in_a_specification_shows_what_cpython_remembers() {
+fn adjacent_fields_in_a_specification_show_the_source_that_cpython_records() {
     are("f'{b:{x}{y=}}'", &["x"], &["x}{y="]);
     are("f'{b:{x!r}{z}{y=}}'", &["x"], &["x!r}{z}{y="]);
     are("f'{b:{x=}{y=}}'", &["x=", "x="], &["x=", "x=}{y="]);
@@ -95,7 +95,7 @@ fn before_3_14_raw_specifications_are_decoded() {
 }
 
 #[test]
-fn text_behind_a_name_makes_a_specification_a_plain_constant() {
+fn text_after_a_character_name_makes_a_specification_a_plain_constant() {
     for (source, version, kind, place) in [
         (r"f'{1:\N{BULLET}b}'", 13, Kind::Constant, (5, 16)),
         (r"f'{1:\N{BULLET}b}'", 14, Kind::Constant, (4, 16)),

@@ -2,7 +2,7 @@
 
 use accelerd_parser::{Kind, NONE, Options, parse};
 
-/// One line a row: number, kind, field, parent, source text, and `aux` where it is not 0.
+/// One line per row: number, kind, field, parent, source text, and `aux` unless it is 0.
 fn rows(source: &str) -> Vec<String> {
     let columns = parse(source.as_bytes(), &Options::default()).outcome.unwrap();
     let show = |row: usize| {
@@ -21,7 +21,7 @@ fn rows(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_augmented_assignment_is_as_the_columns_say() {
+fn an_augmented_assignment_has_the_documented_columns() {
     assert_eq!(
         rows("x += f(1)"),
         [
@@ -55,7 +55,7 @@ fn clauses_nest_and_end_with_the_last_token_of_their_last_line() {
 }
 
 #[test]
-fn handlers_end_before_the_next_clause_and_decorators_stand_before_their_function() {
+fn handlers_end_before_the_next_clause_and_decorators_precede_their_function() {
     assert_eq!(
         rows("@d\ndef f(): pass\ntry: pass\nexcept* E as e:\n  pass\nfinally: pass"),
         [
@@ -95,7 +95,7 @@ fn parameters_get_the_fields_of_their_sections() {
 }
 
 #[test]
-fn targets_are_stored_or_deleted_as_far_as_they_are_targets() {
+fn targets_have_the_store_or_del_context() {
     assert_eq!(
         rows("a.b[c], *d = e"),
         [
@@ -117,7 +117,7 @@ fn targets_are_stored_or_deleted_as_far_as_they_are_targets() {
 }
 
 #[test]
-fn strings_that_touch_are_one_and_empty_text_has_no_row() {
+fn adjacent_strings_are_one_and_empty_text_has_no_row() {
     assert_eq!(
         rows(r#"'a' f"b{x!r}" "" f'{y=}'"#),
         [
@@ -164,7 +164,7 @@ fn a_class_pattern_has_its_keywords_before_their_patterns() {
 }
 
 #[test]
-fn a_template_remembers_the_text_of_its_fields() {
+fn an_interpolation_has_the_source_of_its_expression() {
     let source = "t'a{ x + 1 !r:>{w}}'";
     let columns = parse(source.as_bytes(), &Options::default()).outcome.unwrap();
     let texts = (0..columns.kinds.len()).filter(|&row| columns.kinds[row] == Kind::Constant);

@@ -1,4 +1,4 @@
-//! What is Python and what is not, beyond the grammar of a line.
+//! Valid and invalid sources, beyond the grammar of a line.
 
 use accelerd_parser::{Class, Options, parse};
 
@@ -74,7 +74,7 @@ fn with_in_parentheses_is_items_where_it_can_be_and_else_an_expression() {
 }
 
 #[test]
-fn patterns_have_literals_of_their_own() {
+fn patterns_restrict_literals() {
     right(&["match a:\n case -1 + 2j | {'k': [*_], **r} | A(b, c=_) | f'': pass"]);
     wrong(&[
         ("match a:\n case 1j + 1j: pass", SYNTAX, "real number required in complex literal"),
@@ -85,7 +85,7 @@ fn patterns_have_literals_of_their_own() {
 }
 
 #[test]
-fn older_versions_lack_what_came_later() {
+fn older_versions_reject_newer_syntax() {
     let cases = [
         (7, "(x := 1)"),
         (7, "def f(a, /): pass"),
@@ -113,7 +113,7 @@ fn nesting_is_limited_not_fatal() {
 }
 
 #[test]
-fn long_lines_take_time_in_proportion_to_their_length() {
+fn long_lines_take_linear_time() {
     let many = 200_000;
     for (part, last) in [("a = ", "b"), ("a < ", "b"), ("a, ", "b"), ("a; ", "b")] {
         assert_eq!(error(&(part.repeat(many) + last)), None, "{part:?}");
@@ -123,7 +123,7 @@ fn long_lines_take_time_in_proportion_to_their_length() {
 }
 
 #[test]
-fn an_underscore_is_a_whole_pattern() {
+fn an_underscore_is_a_complete_pattern() {
     right(&["match a:\n case b._ | A(_=_) | {_.b: _}: pass", "case = _; _(case)", "match a:\n case a if _(_.b): pass"]);
     for (source, place) in [("_ (b)", 16), ("_()", 15), ("_.b", 15), ("_.b.c(d)", 15), ("A(_.b())", 17)] {
         let source = format!("match a:\n case {source}: pass");
@@ -133,7 +133,7 @@ fn an_underscore_is_a_whole_pattern() {
 }
 
 #[test]
-fn from_3_14_on_no_newline_ends_a_format_specification_in_single_quotes() {
+fn from_3_14_a_newline_in_a_single_quoted_format_specification_is_an_error() {
     let before = Options::version(13);
     for (source, place) in [("f'{a:b\n}'", 6), ("(f'{a:\n}')", 6), ("f'''{f'{a:b\n}'}'''", 11)] {
         assert!(parse(source.as_bytes(), &before).outcome.is_ok(), "{source:?}");
@@ -145,7 +145,7 @@ fn from_3_14_on_no_newline_ends_a_format_specification_in_single_quotes() {
 }
 
 #[test]
-fn from_3_14_on_features_of_the_future_exist() {
+fn from_3_14_future_features_must_exist() {
     let wrong = [
         ("from __future__ import b", "future feature b is not defined"),
         ("from __future__ import *", "future feature * is not defined"),
@@ -167,7 +167,7 @@ fn from_3_14_on_features_of_the_future_exist() {
 }
 
 #[test]
-fn the_third_field_inside_each_other_has_no_text_to_show() {
+fn a_debug_field_at_the_third_level_is_an_error() {
     right(&["f'{a:{b=:{c}}}'", "f'{a:{b:{c(d=1)}}}'", "f'{f\"{f'''{a=}'''}\"}'"]);
     wrong(&[("f'{a:{b:{c=}}}'", Class::Value, "field 'value' is required for Constant")]);
 }

@@ -1,9 +1,8 @@
-//! Tile registers (AMX): whether this process may use them, the one kernel written for them, and the rounding of what
-//! they multiply.
+//! AMX: detection and permission of tile registers, the tile product, and the rounding of its operands.
 //!
-//! The instructions have no stable intrinsics, so they stand here in assembly. Every block names the registers that it
-//! changes; what a register holds never outlives its block, only the configuration does.
-#![expect(clippy::unused_self, reason = "that a value exists is the proof that its instructions do")]
+//! The instructions have no stable intrinsics, hence the assembly. Every block names the registers that it clobbers;
+//! only the configuration outlives a block, never the contents of a register.
+#![expect(clippy::unused_self, reason = "the existence of a value proves that the machine has the instructions")]
 
 use std::{
     arch::{
@@ -19,11 +18,10 @@ use std::{
 /// Bytes of a tile: 16 rows of 64.
 pub(super) const TILE: usize = 1024;
 
-/// Whether the machine multiplies tiles of bfloat16, and the system lets this process do so: it keeps no room for tiles
-/// before a process asks for it.
+/// Whether the machine has AMX-BF16 and the system grants this process the tile state, which it must request.
 ///
-/// Numbers are rounded for tiles by AVX512-BF16, which every machine with tiles has.
-pub(super) fn is_allowed() -> bool {
+/// AVX512-BF16, which every machine with AMX has, rounds the operands.
+pub(super) fn is_available() -> bool {
     std::arch::is_x86_feature_detected!("avx512bw")
         && std::arch::is_x86_feature_detected!("avx512bf16")
         && has_tiles()
@@ -31,13 +29,13 @@ pub(super) fn is_allowed() -> bool {
 }
 
 fn has_tiles() -> bool {
-    const SAVED_BY_SYSTEM: u32 = 1 << 27;
+    const OSXSAVE: u32 = 1 << 27;
     const BF16_AND_TILES: u32 = 1 << 22 | 1 << 24;
     const TILE_STATE: u64 = 0b11 << 17;
-    if __cpuid(0).eax < 7 || __cpuid(1).ecx & SAVED_BY_SYSTEM == 0 {
+    if __cpuid(0).eax < 7 || __cpuid(1).ecx & OSXSAVE == 0 {
         return false;
     }
-    // SAFETY: the flag above says that the instruction is there and enabled.
+    // SAFETY: the OSXSAVE flag, checked above, says that the instruction is enabled.
     let state = unsafe { saved_state() };
     __cpuid_count(7, 0).edx & BF16_AND_TILES == BF16_AND_TILES && state & TILE_STATE == TILE_STATE
 }
@@ -46,16 +44,16 @@ fn has_tiles() -> bool {
 /// The system has enabled XSAVE.
 #[target_feature(enable = "xsave")]
 unsafe fn saved_state() -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises it.
     unsafe { _xgetbv(0) }
 }
 
 #[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
-    /// Of the kernel's `asm/prctl.h`, and the number of the tiles' state.
+    /// From Linux' `asm/prctl.h`, and the number of the tile data state component.
     const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
     const TILE_DATA: libc::c_ulong = 18;
-    // SAFETY: the call changes nothing but what this process may use.
+    // SAFETY: the call only changes this process's permissions.
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
 }
 
@@ -65,14 +63,14 @@ fn is_permitted() -> bool {
 }
 
 fn as_bits(pairs: __m512bh) -> __m512i {
-    // SAFETY: both are 64 bytes of which every value is fit.
+    // SAFETY: both types are 64 bytes and valid for every bit pattern.
     unsafe { std::mem::transmute(pairs) }
 }
 
-/// Rounds numbers to bfloat16: 32 of them to `to`, the next 32 to `step` bytes behind it, and so on.
+/// Rounds numbers to bfloat16: 32 of them to `to`, the next 32 to `step` bytes after that, and so on.
 ///
 /// # Safety
-/// [`is_allowed`] was true. As many numbers can be written there.
+/// [`is_available`] returned true. These places are valid for writes.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 pub(super) unsafe fn round(numbers: &[f32], to: *mut u16, step: usize) {
     let chunks = numbers.chunks_exact(32);
@@ -89,7 +87,7 @@ pub(super) unsafe fn round(numbers: &[f32], to: *mut u16, step: usize) {
     if !rest.is_empty() {
         let mask = u32::MAX >> (32 - rest.len());
         let from = rest.as_ptr();
-        // SAFETY: lanes that are masked out are neither read nor written.
+        // SAFETY: masked lanes are neither read nor written.
         unsafe {
             let low = _mm512_maskz_loadu_ps((mask & 0xffff) as u16, from);
             let high = _mm512_maskz_loadu_ps((mask >> 16) as u16, from.wrapping_add(16));
@@ -98,7 +96,7 @@ pub(super) unsafe fn round(numbers: &[f32], to: *mut u16, step: usize) {
     }
 }
 
-/// The configuration under which all eight registers are whole tiles.
+/// The operand of `ldtilecfg`; here all eight registers are whole tiles.
 #[repr(C, align(64))]
 struct Configuration {
     palette: u8,
@@ -108,36 +106,37 @@ struct Configuration {
     rows: [u8; 16],
 }
 
-/// The registers of this thread, configured as long as this lives. Cannot leave the thread.
-pub(super) struct Registers(PhantomData<*const ()>);
+/// The tile registers of this thread, configured for the lifetime of this value. Not `Send`.
+pub(super) struct TileRegisters(PhantomData<*const ()>);
 
-impl Registers {
+impl TileRegisters {
     /// # Safety
-    /// [`is_allowed`] was true. No other value of this type lives on this thread.
+    /// [`is_available`] returned true. No other value of this type exists on this thread.
     pub(super) unsafe fn configure() -> Self {
         let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
         row_bytes[..8].fill(64);
         rows[..8].fill(16);
         let configuration = Configuration { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows };
-        // SAFETY: the instruction is there, as the caller says, and reads 64 bytes.
+        // SAFETY: the machine has the instruction, as the caller promises; it reads the 64 bytes of the configuration.
         unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const configuration, options(nostack, readonly)) };
         Self(PhantomData)
     }
 
-    /// Asks for memory to come into the second cache.
+    /// Prefetches memory into the second-level cache.
     pub(super) fn prefetch(&self, from: *const u8, bytes: usize) {
         for line in (0..bytes).step_by(64) {
-            // SAFETY: every machine has the instruction; it reads nothing and faults on no address.
+            // SAFETY: a prefetch does not fault on any address.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(line).cast()) };
         }
     }
 
-    /// Writes `[16, 16]` f32 sums twice, side by side, for a tile of rows and two of columns: `bias + rows * columns`.
+    /// Writes f32[16, 32] of `bias + rows * columns`, from one row and two columns of tiles.
     ///
     /// # Safety
-    /// What is said of the factors and of 16 rows of sums; as many tiles as the factors are deep can be read at `rows`.
-    pub(super) unsafe fn one(&self, rows: *const u8, factors: &Factors, out: &Out) {
-        // SAFETY: the registers are configured, since `self` lives; the caller's.
+    /// The pointers of `operands` and `out` are valid as their fields say, `out` for 16 rows, and `rows` for reads of
+    /// `operands.depth` tiles.
+    pub(super) unsafe fn multiply_16x32(&self, rows: *const u8, operands: &Operands, out: &Output) {
+        // SAFETY: the registers are configured, since `self` exists; the pointers are the caller's promise.
         unsafe {
             asm!(
                 "tileloadd tmm0, [{bias} + {none}]",
@@ -156,10 +155,10 @@ impl Registers {
                 "tilestored [{out} + {stride}], tmm0",
                 "tilestored [{out} + {stride} + 64], tmm1",
                 rows = inout(reg) rows => _,
-                left = inout(reg) factors.columns[0] => _,
-                right = inout(reg) factors.columns[1] => _,
-                depth = inout(reg) factors.depth => _,
-                bias = in(reg) factors.bias,
+                left = inout(reg) operands.columns[0] => _,
+                right = inout(reg) operands.columns[1] => _,
+                depth = inout(reg) operands.depth => _,
+                bias = in(reg) operands.bias,
                 none = in(reg) 0_usize,
                 out = in(reg) out.at,
                 stride = in(reg) out.stride,
@@ -171,12 +170,13 @@ impl Registers {
         }
     }
 
-    /// The same for two tiles of rows. Asks for 256 bytes of what is ahead with every tile of depth.
+    /// Writes f32[32, 32] of `bias + rows * columns`, from two rows and two columns of tiles. Prefetches 256 bytes from
+    /// `ahead` on per tile of depth.
     ///
     /// # Safety
-    /// As of [`Self::one`], with 32 rows of sums.
-    pub(super) unsafe fn two(&self, rows: [*const u8; 2], factors: &Factors, out: &Out) {
-        // SAFETY: the registers are configured, since `self` lives; the caller's.
+    /// As for [`Self::multiply_16x32`], with 32 rows of `out`.
+    pub(super) unsafe fn multiply_32x32(&self, rows: [*const u8; 2], operands: &Operands, out: &Output) {
+        // SAFETY: the registers are configured, since `self` exists; the pointers are the caller's promise.
         unsafe {
             asm!(
                 "tileloadd tmm0, [{bias} + {none}]",
@@ -207,13 +207,13 @@ impl Registers {
                 "tilestored [{out} + {stride} + 64], tmm1",
                 "tilestored [{below} + {stride}], tmm2",
                 "tilestored [{below} + {stride} + 64], tmm3",
-                ahead = inout(reg) factors.ahead => _,
+                ahead = inout(reg) operands.ahead => _,
                 upper = inout(reg) rows[0] => _,
                 lower = inout(reg) rows[1] => _,
-                left = inout(reg) factors.columns[0] => _,
-                right = inout(reg) factors.columns[1] => _,
-                depth = inout(reg) factors.depth => _,
-                bias = in(reg) factors.bias,
+                left = inout(reg) operands.columns[0] => _,
+                right = inout(reg) operands.columns[1] => _,
+                depth = inout(reg) operands.depth => _,
+                bias = in(reg) operands.bias,
                 none = in(reg) 0_usize,
                 out = in(reg) out.at,
                 below = in(reg) out.at.wrapping_byte_add(16 * out.stride),
@@ -228,28 +228,28 @@ impl Registers {
     }
 }
 
-/// What rows are multiplied with.
-pub(super) struct Factors {
-    /// Tiles that both factors are deep, at least 1.
+/// The operands of a tile product other than the rows.
+pub(super) struct Operands {
+    /// Depth of both operands in tiles, at least 1.
     pub(super) depth: usize,
-    /// So many tiles can be read at each.
+    /// Each valid for reads of `depth` tiles.
     pub(super) columns: [*const u8; 2],
-    /// 32 numbers that the sums begin with can be read there.
+    /// The initial value of the sums, f32[32].
     pub(super) bias: *const f32,
-    /// What is asked for meanwhile; need not be readable.
+    /// The address to prefetch from; need not be valid.
     pub(super) ahead: *const u8,
 }
 
-/// Where sums go: 32 numbers can be written to each row.
-pub(super) struct Out {
+/// The output of a tile product: each row is valid for writes of 32 numbers.
+pub(super) struct Output {
     pub(super) at: *mut f32,
     /// Bytes from row to row.
     pub(super) stride: usize,
 }
 
-impl Drop for Registers {
+impl Drop for TileRegisters {
     fn drop(&mut self) {
-        // SAFETY: the instruction is there, or there were no value.
+        // SAFETY: the machine has the instruction, or this value would not exist.
         unsafe { asm!("tilerelease", options(nostack, nomem)) };
     }
 }

@@ -1,14 +1,14 @@
-//! What the machine says of its processor and memory.
+//! The processor's name and the memory size, as the operating system reports them.
 
 use std::fs;
 
-/// The processor's name, or its architecture where the system does not tell.
+/// The processor's name, or its architecture if the system does not report one.
 pub(super) fn product() -> String {
     let listed = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     model_name(&listed).map_or_else(|| format!("{} CPU", std::env::consts::ARCH), str::to_owned)
 }
 
-/// All memory, or what the control group allows where that is less; 0 where the system does not tell.
+/// The machine's memory or the limit of the control group, whichever is less; 0 if the system reports neither.
 pub(super) fn memory_bytes() -> u64 {
     let whole = fs::read_to_string("/proc/meminfo").ok().and_then(|listed| total(&listed)).unwrap_or(0);
     let allowed = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|max| max.trim().parse().ok());
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_proc_are_understood() {
+    fn proc_files_are_parsed() {
         assert_eq!(model_name("processor\t: 0\nmodel name\t: A Fast One\n"), Some("A Fast One"));
         assert_eq!(model_name("processor\t: 0\n"), None);
         assert_eq!(total("MemTotal:       24696064 kB\nMemFree: 1 kB\n"), Some(24_696_064 * 1024));

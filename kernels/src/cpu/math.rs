@@ -1,20 +1,22 @@
-//! Functions of vectors of f32, within a few units of the last place where it matters.
+//! Elementwise functions of f32 vectors: exp, erf, and the activations made of them, with their error bounds.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use super::simd::Lanes;
 
-/// Least argument whose exponential is a normal number, about; below it the answer is about 1e-38.
-const LEAST: f32 = -87.0;
-const MOST: f32 = 88.0;
+/// Range to which [`exp`] clamps its argument. The exponential of the lower end is about the least normal number,
+/// 1e-38.
+const EXP_MIN: f32 = -87.0;
+const EXP_MAX: f32 = 88.0;
 
-/// `e^x`: relative error at most 2e-7 for x from -87 to 88, and the value at the nearer end outside.
+/// `e^x`: relative error at most 2e-7 for x from -87 to 88; arguments outside are clamped to this range.
 ///
-/// `2^n e^r` with `|r| <= ln 2 / 2` and the Taylor polynomial of degree 7; ln 2 is split so that `r` is exact enough.
+/// Cody and Waite's reduction to `2^n e^r` with `|r| <= ln 2 / 2` and ln 2 split in two, then a Taylor polynomial of
+/// degree 7.
 #[inline(always)]
 pub(crate) fn exp<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    let x = lanes.min(lanes.max(x, lanes.splat(LEAST)), lanes.splat(MOST));
+    let x = lanes.min(lanes.max(x, lanes.splat(EXP_MIN)), lanes.splat(EXP_MAX));
     let n = lanes.round(lanes.mul(x, lanes.splat(std::f32::consts::LOG2_E)));
     let r = lanes.mul_add(n, lanes.splat(-LN_2_HIGH), x);
     let r = lanes.mul_add(n, lanes.splat(-LN_2_LOW), r);
@@ -22,16 +24,16 @@ pub(crate) fn exp<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     lanes.mul(polynomial(lanes, r, &terms), lanes.power_of_two(n))
 }
 
-/// The error function, within 5e-7. A quotient of polynomials in x^2 times x, fitted to it on [-4, 4] by weighted least
-/// squares; beyond, it is 1 to the last place.
+/// The error function, within 5e-7: x times a rational function of x^2, fitted on [-4, 4] by weighted least squares.
+/// Outside that interval erf is +-1 to the last place.
 #[inline(always)]
 fn erf<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
-    const ABOVE: [f32; 6] =
+    const NUMERATOR: [f32; 6] =
         [1.974_831e-6, 2.880_418_3e-4, 4.003_65e-3, 5.346_748_7e-2, 0.196_249_04, std::f32::consts::FRAC_2_SQRT_PI];
-    const BELOW: [f32; 6] = [3.748_089e-5, 1.216_361_2e-3, 1.544_443_8e-2, 0.116_476_25, 0.507_252_34, 1.0];
+    const DENOMINATOR: [f32; 6] = [3.748_089e-5, 1.216_361_2e-3, 1.544_443_8e-2, 0.116_476_25, 0.507_252_34, 1.0];
     let x = lanes.min(lanes.max(x, lanes.splat(-4.0)), lanes.splat(4.0));
     let square = lanes.mul(x, x);
-    lanes.quotient(lanes.mul(x, polynomial(lanes, square, &ABOVE)), polynomial(lanes, square, &BELOW))
+    lanes.quotient(lanes.mul(x, polynomial(lanes, square, &NUMERATOR)), polynomial(lanes, square, &DENOMINATOR))
 }
 
 /// `x / 2 * (1 + erf(x / sqrt 2))`.
@@ -41,7 +43,7 @@ pub(crate) fn gelu<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     lanes.mul_add(half, erf(lanes, lanes.mul(x, lanes.splat(std::f32::consts::FRAC_1_SQRT_2))), half)
 }
 
-/// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`, which is `x / (1 + e^-2u)` for the argument `u` of tanh.
+/// `x / 2 * (1 + tanh(u))` with `u = sqrt(2 / pi) * (x + 0.044715 x^3)`, computed as `x / (1 + e^-2u)`.
 #[inline(always)]
 pub(crate) fn gelu_tanh<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     const TWICE: f32 = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::SQRT_2;
@@ -69,7 +71,7 @@ fn logistic_share<L: Lanes>(lanes: L, x: L::Vector, u: L::Vector) -> L::Vector {
     lanes.div(x, lanes.add(power, lanes.splat(1.0)))
 }
 
-/// The highest power comes first.
+/// Horner's scheme; the coefficient of the highest power comes first.
 #[inline(always)]
 fn polynomial<L: Lanes, const N: usize>(lanes: L, x: L::Vector, terms: &[f32; N]) -> L::Vector {
     let mut sum = lanes.splat(terms[0]);
@@ -89,7 +91,6 @@ mod tests {
 
     struct Each<'a, F>(&'a mut [f32], F);
 
-    /// Only `f` is compiled apart from the vectors, so it takes and gives numbers of a whole vector through memory.
     impl<F: Fn(Which, f32) -> f64> Kernel for Each<'_, F> {
         type Out = ();
 
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_close_to_exact_ones_on_every_instruction_set() {
+    fn functions_are_within_their_error_bounds_on_every_instruction_set() {
         let mut numbers: Vec<f32> = (-8000..8000).map(|i| i as f32 * 0.00107).collect();
         numbers.extend((-8700..8800).map(|i| i as f32 * 0.01));
         numbers.truncate(numbers.len() / 16 * 16);
@@ -160,9 +161,9 @@ mod tests {
         }
     }
 
-    struct Ends;
+    struct OutOfRange;
 
-    impl Kernel for Ends {
+    impl Kernel for OutOfRange {
         type Out = ();
 
         #[inline(always)]
@@ -174,9 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn far_arguments_give_finite_numbers() {
+    fn arguments_out_of_range_give_finite_results() {
         for isa in Isa::all() {
-            isa.run(Ends);
+            isa.run(OutOfRange);
         }
     }
 }

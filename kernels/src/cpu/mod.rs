@@ -1,4 +1,4 @@
-//! The CPU pool: rayon threads of our own, sized by the container's CPU quota, and the vector kernels that run on them.
+//! The CPU backend: a rayon pool sized by the container's CPU quota, and the vector kernels that run on it.
 
 use std::{
     collections::BTreeMap,
@@ -14,32 +14,30 @@ use crate::{DeviceId, DeviceInfo, KernelStats};
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
-pub(crate) mod exact;
-pub(crate) mod halves;
+pub(crate) mod f64_sums;
+pub(crate) mod gemm;
+pub(crate) mod gemm_bf16;
 mod info;
 pub(crate) mod math;
 pub(crate) mod observe;
-pub(crate) mod products;
 pub(crate) mod simd;
-#[cfg(target_arch = "x86_64")]
-mod x86;
 
 /// The threads that CPU work runs on.
 pub struct Pool {
     threads: rayon::ThreadPool,
     info: DeviceInfo,
-    /// Calls and nanoseconds by name. Locked once for a whole kernel over a batch, never inside one.
+    /// Calls and nanoseconds by kernel name. Locked once per kernel and batch, never inside a kernel.
     kernels: Mutex<BTreeMap<&'static str, (u64, u64)>>,
-    holds: AtomicUsize,
+    reservations: AtomicUsize,
 }
 
-/// Long work on a pool, as long as it lives.
+/// A reservation of the pool's threads for long work; dropping it releases them.
 #[derive(Debug)]
-pub struct Hold<'a>(&'a Pool);
+pub struct Reservation<'a>(&'a Pool);
 
-impl Drop for Hold<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.0.holds.fetch_sub(1, SeqCst);
+        self.0.reservations.fetch_sub(1, SeqCst);
     }
 }
 
@@ -50,9 +48,9 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// Starts the pool; 0 threads takes what the container may use.
+    /// Starts a pool of `threads` threads; 0 means as many as the container may use.
     pub fn start(threads: usize) -> Result<Arc<Self>, String> {
-        // The standard library reads the CPU quota of the control group as well as the affinity mask.
+        // The standard library considers the CPU quota of the control group as well as the affinity mask.
         let threads =
             if threads == 0 { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) } else { threads };
         let pool = rayon::ThreadPoolBuilder::new()
@@ -64,18 +62,18 @@ impl Pool {
             id: DeviceId::Cpu,
             product: info::product(),
             compute_capability: None,
-            units: u32::try_from(threads).unwrap_or(u32::MAX),
+            compute_units: u32::try_from(threads).unwrap_or(u32::MAX),
             memory_bytes: info::memory_bytes(),
         };
-        Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default(), holds: AtomicUsize::new(0) }))
+        Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default(), reservations: AtomicUsize::new(0) }))
     }
 
-    /// What is known of it.
+    /// The CPU as a device.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Its threads.
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         self.threads.current_num_threads()
     }
@@ -85,14 +83,14 @@ impl Pool {
         self.threads.install(work)
     }
 
-    /// Runs `work` on the calling thread, and what it spawns on the pool's threads; waits for both.
+    /// Runs `work` on the calling thread and the tasks it spawns on the pool's threads; waits for both.
     pub fn scope<'s, R>(&self, work: impl FnOnce(&rayon::Scope<'s>) -> R) -> R {
         self.threads.in_place_scope(work)
     }
 
-    /// Runs `work` as many times as `parts` says, at once: once on the calling thread, which need not wait for another to
-    /// wake, and else on the pool's threads. What each returns, in no order.
-    pub fn side_by_side<R: Send>(&self, parts: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
+    /// Runs `work` concurrently `parts` times and returns the results in no particular order. One run takes place on
+    /// the calling thread, which does not wait for a pool thread to wake; the others run on the pool's threads.
+    pub fn run_parallel<R: Send>(&self, parts: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
         let done = Mutex::new(Vec::with_capacity(parts));
         let run = || {
             let one = work();
@@ -105,29 +103,29 @@ impl Pool {
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on the pool's threads, for nobody who waits.
-    pub fn later(&self, work: impl FnOnce() + Send + 'static) {
+    /// Runs `work` on the pool's threads without waiting for it.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.threads.spawn(work);
     }
 
-    /// Says that long work takes the threads until the answer is dropped: short work had better run elsewhere.
-    pub fn hold(&self) -> Hold<'_> {
-        self.holds.fetch_add(1, SeqCst);
-        Hold(self)
+    /// Marks the threads as taken by long work until the reservation is dropped. Short work then runs elsewhere.
+    pub fn reserve(&self) -> Reservation<'_> {
+        self.reservations.fetch_add(1, SeqCst);
+        Reservation(self)
     }
 
-    /// Whether long work has the threads.
-    pub fn is_held(&self) -> bool {
-        self.holds.load(SeqCst) > 0
+    /// Whether long work has reserved the threads.
+    pub fn is_reserved(&self) -> bool {
+        self.reservations.load(SeqCst) > 0
     }
 
-    /// Runs `work` on the pool's threads and counts it as a call of the kernel `name`.
+    /// Runs `work` on the pool's threads and records it as a call of the kernel `name`.
     pub fn time<R: Send>(&self, name: &'static str, work: impl FnOnce() -> R + Send) -> R {
-        self.time_here(name, || self.install(work))
+        self.time_inline(name, || self.install(work))
     }
 
-    /// Runs `work` on the calling thread and counts it as a call of the kernel `name`.
-    pub fn time_here<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
+    /// Runs `work` on the calling thread and records it as a call of the kernel `name`.
+    pub fn time_inline<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
         let _observed = observe::begin(name);
         let start = Instant::now();
         let done = work();
@@ -138,14 +136,14 @@ impl Pool {
         done
     }
 
-    /// The kernels that ran, by name.
+    /// Calls and total time of each kernel that ran, ordered by name.
     pub fn kernel_stats(&self) -> Vec<KernelStats> {
         let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         kernels.iter().map(|(&name, &(calls, nanos))| KernelStats { name, calls, nanos }).collect()
     }
 }
 
-/// What a CPU worker computes with.
+/// An engine worker on the CPU backend.
 #[derive(Debug)]
 pub struct Worker {
     pool: Arc<Pool>,
@@ -157,7 +155,7 @@ impl Worker {
         Self { pool }
     }
 
-    /// The pool.
+    /// The pool that runs this worker's kernels.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -168,11 +166,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_side_by_side_runs_as_often_as_it_says_and_once_here() {
+    fn parallel_work_runs_once_per_part_and_once_on_the_caller() {
         let pool = Pool::start(2).expect("two threads");
         let here = std::thread::current().id();
         for parts in [1, 2, 5] {
-            let ran = pool.side_by_side(parts, || std::thread::current().id());
+            let ran = pool.run_parallel(parts, || std::thread::current().id());
             assert_eq!(ran.len(), parts);
             assert_eq!(ran.iter().filter(|id| **id == here).count(), 1);
         }

@@ -9,13 +9,13 @@ pub struct Arch {
     minor: u32,
 }
 
-/// A text that names no architecture.
+/// A string that is not an architecture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no architecture; expected one like sm_90")]
+#[error("\"{0}\" is not an architecture; expected one like sm_90")]
 pub struct ArchError(String);
 
 impl Arch {
-    /// What every kernel is compiled for in the tests, and what images are built for.
+    /// Architectures that the tests and the container images compile every kernel for.
     pub const SUPPORTED: [Self; 7] = [
         Self::new(7, 5),
         Self::new(8, 0),
@@ -41,8 +41,8 @@ impl Arch {
         self.major * 10 + self.minor
     }
 
-    /// What code for exactly this architecture is compiled for. Where there is a variant with instructions of this
-    /// architecture alone (`a`), that one: machine code is never carried to another architecture.
+    /// Compilation target of machine code: the architecture-specific variant (`a`) if there is one, since machine code is
+    /// never moved to another architecture.
     pub(super) fn target(self) -> String {
         let variant = matches!((self.major, self.minor), (9 | 10 | 12, 0)).then_some("a").unwrap_or_default();
         format!("{self}{variant}")
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back_and_get_their_variant() {
+    fn names_round_trip_and_get_their_variant() {
         for arch in Arch::SUPPORTED {
             assert_eq!(arch.to_string().parse(), Ok(arch));
         }

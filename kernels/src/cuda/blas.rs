@@ -1,4 +1,4 @@
-//! Dense products through cuBLASLt: explicit precision, epilogues, and a cache of plans, one for each worker.
+//! GEMM by cuBLASLt with explicit precision, epilogues and a plan cache per worker.
 
 use std::{
     cell::RefCell,
@@ -13,15 +13,15 @@ use cudarc::{
 };
 
 use super::{
-    Device,
+    device::Device,
     memory::{Buffer, DevicePtr},
-    worker::Worker,
+    stream::Stream,
 };
 use crate::OpError;
 
-/// Plans kept; beyond, all are made anew. Far more than any model has shapes.
-const MOST_PLANS: usize = 512;
-/// Partial sums of a split product are added in one order and in f32, so that a device repeats its bits.
+/// Maximum size of the plan cache, which is cleared when full. No model has nearly as many shapes.
+const MAX_PLANS: usize = 512;
+/// Split-K partial sums are added in a fixed order and in f32, so that a device's results are bitwise reproducible.
 const REDUCTION: u32 = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
 const NAME: &str = "cublasLtMatmul";
 
@@ -36,30 +36,29 @@ pub enum Element {
     Bf16,
 }
 
-/// How f32 inputs are multiplied. Sums are in f32 always.
+/// How f32 inputs are multiplied. Accumulation is always in f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compute {
-    /// All bits of the inputs count.
+    /// Inputs are multiplied in full f32 precision.
     #[default]
     F32,
-    /// f32 inputs are rounded to TF32, 10 bits of fraction.
+    /// f32 inputs are rounded to TF32, with a 10-bit fraction.
     Tf32,
 }
 
-/// What is done with a product before it is written.
+/// Operation applied to a product before it is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Epilogue {
     /// Nothing.
     #[default]
     None,
-    /// Adds a bias of one number a column, in the type of the output.
+    /// Adds a bias per column, in the output type.
     Bias,
-    /// Adds a bias, then GELU in its tanh form.
+    /// Adds a bias, then applies GELU in its tanh approximation.
     GeluBias,
 }
 
-/// A product of row-major matrices, `c[m, n] = alpha * a[m, k] * b[k, n] + beta * c`, many of them where there is a
-/// batch.
+/// A GEMM of row-major matrices, `c[m, n] = alpha * a[m, k] * b[k, n] + beta * c`, optionally batched.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     /// Rows of `a` and `c`.
@@ -76,27 +75,27 @@ pub struct Product {
     pub compute: Compute,
     /// Whether `a` is stored as `[k, m]`.
     pub transpose_a: bool,
-    /// Whether `b` is stored as `[n, k]`, as the weights of a linear layer or the rows of a corpus are.
+    /// Whether `b` is stored as `[n, k]`, as are the weights of a linear layer or the rows of a corpus.
     pub transpose_b: bool,
-    /// Elements from a row of `a` to the next; 0 where they follow each other.
+    /// Row stride of `a` in elements; 0 if its rows are contiguous.
     pub lda: usize,
-    /// The same of `b`.
+    /// Row stride of `b`, likewise.
     pub ldb: usize,
-    /// The same of `c`.
+    /// Row stride of `c`, likewise.
     pub ldc: usize,
-    /// How many products; at least 1.
+    /// Batch size; at least 1.
     pub batch: usize,
-    /// Elements from an `a` of the batch to the next.
+    /// Batch stride of `a` in elements.
     pub stride_a: usize,
-    /// The same of `b`.
+    /// Batch stride of `b`.
     pub stride_b: usize,
-    /// The same of `c`.
+    /// Batch stride of `c`.
     pub stride_c: usize,
     /// Scales the product.
     pub alpha: f32,
-    /// Scales what was in `c`; 0 does not read it.
+    /// Scales the previous content of `c`, which is not read if 0.
     pub beta: f32,
-    /// What is done before writing.
+    /// Operation applied before writing.
     pub epilogue: Epilogue,
 }
 
@@ -125,10 +124,10 @@ impl Product {
         }
     }
 
-    /// cuBLASLt knows columns first, where a row-major matrix is its own transpose: so it computes the transpose of
-    /// `c` from `b` and `a`, in this order. Rows, columns and distance of a stored matrix, as it sees them.
-    fn stored(rows: usize, cols: usize, distance: usize) -> (usize, usize, usize) {
-        (cols, rows, if distance == 0 { cols } else { distance })
+    /// Rows, columns and leading dimension of a stored matrix as cuBLASLt sees it. cuBLASLt is column-major, where a
+    /// row-major matrix appears as its transpose: it computes the transpose of `c` from `b` and `a`, in this order.
+    fn stored(rows: usize, cols: usize, ld: usize) -> (usize, usize, usize) {
+        (cols, rows, if ld == 0 { cols } else { ld })
     }
 
     fn stored_a(&self) -> (usize, usize, usize) {
@@ -146,7 +145,7 @@ impl Product {
     }
 }
 
-/// All that a plan depends on.
+/// Everything that a plan depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     a: (usize, usize, usize),
@@ -160,7 +159,7 @@ struct Key {
     alignment: [u32; 3],
 }
 
-/// A worker's handle, workspace and plans.
+/// A worker's cuBLASLt handle, workspace and plan cache.
 pub(super) struct Blas {
     handle: sys::cublasLtHandle_t,
     workspace: Buffer<u8>,
@@ -168,20 +167,47 @@ pub(super) struct Blas {
 }
 
 impl Blas {
-    /// Opens the library for a worker, whose context is current.
-    pub(super) fn open(worker: &Worker) -> Result<Self, OpError> {
-        let device = worker.device();
+    /// Workspace size in bytes that NVIDIA recommends for the device's architecture.
+    pub(super) fn workspace_bytes(device: &Device) -> usize {
+        if device.arch().capability().0 >= 9 { 32 << 20 } else { 4 << 20 }
+    }
+
+    /// Loads the library and creates a handle; the device's context is current.
+    pub(super) fn open(device: &Device, workspace: Buffer<u8>) -> Result<Self, OpError> {
         // SAFETY: only opens a library by name.
         if !unsafe { sys::is_culib_present() } {
             return Err(device.failed("libcublasLt", "the library was not found"));
         }
-        // What NVIDIA recommends for its kernels on each generation.
-        let bytes = if worker.compute_capability().0 >= 9 { 32 << 20 } else { 4 << 20 };
-        let workspace = worker.alloc(bytes)?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one handle.
         check(device, unsafe { sys::cublasLtCreate(&raw mut handle) })?;
         Ok(Self { handle, workspace, plans: RefCell::default() })
+    }
+
+    /// Enqueues a product on `stream`, which must own the workspace. `bias` is read only by an epilogue that adds one.
+    pub(super) fn multiply<A, B, C, D>(
+        &self,
+        stream: &Stream,
+        product: &Product,
+        (a, b, c): (DevicePtr<A>, DevicePtr<B>, DevicePtr<C>),
+        bias: DevicePtr<D>,
+    ) -> Result<(), OpError> {
+        let device = stream.device();
+        let key = Key {
+            a: product.stored_a(),
+            b: product.stored_b(),
+            c: product.stored_c(),
+            transposed: (product.transpose_a, product.transpose_b),
+            batch: (product.batch, product.stride_a, product.stride_b, product.stride_c),
+            types: (product.input, product.output, product.compute, product.epilogue),
+            adds: product.beta != 0.0,
+            alignment: [a.raw, b.raw, c.raw].map(alignment),
+        };
+        let plan = self.plan(device, product, key)?;
+        if product.epilogue != Epilogue::None {
+            plan.desc.set(device, sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias.raw)?;
+        }
+        plan.run(self, device, product, [a.raw, b.raw, c.raw], stream.raw())
     }
 
     fn plan(&self, device: &Device, product: &Product, key: Key) -> Result<Rc<Plan>, OpError> {
@@ -190,7 +216,7 @@ impl Blas {
         }
         let plan = Rc::new(Plan::new(self, device, product, &key)?);
         let mut plans = self.plans.borrow_mut();
-        if plans.len() >= MOST_PLANS {
+        if plans.len() >= MAX_PLANS {
             plans.clear();
         }
         plans.insert(key, Rc::clone(&plan));
@@ -206,60 +232,23 @@ impl Drop for Blas {
     }
 }
 
-impl Worker {
-    /// Multiplies on the stream. `bias` is read only by an epilogue that adds one.
-    ///
-    /// # Errors
-    /// A missing library is named in the error. That the matrices lie where the pointers point is the caller's contract.
-    pub fn multiply<A, B, C, D>(
-        &self,
-        product: &Product,
-        a: DevicePtr<A>,
-        b: DevicePtr<B>,
-        c: DevicePtr<C>,
-        bias: DevicePtr<D>,
-    ) -> Result<(), OpError> {
-        let device = self.device();
-        device.enter()?;
-        if product.m == 0 || product.n == 0 || product.batch == 0 {
-            return Ok(());
-        }
-        let blas = self.blas()?;
-        let key = Key {
-            a: product.stored_a(),
-            b: product.stored_b(),
-            c: product.stored_c(),
-            transposed: (product.transpose_a, product.transpose_b),
-            batch: (product.batch, product.stride_a, product.stride_b, product.stride_c),
-            types: (product.input, product.output, product.compute, product.epilogue),
-            adds: product.beta != 0.0,
-            alignment: [a.raw, b.raw, c.raw].map(alignment),
-        };
-        let plan = blas.plan(device, product, key)?;
-        if product.epilogue != Epilogue::None {
-            plan.desc.set(device, sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias.raw)?;
-        }
-        plan.run(blas, device, product, [a.raw, b.raw, c.raw], self.stream())
-    }
-}
-
 fn alignment(address: u64) -> u32 {
     1 << address.trailing_zeros().min(8)
 }
 
-/// Descriptors and the algorithm of a product.
+/// Descriptors and the chosen algorithm of a product.
 struct Plan {
     desc: Desc,
-    a: Layout,
-    b: Layout,
-    c: Layout,
+    a: MatrixLayout,
+    b: MatrixLayout,
+    c: MatrixLayout,
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
 
 impl Plan {
     fn new(blas: &Blas, device: &Device, product: &Product, key: &Key) -> Result<Self, OpError> {
         let desc = Desc::new(device, product)?;
-        let layout = |shape, of, stride| Layout::new(device, shape, of, product.batch, stride);
+        let layout = |shape, of, stride| MatrixLayout::new(device, shape, of, product.batch, stride);
         let a = layout(key.a, product.input, product.stride_a)?;
         let b = layout(key.b, product.input, product.stride_b)?;
         let c = layout(key.c, product.output, product.stride_c)?;
@@ -290,8 +279,8 @@ impl Plan {
         stream: CUstream,
     ) -> Result<(), OpError> {
         let (alpha, beta) = (&raw const product.alpha, &raw const product.beta);
-        // SAFETY: descriptors, workspace and stream are alive, and used by this worker alone; the matrices are the
-        // caller's contract.
+        // SAFETY: descriptors, workspace and stream are alive and used by this worker alone; the caller guarantees the
+        // matrices.
         let status = unsafe {
             sys::cublasLtMatmul(
                 blas.handle,
@@ -316,7 +305,7 @@ impl Plan {
     }
 }
 
-/// What is computed.
+/// Matmul descriptor: precision, transposition and epilogue.
 struct Desc(sys::cublasLtMatmulDesc_t);
 
 impl Desc {
@@ -361,13 +350,13 @@ impl Drop for Desc {
     }
 }
 
-/// How a matrix lies in memory, columns first.
-struct Layout(sys::cublasLtMatrixLayout_t);
+/// Column-major layout of a matrix.
+struct MatrixLayout(sys::cublasLtMatrixLayout_t);
 
-impl Layout {
+impl MatrixLayout {
     fn new(
         device: &Device,
-        (rows, cols, distance): (usize, usize, usize),
+        (rows, cols, ld): (usize, usize, usize),
         of: Element,
         batch: usize,
         stride: usize,
@@ -379,11 +368,11 @@ impl Layout {
             Element::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
         };
         let too_large = |_| device.failed(NAME, "a matrix is too large");
-        let distance = i64::try_from(distance).map_err(too_large)?;
+        let ld = i64::try_from(ld).map_err(too_large)?;
         let mut handle = std::ptr::null_mut();
         let (rows, cols) = (rows as u64, cols as u64);
         // SAFETY: writes one handle.
-        check(device, unsafe { sys::cublasLtMatrixLayoutCreate(&raw mut handle, of, rows, cols, distance) })?;
+        check(device, unsafe { sys::cublasLtMatrixLayoutCreate(&raw mut handle, of, rows, cols, ld) })?;
         let layout = Self(handle);
         if batch > 1 {
             let batch = c_int::try_from(batch).map_err(too_large)?;
@@ -406,14 +395,14 @@ impl Layout {
     }
 }
 
-impl Drop for Layout {
+impl Drop for MatrixLayout {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once.
         let _ = unsafe { sys::cublasLtMatrixLayoutDestroy(self.0) };
     }
 }
 
-/// What an algorithm may use.
+/// Constraints on the algorithm: workspace, reduction scheme and alignments.
 struct Preference(sys::cublasLtMatmulPreference_t);
 
 impl Preference {
@@ -425,7 +414,7 @@ impl Preference {
         let preference = Self(handle);
         preference.set(device, Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace)?;
         preference.set(device, Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &REDUCTION)?;
-        // The library's first operand is our b.
+        // cuBLASLt's first operand is `b`.
         preference.set(device, Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &b)?;
         preference.set(device, Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &a)?;
         preference.set(device, Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c)?;
@@ -456,7 +445,7 @@ fn check(device: &Device, status: cublasStatus_t) -> Result<(), OpError> {
     if status == cublasStatus_t::CUBLAS_STATUS_SUCCESS {
         return Ok(());
     }
-    // A poisoned context shows here only as a failed execution: the next wait tells, and takes the device out.
+    // cuBLASLt reports a sticky error only as a failed execution; the next synchronisation marks the device as lost.
     Err(device.failed(NAME, &format!("{status:?}")))
 }
 
@@ -465,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_major_matrices_are_described_as_their_transposes() {
+    fn row_major_matrices_are_described_as_column_major_transposes() {
         let product = Product { transpose_b: true, ldc: 10, ..Product::new(3, 5, 7) };
         assert_eq!(product.stored_a(), (7, 3, 7));
         assert_eq!(product.stored_b(), (7, 5, 7));

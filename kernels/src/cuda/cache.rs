@@ -1,4 +1,4 @@
-//! Compiled kernels on disk, shared between processes: written whole or not at all, bounded, and safe to lose.
+//! On-disk cache of compiled kernels, shared between processes: atomic writes, a size bound, and checksummed entries.
 
 use std::{
     ffi::OsStr,
@@ -12,11 +12,11 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    modules::Module,
+    module::Module,
     nvrtc::{self, Target},
 };
 
-/// How entries begin; changes with their layout.
+/// Magic bytes of an entry; they change with its layout.
 const MAGIC: &[u8; 8] = b"accelk01";
 const SUM_BYTES: usize = 32;
 const SUFFIX: &str = "kernels";
@@ -25,21 +25,21 @@ const SUFFIX: &str = "kernels";
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// Most bytes of all entries; 0 for no bound.
+    /// Maximum total size of the entries; 0 means unlimited.
     limit: u64,
 }
 
-/// What an entry depends on, hashed.
+/// File name of an entry: a hash of everything that the code depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key(String);
 
 impl Key {
-    /// Everything that shapes the code: source, headers, options (the architecture is one) and the compiler's version.
+    /// Hashes source, headers, options (including architecture and macros) and the compiler's version.
     pub(super) fn new(module: &Module, target: Target, version: &str) -> Self {
         let mut hash = Sha256::new();
-        let headers = module.headers.iter().flat_map(|(name, text)| [*name, *text]);
-        let options = nvrtc::options(&target.name());
-        let parts = [module.name, module.source, version].into_iter().chain(headers);
+        let sources = std::iter::once(&module.source).chain(module.headers).flat_map(|one| [one.path, one.text]);
+        let options = nvrtc::options(module, &target.name());
+        let parts = [module.name, version].into_iter().chain(sources);
         for part in parts.chain(options.iter().map(String::as_str)) {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -53,20 +53,20 @@ impl Cache {
         Self { folder: folder.to_owned(), limit }
     }
 
-    /// Makes the folder, and says whether it can be written.
+    /// Creates the folder and checks that it is writable.
     pub(super) fn prepare(&self) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let probe = self.unfinished();
+        let probe = self.temporary_path();
         fs::write(&probe, "").and_then(|()| fs::remove_file(&probe))
     }
 
-    /// A name that no other writer uses.
-    fn unfinished(&self) -> PathBuf {
-        static TURN: AtomicU64 = AtomicU64::new(0);
-        self.folder.join(format!(".{}-{}.unfinished", process::id(), TURN.fetch_add(1, Relaxed)))
+    /// A path that no other writer uses.
+    fn temporary_path(&self) -> PathBuf {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        self.folder.join(format!(".{}-{}.unfinished", process::id(), NEXT.fetch_add(1, Relaxed)))
     }
 
-    /// An entry, if it is there and whole. Being used makes it young again.
+    /// Returns an entry if it is present and intact, and updates its modification time for LRU eviction.
     pub(super) fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.folder.join(&key.0);
         let entry = fs::read(&path).ok()?;
@@ -81,22 +81,22 @@ impl Cache {
         Some(image.to_vec())
     }
 
-    /// Writes an entry beside the others and then into place, and evicts the oldest beyond the bound.
+    /// Writes an entry to a temporary file, renames it into place, and evicts the least recently used beyond the bound.
     pub(super) fn put(&self, key: &Key, image: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let unfinished = self.unfinished();
+        let temporary = self.temporary_path();
         let entry = [MAGIC, &Sha256::digest(image)[..], image].concat();
         let path = self.folder.join(&key.0);
-        let written = fs::write(&unfinished, entry).and_then(|()| fs::rename(&unfinished, &path));
+        let written = fs::write(&temporary, entry).and_then(|()| fs::rename(&temporary, &path));
         if written.is_err() {
-            let _ = fs::remove_file(&unfinished);
+            let _ = fs::remove_file(&temporary);
         } else if self.limit != 0 {
             self.evict(&path);
         }
         written
     }
 
-    /// Removes the oldest entries until the rest fits the bound; `newest` stays in any case.
+    /// Removes the least recently used entries until the rest fits the bound; `newest` always stays.
     fn evict(&self, newest: &Path) {
         let Ok(files) = fs::read_dir(&self.folder) else { return };
         let mut entries: Vec<_> = files
@@ -119,15 +119,19 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::arch::Arch, *};
+    use super::{
+        super::{arch::Arch, module::Source},
+        *,
+    };
 
     fn key(source: &'static str) -> Key {
-        let module = Module { name: "m", source, headers: &[], kernels: &[] };
+        let source = Source { path: "m.cu", text: source };
+        let module = Module { name: "m", source, headers: &[], defines: &[], kernels: &[] };
         Key::new(&module, Target::Machine(Arch::new(9, 0)), "13.0")
     }
 
     #[test]
-    fn what_was_put_is_got_and_nothing_else() {
+    fn an_entry_is_found_by_its_key_only() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let cache = Cache::new(&folder.path().join("not/yet/there"), 0);
         assert_eq!(cache.get(&key("a")), None);
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_entry_is_dropped() {
+    fn a_damaged_entry_is_ignored() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let cache = Cache::new(folder.path(), 0);
         let path = folder.path().join(&key("a").0);
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_entries_leave_when_the_bound_is_passed() {
+    fn the_least_recently_used_entries_are_evicted_beyond_the_bound() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let cache = Cache::new(folder.path(), 250);
         for (age, source) in [(30, "a"), (20, "b"), (10, "c")] {
@@ -162,27 +166,33 @@ mod tests {
             let then = SystemTime::now() - std::time::Duration::from_secs(age);
             file.set_modified(then).expect("set");
         }
-        assert!(cache.get(&key("b")).is_some(), "and is young again");
+        assert!(cache.get(&key("b")).is_some(), "a hit refreshes the entry");
         cache.put(&key("d"), &[0; 60]).expect("written");
         let left = ["a", "b", "c", "d"].map(|source| cache.get(&key(source)).is_some());
         assert_eq!(left, [false, true, false, true]);
         cache.put(&key("e"), &[0; 600]).expect("written");
         let left = ["b", "d", "e"].map(|source| cache.get(&key(source)).is_some());
-        assert_eq!(left, [false, false, true], "one larger than the bound stands alone");
+        assert_eq!(left, [false, false, true], "an entry larger than the bound is kept alone");
     }
 
     #[test]
-    fn keys_differ_with_all_they_depend_on() {
-        let module = |source, headers| Module { name: "m", source, headers, kernels: &[] };
+    fn the_key_depends_on_every_input() {
+        const HEADER: Source = Source { path: "h", text: "" };
+        const OTHER: Source = Source { path: "", text: "h" };
+        let module = |text, headers, defines| {
+            let source = Source { path: "m.cu", text };
+            Module { name: "m", source, headers, defines, kernels: &[] }
+        };
         let machine = Target::Machine(Arch::new(9, 0));
         let keys = [
-            Key::new(&module("a", &[]), machine, "13.0"),
-            Key::new(&module("b", &[]), machine, "13.0"),
-            Key::new(&module("a", &[("h", "")]), machine, "13.0"),
-            Key::new(&module("a", &[("", "h")]), machine, "13.0"),
-            Key::new(&module("a", &[]), machine, "13.1"),
-            Key::new(&module("a", &[]), Target::Machine(Arch::new(8, 0)), "13.0"),
-            Key::new(&module("a", &[]), Target::Ptx(Arch::new(9, 0)), "13.0"),
+            Key::new(&module("a", &[], &[]), machine, "13.0"),
+            Key::new(&module("b", &[], &[]), machine, "13.0"),
+            Key::new(&module("a", &[HEADER], &[]), machine, "13.0"),
+            Key::new(&module("a", &[OTHER], &[]), machine, "13.0"),
+            Key::new(&module("a", &[], &["A"]), machine, "13.0"),
+            Key::new(&module("a", &[], &[]), machine, "13.1"),
+            Key::new(&module("a", &[], &[]), Target::Machine(Arch::new(8, 0)), "13.0"),
+            Key::new(&module("a", &[], &[]), Target::Ptx(Arch::new(9, 0)), "13.0"),
         ];
         for (i, one) in keys.iter().enumerate() {
             assert!(keys[..i].iter().all(|other| other != one), "{i}");

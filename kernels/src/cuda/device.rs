@@ -11,16 +11,17 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 use super::{
     arch::Arch,
-    build::Compiled,
-    copiers::Copiers,
+    compile::Compiled,
+    context::Context,
+    device_cache::DeviceCache,
     driver::{self, ok},
-    memory::Pool,
-    modules::Kernel,
+    memcpy_pool::MemcpyPool,
+    memory::MemoryPool,
+    module::Kernel,
     pinned::PinnedPool,
-    residents::Residents,
-    stats::{Function, Left},
+    stats::{FallbackCounters, Function},
 };
-use crate::{DeviceId, DeviceInfo, KernelStats, LeftStats, OpError, PoolStats, Settings, cpu};
+use crate::{DeviceId, DeviceInfo, FallbackStats, KernelStats, OpError, PoolStats, Settings, cpu};
 
 /// A GPU: context, memory pool and compiled modules, shared by its workers.
 pub struct Device {
@@ -30,42 +31,15 @@ pub struct Device {
     shared_bytes: u32,
     staging_bytes: usize,
     context: Arc<Context>,
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     pinned: Arc<PinnedPool>,
     cpu: Arc<cpu::Pool>,
     modules: Vec<usize>,
     functions: HashMap<&'static str, Arc<Function>>,
-    residents: Residents,
-    left: Left,
-    copiers: Copiers,
+    cache: DeviceCache,
+    fallbacks: FallbackCounters,
+    memcpy_pool: MemcpyPool,
     lost: OnceLock<String>,
-}
-
-/// The primary context of a device; given back when dropped.
-pub(super) struct Context {
-    device: sys::CUdevice,
-    handle: usize,
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: retained once by `Context::retain`, released once.
-        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
-    }
-}
-
-impl Context {
-    fn retain(device: sys::CUdevice) -> Result<Self, CUresult> {
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: writes one handle; `device` came from the driver.
-        ok(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device) })?;
-        Ok(Self { device, handle: handle as usize })
-    }
-
-    pub(super) fn bind(&self) -> CUresult {
-        // SAFETY: the context is retained while `self` lives.
-        unsafe { sys::cuCtxSetCurrent(self.handle as sys::CUcontext) }
-    }
 }
 
 impl fmt::Debug for Device {
@@ -74,28 +48,28 @@ impl fmt::Debug for Device {
     }
 }
 
-/// A device as the driver lists it, before its context is made.
+/// A device as enumerated by the driver, before its context is created.
 #[derive(Clone, Copy)]
-pub(super) struct Listed {
+pub(super) struct PhysicalDevice {
     pub(super) ordinal: u32,
     pub(super) arch: Arch,
     handle: sys::CUdevice,
 }
 
-impl Listed {
-    /// How many devices there are.
+impl PhysicalDevice {
+    /// Number of devices.
     pub(super) fn count() -> Result<u32, String> {
         let mut count = 0;
-        // SAFETY: writes one int; the driver is started.
+        // SAFETY: writes one int; the driver is initialised.
         ok(unsafe { sys::cuDeviceGetCount(&raw mut count) }).map_err(driver::describe)?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
-    /// Looks at one.
+    /// Queries the device with this ordinal.
     pub(super) fn get(ordinal: u32) -> Result<Self, String> {
         let mut handle = 0;
         let number = c_int::try_from(ordinal).map_err(|e| e.to_string())?;
-        // SAFETY: writes one handle; an ordinal out of range is answered by an error.
+        // SAFETY: writes one handle; an ordinal out of range returns an error.
         ok(unsafe { sys::cuDeviceGet(&raw mut handle, number) }).map_err(driver::describe)?;
         let attribute = |which| attribute(handle, which).map_err(driver::describe);
         let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -115,7 +89,7 @@ impl Listed {
             id: DeviceId::Cuda(self.ordinal),
             product: String::from_utf8_lossy(name).into_owned(),
             compute_capability: Some(self.arch.capability()),
-            units: attribute(self.handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            compute_units: attribute(self.handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             memory_bytes: memory as u64,
         })
     }
@@ -129,18 +103,18 @@ fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, CU
 }
 
 impl Device {
-    /// Makes the context and the pool, and loads the kernels.
+    /// Creates the context and the pools, and loads the kernels.
     pub(super) fn open(
-        listed: Listed,
+        physical: PhysicalDevice,
         compiled: &[Compiled],
         settings: &Settings,
         cpu: &Arc<cpu::Pool>,
     ) -> Result<Arc<Self>, String> {
-        Self::bare(listed, settings, cpu).map_err(driver::describe)?.loaded(compiled).map(Arc::new)
+        Self::create(physical, settings, cpu).map_err(driver::describe)?.load_modules(compiled).map(Arc::new)
     }
 
-    fn bare(listed: Listed, settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Self, CUresult> {
-        let handle = listed.handle;
+    fn create(physical: PhysicalDevice, settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Self, CUresult> {
+        let handle = physical.handle;
         let pools = attribute(handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
         if pools == 0 {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
@@ -149,32 +123,32 @@ impl Device {
         ok(context.bind())?;
         let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         Ok(Self {
-            info: listed.info()?,
-            arch: listed.arch,
+            info: physical.info()?,
+            arch: physical.arch,
             l2_bytes: u64::from(attribute(handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
             shared_bytes: attribute(handle, shared)?,
             staging_bytes: settings.staging_bytes,
-            pool: Arc::new(Pool::create(handle, settings.pool_limit_bytes)?),
+            pool: Arc::new(MemoryPool::create(handle, settings.pool_limit_bytes)?),
             pinned: PinnedPool::new(Arc::clone(&context), settings.pinned_bytes),
             cpu: Arc::clone(cpu),
             context,
             modules: vec![],
             functions: HashMap::new(),
-            residents: Residents::default(),
-            left: Left::default(),
-            copiers: Copiers::default(),
+            cache: DeviceCache::default(),
+            fallbacks: FallbackCounters::default(),
+            memcpy_pool: MemcpyPool::default(),
             lost: OnceLock::new(),
         })
     }
 
-    /// Loads every module and finds its kernels; the context is current.
-    fn loaded(mut self, compiled: &[Compiled]) -> Result<Self, String> {
+    /// Loads every module and looks up its kernels; the context is current.
+    fn load_modules(mut self, compiled: &[Compiled]) -> Result<Self, String> {
         for one in compiled {
             let name = one.module.name;
             let failed =
                 |result| format!("kernels {name} do not load on {}: {}", self.info.id, driver::describe(result));
             let mut module = std::ptr::null_mut();
-            // SAFETY: the image is a whole CUBIN, or PTX that ends with a zero; the driver copies what it needs.
+            // SAFETY: the image is a whole CUBIN, or PTX that ends with a zero; the driver copies it.
             ok(unsafe { sys::cuModuleLoadData(&raw mut module, one.image.as_ptr().cast()) }).map_err(failed)?;
             self.modules.push(module as usize);
             for kernel in one.module.kernels {
@@ -188,54 +162,54 @@ impl Device {
         Ok(self)
     }
 
-    /// What is known of it.
+    /// Fixed properties.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Its memory pool.
+    /// State of its memory pool.
     pub fn pool_stats(&self) -> PoolStats {
         self.pool.stats()
     }
 
-    /// The kernels that ran, by name.
+    /// Counters of the kernels that ran, by name.
     pub fn kernel_stats(&self) -> Vec<KernelStats> {
         let mut stats: Vec<_> = self.functions.values().filter_map(|function| function.stats()).collect();
         stats.sort_by_key(|one| one.name);
         stats
     }
 
-    /// Where it is counted what its operations leave to the CPU.
-    pub(crate) fn left(&self) -> &Left {
-        &self.left
+    /// Counters of work that its operations pass to the CPU.
+    pub(crate) fn fallbacks(&self) -> &FallbackCounters {
+        &self.fallbacks
     }
 
-    /// What it left to the CPU, by operation and reason.
-    pub fn left_stats(&self) -> Vec<LeftStats> {
-        self.left.stats()
+    /// Work that it passed to the CPU, by operation and reason.
+    pub fn fallback_stats(&self) -> Vec<FallbackStats> {
+        self.fallbacks.stats()
     }
 
-    /// Why nothing can run on it any more, if that is so.
+    /// Why the device is lost; `None` while it is usable.
     pub fn is_lost(&self) -> Option<String> {
         self.lost.get().cloned()
     }
 
-    /// Things kept on it between requests, like tables.
-    pub fn residents(&self) -> &Residents {
-        &self.residents
+    /// Data kept on the device between requests, such as tables.
+    pub fn device_cache(&self) -> &DeviceCache {
+        &self.cache
     }
 
-    /// Its architecture.
+    /// Architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// Bytes of its level 2 cache.
+    /// Size of the L2 cache.
     pub fn l2_bytes(&self) -> u64 {
         self.l2_bytes
     }
 
-    /// Shared memory a block may have at most.
+    /// Maximum shared memory per block, in bytes.
     pub fn shared_bytes(&self) -> u32 {
         self.shared_bytes
     }
@@ -244,16 +218,15 @@ impl Device {
         self.staging_bytes
     }
 
-    pub(super) fn pool(&self) -> &Arc<Pool> {
+    pub(super) fn pool(&self) -> &Arc<MemoryPool> {
         &self.pool
     }
 
-    /// Its pinned blocks.
     pub(crate) fn pinned(&self) -> &Arc<PinnedPool> {
         &self.pinned
     }
 
-    /// The threads for what its operations do on the CPU.
+    /// The CPU pool for the host work of its operations.
     pub fn cpu(&self) -> &cpu::Pool {
         &self.cpu
     }
@@ -264,7 +237,7 @@ impl Device {
         self.functions.get(kernel.name).ok_or_else(unknown)
     }
 
-    /// Makes its context the calling thread's; refused once it is lost.
+    /// Makes its context current on the calling thread; fails once the device is lost.
     pub(super) fn enter(&self) -> Result<(), OpError> {
         match self.lost.get() {
             Some(reason) => Err(OpError::DeviceLost { device: self.info.id, reason: reason.clone() }),
@@ -272,12 +245,12 @@ impl Device {
         }
     }
 
-    /// Turns a driver's answer into an error of `what`.
+    /// Converts a driver result into an error of `what`.
     pub(super) fn check(&self, what: &'static str, result: CUresult) -> Result<(), OpError> {
         ok(result).map_err(|failed| self.error(what, failed))
     }
 
-    /// The error of `what`; one that poisons the context takes the device out for good.
+    /// The error of `what`; a sticky error marks the device as lost for good.
     pub(super) fn error(&self, what: &'static str, failed: CUresult) -> OpError {
         let reason = driver::describe(failed);
         if driver::is_sticky(failed) {
@@ -287,23 +260,23 @@ impl Device {
         self.failed(what, &reason)
     }
 
-    /// A failure that the device survives.
+    /// A failure that leaves the device usable.
     pub(super) fn failed(&self, kernel: &'static str, reason: &str) -> OpError {
         OpError::Failed { device: self.info.id, kernel, reason: reason.to_owned() }
     }
 
     /// The threads that copy host memory.
-    pub(crate) fn copiers(&self) -> &Copiers {
-        &self.copiers
+    pub(crate) fn memcpy_pool(&self) -> &MemcpyPool {
+        &self.memcpy_pool
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.residents.clear();
+        self.cache.clear();
         if self.lost.get().is_none() && ok(self.context.bind()).is_ok() {
             for module in &self.modules {
-                // SAFETY: loaded once in this context, unloaded once; no worker is left that could launch from it.
+                // SAFETY: loaded once in this context, unloaded once; the last worker that could launch from it was dropped.
                 let _ = unsafe { sys::cuModuleUnload(*module as sys::CUmodule) };
             }
             let _ = self.pool.free_dropped(std::ptr::null_mut());

@@ -1,11 +1,11 @@
-//! The CUDA driver: whether it is there, and what its errors mean.
+//! The CUDA driver: loading, error descriptions and classification.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use cudarc::driver::sys::{self, CUresult};
 
-/// What this crate calls. A driver that lacks one of them would make `cudarc` panic, so they are looked for first.
-const NEEDED: [&str; 47] = [
+/// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
+const REQUIRED: [&str; 47] = [
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -55,26 +55,26 @@ const NEEDED: [&str; 47] = [
     "cuStreamWaitEvent",
 ];
 
-/// Finds and starts the driver, or says why it cannot be used.
+/// Loads and initialises the driver, or returns why it is unusable.
 pub(super) fn start() -> Result<(), String> {
-    // SAFETY: only opens a library by name; loading libcuda runs NVIDIA's initialisers, which is what is asked for.
+    // SAFETY: only opens a library by name; loading libcuda runs NVIDIA's initialisers, which is intended.
     if !unsafe { sys::is_culib_present() } {
         return Err("the CUDA driver library (libcuda.so.1) was not found".to_owned());
     }
-    if let Some(missing) = NEEDED.iter().find(|name| symbol(name).is_none()) {
+    if let Some(missing) = REQUIRED.iter().find(|name| symbol(name).is_none()) {
         return Err(format!("the CUDA driver is too old: it has no {missing}"));
     }
     // SAFETY: cuInit may be called at any time, from any thread, any number of times.
     let started = ok(unsafe { sys::cuInit(0) });
-    started.map_err(|failed| format!("the CUDA driver does not start: {}", describe(failed)))
+    started.map_err(|failed| format!("the CUDA driver failed to initialise: {}", describe(failed)))
 }
 
-/// A driver's answer as a result.
+/// Converts a driver result.
 pub(super) fn ok(result: CUresult) -> Result<(), CUresult> {
     if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(result) }
 }
 
-/// Highest CUDA version the driver knows, as 13000 for 13.0.
+/// Highest CUDA version the driver supports, as 13000 for 13.0.
 pub(super) fn version() -> i32 {
     let mut version = 0;
     // SAFETY: writes one int; needs no context.
@@ -88,27 +88,35 @@ fn symbol(name: &str) -> Option<*const c_void> {
     unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).ok().map(|found| *found) }
 }
 
-/// Milliseconds between two events that have happened. The first version of this function is called, which every
-/// driver has, where `cudarc` would call the second, which only drivers from 12.8 on have.
+/// Milliseconds between two completed events. It calls the first version of the function, which every driver has;
+/// `cudarc` would call the second, which only drivers since 12.8 have.
 pub(super) fn elapsed_ms(start: sys::CUevent, stop: sys::CUevent) -> Option<f32> {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
     let found = symbol("cuEventElapsedTime")?;
     // SAFETY: the driver's function of this name has this signature.
     let elapsed = unsafe { std::mem::transmute::<*const c_void, Elapsed>(found) };
     let mut ms = 0.0;
-    // SAFETY: both events are alive and were recorded; an event that did not happen yet is answered by an error.
+    // SAFETY: both events are alive and were recorded; an event that is not complete returns an error.
     let result = unsafe { elapsed(&raw mut ms, start, stop) };
     (result == CUresult::CUDA_SUCCESS).then_some(ms)
 }
 
-/// The driver's name and words for an error.
+/// Creates an event in the current context.
+pub(super) fn event(flags: sys::CUevent_flags) -> Result<sys::CUevent, CUresult> {
+    let mut event = std::ptr::null_mut();
+    // SAFETY: writes one handle.
+    ok(unsafe { sys::cuEventCreate(&raw mut event, flags as u32) })?;
+    Ok(event)
+}
+
+/// The driver's name and description of an error.
 pub(super) fn describe(error: CUresult) -> String {
     let text = |get: unsafe fn(CUresult, *mut *const c_char) -> CUresult| {
         let mut found = std::ptr::null();
         // SAFETY: writes one pointer to a static string, or null for an unknown error.
         let result = unsafe { get(error, &raw mut found) };
         let known = result == CUresult::CUDA_SUCCESS && !found.is_null();
-        // SAFETY: the driver's strings are static and end with a zero.
+        // SAFETY: the driver's strings are static and NUL-terminated.
         known.then(|| unsafe { CStr::from_ptr(found) }.to_string_lossy().into_owned())
     };
     match (text(sys::cuGetErrorName), text(sys::cuGetErrorString)) {
@@ -118,7 +126,7 @@ pub(super) fn describe(error: CUresult) -> String {
     }
 }
 
-/// Whether an error poisons the context: nothing that runs there afterwards can be trusted, nor will succeed.
+/// Whether an error is sticky: it corrupts the context, and every later call there fails.
 pub(super) fn is_sticky(error: CUresult) -> bool {
     const STICKY: [CUresult; 27] = [
         CUresult::CUDA_ERROR_NOT_INITIALIZED,
@@ -157,16 +165,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn poisoning_errors_are_told_from_those_a_device_survives() {
+    fn sticky_errors_are_distinguished_from_recoverable_ones() {
         assert!(is_sticky(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
         assert!(is_sticky(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE));
-        for survivable in [
+        for recoverable in [
             CUresult::CUDA_ERROR_OUT_OF_MEMORY,
             CUresult::CUDA_ERROR_INVALID_VALUE,
             CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
             CUresult::CUDA_ERROR_NOT_FOUND,
         ] {
-            assert!(!is_sticky(survivable), "{survivable:?}");
+            assert!(!is_sticky(recoverable), "{recoverable:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use bytemuck::Pod;
 
-use super::{memory::DevicePtr, modules::Kernel};
+use super::{memory::DevicePtr, module::Kernel};
 
 /// How many blocks a kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

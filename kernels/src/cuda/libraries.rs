@@ -1,4 +1,4 @@
-//! Opens NVIDIA's libraries from folders that the loader does not search, as those of Python wheels.
+//! Preloads NVIDIA's libraries from folders that the loader does not search, such as those of Python wheels.
 
 use std::{
     collections::HashSet,
@@ -7,11 +7,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// In the order in which they need each other.
+/// In dependency order.
 const LIBRARIES: [&str; 3] = ["libnvrtc-builtins.so", "libnvrtc.so", "libcublasLt.so"];
 
-/// Opens what the folders hold for all of the process, so that a later search by name finds it. What is missing or does
-/// not load is left to that search, which reports it.
+/// Loads the libraries found in the folders into the global scope, so that a later `dlopen` by name finds them. That
+/// `dlopen` reports libraries that are missing or fail to load.
 pub(super) fn preload(folders: &[PathBuf]) {
     static OPENED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -25,14 +25,14 @@ pub(super) fn preload(folders: &[PathBuf]) {
     }
 }
 
-/// The file of a folder with the highest version behind `prefix`, by its absolute path.
+/// Absolute path of the file in a folder with the highest version after `prefix`.
 fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
     let names = fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let best = names.filter_map(|name| Some((version(name.strip_prefix(prefix)?)?, name))).max()?;
     fs::canonicalize(folder).ok().map(|folder| folder.join(best.1))
 }
 
-/// The numbers of `.13.0`; none for an empty text, `None` for anything else.
+/// Parses `.13.0` to its numbers; an empty suffix has none, and anything else is `None`.
 fn version(suffix: &str) -> Option<Vec<u32>> {
     match suffix {
         "" => Some(vec![]),
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_version_is_taken_and_variants_are_not() {
+    fn the_highest_version_is_chosen_and_variants_are_ignored() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in ["libnvrtc.so.9", "libnvrtc.so.13", "libnvrtc.so", "libnvrtc.alt.so.14", "libnvrtc.so.x"] {
             fs::write(folder.path().join(name), "").expect("a file");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_folders_and_broken_libraries_are_passed_over() {
+    fn missing_folders_and_broken_libraries_are_skipped() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("libcublasLt.so.13"), "no library").expect("a file");
         preload(&[folder.path().to_owned(), folder.path().join("none")]);

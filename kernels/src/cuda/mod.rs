@@ -1,70 +1,82 @@
 //! The CUDA device layer: devices, workers, memory, launches and compiled kernels. `cudarc` is named only below this
 //! folder.
 //!
-//! One build runs everywhere: driver and compiler are looked for at run time, and what is missing is a reason to work
-//! without a GPU, never a panic. Kernels are CUDA C++ texts inside the binary, compiled for the device when it is
-//! opened, and cached on disk.
+//! One build runs everywhere: driver and compiler are loaded at run time, and a missing one is a reason to run without
+//! a GPU, never a panic. CUDA C++ sources are embedded in the binary, compiled by NVRTC when a device is opened, and
+//! cached on disk.
 
 mod arch;
-mod beside;
+mod async_readback;
 mod blas;
-mod build;
 mod cache;
-mod copiers;
+mod compile;
+mod context;
+mod copy_stream;
 mod device;
+mod device_cache;
 mod driver;
-mod graphs;
+mod graph;
+mod graph_cache;
 mod launch;
+mod launch_struct;
 mod libraries;
-mod mailbox;
+mod memcpy_pool;
 mod memory;
-pub mod modules;
+mod module;
 mod nvrtc;
 mod pinned;
-mod residents;
 mod staging;
 mod stats;
+mod stream;
 mod worker;
 
 use std::{collections::HashMap, sync::Arc};
 
 pub use arch::{Arch, ArchError};
-pub(crate) use beside::{Landed, Landing, Layout, Mark, On, Order, Parcel, Place, Sent};
+pub use async_readback::AsyncReadback;
 pub use blas::{Compute, Element, Epilogue, Product};
-pub use build::{BuildError, Built, build_kernels};
-pub(crate) use copiers::{Copiers, copy};
+pub use compile::{CompileError, CompiledModule, compile_kernels};
+pub(crate) use copy_stream::{
+    DownloadPlan, Event, HostBuffer, Layout, PendingDownload, PendingUpload, Region, StreamKind, UploadPlan,
+};
 pub use device::Device;
-pub(crate) use graphs::{Kept, Known, Shape};
+pub use device_cache::DeviceCache;
+pub(crate) use graph::CachedGraph;
+pub(crate) use graph_cache::{GraphLookup, Shape};
 pub use launch::{Args, Grid};
-pub use mailbox::Mailbox;
+pub(crate) use launch_struct::launch_structs;
+pub(crate) use memcpy_pool::{MemcpyPool, copy};
 pub use memory::{Buffer, DevicePtr};
-pub use modules::{Kernel, MODULES, Module};
+pub(crate) use module::{COMMON, MMA, WGMMA, cu};
+pub use module::{Kernel, Module, Source};
 pub use nvrtc::ptx;
-pub(crate) use pinned::{Block, PinnedPool};
-pub use residents::Residents;
-pub(crate) use stats::Left;
+pub(crate) use pinned::{PinnedBlock, PinnedPool};
+pub(crate) use stats::FallbackCounters;
 pub use worker::Worker;
 
 use crate::{Settings, cpu};
 
-/// Finds the GPUs and makes them ready, all kernels compiled; or says in one line why there are none.
+/// Opens the GPUs with all kernels loaded, or returns in one line why none can be used.
 ///
-/// Ordinals that were named must all work. Where none was named, a device that cannot be used is left out as long as
-/// another one can. What their operations do on the CPU is done by `cpu`.
-pub fn discover(settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Vec<Arc<Device>>, String> {
+/// All configured ordinals must work. Without configured ordinals, unusable devices are skipped as long as one works. `modules`: the kernels to load. `cpu`: runs what operations on the devices do on the CPU.
+pub fn discover(
+    settings: &Settings,
+    modules: &[&'static Module],
+    cpu: &Arc<cpu::Pool>,
+) -> Result<Vec<Arc<Device>>, String> {
     driver::start()?;
     let nvrtc = nvrtc::Nvrtc::find(&settings.cuda_library_paths)?;
     let cache = settings.kernel_cache.as_deref().map(|folder| cache::Cache::new(folder, settings.kernel_cache_bytes));
     let mut compiled = HashMap::new();
     let mut open = |ordinal| {
-        let listed = device::Listed::get(ordinal)?;
-        let images = match compiled.entry(listed.arch) {
+        let physical = device::PhysicalDevice::get(ordinal)?;
+        let images = match compiled.entry(physical.arch) {
             std::collections::hash_map::Entry::Occupied(there) => there.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(build::all(&nvrtc, listed.arch, cache.as_ref()).map_err(|e| e.to_string())?)
+                place.insert(compile::all(modules, &nvrtc, physical.arch, cache.as_ref()).map_err(|e| e.to_string())?)
             }
         };
-        Device::open(listed, images, settings, cpu)
+        Device::open(physical, images, settings, cpu)
     };
     let (mut found, mut reasons) = (vec![], vec![]);
     for ordinal in ordinals(settings)? {
@@ -83,7 +95,7 @@ pub fn discover(settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Vec<Arc<Dev
 
 /// The ordinals to use, each once.
 fn ordinals(settings: &Settings) -> Result<Vec<u32>, String> {
-    let count = device::Listed::count()?;
+    let count = device::PhysicalDevice::count()?;
     if count == 0 {
         return Err("the CUDA driver finds no device".to_owned());
     }
@@ -92,7 +104,7 @@ fn ordinals(settings: &Settings) -> Result<Vec<u32>, String> {
     wanted.dedup();
     match wanted.last() {
         None => Ok((0..count).collect()),
-        Some(last) if *last >= count => Err(format!("cuda:{last} was asked for, and there are {count} devices")),
+        Some(last) if *last >= count => Err(format!("cuda:{last} is configured, and the driver lists {count} devices")),
         Some(_) => Ok(wanted),
     }
 }
@@ -102,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn discovery_answers_with_devices_or_a_reason_of_one_line() {
-        if let Err(reason) = discover(&Settings::default(), &cpu::Pool::start(1).expect("one thread")) {
+    fn discovery_returns_devices_or_a_reason_of_one_line() {
+        if let Err(reason) = discover(&Settings::default(), &[], &cpu::Pool::start(1).expect("one thread")) {
             assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
         }
     }

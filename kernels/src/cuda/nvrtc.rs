@@ -1,4 +1,4 @@
-//! NVRTC, the compiler at run time: CUDA C++ text to machine code for one architecture. It needs no GPU.
+//! NVRTC, the run-time compiler: CUDA C++ source to machine code for one architecture. It needs no GPU.
 
 use std::{
     ffi::{CStr, CString, c_char, c_int},
@@ -7,17 +7,17 @@ use std::{
 
 use cudarc::nvrtc::sys::{self, nvrtcResult};
 
-use super::{arch::Arch, libraries, modules::Module};
+use super::{arch::Arch, libraries, module::Module};
 
-/// Lines of a failed compilation's log that are told.
+/// Maximum lines of the compiler's log in an error message.
 const LOG_LINES: usize = 4;
 
-/// What code is compiled for.
+/// Compilation target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     /// Machine code for exactly this architecture.
     Machine(Arch),
-    /// PTX, where the architecture is newer than this NVRTC: the driver compiles it on.
+    /// PTX, if the architecture is newer than this NVRTC: the driver compiles it at load time.
     Ptx(Arch),
 }
 
@@ -31,7 +31,7 @@ impl Target {
     }
 }
 
-/// NVRTC, found and ready.
+/// The loaded NVRTC library.
 #[derive(Clone, Debug)]
 pub(super) struct Nvrtc {
     version: (c_int, c_int),
@@ -39,32 +39,32 @@ pub(super) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// Looks for the library, in `folders` first.
+    /// Loads the library, searching `folders` first.
     pub(super) fn find(folders: &[PathBuf]) -> Result<Self, String> {
         libraries::preload(folders);
-        // SAFETY: only opens a library by name; loading NVRTC runs NVIDIA's initialisers, which is what is asked for.
+        // SAFETY: only opens a library by name; loading NVRTC runs NVIDIA's initialisers, which is intended.
         if !unsafe { sys::is_culib_present() } {
             return Err("the CUDA compiler library (libnvrtc) was not found".to_owned());
         }
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: each call writes the numbers it is given.
+        // SAFETY: each call writes the integers it is given.
         unsafe {
             check(sys::nvrtcVersion(&raw mut major, &raw mut minor))?;
             check(sys::nvrtcGetNumSupportedArchs(&raw mut count))?;
         }
         let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: writes as many numbers as the call before announced.
+        // SAFETY: writes as many integers as the preceding call returned.
         check(unsafe { sys::nvrtcGetSupportedArchs(archs.as_mut_ptr()) })?;
         let archs = archs.into_iter().filter_map(|arch| u32::try_from(arch).ok()).collect();
         Ok(Self { version: (major, minor), archs })
     }
 
-    /// Its version, as `13.0`.
+    /// Version, as `13.0`.
     pub(super) fn version(&self) -> String {
         format!("{}.{}", self.version.0, self.version.1)
     }
 
-    /// How to compile for `arch`: for itself, or where it is unknown for the newest one before it.
+    /// Target for `arch`: machine code if NVRTC supports it, or PTX of the newest supported one if `arch` is newer.
     pub(super) fn target(&self, arch: Arch) -> Result<Target, String> {
         let known = self.archs.iter().filter(|known| **known <= arch.number()).max();
         match known {
@@ -76,7 +76,7 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles a module: machine code, or PTX that ends with a zero. An error is the compiler's log.
+    /// Compiles a module to machine code or NUL-terminated PTX. An error is the compiler's log.
     pub(super) fn compile(module: &Module, target: Target) -> Result<Vec<u8>, String> {
         let program = Program::compile(module, &target.name())?;
         match target {
@@ -86,12 +86,12 @@ impl Nvrtc {
     }
 }
 
-/// The options that shape the code; part of a cache key.
-pub(super) fn options(architecture: &str) -> [String; 3] {
-    [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned(), "--fmad=true".to_owned()]
+/// Compiler options; part of the cache key.
+pub(super) fn options(module: &Module, architecture: &str) -> Vec<String> {
+    let fixed = [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned(), "--fmad=true".to_owned()];
+    fixed.into_iter().chain(module.defines.iter().map(|define| format!("-D{define}"))).collect()
 }
 
-/// A program under compilation.
 struct Program {
     handle: sys::nvrtcProgram,
 }
@@ -100,10 +100,10 @@ impl Program {
     /// Compiles a module; an error is the compiler's log.
     fn compile(module: &Module, architecture: &str) -> Result<Self, String> {
         let program = Self::create(module)?;
-        let options = options(architecture).into_iter().map(|option| text(&option)).collect::<Result<Vec<_>, _>>()?;
+        let options = options(module, architecture).iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(options.len()).map_err(|e| e.to_string())?;
-        // SAFETY: the options are `count` strings that end with a zero and outlive the call.
+        // SAFETY: the options are `count` NUL-terminated strings that outlive the call.
         match check(unsafe { sys::nvrtcCompileProgram(program.handle, count, options.as_ptr()) }) {
             Ok(()) => Ok(program),
             Err(failed) => Err(format!("{failed}: {}", program.log())),
@@ -111,14 +111,14 @@ impl Program {
     }
 
     fn create(module: &Module) -> Result<Self, String> {
-        let (source, name) = (text(module.source)?, text(&format!("{}.cu", module.name))?);
-        let names = module.headers.iter().map(|header| text(header.0)).collect::<Result<Vec<_>, _>>()?;
-        let texts = module.headers.iter().map(|header| text(header.1)).collect::<Result<Vec<_>, _>>()?;
+        let (source, name) = (text(module.source.text)?, text(module.source.path)?);
+        let names = module.headers.iter().map(|header| text(header.path)).collect::<Result<Vec<_>, _>>()?;
+        let texts = module.headers.iter().map(|header| text(header.text)).collect::<Result<Vec<_>, _>>()?;
         let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).collect::<Vec<_>>();
         let (names, texts) = (pointers(&names), pointers(&texts));
         let count = c_int::try_from(names.len()).map_err(|e| e.to_string())?;
         let mut handle = std::ptr::null_mut();
-        // SAFETY: all strings end with a zero and outlive the call, which copies them.
+        // SAFETY: all strings are NUL-terminated and outlive the call, which copies them.
         check(unsafe {
             let (texts, names) = (texts.as_ptr(), names.as_ptr());
             sys::nvrtcCreateProgram(&raw mut handle, source.as_ptr(), name.as_ptr(), count, texts, names)
@@ -135,12 +135,12 @@ impl Program {
         // SAFETY: writes one number.
         check(unsafe { size(self.handle, &raw mut bytes) })?;
         let mut image = vec![0_u8; bytes];
-        // SAFETY: writes as many bytes as the call before announced.
+        // SAFETY: writes as many bytes as the preceding call returned.
         check(unsafe { get(self.handle, image.as_mut_ptr().cast()) })?;
         Ok(image)
     }
 
-    /// The first lines of what the compiler says, in one.
+    /// The first lines of the compiler's log, joined.
     fn log(&self) -> String {
         let log = self.fetch(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog).unwrap_or_default();
         let log = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().into_owned();
@@ -168,7 +168,7 @@ fn describe(result: nvrtcResult) -> String {
     format!("{result:?}")
 }
 
-/// PTX of a module, for the test that compares parameters.
+/// PTX of a module, for the test that compares kernel parameters.
 pub fn ptx(module: &Module, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
     Nvrtc::find(folders)?;
     let virtual_target = arch.target().replace("sm_", "compute_");

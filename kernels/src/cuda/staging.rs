@@ -1,105 +1,111 @@
-//! Pinned host memory between callers' slices and the device: copies from it run at the full speed of the bus and beside
-//! the host, where copies from pageable memory reach a fifth of it.
+//! Pinned staging memory between callers' slices and the device. Its copies are asynchronous and run at full bus
+//! bandwidth; copies from pageable memory reach a fifth of it.
 
 use std::{mem::MaybeUninit, ptr::NonNull};
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::{device::Device, stats::event};
+use super::{device::Device, driver::event};
 use crate::OpError;
 
-/// Uploads fill so many pieces in turn: one is packed while those before it are copied.
+/// Chunks of the upload ring: one is packed while the preceding ones are copied.
 const UPLOAD_CHUNKS: usize = 4;
-/// Downloads alternate between two: one is emptied while the next is filled.
-const LANDING_CHUNKS: usize = 2;
-/// A new upload starts here in a piece: copies from such addresses are fastest.
+/// Download chunks, double-buffered: one is emptied while the next is filled.
+const DOWNLOAD_CHUNKS: usize = 2;
+/// Alignment of uploads in a chunk, at which copies are fastest.
 const ALIGN: usize = 256;
-/// Room below which an upload starts a fresh piece.
-const SCANT: usize = 64 << 10;
-/// So much is packed before its copy starts, which then runs beside the packing of what follows.
-const MOST_SPAN: usize = 512 << 10;
-/// From a slice of this size on, so much of it: several threads pack that.
-const WIDE_SPAN: usize = 4 << 20;
-/// What a worker gets whose settings name no size.
+/// An upload starts a new chunk if the current one has less free space than this.
+const MIN_REMAINING: usize = 64 << 10;
+/// Bytes packed per copy, which overlaps with the packing of the next span.
+const SPAN_BYTES: usize = 512 << 10;
+/// Span size for slices of at least this size, which several threads pack.
+const LARGE_SPAN_BYTES: usize = 4 << 20;
+/// Default size of a worker's staging memory.
 const DEFAULT_BYTES: usize = 32 << 20;
-/// The least a worker gets.
-const LEAST_BYTES: usize = 1 << 20;
+/// Minimum size.
+const MIN_BYTES: usize = 1 << 20;
 
-/// A worker's pinned memory: a ring for uploads, two pieces to land downloads in, and slots for single numbers.
+/// A worker's staging memory: a ring of chunks for uploads and two chunks for downloads.
 pub(super) struct Staging {
     base: NonNull<u8>,
     upload: Ring,
-    landing: [Piece; LANDING_CHUNKS],
-    landing_bytes: usize,
+    download_chunks: [Chunk; DOWNLOAD_CHUNKS],
+    download_bytes: usize,
 }
 
 /// Pinned bytes and the event after the last copy that used them.
-struct Piece {
+struct Chunk {
     start: usize,
     event: sys::CUevent,
     busy: bool,
 }
 
 struct Ring {
-    pieces: Vec<Piece>,
+    chunks: Vec<Chunk>,
     bytes: usize,
     current: usize,
-    /// Bytes of the current piece that are taken.
+    /// Bytes in use in the current chunk.
     at: usize,
 }
 
 impl Staging {
     /// Pins memory of the device whose context is current.
     pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, OpError> {
-        let bytes = if bytes == 0 { DEFAULT_BYTES } else { bytes.max(LEAST_BYTES) };
+        let bytes = if bytes == 0 { DEFAULT_BYTES } else { bytes.max(MIN_BYTES) };
         let upload_bytes = (bytes / 2 / UPLOAD_CHUNKS).next_multiple_of(ALIGN);
-        let landing_bytes = (bytes / 2 / LANDING_CHUNKS).next_multiple_of(ALIGN);
-        let total = upload_bytes * UPLOAD_CHUNKS + landing_bytes * LANDING_CHUNKS;
+        let download_bytes = (bytes / 2 / DOWNLOAD_CHUNKS).next_multiple_of(ALIGN);
+        let total = upload_bytes * UPLOAD_CHUNKS + download_bytes * DOWNLOAD_CHUNKS;
         let mut base = std::ptr::null_mut();
-        // SAFETY: writes one address. No flags: the memory is read by the host too, so it must be cached.
+        // SAFETY: writes one address. No flags: the host reads the memory too, so it is not write-combined.
         device.check("pinned staging memory", unsafe { sys::cuMemHostAlloc(&raw mut base, total, 0) })?;
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(|| device.failed("pinned staging memory", "null"))?;
-        let piece = |start| Piece::new(device, start);
-        let pieces = (0..UPLOAD_CHUNKS).map(|i| piece(i * upload_bytes)).collect::<Result<_, _>>()?;
-        let behind = UPLOAD_CHUNKS * upload_bytes;
-        let landing = [piece(behind)?, piece(behind + landing_bytes)?];
-        Ok(Self { base, upload: Ring { pieces, bytes: upload_bytes, current: 0, at: 0 }, landing, landing_bytes })
+        let chunk = |start| Chunk::new(device, start);
+        let chunks = (0..UPLOAD_CHUNKS).map(|i| chunk(i * upload_bytes)).collect::<Result<_, _>>()?;
+        let downloads_at = UPLOAD_CHUNKS * upload_bytes;
+        let download_chunks = [chunk(downloads_at)?, chunk(downloads_at + download_bytes)?];
+        Ok(Self {
+            base,
+            upload: Ring { chunks, bytes: upload_bytes, current: 0, at: 0 },
+            download_chunks,
+            download_bytes,
+        })
     }
 
-    /// Says that everything on the stream has happened: all of it is free.
+    /// Marks all of it free, after the stream was synchronised.
     pub(super) fn release(&mut self) {
-        self.upload.pieces.iter_mut().chain(&mut self.landing).for_each(|piece| piece.busy = false);
+        self.upload.chunks.iter_mut().chain(&mut self.download_chunks).for_each(|chunk| chunk.busy = false);
         (self.upload.current, self.upload.at) = (0, 0);
     }
 
-    /// Copies the bytes of `parts`, one after the other, to device memory from `to` on, through the ring. They must not
-    /// be more than `room`; returns how many they are.
+    /// Concatenates `parts` into device memory starting at `to`, through the ring. Fails if they exceed `capacity` bytes;
+    /// returns their total size.
     pub(super) fn upload<'a>(
         &mut self,
         device: &Device,
         stream: sys::CUstream,
         parts: impl Iterator<Item = &'a [u8]>,
         to: u64,
-        room: usize,
+        capacity: usize,
     ) -> Result<usize, OpError> {
-        let (mut sent, mut span) = (0, self.span(device, MOST_SPAN)?);
+        let (mut sent, mut span) = (0, self.span(device, SPAN_BYTES)?);
         for mut part in parts {
-            if part.len() > room - sent - span.filled {
-                let reason = format!("more than the {room} bytes that the buffer has room for");
+            if part.len() > capacity - sent - span.filled {
+                let reason = format!("exceeds the buffer's capacity of {capacity} bytes");
                 return Err(device.failed("upload", &reason));
             }
             while !part.is_empty() {
-                if span.filled == span.room {
+                if span.filled == span.capacity {
                     sent += self.send(device, stream, &span, to + sent as u64)?;
-                    span = self.span(device, if part.len() < WIDE_SPAN { MOST_SPAN } else { WIDE_SPAN })?;
+                    span =
+                        self.span(device, if part.len() < LARGE_SPAN_BYTES { SPAN_BYTES } else { LARGE_SPAN_BYTES })?;
                 }
-                let (now, later) = part.split_at(part.len().min(span.room - span.filled));
-                // SAFETY: the span is free pinned memory of this staging, which no copy uses and nobody else sees.
+                let (now, later) = part.split_at(part.len().min(span.capacity - span.filled));
+                // SAFETY: the span is free pinned memory of this ring, which no copy uses and nothing else borrows.
                 let into = unsafe {
                     let start = self.base.as_ptr().add(span.start + span.filled).cast::<MaybeUninit<u8>>();
                     std::slice::from_raw_parts_mut(start, now.len())
                 };
-                device.copiers().copy(now, into);
+                device.memcpy_pool().copy(now, into);
                 span.filled += now.len();
                 part = later;
             }
@@ -107,16 +113,16 @@ impl Staging {
         Ok(sent + self.send(device, stream, &span, to + sent as u64)?)
     }
 
-    /// What is left of the current piece, or the next one once the copies from it have happened; `most` at most.
-    fn span(&mut self, device: &Device, most: usize) -> Result<Span, OpError> {
+    /// The rest of the current chunk, or the next chunk once its copies are done; at most `limit` bytes.
+    fn span(&mut self, device: &Device, limit: usize) -> Result<Span, OpError> {
         let ring = &mut self.upload;
-        if ring.bytes - ring.at < SCANT {
-            ring.current = (ring.current + 1) % ring.pieces.len();
+        if ring.bytes - ring.at < MIN_REMAINING {
+            ring.current = (ring.current + 1) % ring.chunks.len();
             ring.at = 0;
-            ring.pieces[ring.current].wait(device)?;
+            ring.chunks[ring.current].wait(device)?;
         }
-        let room = (ring.bytes - ring.at).min(most);
-        Ok(Span { start: ring.pieces[ring.current].start + ring.at, room, filled: 0 })
+        let capacity = (ring.bytes - ring.at).min(limit);
+        Ok(Span { start: ring.chunks[ring.current].start + ring.at, capacity, filled: 0 })
     }
 
     /// Starts the copy of a filled span.
@@ -124,8 +130,8 @@ impl Staging {
         if span.filled == 0 {
             return Ok(0);
         }
-        // SAFETY: the span lies in the pinned memory, and is not written again before the event below has happened;
-        // the caller has room for it at `to`.
+        // SAFETY: the span lies in the pinned memory, and is not written again before the event below completes; the
+        // caller checked the capacity at `to`.
         let result = unsafe {
             let from = self.base.as_ptr().add(span.start).cast();
             sys::cuMemcpyHtoDAsync_v2(to, from, span.filled, stream)
@@ -133,11 +139,11 @@ impl Staging {
         device.check("upload", result)?;
         let ring = &mut self.upload;
         ring.at = (ring.at + span.filled).next_multiple_of(ALIGN).min(ring.bytes);
-        ring.pieces[ring.current].mark(device, stream)?;
+        ring.chunks[ring.current].record(device, stream)?;
         Ok(span.filled)
     }
 
-    /// Copies device memory from `from` on into `out`, and waits for it.
+    /// Copies device memory starting at `from` into `out`, and waits for it.
     pub(super) fn download(
         &mut self,
         device: &Device,
@@ -145,68 +151,68 @@ impl Staging {
         from: u64,
         out: &mut [MaybeUninit<u8>],
     ) -> Result<(), OpError> {
-        let size = self.landing_bytes;
+        let size = self.download_bytes;
         let mut at = from;
-        let mut coming = out.chunks(size).map(<[_]>::len).collect::<Vec<_>>().into_iter().enumerate();
-        let mut land = |this: &mut Self| -> Result<(), OpError> {
-            let Some((turn, len)) = coming.next() else { return Ok(()) };
-            let piece = &mut this.landing[turn % LANDING_CHUNKS];
-            // SAFETY: the piece lies in the pinned memory and has been emptied; the caller owns `len` bytes at `at`.
+        let mut lengths = out.chunks(size).map(<[_]>::len).collect::<Vec<_>>().into_iter().enumerate();
+        let mut start_next = |this: &mut Self| -> Result<(), OpError> {
+            let Some((index, len)) = lengths.next() else { return Ok(()) };
+            let chunk = &mut this.download_chunks[index % DOWNLOAD_CHUNKS];
+            // SAFETY: the chunk lies in the pinned memory and has been emptied; the caller owns `len` bytes at `at`.
             let result = unsafe {
-                let into = this.base.as_ptr().add(piece.start).cast();
+                let into = this.base.as_ptr().add(chunk.start).cast();
                 sys::cuMemcpyDtoHAsync_v2(into, at, len, stream)
             };
             at += len as u64;
             device.check("download", result)?;
-            piece.mark(device, stream)
+            chunk.record(device, stream)
         };
-        land(self)?;
-        for (turn, out) in out.chunks_mut(size).enumerate() {
-            land(self)?;
-            let piece = &mut self.landing[turn % LANDING_CHUNKS];
-            piece.wait(device)?;
-            // SAFETY: the copy into the piece has happened, and the next one into it starts after this borrow ends.
-            let landed = unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(piece.start), out.len()) };
-            device.copiers().copy(landed, out);
+        start_next(self)?;
+        for (index, out) in out.chunks_mut(size).enumerate() {
+            start_next(self)?;
+            let chunk = &mut self.download_chunks[index % DOWNLOAD_CHUNKS];
+            chunk.wait(device)?;
+            // SAFETY: the copy into the chunk is complete, and the next one into it starts after this borrow ends.
+            let downloaded = unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(chunk.start), out.len()) };
+            device.memcpy_pool().copy(downloaded, out);
         }
         Ok(())
     }
 
-    /// Unpins the memory; the stream has been waited for.
+    /// Unpins the memory; the stream was synchronised.
     pub(super) fn destroy(&mut self) {
-        for piece in self.upload.pieces.drain(..) {
-            piece.destroy();
+        for chunk in self.upload.chunks.drain(..) {
+            chunk.destroy();
         }
-        for piece in &self.landing {
-            piece.destroy();
+        for chunk in &self.download_chunks {
+            chunk.destroy();
         }
-        // SAFETY: pinned by `new`, freed once, and no copy uses it any more.
+        // SAFETY: pinned by `new` and freed once; all copies are complete.
         let _ = unsafe { sys::cuMemFreeHost(self.base.as_ptr().cast()) };
     }
 }
 
-/// Free bytes of the ring, some of them filled.
+/// A free range of the ring, partly filled.
 struct Span {
     start: usize,
-    room: usize,
+    capacity: usize,
     filled: usize,
 }
 
-impl Piece {
+impl Chunk {
     fn new(device: &Device, start: usize) -> Result<Self, OpError> {
         let event = event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(|e| device.error("event", e))?;
         Ok(Self { start, event, busy: false })
     }
 
-    /// Says that a copy which uses the piece has just been put on the stream.
-    fn mark(&mut self, device: &Device, stream: sys::CUstream) -> Result<(), OpError> {
-        // SAFETY: event and stream are alive and of one context.
+    /// Records the event after a copy just enqueued.
+    fn record(&mut self, device: &Device, stream: sys::CUstream) -> Result<(), OpError> {
+        // SAFETY: event and stream are alive and of the same context.
         device.check("event", unsafe { sys::cuEventRecord(self.event, stream) })?;
         self.busy = true;
         Ok(())
     }
 
-    /// Waits until the copies that use the piece have happened.
+    /// Waits for the copies that use the chunk.
     fn wait(&mut self, device: &Device) -> Result<(), OpError> {
         if self.busy {
             // SAFETY: the event is alive.
@@ -217,7 +223,7 @@ impl Piece {
     }
 
     fn destroy(&self) {
-        // SAFETY: made by `new` and destroyed once.
+        // SAFETY: created by `new` and destroyed once.
         let _: CUresult = unsafe { sys::cuEventDestroy_v2(self.event) };
     }
 }

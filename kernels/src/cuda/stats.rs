@@ -1,4 +1,4 @@
-//! Kernels as loaded on a device, with how often and how long each ran.
+//! Loaded kernels with their call counts and times, and counters of CPU fallbacks.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,27 +11,27 @@ use std::{
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
-    driver::{self, ok},
-    modules::Kernel,
+    driver::{self, event},
+    module::Kernel,
 };
-use crate::{KernelStats, LeftStats};
+use crate::{FallbackStats, KernelStats};
 
-/// The first launches of a kernel are all timed, later ones now and then.
+/// The first launches of a kernel are all timed, then one in `EVERY`.
 const FIRST: u64 = 8;
 const EVERY: u64 = 32;
-/// Timings under way at most; beyond, launches go untimed until some are read.
-const MOST_PENDING: usize = 64;
+/// Maximum number of pending timings; further launches are not timed.
+const MAX_PENDING: usize = 64;
 
 /// A kernel on one device.
 pub(super) struct Function {
     pub(super) kernel: &'static Kernel,
-    /// The driver's handle, as a number so that workers may share it.
+    /// The driver's handle, as an integer because pointers are not `Send`.
     handle: usize,
-    /// Dynamic shared memory it was allowed beyond the default.
+    /// Current limit of dynamic shared memory.
     pub(super) shared_bytes: AtomicU32,
-    /// Held while that is raised: what a worker sets must not take back what another one set.
+    /// Held while the limit is raised, so that no worker lowers what another one set.
     pub(super) raising: Mutex<()>,
-    /// Clusters of blocks that the device holds at once, as the kernel is launched; 0 before anyone asked.
+    /// Maximum number of active clusters; 0 before the first query.
     pub(super) clusters: AtomicU32,
     calls: AtomicU64,
     timed: AtomicU64,
@@ -57,7 +57,7 @@ impl Function {
         self.handle as sys::CUfunction
     }
 
-    /// Counts a launch; says whether it is one to time.
+    /// Counts a launch; returns whether to time it.
     fn count(&self) -> bool {
         let before = self.calls.fetch_add(1, Relaxed);
         before < FIRST || before.is_multiple_of(EVERY)
@@ -73,7 +73,7 @@ impl Function {
         self.timed.fetch_add(1, Relaxed);
     }
 
-    /// What is known so far, if it ever ran.
+    /// Statistics; `None` if it never ran.
     pub(super) fn stats(&self) -> Option<KernelStats> {
         let (calls, timed) = (self.calls.load(Relaxed), self.timed.load(Relaxed));
         let scaled = u128::from(self.nanos.load(Relaxed)) * u128::from(calls) / u128::from(timed.max(1));
@@ -82,14 +82,15 @@ impl Function {
     }
 }
 
-/// What a device left to the CPU: items and bytes, by operation and reason. Locked once an item: each costs far more.
+/// Items and bytes that a device's operations finished on the CPU, by operation and reason. Each item takes the lock once,
+/// which costs far less than the item.
 #[derive(Default)]
-pub(crate) struct Left(Mutex<BTreeMap<LeftFor, (u64, u64)>>);
+pub(crate) struct FallbackCounters(Mutex<BTreeMap<OpReason, (u64, u64)>>);
 
 /// An operation and a reason.
-type LeftFor = (&'static str, &'static str);
+type OpReason = (&'static str, &'static str);
 
-impl Left {
+impl FallbackCounters {
     /// Counts an item of an operation.
     pub(crate) fn count(&self, op: &'static str, reason: &'static str, bytes: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,13 +98,13 @@ impl Left {
         *entry = (entry.0 + 1, entry.1.saturating_add(bytes));
     }
 
-    pub(crate) fn stats(&self) -> Vec<LeftStats> {
+    pub(crate) fn stats(&self) -> Vec<FallbackStats> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|(&(op, reason), &(items, bytes))| LeftStats { op, reason, items, bytes }).collect()
+        counts.iter().map(|(&(op, reason), &(items, bytes))| FallbackStats { op, reason, items, bytes }).collect()
     }
 }
 
-/// A worker's timings: events around some launches, read once they have happened.
+/// A worker's timings: pairs of events around some launches, read once both are done.
 #[derive(Default)]
 pub(super) struct Timers {
     free: Vec<(sys::CUevent, sys::CUevent)>,
@@ -117,7 +118,7 @@ struct Timing {
 }
 
 impl Timers {
-    /// Launches through `launch`, and times it where it is one to time.
+    /// Calls `launch`, and times it if it is sampled.
     pub(super) fn around(
         &mut self,
         function: &Arc<Function>,
@@ -134,8 +135,8 @@ impl Timers {
         let result = launch();
         // SAFETY: as above.
         let stopped = unsafe { sys::cuEventRecord(stop, stream) };
-        let all_well = [started, result, stopped].iter().all(|one| *one == CUresult::CUDA_SUCCESS);
-        if all_well {
+        let succeeded = [started, result, stopped].iter().all(|one| *one == CUresult::CUDA_SUCCESS);
+        if succeeded {
             self.pending.push_back(Timing { function: Arc::clone(function), start, stop });
         } else {
             self.free.push((start, stop));
@@ -143,10 +144,10 @@ impl Timers {
         result
     }
 
-    /// Reads the timings that have happened; waits for none.
+    /// Reads the timings that are done, without waiting.
     pub(super) fn collect(&mut self) {
         while let Some(first) = self.pending.front() {
-            // SAFETY: the event is alive; this only asks.
+            // SAFETY: the event is alive; the call does not block.
             if unsafe { sys::cuEventQuery(first.stop) } != CUresult::CUDA_SUCCESS {
                 return;
             }
@@ -159,22 +160,22 @@ impl Timers {
         }
     }
 
-    /// Two unused events, if the driver gives them and not too many are in use.
+    /// Two unused events, unless the driver fails or too many are pending.
     fn pair(&mut self) -> Option<(sys::CUevent, sys::CUevent)> {
         if let Some(pair) = self.free.pop() {
             return Some(pair);
         }
-        let more = self.pending.len() < MOST_PENDING;
+        let more = self.pending.len() < MAX_PENDING;
         let start = more.then(|| event(sys::CUevent_flags::CU_EVENT_DEFAULT).ok())??;
         let stop = event(sys::CUevent_flags::CU_EVENT_DEFAULT).ok()?;
         Some((start, stop))
     }
 
-    /// Gives the events back; the stream has been waited for.
+    /// Destroys the events; the stream was synchronised.
     pub(super) fn destroy(&mut self) {
         let pending = self.pending.drain(..).map(|timing| (timing.start, timing.stop));
         for (start, stop) in self.free.drain(..).chain(pending) {
-            // SAFETY: made by `event`, destroyed once, and nothing waits for them.
+            // SAFETY: created by `event`, destroyed once, and nothing waits for them.
             unsafe {
                 let _ = sys::cuEventDestroy_v2(start);
                 let _ = sys::cuEventDestroy_v2(stop);
@@ -183,25 +184,17 @@ impl Timers {
     }
 }
 
-/// A new event of the current context.
-pub(super) fn event(flags: sys::CUevent_flags) -> Result<sys::CUevent, CUresult> {
-    let mut event = std::ptr::null_mut();
-    // SAFETY: writes one handle.
-    ok(unsafe { sys::cuEventCreate(&raw mut event, flags as u32) })?;
-    Ok(event)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_counted_by_operation_and_reason() {
-        let left = Left::default();
+    fn fallbacks_are_counted_by_operation_and_reason() {
+        let counters = FallbackCounters::default();
         for (op, reason, bytes) in [("b", "x", 1), ("a", "y", 2), ("b", "x", 3)] {
-            left.count(op, reason, bytes);
+            counters.count(op, reason, bytes);
         }
-        let counted: Vec<_> = left.stats().into_iter().map(|s| (s.op, s.reason, s.items, s.bytes)).collect();
+        let counted: Vec<_> = counters.stats().into_iter().map(|s| (s.op, s.reason, s.items, s.bytes)).collect();
         assert_eq!(counted, [("a", "y", 1, 2), ("b", "x", 2, 4)]);
     }
 

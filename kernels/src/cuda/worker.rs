@@ -1,74 +1,50 @@
-//! What a CUDA worker computes with: a stream, pinned memory and library handles of its own.
+//! A worker thread's CUDA context: its stream, pinned memory and library handles.
 
 use std::{
     cell::{OnceCell, RefCell, RefMut},
     fmt,
     marker::PhantomData,
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    mem::MaybeUninit,
+    ops::{Bound, RangeBounds},
+    sync::Arc,
 };
 
 use bytemuck::Pod;
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
-    beside::Beside,
-    blas::Blas,
+    async_readback::AsyncReadback,
+    blas::{Blas, Product},
+    copy_stream::{CopyStreams, DownloadPlan, Event, Layout, PendingDownload, PendingUpload, StreamKind, UploadPlan},
     device::Device,
-    graphs::{Graphs, Kept, Recording},
+    graph::{CachedGraph, Graph},
+    graph_cache::GraphCache,
     launch::{Args, Grid},
-    memory::{Buffer, Stream},
-    modules::Kernel,
+    memory::{Buffer, DevicePtr},
+    module::Kernel,
+    pinned::PinnedBlock,
     staging::Staging,
-    stats::Timers,
+    stream::{AllocError, Stream},
 };
 use crate::OpError;
 
-mod copies;
-
-/// After allocations of this size the pool is looked at, for its limit.
-const LOOK_BYTES: u64 = 1 << 20;
-
-/// What a CUDA worker computes with: a stream, staging memory and library handles of its own. It stays on the thread
-/// that opened it.
+/// A worker thread's stream, staging memory and library handles. It stays on the thread that opened it.
 ///
-/// Everything it does happens in the order of its stream: a launch sees what was uploaded before, and memory dropped
-/// after a launch is freed after it. Only `download` and `synchronize` wait.
+/// All operations are ordered by its stream: a launch sees preceding uploads, and memory dropped after a launch is freed
+/// after it. Only `download` and `synchronize` block.
 pub struct Worker {
-    device: Arc<Device>,
-    stream: sys::CUstream,
-    shared: Arc<Stream>,
+    stream: Stream,
     staging: RefCell<Staging>,
-    timers: RefCell<Timers>,
     blas: OnceCell<Blas>,
-    beside: OnceCell<Beside>,
-    twin: OnceCell<Box<Self>>,
-    recording: RefCell<Option<Recording>>,
-    graphs: RefCell<Graphs<Kept>>,
+    copy_streams: OnceCell<CopyStreams>,
+    second_stream: OnceCell<Box<Self>>,
+    graphs: RefCell<GraphCache<CachedGraph>>,
     stays_here: PhantomData<*const ()>,
-}
-
-/// When a launch starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
-    /// Once what is before it on the stream is over.
-    Ordered,
-    /// Once all blocks of the launch before have started, or said that it may; the kernel waits itself for the rest.
-    Early,
-}
-
-impl Start {
-    /// What the driver is told.
-    fn attributes(self) -> [sys::CUlaunchAttribute; 1] {
-        let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-        let value =
-            sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: i32::from(self == Self::Early) };
-        [sys::CUlaunchAttribute { id, pad: [0; 4], value }]
-    }
 }
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("device", &self.device).finish_non_exhaustive()
+        f.debug_struct("Worker").field("device", self.device()).finish_non_exhaustive()
     }
 }
 
@@ -82,157 +58,123 @@ impl Worker {
     fn with_staging(device: Arc<Device>, bytes: usize) -> Result<Self, OpError> {
         device.enter()?;
         let staging = Staging::new(&device, bytes)?;
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: writes one handle. The stream does not wait for the legacy default stream.
-        let made = unsafe { sys::cuStreamCreate(&raw mut stream, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
-        device.check("stream", made)?;
         Ok(Self {
-            shared: Stream::new(stream),
-            stream,
+            stream: Stream::new(device)?,
             staging: RefCell::new(staging),
-            timers: RefCell::default(),
             blas: OnceCell::new(),
-            beside: OnceCell::new(),
-            twin: OnceCell::new(),
-            recording: RefCell::default(),
+            copy_streams: OnceCell::new(),
+            second_stream: OnceCell::new(),
             graphs: RefCell::default(),
             stays_here: PhantomData,
-            device,
         })
     }
 
-    /// Another worker of the same thread, opened when first asked for: what runs on its stream runs beside what runs on this
-    /// one's. It has the least staging memory there is.
-    pub(crate) fn twin(&self) -> Result<&Self, OpError> {
-        if self.twin.get().is_none() {
-            let opened = Self::with_staging(Arc::clone(&self.device), 1)?;
-            let _ = self.twin.set(Box::new(opened));
+    /// Another worker of the same thread, opened on first use, whose stream runs concurrently with this one's. It has the
+    /// minimum of staging memory.
+    pub(crate) fn second_stream(&self) -> Result<&Self, OpError> {
+        if self.second_stream.get().is_none() {
+            let opened = Self::with_staging(Arc::clone(self.device()), 1)?;
+            let _ = self.second_stream.set(Box::new(opened));
         }
-        self.twin.get().map(|twin| &**twin).ok_or_else(|| self.device.failed("stream", "was not made"))
+        self.second_stream
+            .get()
+            .map(|second_stream| &**second_stream)
+            .ok_or_else(|| self.device().failed("stream", "was not made"))
     }
 
-    /// Its device.
+    /// The worker's device.
     pub fn device(&self) -> &Arc<Device> {
-        &self.device
+        self.stream.device()
     }
 
     /// Multiprocessors of the device.
-    pub fn units(&self) -> u32 {
-        self.device.info().units
+    pub fn sm_count(&self) -> u32 {
+        self.device().info().compute_units
     }
 
     /// Compute capability of the device.
     pub fn compute_capability(&self) -> (u32, u32) {
-        self.device.arch().capability()
+        self.device().arch().capability()
     }
 
-    /// Bytes of the device's level 2 cache.
+    /// Size of the device's L2 cache in bytes.
     pub fn l2_bytes(&self) -> u64 {
-        self.device.l2_bytes()
+        self.device().l2_bytes()
     }
 
-    /// Shared memory a block may ask for at most.
+    /// Maximum shared memory per block, in bytes.
     pub fn shared_bytes(&self) -> u32 {
-        self.device.shared_bytes()
+        self.device().shared_bytes()
     }
 
-    pub(super) fn stream(&self) -> sys::CUstream {
-        self.stream
-    }
-
-    /// What is being recorded.
-    pub(super) fn recording(&self) -> RefMut<'_, Option<Recording>> {
-        self.recording.borrow_mut()
-    }
-
-    /// Where launches go: to the stream, unless they are recorded.
-    fn launch_stream(&self) -> sys::CUstream {
-        self.recording.borrow().as_ref().map_or(self.stream, |recording| recording.stream)
-    }
-
-    /// The graphs that it keeps. They go when their owners go, and when memory is short.
-    pub(crate) fn graphs(&self) -> RefMut<'_, Graphs<Kept>> {
+    /// The graph cache. Graphs are evicted when their owners are dropped and when memory is short.
+    pub(crate) fn graphs(&self) -> RefMut<'_, GraphCache<CachedGraph>> {
         self.graphs.borrow_mut()
     }
 
-    /// Bytes of device memory that recorded launches may hold. Where they are 0, or too few, operations launch their
-    /// kernels one by one, and compute the same.
-    pub fn limit_graphs(&self, bytes: usize) {
+    /// Sets the maximum bytes of device memory held by graphs. Without a graph, operations launch their kernels one by one,
+    /// with the same results.
+    pub fn limit_graph_bytes(&self, bytes: usize) {
         self.graphs().limit(bytes);
     }
 
-    /// How many graphs it keeps.
-    pub fn kept_graphs(&self) -> usize {
+    /// Number of cached graphs.
+    pub fn graph_count(&self) -> usize {
         self.graphs().graphs()
     }
 
-    /// Gives back what its graphs hold; says whether there was any.
+    /// Drops all graphs; returns whether there were any.
     fn drop_graphs(&self) -> bool {
         self.graphs.try_borrow_mut().is_ok_and(|mut graphs| graphs.clear())
     }
 
-    /// Memory for `len` elements, with whatever was there before: write all of it before anything is read.
+    /// Allocates `len` uninitialised elements: write them before they are read.
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
-        self.alloc_on(len, self.stream)
+        self.alloc_on(len, self.stream.raw())
     }
 
-    /// Memory for `len` elements that `stream` may use at once, and the worker's own after what is on that stream by then.
-    pub(super) fn alloc_on<T: Pod>(&self, len: usize, stream: sys::CUstream) -> Result<Buffer<T>, OpError> {
-        self.tidy()?;
-        if len == 0 || size_of::<T>() == 0 {
-            return Ok(Buffer::empty());
+    /// Allocates `len` elements in the order of `stream`; the worker's stream may use them after waiting for that order.
+    fn alloc_on<T: Pod>(&self, len: usize, stream: sys::CUstream) -> Result<Buffer<T>, OpError> {
+        const FULL: CUresult = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        self.reclaim()?;
+        let mut allocated = self.stream.allocate(len, stream);
+        if matches!(allocated, Err(AllocError::Limit)) && self.drop_graphs() {
+            self.reclaim()?;
+            allocated = self.stream.allocate(len, stream);
         }
-        let pool = self.device.pool();
-        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let out_of_memory =
-            || OpError::OutOfMemory { device: self.device.info().id, requested: bytes, free: self.free_bytes() };
-        let counted = match pool.count(bytes) {
-            None if self.drop_graphs() => {
-                self.tidy()?;
-                pool.count(bytes)
-            }
-            counted => counted,
-        };
-        let counted = counted.ok_or_else(out_of_memory)?;
-        let first = pool.allocate(counted, stream);
-        let allocated =
-            if first == Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) { self.allocate_again(counted, stream) } else { first };
-        match allocated {
-            Ok(raw) => {
-                if counted >= LOOK_BYTES {
-                    pool.look();
-                }
-                Ok(Buffer::new(raw, len, counted, pool, &self.shared))
-            }
-            Err(failed) => {
-                pool.discount(counted);
-                let full = failed == CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-                Err(if full { out_of_memory() } else { self.device.error("allocation", failed) })
-            }
+        if matches!(allocated, Err(AllocError::Driver(FULL))) {
+            self.drain();
+            allocated = self.stream.allocate(len, stream);
         }
+        allocated.map_err(|error| match error {
+            AllocError::Driver(failed) if failed != FULL => self.device().error("allocation", failed),
+            AllocError::Limit | AllocError::Driver(_) => {
+                let requested = (len as u64).saturating_mul(size_of::<T>() as u64);
+                OpError::OutOfMemory { device: self.device().info().id, requested, free: self.free_bytes() }
+            }
+        })
     }
 
-    /// Bytes that could be had now, of what the pool may take and the device has.
+    /// Bytes that can be allocated now, by the pool's limit and the device's free memory.
     pub(crate) fn free_bytes(&self) -> u64 {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: writes two numbers, of the device whose context is current.
-        let asked = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
-        let on_device = if asked == CUresult::CUDA_SUCCESS { free as u64 } else { 0 };
-        self.device.pool().free(on_device)
+        // SAFETY: writes two integers, of the device whose context is current.
+        let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+        let on_device = if result == CUresult::CUDA_SUCCESS { free as u64 } else { 0 };
+        self.device().pool().free(on_device)
     }
 
-    /// Tries once more when everything that was freed has come back, by whichever stream.
-    fn allocate_again(&self, bytes: u64, stream: sys::CUstream) -> Result<u64, CUresult> {
+    /// Frees all that can be freed: graphs, and memory that pending work on any stream still uses.
+    fn drain(&self) {
         self.drop_graphs();
-        // SAFETY: the context is current. What fails is said by whoever waits for it.
+        // SAFETY: the context is current. The next blocking call reports an error.
         let _ = unsafe { sys::cuCtxSynchronize() };
         if self.synchronize().is_ok() {
-            self.device.pool().trim(0);
+            self.device().pool().trim(0);
         }
-        self.device.pool().allocate(bytes, stream)
     }
 
-    /// Memory for `len` elements, all bytes zero.
+    /// Allocates `len` elements, all bytes zero.
     pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
         let buffer = self.alloc(len)?;
         self.fill_zero(&buffer)?;
@@ -241,52 +183,43 @@ impl Worker {
 
     /// Sets all bytes to zero.
     pub fn fill_zero<T: Pod>(&self, buffer: &Buffer<T>) -> Result<(), OpError> {
-        self.device.enter()?;
-        if buffer.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the buffer owns this many bytes there.
-        let result = unsafe { sys::cuMemsetD8Async(buffer.ptr().raw, 0, buffer.size_bytes(), self.launch_stream()) };
-        self.device.check("fill", result)
+        self.stream.fill_zero(buffer)
     }
 
-    /// Waits until everything on the stream has happened, and takes freed memory back.
+    /// Waits for all work on the stream, and reclaims dropped memory.
     pub fn synchronize(&self) -> Result<(), OpError> {
-        self.device.enter()?;
-        // SAFETY: the stream is alive.
-        self.device.check("synchronize", unsafe { sys::cuStreamSynchronize(self.stream) })?;
+        self.stream.synchronize()?;
         self.staging.borrow_mut().release();
-        self.timers.borrow_mut().collect();
-        self.tidy()?;
-        self.device.pool().look();
+        self.reclaim()?;
+        self.device().pool().refresh();
         Ok(())
     }
 
-    /// Takes back memory whose buffers were dropped. For a worker that has nothing else to do.
-    pub fn tidy(&self) -> Result<(), OpError> {
-        self.device.enter()?;
-        self.device.residents().sweep();
+    /// Frees the memory of dropped buffers. An idle worker calls it too.
+    pub fn reclaim(&self) -> Result<(), OpError> {
+        self.device().enter()?;
+        self.device().device_cache().sweep();
         if let Ok(mut graphs) = self.graphs.try_borrow_mut() {
             graphs.sweep();
         }
-        self.device.check("free", self.device.pool().free_dropped(self.stream))
+        self.device().check("free", self.device().pool().free_dropped(self.stream.raw()))
     }
 
-    /// Takes back memory whose buffers were dropped, and gives what lies unused to the driver. Waits for the stream.
-    pub fn give_back(&self) -> Result<(), OpError> {
-        // What is freed is unused once the stream has come so far.
-        self.tidy()?;
+    /// Frees the memory of dropped buffers and returns unused pool memory to the driver. Waits for the stream.
+    pub fn trim(&self) -> Result<(), OpError> {
+        // Stream-ordered frees complete at the synchronisation.
+        self.reclaim()?;
         self.synchronize()?;
-        self.device.pool().trim(0);
-        self.device.pool().look();
+        self.device().pool().trim(0);
+        self.device().pool().refresh();
         Ok(())
     }
 
-    /// Launches a kernel on the stream. A grid without blocks does nothing. `shared_bytes` is dynamic shared memory.
+    /// Launches a kernel on the stream. An empty grid is a no-op. `shared_bytes` is dynamic shared memory.
     ///
     /// # Errors
-    /// Wrong arguments, in count or size, fail before the launch. What the kernel itself does wrong may show only in a
-    /// later call that waits.
+    /// A wrong count or size of arguments fails before the launch. A later blocking call may report an error of the kernel
+    /// itself.
     pub fn launch(
         &self,
         kernel: &Kernel,
@@ -295,12 +228,12 @@ impl Worker {
         shared_bytes: u32,
         args: &mut Args,
     ) -> Result<(), OpError> {
-        self.launch_when(kernel, Start::Ordered, grid, block_threads, shared_bytes, args)
+        self.stream.launch(kernel, false, grid, block_threads, shared_bytes, args)
     }
 
-    /// The same for a kernel that waits itself for what is on the stream before it (`wait_for_launches` in
-    /// `cu/common.cuh`): where the device can, it starts before that is over, so that its start costs no time.
-    pub fn launch_early(
+    /// Launches with programmatic dependent launch, if the device supports it: the kernel starts before the preceding
+    /// kernels on the stream complete, and waits for them itself (`griddepcontrol_wait` in `cu/common/common.cuh`).
+    pub fn launch_pdl(
         &self,
         kernel: &Kernel,
         grid: Grid,
@@ -308,68 +241,11 @@ impl Worker {
         shared_bytes: u32,
         args: &mut Args,
     ) -> Result<(), OpError> {
-        let start = if self.compute_capability() >= (9, 0) { Start::Early } else { Start::Ordered };
-        self.launch_when(kernel, start, grid, block_threads, shared_bytes, args)
+        let pdl = self.compute_capability() >= (9, 0);
+        self.stream.launch(kernel, pdl, grid, block_threads, shared_bytes, args)
     }
 
-    fn launch_when(
-        &self,
-        kernel: &Kernel,
-        start: Start,
-        grid: Grid,
-        block_threads: u32,
-        shared_bytes: u32,
-        args: &mut Args,
-    ) -> Result<(), OpError> {
-        self.device.enter()?;
-        if let Some(mismatch) = args.mismatch(kernel) {
-            return Err(self.device.failed(kernel.name, &mismatch));
-        }
-        if grid.is_empty() {
-            return Ok(());
-        }
-        let function = self.device.function(kernel)?;
-        if shared_bytes > function.shared_bytes.load(Relaxed) {
-            self.allow_shared(kernel, shared_bytes)?;
-        }
-        let stream = self.launch_stream();
-        let mut attributes = start.attributes();
-        let config = sys::CUlaunchConfig {
-            gridDimX: grid.x,
-            gridDimY: grid.y,
-            gridDimZ: grid.z,
-            blockDimX: block_threads,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: shared_bytes,
-            hStream: stream,
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: u32::from(start == Start::Early),
-        };
-        let mut addresses = args.addresses();
-        let mut launch = || {
-            // SAFETY: the arguments are alive, and as many and as large as the kernel declares; that declaration is
-            // compared with the compiled code by a test. What the pointers point to is the caller's contract.
-            unsafe {
-                sys::cuLaunchKernelEx(
-                    &raw const config,
-                    function.handle(),
-                    addresses.as_mut_ptr(),
-                    std::ptr::null_mut(),
-                )
-            }
-        };
-        let result = match &mut *self.recording() {
-            Some(recording) => {
-                recording.functions.push(Arc::clone(function));
-                launch()
-            }
-            None => self.timers.borrow_mut().around(function, stream, launch),
-        };
-        self.device.check(kernel.name, result)
-    }
-
-    /// How many clusters of a kernel the device holds at once, where it is launched so each time; at least one.
+    /// Maximum number of active clusters of a kernel, at least 1. The launch sizes must be the same in every call.
     pub fn clusters(
         &self,
         kernel: &Kernel,
@@ -377,66 +253,205 @@ impl Worker {
         block_threads: u32,
         shared_bytes: u32,
     ) -> Result<u32, OpError> {
-        self.device.enter()?;
-        let function = self.device.function(kernel)?;
-        let known = function.clusters.load(Relaxed);
-        if known > 0 {
-            return Ok(known);
-        }
-        self.allow_shared(kernel, shared_bytes)?;
-        let config = sys::CUlaunchConfig {
-            gridDimX: cluster_blocks,
-            gridDimY: 1,
-            gridDimZ: 1,
-            blockDimX: block_threads,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: shared_bytes,
-            hStream: self.launch_stream(),
-            attrs: std::ptr::null_mut(),
-            numAttrs: 0,
-        };
-        let mut clusters = 0;
-        // SAFETY: writes one int; the function is alive.
-        let asked =
-            unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, function.handle(), &raw const config) };
-        self.device.check(kernel.name, asked)?;
-        let clusters = u32::try_from(clusters).unwrap_or(0).max(1);
-        function.clusters.store(clusters, Relaxed);
-        Ok(clusters)
+        self.stream.clusters(kernel, cluster_blocks, block_threads, shared_bytes)
     }
 
-    /// Raises the limit of a kernel's dynamic shared memory, where it is lower; stays raised.
-    fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<(), OpError> {
-        let function = self.device.function(kernel)?;
-        let _alone = function.raising.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes <= function.shared_bytes.load(Relaxed) {
+    /// Captures the launches and fills of `launches` in a graph without running them. It may allocate buffers; copies and
+    /// blocking calls are not captured.
+    pub(crate) fn record<T>(&self, launches: impl FnOnce() -> Result<T, OpError>) -> Result<(Graph, T), OpError> {
+        Graph::record(&self.stream, launches)
+    }
+
+    /// Enqueues a graph on the stream.
+    pub(crate) fn replay(&self, graph: &Graph) -> Result<(), OpError> {
+        graph.replay(&self.stream)
+    }
+
+    /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one.
+    ///
+    /// # Errors
+    /// The error names a missing library. The caller guarantees that the pointers address matrices of these shapes.
+    pub fn multiply<A, B, C, D>(
+        &self,
+        product: &Product,
+        a: DevicePtr<A>,
+        b: DevicePtr<B>,
+        c: DevicePtr<C>,
+        bias: DevicePtr<D>,
+    ) -> Result<(), OpError> {
+        self.device().enter()?;
+        if product.m == 0 || product.n == 0 || product.batch == 0 {
             return Ok(());
         }
-        let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let wanted = i32::try_from(bytes).map_err(|e| self.device.failed(kernel.name, &e.to_string()))?;
-        // SAFETY: the function is alive.
-        self.device.check(kernel.name, unsafe { sys::cuFuncSetAttribute(function.handle(), most, wanted) })?;
-        function.shared_bytes.store(bytes, Relaxed);
-        Ok(())
+        self.blas()?.multiply(&self.stream, product, (a, b, c), bias)
     }
 
-    /// The matrix library, opened when first asked for.
-    pub(super) fn blas(&self) -> Result<&Blas, OpError> {
+    /// An asynchronous read-back on the stream.
+    pub fn async_readback<T: Pod>(&self) -> Result<AsyncReadback<T>, OpError> {
+        AsyncReadback::new(&self.stream)
+    }
+
+    /// Allocates memory for an upload, which need not wait for kernels; kernels may use it after the upload.
+    pub(crate) fn alloc_for_upload<T: Pod>(&self, len: usize) -> Result<Buffer<T>, OpError> {
+        let copies = self.copy_streams()?;
+        let buffer = self.alloc_on(len, copies.upload_stream())?;
+        // The buffer is freed in the order of the compute stream, which therefore waits for the allocation.
+        copies.wait(&self.stream, StreamKind::Upload, StreamKind::Compute)?;
+        Ok(buffer)
+    }
+
+    /// Enqueues the copies of `plan` from `block` on the upload stream; kernels launched afterwards see them. The buffers
+    /// come from [`Self::alloc_for_upload`].
+    ///
+    /// # Panics
+    /// If a region lies outside the block.
+    pub(crate) fn upload_async(&self, block: PinnedBlock, plan: &UploadPlan) -> Result<PendingUpload, OpError> {
+        self.copy_streams()?.upload(&self.stream, block, plan)
+    }
+
+    /// A pinned block for downloads of this layout.
+    pub(crate) fn pending_download(&self, layout: &Layout) -> Result<PendingDownload, OpError> {
+        self.device().enter()?;
+        PendingDownload::new(self.device(), self.device().pinned().take(layout.bytes()))
+    }
+
+    /// Starts the copies of `plan`. Copies on the download stream wait for no kernel: the caller has waited, and keeps the
+    /// buffers alive until the copies complete.
+    ///
+    /// # Panics
+    /// If a region lies outside the block.
+    pub(crate) fn download_async(
+        &self,
+        plan: &DownloadPlan,
+        into: &mut PendingDownload,
+        on: StreamKind,
+    ) -> Result<(), OpError> {
+        self.copy_streams()?.download(&self.stream, plan, into, on)
+    }
+
+    /// Records an event after the work enqueued on a stream so far.
+    pub(crate) fn record_event(&self, on: StreamKind) -> Result<Event, OpError> {
+        self.copy_streams()?.record_event(&self.stream, on)
+    }
+
+    /// cuBLASLt, opened on first use.
+    fn blas(&self) -> Result<&Blas, OpError> {
         if self.blas.get().is_none() {
-            let opened = Blas::open(self)?;
+            let workspace = self.alloc(Blas::workspace_bytes(self.device()))?;
+            let opened = Blas::open(self.device(), workspace)?;
             let _ = self.blas.set(opened);
         }
-        self.blas.get().ok_or_else(|| self.device.failed("libcublasLt", "was not opened"))
+        self.blas.get().ok_or_else(|| self.device().failed("libcublasLt", "was not opened"))
     }
 
-    /// The streams for copies, made when first asked for.
-    pub(super) fn beside(&self) -> Result<&Beside, OpError> {
-        if self.beside.get().is_none() {
-            let made = Beside::new(&self.device)?;
-            let _ = self.beside.set(made);
+    /// The copy streams, created on first use.
+    fn copy_streams(&self) -> Result<&CopyStreams, OpError> {
+        if self.copy_streams.get().is_none() {
+            let made = CopyStreams::new(self.device())?;
+            let _ = self.copy_streams.set(made);
         }
-        self.beside.get().ok_or_else(|| self.device.failed("stream", "was not made"))
+        self.copy_streams.get().ok_or_else(|| self.device().failed("stream", "was not made"))
+    }
+}
+
+impl Worker {
+    /// Copies `from` into the buffer, starting at element `at`. `from` may be modified after the call.
+    pub fn upload<T: Pod>(&self, from: &[T], to: &Buffer<T>, at: usize) -> Result<(), OpError> {
+        self.upload_parts(std::iter::once(from), to, at).map(drop)
+    }
+
+    /// Copies `from` into a new buffer.
+    pub fn upload_new<T: Pod>(&self, from: &[T]) -> Result<Buffer<T>, OpError> {
+        let buffer = self.alloc(from.len())?;
+        self.upload(from, &buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// Concatenates slices into the buffer, starting at element `at`: they are packed in pinned memory, to take as few
+    /// copies as possible. Returns the number of elements.
+    pub fn upload_parts<'a, T: Pod>(
+        &self,
+        parts: impl Iterator<Item = &'a [T]>,
+        to: &Buffer<T>,
+        at: usize,
+    ) -> Result<usize, OpError> {
+        self.device().enter()?;
+        let Some(capacity) = to.len().checked_sub(at) else {
+            let reason = format!("element {at} of a buffer of {}", to.len());
+            return Err(self.device().failed("upload", &reason));
+        };
+        let parts = parts.map(bytemuck::cast_slice);
+        let capacity = capacity * size_of::<T>();
+        let mut staging = self.staging.borrow_mut();
+        let sent = staging.upload(self.device(), self.stream.raw(), parts, to.ptr_at(at).raw, capacity)?;
+        Ok(sent / size_of::<T>().max(1))
+    }
+
+    /// Copies elements to the host, and waits for them.
+    pub fn download<T: Pod>(&self, from: &Buffer<T>, range: impl RangeBounds<usize>) -> Result<Vec<T>, OpError> {
+        let (start, end) = self.bounds(from.len(), &range)?;
+        let mut out = Vec::with_capacity(end - start);
+        self.fetch(from.ptr_at(start), &mut out.spare_capacity_mut()[..end - start])?;
+        // SAFETY: `fetch` wrote all of them, and any bytes are a valid `Pod`.
+        unsafe { out.set_len(end - start) };
+        Ok(out)
+    }
+
+    /// Copies elements starting at `at` into a slice, and waits for them.
+    pub fn download_into<T: Pod>(&self, from: &Buffer<T>, at: usize, out: &mut [T]) -> Result<(), OpError> {
+        self.bounds(from.len(), &(at..at.saturating_add(out.len())))?;
+        // SAFETY: `MaybeUninit<T>` has the layout of `T`, and `fetch` writes only whole, copied elements.
+        let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<T>>(), out.len()) };
+        self.fetch(from.ptr_at(at), out)
+    }
+
+    fn fetch<T: Pod>(&self, from: DevicePtr<T>, out: &mut [MaybeUninit<T>]) -> Result<(), OpError> {
+        self.device().enter()?;
+        let bytes = size_of_val(out);
+        // SAFETY: any bytes are valid as `MaybeUninit<u8>`; only copied bytes are written there.
+        let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<u8>>(), bytes) };
+        self.staging.borrow_mut().download(self.device(), self.stream.raw(), from.raw, out)
+    }
+
+    fn bounds(&self, len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize), OpError> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => len,
+        };
+        let reason = || format!("elements {start}..{end} of a buffer of {len}");
+        if start <= end && end <= len { Ok((start, end)) } else { Err(self.device().failed("download", &reason())) }
+    }
+
+    /// Copies the first `n` elements of one buffer to the start of another.
+    pub fn copy<T: Pod>(&self, from: &Buffer<T>, to: &Buffer<T>, n: usize) -> Result<(), OpError> {
+        self.copy_at(from, 0, to, 0, n)
+    }
+
+    /// Copies `n` elements on the device.
+    pub fn copy_at<T: Pod>(
+        &self,
+        from: &Buffer<T>,
+        from_at: usize,
+        to: &Buffer<T>,
+        to_at: usize,
+        n: usize,
+    ) -> Result<(), OpError> {
+        self.device().enter()?;
+        self.bounds(from.len(), &(from_at..from_at.saturating_add(n)))?;
+        self.bounds(to.len(), &(to_at..to_at.saturating_add(n)))?;
+        if n == 0 {
+            return Ok(());
+        }
+        let (to, from) = (to.ptr_at(to_at).raw, from.ptr_at(from_at).raw);
+        // SAFETY: both buffers own this many bytes there.
+        let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, n * size_of::<T>(), self.stream.raw()) };
+        self.device().check("copy", result)
     }
 }
 
@@ -444,19 +459,16 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.blas.take();
         self.graphs.take();
-        if self.device.enter().is_err() {
-            self.shared.close();
+        if self.device().enter().is_err() {
+            self.stream.close();
             return;
         }
-        // SAFETY: the stream is alive. Waited for before it closes: from then on what was allocated on it is freed in
-        // the order of other streams.
-        let _ = unsafe { sys::cuStreamSynchronize(self.stream) };
-        if let Some(beside) = self.beside.take() {
-            beside.destroy();
+        // Wait before closing the stream: its buffers are then freed in the order of other streams.
+        let _ = self.stream.wait();
+        if let Some(streams) = self.copy_streams.take() {
+            streams.destroy();
         }
-        // SAFETY: the stream is this worker's and destroyed once; nothing is freed on it any more.
-        let _ = unsafe { sys::cuStreamDestroy_v2(self.shared.close()) };
-        self.timers.get_mut().destroy();
+        self.stream.destroy();
         self.staging.get_mut().destroy();
     }
 }

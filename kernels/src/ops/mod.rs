@@ -5,3 +5,17 @@ pub mod embed;
 pub mod encode;
 pub mod parse;
 pub mod similarity;
+
+use crate::cuda::Module;
+
+/// The CUDA modules of all operations.
+pub fn modules() -> Vec<&'static Module> {
+    [
+        cluster::cuda::MODULES,
+        embed::cuda::MODULES,
+        &encode::cuda::modules(),
+        parse::cuda::MODULES,
+        similarity::cuda::MODULES,
+    ]
+    .concat()
+}

@@ -1,4 +1,4 @@
-//! The budget of work admitted and not answered, in requests' items and bytes, over all lanes.
+//! Admission control: a budget of items and bytes for admitted, unanswered requests, shared by all lanes.
 
 use std::{
     sync::{
@@ -17,45 +17,45 @@ use crate::{
     stats::AdmissionStats,
 };
 
-/// Bounds of the advice when to retry.
-const SOONEST: Duration = Duration::from_millis(5);
-const LATEST: Duration = Duration::from_secs(5);
+/// Bounds of `retry_after`.
+const MIN_RETRY_AFTER: Duration = Duration::from_millis(5);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The advice while nothing is known of the pace.
-const UNKNOWN: Duration = Duration::from_millis(50);
+/// `retry_after` while the drain rate is unknown.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// Requests of more than this share of the budget are large, and leave another share to the others: a caller who floods the
-/// daemon with them does not lock out those who ask for little.
+/// A request of more than 1/256 of the budget is large. 1/16 of the budget is reserved for the others, so that a flood
+/// of large requests does not lock them out.
 const LARGE_SHARE: u64 = 256;
 const RESERVED_SHARE: u64 = 16;
 
-/// How much of the recent past the pace is measured over: one to two of these.
+/// The drain rate is measured over the last one to two windows.
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// What is admitted now, and the gate that closes when the engine drains.
+/// Admits requests within the budget until the engine drains.
 #[derive(Debug)]
 pub(crate) struct Admission {
     items: Budget,
     bytes: Budget,
     requests: AtomicU64,
     draining: AtomicBool,
-    /// Told when the last request is answered while draining.
+    /// Notified when the last request is answered while draining.
     empty: Notify,
     drain_rate: Mutex<DrainRate>,
 }
 
-/// One measure of the budget.
+/// The budget of one measure, items or bytes.
 #[derive(Debug)]
 struct Budget {
     measure: &'static str,
     limit: u64,
     held: AtomicU64,
-    /// Given back since the start.
+    /// Total released since the start.
     released: AtomicU64,
     refused: AtomicU64,
 }
 
-/// A part of the budget, given back when it is dropped.
+/// A request's part of the budget, released on drop.
 #[derive(Debug)]
 pub(crate) struct Permit {
     admission: Arc<Admission>,
@@ -69,7 +69,6 @@ impl Drop for Permit {
 }
 
 impl Admission {
-    /// Nothing is admitted yet.
     pub(crate) fn new(config: &EngineConfig) -> Self {
         Self {
             items: Budget::new("items", config.max_items),
@@ -81,14 +80,14 @@ impl Admission {
         }
     }
 
-    /// Admits a request that holds so much, and needs so many bytes to run where there are at most so many.
-    pub(crate) fn admit(self: &Arc<Self>, size: Size, needs: u64, most: u64) -> Result<Permit, SubmitError> {
+    /// Admits a request that reserves `size` of the budget. It needs `run_bytes` on its device, which has `capacity`.
+    pub(crate) fn admit(self: &Arc<Self>, size: Size, run_bytes: u64, capacity: u64) -> Result<Permit, SubmitError> {
         if self.is_draining() {
             return Err(SubmitError::Draining);
         }
         self.items.check(size.items, self.items.limit)?;
         self.bytes.check(size.bytes, self.bytes.limit)?;
-        self.bytes.check(needs, most)?;
+        self.bytes.check(run_bytes, capacity)?;
         self.items.reserve(size.items).map_err(|held| self.full(&self.items, held, size.items))?;
         if let Err(held) = self.bytes.reserve(size.bytes) {
             self.items.held.fetch_sub(size.items, SeqCst);
@@ -96,58 +95,57 @@ impl Admission {
         }
         self.requests.fetch_add(1, SeqCst);
         let permit = Permit { admission: Arc::clone(self), size };
-        // Asked again now that it counts: a drain that began meanwhile either sees it, or it sees the drain.
+        // Checked again after the increment: either a concurrent drain sees this request, or this check sees the drain.
         if self.is_draining() { Err(SubmitError::Draining) } else { Ok(permit) }
     }
 
-    /// Admits nothing any more.
+    /// Stops admission.
     pub(crate) fn stop(&self) {
         self.draining.store(true, SeqCst);
     }
 
-    /// Admits again, after a drain. Not after the engine's own end.
+    /// Resumes admission after a drain. Not called once the engine stops.
     pub(crate) fn resume(&self) {
         self.draining.store(false, SeqCst);
     }
 
-    /// Whether nothing is admitted any more.
+    /// Whether admission is stopped.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(SeqCst)
     }
 
-    /// Requests admitted and not answered.
+    /// Number of admitted, unanswered requests.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(SeqCst)
     }
 
-    /// Admits nothing any more and waits until all is answered, at most so long.
+    /// Stops admission and waits until every request is answered, for at most `timeout`.
     pub(crate) async fn drain(&self, timeout: Duration) -> Drained {
         self.stop();
         let emptied = async {
             loop {
-                let told = self.empty.notified();
-                tokio::pin!(told);
-                told.as_mut().enable();
+                let notified = self.empty.notified();
+                tokio::pin!(notified);
+                notified.as_mut().enable();
                 if self.requests() == 0 {
                     break;
                 }
-                told.await;
+                notified.await;
             }
         };
-        // Whether the time was up does not matter if the last answer came with it.
+        // The count below decides: the last answer may coincide with the timeout.
         let _ = tokio::time::timeout(timeout, emptied).await;
         let remaining = self.requests();
         Drained { complete: remaining == 0, remaining }
     }
 
-    /// Keeps the measured pace recent; called now and then by whoever knows the time.
+    /// Advances the window of the drain rate; called periodically.
     pub(crate) fn tick(&self, now: Instant) {
         if let Ok(mut rate) = self.drain_rate.try_lock() {
             rate.tick(now, self.released());
         }
     }
 
-    /// Held and refused so far.
     pub(crate) fn stats(&self) -> AdmissionStats {
         AdmissionStats {
             requests: self.requests(),
@@ -172,7 +170,7 @@ impl Admission {
         Size { items: self.items.released.load(SeqCst), bytes: self.bytes.released.load(SeqCst) }
     }
 
-    /// The refusal, with the time after which so much will have been given back at the recent pace.
+    /// Counts a refusal. `retry_after` is the time until enough budget is released at the recent drain rate.
     fn full(&self, budget: &Budget, held: u64, asked: u64) -> SubmitError {
         budget.refused.fetch_add(1, SeqCst);
         let limit = budget.limit;
@@ -180,9 +178,9 @@ impl Admission {
         let now = Instant::now();
         let mut rate = self.drain_rate.lock().unwrap_or_else(PoisonError::into_inner);
         rate.tick(now, self.released());
-        let retry_after = rate.time_for(now, self.released(), |size| match budget.measure {
-            "items" => (size.items, missing),
-            _ => (size.bytes, missing),
+        let retry_after = rate.time_to_release(missing, now, self.released(), |size| match budget.measure {
+            "items" => size.items,
+            _ => size.bytes,
         });
         SubmitError::Full { measure: budget.measure, held, limit, asked, retry_after }
     }
@@ -199,11 +197,11 @@ impl Budget {
         if asked > limit { Err(refusal) } else { Ok(()) }
     }
 
-    /// Takes a part, or says how much is held.
+    /// Reserves a part. On failure, returns how much is in use.
     fn reserve(&self, asked: u64) -> Result<u64, u64> {
         let is_large = asked > self.limit / LARGE_SHARE;
         let reserved = if is_large { self.limit / RESERVED_SHARE } else { 0 };
-        // What is larger than the rest of the budget may have all of it, when nobody else has any.
+        // A request that exceeds the unreserved part may use the whole budget while nothing else is admitted.
         let take = |held: u64| {
             held.checked_add(asked).filter(|sum| *sum <= self.limit - reserved || (held == 0 && *sum <= self.limit))
         };
@@ -216,12 +214,12 @@ impl Budget {
     }
 }
 
-/// How fast budget was given back over the last one or two windows.
+/// The rate at which budget was released over the last one or two windows.
 #[derive(Debug)]
 struct DrainRate {
-    /// Where the measured stretch starts.
+    /// Start of the measured interval.
     from: (Instant, Size),
-    /// Where the next one will.
+    /// Start of the next interval.
     next: (Instant, Size),
 }
 
@@ -233,24 +231,23 @@ impl DrainRate {
     fn tick(&mut self, now: Instant, released: Size) {
         let age = now.saturating_duration_since(self.next.0);
         if age > 4 * WINDOW {
-            // Nobody looked for long: the pace of that time says nothing of now.
+            // The last sample is too old to describe the current rate.
             *self = Self { from: (now, released), next: (now, released) };
         } else if age >= WINDOW {
             self.from = std::mem::replace(&mut self.next, (now, released));
         }
     }
 
-    /// How long until a measure has grown by what `select` gives beside it.
-    fn time_for(&self, now: Instant, released: Size, select: impl Fn(Size) -> (u64, u64)) -> Duration {
+    /// Estimates the time until `missing` more of the measure that `select` picks is released.
+    fn time_to_release(&self, missing: u64, now: Instant, released: Size, select: impl Fn(Size) -> u64) -> Duration {
         let seconds = now.saturating_duration_since(self.from.0).as_secs_f64();
-        let ((before, missing), (after, _)) = (select(self.from.1), select(released));
-        let grown = after.saturating_sub(before);
-        if grown == 0 {
-            // Nothing came back: either the stretch is too short to tell, or everything stands still.
-            return if seconds < SOONEST.as_secs_f64() { UNKNOWN } else { LATEST };
+        let recent = select(released).saturating_sub(select(self.from.1));
+        if recent == 0 {
+            // Either the interval is too short to tell, or everything is stalled.
+            return if seconds < MIN_RETRY_AFTER.as_secs_f64() { DEFAULT_RETRY_AFTER } else { MAX_RETRY_AFTER };
         }
-        let wait = missing as f64 * seconds / grown as f64;
-        Duration::try_from_secs_f64(wait).unwrap_or(LATEST).clamp(SOONEST, LATEST)
+        let wait = missing as f64 * seconds / recent as f64;
+        Duration::try_from_secs_f64(wait).unwrap_or(MAX_RETRY_AFTER).clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)
     }
 }
 
@@ -267,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn each_measure_is_bounded_and_given_back() {
+    fn each_measure_is_bounded_and_released() {
         let admission = admission(10, 1000);
         let first = admission.admit(size(6, 100), 100, u64::MAX).expect("fits");
         let refused = admission.admit(size(5, 100), 100, u64::MAX).expect_err("11 items");
@@ -277,25 +274,25 @@ mod tests {
         );
         let refused = admission.admit(size(1, 950), 950, u64::MAX).expect_err("1050 bytes");
         assert!(matches!(refused, SubmitError::Full { measure: "bytes", held: 100, .. }), "{refused}");
-        assert_eq!(admission.stats().items, 6, "a refusal leaves nothing behind");
+        assert_eq!(admission.stats().items, 6, "a refusal reserves nothing");
         drop(first);
         admission.admit(size(10, 1000), 1000, u64::MAX).expect("all is free again");
         assert_eq!((admission.stats().items, admission.stats().bytes, admission.requests()), (0, 0, 0));
     }
 
     #[test]
-    fn large_requests_leave_room_for_small_ones() {
+    fn large_requests_leave_a_reserve_for_small_ones() {
         let admission = admission(1600, 1 << 40);
         let large: Vec<_> = (0..20).map_while(|_| admission.admit(size(100, 1), 1, u64::MAX).ok()).collect();
-        assert_eq!(large.len(), 15, "a sixteenth is left");
+        assert_eq!(large.len(), 15, "a sixteenth is reserved");
         let small: Vec<_> = (0..20).map_while(|_| admission.admit(size(6, 1), 1, u64::MAX).ok()).collect();
-        assert_eq!(small.len(), 16, "small ones have it");
+        assert_eq!(small.len(), 16, "small requests use the reserve");
         drop((large, small));
-        admission.admit(size(1600, 1), 1, u64::MAX).expect("one may have everything, where nobody else has any");
+        admission.admit(size(1600, 1), 1, u64::MAX).expect("a lone request may use the whole budget");
     }
 
     #[test]
-    fn what_can_never_fit_is_told_apart_from_what_does_not_fit_now() {
+    fn requests_that_can_never_fit_get_a_different_error_than_a_full_budget() {
         let admission = admission(10, 1000);
         let refused = admission.admit(size(11, 1), 1, u64::MAX).expect_err("over the limit");
         assert!(matches!(refused, SubmitError::TooLarge { measure: "items", asked: 11, limit: 10 }));
@@ -303,31 +300,33 @@ mod tests {
         assert!(matches!(refused, SubmitError::TooLarge { measure: "bytes", asked: 600, limit: 500 }));
         let refused = admission.admit(size(1, 1001), 1, u64::MAX).expect_err("over the budget");
         assert!(matches!(refused, SubmitError::TooLarge { measure: "bytes", asked: 1001, limit: 1000 }));
-        admission.admit(size(1, 10), 5000, 5000).expect("what it needs once it runs is not held until then");
+        admission.admit(size(1, 10), 5000, 5000).expect("bytes needed to run are not reserved");
     }
 
     #[test]
-    fn the_advice_follows_the_recent_pace_within_its_bounds() {
+    fn retry_after_follows_the_recent_drain_rate_within_its_bounds() {
         let start = Instant::now();
         let mut rate = DrainRate::new(start);
         let after = |millis| start + Duration::from_millis(millis);
-        let of_items = |missing| move |size: Size| (size.items, missing);
-        assert_eq!(rate.time_for(after(1), size(0, 0), of_items(10)), UNKNOWN);
+        let wait_for = |rate: &DrainRate, missing, millis, released| {
+            rate.time_to_release(missing, after(millis), size(released, 0), |size| size.items)
+        };
+        assert_eq!(wait_for(&rate, 10, 1, 0), DEFAULT_RETRY_AFTER);
         // 100 items in 100 ms.
-        assert_eq!(rate.time_for(after(100), size(100, 0), of_items(20)), Duration::from_millis(20));
-        assert_eq!(rate.time_for(after(100), size(100, 0), of_items(1)), SOONEST);
-        assert_eq!(rate.time_for(after(100), size(100, 0), of_items(1_000_000)), LATEST);
-        // Nothing has come back for two windows: it stands still.
+        assert_eq!(wait_for(&rate, 20, 100, 100), Duration::from_millis(20));
+        assert_eq!(wait_for(&rate, 1, 100, 100), MIN_RETRY_AFTER);
+        assert_eq!(wait_for(&rate, 1_000_000, 100, 100), MAX_RETRY_AFTER);
+        // Nothing is released for two windows.
         rate.tick(after(500), size(100, 0));
         rate.tick(after(1000), size(100, 0));
-        assert_eq!(rate.time_for(after(1100), size(100, 0), of_items(1)), LATEST);
-        // After a long silence nothing is known.
+        assert_eq!(wait_for(&rate, 1, 1100, 100), MAX_RETRY_AFTER);
+        // The last sample is too old.
         rate.tick(after(10_000), size(100, 0));
-        assert_eq!(rate.time_for(after(10_001), size(100, 0), of_items(1)), UNKNOWN);
+        assert_eq!(wait_for(&rate, 1, 10_001, 100), DEFAULT_RETRY_AFTER);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_drain_ends_with_the_last_answer_or_with_its_time() {
+    async fn a_drain_ends_with_the_last_answer_or_its_timeout() {
         let admission = admission(10, 1000);
         let held = admission.admit(size(1, 1), 1, u64::MAX).expect("fits");
         let late = admission.drain(Duration::from_secs(1)).await;

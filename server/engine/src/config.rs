@@ -1,4 +1,4 @@
-//! What the engine and its callers are told.
+//! Settings of the engine and its lanes, and the context of a request.
 
 use std::time::{Duration, Instant};
 
@@ -8,41 +8,42 @@ use accelerd_kernels::DeviceId;
 /// Settings of the engine as a whole.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Worker threads (streams) of each GPU.
+    /// Worker threads of each GPU, each with its own stream.
     pub cuda_workers: usize,
     /// Worker threads that feed the CPU pool.
     pub cpu_workers: usize,
-    /// Most items admitted and not answered, over all lanes.
+    /// Maximum number of items admitted and not answered, over all lanes.
     pub max_items: u64,
-    /// Most bytes admitted and not answered, over all lanes.
+    /// Maximum number of bytes admitted and not answered, over all lanes.
     pub max_bytes: u64,
 }
 
 /// Settings of one lane.
 #[derive(Clone, Debug)]
 pub struct LaneConfig {
-    /// Most items in a batch.
+    /// Maximum number of items in a batch.
     pub max_batch_items: u64,
-    /// Most bytes in a batch on the CPU.
+    /// Maximum number of bytes in a batch on the CPU.
     pub max_batch_bytes: u64,
-    /// Most bytes in a batch on a GPU.
+    /// Maximum number of bytes in a batch on a GPU.
     pub gpu_max_batch_bytes: u64,
-    /// Longest that an open batch may wait for joiners while a worker is free; zero never waits.
+    /// Maximum time that a batch is held open for more requests while a worker is free; zero for none.
     pub max_wait: Duration,
-    /// Batches of this lane that one device runs at once.
+    /// Maximum number of this lane's batches that run at once on a device.
     pub concurrency: usize,
-    /// Requests whose key was passed over this long go before all others.
+    /// A request that has waited this long precedes all others, whatever their priority.
     pub max_age: Duration,
-    /// Stateless requests of at most this many bytes run on the CPU pool although there is a GPU; zero never.
-    pub cpu_below_bytes: u64,
-    /// Requests of more than this many bytes are *long*: they queue apart, share no batch with others, and leave one
-    /// worker of the CPU to those; zero: none is.
-    pub long_above_bytes: u64,
+    /// Requests without a device affinity of at most this many bytes run on the CPU even if there is a GPU; zero for
+    /// none.
+    pub cpu_max_bytes: u64,
+    /// Requests of more than this many bytes are *large*: they have their own queue and batches, and one CPU worker is
+    /// reserved for the others. Zero disables the distinction.
+    pub large_request_bytes: u64,
 }
 
 #[cfg(not(loom))]
 impl LaneConfig {
-    /// Most bytes in a batch on a device.
+    /// Maximum number of bytes in a batch on a device.
     pub(crate) fn batch_bytes(&self, device: DeviceId) -> u64 {
         match device {
             DeviceId::Cpu => self.max_batch_bytes,
@@ -59,18 +60,17 @@ pub enum Priority {
     /// The default.
     #[default]
     Normal,
-    /// Somebody waits for it.
+    /// Interactive work.
     High,
 }
 
 impl Priority {
-    /// How many there are.
     pub(crate) const COUNT: usize = 3;
 
-    /// All of them, the most urgent first.
+    /// All levels, most urgent first.
     pub(crate) const DESCENDING: [Self; Self::COUNT] = [Self::High, Self::Normal, Self::Low];
 
-    /// Its place in an array with one element per level.
+    /// Index into an array with one element per level.
     pub(crate) fn index(self) -> usize {
         match self {
             Self::Low => 0,
@@ -80,23 +80,23 @@ impl Priority {
     }
 }
 
-/// What comes with a request.
+/// The context of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// When the caller stops waiting.
+    /// When the caller stops waiting; `None` for never.
     pub deadline: Option<Instant>,
-    /// How urgent it is.
+    /// Scheduling priority.
     pub priority: Priority,
-    /// Whose it is: principals of equal priority share fairly. Zero is everybody without a name.
+    /// The principal; principals of equal priority share fairly. Zero stands for all anonymous callers.
     pub principal: u64,
 }
 
 /// How a drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Every admitted request was answered in time.
+    /// Whether every admitted request was answered in time.
     pub complete: bool,
-    /// Requests that were not.
+    /// Number of requests that were not.
     pub remaining: u64,
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_on_a_gpu_has_a_bound_of_its_own() {
+    fn cpu_and_gpu_batches_have_separate_byte_limits() {
         let config = LaneConfig {
             max_batch_items: 1,
             max_batch_bytes: 2,
@@ -113,8 +113,8 @@ mod tests {
             max_wait: Duration::ZERO,
             concurrency: 1,
             max_age: Duration::ZERO,
-            cpu_below_bytes: 0,
-            long_above_bytes: 0,
+            cpu_max_bytes: 0,
+            large_request_bytes: 0,
         };
         assert_eq!([DeviceId::Cpu, DeviceId::Cuda(0)].map(|device| config.batch_bytes(device)), [2, 3]);
     }

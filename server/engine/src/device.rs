@@ -1,4 +1,4 @@
-//! A device as the engine sees it: the lanes that queue for it, its outstanding work, and whether it still lives.
+//! A device as the scheduler sees it: the lanes that queue for it, its outstanding work, whether it is lost, and routing.
 
 use std::sync::{
     Arc, OnceLock, PoisonError, RwLock,
@@ -11,250 +11,237 @@ use std::time::Instant;
 
 use accelerd_kernels::{Backend, Device, DeviceId, OpError};
 
-use crate::{queue::Depth, signal::Signal, tidy::Tidying};
+use crate::{queue::Depth, signal::Signal, trim::TrimSignal};
 
-/// One lane's queue for one device, whatever the operation.
-pub(crate) trait Source: Send + Sync {
-    /// Whether a turn may find something; costs one load.
+/// A [`DeviceLane`](crate::device_lane::DeviceLane) of any operation.
+pub(crate) trait AnyLane: Send + Sync {
+    /// Whether [`Self::poll`] may find a batch. Costs one load.
     fn is_available(&self) -> bool;
-    /// Runs the next batch, if there is one. `position` is what to report to [`Desk::took_turn`].
-    fn turn(&self, position: usize, bench: &mut Bench) -> Turn;
-    /// Sends what is queued elsewhere: the device is lost.
-    fn abandon(&self);
-    /// Answers what is queued with a refusal: the engine ends.
+    /// Runs the next batch, if there is one. `position` is passed on to [`DeviceQueues::batch_started`].
+    fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome;
+    /// Reroutes what is queued, because the device is lost.
+    fn evict(&self);
+    /// Refuses what is queued, because the engine stops.
     fn stop(&self);
-    /// How much is queued.
+    /// How much is queued and running.
     fn depth(&self) -> Depth;
 }
 
-/// What came of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum PollOutcome {
     /// A batch ran.
     Ran,
-    /// Waiting until then pays, unless more comes.
+    /// A batch is held open until then, unless more requests arrive.
     WaitUntil(Instant),
-    /// Nothing may run.
-    Nothing,
+    /// No batch may run now.
+    Idle,
 }
 
-/// A worker's own view of its device.
-pub(crate) struct Bench {
-    /// What its workers share.
-    pub(crate) desk: Arc<Desk>,
-    /// What it computes with.
+/// A worker's device and its own backend.
+pub(crate) struct WorkerContext {
+    pub(crate) device: Arc<DeviceQueues>,
     pub(crate) backend: Backend,
 }
 
-/// What the workers of a device and its callers share.
-pub(crate) struct Desk {
-    device: Device,
+/// The state of one device that its workers and their callers share.
+pub(crate) struct DeviceQueues {
+    handle: Device,
     id: DeviceId,
-    /// Its place in the list that the engine was started with.
+    /// Index in the list that the engine was started with.
     pub(crate) index: usize,
-    /// What its workers sleep on.
+    /// Wakes its workers.
     pub(crate) signal: Arc<Signal>,
-    /// What its workers were told to give back.
-    pub(crate) tidying: Tidying,
+    pub(crate) trim_signal: TrimSignal,
     /// Bytes queued for it or running on it.
-    load: AtomicU64,
+    outstanding_bytes: AtomicU64,
+    /// The reason, once it is lost.
     lost: OnceLock<String>,
-    /// Long batches that may run at once, and those that do.
-    long_places: usize,
-    long_running: AtomicUsize,
-    sources: RwLock<Arc<[Arc<dyn Source>]>>,
-    /// The source whose turn is next.
+    /// Most batches of large requests that run at once.
+    large_limit: usize,
+    large_running: AtomicUsize,
+    lanes: RwLock<Arc<[Arc<dyn AnyLane>]>>,
+    /// The lane that is polled first in the next round.
     next: AtomicUsize,
 }
 
-impl Desk {
-    /// A device that nothing queues for.
-    pub(crate) fn new(device: Device, index: usize, workers: usize) -> Self {
-        // A GPU's short requests are the CPU's, by `cpu_below_bytes`; its workers overlap copies of long ones.
-        let spare = usize::from(device.id() == DeviceId::Cpu);
+impl DeviceQueues {
+    pub(crate) fn new(handle: Device, index: usize, workers: usize) -> Self {
+        // Small requests run on the CPU even where there is a GPU (`cpu_max_bytes`), so a GPU reserves no worker for them:
+        // its workers overlap the copies of large ones.
+        let reserved = usize::from(handle.id() == DeviceId::Cpu);
         Self {
-            id: device.id(),
-            device,
+            id: handle.id(),
+            handle,
             index,
             signal: Arc::new(Signal::new()),
-            tidying: Tidying::new(workers),
-            load: AtomicU64::new(0),
+            trim_signal: TrimSignal::new(workers),
+            outstanding_bytes: AtomicU64::new(0),
             lost: OnceLock::new(),
-            long_places: workers.saturating_sub(spare).max(1),
-            long_running: AtomicUsize::new(0),
-            sources: RwLock::new(Arc::new([])),
+            large_limit: workers.saturating_sub(reserved).max(1),
+            large_running: AtomicUsize::new(0),
+            lanes: RwLock::new(Arc::new([])),
             next: AtomicUsize::new(0),
         }
     }
 
-    /// Its name.
     pub(crate) fn id(&self) -> DeviceId {
         self.id
     }
 
-    /// The device.
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
+    pub(crate) fn handle(&self) -> &Device {
+        &self.handle
     }
 
-    /// Most bytes it could ever hold.
+    /// Most bytes that the device can hold.
     pub(crate) fn capacity(&self) -> u64 {
-        let cap = self.device.pool_stats().map_or(0, |pool| pool.limit_bytes);
-        let capacity = if cap > 0 { cap } else { self.device.info().memory_bytes };
+        let cap = self.handle.pool_stats().map_or(0, |pool| pool.limit_bytes);
+        let capacity = if cap > 0 { cap } else { self.handle.info().memory_bytes };
         if capacity > 0 { capacity } else { u64::MAX }
     }
 
-    /// Why it is lost, if it is.
+    /// Why the device is lost, if it is.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
     }
 
-    /// The error of a request that cannot run because it is lost.
+    /// The error of a request that cannot run because the device is lost.
     pub(crate) fn lost_error(&self) -> OpError {
         OpError::DeviceLost { device: self.id, reason: self.lost().unwrap_or("it takes no work").to_owned() }
     }
 
-    /// Takes the device out for good: its workers end, and what is queued for it goes elsewhere.
+    /// Takes the device out of service for good: its workers stop, and its queues are rerouted.
     pub(crate) fn lose(&self, reason: String) {
         if self.lost.set(reason).is_err() {
             return;
         }
-        tracing::error!(device = %self.id, reason = self.lost(), "a device is lost; its work goes elsewhere");
+        tracing::error!(device = %self.id, reason = self.lost(), "a device is lost; its requests are rerouted");
         self.signal.stop();
-        for source in self.sources().iter() {
-            source.abandon();
+        for lane in self.lanes().iter() {
+            lane.evict();
         }
     }
 
-    /// Has its workers give back what memory nobody needs any more; ready when each has.
-    pub(crate) fn tidy(&self) -> impl Future<Output = ()> + Send + use<> {
-        let tidied = self.tidying.tell();
+    /// Has every worker free its idle memory; ready when each has.
+    pub(crate) fn trim(&self) -> impl Future<Output = ()> + Send + use<> {
+        let trimmed = self.trim_signal.request();
         self.signal.notify_all();
-        tidied
+        trimmed
     }
 
-    /// Work was queued here.
-    pub(crate) fn load(&self, bytes: u64) {
-        self.load.fetch_add(bytes, Relaxed);
+    pub(crate) fn add_outstanding(&self, bytes: u64) {
+        self.outstanding_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Work ended or went away.
-    pub(crate) fn unload(&self, bytes: u64) {
-        self.load.fetch_sub(bytes, Relaxed);
+    pub(crate) fn remove_outstanding(&self, bytes: u64) {
+        self.outstanding_bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// Whether one more long batch may run.
-    pub(crate) fn has_long_place(&self) -> bool {
-        self.long_running.load(SeqCst) < self.long_places
+    /// Whether one more batch of large requests may run.
+    pub(crate) fn has_large_request_permit(&self) -> bool {
+        self.large_running.load(SeqCst) < self.large_limit
     }
 
-    /// A place for a long batch, unless all are taken. Whoever gives one back looks at every queue again: what found
-    /// none in the meantime need not be woken.
-    pub(crate) fn long_place(&self) -> Option<LongPlace<'_>> {
-        let more = |running| (running < self.long_places).then_some(running + 1);
-        self.long_running.fetch_update(SeqCst, SeqCst, more).ok().map(|_| LongPlace(self))
+    /// A permit to run a batch of large requests, unless all are taken. A worker that was refused one need not be woken:
+    /// whoever releases a permit polls every lane again.
+    pub(crate) fn large_request_permit(&self) -> Option<LargeRequestPermit<'_>> {
+        let more = |running| (running < self.large_limit).then_some(running + 1);
+        self.large_running.fetch_update(SeqCst, SeqCst, more).ok().map(|_| LargeRequestPermit(self))
     }
 
-    /// How it stands for a request that looks for a device.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing { id: self.id, lost: self.lost().is_some(), load: self.load.load(Relaxed) }
+    pub(crate) fn load(&self) -> DeviceLoad {
+        let outstanding_bytes = self.outstanding_bytes.load(Relaxed);
+        DeviceLoad { id: self.id, lost: self.lost().is_some(), outstanding_bytes }
     }
 
-    /// Lets a lane queue here.
-    pub(crate) fn add(&self, source: &Arc<dyn Source>) {
-        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
-        *sources = sources.iter().cloned().chain([Arc::clone(source)]).collect();
-        drop(sources);
+    pub(crate) fn add_lane(&self, lane: &Arc<dyn AnyLane>) {
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        *lanes = lanes.iter().cloned().chain([Arc::clone(lane)]).collect();
+        drop(lanes);
         if self.lost().is_some() {
-            source.abandon();
+            lane.evict();
         }
     }
 
-    /// Forgets a lane.
-    pub(crate) fn remove(&self, source: &dyn Source) {
-        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
-        *sources = sources.iter().filter(|other| !std::ptr::addr_eq(Arc::as_ptr(other), source)).cloned().collect();
+    pub(crate) fn remove_lane(&self, lane: &dyn AnyLane) {
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        *lanes = lanes.iter().filter(|other| !std::ptr::addr_eq(Arc::as_ptr(other), lane)).cloned().collect();
     }
 
-    /// The lanes that queue here.
-    pub(crate) fn sources(&self) -> Arc<[Arc<dyn Source>]> {
-        Arc::clone(&self.sources.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn lanes(&self) -> Arc<[Arc<dyn AnyLane>]> {
+        Arc::clone(&self.lanes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives each lane a turn, from the one behind the last that ran, until one runs.
-    pub(crate) fn round(bench: &mut Bench) -> Turn {
-        let sources = bench.desk.sources();
-        let start = bench.desk.next.load(SeqCst);
+    /// Polls the lanes round robin, starting after the one that ran last, until one runs a batch.
+    pub(crate) fn poll(worker: &mut WorkerContext) -> PollOutcome {
+        let lanes = worker.device.lanes();
+        let start = worker.device.next.load(SeqCst);
         let mut until = None;
-        for offset in 0..sources.len() {
-            let position = (start + offset) % sources.len();
-            match sources[position].turn(position, bench) {
-                Turn::Ran => return Turn::Ran,
-                Turn::WaitUntil(at) => until = Some(until.map_or(at, |until: Instant| until.min(at))),
-                Turn::Nothing => {}
+        for offset in 0..lanes.len() {
+            let position = (start + offset) % lanes.len();
+            match lanes[position].poll(position, worker) {
+                PollOutcome::Ran => return PollOutcome::Ran,
+                PollOutcome::WaitUntil(at) => until = Some(until.map_or(at, |until: Instant| until.min(at))),
+                PollOutcome::Idle => {}
             }
         }
-        until.map_or(Turn::Nothing, Turn::WaitUntil)
+        until.map_or(PollOutcome::Idle, PollOutcome::WaitUntil)
     }
 
-    /// A worker took a batch of the source at a position: the next turn is another's, and if there is more to do now,
-    /// another worker is called.
-    pub(crate) fn took_turn(&self, position: usize) {
+    /// Called when a worker has taken a batch of the lane at `position`: moves the round robin on, and wakes another worker
+    /// if more batches may run now.
+    pub(crate) fn batch_started(&self, position: usize) {
         self.next.store(position + 1, SeqCst);
-        if self.sources().iter().any(|source| source.is_available()) {
+        if self.lanes().iter().any(|lane| lane.is_available()) {
             self.signal.notify();
         }
     }
 }
 
-/// The place of a long batch on a device, given back when dropped.
-pub(crate) struct LongPlace<'a>(&'a Desk);
+/// Permits one batch of large requests to run on a device; released on drop.
+pub(crate) struct LargeRequestPermit<'a>(&'a DeviceQueues);
 
-impl Drop for LongPlace<'_> {
+impl Drop for LargeRequestPermit<'_> {
     fn drop(&mut self) {
-        self.0.long_running.fetch_sub(1, SeqCst);
+        self.0.large_running.fetch_sub(1, SeqCst);
     }
 }
 
-/// How a device stands for a request that looks for one.
+/// What routing knows about a device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    /// Its name.
+pub(crate) struct DeviceLoad {
     pub(crate) id: DeviceId,
-    /// It takes no work any more.
     pub(crate) lost: bool,
-    /// Its outstanding bytes.
-    pub(crate) load: u64,
+    pub(crate) outstanding_bytes: u64,
 }
 
-/// What a request asks of its device.
+/// Where a request may be placed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
-    /// The only device it can run on.
-    pub(crate) home: Option<DeviceId>,
-    /// It is small: the CPU answers sooner.
+pub(crate) struct Placement {
+    /// The only device that it can run on.
+    pub(crate) affinity: Option<DeviceId>,
+    /// At most `cpu_max_bytes`: the CPU is preferred.
     pub(crate) small: bool,
-    /// It ran as devices were lost, and is not given another to lose.
+    /// Devices were lost while it ran on them: no further GPU is risked.
     pub(crate) suspect: bool,
 }
 
-/// The device for a request, by its place in the list.
+/// The index of the device for a request.
 ///
-/// What has a home goes there. Other work goes to the least loaded GPU; to the CPU goes what is small, what is
-/// suspect, and everything once no GPU is left.
-pub(crate) fn route(devices: impl Iterator<Item = Standing> + Clone, wish: Wish) -> Option<usize> {
+/// A request with an affinity goes to that device. Others go to the GPU with the fewest outstanding bytes; small and suspect
+/// ones, and all once no GPU is left, to the CPU.
+pub(crate) fn route(devices: impl Iterator<Item = DeviceLoad> + Clone, placement: Placement) -> Option<usize> {
     let usable = devices.enumerate().filter(|(_, device)| !device.lost);
-    if let Some(home) = wish.home {
-        return usable.clone().find(|(_, device)| device.id == home).map(|(index, _)| index);
+    if let Some(affinity) = placement.affinity {
+        return usable.clone().find(|(_, device)| device.id == affinity).map(|(index, _)| index);
     }
-    let least = |cpu: bool| {
+    let least_loaded = |cpu: bool| {
         let of_kind = usable.clone().filter(move |(_, device)| (device.id == DeviceId::Cpu) == cpu);
-        of_kind.min_by_key(|(_, device)| device.load).map(|(index, _)| index)
+        of_kind.min_by_key(|(_, device)| device.outstanding_bytes).map(|(index, _)| index)
     };
-    match wish {
-        Wish { suspect: true, .. } => least(true),
-        Wish { small: true, .. } => least(true).or_else(|| least(false)),
-        Wish { .. } => least(false).or_else(|| least(true)),
+    match placement {
+        Placement { suspect: true, .. } => least_loaded(true),
+        Placement { small: true, .. } => least_loaded(true).or_else(|| least_loaded(false)),
+        Placement { .. } => least_loaded(false).or_else(|| least_loaded(true)),
     }
 }
 
@@ -262,33 +249,33 @@ pub(crate) fn route(devices: impl Iterator<Item = Standing> + Clone, wish: Wish)
 mod tests {
     use super::*;
 
-    const ANY: Wish = Wish { home: None, small: false, suspect: false };
+    const ANY: Placement = Placement { affinity: None, small: false, suspect: false };
 
-    fn gpu(ordinal: u32, load: u64) -> Standing {
-        Standing { id: DeviceId::Cuda(ordinal), lost: false, load }
+    fn gpu(ordinal: u32, outstanding_bytes: u64) -> DeviceLoad {
+        DeviceLoad { id: DeviceId::Cuda(ordinal), lost: false, outstanding_bytes }
     }
 
-    fn cpu(load: u64) -> Standing {
-        Standing { id: DeviceId::Cpu, lost: false, load }
+    fn cpu(outstanding_bytes: u64) -> DeviceLoad {
+        DeviceLoad { id: DeviceId::Cpu, lost: false, outstanding_bytes }
     }
 
-    fn lost(device: Standing) -> Standing {
-        Standing { lost: true, ..device }
+    fn lost(device: DeviceLoad) -> DeviceLoad {
+        DeviceLoad { lost: true, ..device }
     }
 
-    fn routed(devices: &[Standing], wish: Wish) -> Option<usize> {
-        route(devices.iter().copied(), wish)
+    fn routed(devices: &[DeviceLoad], placement: Placement) -> Option<usize> {
+        route(devices.iter().copied(), placement)
     }
 
     #[test]
-    fn stateless_work_goes_to_the_least_loaded_gpu() {
+    fn requests_without_an_affinity_go_to_the_least_loaded_gpu() {
         assert_eq!(routed(&[gpu(0, 5), gpu(1, 3), cpu(0)], ANY), Some(1));
         assert_eq!(routed(&[gpu(0, 5), lost(gpu(1, 3)), cpu(0)], ANY), Some(0));
     }
 
     #[test]
-    fn the_cpu_takes_small_work_and_what_no_gpu_is_left_for() {
-        let small = Wish { small: true, ..ANY };
+    fn the_cpu_takes_small_requests_and_all_once_no_gpu_is_left() {
+        let small = Placement { small: true, ..ANY };
         assert_eq!(routed(&[gpu(0, 0), cpu(9)], small), Some(1));
         assert_eq!(routed(&[gpu(0, 0), lost(cpu(9))], small), Some(0));
         assert_eq!(routed(&[lost(gpu(0, 0)), cpu(9)], ANY), Some(1));
@@ -297,16 +284,16 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_home_goes_nowhere_else() {
-        let home = Wish { home: Some(DeviceId::Cuda(1)), ..ANY };
-        assert_eq!(routed(&[gpu(0, 0), gpu(1, 99), cpu(0)], home), Some(1));
-        assert_eq!(routed(&[gpu(0, 0), lost(gpu(1, 99)), cpu(0)], home), None);
-        assert_eq!(routed(&[gpu(0, 0), cpu(7)], Wish { home: Some(DeviceId::Cpu), ..ANY }), Some(1));
+    fn a_request_with_an_affinity_goes_nowhere_else() {
+        let pinned = Placement { affinity: Some(DeviceId::Cuda(1)), ..ANY };
+        assert_eq!(routed(&[gpu(0, 0), gpu(1, 99), cpu(0)], pinned), Some(1));
+        assert_eq!(routed(&[gpu(0, 0), lost(gpu(1, 99)), cpu(0)], pinned), None);
+        assert_eq!(routed(&[gpu(0, 0), cpu(7)], Placement { affinity: Some(DeviceId::Cpu), ..ANY }), Some(1));
     }
 
     #[test]
-    fn what_lost_devices_before_is_kept_from_the_others() {
-        let suspect = Wish { suspect: true, ..ANY };
+    fn a_suspect_request_is_kept_from_further_gpus() {
+        let suspect = Placement { suspect: true, ..ANY };
         assert_eq!(routed(&[lost(gpu(0, 0)), gpu(1, 0), cpu(5)], suspect), Some(2));
         assert_eq!(routed(&[lost(gpu(0, 0)), gpu(1, 0)], suspect), None);
     }

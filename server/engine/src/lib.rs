@@ -1,44 +1,45 @@
 //! When and where accelerd computes: lanes, batches, admission, workers, drain.
 //!
-//! The engine knows no operation by name, no protocol and no CUDA: it queues requests of any [`accelerd_kernels::Op`],
-//! closes batches and runs them on the workers of the devices it was given.
+//! The engine is generic over [`accelerd_kernels::Op`]: it queues requests, forms batches and runs them on the workers of its
+//! devices. It depends on no particular operation, protocol or CUDA API.
 //!
-//! # A request in the engine
+//! # The path of a request
 //!
-//! 1. **Admit** (`admission`). [`Lane::submit`] takes a permit from a budget of items and bytes that all lanes share, or
-//!    is refused with the time after which a retry may succeed. The permit travels with the request and is given back
-//!    when the request is answered, or was computed in vain.
-//! 2. **Route** (`device`). A request with a home goes there. Others go to the GPU with the least outstanding bytes; small
-//!    ones, and everything once no GPU is left, to the CPU.
-//! 3. **Queue** (`queue`, `batcher`). Each lane has one queue a device. The caller waits for a channel; its deadline is a
-//!    timer. When the timer fires, or the caller drops its future, the entry leaves the queue at once.
-//! 4. **Close** (`batcher`). A free worker gives each lane a turn. Only now a batch is formed, of entries with equal keys:
-//!    what came while all workers were busy has joined it. Nothing waits while a worker is free, unless the traffic of
-//!    its key says that filling the batch pays.
-//! 5. **Launch** (`launch`). Entries whose caller is gone are dropped, the others run. A launch that fails is split in two
-//!    until the guilty request stands alone with its error; a panic counts as a failure, and the worker's backend is
-//!    opened anew.
+//! 1. **Admit** (`admission`). [`Lane::submit`] takes a permit from a budget of items and bytes that all lanes share, or is
+//!    refused with the time after which a retry may succeed. The permit is released when the caller takes the response, or
+//!    when the request is dropped.
+//! 2. **Route** (`device`). A request with a device affinity goes to that device. Others go to the GPU with the fewest
+//!    outstanding bytes; small ones, and all once no GPU is left, to the CPU.
+//! 3. **Queue** (`queue`, `batcher`). Each lane has two queues a device: large requests have their own. The caller waits on
+//!    a channel, with a timer for its deadline. When the timer fires, or the caller drops its future, the entry is removed
+//!    from the queue at once.
+//! 4. **Batch** (`batcher`). A free worker polls the lanes round robin. Only then is a batch formed, of entries with equal
+//!    keys, so that entries which arrived while all workers were busy join it. A batch is held open while a worker is free
+//!    only where the traffic of its key makes filling it pay.
+//! 5. **Launch** (`device_lane`). Requests whose caller is gone are dropped, the others run. A launch that fails is split in
+//!    two until the faulty request is alone with its error. A panic counts as a failure, and the worker's backend is
+//!    reopened.
 //! 6. **Reply**. Each request is answered through its own channel.
 //!
-//! A device that reports itself lost takes no work any more. What was queued for it or ran on it is given back to its
-//! callers, which submit it to another device; what has its home there fails. A request that ran on two devices as they
-//! were lost is tried on the CPU only.
+//! A device that reports itself lost is taken out of service. Requests that were queued for it or ran on it return to their
+//! callers, which submit them to another device; those with an affinity to it fail. A request that ran on two devices as they
+//! were lost is retried on the CPU only.
 //!
-//! Memory that nobody needs any more comes back when a worker next allocates. [`Lane::tidy`] has all workers of all devices
-//! give it back at once (`tidy`): those that sleep are woken, those at work do it when their batch is done.
+//! [`Lane::trim`] has the workers of all devices free their idle memory: sleeping workers are woken, busy ones finish their
+//! batch first.
 //!
 //! # Invariants
 //!
-//! - An admitted request is answered once, or its caller is gone and it is counted as cancelled.
-//! - A batch never exceeds its bounds, unless it is one request that exceeds them alone.
-//! - Within a key, priority and principal, requests are launched in the order they came, retries after failures aside.
-//! - An entry that waited `max_age` is in the next batch but for those that wait even longer: nothing starves.
-//! - No more than `concurrency` batches of a lane run on a device, and none is formed before it can run.
+//! - Every admitted request is answered once, or its caller is gone and it is counted as cancelled.
+//! - A batch never exceeds its limits, unless it is a single request that exceeds them alone.
+//! - Within a key, priority and principal, requests are launched in order of arrival, except for retries after failures.
+//! - An entry that waited `max_age` is in the next batch, unless older ones are overdue as well: no request starves.
+//! - At most `concurrency` batches of each queue run at once, and none is formed before it can run.
 //! - A backend never leaves the thread that opened it.
 //! - No lock is held while an operation runs, or while a caller's future is woken.
 //!
-//! The queue's wake-ups are explored by loom: `RUSTFLAGS="--cfg loom" cargo test -p accelerd-engine --lib loom`. In that
-//! configuration only the queue and what is below it are compiled.
+//! loom explores the wake-ups of the queue: `RUSTFLAGS="--cfg loom" cargo test -p accelerd-engine --lib loom`. That
+//! configuration compiles only the queue and the modules below it.
 
 #![cfg_attr(loom, allow(dead_code))]
 
@@ -53,11 +54,11 @@ mod admission;
 #[cfg(not(loom))]
 mod device;
 #[cfg(not(loom))]
+mod device_lane;
+#[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
 mod lane;
-#[cfg(not(loom))]
-mod launch;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(not(loom))]
@@ -65,9 +66,11 @@ mod metrics;
 #[cfg(not(loom))]
 mod outcome;
 #[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
-mod tidy;
+mod trim;
 #[cfg(not(loom))]
 mod worker;
 
@@ -77,6 +80,6 @@ pub use engine::Engine;
 #[cfg(not(loom))]
 pub use lane::Lane;
 #[cfg(not(loom))]
-pub use outcome::{Done, SubmitError};
+pub use outcome::{Completion, SubmitError};
 #[cfg(not(loom))]
 pub use stats::{AdmissionStats, Distribution, EngineStats, LaneCounts, LaneStats};

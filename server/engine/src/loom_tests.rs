@@ -1,8 +1,8 @@
-//! Every interleaving of callers and workers at the queue: nothing is lost, nothing is answered twice, nobody sleeps while
-//! there is work.
+//! Model checks of the queue and its signal: in no interleaving of callers and workers is an entry lost or served
+//! twice, or does a worker sleep while a batch could run.
 
 use std::{
-    // Counters of the tests themselves: not what is explored.
+    // The tests' own counters, which loom does not model.
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -13,23 +13,23 @@ use std::{
 use loom::thread;
 
 use crate::{
-    batcher::{Bounds, Close, Entry},
+    batcher::{BatchLimits, Entry, NextBatch},
     config::Priority,
     queue::Queue,
     signal::Signal,
 };
 
-type Numbers = Queue<u8, usize>;
+type TestQueue = Queue<u8, usize>;
 
-fn queue(items: u64, concurrency: usize) -> (Arc<Numbers>, Arc<Signal>) {
+fn queue(items: u64, concurrency: usize) -> (Arc<TestQueue>, Arc<Signal>) {
     let day = Duration::from_secs(86_400);
-    let bounds = Bounds { items, bytes: 1000, wait: Duration::ZERO, age: day };
+    let limits = BatchLimits { items, bytes: 1000, wait: Duration::ZERO, age: day };
     let signal = Arc::new(Signal::new());
-    (Arc::new(Queue::new(bounds, concurrency, Arc::clone(&signal))), signal)
+    (Arc::new(Queue::new(limits, concurrency, Arc::clone(&signal))), signal)
 }
 
-/// Runs a model in every order that interrupts its threads at most twice where they could have gone on: what goes wrong
-/// between a few threads shows with fewer, and the rest would take hours.
+/// Checks a model in all interleavings with at most two preemptions: bugs between a few threads rarely need more, and
+/// exploring the rest would take hours.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
@@ -40,35 +40,35 @@ fn entry(payload: usize) -> Entry<u8, usize> {
     Entry { key: 0, priority: Priority::Normal, principal: 0, items: 1, bytes: 1, deadline: None, payload }
 }
 
-/// What a worker thread does, without the operation: takes batches and counts entries until it is stopped.
-fn work(queue: &Numbers, signal: &Signal, now: Instant, served: &AtomicUsize) {
+/// A worker that counts the entries of its batches until it is stopped.
+fn work(queue: &TestQueue, signal: &Signal, now: Instant, served: &AtomicUsize) {
     loop {
         let seen = signal.epoch();
         if signal.is_stopped() {
             return;
         }
         match queue.take(now).next {
-            Close::Batch(batch) => {
+            NextBatch::Ready(batch) => {
                 if queue.is_available() {
                     signal.notify();
                 }
                 served.fetch_add(batch.payloads.len(), Ordering::SeqCst);
                 queue.finish(&batch.key, batch.items, None);
             }
-            Close::WaitUntil(_) | Close::Empty => signal.sleep(seen, None),
+            NextBatch::WaitUntil(_) | NextBatch::Empty => signal.sleep(seen, None),
         }
     }
 }
 
-/// A worker that ends once so many entries were served: it would sleep for ever if a wake-up were lost.
-fn work_until(queue: &Numbers, signal: &Signal, now: Instant, served: &AtomicUsize, all: usize) {
+/// A worker that stops once `all` entries are served; if a wake-up is lost, it sleeps forever.
+fn work_until(queue: &TestQueue, signal: &Signal, now: Instant, served: &AtomicUsize, all: usize) {
     while served.load(Ordering::SeqCst) < all {
         let seen = signal.epoch();
         if served.load(Ordering::SeqCst) >= all {
             return;
         }
         match queue.take(now).next {
-            Close::Batch(batch) => {
+            NextBatch::Ready(batch) => {
                 let count = batch.payloads.len();
                 if queue.is_available() {
                     signal.notify();
@@ -78,8 +78,8 @@ fn work_until(queue: &Numbers, signal: &Signal, now: Instant, served: &AtomicUsi
                     signal.stop();
                 }
             }
-            Close::WaitUntil(_) | Close::Empty if signal.is_stopped() => return,
-            Close::WaitUntil(_) | Close::Empty => signal.sleep(seen, None),
+            NextBatch::WaitUntil(_) | NextBatch::Empty if signal.is_stopped() => return,
+            NextBatch::WaitUntil(_) | NextBatch::Empty => signal.sleep(seen, None),
         }
     }
 }
@@ -96,13 +96,13 @@ fn loom_no_wake_up_is_lost_between_a_caller_and_a_worker() {
         });
         assert!(queue.push(now, entry(0)).is_ok());
         assert!(queue.push(now, entry(1)).is_ok());
-        worker.join().expect("it ends");
+        worker.join().expect("the thread ends");
         assert_eq!(served.load(Ordering::SeqCst), 2);
     });
 }
 
 #[test]
-fn loom_two_workers_leave_nothing_behind() {
+fn loom_two_workers_serve_every_entry() {
     let now = Instant::now();
     explore(move || {
         let (queue, signal) = queue(1, 2);
@@ -116,14 +116,14 @@ fn loom_two_workers_leave_nothing_behind() {
         assert!(queue.push(now, entry(0)).is_ok());
         assert!(queue.push(now, entry(1)).is_ok());
         for worker in workers {
-            worker.join().expect("it ends");
+            worker.join().expect("the thread ends");
         }
         assert_eq!(served.load(Ordering::SeqCst), 2);
     });
 }
 
 #[test]
-fn loom_one_place_in_the_lane_is_handed_from_worker_to_worker() {
+fn loom_workers_hand_over_a_single_concurrency_slot() {
     let now = Instant::now();
     explore(move || {
         let (queue, signal) = queue(1, 1);
@@ -137,7 +137,7 @@ fn loom_one_place_in_the_lane_is_handed_from_worker_to_worker() {
         assert!(queue.push(now, entry(0)).is_ok());
         assert!(queue.push(now, entry(1)).is_ok());
         for worker in workers {
-            worker.join().expect("it ends");
+            worker.join().expect("the thread ends");
         }
         assert_eq!(served.load(Ordering::SeqCst), 2);
     });
@@ -157,14 +157,14 @@ fn loom_an_entry_is_either_cancelled_or_served() {
         let cancelled = usize::from(queue.cancel(id).is_some());
         let left = queue.close().len();
         signal.stop();
-        worker.join().expect("it ends");
+        worker.join().expect("the thread ends");
         assert_eq!(left, 0);
         assert_eq!(cancelled + served.load(Ordering::SeqCst), 1);
     });
 }
 
 #[test]
-fn loom_a_queue_that_closes_gives_back_or_refuses_what_is_not_served() {
+fn loom_closing_the_queue_returns_or_refuses_every_unserved_entry() {
     let now = Instant::now();
     explore(move || {
         let (queue, signal) = queue(8, 1);
@@ -179,8 +179,8 @@ fn loom_a_queue_that_closes_gives_back_or_refuses_what_is_not_served() {
         });
         let left = queue.close().len();
         signal.stop();
-        let refused = caller.join().expect("it ends");
-        worker.join().expect("it ends");
+        let refused = caller.join().expect("the thread ends");
+        worker.join().expect("the thread ends");
         assert_eq!(refused + left + served.load(Ordering::SeqCst), 1);
         assert_eq!(queue.depth().requests, 0);
     });

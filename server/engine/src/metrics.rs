@@ -1,4 +1,5 @@
-//! The engine's metrics, through the global meter. Attributes are built once a lane: recording allocates nothing.
+//! The engine's metrics, through the global meter. Attributes are built once per lane, so that recording does not
+//! allocate.
 
 use accelerd_kernels::{DeviceId, OpError};
 use opentelemetry::{
@@ -22,24 +23,20 @@ pub(crate) struct Metrics {
 
 /// The attributes of one lane.
 pub(crate) struct LaneLabels {
-    /// The lane alone.
     pub(crate) lane: [KeyValue; 1],
     queued: [KeyValue; 2],
     running: [KeyValue; 2],
     devices: Vec<[KeyValue; 2]>,
 }
 
-/// Where a request was when its caller went away.
+/// The stage of a request when it was cancelled or its deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Before the launch.
     Queued,
-    /// After it.
     Running,
 }
 
 impl LaneLabels {
-    /// The attributes of a lane that runs on these devices.
     pub(crate) fn new(name: &'static str, devices: impl Iterator<Item = DeviceId>) -> Self {
         let lane = || KeyValue::new("lane", name);
         Self {
@@ -51,8 +48,8 @@ impl LaneLabels {
     }
 }
 
-/// What kind of device error it is, as a label.
-pub(crate) fn kind_of(error: &OpError) -> &'static str {
+/// The `kind` label of an error.
+pub(crate) fn error_kind(error: &OpError) -> &'static str {
     match error {
         OpError::OutOfMemory { .. } => "out_of_memory",
         OpError::Invalid(_) => "invalid",
@@ -62,7 +59,7 @@ pub(crate) fn kind_of(error: &OpError) -> &'static str {
 }
 
 impl Metrics {
-    /// The instruments, made by the meter provider that is global now.
+    /// Creates the instruments with the current global meter provider.
     pub(crate) fn new() -> Self {
         let meter = global::meter("accelerd");
         let seconds = |name, description| {
@@ -72,13 +69,15 @@ impl Metrics {
             meter.u64_histogram(name).with_description(description).with_boundaries(count_boundaries()).build()
         };
         Self {
-            queue_wait: seconds("accelerd_queue_wait_seconds", "From submission to launch."),
-            execute: seconds("accelerd_device_execute_seconds", "From launch to result, a launch."),
-            batch_items: counts("accelerd_batch_items", "Items of a launch."),
-            batch_requests: counts("accelerd_batch_requests", "Requests of a launch."),
+            queue_wait: seconds("accelerd_queue_wait_seconds", "Time from submission to launch."),
+            execute: seconds("accelerd_device_execute_seconds", "Time from launch to result, by launch."),
+            batch_items: counts("accelerd_batch_items", "Items per launch."),
+            batch_requests: counts("accelerd_batch_requests", "Requests per launch."),
             batch_fill_ratio: meter
                 .f64_histogram("accelerd_batch_fill_ratio")
-                .with_description("Share of the batch bound, items or bytes, that a launch filled.")
+                .with_description(
+                    "Fraction of the batch limits that a launch fills: of items or bytes, whichever is larger.",
+                )
                 .with_boundaries((1..=10).map(|tenth| f64::from(tenth) / 10.0).collect())
                 .build(),
             device_errors: meter
@@ -87,16 +86,16 @@ impl Metrics {
                 .build(),
             cancelled: meter
                 .u64_counter("accelerd_requests_cancelled")
-                .with_description("Requests whose caller went away or whose deadline passed.")
+                .with_description("Requests that were cancelled or whose deadline passed.")
                 .build(),
             refused: meter
                 .u64_counter("accelerd_admission_refused")
-                .with_description("Requests refused because the budget was used up.")
+                .with_description("Requests refused because an admission limit was reached.")
                 .build(),
         }
     }
 
-    /// A launch ended; `waits` is how long each of its requests had been queued, in seconds.
+    /// Records a completed launch; `waits` is the queue time of each of its requests in seconds.
     pub(crate) fn launched(
         &self,
         labels: &LaneLabels,
@@ -111,12 +110,10 @@ impl Metrics {
         self.execute.record(launch.execute.as_secs_f64(), &labels.devices[device]);
     }
 
-    /// A launch failed.
     pub(crate) fn failed(&self, kind: &'static str) {
         self.device_errors.add(1, &[KeyValue::new("kind", kind)]);
     }
 
-    /// A caller went away, or its deadline passed.
     pub(crate) fn cancelled(&self, labels: &LaneLabels, stage: Stage) {
         let attributes = match stage {
             Stage::Queued => &labels.queued,
@@ -125,19 +122,18 @@ impl Metrics {
         self.cancelled.add(1, attributes);
     }
 
-    /// A request was refused.
     pub(crate) fn refused(&self, measure: &'static str) {
         self.refused.add(1, &[KeyValue::new("measure", measure)]);
     }
 }
 
-/// From 10 us to 10 s, about three a decade.
+/// From 10 us to 10 s, three per decade.
 fn seconds_boundaries() -> Vec<f64> {
     let decades = (-5..=0).map(|exponent| 10_f64.powi(exponent));
     decades.flat_map(|decade| [decade, 2.5 * decade, 5.0 * decade]).chain([10.0]).collect()
 }
 
-/// Powers of two.
+/// The powers of two up to 65,536.
 fn count_boundaries() -> Vec<f64> {
     (0..=16).map(|exponent| 2_f64.powi(exponent)).collect()
 }

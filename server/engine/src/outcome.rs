@@ -1,15 +1,15 @@
-//! What a caller gets back: a response, or why there is none.
+//! What [`Lane::submit`](crate::Lane::submit) returns.
 
 use std::time::Duration;
 
 use accelerd_kernels::{DeviceId, OpError};
 
-/// A response, and how it came about.
+/// A response, and how it was computed.
 #[derive(Debug)]
-pub struct Done<R> {
+pub struct Completion<R> {
     /// The response.
     pub response: R,
-    /// Where it ran.
+    /// The device that computed it.
     pub device: DeviceId,
     /// Requests in its batch.
     pub batch_requests: usize,
@@ -22,31 +22,31 @@ pub struct Done<R> {
 /// Why a request was not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// The budget is used up now.
-    #[error("the daemon holds {held} {measure} of at most {limit}; {asked} more were asked for")]
+    /// An admission limit is reached now.
+    #[error("admission limit reached: {held} of {limit} {measure} in use, the request needs {asked}")]
     Full {
         /// `items` or `bytes`.
         measure: &'static str,
         /// Admitted now.
         held: u64,
-        /// At most.
+        /// The limit of admission.
         limit: u64,
-        /// By this request.
+        /// Needed by this request.
         asked: u64,
         /// When a retry may succeed.
         retry_after: Duration,
     },
     /// The request can never run.
-    #[error("the request needs {asked} {measure}, at most {limit} can ever be had")]
+    #[error("the request needs {asked} {measure}, which exceeds the maximum of {limit}")]
     TooLarge {
         /// `items` or `bytes`.
         measure: &'static str,
-        /// By this request.
+        /// Needed by this request.
         asked: u64,
-        /// At most.
+        /// Most that a request can use.
         limit: u64,
     },
-    /// The engine takes no new work.
+    /// The engine admits no requests.
     #[error("the daemon is draining")]
     Draining,
     /// The deadline passed before the launch.

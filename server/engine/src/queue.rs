@@ -1,4 +1,4 @@
-//! The batcher of one lane on one device behind its lock, and the rules of who wakes whom.
+//! The batcher of one lane on one device, shared under a lock, and the wake-ups of its workers.
 
 use std::{
     hash::Hash,
@@ -7,15 +7,15 @@ use std::{
 };
 
 use crate::{
-    batcher::{Batcher, Bounds, Close, Entry, EntryId},
+    batcher::{BatchLimits, Batcher, Entry, EntryId, NextBatch},
     signal::Signal,
     sync::{AtomicBool, Mutex, Ordering, lock},
 };
 
-/// Shared by callers, who push and cancel, and workers, who take and finish.
+/// Callers push and cancel; workers take and finish.
 pub(crate) struct Queue<K, T> {
     state: Mutex<State<K, T>>,
-    /// Something is queued and may run; what a worker looks at before it takes the lock.
+    /// A batch may run. Workers read it before they take the lock.
     available: AtomicBool,
     concurrency: usize,
     signal: Arc<Signal>,
@@ -27,35 +27,31 @@ struct State<K, T> {
     closed: bool,
 }
 
-/// What a worker got.
 pub(crate) struct Taken<K, T> {
     /// Entries whose deadline passed in the queue.
     pub(crate) expired: Vec<T>,
-    /// What it does next. A batch is to be given back by [`Queue::finish`].
-    pub(crate) next: Close<K, T>,
+    /// The worker calls [`Queue::finish`] once it has run a batch.
+    pub(crate) next: NextBatch<K, T>,
 }
 
-/// How much is queued.
+/// How much is queued and running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Depth {
-    /// Entries.
     pub(crate) requests: u64,
-    /// Their items.
     pub(crate) items: u64,
-    /// Their bytes.
     pub(crate) bytes: u64,
     /// Batches taken and not finished.
     pub(crate) running: u64,
 }
 
 impl<K: Clone + Eq + Hash, T> Queue<K, T> {
-    /// An empty queue of which `concurrency` batches run at once, by workers that sleep on `signal`.
-    pub(crate) fn new(bounds: Bounds, concurrency: usize, signal: Arc<Signal>) -> Self {
-        let state = State { batcher: Batcher::new(bounds), running: 0, closed: false };
+    /// A queue of which at most `concurrency` batches run at once, by workers that sleep on `signal`.
+    pub(crate) fn new(limits: BatchLimits, concurrency: usize, signal: Arc<Signal>) -> Self {
+        let state = State { batcher: Batcher::new(limits), running: 0, closed: false };
         Self { state: Mutex::new(state), available: AtomicBool::new(false), concurrency: concurrency.max(1), signal }
     }
 
-    /// Queues an entry; gives it back if the queue is closed.
+    /// Queues an entry; returns it if the queue is closed.
     pub(crate) fn push(&self, now: Instant, entry: Entry<K, T>) -> Result<EntryId, T> {
         let mut state = lock(&self.state);
         if state.closed {
@@ -64,14 +60,14 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         let id = state.batcher.push(now, entry);
         let wake = self.publish(&state);
         drop(state);
-        // While all of the lane's places are taken, the one that finishes looks here again.
+        // While `concurrency` batches run, the worker that finishes one polls this queue again.
         if wake {
             self.signal.notify();
         }
         Ok(id)
     }
 
-    /// Takes an entry out, unless a worker has it.
+    /// Removes an entry, unless a worker has taken it.
     pub(crate) fn cancel(&self, id: EntryId) -> Option<T> {
         let mut state = lock(&self.state);
         let entry = state.batcher.cancel(id);
@@ -79,40 +75,41 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         entry
     }
 
-    /// Whether [`Self::take`] may give something.
+    /// Whether [`Self::take`] may return a batch.
     pub(crate) fn is_available(&self) -> bool {
         self.available.load(Ordering::SeqCst)
     }
 
-    /// Takes the next batch, if one may run.
+    /// Takes the next batch, if one may run, and all expired entries.
     pub(crate) fn take(&self, now: Instant) -> Taken<K, T> {
         if !self.is_available() {
-            return Taken { expired: vec![], next: Close::Empty };
+            return Taken { expired: vec![], next: NextBatch::Empty };
         }
         let mut state = lock(&self.state);
         if state.running >= self.concurrency {
-            return Taken { expired: vec![], next: Close::Empty };
+            return Taken { expired: vec![], next: NextBatch::Empty };
         }
         let expired = state.batcher.expire(now);
-        let next = state.batcher.close(now);
-        if let Close::Batch(_) = &next {
+        let next = state.batcher.next_batch(now);
+        if let NextBatch::Ready(_) = &next {
             state.running += 1;
         }
         self.publish(&state);
         Taken { expired, next }
     }
 
-    /// Gives a batch's place back; the caller looks at the queue again. `took` is how long it ran, if it ran whole.
+    /// Ends a batch, which frees its slot of `concurrency`; the caller polls the queue again. `took` is how long the batch
+    /// took, if it ran unsplit.
     pub(crate) fn finish(&self, key: &K, items: u64, took: Option<Duration>) {
         let mut state = lock(&self.state);
         state.running -= 1;
         if let Some(took) = took {
-            state.batcher.ran(key, items, took);
+            state.batcher.record_launch(key, items, took);
         }
         self.publish(&state);
     }
 
-    /// Lets nothing more in, and takes out everything.
+    /// Refuses new entries from now on, and removes all that are queued.
     pub(crate) fn close(&self) -> Vec<T> {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -121,7 +118,6 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         left
     }
 
-    /// How much is queued now.
     pub(crate) fn depth(&self) -> Depth {
         let state = lock(&self.state);
         Depth {
@@ -132,6 +128,7 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         }
     }
 
+    /// Updates `available`, and returns it.
     fn publish(&self, state: &State<K, T>) -> bool {
         let available = state.batcher.len() > 0 && state.running < self.concurrency;
         self.available.store(available, Ordering::SeqCst);

@@ -1,17 +1,17 @@
-//! Wakes the workers of a device when there is something for them.
+//! Wakes the workers of a device: an event count.
 //!
-//! A worker reads the epoch, looks at every queue, and goes to sleep only if the epoch is still the same: whatever was
-//! queued after it had looked has moved the epoch. Whoever queues moves the epoch, then looks for sleepers. Either the
-//! worker sees the new epoch or the other sees the sleeper; each being awake costs neither a lock nor a system call.
+//! A worker reads the epoch, polls every queue, and sleeps only if the epoch is unchanged. A producer queues,
+//! increments the epoch, then checks for sleepers. Either the worker sees the new epoch or the producer sees the
+//! sleeper, so no wake-up is lost. While all workers are awake, neither side takes a lock or makes a system call.
 
 use std::time::Instant;
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 
-/// What the workers of one device sleep on.
+/// The workers of one device sleep on this.
 pub(crate) struct Signal {
     epoch: AtomicU64,
-    /// `Sleep::asleep`, readable without the lock.
+    /// Copy of `Sleep::asleep`, readable without the lock.
     sleepers: AtomicUsize,
     sleep: Mutex<Sleep>,
     wake: Condvar,
@@ -20,14 +20,13 @@ pub(crate) struct Signal {
 
 #[derive(Default)]
 struct Sleep {
-    /// Workers asleep that nobody has called yet.
+    /// Sleeping workers that have not been notified.
     asleep: usize,
-    /// Calls that no worker has answered yet.
-    calls: usize,
+    /// Notifications that no worker has consumed yet.
+    notified: usize,
 }
 
 impl Signal {
-    /// Nobody sleeps.
     pub(crate) fn new() -> Self {
         Self {
             epoch: AtomicU64::new(0),
@@ -38,16 +37,16 @@ impl Signal {
         }
     }
 
-    /// To be read before looking for work.
+    /// The epoch, to be read before polling the queues.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// Wakes one sleeper, if there is one; a worker that is about to sleep looks again.
+    /// Wakes one sleeper, if any. A worker that is about to sleep polls again.
     pub(crate) fn notify(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
-        // Against the fence in `sleep`: of two threads that each write, pass the fence and read what the other wrote, at
-        // least one sees it.
+        // Pairs with the fence in `sleep`: each side writes its variable, then reads the other's, so that at least one
+        // of them sees the other's write.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) == 0 {
             return;
@@ -55,34 +54,35 @@ impl Signal {
         let mut sleep = lock(&self.sleep);
         if sleep.asleep > 0 {
             self.set_asleep(&mut sleep, |asleep| asleep - 1);
-            sleep.calls += 1;
-            // Let go first: the sleeper would wake only to wait for the lock. Whoever answers the call looks at every queue.
+            sleep.notified += 1;
+            // Unlock first: the woken worker would wait for the lock. Any worker may consume the notification, since
+            // each polls every queue.
             drop(sleep);
             self.wake.notify_one();
         }
     }
 
-    /// Tells all workers to end.
+    /// Stops all workers.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.notify_all();
     }
 
-    /// Wakes every sleeper; workers that are about to sleep look again.
+    /// Wakes every sleeper. Workers that are about to sleep poll again.
     pub(crate) fn notify_all(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         let mut sleep = lock(&self.sleep);
-        sleep.calls += sleep.asleep;
+        sleep.notified += sleep.asleep;
         self.set_asleep(&mut sleep, |_| 0);
         self.wake.notify_all();
     }
 
-    /// Whether the workers are to end.
+    /// Whether the workers must stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Sleeps until something may have changed since the epoch was read, or until an instant. May wake for nothing.
+    /// Sleeps while the epoch is `seen`, at most `until` an instant. May wake spuriously.
     pub(crate) fn sleep(&self, seen: u64, until: Option<Instant>) {
         let mut sleep = lock(&self.sleep);
         self.set_asleep(&mut sleep, |asleep| asleep + 1);
@@ -90,10 +90,10 @@ impl Signal {
         if self.epoch() == seen {
             sleep = self.wait(sleep, until);
         }
-        if sleep.calls > 0 {
-            sleep.calls -= 1;
+        if sleep.notified > 0 {
+            sleep.notified -= 1;
         } else {
-            // Nobody called: it is still counted as asleep.
+            // Not notified: this worker is still counted as asleep.
             self.set_asleep(&mut sleep, |asleep| asleep - 1);
         }
     }

@@ -1,37 +1,37 @@
-//! What the engine counts, for people: distributions over all requests since the start, at a fixed memory cost.
+//! The engine's statistics: counts, and distributions of durations in constant memory.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-/// The engine at one moment.
+/// A snapshot of the engine's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineStats {
-    /// The budget.
+    /// The admission budget.
     pub admission: AdmissionStats,
     /// Lanes in the order they were opened.
     pub lanes: Vec<LaneStats>,
-    /// No new work is taken.
+    /// Whether admission is stopped.
     pub draining: bool,
 }
 
-/// The budget of work admitted and not answered.
+/// The budget of admitted, unanswered requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionStats {
-    /// Requests held now.
+    /// Requests in use.
     pub requests: u64,
-    /// Items held now.
+    /// Items in use.
     pub items: u64,
-    /// Most items held at once.
+    /// Limit of items.
     pub max_items: u64,
-    /// Bytes held now.
+    /// Bytes in use.
     pub bytes: u64,
-    /// Most bytes held at once.
+    /// Limit of bytes.
     pub max_bytes: u64,
-    /// Requests refused for their items since the start.
+    /// Requests refused since the start because of their items.
     pub refused_items: u64,
-    /// Requests refused for their bytes since the start.
+    /// Requests refused since the start because of their bytes.
     pub refused_bytes: u64,
 }
 
@@ -42,42 +42,42 @@ pub struct LaneStats {
     pub name: &'static str,
     /// Requests queued now.
     pub queued_requests: u64,
-    /// Their items.
+    /// Items queued now.
     pub queued_items: u64,
-    /// Their bytes.
+    /// Bytes queued now.
     pub queued_bytes: u64,
-    /// Batches that run now.
+    /// Batches running now.
     pub running_batches: u64,
-    /// What happened so far.
+    /// Counts of events.
     pub counts: LaneCounts,
-    /// From submission to launch.
+    /// Time from submission to launch, by request.
     pub wait: Distribution,
-    /// From launch to result, one value a launch.
+    /// Time from launch to result, by launch.
     pub execute: Distribution,
-    /// Mean requests of a launch.
+    /// Mean number of requests per launch.
     pub mean_batch_requests: f64,
-    /// Mean share of a batch's bound, items or bytes, that a launch filled.
+    /// Mean fraction of the batch limits that a launch fills: of items or bytes, whichever is larger.
     pub mean_fill_ratio: f64,
 }
 
-/// What happened in a lane so far.
+/// Counts of a lane's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneCounts {
-    /// Launches, failed ones too.
+    /// Launches, including failed ones.
     pub batches: u64,
-    /// Requests launched, once a launch.
+    /// Requests launched, counted once per launch.
     pub requests: u64,
-    /// Their items.
+    /// Items of those requests.
     pub items: u64,
     /// Requests answered with an error of the operation.
     pub failures: u64,
     /// Failed launches that were split in two.
     pub splits: u64,
-    /// Requests that went to another device because theirs was lost.
+    /// Requests resubmitted to another device because theirs was lost.
     pub rerouted: u64,
-    /// Requests abandoned by their callers before launch.
+    /// Requests cancelled by their callers before launch.
     pub cancelled_queued: u64,
-    /// Requests abandoned by their callers after launch.
+    /// Requests cancelled by their callers after launch.
     pub cancelled_running: u64,
     /// Requests whose deadline passed before launch.
     pub expired_queued: u64,
@@ -88,50 +88,48 @@ pub struct LaneCounts {
 /// A distribution of durations; quantiles are off by at most 3.2 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
-    /// Values.
+    /// Number of values.
     pub count: u64,
-    /// Their mean.
+    /// Arithmetic mean.
     pub mean: Duration,
-    /// Half of them are at most this.
+    /// Median.
     pub p50: Duration,
-    /// 99 of 100 are at most this.
+    /// 99th percentile.
     pub p99: Duration,
-    /// The longest.
+    /// Maximum.
     pub max: Duration,
 }
 
-/// Buckets per doubling: a bucket is a sixteenth of its lower end wide, and its middle stands for it.
-const STEPS: usize = 16;
-const STEP_BITS: u32 = STEPS.trailing_zeros();
-/// Values below `STEPS` have a bucket each, then every power of two of 64 bits has `STEPS`.
-const BUCKETS: usize = STEPS + (64 - STEP_BITS as usize) * STEPS;
+/// Buckets per power of two. A bucket's width is at most 1/16 of its lower bound; its midpoint represents it.
+const SUB_BUCKETS: usize = 16;
+const SUB_BUCKET_BITS: u32 = SUB_BUCKETS.trailing_zeros();
+/// Values below `SUB_BUCKETS` have a bucket each; every further power of two up to 2^63 has `SUB_BUCKETS`.
+const BUCKETS: usize = SUB_BUCKETS + (64 - SUB_BUCKET_BITS as usize) * SUB_BUCKETS;
 
-/// Counts durations in nanoseconds by logarithmic buckets.
+/// A log-linear histogram of durations in nanoseconds, as `HdrHistogram` has.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorder {
+pub(crate) struct DurationHistogram {
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
     max: u64,
 }
 
-impl Default for Recorder {
+impl Default for DurationHistogram {
     fn default() -> Self {
         Self { buckets: vec![0; BUCKETS], count: 0, sum: 0, max: 0 }
     }
 }
 
-impl Recorder {
-    /// Counts one value.
+impl DurationHistogram {
     pub(crate) fn record(&mut self, value: Duration) {
         let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
-        self.buckets[bucket_of(nanos)] += 1;
+        self.buckets[bucket_index(nanos)] += 1;
         self.count += 1;
         self.sum += u128::from(nanos);
         self.max = self.max.max(nanos);
     }
 
-    /// What was counted.
     pub(crate) fn distribution(&self) -> Distribution {
         if self.count == 0 {
             return Distribution::default();
@@ -153,29 +151,29 @@ impl Recorder {
             seen >= rank
         };
         let bucket = self.buckets.iter().position(reached).unwrap_or(BUCKETS - 1);
-        Duration::from_nanos(middle_of(bucket).min(self.max))
+        Duration::from_nanos(bucket_midpoint(bucket).min(self.max))
     }
 }
 
-fn bucket_of(value: u64) -> usize {
-    if value < STEPS as u64 {
+fn bucket_index(value: u64) -> usize {
+    if value < SUB_BUCKETS as u64 {
         return usize::try_from(value).unwrap_or(0);
     }
-    let shift = value.ilog2() - STEP_BITS;
-    let step = usize::try_from(value >> shift).unwrap_or(0) - STEPS;
-    STEPS + shift as usize * STEPS + step
+    let shift = value.ilog2() - SUB_BUCKET_BITS;
+    let step = usize::try_from(value >> shift).unwrap_or(0) - SUB_BUCKETS;
+    SUB_BUCKETS + shift as usize * SUB_BUCKETS + step
 }
 
-fn middle_of(bucket: usize) -> u64 {
-    if bucket < STEPS {
+fn bucket_midpoint(bucket: usize) -> u64 {
+    if bucket < SUB_BUCKETS {
         return bucket as u64;
     }
-    let (shift, step) = ((bucket - STEPS) / STEPS, (bucket - STEPS) % STEPS);
-    let low = ((STEPS + step) as u64) << shift;
+    let (shift, step) = ((bucket - SUB_BUCKETS) / SUB_BUCKETS, (bucket - SUB_BUCKETS) % SUB_BUCKETS);
+    let low = ((SUB_BUCKETS + step) as u64) << shift;
     low + ((1_u64 << shift) >> 1)
 }
 
-/// What a lane records; shared by its workers and callers.
+/// The statistics of a lane, shared by its workers and callers.
 #[derive(Debug, Default)]
 pub(crate) struct LaneRecord {
     inner: Mutex<Inner>,
@@ -184,26 +182,23 @@ pub(crate) struct LaneRecord {
 #[derive(Clone, Debug, Default)]
 struct Inner {
     counts: LaneCounts,
-    wait: Recorder,
-    execute: Recorder,
+    wait: DurationHistogram,
+    execute: DurationHistogram,
     fill_ratio_sum: f64,
 }
 
-/// A launch as it is recorded.
+/// A launch, for statistics and metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
-    /// Requests in it.
     pub(crate) requests: u64,
-    /// Their items.
     pub(crate) items: u64,
-    /// Share of the bounds that it filled.
+    /// Fraction of the batch limits that it fills.
     pub(crate) fill_ratio: f64,
-    /// How long it ran.
     pub(crate) execute: Duration,
 }
 
 impl LaneRecord {
-    /// Records a launch, and how long each of its requests had waited.
+    /// Records a launch and the queue time of each of its requests.
     pub(crate) fn launched(&self, launch: &Launch, waits: impl Iterator<Item = Duration>) {
         let mut inner = self.lock();
         inner.counts.batches += 1;
@@ -214,12 +209,11 @@ impl LaneRecord {
         waits.for_each(|wait| inner.wait.record(wait));
     }
 
-    /// Changes the counts.
     pub(crate) fn count(&self, change: impl FnOnce(&mut LaneCounts)) {
         change(&mut self.lock().counts);
     }
 
-    /// What was recorded, with nothing queued.
+    /// The statistics, with all queue depths zero.
     pub(crate) fn stats(&self, name: &'static str) -> LaneStats {
         let inner = self.lock().clone();
         let batches = inner.counts.batches.max(1) as f64;
@@ -247,28 +241,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_falls_into_a_bucket_within_a_twentieth_of_it() {
+    fn every_bucket_midpoint_is_within_5_percent_of_its_values() {
         let values =
             (0..64).flat_map(|bit| [1_u64 << bit, (1_u64 << bit) + (1_u64 << bit) / 3, ((1_u64 << bit) - 1) * 2 + 1]);
         for value in values.chain([0, u64::MAX]) {
-            let middle = middle_of(bucket_of(value));
+            let middle = bucket_midpoint(bucket_index(value));
             let error = middle.abs_diff(value) as f64 / value.max(1) as f64;
             assert!(error <= 0.05, "{value} -> {middle}");
         }
     }
 
     #[test]
-    fn buckets_are_in_order() {
+    fn bucket_indices_increase_with_values() {
         let values = [0, 1, 15, 16, 17, 31, 32, 34, 1000, 1_000_000, u64::MAX];
-        assert!(values.windows(2).all(|pair| bucket_of(pair[0]) < bucket_of(pair[1])));
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert!(values.windows(2).all(|pair| bucket_index(pair[0]) < bucket_index(pair[1])));
+        assert_eq!(bucket_index(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
-    fn quantiles_of_a_uniform_distribution_are_where_they_belong() {
-        let mut recorder = Recorder::default();
-        (1..=1000).for_each(|micros| recorder.record(Duration::from_micros(micros)));
-        let found = recorder.distribution();
+    fn quantiles_of_a_uniform_distribution_are_close() {
+        let mut histogram = DurationHistogram::default();
+        (1..=1000).for_each(|micros| histogram.record(Duration::from_micros(micros)));
+        let found = histogram.distribution();
         let close = |found: Duration, micros: f64| (found.as_secs_f64() * 1e6 / micros - 1.0).abs() < 0.05;
         assert!(close(found.p50, 500.0) && close(found.p99, 990.0), "{found:?}");
         assert_eq!(found.max, Duration::from_millis(1));
@@ -277,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_distribution_is_all_zero() {
-        assert_eq!(Recorder::default().distribution(), Distribution::default());
+    fn an_empty_distribution_is_zero() {
+        assert_eq!(DurationHistogram::default().distribution(), Distribution::default());
     }
 }

@@ -1,4 +1,4 @@
-//! The locks and atomics of the queue: the standard library's, or loom's where its tests explore every interleaving.
+//! The locks and atomics of the queue: the standard library's, or loom's in its model checks.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -12,7 +12,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Locks; a holder that panicked left whole values behind, for none of ours is half written across a call that may panic.
+/// Locks a mutex and ignores poisoning: no critical section leaves inconsistent values where it may panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! The threads of a device: each opens a backend that never leaves it, then runs batches until it is told to end.
+//! The worker threads of a device: each opens its own backend, which never leaves the thread, and runs batches until it is
+//! stopped.
 
 use std::{
     io,
@@ -8,46 +9,46 @@ use std::{
 
 use accelerd_kernels::{DeviceId, OpError};
 
-use crate::device::{Bench, Desk, Turn};
+use crate::device::{DeviceQueues, PollOutcome, WorkerContext};
 
-/// Starts a worker. It reports over `opened` once whether its backend could be opened, and ends at once if not.
+/// Starts a worker. It reports once over `opened` whether its backend could be opened, and stops if not.
 pub(crate) fn spawn(
-    desk: &Arc<Desk>,
+    device: &Arc<DeviceQueues>,
     number: usize,
     opened: mpsc::Sender<Result<(), OpError>>,
 ) -> io::Result<JoinHandle<()>> {
-    let desk = Arc::clone(desk);
-    thread::Builder::new().name(format!("{}-{number}", desk.id())).spawn(move || {
-        let (backend, report) = match desk.device().open() {
+    let device = Arc::clone(device);
+    thread::Builder::new().name(format!("{}-{number}", device.id())).spawn(move || {
+        let (backend, report) = match device.handle().open() {
             Ok(backend) => (Some(backend), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        // Nobody listens any more if another worker failed; then this one is told to end as well.
+        // The receiver is gone if another worker failed; then this one is about to be stopped as well.
         let _ = opened.send(report);
         drop(opened);
         if let Some(backend) = backend {
-            work(&mut Bench { desk, backend }, number);
+            work(&mut WorkerContext { device, backend }, number);
         }
     })
 }
 
-/// Runs batches until the device is lost or the engine ends.
-fn work(bench: &mut Bench, number: usize) {
-    let desk = Arc::clone(&bench.desk);
-    let (signal, mut broom) = (&desk.signal, desk.tidying.broom(number));
+/// Runs batches until the device is lost or the engine stops.
+fn work(worker: &mut WorkerContext, number: usize) {
+    let device = Arc::clone(&worker.device);
+    let (signal, mut trim) = (&device.signal, device.trim_signal.listener(number));
     loop {
         let seen = signal.epoch();
         if signal.is_stopped() {
             return;
         }
-        broom.sweep(&bench.backend);
-        match Desk::round(bench) {
-            Turn::Ran => {}
-            Turn::WaitUntil(until) => signal.sleep(seen, Some(until)),
-            Turn::Nothing => signal.sleep(seen, None),
+        trim.trim_if_requested(&worker.backend);
+        match DeviceQueues::poll(worker) {
+            PollOutcome::Ran => {}
+            PollOutcome::WaitUntil(until) => signal.sleep(seen, Some(until)),
+            PollOutcome::Idle => signal.sleep(seen, None),
         }
-        // Where cores are scarce, those who queue run first, and the next batch has more. A GPU is not kept waiting.
-        if desk.id() == DeviceId::Cpu {
+        // Where cores are scarce, callers get to run and fill the next batch. A GPU is not kept waiting.
+        if device.id() == DeviceId::Cpu {
             thread::yield_now();
         }
     }

@@ -1,4 +1,4 @@
-//! What operators see of the engine: its metrics, and spans of batches that link to those of requests.
+//! The engine's telemetry: its metrics, and the links from batch spans to request spans.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig};
-use accelerd_kernels::{Backend, Choice, Op, OpError, Settings, Size, backend::discover};
+use accelerd_kernels::{Backend, Choice, Op, OpError, Settings, Size, discover};
 use opentelemetry::global;
 use opentelemetry_sdk::metrics::{
     InMemoryMetricExporter, PeriodicReader, SdkMeterProvider,
@@ -16,7 +16,7 @@ use opentelemetry_sdk::metrics::{
 use tracing::{Id, Instrument, Subscriber};
 use tracing_subscriber::{Layer, layer, prelude::*, registry::LookupSpan};
 
-/// A request that waits for the test.
+/// This request waits at the gate.
 const GATED: u64 = 77;
 static GATE: Barrier = Barrier::new(2);
 
@@ -61,13 +61,13 @@ fn lane_config() -> LaneConfig {
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: Duration::from_secs(3600),
-        cpu_below_bytes: 0,
-        long_above_bytes: 0,
+        cpu_max_bytes: 0,
+        large_request_bytes: 0,
     }
 }
 
 #[tokio::test]
-async fn every_metric_is_exported_under_its_name_with_its_labels() {
+async fn every_metric_is_exported_with_its_name_and_labels() {
     let exporter = InMemoryMetricExporter::default();
     let provider = SdkMeterProvider::builder().with_reader(PeriodicReader::builder(exporter.clone()).build()).build();
     global::set_meter_provider(provider.clone());
@@ -78,7 +78,7 @@ async fn every_metric_is_exported_under_its_name_with_its_labels() {
     lane.submit(13, Context::default()).await.expect_err("it is invalid");
     let late = Context { deadline: Some(Instant::now()), ..Context::default() };
     lane.submit(1, late).await.expect_err("it is late");
-    // One item is all there is, and the one at the gate has it.
+    // The gated request holds the whole budget of one item.
     let (waiting, refused) = tokio::join!(lane.submit(GATED, Context::default()), async {
         let refused = lane.submit(1, Context::default()).await;
         GATE.wait();
@@ -86,7 +86,8 @@ async fn every_metric_is_exported_under_its_name_with_its_labels() {
     });
     assert!(waiting.is_ok() && refused.is_err());
 
-    // Queues are read while they exist; a launch is recorded behind its last reply, so for certain when its worker ended.
+    // The queue gauges exist only while the engine does. A launch may be recorded after its last reply, but before its
+    // worker stops.
     provider.force_flush().expect("the exporter takes it");
     drop(engine);
     provider.force_flush().expect("the exporter takes it");
@@ -103,7 +104,7 @@ async fn every_metric_is_exported_under_its_name_with_its_labels() {
     assert_eq!(of("accelerd_admission_refused"), "measure=items");
 }
 
-/// The labels of each metric's first point.
+/// The labels of each metric's first data point.
 fn labels(exporter: &InMemoryMetricExporter) -> BTreeMap<String, String> {
     let exported = exporter.get_finished_metrics().expect("the exporter lives");
     let scopes = exported.iter().flat_map(ResourceMetrics::scope_metrics);
@@ -139,7 +140,7 @@ fn points_of<T: Copy>(data: &MetricData<T>) -> Vec<String> {
     }
 }
 
-/// Remembers which spans a batch follows.
+/// Records `follows_from` links by span name.
 #[derive(Clone, Default)]
 struct Links(Arc<Mutex<Vec<(&'static str, &'static str)>>>);
 

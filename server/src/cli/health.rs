@@ -1,4 +1,4 @@
-//! `accelerd health`: asks a daemon by `grpc.health.v1`.
+//! `accelerd health`: checks a running daemon through `grpc.health.v1`.
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
@@ -8,30 +8,30 @@ use tokio::runtime::Builder;
 use tonic::{Request, transport::Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
-use super::{complain, say};
+use super::output::{fail, print};
 
-/// Whom to ask, and for what.
+/// What to check.
 #[derive(Debug, Args)]
-pub(super) struct Question {
-    /// The health port; the configured one if absent.
+pub(super) struct HealthCheck {
+    /// Address of the health port; defaults to server.health_listen.
     #[arg(long)]
     address: Option<SocketAddr>,
-    /// liveness, readiness, or a service's full name; empty for the whole daemon.
+    /// liveness, readiness, or the full name of a service; empty checks the daemon.
     #[arg(long, default_value = "")]
     service: String,
-    /// Seconds to wait.
+    /// Timeout in seconds.
     #[arg(long, default_value_t = 3.0)]
     timeout: f64,
 }
 
-impl Question {
-    pub(super) fn ask(&self, config: &Config) -> ExitCode {
+impl HealthCheck {
+    pub(super) fn run(&self, config: &Config) -> ExitCode {
         let address = self.address.unwrap_or(config.server.health_listen);
-        let asked = Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string());
-        match asked.and_then(|runtime| runtime.block_on(self.status(reachable(address)))) {
-            Ok(ServingStatus::Serving) => say("SERVING"),
-            Ok(status) => complain(&status.as_str_name(), 1),
-            Err(error) => complain(&format_args!("{address}: {error}"), 1),
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string());
+        match runtime.and_then(|runtime| runtime.block_on(self.status(connectable(address)))) {
+            Ok(ServingStatus::Serving) => print("SERVING"),
+            Ok(status) => fail(&status.as_str_name(), 1),
+            Err(error) => fail(&format_args!("{address}: {error}"), 1),
         }
     }
 
@@ -45,8 +45,8 @@ impl Question {
     }
 }
 
-/// A daemon that listens on every address answers on loopback.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+/// Replaces the unspecified address, on which a daemon may listen, by loopback.
+fn connectable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         let loopback = if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
         address.set_ip(loopback);

@@ -1,21 +1,24 @@
-//! `accelerd kernels`: fills the cache of compiled kernels, so that a daemon starts without compiling.
+//! `accelerd kernels`: fills the compiled-kernel cache, so that a daemon starts without compiling.
 
 use std::{path::PathBuf, process::ExitCode};
 
 use accelerd::Config;
-use accelerd_kernels::cuda::{Arch, Built, build_kernels};
+use accelerd_kernels::{
+    cuda::{Arch, CompiledModule, compile_kernels},
+    ops,
+};
 use clap::Args;
 
-use super::{complain, say};
+use super::output::{INVALID_SETTINGS, fail, print};
 
-/// For which GPUs, and where to.
+/// Target architectures and cache.
 #[derive(Debug, Args)]
 pub(super) struct Build {
-    /// Architectures to compile for; all that are supported if absent.
+    /// Architectures to compile for; defaults to all supported ones.
     #[arg(long, value_delimiter = ',', value_name = "sm_80,sm_90", default_values_t = Arch::SUPPORTED)]
     arch: Vec<Arch>,
-    /// Folder of the cache; the configured one if absent.
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory of the cache; defaults to cuda.kernel_cache.
+    #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
 }
 
@@ -23,19 +26,19 @@ impl Build {
     pub(super) fn run(&self, config: &Config) -> ExitCode {
         let configured = || Some(config.cuda.kernel_cache.clone()).filter(|folder| !folder.as_os_str().is_empty());
         let Some(cache) = self.cache.clone().or_else(configured) else {
-            return complain(&"no cache: neither --cache nor cuda.kernel_cache is given", super::WRONG_SETTINGS);
+            return fail(&"no cache directory: set --cache or cuda.kernel_cache", INVALID_SETTINGS);
         };
-        match build_kernels(&self.arch, &cache, &config.cuda.library_path) {
-            Ok(built) => say(lines(&built).join("\n")),
-            Err(error) => complain(&error, 1),
+        match compile_kernels(&ops::modules(), &self.arch, &cache, &config.cuda.library_path) {
+            Ok(built) => print(lines(&built).join("\n")),
+            Err(error) => fail(&error, 1),
         }
     }
 }
 
-fn lines(built: &[Built]) -> Vec<String> {
-    let line = |Built { module, arch, bytes, cached }: &Built| {
-        let from = if *cached { "was there" } else { "compiled" };
-        format!("{arch} {module}: {bytes} bytes, {from}")
+fn lines(built: &[CompiledModule]) -> Vec<String> {
+    let line = |CompiledModule { module, arch, bytes, cached }: &CompiledModule| {
+        let origin = if *cached { "cached" } else { "compiled" };
+        format!("{arch} {module}: {bytes} bytes, {origin}")
     };
     built.iter().map(line).collect()
 }

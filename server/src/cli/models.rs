@@ -1,62 +1,62 @@
-//! `--model`: what the daemon loads at the start, without a settings file.
+//! `--model`: models to load at the start, without a settings file.
 
 use std::path::{Path, PathBuf};
 
 use accelerd::{
     Config,
-    config::{Allow, Mistake, Mistakes, Preload},
+    config::{Allow, ConfigError, ConfigErrors, Preload},
 };
 use clap::Args;
 
-/// The scheme of a hub's models.
-const HUB: &str = "hf://";
-/// The setting that the flag adds to.
-const KEY: &str = "models.preload";
+/// URL scheme of hub models.
+const HUB_SCHEME: &str = "hf://";
+/// The setting to which the flag adds.
+const SETTING: &str = "models.preload";
 
 /// Models to load at the start.
 #[derive(Debug, Default, Args)]
 pub(super) struct Models {
-    /// Load a model at the start: a folder or file, or hf://owner/name. It is called like the folder, file or repository, or as
-    /// NAME=... says. Callers may load from the folder, too. May be repeated.
-    #[arg(long = "model", value_name = "[NAME=]FOLDER|hf://OWNER/NAME")]
+    /// Load a model at the start from a directory or file, or from hf://owner/name. Its name defaults to that of the
+    /// directory, file or repository. Clients may then load from the directory, too. Repeatable.
+    #[arg(long = "model", value_name = "[NAME=]PATH|hf://OWNER/NAME")]
     models: Vec<String>,
 }
 
 impl Models {
     /// Adds the models to the settings.
-    pub(super) fn add_to(&self, config: &mut Config) -> Result<(), Mistakes> {
-        let mut mistakes = vec![];
-        for said in &self.models {
-            match read(said) {
+    pub(super) fn add_to(&self, config: &mut Config) -> Result<(), ConfigErrors> {
+        let mut errors = vec![];
+        for argument in &self.models {
+            match parse(argument) {
                 Ok(model) if config.models.preload.iter().any(|other| other.name == model.preload.name) => {
                     let name = model.preload.name;
-                    mistakes.push(mistake(format!("two models are called {name:?}: say --model NAME={said}")));
+                    errors.push(config_error(format!("two models are named {name:?}: use --model NAME={argument}")));
                 }
                 Ok(model) => model.add_to(config),
-                Err(reason) => mistakes.push(mistake(reason)),
+                Err(reason) => errors.push(config_error(reason)),
             }
         }
-        if mistakes.is_empty() { Ok(()) } else { Err(Mistakes(mistakes)) }
+        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
     }
 }
 
-fn mistake(reason: String) -> Mistake {
-    Mistake { key: KEY.to_owned(), origin: "--model".to_owned(), reason }
+fn config_error(reason: String) -> ConfigError {
+    ConfigError { key: SETTING.to_owned(), origin: "--model".to_owned(), reason }
 }
 
-/// A model that a flag names.
+/// A parsed `--model` argument.
 #[derive(Debug)]
-struct Named {
+struct ModelArg {
     preload: Preload,
-    /// Where it is, unless it is a hub's.
+    /// `None` for a model of a hub.
     folder: Option<PathBuf>,
 }
 
-impl Named {
+impl ModelArg {
     fn add_to(self, config: &mut Config) {
         match self.folder {
             Some(folder) => config.models.folders.push(folder),
-            // Whoever starts the daemon with a hub's model lets it go there.
+            // The argument implies permission to use the hub.
             None if config.models.hub.allow == Allow::Off => config.models.hub.allow = Allow::Preload,
             None => {}
         }
@@ -64,39 +64,41 @@ impl Named {
     }
 }
 
-fn read(said: &str) -> Result<Named, String> {
-    // A path may have an equals sign, a name may have neither that nor a colon.
-    let (name, path) = match said.split_once('=') {
-        Some((name, path)) if is_name(name) && !Path::new(said).exists() => (Some(name.to_owned()), path),
-        _ => (None, said),
+fn parse(argument: &str) -> Result<ModelArg, String> {
+    // A path may contain `=`; a name contains neither `=` nor `:`.
+    let (name, path) = match argument.split_once('=') {
+        Some((name, path)) if is_name(name) && !Path::new(argument).exists() => (Some(name.to_owned()), path),
+        _ => (None, argument),
     };
-    let derived = || name_of(path).ok_or_else(|| format!("no name can be made of {path:?}: say --model NAME={path}"));
-    let name = name.map_or_else(derived, Ok)?;
+    let derive =
+        || default_name(path).ok_or_else(|| format!("cannot derive a name from {path:?}: use --model NAME={path}"));
+    let name = name.map_or_else(derive, Ok)?;
     let preload = |path: &str| Preload {
         name: name.clone(),
         path: path.to_owned(),
         aliases: vec![],
         precision: accelerd::config::Precision::default(),
     };
-    if path.starts_with(HUB) {
-        return Ok(Named { preload: preload(path), folder: None });
+    if path.starts_with(HUB_SCHEME) {
+        return Ok(ModelArg { preload: preload(path), folder: None });
     }
-    let whole = Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}"))?;
-    let text = whole.to_str().ok_or_else(|| format!("{path} is not UTF-8"))?;
-    Ok(Named { preload: preload(text), folder: Some(whole.clone()) })
+    let absolute = Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}"))?;
+    let text = absolute.to_str().ok_or_else(|| format!("{path} is not UTF-8"))?;
+    Ok(ModelArg { preload: preload(text), folder: Some(absolute.clone()) })
 }
 
-/// The last part of a path, without a file's extension or a repository's revision, in the letters that names have.
-fn name_of(path: &str) -> Option<String> {
-    let last = if let Some(repository) = path.strip_prefix(HUB) {
+/// The last component of a path without a file's extension or a repository's revision; other characters than letters,
+/// digits and `-_.` become `-`.
+fn default_name(path: &str) -> Option<String> {
+    let last = if let Some(repository) = path.strip_prefix(HUB_SCHEME) {
         repository.split('@').next()?.rsplit('/').next()?.to_owned()
     } else {
         let whole = Path::new(path).canonicalize().unwrap_or_else(|_| PathBuf::from(path));
         let name = if whole.is_file() { whole.file_stem() } else { whole.file_name() };
         name?.to_string_lossy().into_owned()
     };
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let name: String = last.chars().map(plain).collect();
+    let sanitize = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = last.chars().map(sanitize).collect();
     let name = name.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     (!name.is_empty()).then(|| name.to_owned())
 }
@@ -114,12 +116,12 @@ mod tests {
         accelerd::config::load(None, [], &[]).expect("the defaults are valid")
     }
 
-    fn models(said: &[&str]) -> Models {
-        Models { models: said.iter().map(|text| (*text).to_owned()).collect() }
+    fn models(arguments: &[&str]) -> Models {
+        Models { models: arguments.iter().map(|text| (*text).to_owned()).collect() }
     }
 
     #[test]
-    fn a_folder_is_loaded_under_its_name_and_callers_may_load_from_it() {
+    fn a_directory_is_loaded_under_its_name_and_clients_may_load_from_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("all MiniLM=v2");
         std::fs::create_dir(&place).expect("it is made");
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hubs_model_is_called_like_its_repository_and_the_hub_is_allowed() {
+    fn a_hub_model_is_named_after_its_repository_and_enables_the_hub() {
         let mut config = config();
         config.models.hub.allow = Allow::Off;
         models(&["hf://BAAI/bge-small-en@main", "mine=hf://a/b"]).add_to(&mut config).expect("it is good");
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_loaded_is_refused_all_at_once() {
+    fn all_invalid_models_are_reported_at_once() {
         let refused =
             models(&["/no/such/folder", "hf://a/b", "hf://c/b"]).add_to(&mut config()).expect_err("it is bad");
         let text = refused.to_string();

@@ -1,23 +1,22 @@
-//! The range of every number, size and time among the settings. What lies outside of it is refused by name before anything
-//! starts: a value that no machine can honour is a slip, and finding it out by running out of threads or memory is worse.
+//! The range of every numeric setting. A value out of range is reported before anything starts, rather than failing later
+//! for lack of threads or memory.
 
 use std::{fmt, time::Duration};
 
 use humantime_serde::re::humantime::{format_duration, parse_duration};
 use serde_json::Value;
 
-use super::{ByteSize, Config};
+use super::{settings::Config, size::ByteSize};
 
-/// The values that a setting may have, ends included.
+/// The range of a setting, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Bound {
-    /// A number.
     Count(u64, u64),
-    /// A number of bytes.
+    /// Bytes.
     Size(u64, u64),
-    /// A time, in milliseconds.
+    /// Milliseconds.
     Time(u64, u64),
-    /// A share of one.
+    /// A fraction from 0 to 1.
     Share,
 }
 
@@ -32,14 +31,14 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// By setting. `lanes.default` stands for every lane.
+/// Ranges by setting. Those of `lanes.default` apply to every lane.
 const BOUNDS: [(&str, Bound); 56] = [
     ("server.reactor_threads", Count(0, 1024)),
-    // The length of a message has 32 bits on the wire.
+    // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
     ("server.max_connections", Count(1, 1_000_000)),
     ("server.max_streams", Count(1, 100_000)),
-    // HTTP/2's own limits.
+    // Limits of HTTP/2.
     ("server.frame_bytes", Size(16 * KIB, 16 * MIB - 1)),
     ("server.stream_window_bytes", Size(64 * KIB - 1, 2 * GIB - 1)),
     ("server.connection_window_bytes", Size(64 * KIB - 1, 2 * GIB - 1)),
@@ -51,7 +50,7 @@ const BOUNDS: [(&str, Bound); 56] = [
     ("server.handshake_timeout", Time(1, HOUR)),
     ("server.max_pending_resets", Count(0, 100_000)),
     ("server.stall_timeout", Time(1, DAY)),
-    ("server.stall_timeout_when_scarce", Time(1, DAY)),
+    ("server.stall_timeout_under_pressure", Time(1, DAY)),
     ("backend.cpu_threads", Count(0, 1024)),
     ("backend.cpu_workers", Count(1, 256)),
     ("backend.ordinals", Count(0, 1023)),
@@ -70,14 +69,14 @@ const BOUNDS: [(&str, Bound); 56] = [
     ("lanes.default.max_wait", Time(0, MINUTE)),
     ("lanes.default.concurrency", Count(1, 256)),
     ("lanes.default.max_age", Time(0, HOUR)),
-    ("lanes.default.cpu_below", Size(0, 16 * TIB)),
-    ("lanes.default.long_above", Size(0, 16 * TIB)),
+    ("lanes.default.cpu_max_bytes", Size(0, 16 * TIB)),
+    ("lanes.default.large_request_bytes", Size(0, 16 * TIB)),
     ("limits.max_texts", Count(1, 100_000_000)),
     ("limits.max_text_bytes", Size(1, 2 * GIB)),
-    // Token ids of one request are counted in 32 bits, and there are at most a few more of them than bytes of text.
+    // Token ids of a request are counted in 32 bits; there are at most a few more of them than bytes of text.
     ("limits.max_texts_bytes", Size(1, 2 * GIB)),
     ("limits.max_sources", Count(1, 100_000_000)),
-    // Places in a source and in what is made of it are counted in 32 bits.
+    // Offsets in a source and in its parse are 32 bits.
     ("limits.max_source_bytes", Size(1, GIB)),
     ("limits.max_dimensions", Count(1, 1_000_000)),
     ("limits.max_payload_bytes", Size(0, GIB)),
@@ -96,7 +95,7 @@ const BOUNDS: [(&str, Bound); 56] = [
     ("telemetry.metrics_interval", Time(1, DAY)),
 ];
 
-/// For settings without a range of their own.
+/// Ranges of all other settings.
 const ANY_COUNT: Bound = Count(0, 1_000_000_000_000);
 const ANY_SIZE: Bound = Size(0, 64 * TIB);
 const ANY_TIME: Bound = Time(0, 365 * DAY);
@@ -117,8 +116,8 @@ fn time(millis: u64) -> String {
 }
 
 impl Bound {
-    /// Whether a value is in range; `None` where it is of another kind.
-    fn holds(self, value: &Value) -> Option<bool> {
+    /// Whether a value is in range; `None` if it is of another type.
+    fn contains(self, value: &Value) -> Option<bool> {
         match self {
             Count(least, most) => value.as_u64().map(|count| (least..=most).contains(&count)),
             Share => value.as_f64().map(|share| (0.0..=1.0).contains(&share)),
@@ -134,22 +133,22 @@ impl Bound {
     }
 }
 
-/// The range of a setting, if it has one of its own.
+/// The range of a setting, if it has a specific one.
 pub(super) fn of(key: &str) -> Option<Bound> {
     let lane = key.strip_prefix("lanes.").and_then(|rest| rest.split_once('.'));
     let key = lane.map_or_else(|| key.to_owned(), |(_, field)| format!("lanes.default.{field}"));
     BOUNDS.iter().find(|(known, _)| *known == key).map(|(_, bound)| *bound)
 }
 
-/// The settings that are out of range: key, range and value.
+/// The settings out of range, as key, range and value.
 pub(super) fn violations(config: &Config) -> Vec<(String, Bound, String)> {
     let mut found = vec![];
-    // Plain settings always serialise.
+    // Settings always serialise.
     let shown = serde_json::to_value(config).unwrap_or_default();
     visit("", &shown, &mut |key, value| {
-        let general = || [ANY_COUNT, ANY_SIZE, ANY_TIME].into_iter().find(|bound| bound.holds(value) == Some(false));
-        // NaN is not even a number of JSON.
-        let own = of(key).map(|bound| (bound.holds(value) != Some(true)).then_some(bound));
+        let general = || [ANY_COUNT, ANY_SIZE, ANY_TIME].into_iter().find(|bound| bound.contains(value) == Some(false));
+        // JSON has no NaN: it serialises to null, which is in no range.
+        let own = of(key).map(|bound| (bound.contains(value) != Some(true)).then_some(bound));
         if let Some(bound) = own.unwrap_or_else(general) {
             let got = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             found.push((key.to_owned(), bound, got));
@@ -158,15 +157,15 @@ pub(super) fn violations(config: &Config) -> Vec<(String, Bound, String)> {
     found
 }
 
-/// Calls `look` with every leaf and its key; the values of a list have the list's key.
-fn visit(key: &str, value: &Value, look: &mut impl FnMut(&str, &Value)) {
+/// Calls `visitor` with every leaf and its key; the values of a list have the list's key.
+fn visit(key: &str, value: &Value, visitor: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {
             let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
-            visit(&key, value, look);
+            visit(&key, value, visitor);
         }),
-        Value::Array(values) => values.iter().for_each(|value| visit(key, value, look)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => look(key, value),
+        Value::Array(values) => values.iter().for_each(|value| visit(key, value, visitor)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => visitor(key, value),
     }
 }
 
@@ -183,14 +182,14 @@ mod tests {
     }
 
     fn refused(key: &str, value: &str) -> String {
-        let mistakes = load::load(None, [], &[(key.to_owned(), value.to_owned())]).map(drop);
-        let mistakes = mistakes.expect_err(&format!("{key} = {value}")).0;
-        let mistake = mistakes.iter().find(|mistake| mistake.key == key);
-        mistake.unwrap_or_else(|| panic!("{key} = {value} is not named in {mistakes:?}")).reason.clone()
+        let errors = load::load(None, [], &[(key.to_owned(), value.to_owned())]).map(drop);
+        let errors = errors.expect_err(&format!("{key} = {value}")).0;
+        let error = errors.iter().find(|error| error.key == key);
+        error.unwrap_or_else(|| panic!("{key} = {value} is not named in {errors:?}")).reason.clone()
     }
 
     #[test]
-    fn absurd_numbers_sizes_and_times_are_refused_by_name_wherever_they_are() {
+    fn absurd_values_of_every_setting_are_rejected_by_name() {
         let (mut counts, mut sizes, mut times) = (0, 0, 0);
         for (key, value) in settings() {
             if value.is_number() {
@@ -198,12 +197,12 @@ mod tests {
                 for absurd in ["-1", "1000000000000000", "99999999999999999999999999"] {
                     refused(&key, absurd);
                 }
-            } else if ANY_SIZE.holds(&value).is_some() {
+            } else if ANY_SIZE.contains(&value).is_some() {
                 sizes += 1;
                 for absurd in ["-1MiB", "2048TiB", "18446744073709551615B", "99999999999999999999999TiB"] {
                     refused(&key, absurd);
                 }
-            } else if ANY_TIME.holds(&value).is_some() {
+            } else if ANY_TIME.contains(&value).is_some() {
                 times += 1;
                 for absurd in ["-1s", "1000years", "99999999999999999999999s"] {
                     refused(&key, absurd);
@@ -214,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_no_number_is_refused() {
+    fn a_fraction_that_is_no_number_is_rejected() {
         for odd in ["nan", "inf", "-inf", "-0.1", "1e300"] {
             assert!(refused("telemetry.sample_ratio", odd).contains("expected 0 to 1"), "{odd}");
         }
     }
 
     #[test]
-    fn both_ends_of_every_range_are_in_it_and_what_follows_is_not() {
+    fn both_ends_of_every_range_are_included_and_the_next_value_is_not() {
         for (key, bound) in BOUNDS {
             let (ends, beyond) = match bound {
                 Count(least, most) => ([least.to_string(), most.to_string()], (most + 1).to_string()),
@@ -230,11 +229,10 @@ mod tests {
                 Share => (["0".to_owned(), "1".to_owned()], "1.01".to_owned()),
             };
             for end in ends {
-                // Another setting may not fit to this one; this one is no mistake.
-                let mistakes = load::load(None, [], &[(key.to_owned(), end.clone())]).map_or_else(|e| e.0, |_| vec![]);
-                let own =
-                    mistakes.iter().filter(|mistake| mistake.key == key && mistake.reason.contains(&bound.to_string()));
-                assert_eq!(own.count(), 0, "{key} = {end}: {mistakes:?}");
+                // The value may conflict with another setting, but must be in range.
+                let errors = load::load(None, [], &[(key.to_owned(), end.clone())]).map_or_else(|e| e.0, |_| vec![]);
+                let own = errors.iter().filter(|error| error.key == key && error.reason.contains(&bound.to_string()));
+                assert_eq!(own.count(), 0, "{key} = {end}: {errors:?}");
             }
             let reason = refused(key, &beyond);
             assert!(reason.contains(&format!("expected {bound}, got")), "{key} = {beyond}: {reason}");
@@ -242,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn every_range_stands_in_the_documented_defaults() {
+    fn every_range_is_documented_in_the_defaults() {
         let mut missing = vec![];
         for (key, bound) in BOUNDS {
             let (section, name) = key.rsplit_once('.').expect("a section");
             let section = load::DEFAULTS.split("\n[").find(|text| text.starts_with(&format!("{section}]")));
             let mut lines = section.expect("the section is there").lines();
-            // Settings that follow each other share the comment above them.
+            // Consecutive settings share the comment above them.
             let (mut comment, mut after_setting) = (vec![], false);
             let found = lines.by_ref().any(|line| {
                 if let Some(text) = line.strip_prefix('#') {

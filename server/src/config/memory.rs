@@ -1,97 +1,95 @@
-//! How much memory the process may use, and the shares of it that settings of `"auto"` become.
+//! The memory available to the process.
 //!
-//! A container's limit is read from its control group: in version 2 the smallest `memory.max` from the process's own group
-//! up to the root, in version 1 the same of `memory.limit_in_bytes`. Where no group sets a limit, all of the machine's memory
-//! counts. The shares add up to less than the whole, so that a daemon whose budgets are all full is refused work and not
-//! ended by the kernel.
+//! A container's limit is that of its cgroup: in version 2 the smallest `memory.max` from the process's cgroup up to the
+//! root, in version 1 likewise `memory.limit_in_bytes`. Without a limit it is the machine's memory.
 
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
 };
 
-use super::{ByteSize, Config};
+use super::size::ByteSize;
 
-/// What version 1 of control groups reports where there is no limit is close to `i64::MAX`; no machine has as much.
+/// Without a limit, cgroup v1 reports a value close to `i64::MAX`, more than any machine has.
 const UNLIMITED: u64 = 1 << 60;
 
-/// Used where neither a control group nor the kernel says anything.
+/// Assumed if neither a cgroup nor `/proc/meminfo` can be read.
 const FALLBACK: u64 = 4 << 30;
 
-/// Memory that the process may use, and who says so.
+/// ProcessMemory that the process may use, and who says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct ProcessMemory {
     /// Bytes.
     pub bytes: u64,
-    /// Where the figure comes from.
-    pub origin: Origin,
+    /// How it was determined.
+    pub origin: MemoryOrigin,
 }
 
-/// Where the figure comes from.
+/// How the available memory was determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A file of a control group.
-    ControlGroup(PathBuf),
+pub enum MemoryOrigin {
+    /// The limit in this file of a cgroup.
+    Cgroup(PathBuf),
     /// `/proc/meminfo`: the machine's memory.
     Machine,
-    /// Nothing could be read, and a small machine is assumed.
+    /// Nothing could be read; a small machine is assumed.
     Assumed,
-    /// A caller of [`Memory::of`].
+    /// Given to [`ProcessMemory::of`].
     Given,
 }
 
-impl fmt::Display for Memory {
+impl fmt::Display for ProcessMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = ByteSize::b(self.bytes);
         match &self.origin {
-            Origin::ControlGroup(file) => write!(f, "{size}, the limit in {}", file.display()),
-            Origin::Machine => write!(f, "{size}, the machine's memory: no control group sets a limit"),
-            Origin::Assumed => write!(f, "{size}, assumed: neither a control group nor /proc/meminfo says more"),
-            Origin::Given => write!(f, "{size}"),
+            MemoryOrigin::Cgroup(file) => write!(f, "{size}, the limit in {}", file.display()),
+            MemoryOrigin::Machine => write!(f, "{size}, the machine's memory: no cgroup limit"),
+            MemoryOrigin::Assumed => write!(f, "{size}, assumed: neither a cgroup nor /proc/meminfo can be read"),
+            MemoryOrigin::Given => write!(f, "{size}"),
         }
     }
 }
 
-impl Memory {
-    /// As much as given.
+impl ProcessMemory {
+    /// A given amount.
     pub fn of(bytes: u64) -> Self {
-        Self { bytes, origin: Origin::Given }
+        Self { bytes, origin: MemoryOrigin::Given }
     }
 
-    /// What this process may use.
+    /// Detects the memory available to this process.
     pub fn detect() -> Self {
-        Self::below(Path::new("/"))
+        Self::detect_in(Path::new("/"))
     }
 
-    /// The same, with `/proc` and `/sys` below another folder.
-    fn below(root: &Path) -> Self {
-        let machine = machine(root);
-        let limits = groups(root).into_iter().flat_map(|(top, group, file)| limits(&top, &group, file));
+    /// As [`Self::detect`], with `/proc` and `/sys` below `root`.
+    fn detect_in(root: &Path) -> Self {
+        let machine = machine_memory(root);
+        let limits = cgroups(root).into_iter().flat_map(|(top, group, file)| limits(&top, &group, file));
         let smallest =
             limits.filter(|(bytes, _)| *bytes < machine.unwrap_or(UNLIMITED)).min_by_key(|(bytes, _)| *bytes);
         match (smallest, machine) {
-            (Some((bytes, file)), _) => Self { bytes, origin: Origin::ControlGroup(file) },
-            (None, Some(bytes)) => Self { bytes, origin: Origin::Machine },
-            (None, None) => Self { bytes: FALLBACK, origin: Origin::Assumed },
+            (Some((bytes, file)), _) => Self { bytes, origin: MemoryOrigin::Cgroup(file) },
+            (None, Some(bytes)) => Self { bytes, origin: MemoryOrigin::Machine },
+            (None, None) => Self { bytes: FALLBACK, origin: MemoryOrigin::Assumed },
         }
     }
 }
 
-/// All memory of the machine.
-fn machine(root: &Path) -> Option<u64> {
+/// The machine's memory in bytes.
+fn machine_memory(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let kib: u64 =
         text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// The process's groups that may limit memory: mount point, path below it, and the name of the file with the limit.
-fn groups(root: &Path) -> Vec<(PathBuf, PathBuf, &'static str)> {
+/// The process's cgroups that may limit memory: mount point, path below it, and name of the limit's file.
+fn cgroups(root: &Path) -> Vec<(PathBuf, PathBuf, &'static str)> {
     let Ok(text) = fs::read_to_string(root.join("proc/self/cgroup")) else { return vec![] };
     let group = |line: &str| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        // A path that leaves the root is one outside of the process's namespace.
+        // A path above the root is outside of the process's cgroup namespace.
         let path = PathBuf::from(path.trim_start_matches('/').trim_start_matches("../"));
         if controllers.is_empty() {
             let unified = [root.join("sys/fs/cgroup"), root.join("sys/fs/cgroup/unified")];
@@ -106,8 +104,7 @@ fn groups(root: &Path) -> Vec<(PathBuf, PathBuf, &'static str)> {
     text.lines().filter_map(group).collect()
 }
 
-/// The limits of a group and of all above it. Inside of a container the path may not exist below the mount point, which then
-/// is the group itself.
+/// The limits of a cgroup and its ancestors. In a container the path may not exist: then the mount point is the cgroup.
 fn limits(top: &Path, group: &Path, file: &str) -> Vec<(u64, PathBuf)> {
     let limit = |folder: &Path| {
         let path = top.join(folder).join(file);
@@ -117,74 +114,8 @@ fn limits(top: &Path, group: &Path, file: &str) -> Vec<(u64, PathBuf)> {
     group.ancestors().filter_map(limit).collect()
 }
 
-/// What each setting of `"auto"` gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shares {
-    /// `store.memory_limit`.
-    pub store: u64,
-    /// `models.memory_limit`.
-    pub models: u64,
-    /// `admission.max_bytes`.
-    pub admission: u64,
-    /// `admission.max_message_memory`.
-    pub messages: u64,
-}
-
-impl Shares {
-    /// The shares of so much memory: 40% for collections, 20% for models, 10% each for admitted work and for messages. A fifth
-    /// stays free for what no budget counts: code, stacks, caches, fragments of the heap, and what batches need while they
-    /// run. Messages get at least twice the largest message, at the expense of collections. Work and messages never get more than
-    /// they can use.
-    pub fn of(memory: u64, max_message: u64) -> Self {
-        let share = |percent: u64| memory / 100 * percent;
-        let twice = max_message.saturating_mul(2);
-        let messages = share(10).max(twice).min((1 << 30).max(twice));
-        Self {
-            // No less than a tenth: zero would mean no cap.
-            store: share(50).saturating_sub(messages.max(share(10))).max(share(10)),
-            models: share(20),
-            admission: share(10).min(2 << 30),
-            messages,
-        }
-    }
-}
-
-/// Settings that may be `"auto"`.
-pub(super) const KEYS: [&str; 4] =
-    ["store.memory_limit", "models.memory_limit", "admission.max_bytes", "admission.max_message_memory"];
-
-/// Puts figures in the place of `"auto"`. Returns the settings that were.
-pub(super) fn resolve(config: &mut Config) -> Vec<&'static str> {
-    let shares = Shares::of(config.memory.bytes, config.server.max_message_bytes.as_u64());
-    let fields = [
-        (&mut config.store.memory_limit, shares.store),
-        (&mut config.models.memory_limit, shares.models),
-        (&mut config.admission.max_bytes, shares.admission),
-        (&mut config.admission.max_message_memory, shares.messages),
-    ];
-    let mut derived = vec![];
-    for (key, (size, share)) in KEYS.into_iter().zip(fields) {
-        if size.is_auto() {
-            *size = ByteSize::b(share);
-            derived.push(key);
-        }
-    }
-    derived
-}
-
-/// What the budgets add up to where each has a cap.
-pub(super) fn promised(config: &Config) -> Option<u64> {
-    let capped = |size: ByteSize| Some(size.as_u64()).filter(|bytes| *bytes > 0);
-    let store = capped(config.store.memory_limit)?;
-    let models = capped(config.models.memory_limit)?;
-    let (work, messages) = (config.admission.max_bytes.as_u64(), config.admission.max_message_memory.as_u64());
-    Some(store.saturating_add(models).saturating_add(work).saturating_add(messages))
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     /// A machine of 8 GiB with these files.
@@ -200,16 +131,16 @@ mod tests {
 
     fn detected(files: &[(&str, &str)]) -> (u64, Option<String>) {
         let root = machine_with(files);
-        let Memory { bytes, origin } = Memory::below(root.path());
+        let ProcessMemory { bytes, origin } = ProcessMemory::detect_in(root.path());
         let file = match origin {
-            Origin::ControlGroup(file) => Some(file.strip_prefix(root.path()).expect("below").display().to_string()),
-            Origin::Machine | Origin::Assumed | Origin::Given => None,
+            MemoryOrigin::Cgroup(file) => Some(file.strip_prefix(root.path()).expect("below").display().to_string()),
+            MemoryOrigin::Machine | MemoryOrigin::Assumed | MemoryOrigin::Given => None,
         };
         (bytes, file)
     }
 
     #[test]
-    fn the_smallest_limit_from_the_groups_of_version_2_up_counts() {
+    fn the_smallest_limit_of_the_cgroup_v2_ancestors_counts() {
         let group = ("proc/self/cgroup", "0::/kubepods/pod1/container\n");
         let controllers = ("sys/fs/cgroup/cgroup.controllers", "memory");
         let container = ("sys/fs/cgroup/kubepods/pod1/container/memory.max", "max\n");
@@ -220,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_point_is_the_group_where_a_container_sees_no_more() {
+    fn the_mount_point_is_the_cgroup_in_a_container() {
         let group = ("proc/self/cgroup", "0::/../../pod1/container\n");
         let controllers = ("sys/fs/cgroup/cgroup.controllers", "memory");
         let own = ("sys/fs/cgroup/memory.max", "1073741824\n");
@@ -228,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_and_mixed_hierarchies_are_read() {
+    fn cgroup_v1_and_hybrid_hierarchies_are_read() {
         let group = ("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/a/b\n0::/\n");
         let none = ("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
         let some = ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "536870912\n");
@@ -238,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_above_the_machine_s_memory_or_unreadable_files_are_no_limit() {
+    fn limits_above_the_machine_memory_and_unreadable_files_do_not_count() {
         let group = ("proc/self/cgroup", "4:memory:/a\n");
         let more = ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "99999999999999\n");
         let broken = ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "lots\n");
@@ -246,15 +177,6 @@ mod tests {
             assert_eq!(detected(files), (8 << 30, None), "{files:?}");
         }
         let nothing = tempfile::tempdir().expect("a folder");
-        assert_eq!(Memory::below(nothing.path()).origin, Origin::Assumed);
-    }
-
-    proptest! {
-        #[test]
-        fn shares_fit_into_the_memory_with_a_fifth_to_spare(memory in (1u64 << 30)..(1 << 45)) {
-            let Shares { store, models, admission, messages } = Shares::of(memory, 64 << 20);
-            prop_assert!(store + models + admission + messages <= memory / 5 * 4);
-            prop_assert!(messages >= 128 << 20);
-        }
+        assert_eq!(ProcessMemory::detect_in(nothing.path()).origin, MemoryOrigin::Assumed);
     }
 }

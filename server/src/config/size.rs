@@ -4,21 +4,21 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A number of bytes. Read with any usual unit, written exactly.
+/// A number of bytes. Parses any usual unit; displays exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(u64);
 
-/// Units by which sizes are written, the largest first.
+/// Display units, largest first.
 const UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// The largest size that can be written, far from where sums overflow.
-const MOST: u64 = 1 << 60;
+/// The largest size that parses, far from overflow in sums.
+const MAX: u64 = 1 << 60;
 
 impl ByteSize {
     /// Stands for `"auto"` until the settings are resolved.
     pub(crate) const AUTO: Self = Self(u64::MAX);
 
-    /// Whether it is still to be derived from the memory that the process may use.
+    /// Whether the size is `"auto"`, to be derived from the process's memory.
     pub(crate) const fn is_auto(self) -> bool {
         self.0 == Self::AUTO.0
     }
@@ -28,12 +28,12 @@ impl ByteSize {
         Self(bytes)
     }
 
-    /// Units of 1,024 bytes.
+    /// Kibibytes.
     pub const fn kib(count: u64) -> Self {
         Self(count << 10)
     }
 
-    /// Units of 1,048,576 bytes.
+    /// Mebibytes.
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
     }
@@ -61,8 +61,8 @@ impl FromStr for ByteSize {
         }
         let parsed = text.parse::<bytesize::ByteSize>().map(|size| size.as_u64());
         match parsed {
-            Ok(bytes) if bytes <= MOST => Ok(Self(bytes)),
-            Ok(_) => Err(format!("expected at most {}, got {text:?}", Self(MOST))),
+            Ok(bytes) if bytes <= MAX => Ok(Self(bytes)),
+            Ok(_) => Err(format!("expected at most {}, got {text:?}", Self(MAX))),
             Err(_) => Err(format!("expected a size such as \"64MiB\", got {text:?}")),
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_reads_back_as_it_was_written() {
+    fn sizes_round_trip() {
         for bytes in [0, 1, 1000, 1023, 1024, 1536, 65_535, 1 << 20, 3 << 30, (1 << 40) + 1] {
             let size = ByteSize::b(bytes);
             assert_eq!(size.to_string().parse(), Ok(size));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_needed_and_understood() {
+    fn units_are_required() {
         assert_eq!("4KB".parse(), Ok(ByteSize::b(4000)));
         assert_eq!("1.5 GiB".parse(), Ok(ByteSize::mib(1536)));
         for wrong in ["", "64", "MiB", "-1MiB", "64XB", "1e3"] {

@@ -1,4 +1,4 @@
-//! Loading models, from a folder or a hub, and forgetting them.
+//! Loads models from a directory or a hub, and unloads them.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,138 +8,136 @@ use std::{
 
 use accelerd_engine::{Context, SubmitError};
 use accelerd_kernels::OpError;
-use accelerd_models::{Cut, hf};
+use accelerd_models::{TokenizeOptions, hf};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Embedder, Input, Options,
-    registry::{self, Registry, Reserved, Served, Source},
+    embed::{Embedder, Input},
+    options::Options,
+    registry::{self, LoadedModel, ModelSource, Registry, Reservation},
 };
 use crate::{
     error::ApiError,
-    hub::{Asker, Hub, Repo},
+    hub::{Hub, Repo, Requester},
 };
 
-/// How long unloading a model waits for devices that are at work.
-const TIDY_WAIT: Duration = Duration::from_secs(1);
+/// How long unloading a model waits for busy devices to release its memory.
+const TRIM_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where a model's files are.
-enum Place {
-    /// In the file system.
-    Here(PathBuf),
-    /// On a hub.
+/// The location of a model's files.
+enum Location {
+    Path(PathBuf),
     Hub(Repo),
 }
 
 impl Embedder {
-    /// Loads a model for a caller, who may name only what the settings offer.
-    pub async fn load(&self, source: Source) -> Result<Arc<Served>, ApiError> {
-        self.load_for(Asker::Caller, source).await
+    /// Loads a model for a client, as far as the settings permit.
+    pub async fn load(&self, source: ModelSource) -> Result<Arc<LoadedModel>, ApiError> {
+        self.load_for(Requester::Client, source).await
     }
 
-    /// Loads a model that the settings name.
-    pub async fn preload(&self, source: Source) -> Result<Arc<Served>, ApiError> {
-        self.load_for(Asker::Settings, source).await
+    /// Loads a model named in the settings.
+    pub async fn preload(&self, source: ModelSource) -> Result<Arc<LoadedModel>, ApiError> {
+        self.load_for(Requester::Settings, source).await
     }
 
-    /// Forgets a model; its name. Devices have given back what they held of it, unless somebody uses it still, or they are
-    /// so busy that nobody should wait for them.
+    /// Unloads a model and returns its name. Devices have then released its memory, unless it is still in use or they are
+    /// busy for longer than the timeout.
     pub async fn unload(&self, name: &str) -> Result<String, ApiError> {
         let name = self.registry.remove(name)?;
-        if timeout(TIDY_WAIT, self.encoders.tidy()).await.is_err() {
-            tracing::debug!(model = name, "devices are busy; they give its memory back when their batches end");
+        if timeout(TRIM_TIMEOUT, self.encoders.trim()).await.is_err() {
+            tracing::debug!(model = name, "devices are busy: they release the model's memory after their batches");
         }
         Ok(name)
     }
 
-    async fn load_for(&self, asker: Asker, source: Source) -> Result<Arc<Served>, ApiError> {
-        let place = self.place(asker, &source.path)?;
+    async fn load_for(&self, requester: Requester, source: ModelSource) -> Result<Arc<LoadedModel>, ApiError> {
+        let location = self.locate(requester, &source.path)?;
         let (registry, hub) = (Arc::clone(&self.registry), Arc::clone(&self.hub));
-        // A caller who has gone ends what is fetched from a hub. It does not end the reading: the reservation goes along, so
-        // that the memory stays counted.
-        let gone = CancellationToken::new();
-        let _here = gone.clone().drop_guard();
-        let read = move || read(&registry, &hub, &source, &place, &gone);
-        let stopped = |_| ApiError::Unavailable("loading was stopped".to_owned());
-        let (served, reserved) = tokio::task::spawn_blocking(read).await.map_err(stopped)??;
-        let served = Arc::new(served.on(&self.encoders));
-        self.warm_up(&served).await?;
-        reserved.fill(Arc::clone(&served));
-        Ok(served)
+        // Dropping the future cancels a download. It does not stop reading files: the task owns the reservation, so that its
+        // memory stays accounted for.
+        let cancel = CancellationToken::new();
+        let _cancel_on_drop = cancel.clone().drop_guard();
+        let read = move || read(&registry, &hub, &source, &location, &cancel);
+        let failed = |_| ApiError::Unavailable("loading failed".to_owned());
+        let (model, reservation) = tokio::task::spawn_blocking(read).await.map_err(failed)??;
+        let model = Arc::new(model.trim_on_drop(&self.encoders));
+        self.warm_up(&model).await?;
+        reservation.commit(Arc::clone(&model));
+        Ok(model)
     }
 
-    /// Where a path leads, if the one who asks may go there.
-    fn place(&self, asker: Asker, path: &str) -> Result<Place, ApiError> {
-        match (Repo::parse(path), asker) {
+    /// Resolves a path, if the requester may load from it.
+    fn locate(&self, requester: Requester, path: &str) -> Result<Location, ApiError> {
+        match (Repo::parse(path), requester) {
             (Some(repo), _) => {
                 let repo = repo?;
-                self.hub.check(&repo, asker)?;
-                Ok(Place::Hub(repo))
+                self.hub.check_allowed(&repo, requester)?;
+                Ok(Location::Hub(repo))
             }
-            (None, Asker::Caller) => self.registry.allowed(path).map(Place::Here),
-            (None, Asker::Settings) => Ok(Place::Here(path.into())),
+            (None, Requester::Client) => self.registry.resolve_allowed(path).map(Location::Path),
+            (None, Requester::Settings) => Ok(Location::Path(path.into())),
         }
     }
 
-    /// Computes one token, so that the first caller does not wait for memory and kernels, and a model that cannot run is
-    /// not served.
-    async fn warm_up(&self, served: &Arc<Served>) -> Result<(), ApiError> {
+    /// Computes one token, so that allocations and kernel compilation do not delay the first call, and a model that cannot run
+    /// is not model.
+    async fn warm_up(&self, model: &Arc<LoadedModel>) -> Result<(), ApiError> {
         let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
-        let answered = if served.reranker().is_some() {
-            let parts = self.parts(served, tokens, &Cut::default())?;
-            self.score(served, parts, Context::default()).await.map(drop)
+        let result = if model.reranker().is_some() {
+            let batches = self.tokenized(model, tokens, &TokenizeOptions::default())?;
+            self.score(model, batches, Context::default()).await.map(drop)
         } else {
-            self.embed(served, tokens, &Options::default(), Context::default()).await.map(drop)
+            self.embed(model, tokens, &Options::default(), Context::default()).await.map(drop)
         };
-        answered.map_err(|error| unfit_for_device(served, error))
+        result.map_err(|error| device_error(model, error))
     }
 }
 
-/// A model that a device has no room for is refused like one that the settings have none for: to try again at once is of no
-/// use.
-fn unfit_for_device(served: &Served, error: ApiError) -> ApiError {
-    let ApiError::Submit(SubmitError::Op(full @ OpError::OutOfMemory { .. })) = &error else { return error };
-    let (name, bytes) = (served.name(), served.bytes());
-    ApiError::Exhausted(format!("model {name:?} with {bytes} bytes of weights does not fit: {full}"))
+/// Maps out of device memory to an error like that of the memory limit, without a retry delay: a retry would fail, too.
+fn device_error(model: &LoadedModel, error: ApiError) -> ApiError {
+    let ApiError::Submit(SubmitError::Op(out_of_memory @ OpError::OutOfMemory { .. })) = &error else { return error };
+    let (name, bytes) = (model.name(), model.bytes());
+    ApiError::Exhausted(format!("model {name:?} with {bytes} bytes of weights does not fit: {out_of_memory}"))
 }
 
-/// Takes names and memory for a model, fetches it where it is not here, and reads it.
+/// Reserves names and memory for a model, downloads it if necessary, and loads it.
 fn read(
     registry: &Arc<Registry>,
     hub: &Hub,
-    source: &Source,
-    place: &Place,
-    gone: &CancellationToken,
-) -> Result<(Served, Reserved), ApiError> {
-    let mut reserved = registry.reserve(source)?;
-    let served = match place {
-        Place::Here(path) => {
-            reserved.take(weight_bytes(path, source)?)?;
+    source: &ModelSource,
+    location: &Location,
+    cancel: &CancellationToken,
+) -> Result<(LoadedModel, Reservation), ApiError> {
+    let mut reservation = registry.reserve(source)?;
+    let model = match location {
+        Location::Path(path) => {
+            reservation.reserve_bytes(weight_bytes(path, source)?)?;
             load(path, source)?
         }
-        Place::Hub(repo) => {
-            let found = hub.find(repo, gone)?;
-            // Before it is fetched, if the hub says how large it is.
-            reserved.take(found.weight_bytes())?;
-            let fetched = hub.fetch(found, gone)?;
-            reserved.take(weight_bytes(&fetched.path, source)?)?;
-            load(&fetched.path, source)?
+        Location::Hub(repo) => {
+            let resolved = hub.resolve(repo, cancel)?;
+            // Before the download, as far as the hub reports sizes.
+            reservation.reserve_bytes(resolved.weight_bytes())?;
+            let snapshot = hub.fetch(resolved, cancel)?;
+            reservation.reserve_bytes(weight_bytes(&snapshot.path, source)?)?;
+            load(&snapshot.path, source)?
         }
     };
-    Ok((served, reserved))
+    Ok((model, reservation))
 }
 
-fn weight_bytes(path: &Path, source: &Source) -> Result<u64, ApiError> {
-    hf::weight_bytes(path).map_err(|error| unfit(path, source, &error))
+fn weight_bytes(path: &Path, source: &ModelSource) -> Result<u64, ApiError> {
+    hf::weight_bytes(path).map_err(|error| load_error(path, source, &error))
 }
 
-fn load(path: &Path, source: &Source) -> Result<Served, ApiError> {
-    registry::load(path, source).map_err(|error| unfit(path, source, &error))
+fn load(path: &Path, source: &ModelSource) -> Result<LoadedModel, ApiError> {
+    registry::load(path, source).map_err(|error| load_error(path, source, &error))
 }
 
-/// A fault of the files, in the words of who named them: where fetched files lie is nothing to him.
-fn unfit(path: &Path, source: &Source, error: &hf::LoadError) -> ApiError {
+/// An error of a model's files, with the path that the client gave instead of that in the cache.
+fn load_error(path: &Path, source: &ModelSource, error: &hf::LoadError) -> ApiError {
     let (folder, reason) = (path.display().to_string(), error.to_string());
     let named = if folder.is_empty() { reason } else { reason.replace(&folder, &source.path) };
     ApiError::invalid("path", named)
@@ -153,24 +151,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_without_room_on_a_device_is_refused_with_its_need_and_what_is_free() {
-        let served = Served::plain(Model::builtin());
+    fn a_model_that_does_not_fit_a_device_is_refused_with_its_size() {
+        let model = LoadedModel::new(Model::builtin());
         let full = OpError::OutOfMemory { device: DeviceId::Cuda(1), requested: 500, free: 300 };
-        let refused = unfit_for_device(&served, SubmitError::Op(full).into());
+        let refused = device_error(&model, SubmitError::Op(full).into());
         assert!(matches!(refused, ApiError::Exhausted(_)), "{refused}");
-        let words = refused.to_string();
-        assert!(words.contains("model \"builtin\""), "{words}");
-        assert!(words.ends_with("out of memory on cuda:1: 500 bytes asked for, 300 free"), "{words}");
-        let other = unfit_for_device(&served, SubmitError::Draining.into());
+        let message = refused.to_string();
+        assert!(message.contains("model \"builtin\""), "{message}");
+        assert!(message.ends_with("out of memory on cuda:1: 500 bytes requested, 300 free"), "{message}");
+        let other = device_error(&model, SubmitError::Draining.into());
         assert!(matches!(other, ApiError::Submit(SubmitError::Draining)), "{other}");
     }
 
     #[test]
-    fn faults_of_files_are_told_by_the_path_that_was_given() {
-        let source = Source { path: "hf://small/bert".to_owned(), ..Source::default() };
+    fn errors_of_files_name_the_path_that_was_given() {
+        let source = ModelSource { path: "hf://small/bert".to_owned(), ..ModelSource::default() };
         let path = Path::new("/tmp/passing/0123");
         let error = hf::LoadError::Read { path: path.join("config.json"), error: std::io::ErrorKind::NotFound.into() };
-        let told = unfit(path, &source, &error).to_string();
-        assert_eq!(told, "path: hf://small/bert/config.json: entity not found");
+        let message = load_error(path, &source, &error).to_string();
+        assert_eq!(message, "path: hf://small/bert/config.json: entity not found");
     }
 }

@@ -1,92 +1,92 @@
-//! What a request may say of how it is embedded, and what that means for its model.
+//! Options of an embedding request, resolved against its model.
 
-use accelerd_kernels::ops::encode::{Output, Pooling};
-use accelerd_models::{Cut, Keep, Kind, Long, Model};
+use accelerd_kernels::ops::encode::{OutputType, Pooling};
+use accelerd_models::{Kind, LongInput, Model, TokenizeOptions, TruncationSide};
 
 use crate::error::ApiError;
 
-/// A part of a text that is to have a vector of its own.
+/// A part of a text to embed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Which text.
+    /// Index of the text.
     pub text: u32,
-    /// First byte of a text, or first of its tokens where tokens were sent.
+    /// First byte, or first token if the input is tokens.
     pub start: u32,
-    /// Behind the last.
+    /// End, exclusive.
     pub end: u32,
 }
 
-/// What a request says; the default is what the model's own files say.
+/// Options of a request. The defaults are those of the model's files.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Leading dimensions to keep; 0 keeps all.
     pub dimensions: u32,
     /// Whether to scale to unit length.
     pub normalize: Option<bool>,
-    /// How tokens become vectors.
+    /// Pooling of token vectors.
     pub pooling: Option<Pooling>,
-    /// Parts that have vectors instead of the texts.
+    /// Parts to embed instead of whole texts.
     pub spans: Vec<Span>,
-    /// Name of a prompt of the model.
+    /// Name of one of the model's prompts.
     pub prompt_name: String,
-    /// A prompt in its own words.
+    /// A literal prompt.
     pub prompt: Option<String>,
-    /// Which end of a long text stays.
-    pub keep: Keep,
-    /// What is done with a long text.
-    pub long: Long,
-    /// Most tokens of a text; 0 is the model's own limit.
+    /// Side from which long texts are truncated.
+    pub truncation_side: TruncationSide,
+    /// How long texts are handled.
+    pub long_input: LongInput,
+    /// Maximum number of tokens of a text; 0 means the model's limit.
     pub max_tokens: u32,
-    /// In what numbers vectors are answered.
-    pub output: Output,
+    /// Number type of the vectors.
+    pub output: OutputType,
     /// Whether a GPU computes GELU through the error function.
     pub exact_gelu: bool,
-    /// Whether to wait for room instead of being refused: for streams, which hold their callers back by themselves.
+    /// Whether to wait while the lane is full instead of failing: for streams, which have their own backpressure.
     pub waits: bool,
-    /// Most bytes of the answer.
-    pub max_answer_bytes: Option<usize>,
+    /// Maximum size of the response in bytes.
+    pub max_response_bytes: Option<usize>,
 }
 
-/// What a request means for its model.
+/// Options resolved against a model.
 #[derive(Clone, Debug)]
-pub(super) struct Choice {
+pub(super) struct ResolvedOptions {
     pub(super) dimensions: usize,
     pub(super) normalize: bool,
     pub(super) pooling: Pooling,
-    pub(super) cut: Cut,
+    pub(super) tokenize: TokenizeOptions,
 }
 
 impl Options {
-    /// Leading dimensions, scaled to unit length.
+    /// Vectors of `dimensions` leading dimensions, normalised to unit length.
     pub fn unit(dimensions: u32) -> Self {
         Self { dimensions, normalize: Some(true), ..Self::default() }
     }
 
-    pub(super) fn choose(&self, model: &Model, takes_texts: bool) -> Result<Choice, ApiError> {
+    pub(super) fn resolve(&self, model: &Model, takes_texts: bool) -> Result<ResolvedOptions, ApiError> {
         let pooling = self.pooling.unwrap_or(model.pooling());
         self.check_table(model, pooling)?;
-        if self.long == Long::Chunk && (pooling != Pooling::Mean || !self.spans.is_empty()) {
-            let reason = "expected pooling by mean and no spans where long texts are cut into chunks";
+        if self.long_input == LongInput::Chunk && (pooling != Pooling::Mean || !self.spans.is_empty()) {
+            let reason = "expected mean pooling and no spans with chunking";
             return Err(ApiError::invalid("long_input", reason));
         }
-        if let Some((most, _)) = model.limits()
-            && self.max_tokens as usize > most
+        if let Some((max, _)) = model.limits()
+            && self.max_tokens as usize > max
         {
-            let reason = format!("expected 0 to {most} for {:?}, got {}", model.name(), self.max_tokens);
+            let reason = format!("expected 0 to {max} for {:?}, got {}", model.name(), self.max_tokens);
             return Err(ApiError::invalid("max_tokens", reason));
         }
-        let cut = Cut {
+        let tokenize = TokenizeOptions {
             prompt: if takes_texts { self.prompt(model)?.to_owned() } else { self.no_prompt()? },
-            limit: (self.max_tokens > 0).then_some(self.max_tokens as usize),
-            long: self.long,
-            keep: self.keep,
-            with_bytes: !self.spans.is_empty() && takes_texts,
+            max_tokens: (self.max_tokens > 0).then_some(self.max_tokens as usize),
+            long_input: self.long_input,
+            truncation_side: self.truncation_side,
+            with_offsets: !self.spans.is_empty() && takes_texts,
         };
         let normalize = self.normalize.unwrap_or(model.normalize());
-        Ok(Choice { dimensions: self.offered(model)?, normalize, pooling, cut })
+        Ok(ResolvedOptions { dimensions: self.resolve_dimensions(model)?, normalize, pooling, tokenize })
     }
 
-    /// A table has one way to pool, and no limit.
+    /// Checks the options of a static table, which supports only mean pooling and has no token limit.
     fn check_table(&self, model: &Model, pooling: Pooling) -> Result<(), ApiError> {
         if matches!(model.kind(), Kind::Encoder(_)) {
             return Ok(());
@@ -95,28 +95,28 @@ impl Options {
             Err(ApiError::invalid(field, format!("expected none, since {:?} {what}", model.name())))
         };
         if pooling != Pooling::Mean {
-            return wrong("pooling", "pools by mean only");
+            return wrong("pooling", "supports only mean pooling");
         }
         if !self.spans.is_empty() {
-            return wrong("spans", "reads each token by itself: send the parts as texts");
+            return wrong("spans", "embeds tokens without context: send the parts as texts");
         }
         if self.max_tokens > 0 {
-            return wrong("max_tokens", "has no limit");
+            return wrong("max_tokens", "has no token limit");
         }
         Ok(())
     }
 
-    /// The dimensions to keep, if the model offers them.
-    fn offered(&self, model: &Model) -> Result<usize, ApiError> {
+    /// The number of dimensions, if the model offers it.
+    fn resolve_dimensions(&self, model: &Model) -> Result<usize, ApiError> {
         match self.dimensions {
             0 => Ok(model.dimensions()),
-            asked if model.offers(asked) => Ok(asked as usize),
-            asked => {
+            requested if model.offers(requested) => Ok(requested as usize),
+            requested => {
                 let offered = match model.kind() {
                     Kind::Table(_) => format!("0 or one of {:?}", model.offered_dimensions()),
                     Kind::Encoder(_) => format!("0 to {}", model.dimensions()),
                 };
-                Err(ApiError::invalid("dimensions", format!("expected {offered}, got {asked}")))
+                Err(ApiError::invalid("dimensions", format!("expected {offered}, got {requested}")))
             }
         }
     }
@@ -135,7 +135,7 @@ impl Options {
         }
         let known = || encoder.prompts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         encoder.prompts.get(name).map(String::as_str).ok_or_else(|| {
-            let reason = format!("{:?} has no prompt {name:?}, it has: {}", model.name(), known());
+            let reason = format!("{:?} has no prompt {name:?}, expected one of: {}", model.name(), known());
             ApiError::invalid("prompt_name", reason)
         })
     }
@@ -144,7 +144,7 @@ impl Options {
         if self.prompt_name.is_empty() {
             return Ok("");
         }
-        let reason = format!("{:?} has no prompt {:?}, it has none", model.name(), self.prompt_name);
+        let reason = format!("{:?} has no prompts, got {:?}", model.name(), self.prompt_name);
         Err(ApiError::invalid("prompt_name", reason))
     }
 

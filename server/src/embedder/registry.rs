@@ -1,4 +1,4 @@
-//! The models that are loaded, by name and alias; loading and unloading them within a bound of memory.
+//! The loaded models by name and alias, within the memory limit.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,56 +9,55 @@ use std::{
 
 use accelerd_engine::Lane;
 use accelerd_kernels::ops::encode::{Encode, Precision};
-use accelerd_models::{Model, hf};
+use accelerd_models::{BUILTIN, Model, hf};
 
-use super::BUILTIN;
 use crate::{config, error::ApiError};
 
-/// Most aliases of a model.
-const MOST_ALIASES: usize = 64;
+/// Maximum number of aliases of a model.
+const MAX_ALIASES: usize = 64;
 
-/// Most files and folders below the folder of a model that a caller names.
-const MOST_FILES: usize = 10_000;
+/// Maximum number of entries in a model directory that a client names.
+const MAX_ENTRIES: usize = 10_000;
 
-/// Longest name or alias.
-const MOST_NAME_BYTES: usize = 128;
+/// Maximum length of a name or alias.
+const MAX_NAME_BYTES: usize = 128;
 
-/// A loaded model, and how it is served.
+/// A loaded model with its aliases and number type.
 #[derive(Debug)]
-pub struct Served {
+pub struct LoadedModel {
     model: Arc<Model>,
-    /// Other names, in order.
+    /// Aliases, sorted.
     pub aliases: Vec<String>,
-    /// What it is computed in.
+    /// Number type of the computation.
     pub precision: Precision,
-    /// Dropped behind the model.
-    _last: Option<Last>,
+    /// Declared after `model` and therefore dropped after it.
+    _trim: Option<TrimOnDrop>,
 }
 
-impl Served {
-    /// By its own name alone.
-    pub(super) fn plain(model: Arc<Model>) -> Self {
-        Self { model, aliases: vec![], precision: Precision::default(), _last: None }
+impl LoadedModel {
+    /// A model without aliases and of default precision.
+    pub(super) fn new(model: Arc<Model>) -> Self {
+        Self { model, aliases: vec![], precision: Precision::default(), _trim: None }
     }
 
-    /// Whose memory on devices comes back as soon as nobody uses it any more.
-    pub(super) fn on(self, lane: &Lane<Encode>) -> Self {
-        Self { _last: Some(Last(lane.clone())), ..self }
+    /// Trims device memory when the model is dropped.
+    pub(super) fn trim_on_drop(self, lane: &Lane<Encode>) -> Self {
+        Self { _trim: Some(TrimOnDrop(lane.clone())), ..self }
     }
 }
 
-/// Has devices give back what they hold of a model when the last who used it is gone.
+/// Trims the memory of the lane's devices on drop.
 #[derive(Debug)]
-struct Last(Lane<Encode>);
+struct TrimOnDrop(Lane<Encode>);
 
-impl Drop for Last {
+impl Drop for TrimOnDrop {
     fn drop(&mut self) {
-        // Told by the call; nobody waits for it here.
-        drop(self.0.tidy());
+        // The call requests the trim; its future only waits for completion.
+        drop(self.0.trim());
     }
 }
 
-impl Deref for Served {
+impl Deref for LoadedModel {
     type Target = Model;
 
     fn deref(&self) -> &Model {
@@ -66,181 +65,193 @@ impl Deref for Served {
     }
 }
 
-/// What is to be loaded.
+/// A model to load.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
-    /// Its name in requests.
+pub struct ModelSource {
+    /// Name in requests.
     pub name: String,
-    /// A folder or file, or `hf://owner/name[@revision]`.
+    /// Directory or file, or `hf://owner/name[@revision]`.
     pub path: String,
-    /// Other names.
+    /// Aliases.
     pub aliases: Vec<String>,
-    /// What it is computed in.
+    /// Number type of the computation.
     pub precision: Precision,
 }
 
-/// The models.
+impl From<&config::Preload> for ModelSource {
+    fn from(preload: &config::Preload) -> Self {
+        let config::Preload { name, path, aliases, precision } = preload.clone();
+        let precision = match precision {
+            config::Precision::Auto => Precision::Auto,
+            config::Precision::Bf16 => Precision::Bf16,
+            config::Precision::F16 => Precision::F16,
+            config::Precision::F32 => Precision::F32,
+        };
+        Self { name, path, aliases, precision }
+    }
+}
+
+/// The loaded models.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     folders: Vec<PathBuf>,
     memory_limit: u64,
-    held: Mutex<Held>,
+    models: Mutex<Models>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    models: BTreeMap<String, Arc<Served>>,
-    /// Names and aliases of models, and of those that are being loaded.
+struct Models {
+    loaded: BTreeMap<String, Arc<LoadedModel>>,
+    /// Names and aliases, including those of models being loaded.
     names: BTreeSet<String>,
-    /// Bytes of the weights of both.
+    /// Size of the weights in bytes, including models being loaded.
     bytes: u64,
 }
 
 impl Registry {
-    pub(super) fn new(models: Vec<Arc<Model>>, settings: &config::Models) -> Self {
-        let served = models.into_iter().map(|model| {
-            let served = Served::plain(model);
-            (served.name().to_owned(), Arc::new(served))
+    pub(super) fn new(models: Vec<Arc<Model>>, settings: &config::ModelSettings) -> Self {
+        let model = models.into_iter().map(|model| {
+            let model = LoadedModel::new(model);
+            (model.name().to_owned(), Arc::new(model))
         });
-        let models: BTreeMap<_, _> = served.collect();
-        let names = models.keys().cloned().collect();
+        let loaded: BTreeMap<_, _> = model.collect();
+        let names = loaded.keys().cloned().collect();
         Self {
             folders: settings.folders.clone(),
             memory_limit: settings.memory_limit.as_u64(),
-            held: Mutex::new(Held { models, names, bytes: 0 }),
+            models: Mutex::new(Models { loaded, names, bytes: 0 }),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn models(&self) -> MutexGuard<'_, Models> {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By name, in order.
-    pub(super) fn all(&self) -> Vec<Arc<Served>> {
-        self.held().models.values().cloned().collect()
+    /// All models, sorted by name.
+    pub(super) fn all(&self) -> Vec<Arc<LoadedModel>> {
+        self.models().loaded.values().cloned().collect()
     }
 
-    /// By name or alias.
-    pub(super) fn find(&self, name: &str) -> Option<Arc<Served>> {
-        let held = self.held();
-        let by_alias = || held.models.values().find(|served| served.aliases.iter().any(|alias| alias == name));
-        held.models.get(name).or_else(by_alias).map(Arc::clone)
+    /// The model of this name or alias.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<LoadedModel>> {
+        let models = self.models();
+        let by_alias = || models.loaded.values().find(|model| model.aliases.iter().any(|alias| alias == name));
+        models.loaded.get(name).or_else(by_alias).map(Arc::clone)
     }
 
-    /// The path of a source, if callers may load from there.
-    pub(super) fn allowed(&self, path: &str) -> Result<PathBuf, ApiError> {
+    /// The canonical path, if clients may load from it.
+    pub(super) fn resolve_allowed(&self, path: &str) -> Result<PathBuf, ApiError> {
         let denied = || {
-            let reason = "is not below one of the folders of models.folders of the daemon's settings: start it with \
-                          `--model FOLDER`, or add the folder to models.folders";
+            let reason = "is not in a directory of the setting models.folders: start the daemon with `--model PATH`, or add \
+                          the directory to models.folders";
             ApiError::Denied(format!("path: {path} {reason}"))
         };
-        // What does not exist and what may not be seen look alike.
-        let whole = Path::new(path).canonicalize().map_err(|_| denied())?;
+        // The same error for missing and forbidden paths.
+        let absolute = Path::new(path).canonicalize().map_err(|_| denied())?;
         let folders: Vec<_> = self.folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
         let is_allowed = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
-        if is_allowed(&whole) && stays_within(&whole, &is_allowed) { Ok(whole) } else { Err(denied()) }
+        if is_allowed(&absolute) && stays_within(&absolute, &is_allowed) { Ok(absolute) } else { Err(denied()) }
     }
 
-    /// Takes the names for a model that is to be loaded.
-    pub(super) fn reserve(self: &Arc<Self>, source: &Source) -> Result<Reserved, ApiError> {
+    /// Reserves the names of a model to be loaded.
+    pub(super) fn reserve(self: &Arc<Self>, source: &ModelSource) -> Result<Reservation, ApiError> {
         let aliases = source.aliases.len();
-        if aliases > MOST_ALIASES {
-            return Err(ApiError::invalid("aliases", format!("expected at most {MOST_ALIASES}, got {aliases}")));
+        if aliases > MAX_ALIASES {
+            return Err(ApiError::invalid("aliases", format!("expected at most {MAX_ALIASES}, got {aliases}")));
         }
         let names: Vec<_> = std::iter::once(&source.name).chain(&source.aliases).cloned().collect();
         for (at, name) in names.iter().enumerate() {
             let field = if at == 0 { "name".to_owned() } else { format!("aliases[{}]", at - 1) };
             check_name(&field, name)?;
         }
-        let mut held = self.held();
-        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name);
-        if let Some(name) = twice.or_else(|| names.iter().find(|name| held.names.contains(*name))) {
+        let mut models = self.models();
+        let duplicate = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name);
+        if let Some(name) = duplicate.or_else(|| names.iter().find(|name| models.names.contains(*name))) {
             return Err(ApiError::AlreadyExists { kind: "model", name: name.clone() });
         }
-        held.names.extend(names.iter().cloned());
-        Ok(Reserved { registry: Arc::clone(self), names, bytes: 0 })
+        models.names.extend(names.iter().cloned());
+        Ok(Reservation { registry: Arc::clone(self), names, bytes: 0 })
     }
 
-    /// Forgets a model; its name.
+    /// Removes a model by name or alias. Returns its name.
     pub(super) fn remove(&self, name: &str) -> Result<String, ApiError> {
         let missing = || ApiError::NotFound { kind: "model", name: name.to_owned() };
         let name = self.find(name).ok_or_else(missing)?.name().to_owned();
         if name == BUILTIN {
-            return Err(ApiError::invalid("name", "the built-in model is part of the daemon and stays"));
+            return Err(ApiError::invalid("name", "the built-in model cannot be unloaded"));
         }
-        let mut held = self.held();
-        let served = held.models.remove(&name).ok_or_else(missing)?;
-        held.names.remove(&name);
-        for alias in &served.aliases {
-            held.names.remove(alias);
+        let mut models = self.models();
+        let model = models.loaded.remove(&name).ok_or_else(missing)?;
+        models.names.remove(&name);
+        for alias in &model.aliases {
+            models.names.remove(alias);
         }
-        held.bytes = held.bytes.saturating_sub(served.bytes());
+        models.bytes = models.bytes.saturating_sub(model.bytes());
         Ok(name)
     }
 }
 
-/// Names and memory of a model that is being loaded; given back where it is dropped.
+/// The names and memory of a model being loaded, released on drop.
 #[derive(Debug)]
-pub(super) struct Reserved {
+pub(super) struct Reservation {
     registry: Arc<Registry>,
     names: Vec<String>,
     bytes: u64,
 }
 
-impl Reserved {
-    /// Takes the memory for the model's weights, in place of what was taken for them before.
-    pub(super) fn take(&mut self, bytes: u64) -> Result<(), ApiError> {
+impl Reservation {
+    /// Reserves memory for the model's weights, replacing an earlier reservation.
+    pub(super) fn reserve_bytes(&mut self, bytes: u64) -> Result<(), ApiError> {
         let limit = self.registry.memory_limit;
-        let mut held = self.registry.held();
-        let others = held.bytes.saturating_sub(self.bytes);
+        let mut models = self.registry.models();
+        let others = models.bytes.saturating_sub(self.bytes);
         let all = others.saturating_add(bytes);
         if limit > 0 && all > limit {
             let name = &self.names[0];
             let reason = format!(
-                "model {name:?} has {bytes} bytes of weights; the others hold {others} of at most {limit} \
+                "model {name:?} needs {bytes} bytes for its weights; {others} of {limit} are in use \
                  (models.memory_limit)"
             );
             return Err(ApiError::Exhausted(reason));
         }
-        held.bytes = all;
+        models.bytes = all;
         self.bytes = bytes;
         Ok(())
     }
 
-    /// Lets the loaded model be found.
-    pub(super) fn fill(mut self, served: Arc<Served>) {
+    /// Adds the loaded model to the registry.
+    pub(super) fn commit(mut self, model: Arc<LoadedModel>) {
         let registry = Arc::clone(&self.registry);
-        let mut held = registry.held();
-        // The header of a file is not part of the weights.
-        held.bytes = held.bytes.saturating_sub(self.bytes).saturating_add(served.bytes());
-        held.models.insert(served.name().to_owned(), served);
+        let mut models = registry.models();
+        // The estimate included file headers, which are not weights.
+        models.bytes = models.bytes.saturating_sub(self.bytes).saturating_add(model.bytes());
+        models.loaded.insert(model.name().to_owned(), model);
         self.names.clear();
         self.bytes = 0;
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut held = self.registry.held();
-        held.bytes = held.bytes.saturating_sub(self.bytes);
+        let mut models = self.registry.models();
+        models.bytes = models.bytes.saturating_sub(self.bytes);
         for name in &self.names {
-            held.names.remove(name);
+            models.names.remove(name);
         }
     }
 }
 
-/// Whether no symbolic link in a folder, or below it, leads to where callers may not load from. A folder with more than a
-/// model's files is not looked through to its end, and is none.
+/// Whether all symbolic links below a directory stay within allowed directories. False for directories with too many entries.
 fn stays_within(folder: &Path, is_allowed: &impl Fn(&Path) -> bool) -> bool {
-    let (mut folders, mut seen, mut looks) = (vec![folder.to_owned()], BTreeSet::new(), 0);
+    let (mut folders, mut seen, mut entry_count) = (vec![folder.to_owned()], BTreeSet::new(), 0);
     while let Some(folder) = folders.pop() {
-        // What is no folder or cannot be read is for the loader to report.
+        // The loader reports unreadable directories.
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.filter_map(Result::ok) {
-            looks += 1;
-            // A link that leads nowhere is a missing file.
+            entry_count += 1;
+            // A dangling link is a missing file.
             let Ok(real) = entry.path().canonicalize() else { continue };
-            if looks > MOST_FILES || !is_allowed(&real) {
+            if entry_count > MAX_ENTRIES || !is_allowed(&real) {
                 return false;
             }
             if real.is_dir() && seen.insert(real.clone()) {
@@ -251,22 +262,22 @@ fn stays_within(folder: &Path, is_allowed: &impl Fn(&Path) -> bool) -> bool {
     true
 }
 
-/// Reads the files of a source, which lie at `path`.
-pub(super) fn load(path: &Path, source: &Source) -> Result<Served, hf::LoadError> {
+/// Loads the model of a source from `path`.
+pub(super) fn load(path: &Path, source: &ModelSource) -> Result<LoadedModel, hf::LoadError> {
     let model = Arc::new(Model::load(source.name.as_str(), path)?);
     let mut aliases = source.aliases.clone();
     aliases.sort_unstable();
-    Ok(Served { aliases, precision: source.precision, ..Served::plain(model) })
+    Ok(LoadedModel { aliases, precision: source.precision, ..LoadedModel::new(model) })
 }
 
-/// Names that need no quoting anywhere and look like no path upwards.
+/// Checks that a name needs no quoting and cannot be a path to a parent.
 fn check_name(field: &str, name: &str) -> Result<(), ApiError> {
     let fits = |at: usize, c: char| c.is_ascii_alphanumeric() || (at > 0 && "-_./".contains(c));
-    let is_fit = !name.is_empty() && name.len() <= MOST_NAME_BYTES && name.char_indices().all(|(at, c)| fits(at, c));
+    let is_fit = !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.char_indices().all(|(at, c)| fits(at, c));
     if is_fit {
         return Ok(());
     }
-    let reason = format!("expected 1 to {MOST_NAME_BYTES} letters, digits and, after the first, -_./, got {name:?}");
+    let reason = format!("expected 1 to {MAX_NAME_BYTES} letters, digits and, after the first, -_./, got {name:?}");
     Err(ApiError::invalid(field, reason))
 }
 
@@ -275,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_reach_no_file_outside_of_the_folders_by_a_symbolic_link() {
+    fn symbolic_links_do_not_lead_clients_outside_of_the_allowed_directories() {
         let (inside, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let link = |to: &Path, from: &str| {
             let from = inside.path().join(from);
@@ -293,7 +304,7 @@ mod tests {
         link(&inside.path().join("plain/config.json"), "links_within/config.json");
         link(&inside.path().join("loop"), "loop/again");
         let registry = Registry { folders: vec![inside.path().to_owned()], ..Registry::default() };
-        let allowed = |name: &str| registry.allowed(inside.path().join(name).to_str().expect("text")).is_ok();
+        let allowed = |name: &str| registry.resolve_allowed(inside.path().join(name).to_str().expect("text")).is_ok();
         for name in ["plain", "plain/config.json", "links_within", "loop"] {
             assert!(allowed(name), "{name}");
         }
@@ -305,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain() {
+    fn names_are_validated() {
         for name in ["minilm", "BAAI/bge-small-en-v1.5", "a_b"] {
             assert!(check_name("name", name).is_ok(), "{name}");
         }

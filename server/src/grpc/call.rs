@@ -1,7 +1,7 @@
-//! How calls run: received under the memory of the transport, decoded, handled, and encoded under it again.
+//! Runs calls: receives and decodes requests, calls handlers and encodes responses, all charged to transport memory.
 //!
-//! Whatever takes long happens off the reactor: a large message is decoded, handled and encoded on the offload threads, a
-//! large answer is encoded there, and a stream runs there altogether.
+//! Long work runs off the reactor: large requests are decoded and handled, and large responses encoded, on the offload
+//! threads; streams run there entirely.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use std::{
 use accelerd_engine::Context;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::{StreamExt, stream, stream::BoxStream};
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::{BodyExt, StreamBody};
 use prost::Message;
@@ -25,66 +25,74 @@ use tower::Service;
 use tracing::Instrument;
 
 use super::{
-    answer::{Charged, Encoder},
     compression::Encoding,
-    context,
+    context::context,
+    cost::{Dimensions, RequestCost},
     decoded_size::decoded_size,
-    receive::{PREFIX, Received, Receiver, Shape},
-    weigh::{Dimensions, Weigh},
+    encode::{ChargedBody, Encoder, trailers},
+    receive::{Cardinality, PREFIX, Received, Receiver},
 };
 use crate::{
     layers::timing,
     transport::{
-        call::{Call, Charge, SMALL},
-        memory::Memory,
+        call::{Call, Charge, SMALL_CALL_BYTES},
+        memory::TransportMemory,
     },
 };
 
-/// Answers that are compressed on the reactor have at most this many bytes.
-const INLINE_COMPRESSION: usize = 4 << 10;
+/// Maximum size of a response that is compressed on the reactor.
+const MAX_INLINE_COMPRESSION: usize = 4 << 10;
 
-/// What calls are run with.
+/// Runs calls.
 #[derive(Clone)]
-pub(super) struct Calls {
-    /// Largest message, in and out.
+pub(super) struct CallRunner {
+    /// Maximum size of request and response messages in bytes.
     pub(super) limit: usize,
-    /// Where what takes long is done.
+    /// Threads for long work.
     pub(super) offload: Handle,
     pub(super) dimensions: Dimensions,
 }
 
-/// The memory account of a call. Tests call services without a connection; they have one of their own.
-pub(super) fn account<B>(request: &Request<B>) -> Arc<Call> {
+/// The call of a request; a new one without memory limit if there is no connection, as in tests.
+pub(super) fn call_of<B>(request: &Request<B>) -> Arc<Call> {
     let found = request.extensions().get::<Arc<Call>>().map(Arc::clone);
-    found.unwrap_or_else(|| Call::new(Memory::new(u64::MAX), None))
+    found.unwrap_or_else(|| Call::new(TransportMemory::new(u64::MAX)))
 }
 
-/// What the headers of a request say of its messages and answers.
-struct Wire {
-    request: Option<Encoding>,
+/// The codecs that the headers of a request select.
+struct Codecs {
+    request_encoding: Option<Encoding>,
     encoder: Encoder,
 }
 
-impl Calls {
-    /// Bytes of an answer to charge before it is computed. What no message could carry, the handler refuses by its field.
-    fn foretold(&self, request: &impl Weigh) -> usize {
-        Some(request.answer_bytes(&self.dimensions)).filter(|bytes| *bytes <= self.limit).unwrap_or(0)
+impl CallRunner {
+    /// Response bytes to charge before computing it; 0 for a response above the limit, which the handler refuses with a
+    /// field violation.
+    fn estimated_response(&self, request: &impl RequestCost) -> usize {
+        Some(request.response_bytes(&self.dimensions)).filter(|bytes| *bytes <= self.limit).unwrap_or(0)
     }
 
-    fn wire<B>(&self, request: &Request<B>) -> Result<Wire, Status> {
-        let encoding = Encoding::of_answer(request.headers());
-        let encoder = Encoder { call: account(request), encoding, limit: self.limit };
-        Ok(Wire { request: Encoding::of_request(request.headers())?, encoder })
+    fn codecs<B>(&self, request: &Request<B>) -> Result<Codecs, Status> {
+        let encoding = Encoding::of_response(request.headers());
+        let encoder = Encoder { call: call_of(request), encoding, limit: self.limit };
+        Ok(Codecs { request_encoding: Encoding::of_request(request.headers())?, encoder })
     }
 
-    fn receiver<B>(&self, body: B, wire: &Wire, shape: Shape) -> Receiver<B>
+    fn receiver<B>(&self, body: B, codecs: &Codecs, cardinality: Cardinality) -> Receiver<B>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>>,
     {
-        Receiver::new(body, Arc::clone(&wire.encoder.call), shape, wire.request, self.limit, self.offload.clone())
+        Receiver::new(
+            body,
+            Arc::clone(&codecs.encoder.call),
+            cardinality,
+            codecs.request_encoding,
+            self.limit,
+            self.offload.clone(),
+        )
     }
 
-    /// Runs a call of one message each way.
+    /// Runs a unary call.
     pub(super) async fn unary<B, Q, R, F>(
         self,
         request: Request<B>,
@@ -92,7 +100,7 @@ impl Calls {
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>>,
-        Q: Message + Default + Weigh + 'static,
+        Q: Message + Default + RequestCost + 'static,
         R: Message + 'static,
         F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
@@ -106,51 +114,51 @@ impl Calls {
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>>,
-        Q: Message + Default + Weigh + 'static,
+        Q: Message + Default + RequestCost + 'static,
         R: Message + 'static,
         F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
-        let wire = self.wire(&request)?;
+        let codecs = self.codecs(&request)?;
         let (parts, body) = request.into_parts();
-        let mut received = self.receiver(body, &wire, Shape::Unary).only().await?;
-        let encoder = wire.encoder;
-        // To tell what a large message decodes to takes long, too.
-        let is_short = received.message.len() as u64 <= SMALL;
-        let decoded_bytes = if is_short { charge_decoded(parts.uri.path(), &mut received)? } else { 0 };
-        if !is_short || decoded_bytes > SMALL {
-            let calls = self.clone();
+        let mut received = self.receiver(body, &codecs, Cardinality::Unary).unary().await?;
+        let encoder = codecs.encoder;
+        // Estimating the decoded size of a large message takes long, too.
+        let is_small = received.message.len() as u64 <= SMALL_CALL_BYTES;
+        let decoded_bytes = if is_small { charge_decoded(parts.uri.path(), &mut received)? } else { 0 };
+        if !is_small || decoded_bytes > SMALL_CALL_BYTES {
+            let runner = self.clone();
             let work = async move {
-                if !is_short {
+                if !is_small {
                     charge_decoded(parts.uri.path(), &mut received)?;
                 }
                 let (message, charge) = decode::<Q>(received)?;
-                let answer = encoder.charge(calls.foretold(&message))?;
+                let response_charge = encoder.charge(runner.estimated_response(&message))?;
                 let request = Request::from_parts(parts, message);
-                let response = handled(handler(tonic::Request::from_http(request)), charge).await?;
-                encoder.respond(response, answer)
+                let response = run_handler(handler(tonic::Request::from_http(request)), charge).await?;
+                encoder.respond(response, response_charge)
             };
-            return timing::apart(&self.offload, work).await;
+            return timing::spawn_on(&self.offload, work).await;
         }
         let (message, charge) = decode::<Q>(received)?;
-        let answer = encoder.charge(self.foretold(&message))?;
-        let is_light = message.is_light();
-        let handling = handled(handler(tonic::Request::from_http(Request::from_parts(parts, message))), charge);
-        if !is_light {
-            let work = async move { encoder.respond(handling.await?, answer) };
-            return timing::apart(&self.offload, work).await;
+        let response_charge = encoder.charge(self.estimated_response(&message))?;
+        let is_cheap = message.is_cheap();
+        let handling = run_handler(handler(tonic::Request::from_http(Request::from_parts(parts, message))), charge);
+        if !is_cheap {
+            let work = async move { encoder.respond(handling.await?, response_charge) };
+            return timing::spawn_on(&self.offload, work).await;
         }
         let response = handling.await?;
-        let inline = if encoder.encoding.is_some() { INLINE_COMPRESSION } else { to_usize(SMALL) };
+        let inline = if encoder.encoding.is_some() { MAX_INLINE_COMPRESSION } else { to_usize(SMALL_CALL_BYTES) };
         let length = response.get_ref().encoded_len();
-        // Charged before it waits for a thread: any number of answers may.
-        let answer = encoder.fit(answer, length)?;
+        // Charged before it queues for a thread: the number of queued responses is not bounded.
+        let response_charge = encoder.resize(response_charge, length)?;
         if length <= inline {
-            return encoder.respond(response, answer);
+            return encoder.respond(response, response_charge);
         }
-        timing::apart(&self.offload, async move { encoder.respond(response, answer) }).await
+        timing::spawn_on(&self.offload, async move { encoder.respond(response, response_charge) }).await
     }
 
-    /// Runs a stream of messages each way.
+    /// Runs a bidirectional stream.
     pub(super) fn stream<B, Q, R>(
         self,
         request: Request<B>,
@@ -160,30 +168,30 @@ impl Calls {
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
-        Q: Message + Default + Weigh + 'static,
+        Q: Message + Default + RequestCost + 'static,
         R: Message + 'static,
     {
-        let wire = match self.wire(&request) {
-            Ok(wire) => wire,
+        let codecs = match self.codecs(&request) {
+            Ok(codecs) => codecs,
             Err(status) => return status.into_http(),
         };
         let path = request.uri().path().to_owned();
         let (parts, body) = request.into_parts();
         let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
-        let receiver = self.receiver(body, &wire, Shape::Stream);
-        let (sender, answers) = mpsc::channel(1);
-        let encoder = wire.encoder.clone();
-        // Received by a task of its own: one that is held up elsewhere would not see that its caller does send.
+        let receiver = self.receiver(body, &codecs, Cardinality::Stream);
+        let (sender, messages) = mpsc::channel(1);
+        let encoder = codecs.encoder.clone();
+        // A separate task receives, so that a slow handler does not make the client look stalled.
         let (received, requests) = mpsc::channel(1);
         let receive = receive(path, receiver, self.clone(), encoder.clone(), received).in_current_span();
         let offload = self.offload.clone();
         let run = async move {
             let _receiving = AbortOnDropHandle::new(offload.spawn(receive));
-            let unanswered = Arc::new(Unanswered::default());
-            let mut answers = handler(context, unanswered.requests(requests));
-            while let Some(answer) = answers.next().await {
-                let charge = unanswered.answered();
-                let encoded = answer.and_then(|answer| encoder.encode(answer, charge));
+            let pending = Arc::new(PendingCharges::default());
+            let mut responses = handler(context, pending.requests(requests));
+            while let Some(response) = responses.next().await {
+                let charge = pending.pop();
+                let encoded = response.and_then(|response| encoder.encode(response, charge));
                 let is_last = encoded.is_err();
                 if sender.send(encoded).await.is_err() || is_last {
                     return;
@@ -191,54 +199,54 @@ impl Calls {
             }
         };
         let task = AbortOnDropHandle::new(self.offload.spawn(run.in_current_span()));
-        wire.encoder.respond_with(answers, task)
+        codecs.encoder.respond_with(messages, task)
     }
 
-    /// Runs a call of one request message by a generated service, whose answers are encoded off the reactor, too.
+    /// Runs a call with one request message through a generated server, on the offload threads.
     pub(super) async fn generated<B, S>(self, request: Request<B>, mut service: S) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>>,
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Send + 'static,
     {
-        let wire = match self.wire(&request) {
-            Ok(wire) => wire,
+        let codecs = match self.codecs(&request) {
+            Ok(codecs) => codecs,
             Err(status) => return status.into_http(),
         };
         let (mut parts, body) = request.into_parts();
-        let Received { message, charge } = match self.receiver(body, &wire, Shape::Unary).only().await {
+        let Received { message, charge } = match self.receiver(body, &codecs, Cardinality::Unary).unary().await {
             Ok(received) => received,
             Err(status) => return status.into_http(),
         };
         parts.headers.remove("grpc-encoding");
-        let call = wire.encoder.call;
+        let call = codecs.encoder.call;
         let offload = self.offload.clone();
         let work = async move {
-            let Ok(response) = service.call(Request::from_parts(parts, plain(message))).await;
+            let Ok(response) = service.call(Request::from_parts(parts, unary_body(message))).await;
             drop(charge);
-            response.map(|body| pumped(&offload, Charged { body, call }))
+            response.map(|body| poll_on(&offload, ChargedBody { body, call }))
         };
-        timing::apart(&self.offload, work).await
+        timing::spawn_on(&self.offload, work).await
     }
 }
 
-/// Handles a request, which is charged until it is handled.
-async fn handled<R>(
-    handling: impl Future<Output = Result<tonic::Response<R>, Status>>,
+/// Runs a handler and releases the request's charge when it completes.
+async fn run_handler<R>(
+    handler: impl Future<Output = Result<tonic::Response<R>, Status>>,
     charge: Charge,
 ) -> Result<tonic::Response<R>, Status> {
-    let response = handling.await;
+    let response = handler.await;
     drop(charge);
     response
 }
 
-/// Charges what the request of a method will hold once it is decoded, and says how much that is.
+/// Charges what decoding the request of a method allocates. Returns the bytes.
 fn charge_decoded(path: &str, received: &mut Received) -> Result<u64, Status> {
     let bytes = decoded_size(path, &received.message);
     received.charge.grow(bytes)?;
     Ok(bytes)
 }
 
-/// Decodes a request, whose decoded form is charged.
+/// Decodes a request whose decoded size is already charged.
 fn decode<Q: Message + Default>(received: Received) -> Result<(Q, Charge), Status> {
     let request = Q::decode(received.message).map_err(|error| Status::internal(error.to_string()))?;
     Ok((request, received.charge))
@@ -248,8 +256,8 @@ fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// A request body of one message, as generated services read it.
-fn plain(message: Bytes) -> Body {
+/// A request body of one uncompressed message.
+fn unary_body(message: Bytes) -> Body {
     let mut prefix = BytesMut::with_capacity(PREFIX);
     prefix.put_u8(0);
     prefix
@@ -258,57 +266,57 @@ fn plain(message: Bytes) -> Body {
     Body::new(StreamBody::new(stream::iter(frames)))
 }
 
-/// A request of a stream, what it holds, and what is charged for its answer.
-type Asked<Q> = (Q, Charge, Charge);
+/// A request of a stream, its charge, and the charge of its response.
+type ChargedRequest<Q> = (Q, Charge, Charge);
 
-/// What the messages of a stream that are not answered yet hold, and what is charged for their answers, oldest first. Answers
-/// may come in another order; as many messages as there are answers are done with.
+/// The charges of a stream's requests without a response and of their responses, oldest first. Each response releases the
+/// oldest, even if responses are sent in another order.
 #[derive(Debug, Default)]
-struct Unanswered(Mutex<VecDeque<(Charge, Charge)>>);
+struct PendingCharges(Mutex<VecDeque<(Charge, Charge)>>);
 
-impl Unanswered {
-    /// The messages as they are received; each is charged until it is answered.
+impl PendingCharges {
+    /// The requests as they are received; keeps their charges.
     fn requests<Q: Send + 'static>(
         self: &Arc<Self>,
-        received: mpsc::Receiver<Result<Asked<Q>, Status>>,
+        received: mpsc::Receiver<Result<ChargedRequest<Q>, Status>>,
     ) -> BoxStream<'static, Result<Q, Status>> {
-        let unanswered = Arc::clone(self);
+        let pending = Arc::clone(self);
         let requests = ReceiverStream::new(received).map(move |received| {
-            let (request, charge, answer) = received?;
-            unanswered.0.lock().unwrap_or_else(PoisonError::into_inner).push_back((charge, answer));
+            let (request, charge, response) = received?;
+            pending.0.lock().unwrap_or_else(PoisonError::into_inner).push_back((charge, response));
             Ok(request)
         });
         requests.boxed()
     }
 
-    /// One message is answered: what is charged for its answer.
-    fn answered(&self) -> Option<Charge> {
-        let (_request, answer) = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()?;
-        Some(answer)
+    /// Releases the oldest request's charge and returns that of its response.
+    fn pop(&self) -> Option<Charge> {
+        let (_request, response) = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()?;
+        Some(response)
     }
 }
 
-/// Receives the messages of a stream and decodes them. An error ends them.
+/// Receives and decodes the requests of a stream until the first error.
 async fn receive<B, Q>(
     path: String,
     mut receiver: Receiver<B>,
-    calls: Calls,
+    runner: CallRunner,
     encoder: Encoder,
-    requests: mpsc::Sender<Result<Asked<Q>, Status>>,
+    requests: mpsc::Sender<Result<ChargedRequest<Q>, Status>>,
 ) where
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
-    Q: Message + Default + Weigh,
+    Q: Message + Default + RequestCost,
 {
-    let ask = async |mut received: Received| {
+    let charge_and_decode = async |mut received: Received| {
         charge_decoded(&path, &mut received)?;
         let (request, charge) = decode::<Q>(received)?;
-        let answer = encoder.charge_patiently(calls.foretold(&request)).await?;
-        Ok((request, charge, answer))
+        let response = encoder.charge_or_wait(runner.estimated_response(&request)).await?;
+        Ok((request, charge, response))
     };
     loop {
         let request = match receiver.next().await {
             Ok(None) => return,
-            Ok(Some(received)) => ask(received).await,
+            Ok(Some(received)) => charge_and_decode(received).await,
             Err(status) => Err(status),
         };
         let is_last = request.is_err();
@@ -318,8 +326,8 @@ async fn receive<B, Q>(
     }
 }
 
-/// A body that is polled on other threads.
-fn pumped(on: &Handle, mut body: Charged) -> Body {
+/// Polls a body on another runtime.
+fn poll_on(handle: &Handle, mut body: ChargedBody) -> Body {
     let (sender, frames) = mpsc::channel::<Result<Frame<Bytes>, Status>>(1);
     let pump = async move {
         while let Some(frame) = body.frame().await {
@@ -329,18 +337,12 @@ fn pumped(on: &Handle, mut body: Charged) -> Body {
             }
         }
     };
-    let task = AbortOnDropHandle::new(on.spawn(pump.in_current_span()));
+    let task = AbortOnDropHandle::new(handle.spawn(pump.in_current_span()));
     let frames = stream::unfold((frames, task), |(mut frames, task)| async move {
         let frame = frames.recv().await?;
         Some((frame, (frames, task)))
     });
     Body::new(StreamBody::new(frames))
-}
-
-fn trailers(status: &Status) -> Result<Frame<Bytes>, Status> {
-    let mut trailers = HeaderMap::new();
-    status.add_header(&mut trailers)?;
-    Ok(Frame::trailers(trailers))
 }
 
 #[cfg(test)]
@@ -354,18 +356,18 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::transport::{memory::Kind, offload::Offload};
+    use crate::transport::{memory::MemoryKind, offload::Offload};
 
-    /// An answer that notes whether the thread that encodes it is one for long work.
+    /// A response that records whether it is encoded on an offload thread.
     #[derive(Clone, Debug, Default)]
-    struct Noting {
+    struct RecordingResponse {
         bytes: usize,
-        encoded_aside: Arc<AtomicBool>,
+        encoded_offloaded: Arc<AtomicBool>,
     }
 
-    impl Message for Noting {
+    impl Message for RecordingResponse {
         fn encode_raw(&self, buf: &mut impl BufMut) {
-            self.encoded_aside.store(is_aside(), Relaxed);
+            self.encoded_offloaded.store(is_offloaded(), Relaxed);
             buf.put_bytes(0, self.bytes);
         }
 
@@ -386,7 +388,7 @@ mod tests {
         fn clear(&mut self) {}
     }
 
-    fn is_aside() -> bool {
+    fn is_offloaded() -> bool {
         thread::current().name() == Some("offload")
     }
 
@@ -407,8 +409,8 @@ mod tests {
         request.body(body).expect("a request")
     }
 
-    fn calls(offload: &Offload) -> Calls {
-        Calls { limit: 1 << 24, offload: offload.handle().clone(), dimensions: Arc::new(|_| 256) }
+    fn calls(offload: &Offload) -> CallRunner {
+        CallRunner { limit: 1 << 24, offload: offload.handle().clone(), dimensions: Arc::new(|_| 256) }
     }
 
     fn code(response: &Response<Body>) -> Code {
@@ -416,113 +418,117 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_takes_long_is_done_off_the_reactor() {
+    async fn long_work_runs_off_the_reactor() {
         let offload = Offload::start().expect("threads");
         let calls = calls(&offload);
         let cases = [
-            ("little of everything", embed(1, 10), 100, [false, false]),
+            ("a small call", embed(1, 10), 100, [false, false]),
             ("a large request", embed(1, 100_000), 100, [true, true]),
             ("many texts", embed(1000, 1), 100, [true, true]),
-            ("a large answer", embed(1, 10), 100_000, [false, true]),
+            ("a large response", embed(1, 10), 100_000, [false, true]),
         ];
         for (what, message, bytes, expected) in cases {
-            let memory = Memory::new(1 << 26);
-            let call = Call::new(Arc::clone(&memory), None);
-            let (handled_aside, encoded_aside) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-            let (handled, answer) =
-                (Arc::clone(&handled_aside), Noting { bytes, encoded_aside: Arc::clone(&encoded_aside) });
+            let memory = TransportMemory::new(1 << 26);
+            let call = Call::new(Arc::clone(&memory));
+            let (handled_offloaded, encoded_offloaded) =
+                (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let (handled, response) = (
+                Arc::clone(&handled_offloaded),
+                RecordingResponse { bytes, encoded_offloaded: Arc::clone(&encoded_offloaded) },
+            );
             let handler = move |_: tonic::Request<pb::EmbedRequest>| async move {
-                handled.store(is_aside(), Relaxed);
-                Ok(tonic::Response::new(answer))
+                handled.store(is_offloaded(), Relaxed);
+                Ok(tonic::Response::new(response))
             };
             let response = calls.clone().unary(request(&[message], &call), handler).await;
             assert_eq!(code(&response), Code::Ok, "{what}");
-            assert_eq!([handled_aside.load(Relaxed), encoded_aside.load(Relaxed)], expected, "{what}");
-            assert_eq!(memory.held_by(Kind::Request), 0, "{what}");
-            assert_eq!(memory.held_by(Kind::Answer), (bytes + PREFIX) as u64, "{what}");
+            assert_eq!([handled_offloaded.load(Relaxed), encoded_offloaded.load(Relaxed)], expected, "{what}");
+            assert_eq!(memory.used_by(MemoryKind::Request), 0, "{what}");
+            assert_eq!(memory.used_by(MemoryKind::Response), (bytes + PREFIX) as u64, "{what}");
             drop(response);
-            assert_eq!(memory.held(), 0, "{what}");
+            assert_eq!(memory.used(), 0, "{what}");
         }
     }
 
     #[tokio::test]
-    async fn an_answer_without_memory_is_refused() {
+    async fn a_response_without_memory_is_refused() {
         let offload = Offload::start().expect("threads");
         let calls = calls(&offload);
-        let memory = Memory::new(1 << 20);
+        let memory = TransportMemory::new(1 << 20);
         for (bytes, expected) in [(1000, Code::Ok), (600 << 10, Code::Ok), (700 << 10, Code::ResourceExhausted)] {
-            let call = Call::new(Arc::clone(&memory), None);
-            let answer = Noting { bytes, ..Noting::default() };
-            let handler = move |_: tonic::Request<pb::EmbedRequest>| async move { Ok(tonic::Response::new(answer)) };
+            let call = Call::new(Arc::clone(&memory));
+            let response = RecordingResponse { bytes, ..RecordingResponse::default() };
+            let handler = move |_: tonic::Request<pb::EmbedRequest>| async move { Ok(tonic::Response::new(response)) };
             let response = calls.clone().unary(request(&[embed(1, 1)], &call), handler).await;
             assert_eq!(code(&response), expected, "{bytes} bytes");
             drop(response);
-            assert_eq!(memory.held(), 0, "{bytes} bytes");
+            assert_eq!(memory.used(), 0, "{bytes} bytes");
         }
     }
 
     #[tokio::test]
-    async fn an_answer_without_memory_is_refused_before_it_is_computed() {
+    async fn a_response_without_memory_is_refused_before_it_is_computed() {
         let offload = Offload::start().expect("threads");
-        let memory = Memory::new(1 << 20);
-        // Of 256 dimensions each, in four bytes: 600 KiB fit into the share of answers, 700 KiB do not.
+        let memory = TransportMemory::new(1 << 20);
+        // 256 dimensions of four bytes each: 600 KiB fit into the share of responses, 700 KiB do not.
         for (texts, expected) in [(600, Code::Ok), (700, Code::ResourceExhausted)] {
-            let call = Call::new(Arc::clone(&memory), None);
+            let call = Call::new(Arc::clone(&memory));
             let handled = Arc::new(AtomicBool::new(false));
             let (held, ran) = (Arc::clone(&memory), Arc::clone(&handled));
             let handler = move |_: tonic::Request<pb::EmbedRequest>| async move {
                 ran.store(true, Relaxed);
-                assert_eq!(held.held_by(Kind::Answer), (texts * 1024 + PREFIX) as u64);
-                Ok(tonic::Response::new(Noting { bytes: 9, ..Noting::default() }))
+                assert_eq!(held.used_by(MemoryKind::Response), (texts * 1024 + PREFIX) as u64);
+                Ok(tonic::Response::new(RecordingResponse { bytes: 9, ..RecordingResponse::default() }))
             };
             let response = calls(&offload).unary(request(&[embed(texts, 1)], &call), handler).await;
             assert_eq!(code(&response), expected, "{texts} texts");
             assert_eq!(handled.load(Relaxed), expected == Code::Ok, "{texts} texts");
             let held = if expected == Code::Ok { 9 + PREFIX as u64 } else { 0 };
-            assert_eq!(memory.held_by(Kind::Answer), held, "the charge is that of the answer's bytes");
+            assert_eq!(memory.used_by(MemoryKind::Response), held, "the charge is resized to the encoded response");
             drop(response);
-            assert_eq!(memory.held(), 0, "{texts} texts");
+            assert_eq!(memory.used(), 0, "{texts} texts");
         }
     }
 
     #[tokio::test]
-    async fn a_request_that_decodes_to_more_than_there_is_memory_for_is_refused() {
+    async fn a_request_whose_decoded_size_exceeds_memory_is_refused() {
         let offload = Offload::start().expect("threads");
         let calls = calls(&offload);
-        let memory = Memory::new(8 << 20);
-        let call = Call::new(Arc::clone(&memory), None);
-        let handler = |_: tonic::Request<pb::EmbedRequest>| async { Ok(tonic::Response::new(Noting::default())) };
+        let memory = TransportMemory::new(8 << 20);
+        let call = Call::new(Arc::clone(&memory));
+        let handler =
+            |_: tonic::Request<pb::EmbedRequest>| async { Ok(tonic::Response::new(RecordingResponse::default())) };
         // 400 KB on the wire, and 5 MB as strings.
         let response = calls.unary(request(&[embed(200_000, 0)], &call), handler).await;
         assert_eq!(code(&response), Code::ResourceExhausted);
-        assert_eq!(memory.held(), 0);
+        assert_eq!(memory.used(), 0);
     }
 
     #[tokio::test]
-    async fn the_messages_of_a_stream_are_charged_until_they_are_answered() {
+    async fn requests_of_a_stream_are_charged_until_their_response() {
         let offload = Offload::start().expect("threads");
         let calls = calls(&offload);
-        let memory = Memory::new(1 << 26);
-        let call = Call::new(Arc::clone(&memory), None);
+        let memory = TransportMemory::new(1 << 26);
+        let call = Call::new(Arc::clone(&memory));
         let held = Arc::clone(&memory);
         let handler = move |_, requests: BoxStream<'static, Result<pb::EmbedRequest, Status>>| {
-            let answer = move |request: Result<pb::EmbedRequest, Status>| {
-                let bytes = usize::try_from(held.held_by(Kind::Request)).expect("a count");
-                request.map(|_| Noting { bytes, ..Noting::default() })
+            let response = move |request: Result<pb::EmbedRequest, Status>| {
+                let bytes = usize::try_from(held.used_by(MemoryKind::Request)).expect("a count");
+                request.map(|_| RecordingResponse { bytes, ..RecordingResponse::default() })
             };
-            requests.map(answer).boxed()
+            requests.map(response).boxed()
         };
         let response = calls.stream(request(&[embed(1, 5000), embed(1, 6000), embed(1, 7000)], &call), handler);
         let body = response.into_body().collect().await.expect("a body");
         let status = Status::from_header_map(body.trailers().expect("trailers")).expect("a status");
         assert_eq!(status.code(), Code::Ok);
-        let answers = body.to_bytes();
+        let responses = body.to_bytes();
         assert!(
-            answers.len() > 18_000 + 3 * PREFIX,
+            responses.len() > 18_000 + 3 * PREFIX,
             "each message was charged while it was handled: {}",
-            answers.len()
+            responses.len()
         );
-        drop(answers);
-        assert_eq!(memory.held(), 0);
+        drop(responses);
+        assert_eq!(memory.used(), 0);
     }
 }

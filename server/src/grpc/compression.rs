@@ -1,5 +1,5 @@
-//! Compressed messages. Requests may come compressed. Answers are compressed only where the caller asks with metadata of
-//! ours: Python's and Go's gRPC offer gzip on every call, and deflating vectors or trees costs far more than sending them.
+//! Message compression. Requests may be compressed. Responses are compressed only if the client asks through its own metadata
+//! key: Python's and Go's gRPC accept gzip on every call, and deflating vectors or trees costs far more than sending them.
 
 use std::io::{self, Read, Write as _};
 
@@ -8,19 +8,19 @@ use tonic::Status;
 
 use crate::transport::call::Charge;
 
-/// The request metadata that asks for a compressed answer: `gzip` or `zstd`.
-pub const ASK: &str = "accelerd-compression";
+/// Metadata key that requests a compressed response: `gzip` or `zstd`.
+pub const COMPRESSION: &str = "accelerd-compression";
 
-/// The encodings that requests may have, in the words of `grpc-accept-encoding`.
+/// Supported encodings, as the value of `grpc-accept-encoding`.
 const ACCEPTED: &str = "gzip,zstd,identity";
 
-/// Bytes that are decompressed before the next are charged.
-const STEP: usize = 64 << 10;
+/// Decompressed bytes are charged in steps of this size.
+const CHARGE_STEP: usize = 64 << 10;
 
-/// The largest window a zstd frame may ask for, as a power of two: what `zstd -19` needs.
+/// Base-2 logarithm of the largest window of a zstd frame: what `zstd -19` uses.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
-/// How a message is compressed.
+/// A compression algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Gzip,
@@ -36,7 +36,7 @@ impl Encoding {
         }
     }
 
-    /// How the messages of a request are compressed.
+    /// The encoding of a request's messages.
     pub(super) fn of_request(headers: &HeaderMap) -> Result<Option<Self>, Status> {
         let Some(name) = headers.get("grpc-encoding").map(HeaderValue::as_bytes) else { return Ok(None) };
         let known = Self::parse(name);
@@ -51,12 +51,12 @@ impl Encoding {
         Ok(known)
     }
 
-    /// How the caller wants answers: as asked for, if it takes that.
-    pub(super) fn of_answer(headers: &HeaderMap) -> Option<Self> {
-        let asked = headers.get(ASK)?;
+    /// The encoding of responses: the requested one if the client also accepts it.
+    pub(super) fn of_response(headers: &HeaderMap) -> Option<Self> {
+        let requested = headers.get(COMPRESSION)?;
         let accepted = headers.get("grpc-accept-encoding")?.to_str().ok()?;
-        let takes = accepted.split(',').any(|name| name.trim().as_bytes() == asked.as_bytes());
-        Self::parse(asked.as_bytes()).filter(|_| takes)
+        let is_accepted = accepted.split(',').any(|name| name.trim().as_bytes() == requested.as_bytes());
+        Self::parse(requested.as_bytes()).filter(|_| is_accepted)
     }
 
     /// The value of `grpc-encoding`.
@@ -67,7 +67,7 @@ impl Encoding {
         })
     }
 
-    /// Compresses onto the end of `out`.
+    /// Appends the compressed message to `out`.
     pub(super) fn compress(self, message: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         let compressed = match self {
             Self::Gzip => {
@@ -76,51 +76,56 @@ impl Encoding {
             }
             Self::Zstd => zstd::stream::copy_encode(message, out, zstd::DEFAULT_COMPRESSION_LEVEL),
         };
-        compressed.map_err(|error| Status::internal(format!("the answer was not compressed: {error}")))
+        compressed.map_err(|error| Status::internal(format!("the response was not compressed: {error}")))
     }
 
-    /// Decompresses a message of at most `limit` bytes, which are charged as they come out.
-    pub(super) fn decompress(self, message: &[u8], limit: usize, charge: &mut Charge) -> Result<Vec<u8>, Decompress> {
+    /// Decompresses a message to at most `limit` bytes, charging them as they are produced.
+    pub(super) fn decompress(
+        self,
+        message: &[u8],
+        limit: usize,
+        charge: &mut Charge,
+    ) -> Result<Vec<u8>, DecompressError> {
         match self {
             Self::Gzip => read(flate2::read::GzDecoder::new(message), limit, charge),
             Self::Zstd => {
-                let mut reader = zstd::Decoder::new(message).map_err(Decompress::Malformed)?;
-                reader.window_log_max(ZSTD_WINDOW_LOG).map_err(Decompress::Malformed)?;
+                let mut reader = zstd::Decoder::new(message).map_err(DecompressError::Malformed)?;
+                reader.window_log_max(ZSTD_WINDOW_LOG).map_err(DecompressError::Malformed)?;
                 read(reader, limit, charge)
             }
         }
     }
 }
 
-/// Tells callers which encodings they may use.
-pub(super) fn announce(headers: &mut HeaderMap) {
+/// Adds the supported encodings to response headers.
+pub(super) fn add_accepted(headers: &mut HeaderMap) {
     headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED));
 }
 
 /// Why a message was not decompressed.
 #[derive(Debug)]
-pub(super) enum Decompress {
-    /// It grows beyond the limit.
+pub(super) enum DecompressError {
+    /// It exceeds the limit.
     TooLarge,
-    /// It is not what its encoding says.
+    /// It is not valid in its encoding.
     Malformed(io::Error),
-    /// There is no memory for it.
-    Full(Status),
+    /// Memory is exhausted.
+    Memory(Status),
 }
 
-fn read(mut reader: impl Read, limit: usize, charge: &mut Charge) -> Result<Vec<u8>, Decompress> {
+fn read(mut reader: impl Read, limit: usize, charge: &mut Charge) -> Result<Vec<u8>, DecompressError> {
     let mut out = vec![];
     loop {
-        let step = STEP.min(limit - out.len() + 1);
+        let step = CHARGE_STEP.min(limit - out.len() + 1);
         let before = out.len();
-        let read = reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(Decompress::Malformed)?;
+        let read = reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(DecompressError::Malformed)?;
         if read == 0 {
             return Ok(out);
         }
         if out.len() > limit {
-            return Err(Decompress::TooLarge);
+            return Err(DecompressError::TooLarge);
         }
-        charge.grow((out.len() - before) as u64).map_err(Decompress::Full)?;
+        charge.grow((out.len() - before) as u64).map_err(DecompressError::Memory)?;
     }
 }
 
@@ -129,7 +134,7 @@ mod tests {
     use super::*;
     use crate::transport::{
         call::Call,
-        memory::{Kind, Memory},
+        memory::{MemoryKind, TransportMemory},
     };
 
     const BOTH: [Encoding; 2] = [Encoding::Gzip, Encoding::Zstd];
@@ -138,24 +143,24 @@ mod tests {
         pairs.iter().map(|&(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value))).collect()
     }
 
-    fn charge() -> (std::sync::Arc<Memory>, Charge) {
-        let memory = Memory::new(64 << 20);
-        let charge = Call::new(std::sync::Arc::clone(&memory), None).charge(Kind::Request);
+    fn charge() -> (std::sync::Arc<TransportMemory>, Charge) {
+        let memory = TransportMemory::new(64 << 20);
+        let charge = Call::new(std::sync::Arc::clone(&memory)).charge(MemoryKind::Request);
         (memory, charge)
     }
 
     #[test]
-    fn answers_are_compressed_only_where_the_caller_asks_and_accepts() {
+    fn responses_are_compressed_only_if_the_client_requests_and_accepts_it() {
         let offered = ("grpc-accept-encoding", "identity, deflate, gzip");
-        assert_eq!(Encoding::of_answer(&headers(&[offered])), None, "an offer is no request");
-        assert_eq!(Encoding::of_answer(&headers(&[offered, (ASK, "gzip")])), Some(Encoding::Gzip));
-        assert_eq!(Encoding::of_answer(&headers(&[offered, (ASK, "zstd")])), None, "it is not accepted");
-        assert_eq!(Encoding::of_answer(&headers(&[offered, (ASK, "deflate")])), None, "it is not known");
-        assert_eq!(Encoding::of_answer(&headers(&[(ASK, "gzip")])), None);
+        assert_eq!(Encoding::of_response(&headers(&[offered])), None, "accepting is not requesting");
+        assert_eq!(Encoding::of_response(&headers(&[offered, (COMPRESSION, "gzip")])), Some(Encoding::Gzip));
+        assert_eq!(Encoding::of_response(&headers(&[offered, (COMPRESSION, "zstd")])), None, "not accepted");
+        assert_eq!(Encoding::of_response(&headers(&[offered, (COMPRESSION, "deflate")])), None, "not supported");
+        assert_eq!(Encoding::of_response(&headers(&[(COMPRESSION, "gzip")])), None);
     }
 
     #[test]
-    fn unknown_encodings_of_requests_are_refused_with_those_that_are_known() {
+    fn unknown_request_encodings_are_refused_with_the_supported_ones() {
         assert_eq!(Encoding::of_request(&headers(&[])).expect("none"), None);
         assert_eq!(Encoding::of_request(&headers(&[("grpc-encoding", "identity")])).expect("none"), None);
         assert_eq!(Encoding::of_request(&headers(&[("grpc-encoding", "zstd")])).expect("known"), Some(Encoding::Zstd));
@@ -165,26 +170,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compressed_comes_back_and_is_charged() {
+    fn compression_round_trips_and_is_charged() {
         let message: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
         for encoding in BOTH {
             let (memory, mut charge) = charge();
             let mut compressed = vec![];
             encoding.compress(&message, &mut compressed).expect("compresses");
             let out = encoding.decompress(&compressed, message.len(), &mut charge).expect("decompresses");
-            assert_eq!((out == message, memory.held()), (true, message.len() as u64), "{encoding:?}");
+            assert_eq!((out == message, memory.used()), (true, message.len() as u64), "{encoding:?}");
         }
     }
 
     #[test]
-    fn a_bomb_is_cut_off_at_the_limit() {
+    fn decompression_stops_at_the_limit() {
         for encoding in BOTH {
             let mut bomb = vec![];
             encoding.compress(&vec![0; 16 << 20], &mut bomb).expect("compresses");
             let (memory, mut charge) = charge();
             let refused = encoding.decompress(&bomb, 100_000, &mut charge).expect_err("too large");
-            assert!(matches!(refused, Decompress::TooLarge), "{refused:?}");
-            assert!(memory.held() <= 100_000, "{encoding:?} was charged {}", memory.held());
+            assert!(matches!(refused, DecompressError::TooLarge), "{refused:?}");
+            assert!(memory.used() <= 100_000, "{encoding:?} was charged {}", memory.used());
         }
     }
 
@@ -192,7 +197,7 @@ mod tests {
     fn garbage_is_malformed() {
         for encoding in BOTH {
             let refused = encoding.decompress(&[7; 100], 1000, &mut charge().1).expect_err("garbage");
-            assert!(matches!(refused, Decompress::Malformed(_)), "{encoding:?}: {refused:?}");
+            assert!(matches!(refused, DecompressError::Malformed(_)), "{encoding:?}: {refused:?}");
         }
     }
 }

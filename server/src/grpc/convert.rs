@@ -1,4 +1,4 @@
-//! Between protobuf messages and what the daemon computes with, without copying bulk data.
+//! Conversions between protobuf messages and internal types, without copying bulk data.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use prost_types::Timestamp;
 
 use crate::error::ApiError;
 
-/// A finite f32 matrix from the tensor in a field. The bytes are shared with the message.
+/// The f32 matrix in a tensor, sharing its bytes. `field` names it in errors, which include NaN and infinite values.
 pub fn matrix(field: &str, tensor: &Tensor) -> Result<Matrix, ApiError> {
     let dtype = Dtype::try_from(tensor.dtype);
     if dtype != Ok(Dtype::F32) {
@@ -41,14 +41,14 @@ fn extents(field: &str, shape: &[i64]) -> Result<(usize, usize), ApiError> {
     }
 }
 
-/// A matrix as a tensor that shares its bytes.
+/// The tensor of a matrix, sharing its bytes.
 pub fn tensor(matrix: &Matrix) -> Tensor {
     tensor_of(Dtype::F32, &[matrix.rows(), matrix.cols()], matrix.bytes().clone())
 }
 
-/// Bytes as a tensor. The shape is the caller's to get right.
+/// A tensor of raw bytes; the shape is not checked against them.
 pub fn tensor_of(dtype: Dtype, shape: &[usize], data: Bytes) -> Tensor {
-    let extent = |n: &usize| i64::try_from(*n).expect("no extent in memory is beyond i64");
+    let extent = |n: &usize| i64::try_from(*n).expect("extents in memory fit i64");
     Tensor { dtype: dtype.into(), shape: shape.iter().map(extent).collect(), data }
 }
 
@@ -63,40 +63,12 @@ pub fn bytes_of<T: bytemuck::NoUninit + Send>(numbers: Vec<T>) -> Bytes {
     Bytes::from_owner(Owner(numbers))
 }
 
-/// The ids in a field: all numbers, or all UUIDs.
+/// The ids in a field: all are numbers or all are UUIDs.
 pub fn ids(field: &str, ids: &PointIds) -> Result<Ids, ApiError> {
-    let PointIds { numbers, uuids, packed_numbers, packed_uuids } = ids;
-    let forms = [!numbers.is_empty(), !uuids.is_empty(), !packed_numbers.is_empty(), !packed_uuids.is_empty()];
-    if forms.into_iter().filter(|is_there| *is_there).count() > 1 {
-        let reason = "expected one of numbers, uuids, packed_numbers and packed_uuids, got several";
-        return Err(ApiError::invalid(field, reason));
-    }
-    if !packed_numbers.is_empty() {
-        let numbers = packed(&format!("{field}.packed_numbers"), packed_numbers)?;
-        return Ok(Ids::Numbers(numbers.iter().map(|number| u64::from_le_bytes(*number)).collect()));
-    }
-    if !packed_uuids.is_empty() {
-        return Ok(Ids::Uuids(packed(&format!("{field}.packed_uuids"), packed_uuids)?.to_vec()));
-    }
-    if uuids.is_empty() {
-        return Ok(Ids::Numbers(numbers.clone()));
-    }
-    let parse = |(i, text): (usize, &String)| {
-        let bad = |error| ApiError::invalid(format!("{field}.uuids[{i}]"), format!("expected a UUID: {error}"));
-        uuid::Uuid::try_parse(text).map(uuid::Uuid::into_bytes).map_err(bad)
-    };
-    Ok(Ids::Uuids(uuids.iter().enumerate().map(parse).collect::<Result<_, _>>()?))
+    Ok(accelerd_collections::parse_ids(field, ids)?)
 }
 
-/// Ids of so many bytes each.
-fn packed<'a, const N: usize>(field: &str, bytes: &'a [u8]) -> Result<&'a [[u8; N]], ApiError> {
-    match bytes.as_chunks::<N>() {
-        (ids, []) => Ok(ids),
-        _ => Err(ApiError::invalid(field, format!("expected {N} bytes an id, got {} bytes", bytes.len()))),
-    }
-}
-
-/// Ids as a message, packed.
+/// Packed ids.
 pub fn packed_ids(ids: Ids) -> PointIds {
     match ids {
         Ids::Numbers(mut numbers) => {
@@ -109,7 +81,7 @@ pub fn packed_ids(ids: Ids) -> PointIds {
     }
 }
 
-/// Ids as a message.
+/// Ids in readable form.
 pub fn point_ids(ids: Ids) -> PointIds {
     match ids {
         Ids::Numbers(numbers) => PointIds { numbers, ..PointIds::default() },
@@ -117,12 +89,12 @@ pub fn point_ids(ids: Ids) -> PointIds {
     }
 }
 
-/// A UUID, hyphenated and lower case.
+/// A UUID in lower case with hyphens.
 pub fn uuid_text(id: [u8; 16]) -> String {
     uuid::Uuid::from_bytes(id).hyphenated().to_string()
 }
 
-/// A moment, from milliseconds since 1970.
+/// The timestamp of `ms` milliseconds since the Unix epoch.
 pub fn timestamp(ms: u64) -> Timestamp {
     let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
     moment.map(Timestamp::from).unwrap_or_default()
@@ -168,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_of_one_kind_and_uuids_of_any_form() {
+    fn ids_are_of_one_kind_and_uuids_in_any_format() {
         let uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8";
         let forms = [uuid.to_owned(), uuid.to_uppercase(), uuid.replace('-', ""), format!("urn:uuid:{uuid}")];
         let parsed = ids("ids", &PointIds { uuids: forms.to_vec(), ..PointIds::default() }).expect("all are UUIDs");

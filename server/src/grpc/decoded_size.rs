@@ -1,7 +1,7 @@
-//! What decoding a message will allocate, told from its bytes before it is decoded.
+//! Estimates what decoding a message allocates, from its encoded bytes.
 //!
-//! An empty string has two bytes on the wire and 24 in memory, so that a message within its limit can decode to a dozen
-//! times its size. The estimate is charged first. Fields of type `bytes` share the message's buffer and cost nothing.
+//! An empty string takes two bytes on the wire and 24 in memory, so a message can decode to a dozen times its size. The
+//! estimate is charged before decoding. Fields of type `bytes` share the message's buffer and cost nothing.
 
 use std::{collections::HashMap, sync::OnceLock};
 
@@ -12,19 +12,19 @@ use prost_types::{
     field_descriptor_proto::{Label, Type},
 };
 
-/// Messages within messages are looked into this deep; what is deeper, decoding refuses.
-const DEPTH: usize = 100;
+/// Maximum nesting depth of messages; prost refuses to decode deeper ones.
+const MAX_DEPTH: usize = 100;
 
-/// What an allocation costs beyond its bytes.
-const ALLOCATION: u64 = 16;
+/// Overhead of an allocation in bytes.
+const ALLOCATION_OVERHEAD: u64 = 16;
 
-/// A vector that grows has at most twice the memory of its elements.
-const GROWTH: u64 = 2;
+/// A growing vector allocates at most twice the size of its elements.
+const GROWTH_FACTOR: u64 = 2;
 
-/// A field, as far as its memory goes.
+/// The memory layout of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
-    /// Numbers, with the bytes of each in memory.
+    /// Numbers of `size` bytes in memory.
     Number {
         size: u64,
         repeated: bool,
@@ -41,29 +41,29 @@ enum Field {
     },
 }
 
-/// A message, as far as its memory goes.
+/// The memory layout of a message.
 #[derive(Debug, Default)]
-struct Shape {
+struct MessageLayout {
     fields: HashMap<u64, Field>,
-    /// Bytes of the struct itself.
+    /// Size of the struct in bytes.
     size: u64,
 }
 
-/// The messages of the protocol, and the request of each method by its path.
+/// The layouts of all messages, and the request message of each method by its path.
 #[derive(Debug, Default)]
-struct Shapes {
-    all: Vec<Shape>,
+struct Layouts {
+    all: Vec<MessageLayout>,
     requests: HashMap<String, usize>,
 }
 
-/// An estimate of what decoding the request of a method allocates beyond the message's own bytes.
+/// Estimated bytes that decoding the request of a method allocates, besides the encoded message.
 pub(super) fn decoded_size(path: &str, message: &[u8]) -> u64 {
-    static SHAPES: OnceLock<Shapes> = OnceLock::new();
-    let shapes = SHAPES.get_or_init(|| Shapes::of(accelerd_proto::DESCRIPTORS));
-    shapes.requests.get(path).map_or(0, |&request| shapes.walk(request, message, DEPTH))
+    static LAYOUTS: OnceLock<Layouts> = OnceLock::new();
+    let layouts = LAYOUTS.get_or_init(|| Layouts::of(accelerd_proto::DESCRIPTORS));
+    layouts.requests.get(path).map_or(0, |&request| layouts.allocations(request, message, MAX_DEPTH))
 }
 
-impl Shapes {
+impl Layouts {
     fn of(descriptors: &[u8]) -> Self {
         let files = FileDescriptorSet::decode(descriptors).map(|set| set.file).unwrap_or_default();
         let mut named = vec![];
@@ -72,7 +72,8 @@ impl Shapes {
         }
         let index: HashMap<_, _> = named.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
         let fields = |message: &DescriptorProto| message.field.iter().filter_map(|one| field(one, &index)).collect();
-        let mut all: Vec<_> = named.iter().map(|(_, message)| Shape { fields: fields(message), size: 0 }).collect();
+        let mut all: Vec<_> =
+            named.iter().map(|(_, message)| MessageLayout { fields: fields(message), size: 0 }).collect();
         for at in 0..all.len() {
             all[at].size = struct_size(&all, at, 8);
         }
@@ -88,8 +89,8 @@ impl Shapes {
         Self { all, requests }
     }
 
-    /// What the fields of a message allocate.
-    fn walk(&self, shape: usize, mut message: &[u8], depth: usize) -> u64 {
+    /// Bytes that the fields of a message allocate.
+    fn allocations(&self, layout: usize, mut message: &[u8], depth: usize) -> u64 {
         let mut sum = 0;
         while message.has_remaining() {
             let Some((number, wire)) = tag(&mut message) else { return sum };
@@ -97,14 +98,14 @@ impl Shapes {
             let Some((value, rest)) = message.split_at_checked(length) else { return sum };
             message = rest;
             let bytes = length as u64;
-            sum += match self.all[shape].fields.get(&number) {
-                Some(Field::Number { size, repeated: true }) if wire == 2 => bytes * size * GROWTH,
-                Some(Field::Number { size, repeated: true }) => size * GROWTH,
-                Some(Field::Text { repeated }) => heap(bytes) + if *repeated { 24 * GROWTH } else { 0 },
-                Some(Field::Bytes { repeated: true }) => 32 * GROWTH,
+            sum += match self.all[layout].fields.get(&number) {
+                Some(Field::Number { size, repeated: true }) if wire == 2 => bytes * size * GROWTH_FACTOR,
+                Some(Field::Number { size, repeated: true }) => size * GROWTH_FACTOR,
+                Some(Field::Text { repeated }) => allocation(bytes) + if *repeated { 24 * GROWTH_FACTOR } else { 0 },
+                Some(Field::Bytes { repeated: true }) => 32 * GROWTH_FACTOR,
                 Some(Field::Message { index, repeated }) => {
-                    let own = if *repeated { self.all[*index].size * GROWTH } else { 0 };
-                    own + if depth == 0 { 0 } else { self.walk(*index, value, depth - 1) }
+                    let own = if *repeated { self.all[*index].size * GROWTH_FACTOR } else { 0 };
+                    own + if depth == 0 { 0 } else { self.allocations(*index, value, depth - 1) }
                 }
                 Some(Field::Number { repeated: false, .. } | Field::Bytes { repeated: false }) | None => 0,
             };
@@ -113,9 +114,9 @@ impl Shapes {
     }
 }
 
-/// An allocation of so many bytes.
-fn heap(bytes: u64) -> u64 {
-    if bytes == 0 { 0 } else { bytes + ALLOCATION }
+/// The cost of an allocation of `bytes`.
+fn allocation(bytes: u64) -> u64 {
+    if bytes == 0 { 0 } else { bytes + ALLOCATION_OVERHEAD }
 }
 
 fn tag(message: &mut &[u8]) -> Option<(u64, u64)> {
@@ -123,7 +124,7 @@ fn tag(message: &mut &[u8]) -> Option<(u64, u64)> {
     Some((tag >> 3, tag & 7))
 }
 
-/// The length of a value; numbers of variable length are taken by this.
+/// Length of a value; consumes varints, which count as 0.
 fn length(wire: u64, message: &mut &[u8]) -> Option<usize> {
     match wire {
         0 => prost::encoding::decode_varint(message).ok().map(|_| 0),
@@ -134,7 +135,7 @@ fn length(wire: u64, message: &mut &[u8]) -> Option<usize> {
     }
 }
 
-/// Every message of a file by its full name, those within others included.
+/// Collects the messages of a file, including nested ones, by full name.
 fn collect<'a>(scope: &str, messages: &'a [DescriptorProto], named: &mut Vec<(String, &'a DescriptorProto)>) {
     for message in messages {
         let name = format!("{scope}.{}", message.name());
@@ -150,7 +151,7 @@ fn field(field: &FieldDescriptorProto, index: &HashMap<&str, usize>) -> Option<(
         Type::String => Field::Text { repeated },
         Type::Bytes => Field::Bytes { repeated },
         Type::Message | Type::Group => Field::Message { index: *index.get(field.type_name())?, repeated },
-        // Of fixed length on the wire: packed, they have as many bytes as in memory.
+        // Of fixed width: packed, they take as many bytes on the wire as in memory.
         Type::Double | Type::Float | Type::Fixed64 | Type::Fixed32 | Type::Sfixed32 | Type::Sfixed64 => {
             Field::Number { size: 1, repeated }
         }
@@ -161,8 +162,8 @@ fn field(field: &FieldDescriptorProto, index: &HashMap<&str, usize>) -> Option<(
     Some((number, field))
 }
 
-/// The bytes of a struct, with the structs within it.
-fn struct_size(all: &[Shape], at: usize, depth: usize) -> u64 {
+/// Size of a struct, including nested structs.
+fn struct_size(all: &[MessageLayout], at: usize, depth: usize) -> u64 {
     let size = |field: &Field| match *field {
         Field::Number { repeated: true, .. } | Field::Text { .. } | Field::Message { repeated: true, .. } => 24,
         Field::Number { size, .. } => size.max(4) * 2,
@@ -200,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_looked_into_as_deep_as_a_call() {
+    fn requests_of_a_stream_cost_what_unary_ones_do() {
         let step = pb::EmbedStreamRequest { sequence: 1, embed: Some(embed(vec![String::new(); 1000])) };
         let alone = of("/accelerd.v1.EmbedService/Embed", &embed(vec![String::new(); 1000]));
         assert_eq!(of("/accelerd.v1.EmbedService/EmbedStream", &step), alone);
     }
 
     #[test]
-    fn bulk_numbers_cost_nothing_and_packed_ones_what_they_grow_to() {
+    fn bytes_fields_cost_nothing_and_packed_numbers_their_decoded_size() {
         let tensor = crate::grpc::convert::tensor_of(pb::Dtype::F32, &[1000, 100], vec![7; 400_000].into());
         let search = pb::FindSimilarRequest { corpus: Some(tensor), k: 1, ..pb::FindSimilarRequest::default() };
         assert!(of("/accelerd.v1.SimilarityService/FindSimilar", &search) < 1000);
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_cost_their_maps() {
+    fn payloads_cost_the_size_of_their_maps() {
         let value = || pb::Value { kind: Some(pb::value::Kind::IntValue(1)) };
         let fields = |_| pb::Payload { fields: (0..10).map(|at| (format!("f{at}"), value())).collect() };
         let upsert = pb::UpsertRequest { payloads: (0..1000).map(fields).collect(), ..pb::UpsertRequest::default() };
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_bytes_and_paths_have_a_size() {
+    fn arbitrary_bytes_and_paths_cost_nothing() {
         for bytes in [&[][..], &[0xff; 40], &[0x0a], &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]] {
             assert_eq!(decoded_size("/accelerd.v1.EmbedService/Embed", bytes), 0, "{bytes:?}");
         }

@@ -1,4 +1,4 @@
-//! `DeviceService`: what the daemon runs on, and how it fares.
+//! `DeviceService`: devices, statistics, drain.
 
 use std::{
     collections::BTreeMap,
@@ -18,19 +18,18 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
 
-use crate::{error::ApiError, serve::App};
+use crate::{app::App, error::ApiError};
 
-/// How often [`pb::WatchRequest`] may ask for a sample.
+/// Permitted intervals of Watch.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// How often it is sent when the request does not say.
+/// Interval of Watch if the request does not set one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The service.
 #[derive(Debug)]
 pub struct Devices(Arc<App>);
 
-/// The service over the daemon.
 pub(crate) fn service(app: &Arc<App>) -> DeviceServiceServer<Devices> {
     DeviceServiceServer::new(Devices(Arc::clone(app)))
 }
@@ -52,13 +51,13 @@ impl DeviceService for Devices {
     }
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let asked = duration("interval", request.into_inner().interval)?.unwrap_or(DEFAULT_INTERVAL);
-        if !INTERVALS.contains(&asked) {
-            let reason = format!("expected {:?} to {:?}, got {asked:?}", INTERVALS.start(), INTERVALS.end());
+        let requested = duration("interval", request.into_inner().interval)?.unwrap_or(DEFAULT_INTERVAL);
+        if !INTERVALS.contains(&requested) {
+            let reason = format!("expected {:?} to {:?}, got {requested:?}", INTERVALS.start(), INTERVALS.end());
             return Err(ApiError::invalid("interval", reason).into());
         }
-        let mut ticks = interval(asked);
-        // A reader that fell behind wants the newest numbers, not all that it missed.
+        let mut ticks = interval(requested);
+        // A slow reader gets the newest sample, not the missed ones.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let app = Arc::clone(&self.0);
         let samples = stream::unfold((ticks, app), |(mut ticks, app)| async move {
@@ -78,12 +77,12 @@ impl DeviceService for Devices {
 
     async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<pb::DrainResponse>, Status> {
         let drain = &self.0.config.drain;
-        allow_drain(drain.allow_rpc)?;
+        check_drain_allowed(drain.allow_rpc)?;
         let timeout = duration("timeout", request.into_inner().timeout)?.unwrap_or(drain.timeout);
-        tracing::warn!(?timeout, "draining, as a caller asked");
+        tracing::warn!(?timeout, "draining at a client's request");
         let ticket = self.0.health.begin_drain();
         let app = Arc::clone(&self.0);
-        // Goes on where the caller does not wait for it.
+        // Continues if the client cancels the call.
         let draining = self.0.offload.handle().spawn(async move {
             let drained = app.engine.drain(timeout).await;
             let grace = app.config.drain.liveness_grace;
@@ -104,26 +103,26 @@ impl DeviceService for Devices {
     }
 
     async fn resume(&self, _: Request<pb::ResumeRequest>) -> Result<Response<pb::ResumeResponse>, Status> {
-        allow_drain(self.0.config.drain.allow_rpc)?;
+        check_drain_allowed(self.0.config.drain.allow_rpc)?;
         let resumed = self.0.health.resume().ok_or(ApiError::Submit(SubmitError::Draining))?;
         if resumed {
             self.0.engine.resume();
-            tracing::warn!("serving again, as a caller asked");
+            tracing::warn!("resumed at a client's request");
         }
         Ok(Response::new(pb::ResumeResponse { resumed }))
     }
 }
 
-/// Any caller could end the service for all others.
-fn allow_drain(allowed: bool) -> Result<(), ApiError> {
-    let reason = "callers may not drain or resume this daemon: drain.allow_rpc is false in its settings";
+/// Checks `drain.allow_rpc`: a drain affects all clients.
+fn check_drain_allowed(allowed: bool) -> Result<(), ApiError> {
+    let reason = "clients may not drain or resume this daemon: the setting drain.allow_rpc is false";
     if allowed { Ok(()) } else { Err(ApiError::Denied(reason.to_owned())) }
 }
 
-/// A duration of a request; a negative one is an error.
-fn duration(field: &str, asked: Option<prost_types::Duration>) -> Result<Option<Duration>, ApiError> {
-    let Some(asked) = asked else { return Ok(None) };
-    let converted = Duration::try_from(asked);
+/// A duration in a request; negative ones are invalid.
+fn duration(field: &str, requested: Option<prost_types::Duration>) -> Result<Option<Duration>, ApiError> {
+    let Some(requested) = requested else { return Ok(None) };
+    let converted = Duration::try_from(requested);
     converted.map(Some).map_err(|error| ApiError::invalid(field, error.to_string()))
 }
 
@@ -132,7 +131,7 @@ fn stats(app: &App) -> pb::GetStatsResponse {
     let admission = engine.admission;
     pb::GetStatsResponse {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        uptime: seconds(app.started.elapsed()),
+        uptime: proto_duration(app.started.elapsed()),
         lanes: engine.lanes.iter().map(lane).collect(),
         devices: devices(app),
         kernels: kernels(app),
@@ -150,7 +149,7 @@ fn stats(app: &App) -> pb::GetStatsResponse {
 
 fn lane(lane: &LaneStats) -> pb::LaneStats {
     let counts = lane.counts;
-    let gone = [counts.cancelled_queued, counts.cancelled_running, counts.expired_queued, counts.expired_running];
+    let cancelled = [counts.cancelled_queued, counts.cancelled_running, counts.expired_queued, counts.expired_running];
     pb::LaneStats {
         name: lane.name.to_owned(),
         queued_count: lane.queued_requests,
@@ -159,7 +158,7 @@ fn lane(lane: &LaneStats) -> pb::LaneStats {
         request_count: counts.requests,
         item_count: counts.items,
         failed_count: counts.failures,
-        cancelled_count: gone.into_iter().sum(),
+        cancelled_count: cancelled.into_iter().sum(),
         wait: Some(latency(lane.wait)),
         execute: Some(latency(lane.execute)),
         mean_batch_requests: lane.mean_batch_requests,
@@ -168,11 +167,16 @@ fn lane(lane: &LaneStats) -> pb::LaneStats {
 
 fn latency(times: Distribution) -> pb::LatencyStats {
     let Distribution { mean, p50, p99, max, .. } = times;
-    pb::LatencyStats { mean: seconds(mean), p50: seconds(p50), p99: seconds(p99), max: seconds(max) }
+    pb::LatencyStats {
+        mean: proto_duration(mean),
+        p50: proto_duration(p50),
+        p99: proto_duration(p99),
+        max: proto_duration(max),
+    }
 }
 
-/// A duration for the wire; none where it is longer than the wire can say.
-fn seconds(time: Duration) -> Option<prost_types::Duration> {
+/// A protobuf duration; `None` on overflow.
+fn proto_duration(time: Duration) -> Option<prost_types::Duration> {
     time.try_into().ok()
 }
 
@@ -201,19 +205,19 @@ fn describe(device: &Device, lost: bool) -> pb::Device {
         product: info.product.clone(),
         compute_capability: capability.unwrap_or_default(),
         state: state.into(),
-        unit_count: info.units,
+        compute_unit_count: info.compute_units,
         memory_bytes: info.memory_bytes,
         pool,
     }
 }
 
-/// The kernels of every device, by name and then by device.
+/// Kernel statistics of all devices, sorted by name and device.
 fn kernels(app: &App) -> Vec<pb::KernelStats> {
     let mut by_name = BTreeMap::new();
     for (device, _) in app.engine.devices() {
         for KernelStats { name, calls, nanos } in device.kernel_stats() {
             let device = device.id();
-            let total = seconds(Duration::from_nanos(nanos));
+            let total = proto_duration(Duration::from_nanos(nanos));
             let stats = pb::KernelStats { name: name.to_owned(), call_count: calls, total, device: device.to_string() };
             by_name.insert((name, device), stats);
         }
@@ -221,7 +225,7 @@ fn kernels(app: &App) -> Vec<pb::KernelStats> {
     by_name.into_values().collect()
 }
 
-/// Everything, for a bug report.
+/// A full report as JSON.
 fn report(app: &App) -> Value {
     let stats = stats(app);
     let admission = stats.admission.unwrap_or_default();
@@ -239,8 +243,8 @@ fn report(app: &App) -> Value {
             "bytes": admission.size_bytes,
             "max_bytes": admission.limit_bytes,
             "refused": admission.refused_count,
-            "message_bytes": app.messages.held(),
-            "refused_messages": app.messages.refused(),
+            "message_bytes": app.transport_memory.used(),
+            "refused_messages": app.transport_memory.refused(),
         },
         "requests_in_flight": app.metrics.in_flight(),
         "models": app.embedder.models().iter().map(|model| model.name().to_owned()).collect::<Vec<_>>(),
@@ -263,7 +267,7 @@ fn device_json(device: &Device, lost: Option<&str>) -> Value {
         "name": info.id.to_string(),
         "product": info.product,
         "compute_capability": info.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
-        "units": info.units,
+        "compute_units": info.compute_units,
         "memory_bytes": info.memory_bytes,
         "lost": lost,
         "pool": pool,
@@ -314,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_negative_duration_is_refused_by_name() {
+    fn a_negative_duration_is_rejected_by_name() {
         let negative = prost_types::Duration { seconds: -1, nanos: 0 };
         assert!(
             matches!(duration("interval", Some(negative)), Err(ApiError::Invalid { field, .. }) if field == "interval")

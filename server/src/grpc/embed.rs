@@ -1,22 +1,23 @@
-//! `EmbedService`: texts and token ids to vectors, documents to their order, and the models for both.
+//! `EmbedService`: embedding, reranking, tokenisation and models.
 
 use std::sync::Arc;
 
 use accelerd_engine::Context;
-use accelerd_kernels::ops::encode::{Output, Pooling, Precision};
-use accelerd_models::{Keep, Kind, Long};
+use accelerd_kernels::ops::encode::{OutputType, Pooling, Precision};
+use accelerd_models::{Kind, LongInput, TruncationSide};
 use accelerd_proto::v1::{self as pb, embed_request::Input as PbInput, embed_service_server::EmbedService};
 use futures::{StreamExt, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    embedder::{Embedded, Input, Options, Reranked, Reranking, Served, Source, Span, Tokens},
+    app::App,
+    embedder::{Embedded, Input, LoadedModel, ModelSource, Options, RerankQuery, RerankResult, Span, Tokens},
     error::ApiError,
-    grpc::{context, convert, status::item_error},
-    serve::App,
+    grpc::{context::context, convert},
+    status::item_error,
 };
 
-/// Batches of one stream that are embedded at once.
+/// Batches of a stream that are embedded concurrently.
 const WINDOW: usize = 8;
 
 /// The service.
@@ -28,14 +29,14 @@ impl Embed {
         Self(Arc::clone(app))
     }
 
-    /// Embeds the batches of a stream as they come.
+    /// Embeds the batches of a stream.
     pub(super) fn embed_batches(
         &self,
         context: Context,
         batches: BoxStream<'static, Result<pb::EmbedStreamRequest, Status>>,
     ) -> BoxStream<'static, Result<pb::EmbedStreamResponse, Status>> {
         let app = Arc::clone(&self.0);
-        batches.map(move |batch| step(Arc::clone(&app), batch, context.clone())).buffer_unordered(WINDOW).boxed()
+        batches.map(move |batch| embed_batch(Arc::clone(&app), batch, context.clone())).buffer_unordered(WINDOW).boxed()
     }
 }
 
@@ -45,7 +46,7 @@ impl EmbedService for Embed {
 
     async fn embed(&self, request: Request<pb::EmbedRequest>) -> Result<Response<pb::EmbedResponse>, Status> {
         let context = context(&request);
-        Ok(Response::new(answer(&self.0, request.into_inner(), false, context).await?))
+        Ok(Response::new(run_embed(&self.0, request.into_inner(), false, context).await?))
     }
 
     async fn embed_stream(
@@ -62,8 +63,8 @@ impl EmbedService for Embed {
         let embedder = &self.0.embedder;
         let model = embedder.cross_encoder(&model)?;
         let documents = documents.unwrap_or_default().values;
-        let asked = Reranking { query, documents, top: top_n as usize, raw_scores, max_tokens };
-        let Reranked { results, token_counts } = embedder.rerank(&model, asked, context).await?;
+        let request = RerankQuery { query, documents, top: top_n as usize, raw_scores, max_tokens };
+        let RerankResult { results, token_counts } = embedder.rerank(&model, request, context).await?;
         let results = results.into_iter().map(|ranked| pb::RankedDocument { index: ranked.index, score: ranked.score });
         let (results, model) = (results.collect(), model.name().to_owned());
         Ok(Response::new(pb::RerankResponse { results, token_counts, model }))
@@ -88,15 +89,15 @@ impl EmbedService for Embed {
         request: Request<pb::LoadModelRequest>,
     ) -> Result<Response<pb::LoadModelResponse>, Status> {
         let pb::LoadModelRequest { name, path, aliases, precision } = request.into_inner();
-        let precision = match known::<pb::Precision>("precision", precision)? {
+        let precision = match enum_value::<pb::Precision>("precision", precision)? {
             pb::Precision::Unspecified => Precision::Auto,
             pb::Precision::Bf16 => Precision::Bf16,
             pb::Precision::F16 => Precision::F16,
             pb::Precision::F32 => Precision::F32,
         };
-        let served = self.0.embedder.load(Source { name, path, aliases, precision }).await?;
-        tracing::info!(model = served.name(), bytes = served.bytes(), "a model is loaded");
-        Ok(Response::new(pb::LoadModelResponse { model: Some(describe(&served)) }))
+        let model = self.0.embedder.load(ModelSource { name, path, aliases, precision }).await?;
+        tracing::info!(model = model.name(), bytes = model.bytes(), "model loaded");
+        Ok(Response::new(pb::LoadModelResponse { model: Some(describe(&model)) }))
     }
 
     async fn unload_model(
@@ -104,27 +105,27 @@ impl EmbedService for Embed {
         request: Request<pb::UnloadModelRequest>,
     ) -> Result<Response<pb::UnloadModelResponse>, Status> {
         let name = self.0.embedder.unload(&request.into_inner().name).await?;
-        tracing::info!(model = name, "a model is unloaded");
+        tracing::info!(model = name, "model unloaded");
         Ok(Response::new(pb::UnloadModelResponse { name }))
     }
 }
 
-async fn answer(
+async fn run_embed(
     app: &App,
     request: pb::EmbedRequest,
     waits: bool,
     context: Context,
 ) -> Result<pb::EmbedResponse, ApiError> {
     let model = app.embedder.model(&request.model)?;
-    let max_answer_bytes = Some(app.config.server.max_message());
-    let options = Options { waits, max_answer_bytes, ..options(&request)? };
+    let max_response_bytes = Some(app.config.server.max_message());
+    let options = Options { waits, max_response_bytes, ..options(&request)? };
     let input = request.input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;
     let embedded = app.embedder.embed(&model, self::input(input), &options, context).await?;
     Ok(response(embedded, model.name()))
 }
 
-/// One batch of a stream. Only a broken stream ends it.
-async fn step(
+/// Embeds one batch of a stream. Its error is part of the response; only an error of the stream ends it.
+async fn embed_batch(
     app: Arc<App>,
     batch: Result<pb::EmbedStreamRequest, Status>,
     context: Context,
@@ -132,7 +133,7 @@ async fn step(
     use pb::embed_stream_response::Result as Outcome;
     let pb::EmbedStreamRequest { sequence, embed } = batch?;
     let embedded = match embed {
-        Some(request) => answer(&app, request, true, context).await,
+        Some(request) => run_embed(&app, request, true, context).await,
         None => Err(ApiError::invalid("embed", "expected a batch, got none")),
     };
     let outcome = embedded.map_or_else(|error| Outcome::Error(item_error(&error.into())), Outcome::Embed);
@@ -146,10 +147,9 @@ fn input(input: PbInput) -> Input {
     }
 }
 
-/// A number of an enum, or the field's refusal.
-fn known<T: TryFrom<i32>>(field: &str, number: i32) -> Result<T, ApiError> {
-    T::try_from(number)
-        .map_err(|_| ApiError::invalid(field, format!("expected one of the enum's numbers, got {number}")))
+/// The enum value of a number, or a field violation.
+fn enum_value<T: TryFrom<i32>>(field: &str, number: i32) -> Result<T, ApiError> {
+    T::try_from(number).map_err(|_| ApiError::invalid(field, format!("expected a known enum value, got {number}")))
 }
 
 fn options(request: &pb::EmbedRequest) -> Result<Options, ApiError> {
@@ -157,7 +157,7 @@ fn options(request: &pb::EmbedRequest) -> Result<Options, ApiError> {
     Ok(Options {
         dimensions: request.dimensions,
         normalize: request.normalize,
-        pooling: match known::<pb::Pooling>("pooling", request.pooling)? {
+        pooling: match enum_value::<pb::Pooling>("pooling", request.pooling)? {
             pb::Pooling::Unspecified => None,
             pb::Pooling::Cls => Some(Pooling::Cls),
             pb::Pooling::Mean => Some(Pooling::Mean),
@@ -169,47 +169,47 @@ fn options(request: &pb::EmbedRequest) -> Result<Options, ApiError> {
         spans: request.spans.iter().map(span).collect(),
         prompt_name: request.prompt_name.clone(),
         prompt: request.prompt.clone(),
-        keep: match known::<pb::TruncationSide>("truncation_side", request.truncation_side)? {
-            pb::TruncationSide::Unspecified | pb::TruncationSide::Right => Keep::Start,
-            pb::TruncationSide::Left => Keep::End,
+        truncation_side: match enum_value::<pb::TruncationSide>("truncation_side", request.truncation_side)? {
+            pb::TruncationSide::Unspecified | pb::TruncationSide::Right => TruncationSide::Right,
+            pb::TruncationSide::Left => TruncationSide::Left,
         },
-        long: match known::<pb::LongInput>("long_input", request.long_input)? {
-            pb::LongInput::Unspecified | pb::LongInput::Truncate => Long::Truncate,
-            pb::LongInput::Error => Long::Refuse,
-            pb::LongInput::Chunk => Long::Chunk,
+        long_input: match enum_value::<pb::LongInput>("long_input", request.long_input)? {
+            pb::LongInput::Unspecified | pb::LongInput::Truncate => LongInput::Truncate,
+            pb::LongInput::Error => LongInput::Error,
+            pb::LongInput::Chunk => LongInput::Chunk,
         },
         max_tokens: request.max_tokens,
-        output: match known::<pb::OutputType>("output_type", request.output_type)? {
-            pb::OutputType::Unspecified | pb::OutputType::F32 => Output::F32,
-            pb::OutputType::F16 => Output::F16,
-            pb::OutputType::Bf16 => Output::Bf16,
-            pb::OutputType::Int8 => Output::Int8,
-            pb::OutputType::Binary => Output::Binary,
+        output: match enum_value::<pb::OutputType>("output_type", request.output_type)? {
+            pb::OutputType::Unspecified | pb::OutputType::F32 => OutputType::F32,
+            pb::OutputType::F16 => OutputType::F16,
+            pb::OutputType::Bf16 => OutputType::Bf16,
+            pb::OutputType::Int8 => OutputType::Int8,
+            pb::OutputType::Binary => OutputType::Binary,
         },
         exact_gelu: request.exact_gelu,
         waits: false,
-        max_answer_bytes: None,
+        max_response_bytes: None,
     })
 }
 
 fn response(embedded: Embedded, model: &str) -> pb::EmbedResponse {
     let Embedded { rows, dimensions, output, bytes, scales, token_counts } = embedded;
     let (dtype, columns) = match output {
-        Output::F32 => (pb::Dtype::F32, dimensions),
-        Output::F16 => (pb::Dtype::F16, dimensions),
-        Output::Bf16 => (pb::Dtype::Bf16, dimensions),
-        Output::Int8 => (pb::Dtype::I8, dimensions),
-        Output::Binary => (pb::Dtype::U8, dimensions.div_ceil(8)),
+        OutputType::F32 => (pb::Dtype::F32, dimensions),
+        OutputType::F16 => (pb::Dtype::F16, dimensions),
+        OutputType::Bf16 => (pb::Dtype::Bf16, dimensions),
+        OutputType::Int8 => (pb::Dtype::I8, dimensions),
+        OutputType::Binary => (pb::Dtype::U8, dimensions.div_ceil(8)),
     };
-    let scales = (output == Output::Int8)
+    let scales = (output == OutputType::Int8)
         .then(|| convert::tensor_of(pb::Dtype::F32, &[scales.len()], convert::bytes_of(scales)));
     let embeddings = Some(convert::tensor_of(dtype, &[rows, columns], bytes));
     pb::EmbedResponse { embeddings, token_counts, model: model.to_owned(), scales }
 }
 
-fn describe(model: &Served) -> pb::Model {
+fn describe(model: &LoadedModel) -> pb::Model {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let (max_tokens, default_max_tokens) = model.limits().map_or((0, 0), |(most, limit)| (count(most), count(limit)));
+    let (max_tokens, default_max_tokens) = model.limits().map_or((0, 0), |(max, limit)| (count(max), count(limit)));
     let (architecture, prompt_names) = match model.kind() {
         Kind::Table(_) => ("table".to_owned(), vec![]),
         Kind::Encoder(encoder) => (encoder.architecture.clone(), encoder.prompts.keys().cloned().collect()),
@@ -217,7 +217,7 @@ fn describe(model: &Served) -> pb::Model {
     pb::Model {
         name: model.name().to_owned(),
         dimensions: count(model.dimensions()),
-        offered_dimensions: model.offered_dimensions().to_vec(),
+        supported_dimensions: model.offered_dimensions().to_vec(),
         vocabulary_size: count(model.vocabulary_size()),
         size_bytes: model.bytes(),
         sha256: model.sha256().to_owned(),
@@ -236,8 +236,8 @@ fn describe(model: &Served) -> pb::Model {
         .into(),
         normalize: model.normalize(),
         prompt_names,
-        takes_texts: model.takes_texts(),
-        reranks: model.reranker().is_some(),
+        accepts_text: model.takes_texts(),
+        cross_encoder: model.reranker().is_some(),
         precision: precision(model.precision.on_gpu()).into(),
         cpu_precision: precision(model.precision.on_cpu()).into(),
     }

@@ -1,62 +1,61 @@
-//! `ParseService`: Python sources to the columns of their trees.
+//! `ParseService`: parses Python sources to columnar syntax trees.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use accelerd_engine::{Context, Lane};
 use accelerd_kernels::ops::parse::{
-    Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult, SourceType,
+    Class, Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult,
+    SourceType,
 };
 use accelerd_proto::v1::{self as pb, parse_service_server::ParseService};
 use futures::{StreamExt, stream::BoxStream};
+use opentelemetry::{
+    KeyValue,
+    metrics::{Counter, Histogram, Meter},
+};
 use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
-mod metrics;
-
 use crate::{
+    app::App,
     config::{Limits, to_usize},
     error::ApiError,
-    grpc::{
-        context,
-        status::{item_error, response_too_large},
-    },
+    grpc::context::context,
     layers::timing,
-    serve::App,
+    status::{item_error, response_too_large},
 };
-use metrics::Metrics;
 
-/// Batches of one stream that are parsed at once.
+/// Batches of a stream that are parsed concurrently.
 const WINDOW: usize = 8;
 
-/// The oldest and newest feature version, and what 0 means.
+/// Supported minor versions of Python 3; the newest is the default.
 const VERSIONS: std::ops::RangeInclusive<u32> = 8..=14;
 
 /// The service.
 #[derive(Clone, Debug)]
-pub struct Parser(Arc<State>);
+pub struct Parser(Arc<ParserState>);
 
-/// What all calls share.
+/// State shared by all calls.
 #[derive(Debug)]
-struct State {
+struct ParserState {
     lane: Lane<Parse>,
     limits: Limits,
     max_message: usize,
-    metrics: Metrics,
+    metrics: ParseMetrics,
 }
 
 impl Parser {
-    /// The service over a lane of the daemon's engine.
     pub(super) fn new(app: &Arc<App>) -> Self {
         let config = &app.config;
-        Self(Arc::new(State {
+        Self(Arc::new(ParserState {
             lane: app.engine.lane(config.lanes.lane(&config.lanes.parse)),
             limits: config.limits.clone(),
             max_message: config.server.max_message(),
-            metrics: Metrics::new(app.metrics.meter()),
+            metrics: ParseMetrics::new(app.metrics.meter()),
         }))
     }
 
-    /// Parses the batches of a stream as they come.
+    /// Parses the batches of a stream.
     pub(super) fn parse_batches(
         &self,
         context: Context,
@@ -85,13 +84,13 @@ impl ParseService for Parser {
     }
 }
 
-impl State {
+impl ParserState {
     async fn parse(&self, request: pb::ParseRequest, context: Context) -> Result<pb::ParseResponse, Status> {
         let request = self.check(request)?;
         let bytes = request.sources.iter().map(|source| source.len() as u64).sum();
         let done = self.lane.submit(request, context).await.map_err(ApiError::from)?;
         timing::record(&done);
-        self.metrics.parsed(bytes, &done.response);
+        self.metrics.record(bytes, &done.response);
         let response = response(done.response);
         let size = response.encoded_len();
         if size > self.max_message {
@@ -100,7 +99,7 @@ impl State {
         Ok(response)
     }
 
-    /// One batch of a stream. Only a broken stream ends it.
+    /// Parses one batch of a stream. Its error is part of the response; only an error of the stream ends it.
     async fn step(
         self: Arc<Self>,
         step: Result<pb::ParseStreamRequest, Status>,
@@ -118,13 +117,13 @@ impl State {
 
     fn check(&self, request: pb::ParseRequest) -> Result<ParseRequest, ApiError> {
         let pb::ParseRequest { sources, feature_version, outputs, source_types, mode } = request;
-        let (count, most) = (sources.len(), self.limits.max_sources);
-        if !(1..=most).contains(&count) {
-            return Err(ApiError::invalid("sources", format!("expected 1 to {most} sources, got {count}")));
+        let (count, max) = (sources.len(), self.limits.max_sources);
+        if !(1..=max).contains(&count) {
+            return Err(ApiError::invalid("sources", format!("expected 1 to {max} sources, got {count}")));
         }
-        let most = to_usize(self.limits.max_source_bytes);
-        if let Some((nth, source)) = sources.iter().enumerate().find(|(_, source)| source.len() > most) {
-            let reason = format!("expected at most {most} bytes, got {}", source.len());
+        let max = to_usize(self.limits.max_source_bytes);
+        if let Some((nth, source)) = sources.iter().enumerate().find(|(_, source)| source.len() > max) {
+            let reason = format!("expected at most {max} bytes, got {}", source.len());
             return Err(ApiError::invalid(format!("sources[{nth}]"), reason));
         }
         let mut types = self::source_types(&source_types, count)?;
@@ -144,7 +143,7 @@ fn version(minor: u32) -> Result<u8, ApiError> {
     })
 }
 
-/// The type of each of `count` sources; one or none is that of all.
+/// The types of `count` sources: none, one for all, or one each.
 fn source_types(types: &[i32], count: usize) -> Result<Vec<SourceType>, ApiError> {
     if types.len() > 1 && types.len() != count {
         let reason = format!("expected 0, 1 or {count} source types, as many as sources, got {}", types.len());
@@ -170,9 +169,9 @@ fn mode(mode: i32) -> Result<Mode, ApiError> {
     }
 }
 
-fn outputs(asked: &[i32]) -> Result<Outputs, ApiError> {
-    let mut outputs = Outputs { tree: asked.is_empty(), ..Outputs::default() };
-    for (nth, &output) in asked.iter().enumerate() {
+fn outputs(requested: &[i32]) -> Result<Outputs, ApiError> {
+    let mut outputs = Outputs { tree: requested.is_empty(), ..Outputs::default() };
+    for (nth, &output) in requested.iter().enumerate() {
         match pb::ParseOutput::try_from(output) {
             Ok(pb::ParseOutput::Tree) => outputs.tree = true,
             Ok(pb::ParseOutput::Tokens) => outputs.tokens = true,
@@ -253,18 +252,60 @@ fn diagnostic(error: Diagnostic) -> pb::Diagnostic {
     }
 }
 
-fn outline_item(Located { what, line, end_line, .. }: Located<Item>) -> pb::OutlineItem {
-    let (docstring_start, docstring_end) = what.docstring.unwrap_or_default();
+fn outline_item(Located { item, line, end_line, .. }: Located<Item>) -> pb::OutlineItem {
+    let (docstring_start, docstring_end) = item.docstring.unwrap_or_default();
     pb::OutlineItem {
-        kind: what.kind as i32,
-        name: what.name,
-        start: what.start,
-        end: what.end,
+        kind: item.kind as i32,
+        name: item.name,
+        start: item.start,
+        end: item.end,
         line,
         end_line,
-        parent: what.parent,
+        parent: item.parent,
         docstring_start,
         docstring_end,
+    }
+}
+
+/// Instruments; the sum of each histogram is the total over all requests.
+#[derive(Debug)]
+struct ParseMetrics {
+    sources: Histogram<u64>,
+    bytes: Histogram<u64>,
+    nodes: Histogram<u64>,
+    results_by_class: Counter<u64>,
+}
+
+impl ParseMetrics {
+    fn new(meter: &Meter) -> Self {
+        let histogram = |name, description, largest: u32| {
+            let boundaries = (0..=largest).step_by(2).map(|exponent| 2_f64.powi(exponent.cast_signed())).collect();
+            meter.u64_histogram(name).with_description(description).with_boundaries(boundaries).build()
+        };
+        Self {
+            sources: histogram("accelerd_parse_sources", "Sources in a parse request.", 16),
+            bytes: histogram("accelerd_parse_bytes", "Size of the sources in a parse request in bytes.", 26),
+            nodes: histogram("accelerd_parse_nodes", "Syntax tree nodes in a parse response.", 26),
+            results_by_class: meter
+                .u64_counter("accelerd_parse_results")
+                .with_description("Parsed sources, by result: ok or the class of the syntax error.")
+                .build(),
+        }
+    }
+
+    /// Records a request with `bytes` of source.
+    fn record(&self, bytes: u64, response: &ParseResponse) {
+        self.sources.record(response.results.len() as u64, &[]);
+        self.bytes.record(bytes, &[]);
+        self.nodes.record(response.columns.kinds.len() as u64, &[]);
+        let mut counts = [0; Class::ALL.len() + 1];
+        for result in &response.results {
+            counts[result.diagnostic.as_ref().map_or(0, |diagnostic| diagnostic.class as usize)] += 1;
+        }
+        let names = iter::once("ok").chain(Class::ALL.into_iter().map(Class::name));
+        for (name, count) in names.zip(counts).filter(|(_, count)| *count > 0) {
+            self.results_by_class.add(count, &[KeyValue::new("result", name)]);
+        }
     }
 }
 
@@ -274,25 +315,31 @@ mod tests {
 
     use super::*;
 
-    /// `FunctionDef` as `FUNCTION_DEF`.
-    fn shouted(name: &str) -> String {
-        let mut shouted = String::new();
-        let mut after_small = false;
+    /// Converts `FunctionDef` to `FUNCTION_DEF`.
+    fn screaming_snake_case(name: &str) -> String {
+        let mut converted = String::new();
+        let mut after_lowercase = false;
         for letter in name.chars() {
-            if after_small && letter.is_uppercase() {
-                shouted.push('_');
+            if after_lowercase && letter.is_uppercase() {
+                converted.push('_');
             }
-            after_small = letter.is_lowercase();
-            shouted.push(letter.to_ascii_uppercase());
+            after_lowercase = letter.is_lowercase();
+            converted.push(letter.to_ascii_uppercase());
         }
-        shouted
+        converted
     }
 
     #[test]
-    fn numbers_on_the_wire_are_the_parsers() {
+    fn proto_enums_match_the_parser() {
         for kind in Kind::ALL.iter().copied() {
             let wire = pb::NodeKind::try_from(kind as i32).expect("each kind is known");
-            assert_eq!(wire.as_str_name(), format!("NODE_KIND_{}", shouted(&format!("{kind:?}"))));
+            // Java's enums would have both a value MATCH_VALUE and a constant of that name for a value MATCH.
+            let name = if kind == Kind::Match {
+                "MATCH_STATEMENT".to_owned()
+            } else {
+                screaming_snake_case(&format!("{kind:?}"))
+            };
+            assert_eq!(wire.as_str_name(), format!("NODE_KIND_{name}"));
         }
         for field in Field::ALL.iter().copied() {
             let wire = pb::NodeField::try_from(field as i32).expect("each field is known");
@@ -300,20 +347,20 @@ mod tests {
         }
         for operator in Operator::ALL.iter().copied() {
             let wire = pb::Operator::try_from(operator as i32).expect("each operator is known");
-            assert_eq!(wire.as_str_name(), format!("OPERATOR_{}", shouted(&format!("{operator:?}"))));
+            assert_eq!(wire.as_str_name(), format!("OPERATOR_{}", screaming_snake_case(&format!("{operator:?}"))));
         }
         for tag in Tag::ALL {
             let wire = pb::ValueTag::try_from(tag as i32).expect("each tag is known");
-            assert_eq!(wire.as_str_name(), format!("VALUE_TAG_{}", shouted(&format!("{tag:?}"))));
+            assert_eq!(wire.as_str_name(), format!("VALUE_TAG_{}", screaming_snake_case(&format!("{tag:?}"))));
         }
         for class in Class::ALL {
             let wire = pb::DiagnosticClass::try_from(class as i32).expect("each class is known");
-            assert_eq!(wire.as_str_name(), format!("DIAGNOSTIC_CLASS_{}", shouted(class.name())));
+            assert_eq!(wire.as_str_name(), format!("DIAGNOSTIC_CLASS_{}", screaming_snake_case(class.name())));
         }
         let last = Terminal::Tilde as usize;
         for terminal in &Terminal::ALL[..=last] {
             let wire = pb::TokenKind::try_from(*terminal as i32 + 1).expect("each token is known");
-            assert_eq!(wire.as_str_name(), format!("TOKEN_KIND_{}", shouted(&format!("{terminal:?}"))));
+            assert_eq!(wire.as_str_name(), format!("TOKEN_KIND_{}", screaming_snake_case(&format!("{terminal:?}"))));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The messages of a request body, received under the memory of the transport.
+//! Receives the messages of a request body, charged to transport memory.
 //!
-//! Bytes are charged as they arrive and not as they are announced. A large message comes into one buffer that is placed so
-//! that the numbers of its tensor are aligned in it, and is decoded from there without a copy: at whatever address comes,
-//! they are aligned only by chance, and computing on them would then cost a copy of all of them.
+//! Bytes are charged as they arrive, not as they are announced. A large message is received into one buffer, offset so that
+//! the data of its largest tensor is aligned, and decoded without a copy. Without the offset the tensor would be aligned
+//! only by chance, and computing on it would cost a copy.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -12,46 +12,45 @@ use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 use tonic::{Status, codegen::StdError};
 
-use super::{
-    compression::{Decompress, Encoding},
-    status,
-};
+use super::compression::{DecompressError, Encoding};
 use crate::{
     layers::timing,
+    status,
     transport::{
-        call::{Call, Charge, SMALL, Waiting},
-        memory::Kind,
+        call::{Call, Charge, SMALL_CALL_BYTES, WaitGuard},
+        memory::MemoryKind,
     },
 };
 
-/// Bytes before each message: a compression flag and the length, big-endian.
+/// Length of a message's prefix: compression flag and big-endian length.
 pub(super) const PREFIX: usize = 5;
 
-/// What vector instructions and cache lines like.
+/// Alignment of tensor data: a cache line, and the widest vector register.
 const ALIGNMENT: usize = 64;
 
-/// Where the numbers begin must show within this much of a message, or they are taken as they come.
-const LONGEST_HEAD: usize = 4 << 20;
+/// Tensor data that starts after this many bytes of a message is not aligned.
+const MAX_TENSOR_OFFSET: usize = 4 << 20;
 
-/// A buffer for the whole message is made once this share of it has come, so that an announcement alone costs nothing.
-const BEGUN: usize = 8;
+/// The buffer for the whole message is allocated once one eighth of it has arrived, so that an announced length alone
+/// allocates nothing.
+const ALLOCATE_AFTER: usize = 8;
 
-/// Compressed messages of more bytes are decompressed off the reactor, and so is what grows beyond [`SMALL`].
-const INLINE: usize = 4 << 10;
+/// Compressed messages above this size, or above [`SMALL_CALL_BYTES`] once decompressed, are decompressed off the reactor.
+const MAX_INLINE_COMPRESSED: usize = 4 << 10;
 
-/// A message, and what it holds of the memory of the transport.
+/// A message and its charge.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) message: Bytes,
     pub(super) charge: Charge,
 }
 
-/// Whose messages are received.
+/// The number of request messages of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// One message; the caller is waited for from the start.
+pub(super) enum Cardinality {
+    /// One; the stall timeout applies from the start.
     Unary,
-    /// Any number of messages; the caller may take its time between them, and is held back while memory is full.
+    /// Any number; the client may pause between them, and gets backpressure while memory is exhausted.
     Stream,
 }
 
@@ -59,15 +58,15 @@ pub(super) enum Shape {
 pub(super) struct Receiver<B> {
     body: Pin<Box<B>>,
     pub(super) call: Arc<Call>,
-    shape: Shape,
+    cardinality: Cardinality,
     encoding: Option<Encoding>,
     limit: usize,
     offload: Handle,
-    /// Data that came and is not taken yet.
+    /// Received data that is not consumed.
     rest: Bytes,
-    /// Whether a message has begun, so that the caller is waited for.
-    begun: bool,
-    waiting: Option<Waiting>,
+    /// Whether a message is being received, so that the stall timeout applies.
+    receiving: bool,
+    waiting: Option<WaitGuard>,
 }
 
 impl<B> Receiver<B>
@@ -77,18 +76,28 @@ where
     pub(super) fn new(
         body: B,
         call: Arc<Call>,
-        shape: Shape,
+        cardinality: Cardinality,
         encoding: Option<Encoding>,
         limit: usize,
         offload: Handle,
     ) -> Self {
-        let begun = shape == Shape::Unary;
-        Self { body: Box::pin(body), call, shape, encoding, limit, offload, rest: Bytes::new(), begun, waiting: None }
+        let receiving = cardinality == Cardinality::Unary;
+        Self {
+            body: Box::pin(body),
+            call,
+            cardinality,
+            encoding,
+            limit,
+            offload,
+            rest: Bytes::new(),
+            receiving,
+            waiting: None,
+        }
     }
 
-    /// The one message of a unary call.
-    pub(super) async fn only(mut self) -> Result<Received, Status> {
-        let received = self.message().await?.ok_or_else(too_short)?;
+    /// The message of a unary call.
+    pub(super) async fn unary(mut self) -> Result<Received, Status> {
+        let received = self.message().await?.ok_or_else(truncated)?;
         if !self.rest.is_empty() || self.data().await?.is_some() {
             return Err(Status::internal("expected one request message, got more"));
         }
@@ -98,7 +107,7 @@ where
     /// The next message of a stream.
     pub(super) async fn next(&mut self) -> Result<Option<Received>, Status> {
         let received = self.message().await;
-        self.begun = false;
+        self.receiving = false;
         self.waiting = None;
         received
     }
@@ -108,10 +117,10 @@ where
             let Some(data) = self.data().await? else { return Ok(None) };
             self.rest = data;
         }
-        self.begun = true;
+        self.receiving = true;
         let (compressed, length) = self.prefix().await?;
         self.call.expect_message(length as u64);
-        let mut charge = self.call.charge(Kind::Request);
+        let mut charge = self.call.charge(MemoryKind::Request);
         let mut buffer = Buffer::new(length);
         loop {
             let part = self.rest.split_to(self.rest.len().min(length - buffer.len()));
@@ -120,7 +129,7 @@ where
             if buffer.len() == length {
                 break;
             }
-            self.rest = self.data().await?.ok_or_else(too_short)?;
+            self.rest = self.data().await?.ok_or_else(truncated)?;
         }
         let received = Received { message: buffer.freeze(), charge };
         Ok(Some(if compressed { self.decompress(received).await? } else { received }))
@@ -131,7 +140,7 @@ where
         let mut prefix = [0; PREFIX];
         for byte in &mut prefix {
             while self.rest.is_empty() {
-                self.rest = self.data().await?.ok_or_else(too_short)?;
+                self.rest = self.data().await?.ok_or_else(truncated)?;
             }
             *byte = self.rest.get_u8();
         }
@@ -143,32 +152,32 @@ where
         match flag {
             0 => Ok((false, length)),
             1 if self.encoding.is_some() => Ok((true, length)),
-            1 => Err(Status::internal("the message is marked as compressed, and no grpc-encoding is given")),
+            1 => Err(Status::internal("the message is compressed, but the call has no grpc-encoding")),
             _ => Err(Status::internal(format!("expected a compression flag of 0 or 1, got {flag}"))),
         }
     }
 
     async fn charge(&mut self, charge: &mut Charge, bytes: u64) -> Result<(), Status> {
         let charged = charge.grow(bytes);
-        if charged.is_ok() || self.shape == Shape::Unary {
+        if charged.is_ok() || self.cardinality == Cardinality::Unary {
             return charged;
         }
-        // It is not the caller who is waited for.
+        // The stall timeout does not apply: the client is not the one waited for.
         self.waiting = None;
-        charge.grow_patiently(bytes).await
+        charge.grow_or_wait(bytes).await
     }
 
-    /// The next data of the body; its trailers say nothing to us.
+    /// The next data frame; trailers are ignored.
     async fn data(&mut self) -> Result<Option<Bytes>, Status> {
-        if self.begun && self.waiting.is_none() {
-            self.waiting = Some(self.call.await_request());
+        if self.receiving && self.waiting.is_none() {
+            self.waiting = Some(self.call.wait_for_request());
         }
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| Status::from_error(error.into()))?;
             match frame.into_data() {
                 Ok(data) if data.is_empty() => {}
                 Ok(data) => {
-                    self.call.received(data.len());
+                    self.call.record_received(data.len());
                     return Ok(Some(data));
                 }
                 Err(_trailers) => return Ok(None),
@@ -181,92 +190,92 @@ where
         let Some(encoding) = self.encoding else { return Ok(received) };
         self.waiting = None;
         let limit = self.limit;
-        if received.message.len() <= INLINE {
-            let mut charge = self.call.charge(Kind::Request);
-            let small = usize::try_from(SMALL).unwrap_or(limit).min(limit);
+        if received.message.len() <= MAX_INLINE_COMPRESSED {
+            let mut charge = self.call.charge(MemoryKind::Request);
+            let small = usize::try_from(SMALL_CALL_BYTES).unwrap_or(limit).min(limit);
             match encoding.decompress(&received.message, small, &mut charge) {
                 Ok(message) => return Ok(Received { message: message.into(), charge }),
-                Err(Decompress::TooLarge) if small < limit => {}
-                Err(error) => return Err(refusal(error, small)),
+                Err(DecompressError::TooLarge) if small < limit => {}
+                Err(error) => return Err(decompress_status(error, small)),
             }
         }
-        let mut charge = self.call.charge(Kind::Request);
+        let mut charge = self.call.charge(MemoryKind::Request);
         let work = async move {
             let out = encoding.decompress(&received.message, limit, &mut charge);
-            out.map(|message| Received { message: message.into(), charge }).map_err(|error| refusal(error, limit))
+            out.map(|message| Received { message: message.into(), charge })
+                .map_err(|error| decompress_status(error, limit))
         };
-        timing::apart(&self.offload, work).await
+        timing::spawn_on(&self.offload, work).await
     }
 }
 
-fn refusal(error: Decompress, limit: usize) -> Status {
+fn decompress_status(error: DecompressError, limit: usize) -> Status {
     match error {
-        Decompress::TooLarge => status::message_too_large(limit as u64 + 1, limit as u64),
-        Decompress::Malformed(error) => Status::internal(format!("the message was not decompressed: {error}")),
-        Decompress::Full(status) => status,
+        DecompressError::TooLarge => status::message_too_large(limit as u64 + 1, limit as u64),
+        DecompressError::Malformed(error) => Status::internal(format!("the message was not decompressed: {error}")),
+        DecompressError::Memory(status) => status,
     }
 }
 
-fn too_short() -> Status {
-    Status::internal("the request ended before its message did")
+fn truncated() -> Status {
+    Status::internal("the request body ended within a message")
 }
 
-/// A message as it comes, after some bytes that only place it.
+/// A partly received message, after padding that aligns its tensor data.
 struct Buffer {
     data: BytesMut,
-    before: usize,
+    padding: usize,
     length: usize,
-    placed: bool,
+    allocated: bool,
 }
 
 impl Buffer {
     fn new(length: usize) -> Self {
-        let small = length as u64 <= SMALL;
+        let small = length as u64 <= SMALL_CALL_BYTES;
         let data = if small { BytesMut::with_capacity(length) } else { BytesMut::new() };
-        Self { data, before: 0, length, placed: small }
+        Self { data, padding: 0, length, allocated: small }
     }
 
     fn len(&self) -> usize {
-        self.data.len() - self.before
+        self.data.len() - self.padding
     }
 
     fn extend(&mut self, part: &[u8]) {
         self.data.extend_from_slice(part);
-        if !self.placed && self.len() >= self.length / BEGUN {
-            let offset = numbers_at(&self.data, self.length);
-            if offset.is_some() || self.len() >= LONGEST_HEAD.min(self.length) {
-                self.place(offset.unwrap_or(0));
+        if !self.allocated && self.len() >= self.length / ALLOCATE_AFTER {
+            let offset = tensor_offset(&self.data, self.length);
+            if offset.is_some() || self.len() >= MAX_TENSOR_OFFSET.min(self.length) {
+                self.allocate(offset.unwrap_or(0));
             }
         }
     }
 
-    /// Moves to a buffer for the whole message, where what is at `offset` is aligned.
-    fn place(&mut self, offset: usize) {
+    /// Moves to a buffer for the whole message in which the byte at `offset` is aligned.
+    fn allocate(&mut self, offset: usize) {
         let mut data = BytesMut::with_capacity(self.length + ALIGNMENT);
         let misaligned = (data.as_ptr().addr() + offset) % ALIGNMENT;
-        self.before = (ALIGNMENT - misaligned) % ALIGNMENT;
-        data.put_bytes(0, self.before);
+        self.padding = (ALIGNMENT - misaligned) % ALIGNMENT;
+        data.put_bytes(0, self.padding);
         data.extend_from_slice(&self.data);
         self.data = data;
-        self.placed = true;
+        self.allocated = true;
     }
 
     fn freeze(mut self) -> Bytes {
-        self.data.advance(self.before);
+        self.data.advance(self.padding);
         self.data.freeze()
     }
 }
 
-/// Where the bytes begin that make up most of a message: those of a tensor, two levels down. None as long as that does
-/// not show in `head`.
-fn numbers_at(head: &[u8], length: usize) -> Option<usize> {
-    let (tensor, _) = unfinished(head, 0)?;
-    let (data, bytes) = unfinished(head, tensor)?;
+/// Offset of the data of the tensor that makes up most of a message, two levels down; `None` if `head` does not reach it.
+fn tensor_offset(head: &[u8], length: usize) -> Option<usize> {
+    let (tensor, _) = field_beyond_end(head, 0)?;
+    let (data, bytes) = field_beyond_end(head, tensor)?;
     (bytes >= length / 2).then_some(data)
 }
 
-/// Start and length of the first field after `at` that goes beyond the end of `message`.
-fn unfinished(message: &[u8], at: usize) -> Option<(usize, usize)> {
+/// Start and length of the first field after `at` that extends beyond the end of `message`.
+fn field_beyond_end(message: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut rest = message.get(at..)?;
     while rest.has_remaining() {
         let tag = prost::encoding::decode_varint(&mut rest).ok()?;
@@ -298,7 +307,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::{grpc::convert::tensor_of, transport::memory::Memory};
+    use crate::{grpc::convert::tensor_of, transport::memory::TransportMemory};
 
     const LIMIT: usize = 1 << 30;
 
@@ -332,21 +341,21 @@ mod tests {
 
     fn receiver<B: HttpBody<Data = Bytes, Error = Status>>(
         body: B,
-        memory: &Arc<Memory>,
-        shape: Shape,
+        memory: &Arc<TransportMemory>,
+        cardinality: Cardinality,
         limit: usize,
     ) -> Receiver<B> {
-        let call = Call::new(Arc::clone(memory), None);
-        Receiver::new(body, call, shape, Some(Encoding::Gzip), limit, Handle::current())
+        let call = Call::new(Arc::clone(memory));
+        Receiver::new(body, call, cardinality, Some(Encoding::Gzip), limit, Handle::current())
     }
 
     async fn received(wire: &[u8], frame: usize, limit: usize) -> Result<Bytes, Status> {
-        let receiver = receiver(body(wire, frame), &Memory::new(1 << 31), Shape::Unary, limit);
-        receiver.only().await.map(|received| received.message)
+        let receiver = receiver(body(wire, frame), &TransportMemory::new(1 << 31), Cardinality::Unary, limit);
+        receiver.unary().await.map(|received| received.message)
     }
 
     #[tokio::test]
-    async fn messages_arrive_whole_however_they_are_cut() {
+    async fn messages_are_received_from_frames_of_any_size() {
         for message in [request(0, 0), request(1, 1), request(3, 40)] {
             let wire = encoded(&message);
             for frame in 1..=wire.len() {
@@ -357,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_larger_tensor_is_aligned_in_the_buffer_it_came_into() {
+    async fn the_larger_tensor_is_aligned_without_a_copy() {
         for (queries, corpus) in [(1, 70_000), (2_000, 70_000), (70_000, 1), (30_000, 40_000)] {
             let message = request(queries, corpus);
             let bytes = received(&encoded(&message), 16_384, LIMIT).await.expect("received");
@@ -370,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_one_plain_message_is_refused() {
+    async fn a_body_that_is_not_one_valid_message_is_refused() {
         let wire = encoded(&request(1, 100));
         let code = async |wire: &[u8], limit| received(wire, 64, limit).await.expect_err("refused").code();
         assert_eq!(code(&wire[..wire.len() - 1], LIMIT).await, Code::Internal);
@@ -383,58 +392,58 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_are_charged_as_they_arrive_and_not_as_they_are_announced() {
-        let memory = Memory::new(64 << 20);
+    async fn bytes_are_charged_as_they_arrive() {
+        let memory = TransportMemory::new(64 << 20);
         let wire = framed(0, &vec![7; 1 << 20]);
         let sent = stream::iter([Ok::<_, Status>(Frame::data(Bytes::copy_from_slice(&wire[..1000])))]);
         let body = StreamBody::new(futures::StreamExt::chain(sent, stream::pending()));
-        let mut receiving = Box::pin(receiver(body, &memory, Shape::Unary, LIMIT).only());
+        let mut receiving = Box::pin(receiver(body, &memory, Cardinality::Unary, LIMIT).unary());
         assert!(futures::poll!(&mut receiving).is_pending());
-        assert_eq!(memory.held(), 1000 - PREFIX as u64);
+        assert_eq!(memory.used(), 1000 - PREFIX as u64);
         drop(receiving);
-        assert_eq!(memory.held(), 0);
+        assert_eq!(memory.used(), 0);
     }
 
     #[tokio::test]
     async fn each_message_of_a_stream_is_charged_until_it_is_dropped() {
-        let memory = Memory::new(64 << 20);
+        let memory = TransportMemory::new(64 << 20);
         let wire = [framed(0, &[1; 300]), framed(0, &[]), framed(0, &[2; 700])].concat();
         for frame in [1, 7, 400, 2000] {
-            let mut receiver = receiver(body(&wire, frame), &memory, Shape::Stream, LIMIT);
+            let mut receiver = receiver(body(&wire, frame), &memory, Cardinality::Stream, LIMIT);
             let mut next = async || receiver.next().await.expect("received");
             let first = next().await.expect("a message");
-            assert_eq!(memory.held(), 300, "frames of {frame}");
+            assert_eq!(memory.used(), 300, "frames of {frame}");
             assert!(next().await.expect("a message").message.is_empty());
             drop(first);
             let last = next().await.expect("a message");
-            assert_eq!((last.message.len(), memory.held()), (700, 700));
+            assert_eq!((last.message.len(), memory.used()), (700, 700));
             assert!(next().await.is_none());
         }
-        assert_eq!(memory.held(), 0);
+        assert_eq!(memory.used(), 0);
     }
 
     #[tokio::test]
     async fn a_stream_stalls_within_a_message_and_not_between_two() {
-        let memory = Memory::new(64 << 20);
+        let memory = TransportMemory::new(64 << 20);
         let stalled = async |wire: Vec<u8>| {
             let sent = stream::iter([Ok::<_, Status>(Frame::data(Bytes::from(wire)))]);
             let body = StreamBody::new(futures::StreamExt::chain(sent, stream::pending()));
-            let mut receiver = receiver(body, &memory, Shape::Stream, LIMIT);
+            let mut receiver = receiver(body, &memory, Cardinality::Stream, LIMIT);
             let call = Arc::clone(&receiver.call);
             receiver.next().await.expect("received").expect("a message");
             let mut next = Box::pin(receiver.next());
             assert!(futures::poll!(&mut next).is_pending());
-            call.stalled().is_some()
+            call.stalled_for().is_some()
         };
-        assert!(!stalled(framed(0, &[1; 30])).await, "the caller may take its time");
+        assert!(!stalled(framed(0, &[1; 30])).await, "the client may pause between messages");
         for extra in [1, PREFIX, PREFIX + 3] {
             let wire = [&framed(0, &[1; 30])[..], &framed(0, &[2; 30])[..extra]].concat();
-            assert!(stalled(wire).await, "{extra} bytes of a message have come");
+            assert!(stalled(wire).await, "{extra} bytes of a message have arrived");
         }
     }
 
     #[tokio::test]
-    async fn compressed_messages_come_out_plain_and_bombs_are_refused() {
+    async fn compressed_messages_are_decompressed_up_to_the_limit() {
         for length in [0, 100, 200_000] {
             let message: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[0] ^ at.to_le_bytes()[1]).collect();
             let mut compressed = vec![];
@@ -448,16 +457,16 @@ mod tests {
         }
         let mut bomb = vec![];
         Encoding::Gzip.compress(&vec![0; 1 << 20], &mut bomb).expect("compresses");
-        assert!(bomb.len() < INLINE, "it looks small");
+        assert!(bomb.len() < MAX_INLINE_COMPRESSED, "it looks small");
         let refused = received(&framed(1, &bomb), 1000, 500_000).await.expect_err("too large");
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert_eq!(received(&framed(1, &bomb), 1000, 1 << 20).await.expect("received").len(), 1 << 20);
     }
 
     #[test]
-    fn made_up_bytes_have_no_numbers() {
+    fn arbitrary_bytes_have_no_tensor() {
         for bytes in [&[][..], &[0xff; 40], &[0x0a], &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]] {
-            assert_eq!(numbers_at(bytes, 1 << 20), None, "{bytes:?}");
+            assert_eq!(tensor_offset(bytes, 1 << 20), None, "{bytes:?}");
         }
     }
 }

@@ -1,28 +1,26 @@
-//! `SimilarityService`: exact neighbours, resident collections, clusters.
+//! `SimilarityService`: exact nearest neighbours, collections, clustering.
 
 use std::sync::Arc;
 
-use accelerd_engine::{Context, Engine, Lane};
+use accelerd_collections::{Collection, CollectionError, Filter, Found, Prepared, Upserted, check_clusters};
+use accelerd_engine::Context;
 use accelerd_kernels::ops::{
     cluster::{self as kmeans, Rows},
     similarity as search,
 };
 use accelerd_proto::v1::{self as pb, similarity_service_server::SimilarityService};
-use accelerd_store::StoreError;
 use futures::{StreamExt as _, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    collections::{Collection, Collections, Filter, Found, Prepared, Settings, Upserted, check_clusters},
-    config::{self, Config, Fsync},
-    embedder::Embedder,
+    app::App,
     error::ApiError,
     grpc::{
-        context,
+        context::context,
         convert::{self, matrix, tensor},
-        status::item_error,
     },
     layers::timing,
+    status::item_error,
 };
 
 mod wire;
@@ -32,78 +30,16 @@ use wire::{
     page_spec, ranking, search_spec, upsert_response,
 };
 
-/// Steps of one bulk upsert that are decoded and embedded at once, and as many again that are being written.
+/// Batches of an upsert stream that are prepared concurrently; as many again may be waiting to be written.
 const WINDOW: usize = 8;
-
-/// What the service computes with.
-#[derive(Clone)]
-pub struct State {
-    /// The collections.
-    pub collections: Arc<Collections>,
-    /// Queue of inline searches.
-    pub find_similar: Lane<search::FindSimilar>,
-    /// Queue of clusterings.
-    pub cluster: Lane<kmeans::Cluster>,
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("collections", &self.collections).finish_non_exhaustive()
-    }
-}
 
 /// The service.
 #[derive(Clone, Debug)]
-pub struct Similarity(State);
-
-impl State {
-    /// Opens the lanes and reads the collections back. Blocking, and within a runtime.
-    pub fn start(config: &Config, engine: &Engine, embedder: Embedder) -> Result<Self, StoreError> {
-        let lanes = &config.lanes;
-        let devices = engine.devices().into_iter().map(|(device, _)| device.id()).collect();
-        let lane = engine.lane(lanes.lane(&lanes.search));
-        Ok(Self {
-            collections: Collections::open(Settings::from(config), devices, lane, embedder)?,
-            find_similar: engine.lane(lanes.lane(&lanes.find_similar)),
-            cluster: engine.lane(lanes.lane(&lanes.cluster)),
-        })
-    }
-}
-
-impl From<&Config> for Settings {
-    fn from(config: &Config) -> Self {
-        let (store, limits) = (&config.store, &config.limits);
-        Self {
-            data_dir: store.folder().map(Into::into),
-            fsync: match store.fsync {
-                Fsync::Always => accelerd_store::Fsync::Always,
-                Fsync::Never => accelerd_store::Fsync::Never,
-            },
-            wal_limit: store.wal_limit.as_u64(),
-            writer_threads: store.writer_threads,
-            open_logs: store.open_logs,
-            memory_limit: store.memory_limit.as_u64(),
-            snapshot_url: store.snapshot_url.clone(),
-            snapshot_folders: store.snapshot_folders.clone(),
-            object_options: object_options(config::environment()),
-            max_dimensions: limits.max_dimensions,
-            max_payload_bytes: crate::config::to_usize(limits.max_payload_bytes),
-            max_upsert_bytes: config.server.max_message(),
-            max_collections: limits.max_collections,
-            ..Self::default()
-        }
-    }
-}
-
-/// The object stores' usual variables: credentials, regions, endpoints.
-pub(crate) fn object_options(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
-    let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
-    environment.filter(|(name, _)| known(name)).map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
-}
+pub struct Similarity(Arc<App>);
 
 impl Similarity {
-    pub(super) fn new(state: &State) -> Self {
-        Self(state.clone())
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        Self(Arc::clone(app))
     }
 
     /// Upserts the batches of a stream in order.
@@ -112,11 +48,11 @@ impl Similarity {
         context: Context,
         batches: BoxStream<'static, Result<pb::UpsertStreamRequest, Status>>,
     ) -> BoxStream<'static, Result<pb::UpsertStreamResponse, Status>> {
-        let state = self.0.clone();
-        let prepared = batches.map(move |step| state.clone().prepare_step(step, context.clone()));
-        // Steps are prepared side by side, handed to the writer in order, and answered as they are done.
+        let app = Arc::clone(&self.0);
+        let prepared = batches.map(move |step| prepare_step(Arc::clone(&app), step, context.clone()));
+        // Batches are prepared concurrently, enqueued in order, and acknowledged as they complete.
         let queued = prepared.buffered(WINDOW).then(enqueue_step);
-        queued.map(answer_step).buffer_unordered(WINDOW).boxed()
+        queued.map(await_step).buffer_unordered(WINDOW).boxed()
     }
 }
 
@@ -143,7 +79,8 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::CreateCollectionRequest>,
     ) -> Result<Response<pb::CreateCollectionResponse>, Status> {
-        let collection = self.0.collections.create(new_collection(request.into_inner())?).await?;
+        let collection =
+            self.0.collections.create(new_collection(request.into_inner())?).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::CreateCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
@@ -151,7 +88,7 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::GetCollectionRequest>,
     ) -> Result<Response<pb::GetCollectionResponse>, Status> {
-        let collection = self.0.collections.get(&request.into_inner().name)?;
+        let collection = find_collection(&self.0, &request.into_inner().name)?;
         Ok(Response::new(pb::GetCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
@@ -167,14 +104,14 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::DeleteCollectionRequest>,
     ) -> Result<Response<pb::DeleteCollectionResponse>, Status> {
-        self.0.collections.delete(&request.into_inner().name).await?;
+        self.0.collections.delete(&request.into_inner().name).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::DeleteCollectionResponse {}))
     }
 
     async fn upsert(&self, request: Request<pb::UpsertRequest>) -> Result<Response<pb::UpsertResponse>, Status> {
         let context = context(&request);
-        let (collection, points) = self.0.prepare(request.into_inner(), false, context).await?;
-        let upserted = collection.enqueue(points).await?.await?;
+        let (collection, points) = prepare(&self.0, request.into_inner(), false, context).await?;
+        let upserted = collection.enqueue(points).await.map_err(ApiError::from)?.await.map_err(ApiError::from)?;
         Ok(Response::new(upsert_response(upserted)))
     }
 
@@ -191,17 +128,17 @@ impl SimilarityService for Similarity {
         request: Request<pb::DeletePointsRequest>,
     ) -> Result<Response<pb::DeletePointsResponse>, Status> {
         let pb::DeletePointsRequest { collection, filter } = request.into_inner();
-        let filter = Filter::parse("filter", &filter.unwrap_or_default())?;
-        let deleted_count = self.0.collections.get(&collection)?.delete(filter).await?;
+        let filter = Filter::parse("filter", &filter.unwrap_or_default()).map_err(ApiError::from)?;
+        let deleted_count = find_collection(&self.0, &collection)?.delete(filter).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::DeletePointsResponse { deleted_count }))
     }
 
     async fn search(&self, request: Request<pb::SearchRequest>) -> Result<Response<pb::SearchResponse>, Status> {
         let context = context(&request);
         let request = request.into_inner();
-        let collection = self.0.collections.get(&request.collection)?;
+        let collection = find_collection(&self.0, &request.collection)?;
         let (as_columns, with_payload) = (request.columns, request.include_payload);
-        let found = collection.search(search_spec(request)?, context).await?;
+        let found = collection.search(search_spec(request)?, context).await.map_err(ApiError::from)?;
         if as_columns {
             let columns = Some(hit_columns(found, with_payload)?);
             return Ok(Response::new(pb::SearchResponse { results: vec![], exact: true, columns }));
@@ -217,7 +154,7 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::GetPointsResponse>, Status> {
         let pb::GetPointsRequest { collection, ids, include_vectors, columns } = request.into_inner();
         let ids = convert::ids("ids", &ids.unwrap_or_default())?;
-        let fetched = self.0.collections.get(&collection)?.fetch(&ids, include_vectors);
+        let fetched = find_collection(&self.0, &collection)?.fetch(&ids, include_vectors);
         let listed = listed(fetched.ids, Some(fetched.payloads), columns)?;
         Ok(Response::new(pb::GetPointsResponse {
             ids: Some(listed.ids),
@@ -232,9 +169,9 @@ impl SimilarityService for Similarity {
         request: Request<pb::ScrollPointsRequest>,
     ) -> Result<Response<pb::ScrollPointsResponse>, Status> {
         let request = request.into_inner();
-        let collection = self.0.collections.get(&request.collection)?;
+        let collection = find_collection(&self.0, &request.collection)?;
         let (as_columns, with_payload) = (request.columns, request.include_payload);
-        let page = collection.scroll(page_spec(request)?).await?;
+        let page = collection.scroll(page_spec(request)?).await.map_err(ApiError::from)?;
         let listed = listed(page.ids, with_payload.then_some(page.payloads), as_columns)?;
         Ok(Response::new(pb::ScrollPointsResponse {
             ids: Some(listed.ids),
@@ -250,8 +187,8 @@ impl SimilarityService for Similarity {
         request: Request<pb::CountPointsRequest>,
     ) -> Result<Response<pb::CountPointsResponse>, Status> {
         let pb::CountPointsRequest { collection, filter } = request.into_inner();
-        let collection = self.0.collections.get(&collection)?;
-        let point_count = collection.count(wire::filter(filter)?).await?;
+        let collection = find_collection(&self.0, &collection)?;
+        let point_count = collection.count(wire::filter(filter)?).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::CountPointsResponse { point_count, exact: true }))
     }
 
@@ -260,7 +197,7 @@ impl SimilarityService for Similarity {
         request: Request<pb::CreateSnapshotRequest>,
     ) -> Result<Response<pb::CreateSnapshotResponse>, Status> {
         let pb::CreateSnapshotRequest { collection, url } = request.into_inner();
-        let written = self.0.collections.snapshot(&collection, &url).await?;
+        let written = self.0.collections.snapshot(&collection, &url).await.map_err(ApiError::from)?;
         let snapshot = pb::Snapshot {
             url: written.url,
             version: written.version,
@@ -276,7 +213,7 @@ impl SimilarityService for Similarity {
         request: Request<pb::RestoreCollectionRequest>,
     ) -> Result<Response<pb::RestoreCollectionResponse>, Status> {
         let pb::RestoreCollectionRequest { url, name } = request.into_inner();
-        let collection = self.0.collections.restore(&url, &name).await?;
+        let collection = self.0.collections.restore(&url, &name).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::RestoreCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
@@ -290,14 +227,15 @@ impl SimilarityService for Similarity {
         match input {
             pb::cluster_request::Input::Vectors(vectors) => {
                 let rows = matrix("vectors", &vectors)?;
-                check_clusters(template.clusters, rows.rows())?;
+                check_clusters(template.clusters, rows.rows()).map_err(ApiError::from)?;
                 let done = self.0.cluster.submit(make(Rows::Inline(rows)), context).await.map_err(ApiError::from)?;
                 timing::record(&done);
                 Ok(Response::new(cluster_response(done.response, None)))
             }
             pb::cluster_request::Input::Collection(name) => {
-                let collection = self.0.collections.get(&name)?;
-                let (clusters, ids) = collection.cluster(&self.0.cluster, make, context).await?;
+                let collection = find_collection(&self.0, &name)?;
+                let (clusters, ids) =
+                    collection.cluster(&self.0.cluster, make, context).await.map_err(ApiError::from)?;
                 Ok(Response::new(cluster_response(clusters, Some(convert::point_ids(ids)))))
             }
         }
@@ -306,51 +244,53 @@ impl SimilarityService for Similarity {
 
 type Step<T> = Result<(u64, Result<T, ApiError>), Status>;
 
-impl State {
-    /// Decodes and checks points, and embeds texts.
-    async fn prepare(
-        &self,
-        request: pb::UpsertRequest,
-        waits: bool,
-        context: Context,
-    ) -> Result<(Arc<Collection>, Prepared), ApiError> {
-        let collection = self.collections.get(&request.collection)?;
-        let prepared = collection.prepare(new_points(request)?, waits, context).await?;
-        Ok((collection, prepared))
-    }
+fn find_collection(app: &App, name: &str) -> Result<Arc<Collection>, ApiError> {
+    Ok(app.collections.get(name)?)
+}
 
-    async fn prepare_step(
-        self,
-        step: Result<pb::UpsertStreamRequest, Status>,
-        context: Context,
-    ) -> Step<(Arc<Collection>, Prepared)> {
-        let pb::UpsertStreamRequest { sequence, upsert } = step?;
-        let prepared = match upsert {
-            // A stream holds its caller back by itself.
-            Some(upsert) => self.prepare(upsert, true, context).await,
-            None => Err(ApiError::invalid("upsert", "expected points, got none")),
-        };
-        Ok((sequence, prepared))
-    }
+/// Decodes and checks points, and embeds texts.
+async fn prepare(
+    app: &App,
+    request: pb::UpsertRequest,
+    waits: bool,
+    context: Context,
+) -> Result<(Arc<Collection>, Prepared), ApiError> {
+    let collection = find_collection(app, &request.collection)?;
+    let prepared = collection.prepare(new_points(request)?, waits, context).await?;
+    Ok((collection, prepared))
+}
+
+async fn prepare_step(
+    app: Arc<App>,
+    step: Result<pb::UpsertStreamRequest, Status>,
+    context: Context,
+) -> Step<(Arc<Collection>, Prepared)> {
+    let pb::UpsertStreamRequest { sequence, upsert } = step?;
+    let prepared = match upsert {
+        // Streams have their own backpressure.
+        Some(upsert) => prepare(&app, upsert, true, context).await,
+        None => Err(ApiError::invalid("upsert", "expected points, got none")),
+    };
+    Ok((sequence, prepared))
 }
 
 async fn enqueue_step(
     step: Step<(Arc<Collection>, Prepared)>,
-) -> Step<impl Future<Output = Result<Upserted, ApiError>> + Send> {
+) -> Step<impl Future<Output = Result<Upserted, CollectionError>> + Send> {
     let (sequence, prepared) = step?;
     let queued = match prepared {
-        Ok((collection, points)) => collection.enqueue(points).await,
+        Ok((collection, points)) => collection.enqueue(points).await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
     Ok((sequence, queued))
 }
 
-async fn answer_step(
-    step: Step<impl Future<Output = Result<Upserted, ApiError>> + Send>,
+async fn await_step(
+    step: Step<impl Future<Output = Result<Upserted, CollectionError>> + Send>,
 ) -> Result<pb::UpsertStreamResponse, Status> {
     let (sequence, queued) = step?;
     let outcome = match queued {
-        Ok(queued) => queued.await,
+        Ok(queued) => queued.await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
     let result = match outcome {

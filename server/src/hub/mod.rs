@@ -1,5 +1,5 @@
-//! Models of a hub, by `hf://owner/name[@revision]`: which of their files are needed, fetched to a folder that the loader
-//! reads like any other. Who may ask for it, the settings say.
+//! Downloads models from a hub by `hf://owner/name[@revision]`: selects the files that the loader reads and stores them in the
+//! cache.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -11,23 +11,23 @@ use crate::{
     error::ApiError,
 };
 
-mod folder;
+mod cache;
+mod client;
 mod repo;
-mod wire;
 
-pub use folder::Fetched;
-use folder::{Shelf, bytes_below, disk};
+pub use cache::Snapshot;
+use cache::{ModelCache, cache_error, directory_bytes};
+use client::{HubClient, RepoFile, RepoInfo};
 pub use repo::Repo;
-use repo::{is_commit, is_plain};
-use wire::{Listed, Listing, Wire};
+use repo::{is_commit, is_component};
 
 const CONFIG: &str = "config.json";
 const MODULES: &str = "modules.json";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// What is read beside weights and modules, where it is there.
-const SETTINGS: [&str; 5] = [
+/// Files that are read if present, besides weights and modules.
+const OPTIONAL_FILES: [&str; 5] = [
     CONFIG,
     "tokenizer.json",
     "tokenizer_config.json",
@@ -35,239 +35,249 @@ const SETTINGS: [&str; 5] = [
     "config_sentence_transformers.json",
 ];
 
-/// Most files of a model.
-const MOST_FILES: usize = 1_024;
+/// Maximum number of files of a model.
+const MAX_FILES: usize = 1_024;
 
-/// Who asks for a model.
+/// Who requests a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
-    /// The daemon's own settings.
+pub enum Requester {
+    /// The daemon's settings.
     Settings,
-    /// A caller.
-    Caller,
+    /// A client.
+    Client,
 }
 
-/// The hub of the settings.
+/// A hub and its cache.
 #[derive(Debug)]
 pub struct Hub {
-    settings: config::Hub,
-    wire: Option<Wire>,
+    settings: config::HubSettings,
+    client: Option<HubClient>,
 }
 
-/// A model as it is on the hub or in the cache, before its files are fetched.
+/// A resolved model, before its missing files are downloaded.
 #[derive(Debug)]
-pub struct Found(State);
+pub struct Resolved(Source);
 
 #[derive(Debug)]
-enum State {
-    Here(Fetched),
-    There(Coming),
+enum Source {
+    Cached(Snapshot),
+    Remote(Download),
 }
 
-/// A commit whose files are to come.
+/// A commit whose files are to be downloaded.
 #[derive(Debug)]
-struct Coming {
-    shelf: Shelf,
+struct Download {
+    cache: ModelCache,
     repo: Repo,
     commit: String,
-    files: Vec<Listed>,
+    files: Vec<RepoFile>,
 }
 
-impl Found {
-    /// Bytes of the weights that are still to come, as far as the hub says.
+impl Resolved {
+    /// Size of the weights to be downloaded in bytes, as far as the hub reports it.
     pub fn weight_bytes(&self) -> u64 {
-        let State::There(coming) = &self.0 else { return 0 };
-        let weights = coming.files.iter().filter(|file| file.path.ends_with(".safetensors"));
+        let Source::Remote(download) = &self.0 else { return 0 };
+        let weights = download.files.iter().filter(|file| file.path.ends_with(".safetensors"));
         weights.filter_map(|file| file.size).fold(0, u64::saturating_add)
     }
 }
 
 impl Hub {
-    /// The hub of the settings, with the token of the daemon's environment.
-    pub fn new(settings: &config::Hub, token: Option<String>) -> Self {
-        let wire = Wire::new(&settings.endpoint, settings.timeout, token);
-        Self { settings: settings.clone(), wire }
+    /// A hub with an optional access token.
+    pub fn new(settings: &config::HubSettings, token: Option<String>) -> Self {
+        let client = HubClient::new(&settings.endpoint, settings.timeout, token);
+        Self { settings: settings.clone(), client }
     }
 
-    /// Refuses what the settings do not allow.
-    pub fn check(&self, repo: &Repo, asker: Asker) -> Result<(), ApiError> {
-        let config::Hub { allow, owners, .. } = &self.settings;
-        let is_allowed = match asker {
-            Asker::Settings => *allow != Allow::Off,
-            Asker::Caller => *allow == Allow::Callers,
+    /// Checks that the settings allow the model.
+    pub fn check_allowed(&self, repo: &Repo, requester: Requester) -> Result<(), ApiError> {
+        let config::HubSettings { allow, owners, .. } = &self.settings;
+        let is_allowed = match requester {
+            Requester::Settings => *allow != Allow::Off,
+            Requester::Client => *allow == Allow::Callers,
         };
         if !is_allowed {
             let advice = "start the daemon with `--model hf://owner/name`, set models.hub.allow = \"callers\", or give the path \
-                          of a folder instead";
+                          of a directory instead";
             return Err(ApiError::Denied(format!(
-                "path: models.hub.allow is \"{allow}\", so {repo} is not fetched: {advice}"
+                "path: models.hub.allow is \"{allow}\", so {repo} cannot be downloaded: {advice}"
             )));
         }
         if owners.is_empty() || owners.contains(&repo.owner) {
             return Ok(());
         }
-        Err(ApiError::Denied(format!("path: {repo} is of none of models.hub.owners: {}", owners.join(", "))))
+        Err(ApiError::Denied(format!(
+            "path: the owner of {repo} is not one of models.hub.owners: {}",
+            owners.join(", ")
+        )))
     }
 
-    /// Looks a model up. Blocking, as is [`Self::fetch`].
+    /// Resolves a model to a commit. Blocks, as does [`Self::fetch`].
     ///
-    /// A commit that is in the cache is not asked for. What a branch was when it was last fetched serves where the hub does
-    /// not answer, and always where the settings say to be offline.
-    pub fn find(&self, repo: &Repo, gone: &CancellationToken) -> Result<Found, ApiError> {
-        let shelf = Shelf::open(&self.settings.cache, repo, gone)?;
+    /// A pinned commit in the cache needs no request. If the hub is not available, or in offline mode, a branch or tag
+    /// resolves to its last known commit.
+    pub fn resolve(&self, repo: &Repo, cancel: &CancellationToken) -> Result<Resolved, ApiError> {
+        let cache = ModelCache::open(&self.settings.cache, repo, cancel)?;
         let is_pinned = is_commit(&repo.revision);
-        let last = if is_pinned { Some(repo.revision.clone()) } else { shelf.last(repo) };
-        let here = last.filter(|commit| shelf.holds(commit));
-        match here {
-            Some(commit) if is_pinned || self.settings.offline => Ok(shelf.take(&commit)),
+        let last = if is_pinned { Some(repo.revision.clone()) } else { cache.resolved(repo) };
+        let cached = last.filter(|commit| cache.contains(commit));
+        match cached {
+            Some(commit) if is_pinned || self.settings.offline => Ok(Source::Cached(cache.snapshot(&commit))),
             None if self.settings.offline => {
                 let reason = format!("{repo} is not in models.hub.cache, and models.hub.offline is true");
                 Err(ApiError::Unavailable(reason))
             }
-            here => match (self.wire()?.list(repo), here) {
-                (Ok(listing), _) => self.compare(shelf, repo, listing, gone),
+            cached => match (self.client()?.info(repo), cached) {
+                (Ok(info), _) => self.plan(cache, repo, info, cancel),
                 (Err(ApiError::Unavailable(reason)), Some(commit)) => {
-                    tracing::warn!(model = %repo, commit, reason, "the model is taken from the cache");
-                    Ok(shelf.take(&commit))
+                    tracing::warn!(model = %repo, commit, reason, "hub not available: using the cached model");
+                    Ok(Source::Cached(cache.snapshot(&commit)))
                 }
                 (Err(error), _) => Err(error),
             },
         }
-        .map(Found)
+        .map(Resolved)
     }
 
-    fn wire(&self) -> Result<&Wire, ApiError> {
-        self.wire.as_ref().ok_or_else(|| ApiError::Unavailable("models.hub.endpoint is no address".to_owned()))
+    fn client(&self) -> Result<&HubClient, ApiError> {
+        self.client.as_ref().ok_or_else(|| ApiError::Unavailable("models.hub.endpoint is not a valid URL".to_owned()))
     }
 
-    /// What is still to come of a commit that the hub named.
-    fn compare(
+    /// Selects the files of a commit to download.
+    fn plan(
         &self,
-        shelf: Shelf,
+        cache: ModelCache,
         repo: &Repo,
-        listing: Listing,
-        gone: &CancellationToken,
-    ) -> Result<State, ApiError> {
-        let Listing { sha: commit, siblings } = listing;
+        info: RepoInfo,
+        cancel: &CancellationToken,
+    ) -> Result<Source, ApiError> {
+        let RepoInfo { sha: commit, siblings } = info;
         if !is_commit(&commit) {
-            return Err(ApiError::Unavailable(format!("the hub names no commit of {repo}")));
+            return Err(ApiError::Unavailable(format!("the hub returned no commit for {repo}")));
         }
-        if shelf.holds(&commit) {
-            shelf.remember(repo, &commit)?;
-            return Ok(shelf.take(&commit));
+        if cache.contains(&commit) {
+            cache.record_resolved(repo, &commit)?;
+            return Ok(Source::Cached(cache.snapshot(&commit)));
         }
-        let mut coming = Coming { shelf, repo: repo.clone(), commit, files: vec![] };
-        coming.files = needed(repo, &siblings, |file| self.parsed(&coming, file, gone))?;
-        self.check_room(&coming)?;
-        Ok(State::There(coming))
+        let mut download = Download { cache, repo: repo.clone(), commit, files: vec![] };
+        download.files = required_files(repo, &siblings, |file| self.fetch_json(&download, file, cancel))?;
+        self.check_cache_limit(&download)?;
+        Ok(Source::Remote(download))
     }
 
-    /// Refuses what the cache has no room for, as far as the hub says how large it is.
-    fn check_room(&self, coming: &Coming) -> Result<(), ApiError> {
-        let config::Hub { cache, cache_limit, .. } = &self.settings;
+    /// Checks the cache limit, as far as the hub reports file sizes.
+    fn check_cache_limit(&self, download: &Download) -> Result<(), ApiError> {
+        let config::HubSettings { cache, cache_limit, .. } = &self.settings;
         let limit = cache_limit.as_u64();
         if limit == 0 || cache.as_os_str().is_empty() {
             return Ok(());
         }
-        let folder = coming.shelf.coming(&coming.commit)?;
-        let missing = coming.files.iter().filter(|file| !folder.join(&file.path).exists());
+        let folder = download.cache.incomplete(&download.commit)?;
+        let missing = download.files.iter().filter(|file| !folder.join(&file.path).exists());
         let need = missing.filter_map(|file| file.size).fold(0, u64::saturating_add);
-        let held = bytes_below(cache).map_err(|error| disk(cache, &error))?;
+        let held = directory_bytes(cache).map_err(|error| cache_error(cache, &error))?;
         if held.saturating_add(need) <= limit {
             return Ok(());
         }
-        let repo = &coming.repo;
-        let reason = format!("models.hub.cache holds {held} bytes of at most {limit} (models.hub.cache_limit)");
-        Err(ApiError::Exhausted(format!("{reason}, and {repo} has {need} more")))
+        let repo = &download.repo;
+        let reason = format!("the model cache has {held} of at most {limit} bytes (models.hub.cache_limit)");
+        Err(ApiError::Exhausted(format!("{reason}; {repo} needs {need} more")))
     }
 
-    /// A file of JSON, fetched at once.
-    fn parsed(&self, coming: &Coming, file: &Listed, gone: &CancellationToken) -> Result<Value, ApiError> {
-        let path = self.bring(coming, file, gone)?;
-        let text = std::fs::read(&path).map_err(|error| disk(&path, &error))?;
+    /// Downloads and parses a JSON file.
+    fn fetch_json(&self, download: &Download, file: &RepoFile, cancel: &CancellationToken) -> Result<Value, ApiError> {
+        let path = self.fetch_file(download, file, cancel)?;
+        let text = std::fs::read(&path).map_err(|error| cache_error(&path, &error))?;
         serde_json::from_slice(&text).map_err(|error| {
-            let (repo, path) = (&coming.repo, &file.path);
+            let (repo, path) = (&download.repo, &file.path);
             ApiError::invalid("path", format!("{path} of {repo}: {error}"))
         })
     }
 
-    /// Fetches what is still to come. Only a whole model gets the name by which it is found later; files that came before a
-    /// fetch broke off are not fetched again by the next.
-    pub fn fetch(&self, found: Found, gone: &CancellationToken) -> Result<Fetched, ApiError> {
-        match found.0 {
-            State::Here(fetched) => Ok(fetched),
-            State::There(coming) => {
-                let Coming { repo, commit, files, .. } = &coming;
-                tracing::info!(model = %repo, commit, files = files.len(), "a model is fetched from the hub");
+    /// Downloads the missing files. A failed download keeps the files that are complete for the next attempt.
+    pub fn fetch(&self, resolved: Resolved, cancel: &CancellationToken) -> Result<Snapshot, ApiError> {
+        match resolved.0 {
+            Source::Cached(snapshot) => Ok(snapshot),
+            Source::Remote(download) => {
+                let Download { repo, commit, files, .. } = &download;
+                tracing::info!(model = %repo, commit, files = files.len(), "downloading a model from the hub");
                 for file in files {
-                    self.bring(&coming, file, gone)?;
+                    self.fetch_file(&download, file, cancel)?;
                 }
-                let Coming { shelf, repo, commit, .. } = coming;
-                shelf.finish(&repo, &commit)
+                let Download { cache, repo, commit, .. } = download;
+                cache.publish(&repo, &commit)
             }
         }
     }
 
-    /// Fetches a file, if it is not here yet: under another name until it is whole.
-    fn bring(&self, coming: &Coming, file: &Listed, gone: &CancellationToken) -> Result<PathBuf, ApiError> {
-        let path = coming.shelf.coming(&coming.commit)?.join(&file.path);
+    /// Downloads a file unless it is present, under another name until it is complete.
+    fn fetch_file(
+        &self,
+        download: &Download,
+        file: &RepoFile,
+        cancel: &CancellationToken,
+    ) -> Result<PathBuf, ApiError> {
+        let path = download.cache.incomplete(&download.commit)?.join(&file.path);
         let length = std::fs::metadata(&path).ok().map(|data| data.len());
         if length.is_some_and(|length| file.size.is_none_or(|size| size == length)) {
             return Ok(path);
         }
         let folder = path.parent().unwrap_or(&path);
-        std::fs::create_dir_all(folder).map_err(|error| disk(folder, &error))?;
-        let part = coming.shelf.coming(&coming.commit)?.join("part");
-        self.wire()?.download(&coming.repo, &coming.commit, file, &part, gone)?;
-        std::fs::rename(&part, &path).map_err(|error| disk(&path, &error))?;
+        std::fs::create_dir_all(folder).map_err(|error| cache_error(folder, &error))?;
+        let part = download.cache.incomplete(&download.commit)?.join("part");
+        self.client()?.download(&download.repo, &download.commit, file, &part, cancel)?;
+        std::fs::rename(&part, &path).map_err(|error| cache_error(&path, &error))?;
         Ok(path)
     }
 }
 
-/// The files that the loader reads, of all that a model has. `parsed` gives what is in one that names others.
-fn needed(
+/// Selects the files that the loader reads. `fetch_json` reads those that name others.
+fn required_files(
     repo: &Repo,
-    all: &[Listed],
-    parsed: impl Fn(&Listed) -> Result<Value, ApiError>,
-) -> Result<Vec<Listed>, ApiError> {
+    all: &[RepoFile],
+    fetch_json: impl Fn(&RepoFile) -> Result<Value, ApiError>,
+) -> Result<Vec<RepoFile>, ApiError> {
     let unfit = |reason: String| ApiError::invalid("path", format!("{repo} {reason}"));
     let find = |path: &str| all.iter().find(|file| file.path == path);
-    let must = |path: &str| find(path).ok_or_else(|| unfit(format!("has no {path}")));
-    must(CONFIG)?;
-    let mut needed: Vec<_> = SETTINGS.iter().filter_map(|path| find(path)).collect();
+    let require = |path: &str| find(path).ok_or_else(|| unfit(format!("has no {path}")));
+    require(CONFIG)?;
+    let mut required: Vec<_> = OPTIONAL_FILES.iter().filter_map(|path| find(path)).collect();
     if let Some(modules) = find(MODULES) {
-        needed.push(modules);
-        needed.extend(poolings(&parsed(modules)?).iter().filter_map(|path| find(path)));
+        required.push(modules);
+        required.extend(pooling_configs(&fetch_json(modules)?).iter().filter_map(|path| find(path)));
     }
     if let Some(weights) = find(WEIGHTS) {
-        needed.push(weights);
+        required.push(weights);
     } else if let Some(index) = find(INDEX) {
-        needed.push(index);
-        for name in shards(&parsed(index)?) {
-            if !is_plain(&name) {
-                return Err(unfit(format!("names {name:?} in {INDEX}, which is no file's name")));
+        required.push(index);
+        for name in shards(&fetch_json(index)?) {
+            if !is_component(&name) {
+                return Err(unfit(format!("names {name:?} in {INDEX}, which is not a valid file name")));
             }
-            needed.push(must(&name)?);
+            required.push(require(&name)?);
         }
     } else {
-        let hint =
-            if find("pytorch_model.bin").is_some() { ", but pytorch_model.bin: a pickle is a program" } else { "" };
+        let hint = if find("pytorch_model.bin").is_some() {
+            "; pytorch_model.bin is not loaded because a pickle can execute code"
+        } else {
+            ""
+        };
         return Err(unfit(format!("has neither {WEIGHTS} nor {INDEX}{hint}")));
     }
-    if needed.len() > MOST_FILES {
-        return Err(unfit(format!("has {} files, expected at most {MOST_FILES}", needed.len())));
+    if required.len() > MAX_FILES {
+        return Err(unfit(format!("has {} files, expected at most {MAX_FILES}", required.len())));
     }
-    Ok(needed.into_iter().cloned().collect())
+    Ok(required.into_iter().cloned().collect())
 }
 
-/// The files that say how modules pool.
-fn poolings(modules: &Value) -> Vec<String> {
+/// The pooling configurations of a sentence-transformers model.
+fn pooling_configs(modules: &Value) -> Vec<String> {
     let modules = modules.as_array().into_iter().flatten();
-    let folders = modules.filter_map(|module| module.get("path")?.as_str()).filter(|folder| is_plain(folder));
+    let folders = modules.filter_map(|module| module.get("path")?.as_str()).filter(|folder| is_component(folder));
     folders.map(|folder| format!("{folder}/{CONFIG}")).collect()
 }
 
-/// The files that an index parts weights into.
+/// The shards named by a safetensors index.
 fn shards(index: &Value) -> BTreeSet<String> {
     let names = index.get("weight_map").and_then(Value::as_object).into_iter().flat_map(|map| map.values());
     names.filter_map(Value::as_str).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Names of models on a hub: `hf://owner/name`, or `hf://owner/name@revision`.
+//! References to models on a hub: `hf://owner/name` or `hf://owner/name@revision`.
 
 use std::fmt;
 
@@ -6,13 +6,12 @@ use crate::error::ApiError;
 
 const SCHEME: &str = "hf://";
 
-/// The revision that is meant where none is said.
-const MAIN: &str = "main";
+const DEFAULT_REVISION: &str = "main";
 
-/// Longest part of a name.
-const MOST_BYTES: usize = 128;
+/// Maximum length of a component of a reference.
+const MAX_COMPONENT_BYTES: usize = 128;
 
-/// A model on a hub, at a revision: a branch, a tag or a commit.
+/// A model repository at a revision: a branch, a tag or a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repo {
     pub(super) owner: String,
@@ -24,36 +23,36 @@ impl fmt::Display for Repo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { owner, name, revision } = self;
         write!(f, "{SCHEME}{owner}/{name}")?;
-        if revision == MAIN { Ok(()) } else { write!(f, "@{revision}") }
+        if revision == DEFAULT_REVISION { Ok(()) } else { write!(f, "@{revision}") }
     }
 }
 
 impl Repo {
-    /// The model that a path names; `None` for a path of the file system.
+    /// Parses a reference; `None` for a path of the file system.
     pub fn parse(path: &str) -> Option<Result<Self, ApiError>> {
         let rest = path.strip_prefix(SCHEME)?;
-        let (whole, revision) = rest.split_once('@').unwrap_or((rest, MAIN));
-        let parts = whole.split_once('/').filter(|(owner, name)| is_plain(owner) && is_plain(name));
-        let Some((owner, name)) = parts.filter(|_| revision.split('/').all(is_plain)) else {
+        let (whole, revision) = rest.split_once('@').unwrap_or((rest, DEFAULT_REVISION));
+        let parts = whole.split_once('/').filter(|(owner, name)| is_component(owner) && is_component(name));
+        let Some((owner, name)) = parts.filter(|_| revision.split('/').all(is_component)) else {
             let reason = format!("expected {SCHEME}owner/name or {SCHEME}owner/name@revision, got {path:?}");
             return Some(Err(ApiError::invalid("path", reason)));
         };
         Some(Ok(Self { owner: owner.to_owned(), name: name.to_owned(), revision: revision.to_owned() }))
     }
 
-    /// The revision where one name is wanted, in an address and in a folder: a slash is escaped.
-    pub(super) fn revision_name(&self) -> String {
+    /// The revision as one component of a URL or path, with slashes escaped.
+    pub(super) fn escaped_revision(&self) -> String {
         self.revision.replace('/', "%2F")
     }
 }
 
-/// A name that is one folder below another and needs no escaping in an address.
-pub(super) fn is_plain(name: &str) -> bool {
+/// Whether a name is a single path component that needs no escaping in a URL.
+pub(super) fn is_component(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    (1..=MOST_BYTES).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fits)
+    (1..=MAX_COMPONENT_BYTES).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fits)
 }
 
-/// Whether a revision is a commit, which never means anything else later.
+/// Whether a revision is a commit and therefore immutable.
 pub(super) fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -63,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_models_are_read_and_written_alike() {
+    fn references_round_trip() {
         for path in ["hf://BAAI/bge-small-en-v1.5", "hf://a/b@v1", "hf://a/b@refs/pr/1"] {
             let repo = Repo::parse(path).expect("of a hub").expect("a name");
             assert_eq!(repo.to_string(), path);
         }
         let repo = Repo::parse("hf://a/b@refs/pr/1").expect("of a hub").expect("a name");
         assert_eq!(
-            (repo.owner.as_str(), repo.name.as_str(), repo.revision_name().as_str()),
+            (repo.owner.as_str(), repo.name.as_str(), repo.escaped_revision().as_str()),
             ("a", "b", "refs%2Fpr%2F1")
         );
         assert_eq!(Repo::parse("hf://a/b@main").expect("of a hub").expect("a name").to_string(), "hf://a/b");
@@ -80,7 +79,7 @@ mod tests {
     fn drop_value(_: Result<Repo, ApiError>) {}
 
     #[test]
-    fn what_would_leave_its_folder_or_change_the_address_is_no_name() {
+    fn path_traversal_and_url_syntax_are_rejected() {
         let long = format!("hf://a/{}", "b".repeat(129));
         for path in [
             "hf://",

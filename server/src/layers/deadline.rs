@@ -1,4 +1,4 @@
-//! `grpc-timeout`: the call's deadline for the engine, and `DEADLINE_EXCEEDED` for callers whose time is up.
+//! `grpc-timeout`: passes the deadline on to the engine and ends calls with `DEADLINE_EXCEEDED`.
 
 use std::{
     future::Future,
@@ -15,16 +15,16 @@ use tokio::time::Sleep;
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use crate::grpc::status;
+use crate::status;
 
-/// When the caller stops waiting; in the extensions of a request that came with `grpc-timeout`.
+/// The deadline of a call, in the extensions of a request with `grpc-timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(pub Instant);
 
-/// Longer time-outs are as good as none, and would overflow a clock.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Longer timeouts count as none: they would overflow `Instant`.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The value of `grpc-timeout`: at most eight digits and a unit. Anything else counts as absent.
+/// Parses `grpc-timeout`: at most eight digits and a unit. Anything else counts as absent.
 pub fn parse(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get("grpc-timeout")?.as_bytes();
     let (unit, digits) = value.split_last()?;
@@ -41,7 +41,7 @@ pub fn parse(headers: &HeaderMap) -> Option<Duration> {
         b'n' => Duration::from_nanos(amount),
         _ => return None,
     };
-    Some(timeout).filter(|timeout| *timeout < LONGEST)
+    Some(timeout).filter(|timeout| *timeout < MAX_TIMEOUT)
 }
 
 /// Ends calls at their deadline.
@@ -100,10 +100,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // The answer first: one that is there at the deadline is still an answer.
-        if let Poll::Ready(answered) = this.inner.poll(cx) {
+        // Poll the call first: a response that is ready at the deadline is sent.
+        if let Poll::Ready(result) = this.inner.poll(cx) {
             let timer = this.timer.take();
-            return Poll::Ready(answered.map(|response| response.map(|body| DeadlineBody { inner: body, timer })));
+            return Poll::Ready(result.map(|response| response.map(|body| DeadlineBody { inner: body, timer })));
         }
         let Some(timer) = this.timer else { return Poll::Pending };
         ready!(timer.as_mut().poll(cx));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_is_understood() {
+    fn every_unit_is_parsed() {
         assert_eq!(timeout("2H"), Some(Duration::from_secs(7200)));
         assert_eq!(timeout("3M"), Some(Duration::from_secs(180)));
         assert_eq!(timeout("4S"), Some(Duration::from_secs(4)));
@@ -176,21 +176,21 @@ mod tests {
     }
 
     #[test]
-    fn malformed_and_endless_timeouts_count_as_absent() {
+    fn malformed_and_excessive_timeouts_count_as_absent() {
         for value in ["", "S", "1", "1s", "-1S", "+1S", "1.5S", "123456789S", "99999999H", "1S "] {
             assert_eq!(timeout(value), None, "{value:?}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_does_not_answer_ends_with_deadline_exceeded() {
+    async fn a_call_without_response_ends_with_deadline_exceeded() {
         let never = service_fn(|_: Request<()>| pending::<Result<Response<Body>, Infallible>>());
         let Ok(response) = DeadlineLayer.layer(never).oneshot(request("50m")).await;
         assert_eq!(Status::from_header_map(response.headers()).expect("a status").code(), Code::DeadlineExceeded);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_goes_on_ends_with_deadline_exceeded() {
+    async fn an_endless_stream_ends_with_deadline_exceeded() {
         let endless = service_fn(|_: Request<()>| async {
             let frames = futures::stream::pending::<Result<Frame<Bytes>, Status>>();
             Ok::<_, Infallible>(Response::new(Body::new(http_body_util::StreamBody::new(frames))))
@@ -207,6 +207,6 @@ mod tests {
             assert!(request.extensions().get::<Deadline>().is_some_and(|deadline| deadline.0 > Instant::now()));
             Ok::<_, Infallible>(Response::new(Body::empty()))
         });
-        DeadlineLayer.layer(shows).oneshot(request("1H")).await.expect("answered");
+        DeadlineLayer.layer(shows).oneshot(request("1H")).await.expect("a response");
     }
 }

@@ -1,4 +1,4 @@
-//! Tower layers around every call, from the outside in: trace, deadline, panics, timing.
+//! Tower layers around every call, outermost first: trace, deadline, panic, timing.
 
 pub mod deadline;
 pub mod panic;

@@ -1,4 +1,4 @@
-//! A panicking handler fails its own call with `INTERNAL`, and nobody else's.
+//! Turns a panic of a handler into status `INTERNAL` of its call.
 
 use std::{
     any::Any,
@@ -13,9 +13,9 @@ use pin_project_lite::pin_project;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use crate::grpc::status;
+use crate::status;
 
-/// Turns panics into statuses.
+/// Catches panics of handlers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PanicLayer;
 
@@ -65,17 +65,17 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let inner = self.project().inner;
-        // A future that panicked is never polled again, so its broken invariants are never seen.
+        // Unwind-safe: a future that panicked is not polled again.
         catch_unwind(AssertUnwindSafe(|| inner.poll(cx))).unwrap_or_else(|panic| {
-            tracing::error!(panic = words(panic.as_ref()), "a handler panicked");
+            tracing::error!(panic = message(panic.as_ref()), "handler panicked");
             Poll::Ready(Ok(status::panicked().into_http()))
         })
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown payload")
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_an_internal_error_without_its_words() {
+    async fn a_panic_is_an_internal_error_without_its_message() {
         let broken = service_fn(|_: Request<()>| async {
             assert_eq!(1, 2, "the secret");
             Ok::<_, Infallible>(Response::new(Body::empty()))

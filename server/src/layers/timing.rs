@@ -1,4 +1,4 @@
-//! `accelerd-timing: 1` in a request brings `server-timing` back: where the call's time went.
+//! Per-call timings: a request with `accelerd-timing: 1` gets a `server-timing` response header.
 
 use std::{
     cell::Cell,
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_engine::Done;
+use accelerd_engine::Completion;
 use http::{HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
@@ -17,53 +17,54 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::{Layer, Service};
 use tracing::Instrument;
 
-/// The request header that asks for timings.
-pub const ASK: &str = "accelerd-timing";
+/// Request header that asks for timings.
+pub const TIMING_REQUEST: &str = "accelerd-timing";
 
-/// The response header that has them, in the syntax of W3C Server Timing.
-pub const ANSWER: &str = "server-timing";
+/// Response header with timings, in the syntax of W3C Server Timing.
+pub const TIMING_RESPONSE: &str = "server-timing";
 
 tokio::task_local! {
     static STAGES: Cell<Stages>;
 }
 
-/// Time in the stages of a call, summed over the engine's answers it needed.
+/// Time in the stages of a call, summed over its requests to the engine.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stages {
     queue: Duration,
     execute: Duration,
 }
 
-/// Adds an engine's answer to the timings of the call that runs now, if they were asked for.
-pub fn record<R>(done: &Done<R>) {
-    add(Stages { queue: done.queue, execute: done.execute });
+/// Adds the timings of an engine response to those of the current call, if they were requested.
+pub fn record<R>(done: &Completion<R>) {
+    add(done.queue, done.execute);
 }
 
-fn add(more: Stages) {
-    let _not_asked_for = STAGES.try_with(|stages| {
-        let Stages { queue, execute } = stages.get();
-        stages.set(Stages { queue: queue + more.queue, execute: execute + more.execute });
+/// Adds the time of one request to the engine.
+pub(crate) fn add(queue: Duration, execute: Duration) {
+    let _not_requested = STAGES.try_with(|stages| {
+        let before = stages.get();
+        stages.set(Stages { queue: before.queue + queue, execute: before.execute + execute });
     });
 }
 
-/// Runs a part of the call as a task of its own, on another runtime, and takes its timings over. Dropping it ends the
-/// task; its panic becomes the caller's.
-pub(crate) async fn apart<T: Send + 'static>(on: &Handle, part: impl Future<Output = T> + Send + 'static) -> T {
+/// Runs a part of the call as a task on another runtime and adds its timings to the call's. Dropping the future aborts the
+/// task; a panic of the task propagates.
+pub(crate) async fn spawn_on<T: Send + 'static>(handle: &Handle, part: impl Future<Output = T> + Send + 'static) -> T {
     let timed = STAGES.scope(Cell::default(), async { (part.await, STAGES.with(Cell::get)) });
-    match AbortOnDropHandle::new(on.spawn(timed.in_current_span())).await {
+    match AbortOnDropHandle::new(handle.spawn(timed.in_current_span())).await {
         Ok((done, stages)) => {
-            add(stages);
+            add(stages.queue, stages.execute);
             done
         }
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Its runtime ends, and with it the daemon: nobody waits for what comes.
-            Err(_ended) => std::future::pending().await,
+            // The runtime is shutting down with the daemon.
+            Err(_cancelled) => std::future::pending().await,
         },
     }
 }
 
-/// Answers calls for timings.
+/// Adds timings to responses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimingLayer;
 
@@ -92,8 +93,8 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let asked = request.headers().get(ASK).is_some_and(|value| value == "1");
-        let clock = asked.then(|| Clock { start: Instant::now(), stages: Stages::default() });
+        let is_requested = request.headers().get(TIMING_REQUEST).is_some_and(|value| value == "1");
+        let clock = is_requested.then(|| Clock { start: Instant::now(), stages: Stages::default() });
         TimingFuture { inner: self.0.call(request), clock }
     }
 }
@@ -105,7 +106,7 @@ struct Clock {
 }
 
 pin_project! {
-    /// A call whose time may be taken.
+    /// A call that may be timed.
     #[derive(Debug)]
     pub struct TimingFuture<F> {
         #[pin]
@@ -126,13 +127,13 @@ where
         let (polled, stages) =
             STAGES.sync_scope(Cell::new(clock.stages), || (this.inner.poll(cx), STAGES.with(Cell::get)));
         clock.stages = stages;
-        let mut answered = ready!(polled);
-        if let Ok(response) = &mut answered
+        let mut result = ready!(polled);
+        if let Ok(response) = &mut result
             && let Some(value) = header(stages, clock.start.elapsed())
         {
-            response.headers_mut().insert(ANSWER, value);
+            response.headers_mut().insert(TIMING_RESPONSE, value);
         }
-        Poll::Ready(answered)
+        Poll::Ready(result)
     }
 }
 
@@ -153,12 +154,12 @@ mod tests {
 
     use super::*;
 
-    async fn answer(request: Request<()>) -> Response<()> {
+    async fn response(request: Request<()>) -> Response<()> {
         let handler = service_fn(|_: Request<()>| async {
             for queue in [1, 2] {
                 tokio::task::yield_now().await;
                 let (queue, execute) = (Duration::from_millis(queue), Duration::from_micros(250));
-                record(&Done { response: (), device: DeviceId::Cpu, batch_requests: 1, queue, execute });
+                record(&Completion { response: (), device: DeviceId::Cpu, batch_requests: 1, queue, execute });
             }
             Ok::<_, Infallible>(Response::new(()))
         });
@@ -167,30 +168,30 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stages_come_back_summed_when_asked_for() {
-        let response = answer(Request::builder().header(ASK, "1").body(()).expect("a request")).await;
-        let timing = response.headers()[ANSWER].to_str().expect("text");
+    async fn stages_are_summed_when_requested() {
+        let response = response(Request::builder().header(TIMING_REQUEST, "1").body(()).expect("a request")).await;
+        let timing = response.headers()[TIMING_RESPONSE].to_str().expect("text");
         assert!(timing.starts_with("queue;dur=3.000, execute;dur=0.500, total;dur="), "{timing}");
     }
 
     #[tokio::test]
-    async fn stages_of_a_part_run_apart_count_too() {
+    async fn stages_of_a_spawned_part_count() {
         let handler = service_fn(|_: Request<()>| async {
             let part = async {
                 let (queue, execute) = (Duration::from_millis(4), Duration::from_millis(5));
-                record(&Done { response: (), device: DeviceId::Cpu, batch_requests: 1, queue, execute });
+                record(&Completion { response: (), device: DeviceId::Cpu, batch_requests: 1, queue, execute });
             };
-            apart(&Handle::current(), part).await;
+            spawn_on(&Handle::current(), part).await;
             Ok::<_, Infallible>(Response::new(()))
         });
-        let request = Request::builder().header(ASK, "1").body(()).expect("a request");
+        let request = Request::builder().header(TIMING_REQUEST, "1").body(()).expect("a request");
         let Ok(response) = TimingLayer.layer(handler).oneshot(request).await;
-        let timing = response.headers()[ANSWER].to_str().expect("text");
+        let timing = response.headers()[TIMING_RESPONSE].to_str().expect("text");
         assert!(timing.starts_with("queue;dur=4.000, execute;dur=5.000"), "{timing}");
     }
 
     #[tokio::test]
-    async fn nothing_comes_back_unasked() {
-        assert!(answer(Request::new(())).await.headers().is_empty());
+    async fn no_timings_without_a_request() {
+        assert!(response(Request::new(())).await.headers().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! A span, a latency and a code for every call, and the caller's W3C trace context as the span's parent.
+//! Records a span, a duration and a status code for every call; the span's parent is the client's W3C trace context.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::telemetry::Metrics;
 
-/// The target of request spans: logs show it from `debug` on, traces always.
+/// The target of request spans: logged from level `debug` on, always traced.
 pub const TARGET: &str = "accelerd::request";
 
-/// What a path that names no method of ours is called in metrics, which must not grow with what callers send.
+/// Metric label of unknown methods: client input must not increase the cardinality of metrics.
 const UNKNOWN: &str = "unknown";
 
 /// The label of a method by its path.
@@ -35,7 +35,7 @@ fn method(path: &str) -> &'static str {
     METHODS.get_or_init(methods).get(path).copied().unwrap_or(UNKNOWN)
 }
 
-/// Every path we serve, with its label. Leaked once, so that labels cost nothing afterwards.
+/// The served paths with their labels, leaked once so that labels are static.
 fn methods() -> HashMap<&'static str, &'static str> {
     let sets = [accelerd_proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
     let files = sets.into_iter().filter_map(|set| prost_types::FileDescriptorSet::decode(set).ok());
@@ -52,7 +52,7 @@ fn methods() -> HashMap<&'static str, &'static str> {
     paths
 }
 
-/// The method by OpenTelemetry's conventions, which have a word of their own for those that are not known.
+/// The method in OpenTelemetry's semantic conventions, where unknown methods are `_OTHER`.
 fn rpc_method(method: &'static str) -> &'static str {
     if method == UNKNOWN { "_OTHER" } else { method }
 }
@@ -80,7 +80,7 @@ fn code_name(code: Code) -> &'static str {
     }
 }
 
-/// Whether a code is the server's failure and not the caller's, by OpenTelemetry's conventions for gRPC servers.
+/// Whether a code is an error of the server, by OpenTelemetry's semantic conventions for gRPC.
 fn is_server_error(code: Code) -> bool {
     matches!(
         code,
@@ -98,7 +98,7 @@ fn service(method: &'static str) -> &'static str {
     method.split_once('/').map_or("", |(service, _)| service)
 }
 
-/// Observes calls.
+/// Records spans and metrics of calls.
 #[derive(Clone, Debug)]
 pub struct TraceLayer(pub Arc<Metrics>);
 
@@ -130,15 +130,15 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let call = Call::begin(Arc::clone(&self.metrics), request.uri().path(), request.headers());
+        let call = CallRecorder::begin(Arc::clone(&self.metrics), request.uri().path(), request.headers());
         let inner = call.span.in_scope(|| self.inner.call(request));
         TraceFuture { inner, call: Some(call) }
     }
 }
 
-/// A call under observation. Dropped before its code is known, it was cancelled.
+/// Records a call when dropped; without a status code, the call was cancelled.
 #[derive(Debug)]
-struct Call {
+struct CallRecorder {
     metrics: Arc<Metrics>,
     method: &'static str,
     start: Instant,
@@ -146,36 +146,36 @@ struct Call {
     code: Code,
 }
 
-impl Call {
+impl CallRecorder {
     fn begin(metrics: Arc<Metrics>, path: &str, headers: &HeaderMap) -> Self {
         let method = method(path);
-        // OpenTelemetry's conventions for RPC, and with rpc.system, rpc.service and rpc.grpc.status_code those up to 1.37.
+        // OpenTelemetry's semantic conventions for RPC; rpc.system, rpc.service and rpc.grpc.status_code are those up to 1.37.
         let span = tracing::span!(target: TARGET, Level::DEBUG, "request",
             otel.name = if method == UNKNOWN { "grpc" } else { method }, otel.kind = "server", otel.status_code = Empty,
             rpc.system.name = "grpc", rpc.method = rpc_method(method), rpc.response.status_code = Empty, error.type = Empty,
             rpc.system = "grpc", rpc.service = service(method), rpc.grpc.status_code = Empty);
         if !span.is_disabled() {
             let parent = TraceContextPropagator::new().extract(&Headers(headers));
-            // Fails only where no OpenTelemetry layer is installed, and then there is nothing to link.
+            // Fails only without an OpenTelemetry layer.
             let _no_layer = span.set_parent(parent);
         }
-        metrics.request_begins();
+        metrics.request_started();
         Self { metrics, method, start: Instant::now(), span, code: Code::Cancelled }
     }
 
-    /// Takes the code from a header or trailer, if it is there.
-    fn see(&mut self, headers: &HeaderMap) {
+    /// Takes the status code from headers or trailers, if present.
+    fn read_status(&mut self, headers: &HeaderMap) {
         if let Some(value) = headers.get("grpc-status") {
             self.code = Code::from_bytes(value.as_bytes());
         }
     }
 }
 
-impl Drop for Call {
+impl Drop for CallRecorder {
     fn drop(&mut self) {
         let (took, code) = (self.start.elapsed(), code_name(self.code));
         let failed = is_server_error(self.code);
-        self.metrics.request_ends(self.method, rpc_method(self.method), code, failed, took);
+        self.metrics.request_ended(self.method, rpc_method(self.method), code, failed, took);
         if !self.span.is_disabled() {
             self.span.record("rpc.response.status_code", code);
             self.span.record("rpc.grpc.status_code", i32::from(self.code));
@@ -184,7 +184,7 @@ impl Drop for Call {
                 self.span.record("otel.status_code", "ERROR");
             }
             let latency_ms = took.as_secs_f64() * 1e3;
-            tracing::debug!(target: TARGET, parent: &self.span, method = self.method, code, latency_ms, "answered");
+            tracing::debug!(target: TARGET, parent: &self.span, method = self.method, code, latency_ms, "call ended");
         }
     }
 }
@@ -202,12 +202,12 @@ impl Extractor for Headers<'_> {
 }
 
 pin_project! {
-    /// A call under observation.
+    /// A recorded call.
     #[derive(Debug)]
     pub struct TraceFuture<F> {
         #[pin]
         inner: F,
-        call: Option<Call>,
+        call: Option<CallRecorder>,
     }
 }
 
@@ -220,12 +220,12 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let entered = this.call.as_ref().map(|call| call.span.enter());
-        let answered = ready!(this.inner.poll(cx));
+        let result = ready!(this.inner.poll(cx));
         drop(entered);
         let mut call = this.call.take();
-        Poll::Ready(answered.map(|response| {
+        Poll::Ready(result.map(|response| {
             if let Some(call) = &mut call {
-                call.see(response.headers());
+                call.read_status(response.headers());
             }
             response.map(|inner| TraceBody { inner, call })
         }))
@@ -233,12 +233,12 @@ where
 }
 
 pin_project! {
-    /// A response body that tells the call's code when it ends.
+    /// A response body that records the status code in its trailers.
     #[derive(Debug)]
     pub struct TraceBody<B> {
         #[pin]
         inner: B,
-        call: Option<Call>,
+        call: Option<CallRecorder>,
     }
 }
 
@@ -251,7 +251,7 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.project();
-        // What a stream computes while its body is polled belongs to the call: batches link to it.
+        // Work done while the body is polled belongs to the call's span.
         let entered = this.call.as_ref().map(|call| call.span.enter());
         let polled = this.inner.poll_frame(cx);
         drop(entered);
@@ -259,7 +259,7 @@ where
         match (&polled, this.call.as_mut()) {
             (Some(Ok(frame)), Some(call)) => {
                 if let Some(trailers) = frame.trailers_ref() {
-                    call.see(trailers);
+                    call.read_status(trailers);
                     *this.call = None;
                 }
             }
@@ -295,10 +295,11 @@ mod tests {
         Arc::new(Metrics::new(None).expect("metrics without an endpoint"))
     }
 
-    async fn call(metrics: &Arc<Metrics>, path: &str, answer: Response<Body>) {
-        let mut answer = Some(answer);
-        let handler =
-            service_fn(move |_: Request<()>| std::future::ready(Ok::<_, Infallible>(answer.take().expect("one call"))));
+    async fn call(metrics: &Arc<Metrics>, path: &str, response: Response<Body>) {
+        let mut response = Some(response);
+        let handler = service_fn(move |_: Request<()>| {
+            std::future::ready(Ok::<_, Infallible>(response.take().expect("one call")))
+        });
         let request = Request::builder().uri(path).body(()).expect("a request");
         let Ok(response) = TraceLayer(Arc::clone(metrics)).layer(handler).oneshot(request).await;
         let _body = response.into_body().collect().await;
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_dropped_without_an_answer_was_cancelled() {
+    async fn a_call_dropped_without_a_response_is_cancelled() {
         let metrics = metrics();
         let never = service_fn(|_: Request<()>| std::future::pending::<Result<Response<Body>, Infallible>>());
         let request = Request::builder().uri(PATH).body(()).expect("a request");

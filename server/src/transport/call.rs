@@ -1,4 +1,4 @@
-//! What one call holds, and whether it makes progress.
+//! Memory accounting and stall detection of one call.
 
 use std::{
     sync::{
@@ -13,184 +13,210 @@ use bytes::Bytes;
 use futures::task::AtomicWaker;
 use tonic::Status;
 
-use super::{
-    memory::{Kind, Memory},
-    registry::Connection,
-};
+use super::memory::{MemoryKind, TransportMemory};
 
-/// A call that holds no more than this may take the reserve.
-pub(crate) const SMALL: u64 = 64 << 10;
+/// A call that holds at most this many bytes may use the reserve.
+pub(crate) const SMALL_CALL_BYTES: u64 = 64 << 10;
 
-/// Bytes that must move for a stalled body to count as moving again. A caller who sends a byte now and then stalls.
-const PROGRESS: u64 = 64 << 10;
+/// Bytes that must move before a body counts as making progress: a peer that sends single bytes stalls.
+const PROGRESS_BYTES: u64 = 64 << 10;
 
-/// How long a stream waits for memory, and how often it looks.
-const PATIENCE: Duration = Duration::from_secs(5);
-const RETRY: Duration = Duration::from_millis(5);
+/// How long a stream waits for memory.
+const CHARGE_TIMEOUT: Duration = Duration::from_secs(5);
+const CHARGE_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Milliseconds since the first use, on a clock that calls share.
-fn now() -> u64 {
+/// Milliseconds on a monotonic clock that all calls share.
+fn now_ms() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How far one direction of a call has come while it waits for its caller.
+/// Progress of one direction of a call while it waits for the peer.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Since when it waits without progress, in milliseconds plus one; 0 while it does not wait.
-    since: AtomicU64,
+    /// Start of the wait without progress, in milliseconds plus one; 0 while the call does not wait.
+    waiting_since: AtomicU64,
     /// Bytes moved since then.
-    moved: AtomicU64,
+    moved_bytes: AtomicU64,
 }
 
 impl Progress {
-    fn begin(&self) {
-        self.moved.store(0, Relaxed);
-        self.since.store(now() + 1, Relaxed);
+    fn start_wait(&self) {
+        self.moved_bytes.store(0, Relaxed);
+        self.waiting_since.store(now_ms() + 1, Relaxed);
     }
 
-    fn end(&self) {
-        self.since.store(0, Relaxed);
+    fn end_wait(&self) {
+        self.waiting_since.store(0, Relaxed);
     }
 
-    fn moved(&self, bytes: usize) {
+    fn record(&self, bytes: usize) {
         let bytes = bytes as u64;
-        if self.since.load(Relaxed) != 0 && self.moved.fetch_add(bytes, Relaxed) + bytes >= PROGRESS {
-            self.begin();
+        if self.waiting_since.load(Relaxed) != 0 && self.moved_bytes.fetch_add(bytes, Relaxed) + bytes >= PROGRESS_BYTES
+        {
+            self.start_wait();
         }
     }
 
-    fn stalled(&self) -> Option<Duration> {
-        let since = self.since.load(Relaxed);
-        (since != 0).then(|| Duration::from_millis((now() + 1).saturating_sub(since)))
+    fn stalled_for(&self) -> Option<Duration> {
+        let since = self.waiting_since.load(Relaxed);
+        (since != 0).then(|| Duration::from_millis((now_ms() + 1).saturating_sub(since)))
     }
 }
 
-/// One call: what it holds, what it waits for, and since when it made no progress.
+/// State that a connection shares with its calls.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionAccount {
+    /// Bytes that its calls hold of the reserve.
+    reserve_bytes: AtomicU64,
+    window_requested: AtomicBool,
+    /// Wakes the connection's task.
+    pub(super) waker: AtomicWaker,
+}
+
+impl ConnectionAccount {
+    fn request_window(&self) {
+        if !self.window_requested.swap(true, Relaxed) {
+            self.waker.wake();
+        }
+    }
+
+    /// Whether a call asked for a larger window since the last time.
+    pub(super) fn take_window_request(&self) -> bool {
+        self.window_requested.swap(false, Relaxed)
+    }
+}
+
+/// One call: the memory it holds, what it waits for, and since when it made no progress.
 #[derive(Debug)]
 pub struct Call {
-    memory: Arc<Memory>,
-    connection: Option<Arc<Connection>>,
-    held: AtomicU64,
-    /// The rest of a request message.
+    memory: Arc<TransportMemory>,
+    connection: Option<Arc<ConnectionAccount>>,
+    held_bytes: AtomicU64,
+    /// Progress of the request message.
     request: Progress,
-    /// Flow control for an answer.
-    answer: Progress,
-    evicted: AtomicBool,
+    /// Progress of the response against the peer's flow-control window.
+    response: Progress,
+    aborted: AtomicBool,
     waker: AtomicWaker,
 }
 
 impl Call {
-    pub(crate) fn new(memory: Arc<Memory>, connection: Option<Arc<Connection>>) -> Arc<Self> {
+    pub(crate) fn new(memory: Arc<TransportMemory>) -> Arc<Self> {
+        Self::on_connection(memory, None)
+    }
+
+    pub(super) fn on_connection(memory: Arc<TransportMemory>, connection: Option<Arc<ConnectionAccount>>) -> Arc<Self> {
         Arc::new(Self {
             memory,
             connection,
-            held: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
             request: Progress::default(),
-            answer: Progress::default(),
-            evicted: AtomicBool::new(false),
+            response: Progress::default(),
+            aborted: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         })
     }
 
-    /// Charges nothing yet; [`Charge::grow`] does.
-    pub(crate) fn charge(self: &Arc<Self>, kind: Kind) -> Charge {
-        Charge { call: Arc::clone(self), kind, bytes: 0, small: 0 }
+    /// An empty charge, to be grown by [`Charge::grow`].
+    pub(crate) fn charge(self: &Arc<Self>, kind: MemoryKind) -> Charge {
+        Charge { call: Arc::clone(self), kind, bytes: 0, reserve_bytes: 0 }
     }
 
-    /// Asks for a larger flow-control window, since a message of this length comes.
+    /// Announces a message of `length` bytes; a large one asks for a larger flow-control window.
     pub(crate) fn expect_message(&self, length: u64) {
-        if let Some(connection) = self.connection.as_ref().filter(|_| length > SMALL) {
-            connection.ask_for_window();
+        if let Some(connection) = self.connection.as_ref().filter(|_| length > SMALL_CALL_BYTES) {
+            connection.request_window();
         }
     }
 
-    /// Waits for the rest of a request message, until the guard is dropped. One guard spans a whole message, since a
-    /// caller who sends a byte now and then would otherwise begin anew each time.
-    pub(crate) fn await_request(self: &Arc<Self>) -> Waiting {
-        self.request.begin();
-        Waiting(Arc::clone(self), |call| &call.request)
+    /// Waits for the rest of a request message until the guard is dropped. One guard spans a whole message: with one per
+    /// read, each byte would restart the stall timeout.
+    pub(crate) fn wait_for_request(self: &Arc<Self>) -> WaitGuard {
+        self.request.start_wait();
+        WaitGuard(Arc::clone(self), |call| &call.request)
     }
 
-    /// Waits for flow control to send an answer, until the guard is dropped.
-    pub(crate) fn await_window(self: &Arc<Self>) -> Waiting {
-        self.answer.begin();
-        Waiting(Arc::clone(self), |call| &call.answer)
+    /// Waits for flow-control window to send the response, until the guard is dropped.
+    pub(crate) fn wait_for_window(self: &Arc<Self>) -> WaitGuard {
+        self.response.start_wait();
+        WaitGuard(Arc::clone(self), |call| &call.response)
     }
 
-    /// Bytes of a request have come.
-    pub(crate) fn received(&self, bytes: usize) {
-        self.request.moved(bytes);
+    /// Records request bytes that arrived.
+    pub(crate) fn record_received(&self, bytes: usize) {
+        self.request.record(bytes);
     }
 
-    /// Bytes of an answer went to the connection.
-    pub(crate) fn sent(&self, bytes: usize) {
-        self.answer.moved(bytes);
+    /// Records response bytes that were handed to the connection.
+    pub(crate) fn record_sent(&self, bytes: usize) {
+        self.response.record(bytes);
     }
 
-    /// How long it has waited for its caller without progress.
-    pub(crate) fn stalled(&self) -> Option<Duration> {
-        self.request.stalled().max(self.answer.stalled())
+    /// How long the call has waited for its peer without progress; `None` while it does not wait.
+    pub(crate) fn stalled_for(&self) -> Option<Duration> {
+        self.request.stalled_for().max(self.response.stalled_for())
     }
 
-    /// Ends it, wherever it is; whether it was not ended before.
-    pub(crate) fn evict(&self) -> bool {
-        let first = !self.evicted.swap(true, Relaxed);
+    /// Aborts the call. Returns whether this is the first time.
+    pub(crate) fn abort(&self) -> bool {
+        let first = !self.aborted.swap(true, Relaxed);
         self.waker.wake();
         first
     }
 
-    /// Ready once it is to end.
-    pub(crate) fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready once the call is aborted.
+    pub(crate) fn poll_aborted(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.waker.register(cx.waker());
-        if self.evicted.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+        if self.aborted.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether a charge may take the reserve: neither its call nor its connection holds much.
-    fn is_small(&self, bytes: u64) -> bool {
-        let fits_reserve = |connection: &Arc<Connection>| {
-            connection.small.load(Relaxed) + bytes <= self.memory.reserve_per_connection()
+    /// Whether a charge may use the reserve: neither the call nor its connection holds much.
+    fn may_use_reserve(&self, bytes: u64) -> bool {
+        let fits_reserve = |connection: &Arc<ConnectionAccount>| {
+            connection.reserve_bytes.load(Relaxed) + bytes <= self.memory.reserve_per_connection()
         };
-        self.held.load(Relaxed) + bytes <= SMALL && self.connection.as_ref().is_none_or(fits_reserve)
+        self.held_bytes.load(Relaxed) + bytes <= SMALL_CALL_BYTES && self.connection.as_ref().is_none_or(fits_reserve)
     }
 }
 
-/// A call waits for its caller as long as this lives.
-pub(crate) struct Waiting(Arc<Call>, fn(&Call) -> &Progress);
+/// Marks a call as waiting for its peer while it lives.
+pub(crate) struct WaitGuard(Arc<Call>, fn(&Call) -> &Progress);
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
-        (self.1)(&self.0).end();
+        (self.1)(&self.0).end_wait();
     }
 }
 
-/// Memory charged to a call, given back when it is dropped.
+/// Memory charged to a call; released on drop.
 #[derive(Debug)]
 pub(crate) struct Charge {
     call: Arc<Call>,
-    kind: Kind,
+    kind: MemoryKind,
     bytes: u64,
-    small: u64,
+    /// The part taken from the reserve.
+    reserve_bytes: u64,
 }
 
 impl Charge {
-    /// Charges more.
+    /// Charges `bytes` more, or fails without charging any.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Status> {
-        let Call { memory, connection, held, .. } = &*self.call;
-        let small = self.call.is_small(bytes);
-        if !memory.take(self.kind, bytes, small) {
-            return Err(memory.full(self.kind, bytes));
+        let Call { memory, connection, held_bytes, .. } = &*self.call;
+        let from_reserve = self.call.may_use_reserve(bytes);
+        if !memory.try_reserve(self.kind, bytes, from_reserve) {
+            return Err(memory.exhausted(self.kind, bytes));
         }
-        held.fetch_add(bytes, Relaxed);
+        held_bytes.fetch_add(bytes, Relaxed);
         self.bytes += bytes;
-        if let Some(connection) = connection.as_ref().filter(|_| small) {
-            connection.small.fetch_add(bytes, Relaxed);
-            self.small += bytes;
+        if let Some(connection) = connection.as_ref().filter(|_| from_reserve) {
+            connection.reserve_bytes.fetch_add(bytes, Relaxed);
+            self.reserve_bytes += bytes;
         }
         Ok(())
     }
 
-    /// Charges more or less, so that it holds this many bytes.
+    /// Grows or shrinks the charge to `bytes`.
     pub(crate) fn resize(&mut self, bytes: u64) -> Result<(), Status> {
         if let Some(more) = bytes.checked_sub(self.bytes) {
             return self.grow(more);
@@ -200,32 +226,32 @@ impl Charge {
     }
 
     fn shrink(&mut self, bytes: u64) {
-        let Call { memory, connection, held, .. } = &*self.call;
-        let small = bytes.min(self.small);
-        memory.give(self.kind, bytes);
-        held.fetch_sub(bytes, Relaxed);
+        let Call { memory, connection, held_bytes, .. } = &*self.call;
+        let from_reserve = bytes.min(self.reserve_bytes);
+        memory.release(self.kind, bytes);
+        held_bytes.fetch_sub(bytes, Relaxed);
         if let Some(connection) = connection {
-            connection.small.fetch_sub(small, Relaxed);
+            connection.reserve_bytes.fetch_sub(from_reserve, Relaxed);
         }
         self.bytes -= bytes;
-        self.small -= small;
+        self.reserve_bytes -= from_reserve;
     }
 
-    /// Charges more, and waits for memory where there is none: a stream holds back its caller. Gives up after a while, since
-    /// what it holds itself may be what others wait for.
-    pub(crate) async fn grow_patiently(&mut self, bytes: u64) -> Result<(), Status> {
-        let give_up = tokio::time::Instant::now() + PATIENCE;
+    /// As [`Self::grow`], but waits for memory: the backpressure of a stream. Gives up after a timeout, since other calls
+    /// may be waiting for the memory that this one holds.
+    pub(crate) async fn grow_or_wait(&mut self, bytes: u64) -> Result<(), Status> {
+        let deadline = tokio::time::Instant::now() + CHARGE_TIMEOUT;
         loop {
             match self.grow(bytes) {
-                Err(_) if tokio::time::Instant::now() < give_up => tokio::time::sleep(RETRY).await,
+                Err(_) if tokio::time::Instant::now() < deadline => tokio::time::sleep(CHARGE_RETRY_INTERVAL).await,
                 grown => return grown,
             }
         }
     }
 
-    /// Bytes that own this charge: it is given back with the last of them.
-    pub(crate) fn own(self, data: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Owned { data, _charge: self })
+    /// Bytes that own this charge: it is released with the last slice of them.
+    pub(crate) fn into_bytes(self, data: Vec<u8>) -> Bytes {
+        Bytes::from_owner(ChargedBytes { data, _charge: self })
     }
 }
 
@@ -235,12 +261,12 @@ impl Drop for Charge {
     }
 }
 
-struct Owned {
+struct ChargedBytes {
     data: Vec<u8>,
     _charge: Charge,
 }
 
-impl AsRef<[u8]> for Owned {
+impl AsRef<[u8]> for ChargedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.data
     }
@@ -251,55 +277,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_slice_of_an_answer_gives_its_memory_back() {
-        let memory = Memory::new(8 << 20);
-        let call = Call::new(Arc::clone(&memory), None);
-        let mut charge = call.charge(Kind::Answer);
+    fn the_last_slice_of_a_response_releases_its_memory() {
+        let memory = TransportMemory::new(8 << 20);
+        let call = Call::new(Arc::clone(&memory));
+        let mut charge = call.charge(MemoryKind::Response);
         charge.grow(1 << 20).expect("within the limit");
-        let mut data = charge.own(vec![7; 1 << 20]);
+        let mut data = charge.into_bytes(vec![7; 1 << 20]);
         let tail = data.split_off(1000);
         drop(data);
-        assert_eq!(memory.held_by(Kind::Answer), 1 << 20);
+        assert_eq!(memory.used_by(MemoryKind::Response), 1 << 20);
         drop(tail);
-        assert_eq!(memory.held(), 0);
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]
-    fn a_call_is_small_until_it_holds_more_than_the_bound() {
-        let memory = Memory::new(8 << 20);
-        assert!(memory.take(Kind::Request, 5 << 20, false) && memory.take(Kind::Answer, 2 << 20, false));
-        let call = Call::new(Arc::clone(&memory), None);
-        let mut charge = call.charge(Kind::Request);
-        charge.grow(SMALL).expect("the first bytes take the reserve");
-        let refused = charge.grow(1).expect_err("more does not");
+    fn a_call_uses_the_reserve_up_to_the_small_call_bound() {
+        let memory = TransportMemory::new(8 << 20);
+        let filled = memory.try_reserve(MemoryKind::Request, 5 << 20, false)
+            && memory.try_reserve(MemoryKind::Response, 2 << 20, false);
+        assert!(filled);
+        let call = Call::new(Arc::clone(&memory));
+        let mut charge = call.charge(MemoryKind::Request);
+        charge.grow(SMALL_CALL_BYTES).expect("the first bytes come from the reserve");
+        let refused = charge.grow(1).expect_err("more do not");
         assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
-        assert_eq!(memory.held(), (7 << 20) + SMALL, "a refusal charges nothing");
+        assert_eq!(memory.used(), (7 << 20) + SMALL_CALL_BYTES, "a refusal charges nothing");
     }
 
     #[test]
-    fn only_a_call_that_waits_for_its_caller_stalls() {
-        let call = Call::new(Memory::new(1 << 20), None);
-        assert_eq!(call.stalled(), None, "its handler is at work");
-        let request = call.await_request();
-        let window = call.await_window();
-        assert!(call.stalled().is_some());
+    fn only_a_call_that_waits_for_its_peer_stalls() {
+        let call = Call::new(TransportMemory::new(1 << 20));
+        assert_eq!(call.stalled_for(), None, "its handler is running");
+        let request = call.wait_for_request();
+        let window = call.wait_for_window();
+        assert!(call.stalled_for().is_some());
         drop(request);
-        assert!(call.stalled().is_some(), "it still waits for flow control");
+        assert!(call.stalled_for().is_some(), "it still waits for flow control");
         drop(window);
-        assert_eq!(call.stalled(), None);
+        assert_eq!(call.stalled_for(), None);
     }
 
     #[test]
-    fn a_byte_now_and_then_is_no_progress() {
-        let call = Call::new(Memory::new(1 << 20), None);
-        let _waiting = call.await_request();
-        call.request.since.store(1, Relaxed);
-        (0..1000).for_each(|_| call.received(1));
-        assert_eq!(call.request.since.load(Relaxed), 1);
-        call.sent(1 << 20);
-        assert_eq!(call.request.since.load(Relaxed), 1, "the other direction does not count");
-        call.request.since.store(u64::MAX, Relaxed);
-        call.received(64 << 10);
-        assert_ne!(call.request.since.load(Relaxed), u64::MAX, "64 KiB are progress");
+    fn single_bytes_are_no_progress() {
+        let call = Call::new(TransportMemory::new(1 << 20));
+        let _waiting = call.wait_for_request();
+        call.request.waiting_since.store(1, Relaxed);
+        (0..1000).for_each(|_| call.record_received(1));
+        assert_eq!(call.request.waiting_since.load(Relaxed), 1);
+        call.record_sent(1 << 20);
+        assert_eq!(call.request.waiting_since.load(Relaxed), 1, "the other direction does not count");
+        call.request.waiting_since.store(u64::MAX, Relaxed);
+        call.record_received(64 << 10);
+        assert_ne!(call.request.waiting_since.load(Relaxed), u64::MAX, "64 KiB are progress");
     }
 }

@@ -1,11 +1,12 @@
-//! One HTTP/2 connection: its calls, its flow-control window, its keep-alive and its end.
+//! One HTTP/2 connection: calls, flow-control window, keep-alive, maximum age and shutdown.
 //!
-//! `h2` is used directly and not through hyper, for three things: windows that grow while the connection lives, answers
-//! that are handed to `h2` only as far as the peer's window goes, and resets with a code of ours.
+//! `h2` is used directly rather than through hyper for three reasons: windows that grow while the connection is open,
+//! responses handed to `h2` only as far as the peer's window allows, and resets with a chosen error code.
 
 use std::{
     convert::Infallible,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
+    hash::{BuildHasher, RandomState},
     io,
     pin::{Pin, pin},
     sync::{
@@ -24,6 +25,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
+use tokio_util::sync::CancellationToken;
 use tonic::{Status, codegen::StdError};
 use tower::Service;
 
@@ -34,35 +36,34 @@ use super::{
 };
 use crate::{
     config::{Server, to_usize},
-    grpc::status,
-    listen::{Ends, aged},
+    status,
 };
 
-/// The window of a connection without large messages: what HTTP/2 lets a peer send before it hears of another.
+/// Initial window of a connection: HTTP/2's default.
 const BASE_WINDOW: u32 = 65_535;
 
-/// The window of one of its streams, so that one that is not read leaves half to the others.
+/// Initial window of a stream: one that is not read leaves half of the connection's window to the others.
 const BASE_STREAM_WINDOW: u32 = BASE_WINDOW / 2;
 
-/// What `h2` counts for a small DATA frame that is buffered. It ends a connection whose small frames exceed its budget of these,
-/// by default after half a window: some 128 calls begun at once. The budget here has two small frames for each stream.
+/// `h2` counts 256 bytes of overhead for each buffered small DATA frame and closes a connection that exceeds its budget, by
+/// default half a window: some 128 calls started at once. The budget here is two small frames per stream.
 const FRAME_OVERHEAD: usize = 2 * 256;
 
-/// Bytes of one answer that wait for the socket.
+/// Bytes of one response buffered for the socket.
 const SEND_BUFFER: usize = 512 << 10;
 
-/// Header lists up to this many times the configured maximum are read, to be refused in gRPC's terms. HTTP/2 itself would
-/// answer with a status that gRPC callers report as UNKNOWN.
+/// Header lists up to this many times the configured maximum are accepted by HTTP/2, so that they can be refused with a
+/// gRPC status: gRPC clients report HTTP/2's own refusal as UNKNOWN.
 const HEADER_SLACK: u32 = 4;
 
-/// Bytes that an HTTP/2 header line counts beyond its name and value.
+/// Bytes that HTTP/2 counts per header field besides its name and value.
 const HEADER_OVERHEAD: usize = 32;
 
-/// How long a peer is given to acknowledge settings before others are sent.
+/// Retry interval while the peer has not acknowledged the previous SETTINGS frame.
 const SETTINGS_RETRY: Duration = Duration::from_millis(2);
 
-/// What is asked of the service of a connection.
-pub(crate) trait Served<B>:
+/// A service that connections can serve; implemented for every matching tower service.
+pub(crate) trait HttpService<B>:
     Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
     + Clone
     + Send
@@ -71,7 +72,7 @@ pub(crate) trait Served<B>:
 {
 }
 
-impl<S, B> Served<B> for S where
+impl<S, B> HttpService<B> for S where
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
         + Clone
         + Send
@@ -80,9 +81,18 @@ impl<S, B> Served<B> for S where
 {
 }
 
-/// How connections are served.
+/// Cancelled to end connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShutdownTokens {
+    /// Accept no connections; open ones get GOAWAY and finish their calls.
+    pub(crate) closing: CancellationToken,
+    /// Close connections that are still open.
+    pub(crate) abort: CancellationToken,
+}
+
+/// Serves HTTP/2 connections with the configured limits.
 #[derive(Clone, Debug)]
-pub(crate) struct Protocol {
+pub(crate) struct Http2Server {
     builder: server::Builder,
     window: u32,
     stream_window: u32,
@@ -94,7 +104,7 @@ pub(crate) struct Protocol {
     max_age_grace: Duration,
 }
 
-impl Protocol {
+impl Http2Server {
     pub(crate) fn new(settings: &Server) -> Self {
         let size = |size| u32::try_from(to_usize(size)).unwrap_or(u32::MAX).min(i32::MAX.unsigned_abs());
         let max_headers = size(settings.max_header_bytes);
@@ -121,237 +131,249 @@ impl Protocol {
         }
     }
 
-    /// What a new connection can make the daemon hold: its window and one partial frame.
+    /// Bytes that a new connection can make the daemon hold: its window and one partial frame.
     pub(crate) fn base_bytes(settings: &Server) -> u64 {
         u64::from(BASE_WINDOW) + settings.frame_bytes.as_u64()
     }
 
-    /// Serves a connection's calls; whether it ended because this side wanted it to, with all of them answered.
+    /// Serves a connection to its end. Returns whether this side ended it, after answering all calls.
     pub(crate) async fn serve<Io, S, B>(
         &self,
         io: Io,
         mut service: S,
         connection: &Arc<Connection>,
-        ends: &Ends,
+        shutdown: &ShutdownTokens,
     ) -> bool
     where
         Io: AsyncRead + AsyncWrite + Unpin + Send,
-        S: Served<B>,
+        S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let io = Watched { io, connection: Arc::clone(connection) };
+        let io = WriteMonitor { io, connection: Arc::clone(connection) };
         let handshake = timeout(self.handshake_timeout, self.builder.handshake::<_, Bytes>(io));
         let mut h2 = tokio::select! {
             handshake = handshake => match handshake {
                 Ok(Ok(h2)) => h2,
-                Ok(Err(error)) => return log(&error),
+                Ok(Err(error)) => return log_error(&error),
                 Err(_elapsed) => return false,
             },
-            () = connection.cut.cancelled() => return false,
-            () = ends.abort.cancelled() => return false,
-            // Nothing was promised to a peer that has not finished its handshake.
-            () = connection.shed() => return false,
+            () = connection.abort.cancelled() => return false,
+            () = shutdown.abort.cancelled() => return false,
+            // A peer in the handshake has no calls.
+            () = connection.evicted() => return false,
         };
         let mut keepalive = KeepAlive::new(self, h2.ping_pong());
-        let mut age = pin!(aged(self.max_age));
-        let mut closing = pin!(ends.closing.cancelled());
-        let mut abort = pin!(ends.abort.cancelled());
-        let mut cut = pin!(connection.cut.cancelled());
-        // Once it is to end: when it is cut, if ever.
+        let mut max_age = pin!(max_age_elapsed(self.max_age));
+        let mut closing = pin!(shutdown.closing.cancelled());
+        let mut abort = pin!(shutdown.abort.cancelled());
+        let mut connection_abort = pin!(connection.abort.cancelled());
+        // Set once the connection is closing: resolves when it is aborted.
         let mut grace: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         let mut window_granted = false;
-        // When the window of streams is set, once a larger one was granted.
-        let mut stream_window_due = None;
+        // When to retry setting the window of streams.
+        let mut stream_window_retry = None;
         loop {
             tokio::select! {
                 accepted = h2.accept() => match accepted {
-                    Some(Ok((request, respond))) => self.open(request, respond, &mut service, connection),
-                    Some(Err(error)) => return log(&error),
+                    Some(Ok((request, respond))) => self.start_call(request, respond, &mut service, connection),
+                    Some(Err(error)) => return log_error(&error),
                     None => return grace.is_some(),
                 },
                 signal = poll_fn(|cx| connection.poll_signal(window_granted, cx)) => match signal {
-                    Signal::Shed => {
-                        // It says which calls were seen, and so which may be made again elsewhere.
+                    Signal::Evict => {
+                        // GOAWAY names the last stream that was seen: the client may retry later ones elsewhere.
                         h2.abrupt_shutdown(Reason::NO_ERROR);
                         grace = Some(Box::pin(sleep(Duration::from_secs(1))));
                     }
-                    Signal::Window if self.grow(&mut h2, connection) => {
+                    Signal::GrowWindow if self.grow_connection_window(&mut h2, connection) => {
                         window_granted = true;
-                        stream_window_due = self.grow_streams(&mut h2);
+                        stream_window_retry = self.grow_stream_windows(&mut h2);
                     }
-                    Signal::Window => {}
+                    Signal::GrowWindow => {}
                 },
-                () = due(stream_window_due) => stream_window_due = self.grow_streams(&mut h2),
+                () = maybe_sleep_until(stream_window_retry) => stream_window_retry = self.grow_stream_windows(&mut h2),
                 alive = keepalive.run() => if !alive {
-                    tracing::debug!("a connection does not answer pings");
+                    tracing::debug!("closing a connection that does not answer pings");
                     return false;
                 },
-                () = &mut age, if grace.is_none() => {
+                () = &mut max_age, if grace.is_none() => {
                     h2.graceful_shutdown();
                     grace = Some(Box::pin(sleep(self.max_age_grace)));
                 }
                 () = &mut closing, if grace.is_none() => {
                     h2.graceful_shutdown();
-                    grace = Some(Box::pin(std::future::pending()));
+                    grace = Some(Box::pin(pending()));
                 }
-                () = passed(grace.as_mut()) => {
-                    tracing::debug!("a connection was cut after its grace");
+                () = maybe_wait(grace.as_mut()) => {
+                    tracing::debug!("aborting a connection after its grace period");
                     return false;
                 }
-                () = &mut cut => return false,
+                () = &mut connection_abort => return false,
                 () = &mut abort => {
-                    tracing::debug!("a connection was cut at the end of the drain");
+                    tracing::debug!("aborting a connection at the end of the drain");
                     return false;
                 }
             }
         }
     }
 
-    /// Grants the full window, where there is memory for it.
-    fn grow<Io: AsyncRead + AsyncWrite + Unpin>(
+    /// Grants the configured connection window if memory is available. Returns whether it did.
+    fn grow_connection_window<Io: AsyncRead + AsyncWrite + Unpin>(
         &self,
         h2: &mut server::Connection<Io, Bytes>,
         connection: &Connection,
     ) -> bool {
-        if !connection.grow_window(u64::from(self.window - BASE_WINDOW)) {
+        if !connection.try_grow_window(u64::from(self.window - BASE_WINDOW)) {
             return false;
         }
         h2.set_target_window_size(self.window);
         true
     }
 
-    /// Tells the peer of the full window of streams; when to try again, where it has not acknowledged the settings before.
-    fn grow_streams<Io: AsyncRead + AsyncWrite + Unpin>(
+    /// Announces the configured stream window. Returns when to retry if the peer has not acknowledged earlier settings.
+    fn grow_stream_windows<Io: AsyncRead + AsyncWrite + Unpin>(
         &self,
         h2: &mut server::Connection<Io, Bytes>,
     ) -> Option<Instant> {
         h2.set_initial_window_size(self.stream_window).err().map(|_pending| Instant::now() + SETTINGS_RETRY)
     }
 
-    /// Starts a call.
-    fn open<S, B>(
+    fn start_call<S, B>(
         &self,
         request: Request<h2::RecvStream>,
         respond: SendResponse<Bytes>,
         service: &mut S,
         connection: &Arc<Connection>,
     ) where
-        S: Served<B>,
+        S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
         let bytes = header_bytes(request.headers());
         if bytes > self.max_headers {
-            return refuse(respond, status::metadata_too_large(bytes, self.max_headers));
+            return reject(respond, status::metadata_too_large(bytes, self.max_headers));
         }
         let call = match connection.open_call(request.body().stream_id().as_u32(), bytes as u64) {
             Ok(call) => call,
-            Err(status) => return refuse(respond, status),
+            Err(status) => return reject(respond, status),
         };
         let mut request = request.map(RequestBody::new);
         request.extensions_mut().insert(Arc::clone(&call.call));
-        tokio::spawn(answer(service.call(request), respond, call));
+        tokio::spawn(run_call(service.call(request), respond, call));
     }
 }
 
-/// The overhead of small DATA frames that a connection may have buffered.
+/// Overhead of small DATA frames that a connection may have buffered, in bytes.
 fn frame_overhead(settings: &Server) -> usize {
     (settings.max_streams as usize).saturating_mul(FRAME_OVERHEAD)
 }
 
-/// Bytes of the headers, by HTTP/2's count.
+/// Size of the headers as HTTP/2 counts it.
 fn header_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD).sum()
 }
 
-/// Logs why a connection ended; it did not end in order. Floods of resets are worth a warning, and no flood of warnings.
-fn log(error: &h2::Error) -> bool {
+/// Logs why a connection failed, and returns false. Floods are logged as warnings, at every power of two.
+fn log_error(error: &h2::Error) -> bool {
     static FLOODS: AtomicU64 = AtomicU64::new(0);
     if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
         let floods = FLOODS.fetch_add(1, Relaxed) + 1;
         if floods.is_power_of_two() {
-            tracing::warn!(floods, %error, "connections were closed because their peers flooded them");
+            tracing::warn!(floods, %error, "closed connections of flooding peers");
         }
     }
-    tracing::debug!(%error, "a connection ended");
+    tracing::debug!(%error, "connection failed");
     false
 }
 
-async fn due(at: Option<Instant>) {
+/// Waits for a connection's maximum age, jittered by a tenth so that connections opened together do not close together.
+/// Never resolves for zero.
+async fn max_age_elapsed(age: Duration) {
+    if age.is_zero() {
+        return pending().await;
+    }
+    let random = RandomState::new().hash_one(0) % 1024;
+    sleep(age.mul_f64(0.9 + 0.2 * random as f64 / 1024.0)).await;
+}
+
+async fn maybe_sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }
 
-async fn passed(grace: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
-    match grace {
-        Some(grace) => grace.await,
-        None => std::future::pending().await,
+async fn maybe_wait(future: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
     }
 }
 
-/// Answers a call that is not taken up.
-fn refuse(mut respond: SendResponse<Bytes>, status: Status) {
+/// Answers a call with a status before it is started.
+fn reject(mut respond: SendResponse<Bytes>, status: Status) {
     let response = status.into_http::<()>();
-    // Fails only where the stream is gone.
-    let _gone = respond.send_response(response, true);
+    // Fails only if the stream is closed.
+    let _closed = respond.send_response(response, true);
 }
 
-/// Why a call ended before its answer was sent.
-enum Ended {
-    /// The caller reset it, or the connection is gone.
-    Gone,
-    /// It stalled.
+/// Why a call ended before its response was sent.
+enum CallEnd {
+    /// The client reset the stream, or the connection is closed.
+    Reset,
     Stalled,
-    /// Its body failed.
+    /// The response body failed.
     Failed,
 }
 
-/// Runs a call and sends its answer.
-async fn answer<F, B>(answering: F, mut respond: SendResponse<Bytes>, open: OpenCall)
+/// Runs a call and sends its response.
+async fn run_call<F, B>(handler: F, mut respond: SendResponse<Bytes>, open: OpenCall)
 where
     F: Future<Output = Result<Response<B>, Infallible>>,
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
 {
-    let (head, body) = match answered(answering, &mut respond, &open.call).await {
+    let (head, body) = match wait_for_response(handler, &mut respond, &open.call).await {
         Ok(response) => response.into_parts(),
-        Err(Ended::Stalled) => return refuse(respond, status::stalled()),
-        Err(Ended::Gone | Ended::Failed) => return,
+        Err(CallEnd::Stalled) => return reject(respond, status::stalled()),
+        Err(CallEnd::Reset | CallEnd::Failed) => return,
     };
-    // A status among the headers ends the stream with them: gRPC's C core loses it if an empty frame follows.
+    // A trailers-only response ends the stream with its headers: gRPC's C core loses the status if an empty frame follows.
     let end = body.is_end_stream() || head.headers.contains_key("grpc-status");
     let Ok(mut stream) = respond.send_response(Response::from_parts(head, ()), end) else { return };
     if end {
         return;
     }
-    match send(body, &mut stream, &open.call).await {
-        Ok(()) | Err(Ended::Gone) => {}
-        // gRPC reads this code as RESOURCE_EXHAUSTED.
-        Err(Ended::Stalled) => stream.send_reset(Reason::ENHANCE_YOUR_CALM),
-        Err(Ended::Failed) => stream.send_reset(Reason::INTERNAL_ERROR),
+    match send_body(body, &mut stream, &open.call).await {
+        Ok(()) | Err(CallEnd::Reset) => {}
+        // gRPC maps this code to RESOURCE_EXHAUSTED.
+        Err(CallEnd::Stalled) => stream.send_reset(Reason::ENHANCE_YOUR_CALM),
+        Err(CallEnd::Failed) => stream.send_reset(Reason::INTERNAL_ERROR),
     }
 }
 
-/// Waits for the answer, unless the call ends before it. The handler is dropped with its future in either case.
-async fn answered<F, B>(answering: F, respond: &mut SendResponse<Bytes>, call: &Call) -> Result<Response<B>, Ended>
+/// Waits for the response unless the call ends first; then the handler is dropped.
+async fn wait_for_response<F, B>(
+    handler: F,
+    respond: &mut SendResponse<Bytes>,
+    call: &Call,
+) -> Result<Response<B>, CallEnd>
 where
     F: Future<Output = Result<Response<B>, Infallible>>,
 {
-    let mut answering = pin!(answering);
+    let mut handler = pin!(handler);
     poll_fn(|cx| {
-        if let Poll::Ready(Ok(response)) = answering.as_mut().poll(cx) {
+        if let Poll::Ready(Ok(response)) = handler.as_mut().poll(cx) {
             return Poll::Ready(Ok(response));
         }
-        if call.poll_evicted(cx).is_ready() {
-            return Poll::Ready(Err(Ended::Stalled));
+        if call.poll_aborted(cx).is_ready() {
+            return Poll::Ready(Err(CallEnd::Stalled));
         }
-        respond.poll_reset(cx).map(|_| Err(Ended::Gone))
+        respond.poll_reset(cx).map(|_| Err(CallEnd::Reset))
     })
     .await
 }
 
-/// Sends a body, holding no more of it than the peer's window takes.
-async fn send<B>(body: B, stream: &mut SendStream<Bytes>, call: &Arc<Call>) -> Result<(), Ended>
+/// Sends a body, buffering no more of it than the peer's window admits.
+async fn send_body<B>(body: B, stream: &mut SendStream<Bytes>, call: &Arc<Call>) -> Result<(), CallEnd>
 where
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
 {
@@ -359,111 +381,111 @@ where
     loop {
         let frame = poll_fn(|cx| match body.as_mut().poll_frame(cx) {
             Poll::Ready(frame) => Poll::Ready(Ok(frame)),
-            Poll::Pending => interrupted(stream, call, cx).map(Err),
+            Poll::Pending => poll_call_end(stream, call, cx).map(Err),
         });
         let Some(frame) = frame.await? else {
-            return stream.send_data(Bytes::new(), true).map_err(|_| Ended::Gone);
+            return stream.send_data(Bytes::new(), true).map_err(|_| CallEnd::Reset);
         };
-        match frame.map_err(|_| Ended::Failed)?.into_data() {
+        match frame.map_err(|_| CallEnd::Failed)?.into_data() {
             Ok(data) => send_data(data, stream, call).await?,
             Err(frame) => {
                 let trailers = frame.into_trailers().unwrap_or_default();
                 stream.reserve_capacity(0);
-                return stream.send_trailers(trailers).map_err(|_| Ended::Gone);
+                return stream.send_trailers(trailers).map_err(|_| CallEnd::Reset);
             }
         }
     }
 }
 
-async fn send_data(mut data: Bytes, stream: &mut SendStream<Bytes>, call: &Arc<Call>) -> Result<(), Ended> {
+async fn send_data(mut data: Bytes, stream: &mut SendStream<Bytes>, call: &Arc<Call>) -> Result<(), CallEnd> {
     let mut waiting = None;
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
         if stream.capacity() == 0 {
-            waiting.get_or_insert_with(|| call.await_window());
+            waiting.get_or_insert_with(|| call.wait_for_window());
             poll_fn(|cx| match stream.poll_capacity(cx) {
-                Poll::Ready(Some(Ok(0))) | Poll::Pending => interrupted(stream, call, cx).map(Err),
+                Poll::Ready(Some(Ok(0))) | Poll::Pending => poll_call_end(stream, call, cx).map(Err),
                 Poll::Ready(Some(Ok(_))) => Poll::Ready(Ok(())),
-                Poll::Ready(Some(Err(_)) | None) => Poll::Ready(Err(Ended::Gone)),
+                Poll::Ready(Some(Err(_)) | None) => Poll::Ready(Err(CallEnd::Reset)),
             })
             .await?;
         }
         let part = data.split_to(stream.capacity().min(data.len()));
-        call.sent(part.len());
-        stream.send_data(part, false).map_err(|_| Ended::Gone)?;
+        call.record_sent(part.len());
+        stream.send_data(part, false).map_err(|_| CallEnd::Reset)?;
     }
     Ok(())
 }
 
-/// Ready once a call that is being answered has to end.
-fn interrupted(stream: &mut SendStream<Bytes>, call: &Call, cx: &mut Context<'_>) -> Poll<Ended> {
-    if call.poll_evicted(cx).is_ready() {
-        return Poll::Ready(Ended::Stalled);
+/// Ready once a call must end although its response is not sent.
+fn poll_call_end(stream: &mut SendStream<Bytes>, call: &Call, cx: &mut Context<'_>) -> Poll<CallEnd> {
+    if call.poll_aborted(cx).is_ready() {
+        return Poll::Ready(CallEnd::Stalled);
     }
-    stream.poll_reset(cx).map(|_| Ended::Gone)
+    stream.poll_reset(cx).map(|_| CallEnd::Reset)
 }
 
-/// Pings, and the time by which they must be answered.
+/// Sends pings and checks that they are acknowledged in time.
 struct KeepAlive {
     pings: Option<PingPong>,
     interval: Duration,
     timeout: Duration,
     timer: Pin<Box<Sleep>>,
-    pinged: bool,
+    ping_pending: bool,
 }
 
 impl KeepAlive {
-    fn new(protocol: &Protocol, pings: Option<PingPong>) -> Self {
-        let interval = protocol.keepalive_interval.unwrap_or_default();
-        let pings = pings.filter(|_| protocol.keepalive_interval.is_some());
+    fn new(server: &Http2Server, pings: Option<PingPong>) -> Self {
+        let interval = server.keepalive_interval.unwrap_or_default();
+        let pings = pings.filter(|_| server.keepalive_interval.is_some());
         let timer = Box::pin(sleep(interval));
-        Self { pings, interval, timeout: protocol.keepalive_timeout, timer, pinged: false }
+        Self { pings, interval, timeout: server.keepalive_timeout, timer, ping_pending: false }
     }
 
-    /// Waits for the next event; whether the peer is alive.
+    /// Waits for the next event. Returns whether the peer is alive.
     async fn run(&mut self) -> bool {
         poll_fn(|cx| self.poll(cx)).await
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
-        if self.pinged && pings.poll_pong(cx).is_ready() {
-            self.pinged = false;
+        if self.ping_pending && pings.poll_pong(cx).is_ready() {
+            self.ping_pending = false;
             self.timer.as_mut().reset(Instant::now() + self.interval);
         }
         ready!(self.timer.as_mut().poll(cx));
-        if self.pinged {
+        if self.ping_pending {
             return Poll::Ready(false);
         }
-        self.pinged = pings.send_ping(Ping::opaque()).is_ok();
-        self.timer.as_mut().reset(Instant::now() + if self.pinged { self.timeout } else { self.interval });
+        self.ping_pending = pings.send_ping(Ping::opaque()).is_ok();
+        self.timer.as_mut().reset(Instant::now() + if self.ping_pending { self.timeout } else { self.interval });
         Poll::Ready(true)
     }
 }
 
-/// Tells the connection whether its peer takes what is written.
-struct Watched<Io> {
+/// Records on the connection whether writes are pending.
+struct WriteMonitor<Io> {
     io: Io,
     connection: Arc<Connection>,
 }
 
-impl<Io> Watched<Io> {
-    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.connection.note_write(written.is_pending());
+impl<Io> WriteMonitor<Io> {
+    fn record(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.connection.record_write(written.is_pending());
         written
     }
 }
 
-impl<Io: AsyncRead + Unpin> AsyncRead for Watched<Io> {
+impl<Io: AsyncRead + Unpin> AsyncRead for WriteMonitor<Io> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
-impl<Io: AsyncWrite + Unpin> AsyncWrite for Watched<Io> {
+impl<Io: AsyncWrite + Unpin> AsyncWrite for WriteMonitor<Io> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.note(written)
+        self.record(written)
     }
 
     fn poll_write_vectored(
@@ -472,7 +494,7 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Watched<Io> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.note(written)
+        self.record(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,7 +1,7 @@
-//! The budget of bytes that connections, request messages and answers share.
+//! The byte budget that connections, request messages and responses share.
 //!
-//! An eighth is reserved for small calls, so that large messages, stalled or not, never lock them out. Each kind has a cap
-//! of its own below the limit, so that stalled answers leave memory for requests and the reverse.
+//! An eighth is reserved for small calls, so that large messages, stalled or not, never lock them out. Each kind has its own
+//! cap below the limit, so that stalled responses leave memory for requests and vice versa.
 
 use std::sync::{
     Arc,
@@ -10,29 +10,29 @@ use std::sync::{
 
 use tonic::Status;
 
-use crate::grpc::status;
+use crate::status;
 
-/// What memory is held for.
+/// What transport memory is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// What a connection may send ahead: its flow-control window and one partial frame.
+pub enum MemoryKind {
+    /// A connection's flow-control window and one partial frame.
     Connection,
-    /// Request messages, received, decompressed and decoded, and what an open call needs.
+    /// Request messages, received, decompressed and decoded, and the fixed cost of an open call.
     Request,
-    /// Answers from their encoding until their last byte is sent or dropped.
-    Answer,
+    /// Responses, from their encoding until their last byte is sent or dropped.
+    Response,
 }
 
-impl Kind {
+impl MemoryKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Connection, Self::Request, Self::Answer];
+    pub const ALL: [Self; 3] = [Self::Connection, Self::Request, Self::Response];
 
-    /// Its name in metrics and messages.
+    /// The label in metrics and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connection => "connections",
             Self::Request => "requests",
-            Self::Answer => "answers",
+            Self::Response => "responses",
         }
     }
 
@@ -40,43 +40,44 @@ impl Kind {
     fn eighths(self) -> u64 {
         match self {
             Self::Connection => 3,
-            Self::Request | Self::Answer => 5,
+            Self::Request | Self::Response => 5,
         }
     }
 }
 
-/// The share of the limit that only small calls may take, in eighths.
+/// The share of the limit that only small calls may use, in eighths.
 const RESERVED_EIGHTHS: u64 = 1;
 
-/// Memory is scarce once three quarters of a limit are held.
-const SCARCE_QUARTERS: u64 = 3;
+/// Memory is under pressure once three quarters of a limit are in use.
+const PRESSURE_QUARTERS: u64 = 3;
 
-/// The bytes that the transport may hold.
+/// The byte budget of the transport.
 #[derive(Debug)]
-pub struct Memory {
+pub struct TransportMemory {
     limit: u64,
-    held: AtomicU64,
-    by_kind: [AtomicU64; 3],
+    used: AtomicU64,
+    used_by_kind: [AtomicU64; 3],
     refused: AtomicU64,
 }
 
-impl Memory {
+impl TransportMemory {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, held: AtomicU64::new(0), by_kind: Default::default(), refused: AtomicU64::new(0) })
+        let (used, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { limit, used, used_by_kind: Default::default(), refused })
     }
 
-    /// Bytes held now.
-    pub fn held(&self) -> u64 {
-        self.held.load(Relaxed)
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used.load(Relaxed)
     }
 
-    /// Bytes held now of one kind.
-    pub fn held_by(&self, kind: Kind) -> u64 {
-        self.by_kind[kind as usize].load(Relaxed)
+    /// Bytes of one kind in use.
+    pub fn used_by(&self, kind: MemoryKind) -> u64 {
+        self.used_by_kind[kind as usize].load(Relaxed)
     }
 
-    /// Bytes that may be held.
+    /// The limit in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -86,20 +87,20 @@ impl Memory {
         self.refused.load(Relaxed)
     }
 
-    /// Whether so much is held, in total or of one kind, that stalled calls are not waited for any longer.
-    pub fn is_scarce(&self) -> bool {
-        let above = |held: u64, limit: u64| held > limit / 4 * SCARCE_QUARTERS;
-        let kinds = [Kind::Request, Kind::Answer];
-        above(self.held(), self.limit) || kinds.iter().any(|&kind| above(self.held_by(kind), self.cap(kind)))
+    /// Whether three quarters of the limit, or of the cap of a kind, are in use: stalled calls are then aborted sooner.
+    pub fn is_under_pressure(&self) -> bool {
+        let above = |used: u64, limit: u64| used > limit / 4 * PRESSURE_QUARTERS;
+        let kinds = [MemoryKind::Request, MemoryKind::Response];
+        above(self.used(), self.limit) || kinds.iter().any(|&kind| above(self.used_by(kind), self.cap(kind)))
     }
 
-    /// The largest message that can ever be held.
+    /// The largest message that can be held.
     pub(crate) fn largest_message(&self) -> u64 {
-        self.cap(Kind::Request).min(self.cap(Kind::Answer))
+        self.cap(MemoryKind::Request).min(self.cap(MemoryKind::Response))
     }
 
-    /// The part of the reserve that one connection may take.
-    pub(crate) fn reserve_per_connection(&self) -> u64 {
+    /// The part of the reserve that one connection may use.
+    pub(super) fn reserve_per_connection(&self) -> u64 {
         (self.reserve() / 32).max(256 << 10)
     }
 
@@ -107,38 +108,38 @@ impl Memory {
         self.limit / 8 * RESERVED_EIGHTHS
     }
 
-    fn cap(&self, kind: Kind) -> u64 {
+    fn cap(&self, kind: MemoryKind) -> u64 {
         self.limit / 8 * kind.eighths()
     }
 
-    /// Takes `bytes`, or returns false. Small charges may take the reserve and are not bound by their kind's cap.
-    pub(crate) fn take(&self, kind: Kind, bytes: u64, small: bool) -> bool {
+    /// Reserves `bytes`, or returns false. Small charges may use the reserve and are not bound by their kind's cap.
+    pub(crate) fn try_reserve(&self, kind: MemoryKind, bytes: u64, small: bool) -> bool {
         let (limit, cap) = if small { (self.limit, u64::MAX) } else { (self.limit - self.reserve(), self.cap(kind)) };
-        if add(&self.by_kind[kind as usize], bytes, cap) {
-            if add(&self.held, bytes, limit) {
+        if try_add(&self.used_by_kind[kind as usize], bytes, cap) {
+            if try_add(&self.used, bytes, limit) {
                 return true;
             }
-            self.by_kind[kind as usize].fetch_sub(bytes, Relaxed);
+            self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
         }
         self.refused.fetch_add(1, Relaxed);
         false
     }
 
-    pub(crate) fn give(&self, kind: Kind, bytes: u64) {
-        self.by_kind[kind as usize].fetch_sub(bytes, Relaxed);
-        self.held.fetch_sub(bytes, Relaxed);
+    pub(crate) fn release(&self, kind: MemoryKind, bytes: u64) {
+        self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
+        self.used.fetch_sub(bytes, Relaxed);
     }
 
-    /// The refusal of a charge.
-    pub(crate) fn full(&self, kind: Kind, bytes: u64) -> Status {
-        status::transport_memory_full(kind.name(), bytes, self.held(), self.limit)
+    /// The status of a refused charge.
+    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64) -> Status {
+        status::transport_memory_full(kind.name(), bytes, self.used(), self.limit)
     }
 }
 
-/// Adds where the sum stays within the limit.
-fn add(held: &AtomicU64, bytes: u64, limit: u64) -> bool {
-    let sum = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
-    held.fetch_update(Relaxed, Relaxed, sum).is_ok()
+/// Adds `bytes` if the sum stays within the limit.
+fn try_add(used: &AtomicU64, bytes: u64, limit: u64) -> bool {
+    let sum = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
+    used.fetch_update(Relaxed, Relaxed, sum).is_ok()
 }
 
 #[cfg(test)]
@@ -147,41 +148,43 @@ mod tests {
 
     #[test]
     fn large_charges_leave_the_reserve_to_small_ones() {
-        let memory = Memory::new(800);
-        assert!(memory.take(Kind::Request, 500, false) && memory.take(Kind::Answer, 200, false));
-        assert!(!memory.take(Kind::Answer, 1, false), "the reserve is not for large charges");
-        assert!(memory.take(Kind::Answer, 100, true), "the reserve is for small charges");
-        assert!(!memory.take(Kind::Answer, 1, true), "nothing goes beyond the limit");
-        assert_eq!((memory.held(), memory.refused()), (800, 2));
+        let memory = TransportMemory::new(800);
+        assert!(memory.try_reserve(MemoryKind::Request, 500, false));
+        assert!(memory.try_reserve(MemoryKind::Response, 200, false));
+        assert!(!memory.try_reserve(MemoryKind::Response, 1, false), "the reserve is not for large charges");
+        assert!(memory.try_reserve(MemoryKind::Response, 100, true), "the reserve is for small charges");
+        assert!(!memory.try_reserve(MemoryKind::Response, 1, true), "nothing exceeds the limit");
+        assert_eq!((memory.used(), memory.refused()), (800, 2));
     }
 
     #[test]
-    fn no_kind_takes_what_the_others_need() {
-        for kind in Kind::ALL {
-            let memory = Memory::new(800);
+    fn no_kind_exceeds_its_cap() {
+        for kind in MemoryKind::ALL {
+            let memory = TransportMemory::new(800);
             let cap = 100 * kind.eighths();
-            assert!(memory.take(kind, cap, false));
-            assert!(!memory.take(kind, 1, false), "{kind:?}");
-            assert_eq!(memory.held_by(kind), cap);
-            memory.give(kind, cap);
-            assert_eq!((memory.held(), memory.held_by(kind)), (0, 0));
+            assert!(memory.try_reserve(kind, cap, false));
+            assert!(!memory.try_reserve(kind, 1, false), "{kind:?}");
+            assert_eq!(memory.used_by(kind), cap);
+            memory.release(kind, cap);
+            assert_eq!((memory.used(), memory.used_by(kind)), (0, 0));
         }
     }
 
     #[test]
-    fn a_refused_charge_holds_nothing() {
-        let memory = Memory::new(80);
-        assert!(!memory.take(Kind::Request, u64::MAX, true));
-        assert!(!memory.take(Kind::Answer, 81, true));
-        assert_eq!((memory.held(), memory.held_by(Kind::Request), memory.held_by(Kind::Answer)), (0, 0, 0));
+    fn a_refused_charge_reserves_nothing() {
+        let memory = TransportMemory::new(80);
+        assert!(!memory.try_reserve(MemoryKind::Request, u64::MAX, true));
+        assert!(!memory.try_reserve(MemoryKind::Response, 81, true));
+        let used = [memory.used(), memory.used_by(MemoryKind::Request), memory.used_by(MemoryKind::Response)];
+        assert_eq!(used, [0; 3]);
     }
 
     #[test]
-    fn memory_is_scarce_once_three_quarters_of_a_cap_are_held() {
-        let memory = Memory::new(800);
-        assert!(memory.take(Kind::Answer, 370, false));
-        assert!(!memory.is_scarce());
-        assert!(memory.take(Kind::Answer, 10, false));
-        assert!(memory.is_scarce());
+    fn memory_is_under_pressure_once_three_quarters_of_a_cap_are_used() {
+        let memory = TransportMemory::new(800);
+        assert!(memory.try_reserve(MemoryKind::Response, 370, false));
+        assert!(!memory.is_under_pressure());
+        assert!(memory.try_reserve(MemoryKind::Response, 10, false));
+        assert!(memory.is_under_pressure());
     }
 }

@@ -1,8 +1,8 @@
-//! HTTP/2 connections and the memory that they may hold.
+//! HTTP/2 connections and their memory accounting.
 //!
-//! Everything that a peer can make the daemon keep is charged to one [`memory::Memory`]: the flow-control windows of connections,
-//! request messages as their bytes arrive, answers until their last byte is sent, and open calls. Whoever makes no
-//! progress loses what it holds: after a configured time, or sooner while memory is scarce.
+//! Everything that a peer can make the daemon hold is charged to one [`memory::TransportMemory`]: flow-control windows of
+//! connections, request messages as their bytes arrive, responses until their last byte is sent, and open calls. A call
+//! that makes no progress is aborted after a configured timeout, which is shorter under memory pressure.
 
 pub mod call;
 pub(crate) mod connection;
@@ -10,3 +10,7 @@ pub mod memory;
 pub(crate) mod offload;
 pub(crate) mod registry;
 pub(crate) mod request;
+
+/// Largest request of the health and reflection services, whose generated servers receive outside of the transport's
+/// memory accounting.
+pub(crate) const MAX_UNACCOUNTED_REQUEST: usize = 4 << 10;

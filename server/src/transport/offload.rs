@@ -1,25 +1,24 @@
-//! Threads for what would hold up a reactor: large messages are decompressed, decoded, encoded and compressed here, and
-//! streams run here. They are apart from the control threads, which answer probes.
+//! Threads for work that would block a reactor: decompressing, decoding, encoding and compressing large messages, and
+//! running streams. They are separate from the control threads, which answer probes.
 
 use std::{io, thread};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// A runtime of its own. Dropping it abandons what is still under way.
+/// A multi-threaded runtime. Dropping it abandons tasks that are still running.
 #[derive(Debug)]
 pub(crate) struct Offload(Option<Runtime>);
 
 impl Offload {
-    /// Starts a thread for each core.
+    /// Starts one thread per core.
     pub(crate) fn start() -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).thread_name("offload").enable_all().build().map(|runtime| Self(Some(runtime)))
     }
 
-    /// Where tasks are spawned.
     pub(crate) fn handle(&self) -> &Handle {
-        self.0.as_ref().expect("it is there until it is dropped").handle()
+        self.0.as_ref().expect("the runtime is set until drop").handle()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The connections of a listener and their calls: who is idle longest, who stalls.
+//! The open connections of a listener and their calls: admission, eviction of idle connections, aborting stalled calls.
 
 use std::{
     collections::HashMap,
@@ -10,28 +10,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::task::AtomicWaker;
 use tokio::time::interval;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    call::{Call, Charge},
-    memory::{Kind, Memory},
+    call::{Call, Charge, ConnectionAccount},
+    memory::{MemoryKind, TransportMemory},
 };
 
-/// How often stalled calls are looked for.
-const SWEEP: Duration = Duration::from_millis(250);
+/// Longest interval between two searches for stalled calls.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What an open call needs besides its messages: task, stream state, buffers.
+/// Fixed cost of an open call besides its messages: task, stream state, buffers.
 const CALL_BYTES: u64 = 8 << 10;
 
-/// When a body counts as stalled.
+/// When a call counts as stalled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stalls {
-    /// Usually.
-    pub(crate) after: Duration,
-    /// While memory is scarce.
-    pub(crate) after_when_scarce: Duration,
+pub(crate) struct StallTimeouts {
+    pub(crate) normal: Duration,
+    pub(crate) under_pressure: Duration,
 }
 
 /// The connections of a listener.
@@ -40,66 +37,67 @@ pub(crate) struct Connections {
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     next_id: AtomicU64,
     refused: AtomicU64,
-    shed: AtomicU64,
-    stalled: AtomicU64,
+    evicted: AtomicU64,
+    stalled_calls: AtomicU64,
     pub(crate) tasks: TaskTracker,
-    pub(crate) memory: Arc<Memory>,
+    memory: Arc<TransportMemory>,
 }
 
 impl Connections {
-    pub(crate) fn new(memory: Arc<Memory>) -> Arc<Self> {
+    pub(crate) fn new(memory: Arc<TransportMemory>) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),
             next_id: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            shed: AtomicU64::new(0),
-            stalled: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            stalled_calls: AtomicU64::new(0),
             tasks: TaskTracker::new(),
             memory,
         })
     }
 
-    /// How many there are, less those that were shed and are about to end.
-    pub(crate) fn now(&self) -> usize {
+    /// Open connections, without evicted ones whose tasks are still ending.
+    pub(crate) fn count(&self) -> usize {
         self.open().len()
     }
 
-    /// How many were refused since the start.
+    /// Connections refused since the start.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
 
-    /// How many idle ones were closed since the start to let others in.
-    pub(crate) fn shed(&self) -> u64 {
-        self.shed.load(Relaxed)
+    /// Idle connections closed since the start to admit new ones.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted.load(Relaxed)
     }
 
-    /// How many calls were ended since the start because they stalled.
-    pub(crate) fn stalled(&self) -> u64 {
-        self.stalled.load(Relaxed)
+    /// Calls aborted since the start because they stalled.
+    pub(crate) fn stalled_calls(&self) -> u64 {
+        self.stalled_calls.load(Relaxed)
     }
 
-    /// Waits until every one has ended.
-    pub(crate) async fn ended(&self) {
+    /// Waits until every connection has ended.
+    pub(crate) async fn closed(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Lets a connection in that holds `bytes`, if need be in place of the one that is idle longest.
-    pub(crate) fn enter(self: &Arc<Self>, most: usize, bytes: u64) -> Option<Arc<Connection>> {
+    /// Admits a connection that is charged `bytes`, evicting the connection that has been idle for longest if the limit on
+    /// connections or memory requires it.
+    pub(crate) fn admit(self: &Arc<Self>, max_connections: usize, bytes: u64) -> Option<Arc<Connection>> {
         let mut open = self.open();
-        while open.len() >= most || !self.memory.take(Kind::Connection, bytes, false) {
+        while open.len() >= max_connections || !self.memory.try_reserve(MemoryKind::Connection, bytes, false) {
             let idle = open.values().filter(|one| one.is_idle()).min_by_key(|one| one.idle_since()).map(|one| one.id);
             let Some(connection) = idle.and_then(|id| open.remove(&id)) else {
                 drop(open);
-                self.refuse(most);
+                self.record_refusal(max_connections);
                 return None;
             };
-            // It has no call and so holds nothing: its place and its window are free before its task has ended.
-            connection.give_window(&self.memory);
-            connection.shed.store(true, Relaxed);
-            connection.waker.wake();
-            self.shed.fetch_add(1, Relaxed);
+            // Without calls it holds only its window, which is released before its task ends.
+            connection.release_window(&self.memory);
+            connection.evicted.store(true, Relaxed);
+            connection.account.waker.wake();
+            self.evicted.fetch_add(1, Relaxed);
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         let connection = Arc::new(Connection::new(id, bytes, Arc::downgrade(self)));
@@ -107,16 +105,16 @@ impl Connections {
         Some(connection)
     }
 
-    fn leave(&self, connection: &Connection) {
+    fn remove(&self, connection: &Connection) {
         self.open().remove(&connection.id);
-        connection.give_window(&self.memory);
+        connection.release_window(&self.memory);
     }
 
-    fn refuse(&self, limit: usize) {
+    fn record_refusal(&self, limit: usize) {
         let refused = self.refused.fetch_add(1, Relaxed) + 1;
-        // A flood must not flood the log.
+        // A flood of connections must not flood the log.
         if refused.is_power_of_two() {
-            tracing::warn!(refused, limit, "too many connections, none of them idle");
+            tracing::warn!(refused, limit, "connection refused: limit reached and none is idle");
         }
     }
 
@@ -124,32 +122,32 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the calls that have stalled, and the connections that do not take what is written to them.
-    fn sweep(&self, stalls: Stalls) {
-        let after = if self.memory.is_scarce() { stalls.after_when_scarce } else { stalls.after };
+    /// Aborts stalled calls, and connections whose peer does not read.
+    fn sweep(&self, timeouts: StallTimeouts) {
+        let timeout = if self.memory.is_under_pressure() { timeouts.under_pressure } else { timeouts.normal };
         let connections: Vec<_> = self.open().values().cloned().collect();
         for connection in connections {
-            if connection.write_blocked() > after {
-                tracing::debug!("a connection does not read what is sent to it");
-                connection.cut.cancel();
+            if connection.write_blocked_for() > timeout {
+                tracing::debug!("aborting a connection whose peer does not read");
+                connection.abort.cancel();
             }
             for call in connection.calls().values().filter_map(Weak::upgrade) {
-                if call.stalled().is_some_and(|stalled| stalled > after) && call.evict() {
-                    self.stalled.fetch_add(1, Relaxed);
+                if call.stalled_for().is_some_and(|stalled| stalled > timeout) && call.abort() {
+                    self.stalled_calls.fetch_add(1, Relaxed);
                 }
             }
         }
     }
 }
 
-/// Looks for stalled calls until the connections are gone.
-pub(crate) async fn sweep(connections: Weak<Connections>, stalls: Stalls) {
-    let period = SWEEP.min(stalls.after / 2).min(stalls.after_when_scarce / 2).max(Duration::from_millis(10));
-    let mut ticks = interval(period);
+/// Sweeps for stalled calls until the connections are dropped.
+pub(crate) async fn sweep(connections: Weak<Connections>, timeouts: StallTimeouts) {
+    let shortest = (timeouts.normal / 2).min(timeouts.under_pressure / 2);
+    let mut ticks = interval(SWEEP_INTERVAL.min(shortest).max(Duration::from_millis(10)));
     loop {
         ticks.tick().await;
         let Some(connections) = connections.upgrade() else { return };
-        connections.sweep(stalls);
+        connections.sweep(timeouts);
     }
 }
 
@@ -160,51 +158,46 @@ pub(crate) struct Connection {
     start: Instant,
     connections: Weak<Connections>,
     /// Bytes charged for its window and one partial frame.
-    window: AtomicU64,
-    /// Bytes of its calls that are charged to the reserve.
-    pub(super) small: AtomicU64,
+    window_bytes: AtomicU64,
+    account: Arc<ConnectionAccount>,
     calls: Mutex<HashMap<u32, Weak<Call>>>,
     open_calls: AtomicUsize,
-    /// Milliseconds after `start` when its last call ended.
+    /// Milliseconds after `start` at which the last call ended.
     idle_since: AtomicU64,
-    /// Milliseconds after `start` since when a write waits, plus one; 0 when none does.
+    /// Milliseconds after `start` since when a write is pending, plus one; 0 while none is.
     blocked_since: AtomicU64,
-    shed: AtomicBool,
-    wants_window: AtomicBool,
-    waker: AtomicWaker,
-    /// Ends it at once.
-    pub(crate) cut: CancellationToken,
+    evicted: AtomicBool,
+    /// Closes the connection at once.
+    pub(crate) abort: CancellationToken,
 }
 
-/// What a connection is asked for from outside.
+/// A request to a connection's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// Another connection takes its place.
-    Shed,
-    /// A large message comes.
-    Window,
+    /// Close: another connection takes the place of this idle one.
+    Evict,
+    /// Grow the flow-control window: a large message is arriving.
+    GrowWindow,
 }
 
 impl Connection {
-    fn new(id: u64, window: u64, connections: Weak<Connections>) -> Self {
+    fn new(id: u64, window_bytes: u64, connections: Weak<Connections>) -> Self {
         Self {
             id,
             start: Instant::now(),
             connections,
-            window: AtomicU64::new(window),
-            small: AtomicU64::new(0),
+            window_bytes: AtomicU64::new(window_bytes),
+            account: Arc::default(),
             calls: Mutex::default(),
             open_calls: AtomicUsize::new(0),
             idle_since: AtomicU64::new(0),
             blocked_since: AtomicU64::new(0),
-            shed: AtomicBool::new(false),
-            wants_window: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
-            cut: CancellationToken::new(),
+            evicted: AtomicBool::new(false),
+            abort: CancellationToken::new(),
         }
     }
 
-    fn clock(&self) -> u64 {
+    fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -221,94 +214,87 @@ impl Connection {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give_window(&self, memory: &Memory) {
-        memory.give(Kind::Connection, self.window.swap(0, Relaxed));
+    fn release_window(&self, memory: &TransportMemory) {
+        memory.release(MemoryKind::Connection, self.window_bytes.swap(0, Relaxed));
     }
 
-    /// Opens a call whose headers have so many bytes.
-    pub(crate) fn open_call(self: &Arc<Self>, stream: u32, headers: u64) -> Result<OpenCall, tonic::Status> {
+    /// Opens a call, charging its fixed cost and `header_bytes`.
+    pub(crate) fn open_call(self: &Arc<Self>, stream_id: u32, header_bytes: u64) -> Result<OpenCall, tonic::Status> {
         let memory = self.connections.upgrade().map(|connections| Arc::clone(&connections.memory));
-        let memory = memory.ok_or_else(|| tonic::Status::unavailable("the daemon ends"))?;
-        let call = Call::new(memory, Some(Arc::clone(self)));
-        let mut charge = call.charge(Kind::Request);
-        charge.grow(CALL_BYTES + headers)?;
+        let memory = memory.ok_or_else(|| tonic::Status::unavailable("the daemon is shutting down"))?;
+        let call = Call::on_connection(memory, Some(Arc::clone(&self.account)));
+        let mut charge = call.charge(MemoryKind::Request);
+        charge.grow(CALL_BYTES + header_bytes)?;
         self.open_calls.fetch_add(1, Relaxed);
-        self.calls().insert(stream, Arc::downgrade(&call));
-        Ok(OpenCall { connection: Arc::clone(self), stream, call, _charge: charge })
+        self.calls().insert(stream_id, Arc::downgrade(&call));
+        Ok(OpenCall { connection: Arc::clone(self), stream_id, call, _charge: charge })
     }
 
-    /// Asks its task for a larger window.
-    pub(super) fn ask_for_window(&self) {
-        if !self.wants_window.swap(true, Relaxed) {
-            self.waker.wake();
-        }
-    }
-
-    /// Charges a larger window; whether there is memory for it.
-    pub(crate) fn grow_window(&self, more: u64) -> bool {
+    /// Charges `bytes` more for the window. Returns whether memory was available.
+    pub(crate) fn try_grow_window(&self, bytes: u64) -> bool {
         let Some(connections) = self.connections.upgrade() else { return false };
-        let granted = connections.memory.take(Kind::Connection, more, false);
+        let granted = connections.memory.try_reserve(MemoryKind::Connection, bytes, false);
         if granted {
-            self.window.fetch_add(more, Relaxed);
+            self.window_bytes.fetch_add(bytes, Relaxed);
         }
         granted
     }
 
-    /// Ready once something is asked of it.
+    /// Ready with the next signal.
     pub(crate) fn poll_signal(&self, window_granted: bool, cx: &mut Context<'_>) -> Poll<Signal> {
-        self.waker.register(cx.waker());
-        if self.shed.swap(false, Relaxed) {
-            Poll::Ready(Signal::Shed)
-        } else if !window_granted && self.wants_window.swap(false, Relaxed) {
-            Poll::Ready(Signal::Window)
+        self.account.waker.register(cx.waker());
+        if self.evicted.swap(false, Relaxed) {
+            Poll::Ready(Signal::Evict)
+        } else if !window_granted && self.account.take_window_request() {
+            Poll::Ready(Signal::GrowWindow)
         } else {
             Poll::Pending
         }
     }
 
-    /// Waits until another connection takes its place.
-    pub(crate) async fn shed(&self) {
-        while std::future::poll_fn(|cx| self.poll_signal(true, cx)).await != Signal::Shed {}
+    /// Waits until the connection is evicted.
+    pub(crate) async fn evicted(&self) {
+        while std::future::poll_fn(|cx| self.poll_signal(true, cx)).await != Signal::Evict {}
     }
 
-    /// Notes whether its peer takes what is written.
-    pub(crate) fn note_write(&self, blocked: bool) {
-        if !blocked {
+    /// Records whether the last write is pending.
+    pub(crate) fn record_write(&self, pending: bool) {
+        if !pending {
             self.blocked_since.store(0, Relaxed);
         } else if self.blocked_since.load(Relaxed) == 0 {
-            self.blocked_since.store(self.clock() + 1, Relaxed);
+            self.blocked_since.store(self.elapsed_ms() + 1, Relaxed);
         }
     }
 
-    /// How long its peer has taken nothing of what is to be written.
-    fn write_blocked(&self) -> Duration {
+    /// How long writes have been pending.
+    fn write_blocked_for(&self) -> Duration {
         match self.blocked_since.load(Relaxed) {
             0 => Duration::ZERO,
-            since => Duration::from_millis((self.clock() + 1).saturating_sub(since)),
+            since => Duration::from_millis((self.elapsed_ms() + 1).saturating_sub(since)),
         }
     }
 
-    /// Gives its place up.
-    pub(crate) fn leave(&self) {
+    /// Removes the connection from its listener.
+    pub(crate) fn remove(&self) {
         if let Some(connections) = self.connections.upgrade() {
-            connections.leave(self);
+            connections.remove(self);
         }
     }
 }
 
-/// A call that is open, and known to its connection.
+/// A call registered with its connection.
 #[derive(Debug)]
 pub(crate) struct OpenCall {
     connection: Arc<Connection>,
-    stream: u32,
+    stream_id: u32,
     pub(crate) call: Arc<Call>,
     _charge: Charge,
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.connection.calls().remove(&self.stream);
-        self.connection.idle_since.store(self.connection.clock(), Relaxed);
+        self.connection.calls().remove(&self.stream_id);
+        self.connection.idle_since.store(self.connection.elapsed_ms(), Relaxed);
         self.connection.open_calls.fetch_sub(1, Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: all points of a collection in local files, so that older log files can go.
+//! Checkpoints: all points of a collection in local files, so that older log files can be removed.
 
 use std::{
     fs::{self, File},
@@ -14,22 +14,22 @@ use crate::{
 
 const PREFIX: &str = "checkpoint-";
 
-/// Writes a checkpoint. Blocking. Dropped before [`finish`](Self::finish), it leaves nothing.
+/// Writes a checkpoint; blocking. Dropping it before [`finish`](Self::finish) removes its files.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     dir: PathBuf,
     folder: PathBuf,
     manifest: Manifest,
-    counts: bool,
+    committed: bool,
 }
 
 impl CheckpointWriter {
-    /// Starts the next checkpoint of the collection in `dir`, with all records up to `sequence`.
+    /// Starts the next checkpoint of the collection in `dir`, covering all records up to `sequence`.
     pub(crate) fn create(dir: &Path, meta: CollectionMeta, sequence: u64) -> Result<Self, StoreError> {
         let version = versions(dir)?.last().map_or(1, |version| version + 1);
         let folder = folder(dir, version);
         fs::create_dir(&folder).map_err(|e| StoreError::io(&folder, e))?;
-        Ok(Self { dir: dir.into(), folder, manifest: Manifest::new(meta, version, sequence), counts: false })
+        Ok(Self { dir: dir.into(), folder, manifest: Manifest::new(meta, version, sequence), committed: false })
     }
 
     /// Adds a chunk of points.
@@ -42,10 +42,10 @@ impl CheckpointWriter {
         Ok(())
     }
 
-    /// Makes it count. Every step is durable before the next begins.
+    /// Commits the checkpoint. Each step is durable before the next begins.
     pub fn finish(mut self) -> Result<Manifest, StoreError> {
-        // From here on it may count, whatever fails.
-        self.counts = true;
+        // From here on the checkpoint may be committed, whatever fails.
+        self.committed = true;
         write_atomic(&self.folder.join(MANIFEST), &self.manifest.seal())?;
         sync_dir(&self.dir)?;
         Ok(self.manifest.clone())
@@ -53,12 +53,12 @@ impl CheckpointWriter {
 }
 
 impl Drop for CheckpointWriter {
-    /// Gives the room back, which is needed most where the disk is full.
+    /// Frees the disk space of an unfinished checkpoint, which matters most when the disk is full.
     fn drop(&mut self) {
-        if !self.counts
+        if !self.committed
             && let Err(error) = remove(&self.folder)
         {
-            tracing::warn!(%error, "an unfinished checkpoint could not be removed from disk");
+            tracing::warn!(%error, "cannot remove an unfinished checkpoint");
         }
     }
 }
@@ -72,7 +72,7 @@ fn versions(dir: &Path) -> Result<Vec<u64>, StoreError> {
     Ok(list(dir)?.iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect())
 }
 
-/// The newest checkpoint that counts.
+/// The newest committed checkpoint.
 pub(crate) fn newest(dir: &Path) -> Result<Option<Manifest>, StoreError> {
     let complete = versions(dir)?.into_iter().rev().find(|version| folder(dir, *version).join(MANIFEST).exists());
     let Some(version) = complete else { return Ok(None) };
@@ -81,7 +81,7 @@ pub(crate) fn newest(dir: &Path) -> Result<Option<Manifest>, StoreError> {
     Manifest::unseal(&path.display().to_string(), &bytes).map(Some)
 }
 
-/// The points of a checkpoint, chunk by chunk.
+/// Iterates over a checkpoint's chunks.
 pub(crate) fn chunks<'a>(
     dir: &Path,
     manifest: &'a Manifest,
@@ -89,7 +89,7 @@ pub(crate) fn chunks<'a>(
     let folder = folder(dir, manifest.version);
     manifest.chunks.iter().map(move |chunk| {
         let path = folder.join(&chunk.name);
-        // One byte more than expected, so that a file that grew is noticed.
+        // One byte more than expected detects a file that is too long.
         let bytes = read_file(&path, chunk.size_bytes + 1)?;
         chunk.open(&path.display().to_string(), bytes.into(), manifest.collection.dim)
     })
@@ -99,7 +99,7 @@ pub(crate) fn chunks<'a>(
 pub(crate) fn remove_others(dir: &Path, keep: Option<u64>) -> Result<(), StoreError> {
     let others = versions(dir)?.into_iter().filter(|version| Some(*version) != keep);
     others.map(|version| folder(dir, version)).try_for_each(|folder| {
-        // Without its manifest it counts for nothing, whatever is left of the rest after a crash.
+        // Without its manifest a checkpoint is not committed, whatever other files a crash leaves.
         remove(&folder.join(MANIFEST))?;
         remove(&folder)
     })

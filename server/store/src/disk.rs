@@ -1,4 +1,4 @@
-//! The few file operations whose order makes writes survive a crash.
+//! File operations whose order makes writes crash-safe.
 
 use std::{
     fs::{self, File},
@@ -10,20 +10,20 @@ use crate::StoreError;
 
 /// A log file as its writer sees it; tests put a failing one in its place.
 pub(crate) trait Disk: Send + 'static {
-    /// Writes at the end.
+    /// Appends.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Waits until everything written is durable.
+    /// Makes all writes durable.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts the file off, and makes that durable.
+    /// Truncates the file durably.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 }
 
-/// Makes what was created, renamed or removed in a folder durable.
+/// Makes creations, renames and removals in a folder durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| StoreError::io(dir, e))
 }
 
-/// Writes a whole file durably; the folder still has to be synced.
+/// Writes a file durably; the caller syncs its folder.
 pub(crate) fn write_file(path: &Path, parts: &[impl AsRef<[u8]>]) -> Result<(), StoreError> {
     let write = || -> io::Result<()> {
         let mut file = File::create(path)?;
@@ -33,7 +33,7 @@ pub(crate) fn write_file(path: &Path, parts: &[impl AsRef<[u8]>]) -> Result<(), 
     write().map_err(|e| StoreError::io(path, e))
 }
 
-/// Writes a file under another name and renames it, so that it is there whole or not at all.
+/// Writes a temporary file and renames it, so that the file is complete or absent.
 pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let staged = path.with_extension("tmp");
     write_file(&staged, &[bytes])?;
@@ -41,7 +41,7 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
     sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Names in a folder, sorted; names that are not UTF-8 are not ours and are left out.
+/// Sorted names in a folder, without those that are not UTF-8, which the store never creates.
 pub(crate) fn list(dir: &Path) -> Result<Vec<String>, StoreError> {
     let read = || -> io::Result<Vec<String>> {
         let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
@@ -52,7 +52,7 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names)
 }
 
-/// Removes a file or folder; one that is not there is fine.
+/// Removes a file or folder if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     let result = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match result {

@@ -1,4 +1,4 @@
-//! Why the store could not do what was asked.
+//! Errors of the store.
 
 use std::{
     io,
@@ -6,25 +6,25 @@ use std::{
     sync::Arc,
 };
 
-/// Why the store could not do what was asked.
+/// Why an operation of the store failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file system refused.
+    /// A file operation failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// A log is damaged where it had been synced.
+    /// A log is damaged in its synced part.
     #[error("{} is corrupt at offset {offset}: {reason}", file.display())]
     Corrupt {
         /// The log file.
         file: PathBuf,
-        /// Where in it.
+        /// Byte offset of the damage.
         offset: u64,
-        /// What does not check.
+        /// Which check failed.
         reason: String,
     },
     /// A manifest, a chunk or the description of a collection is damaged.
@@ -32,34 +32,34 @@ pub enum StoreError {
     Damaged {
         /// The file or object.
         file: String,
-        /// What does not check.
+        /// Which check failed.
         reason: String,
     },
-    /// The file was written by a newer version.
-    #[error("{file} has format {got}, at most {known} is known")]
+    /// A newer version wrote the file.
+    #[error("{file} has format {got}, at most {known} is supported")]
     Format {
         /// The file or object.
         file: String,
-        /// Its format.
+        /// Format of the file.
         got: u32,
-        /// The newest known.
+        /// Newest supported format.
         known: u32,
     },
     /// Another process uses the folder.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
-    /// The name is taken.
+    /// A collection of this name exists.
     #[error("collection {0:?} exists already")]
     Exists(String),
-    /// The name cannot be a collection's.
+    /// The name is not a valid collection name.
     #[error("a name is 1 to 128 of [a-zA-Z0-9._-] and starts with a letter or digit, got {0:?}")]
     Name(String),
     /// A record is too large for a frame.
-    #[error("a record may have {limit} bytes, got {got}")]
+    #[error("a record has at most {limit} bytes, got {got}")]
     TooLarge {
-        /// Bytes it has.
+        /// Size of the record.
         got: u64,
-        /// Bytes it may have.
+        /// Maximum size.
         limit: u64,
     },
     /// Not a URL, or one that cannot be a folder.
@@ -70,39 +70,39 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The URL's scheme is not built in.
-    #[error("the scheme {scheme:?} is not built in, these are: {known}")]
+    /// The URL's scheme is not supported.
+    #[error("unsupported scheme {scheme:?}, expected one of {known}")]
     Scheme {
         /// As given.
         scheme: String,
-        /// The schemes that are, with commas between.
+        /// The supported schemes, separated by commas.
         known: String,
     },
-    /// No snapshot lies there.
+    /// The folder has no snapshot.
     #[error("there is no snapshot at {0}")]
     NoSnapshot(String),
-    /// It lies outside of the folder that callers may use.
-    #[error("{0} leads out of the folder that may be used, by a symbolic link")]
+    /// The path is outside the folder that callers may use.
+    #[error("{0} leads outside the allowed folder through a symbolic link")]
     Outside(String),
     /// The folder holds snapshots of another collection.
     #[error("{url} holds snapshots of collection {found:?}, not of {expected:?}")]
     OtherCollection {
         /// The folder.
         url: String,
-        /// Whose snapshots it holds.
+        /// The collection whose snapshots it holds.
         found: String,
-        /// Whose was to be written.
+        /// The collection of the snapshot to be written.
         expected: String,
     },
-    /// The object store refused or cannot be reached.
+    /// The object store returned an error or is unreachable.
     #[error("{url}: {source}")]
     Object {
         /// Folder or object.
         url: String,
-        /// What it said.
+        /// The error of its client.
         source: Arc<object_store::Error>,
     },
-    /// The journal was closed, or its thread is gone.
+    /// The journal was closed, or its thread panicked.
     #[error("the journal is closed")]
     Closed,
 }
@@ -118,8 +118,8 @@ impl StoreError {
         Self::Damaged { file: file.into(), reason: reason.into() }
     }
 
-    /// The same for a caller: a file is named within the data folder, and an object store's refusal by what it means. Where
-    /// the data folder lies and what servers said in full is for the log.
+    /// The error as a caller may see it: file names are relative to the data folder, and an object store's error is
+    /// reduced to its meaning. The full path and the server's response belong in the log.
     pub fn public(&self) -> String {
         match self {
             Self::Io { path, source } => format!("{}: {source}", within_data(path)),
@@ -128,7 +128,7 @@ impl StoreError {
             }
             Self::Damaged { file, reason } => format!("{} is damaged: {reason}", within_data(Path::new(file))),
             Self::Format { file, got, known } => {
-                format!("{} has format {got}, at most {known} is known", within_data(Path::new(file)))
+                format!("{} has format {got}, at most {known} is supported", within_data(Path::new(file)))
             }
             Self::InUse(_) => "the data folder is in use by another process".to_owned(),
             Self::Object { url, source } => format!("{url}: {}", meaning(source)),
@@ -144,7 +144,7 @@ impl StoreError {
         }
     }
 
-    /// Whether a caller learns less from [`Self::public`] than the log should say.
+    /// Whether [`Self::public`] omits details that belong in the log.
     pub fn is_internal(&self) -> bool {
         matches!(
             self,
@@ -164,7 +164,7 @@ impl StoreError {
     }
 }
 
-/// An absolute path from the folder of collections on, or its last part; other names as they are.
+/// An absolute path relative to the folder of collections, or else its last component; other names unchanged.
 fn within_data(path: &Path) -> String {
     if !path.is_absolute() {
         return path.display().to_string();
@@ -175,22 +175,22 @@ fn within_data(path: &Path) -> String {
     parts[start..].iter().collect::<PathBuf>().display().to_string()
 }
 
-/// What an object store's refusal means for the one who asked.
+/// The meaning of an object store's error for the caller.
 fn meaning(error: &object_store::Error) -> &'static str {
     use object_store::Error;
-    // Listings have no kind of error of their own for what their server answered.
+    // A listing has no error variant for its server's response.
     let text = error.to_string();
-    let answered = |statuses: [&str; 2]| statuses.iter().any(|status| text.contains(status));
-    if matches!(error, Error::NotFound { .. }) || answered(["404 Not Found", "NoSuchBucket"]) {
-        "the bucket or object is not there"
+    let has_status = |statuses: [&str; 2]| statuses.iter().any(|status| text.contains(status));
+    if matches!(error, Error::NotFound { .. }) || has_status(["404 Not Found", "NoSuchBucket"]) {
+        "the bucket or object does not exist"
     } else if matches!(error, Error::Unauthenticated { .. } | Error::PermissionDenied { .. })
-        || answered(["403 Forbidden", "401 Unauthorized"])
+        || has_status(["403 Forbidden", "401 Unauthorized"])
     {
-        "the object store does not accept the daemon's credentials, or does not allow them this"
+        "the object store rejects the daemon's credentials or denies them access"
     } else if matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. }) {
-        "another snapshot of this version was written meanwhile"
+        "another writer has committed a snapshot of this version"
     } else {
-        "the object store cannot be reached or answered with an error; the daemon's log says more"
+        "the object store is unreachable or returned an error; the daemon's log has the details"
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_see_no_path_of_the_machine() {
+    fn public_messages_contain_no_absolute_path() {
         let io = |path: &str| StoreError::io(path, io::ErrorKind::PermissionDenied.into());
         let log = "/srv/data/collections/c/wal-00000000000000000001.log";
         let corrupt = StoreError::Corrupt { file: log.into(), offset: 7, reason: "torn".into() };

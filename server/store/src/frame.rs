@@ -8,7 +8,7 @@ pub(crate) const FILE_HEADER: usize = 24;
 pub(crate) const FRAME_HEADER: usize = 36;
 
 const FILE_MAGIC: &[u8; 8] = b"ACCLWAL1";
-/// Starts every frame.
+/// Magic bytes of a frame.
 pub(crate) const FRAME_MAGIC: &[u8; 4] = b"WREC";
 
 /// The header of a log file.
@@ -16,7 +16,7 @@ pub(crate) const FRAME_MAGIC: &[u8; 4] = b"WREC";
 pub(crate) struct FileHeader {
     /// Sequence number of the first frame.
     pub(crate) first: u64,
-    /// A random number that goes into every frame's checksum: bytes that a client sends can never pass for a frame.
+    /// Random salt of every frame's checksum, so that bytes from a client cannot pass for a frame.
     pub(crate) salt: u32,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct FrameHeader {
     pub(crate) len: u32,
     pub(crate) body_crc: u32,
     pub(crate) sequence: u64,
-    /// The file was durable up to here before this frame was written.
+    /// Offset up to which the file was durable before this frame was written.
     pub(crate) durable: u64,
 }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_read_back_and_no_single_flipped_bit_passes() {
+    fn headers_round_trip_and_every_flipped_bit_is_detected() {
         let frame = FrameHeader { kind: 2, len: 77, body_crc: 0xdead_beef, sequence: u64::MAX - 1, durable: 1 << 40 };
         let header = FileHeader { first: 42, salt: 7 };
         let (file, encoded) = (header.encode(), frame.encode(7));

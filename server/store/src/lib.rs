@@ -1,19 +1,19 @@
-//! Collections on disk: a write-ahead log with checkpoints beside it, and snapshots in object stores.
+//! Collections on disk: a write-ahead log with checkpoints, and snapshots in object stores.
 //!
-//! This crate knows no protocol and no computation. It keeps [`Record`]s in order, and gives them back after a crash.
+//! This crate knows no protocol and no computation. It stores [`Record`]s in order, and recovers them after a crash.
 //!
 //! # Layout
 //!
 //! ```text
-//! <dir>/LOCK                                   held by the one process that uses the folder
-//! <dir>/closed.json                            sealed: how far each log was durable when the store was last closed
+//! <dir>/LOCK                                   locked by the process that uses the folder
+//! <dir>/closed.json                            sealed: durable offset of each log when the store was last closed
 //! <dir>/collections/<name>/meta.json           sealed CollectionMeta
 //! <dir>/collections/<name>/wal-<first>.log     records from sequence number <first> on (20 digits)
 //! <dir>/collections/<name>/checkpoint-<v>/     all points as of one sequence number (v: 10 digits)
 //! ```
 //!
-//! A collection is made in a folder whose name starts with `.new-` and dropped by a rename to `.drop-`; neither is a
-//! legal collection name, and both are removed at the next start.
+//! A collection is created in a folder whose name starts with `.new-` and dropped by a rename to `.drop-`. Neither is a
+//! valid collection name, and both are removed at the next start.
 //!
 //! # Sealed JSON
 //!
@@ -35,48 +35,57 @@
 //! | | | | CRC-32 of the above, continued from the file's salt | 4 |
 //! | | | | the body | |
 //!
-//! The salt is random, so that no bytes a client sends can pass for a frame when a damaged file is searched.
+//! The salt is random, so that no bytes from a client can pass for a frame when a damaged file is searched.
 //!
-//! A body starts with `u8` id kind (1 numbers, 2 UUIDs), `u8` whether payloads follow, two zeros, `u32` count, `u32`
+//! A body starts with `u8` id kind (1 integers, 2 UUIDs), `u8` whether payloads follow, two zeros, `u32` count, `u32`
 //! dim (0 in a delete), then the ids (8 or 16 bytes each), then f32 `[count, dim]`, then, if there are payloads, a
 //! `u32` length of each and their bytes.
 //!
 //! # What recovery promises
 //!
-//! An append is answered only after `fdatasync` (or, with [`Fsync::Never`], after the write). Recovery gives back every answered record, in order, and perhaps some
-//! that were written and not answered. A last group of frames that the crash cut short is a *torn tail* and is cut
-//! off. Everything else that does not check is *corruption*: an error that names file and offset, never a silent loss.
-//! A broken frame is a torn tail only in the last file, only if no later frame attests (by its durable length) that
-//! the broken one had been synced, and only if it looks unfinished: it runs past the end of the file, or a sector of it
-//! reads as zeros, which is what a file system leaves where data never arrived. A log that is shorter than `closed.json`
-//! says, or has no whole header, is corrupt in any case: a log file gets its name when its header is durable. After a kill,
-//! of which `closed.json` knows nothing, the log says up to which offset of which file a collection was read back.
+//! An append is acknowledged only after `fdatasync` (with [`Fsync::Never`], after the write). Recovery replays every
+//! acknowledged record in order, and possibly records that were written but not acknowledged. If a crash interrupts the
+//! last group of frames, the log has a *torn tail*, which recovery truncates. Every other failed check is *corruption*:
+//! an error that names file and offset, never a silent loss.
+//!
+//! An invalid frame is a torn tail only if all of these hold; otherwise it is corruption:
+//!
+//! - it is in the last file;
+//! - it starts at or after the durable offset that `closed.json` records for that file;
+//! - no valid frame after it has a durable length that covers its start, which would prove that it had been synced;
+//! - it looks unfinished: it extends past the end of the file, or contains a zero sector, which is what file systems
+//!   leave where data was not written.
+//!
+//! A log that is shorter than its offset in `closed.json`, or that lacks a complete header, is always corrupt: a log
+//! file is renamed to its name only once its header is durable. After a kill, `closed.json` has no current offset; the
+//! daemon then logs up to which file and offset it replayed the collection.
 //!
 //! # Threads and descriptors
 //!
-//! All logs share [`Options::writer_threads`] threads. A log with records to write waits for a free one, which writes what
-//! has queued up, syncs it once and answers it. At most [`Options::open_logs`] files, and one a thread, are open.
+//! All logs share [`Options::writer_threads`] threads. A log with queued records waits for a free thread, which writes
+//! the queue, syncs it once and answers it. At most [`Options::open_logs`] files plus one per thread are open.
 //!
 //! # Checkpoints and snapshots
 //!
-//! Both are a folder of chunks and a `manifest.json`, written last. A chunk is the body of an upsert of at most about
-//! 8 MiB. The manifest lists each chunk's name, points, size and SHA-256. A checkpoint lies beside the log and lets
-//! older log files go; a snapshot lies in an object store under `v<10 digits>/`.
+//! Both are a folder of chunks with a `manifest.json`, which is written last. A chunk is the body of an upsert of about
+//! 8 MiB at most. The manifest lists each chunk's name, points, size and SHA-256. A checkpoint is in the collection's
+//! folder and makes older log files removable; a snapshot is in an object store under `v<10 digits>/`.
 
 mod checkpoint;
 mod disk;
-mod ends;
+mod durable_offsets;
 mod error;
-mod files;
 mod frame;
 mod journal;
+mod log_files;
 mod manifest;
 mod meta;
+mod open_files;
 mod record;
 mod replay;
 mod snapshot;
 mod store;
-mod threads;
+mod thread_pool;
 
 pub use checkpoint::CheckpointWriter;
 pub use error::StoreError;
@@ -87,5 +96,5 @@ pub use record::{Ids, Record, Upsert};
 pub use snapshot::{Access, SnapshotReader, SnapshotWriter, Written, check_url, probe};
 pub use store::{Options, Recovered, Replayed, Staged, Store};
 
-/// Bytes of points that a writer should put into one chunk.
+/// Target size of a chunk.
 pub const CHUNK_BYTES: usize = 8 << 20;

@@ -8,7 +8,7 @@ use crate::{CollectionMeta, StoreError, Upsert, meta::check_format, record::Body
 
 /// Name of the manifest in its folder.
 pub(crate) const MANIFEST: &str = "manifest.json";
-/// No manifest and no description is larger: about 30 million chunks' worth.
+/// Maximum size of a manifest or collection description: about 30 million chunks.
 pub(crate) const MAX_JSON_BYTES: u64 = 4 << 30;
 
 /// One chunk of a checkpoint or snapshot.
@@ -24,22 +24,22 @@ pub struct Chunk {
     pub sha256: String,
 }
 
-/// The table of contents of a checkpoint or snapshot. Written last: where there is none, there is nothing.
+/// The table of contents of a checkpoint or snapshot. It is written last and commits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of this layout.
+    /// Format version.
     pub format: u32,
-    /// Grows with each checkpoint or snapshot.
+    /// Increases with each checkpoint or snapshot.
     pub version: u64,
     /// The collection.
     pub collection: CollectionMeta,
-    /// All records up to this one are in it, and none after.
+    /// Sequence number of the last included record.
     pub sequence: u64,
     /// Points in it.
     pub point_count: u64,
     /// Size of its chunks.
     pub size_bytes: u64,
-    /// When it was written, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub create_time_ms: u64,
     /// The chunks, in the order of the points.
     pub chunks: Vec<Chunk>,
@@ -49,7 +49,7 @@ impl Manifest {
     /// The format this version writes, and the newest it reads.
     pub const FORMAT: u32 = 1;
 
-    /// A manifest without chunks yet.
+    /// A manifest without chunks.
     pub(crate) fn new(collection: CollectionMeta, version: u64, sequence: u64) -> Self {
         let create_time_ms = now_ms();
         Self {
@@ -64,7 +64,7 @@ impl Manifest {
         }
     }
 
-    /// Lists the next chunk.
+    /// Adds the next chunk.
     pub(crate) fn add(&mut self, chunk: Chunk) {
         self.point_count += chunk.point_count;
         self.size_bytes += chunk.size_bytes;
@@ -111,7 +111,7 @@ impl Chunk {
             return Err(damaged(format!("expected {} bytes, got {}", self.size_bytes, bytes.len())));
         }
         if hex::encode(Sha256::digest(&bytes)) != self.sha256 {
-            return Err(damaged("its SHA-256 is not the manifest's".into()));
+            return Err(damaged("its SHA-256 does not match the manifest".into()));
         }
         let points = Upsert::parse(bytes).map_err(damaged)?;
         if points.dim != dim || points.ids.len() as u64 != self.point_count {
@@ -135,7 +135,7 @@ pub(crate) fn seal<T: Serialize>(content: &T) -> Vec<u8> {
     serde_json::to_vec_pretty(&sealed).expect("plain structs of strings and numbers always serialise")
 }
 
-/// Reads sealed JSON. `check` sees the content before its digest is compared, to tell newer formats from damage.
+/// Reads sealed JSON. `check` runs before the digest is compared, to distinguish newer formats from damage.
 pub(crate) fn unseal<T: Serialize + DeserializeOwned>(
     file: &str,
     bytes: &[u8],
@@ -149,11 +149,11 @@ pub(crate) fn unseal<T: Serialize + DeserializeOwned>(
     if hex::encode(Sha256::digest(&plain)) == sealed.sha256 {
         Ok(content)
     } else {
-        Err(StoreError::damaged(file, "its SHA-256 is not the one it carries"))
+        Err(StoreError::damaged(file, "its content does not match its SHA-256"))
     }
 }
 
-/// Milliseconds since 1970; 0 where the clock is before it.
+/// Milliseconds since 1970; 0 if the clock is earlier.
 pub(crate) fn now_ms() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! What is written down about a collection itself.
+//! The stored description of a collection.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum Metric {
     SquaredL2,
 }
 
-/// Precision of the copy that a device scans.
+/// Precision of the device copy that searches scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
@@ -26,14 +26,14 @@ pub enum Storage {
     F16,
     /// bfloat16.
     Bf16,
-    /// int8 with one scale a row.
+    /// int8 with one scale per row.
     I8,
 }
 
-/// What is written down about a collection.
+/// The stored description of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectionMeta {
-    /// Version of this description and of the log beside it.
+    /// Format version of this description and of the log.
     pub format: u32,
     /// Its name.
     pub name: String,
@@ -45,12 +45,12 @@ pub struct CollectionMeta {
     pub storage: Storage,
     /// Model that embeds texts for it; empty for none.
     pub model: String,
-    /// Payload field whose words are searched, too; empty for none.
+    /// Payload field with a full-text index; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text_field: String,
     /// Whether it has a log.
     pub durable: bool,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub create_time_ms: u64,
 }
 
@@ -58,13 +58,13 @@ impl CollectionMeta {
     /// The format this version writes, and the newest it reads.
     pub const FORMAT: u32 = 1;
 
-    /// Refuses formats that are not known, naming the file.
+    /// Rejects unsupported formats, naming the file.
     pub(crate) fn check_format(&self, file: &str) -> Result<(), StoreError> {
         check_format(file, self.format, Self::FORMAT)
     }
 }
 
-/// Refuses formats that are not known.
+/// Rejects unsupported formats.
 pub(crate) fn check_format(file: &str, got: u32, known: u32) -> Result<(), StoreError> {
     if (1..=known).contains(&got) { Ok(()) } else { Err(StoreError::Format { file: file.into(), got, known }) }
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_could_leave_the_folder_are_refused() {
+    fn names_that_could_escape_the_folder_are_rejected() {
         for name in ["", ".", "..", "../a", "a/b", ".hidden", "-a", "a b", "ä", "a\0", &"a".repeat(129)] {
             assert!(check_name(name).is_err(), "{name:?}");
         }

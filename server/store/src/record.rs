@@ -1,23 +1,23 @@
-//! Records, and the body in which a log frame or a chunk holds one.
+//! Records, and their encoding as the body of a log frame or a chunk.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::StoreError;
 
 /// Bytes of a body before its ids.
-const HEAD: usize = 12;
+const BODY_HEADER: usize = 12;
 
 /// Ids of points, all of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// Numbers.
+    /// Integers.
     Numbers(Vec<u64>),
     /// UUIDs, in the byte order of RFC 9562.
     Uuids(Vec<[u8; 16]>),
 }
 
 impl Ids {
-    /// How many.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         match self {
             Self::Numbers(ids) => ids.len(),
@@ -52,16 +52,16 @@ impl Ids {
     }
 }
 
-/// Points written: as many ids as vectors, and as many payloads or none.
+/// Inserted points: one vector per id, and one payload per id or none at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upsert {
-    /// Ids, none twice.
+    /// Unique ids.
     pub ids: Ids,
-    /// Numbers in a vector.
+    /// Dimensions of a vector.
     pub dim: u32,
     /// f32 `[ids, dim]`, little-endian.
     pub vectors: Bytes,
-    /// None, or one a point; the store does not look into them.
+    /// Empty, or one per point; opaque to the store.
     pub payloads: Vec<Bytes>,
 }
 
@@ -74,7 +74,7 @@ pub enum Record {
     Delete(Ids),
 }
 
-/// A body in pieces, so that large parts are written without a copy.
+/// A body in parts, so that large parts are written without a copy.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) parts: Vec<Bytes>,
@@ -95,7 +95,7 @@ impl Record {
     pub(crate) fn body(&self) -> Result<Body, StoreError> {
         match self {
             Self::Upsert(upsert) => upsert.body(),
-            Self::Delete(ids) => finish(vec![head(ids, 0, false).freeze()]),
+            Self::Delete(ids) => finish(vec![header(ids, 0, false).freeze()]),
         }
     }
 
@@ -129,7 +129,7 @@ impl Upsert {
     /// The body of a frame or chunk.
     pub(crate) fn body(&self) -> Result<Body, StoreError> {
         self.check().map_err(|reason| StoreError::damaged("record", reason))?;
-        let mut parts = vec![head(&self.ids, self.dim, !self.payloads.is_empty()).freeze(), self.vectors.clone()];
+        let mut parts = vec![header(&self.ids, self.dim, !self.payloads.is_empty()).freeze(), self.vectors.clone()];
         if !self.payloads.is_empty() {
             parts.push(payload_block(&self.payloads)?);
         }
@@ -138,25 +138,25 @@ impl Upsert {
 
     /// Reads the body of a frame or chunk.
     pub(crate) fn parse(mut body: Bytes) -> Result<Self, String> {
-        let (kind, has_payloads, count, dim) = parse_head(&mut body)?;
+        let (kind, has_payloads, count, dim) = parse_header(&mut body)?;
         let ids = parse_ids(kind, count, &mut body)?;
         let need = u128::from(count) * u128::from(dim) * 4;
         let len = usize::try_from(need).ok().filter(|need| *need <= body.len());
         let vectors = body.split_to(len.ok_or_else(|| format!("vectors need {need} bytes, {} are left", body.len()))?);
         let payloads = if has_payloads { parse_payloads(ids.len(), &mut body)? } else { vec![] };
-        nothing_left(&body)?;
+        expect_end(&body)?;
         Ok(Self { ids, dim, vectors, payloads })
     }
 }
 
-fn head(ids: &Ids, dim: u32, has_payloads: bool) -> BytesMut {
-    let mut head = BytesMut::with_capacity(HEAD + ids.len() * ids.width());
-    head.put_slice(&[ids.kind(), u8::from(has_payloads), 0, 0]);
+fn header(ids: &Ids, dim: u32, has_payloads: bool) -> BytesMut {
+    let mut header = BytesMut::with_capacity(BODY_HEADER + ids.len() * ids.width());
+    header.put_slice(&[ids.kind(), u8::from(has_payloads), 0, 0]);
     // A count above u32 cannot fit a body; `finish` refuses it by its length.
-    head.put_u32_le(u32::try_from(ids.len()).unwrap_or(u32::MAX));
-    head.put_u32_le(dim);
-    ids.put(&mut head);
-    head
+    header.put_u32_le(u32::try_from(ids.len()).unwrap_or(u32::MAX));
+    header.put_u32_le(dim);
+    ids.put(&mut header);
+    header
 }
 
 fn payload_block(payloads: &[Bytes]) -> Result<Bytes, StoreError> {
@@ -185,9 +185,9 @@ fn finish(parts: Vec<Bytes>) -> Result<Body, StoreError> {
     Ok(Body { parts, len, crc: crc.finalize() })
 }
 
-fn parse_head(body: &mut Bytes) -> Result<(u8, bool, u32, u32), String> {
-    if body.len() < HEAD {
-        return Err(format!("the body has {} bytes, at least {HEAD} are needed", body.len()));
+fn parse_header(body: &mut Bytes) -> Result<(u8, bool, u32, u32), String> {
+    if body.len() < BODY_HEADER {
+        return Err(format!("the body has {} bytes, expected at least {BODY_HEADER}", body.len()));
     }
     let (kind, payloads, zeros) = (body.get_u8(), body.get_u8(), body.get_u16_le());
     if payloads > 1 || zeros != 0 {
@@ -230,16 +230,16 @@ fn take(len: usize, body: &mut Bytes) -> Result<Bytes, String> {
 }
 
 fn parse_delete(mut body: Bytes) -> Result<Ids, String> {
-    let (kind, has_payloads, count, dim) = parse_head(&mut body)?;
+    let (kind, has_payloads, count, dim) = parse_header(&mut body)?;
     if has_payloads || dim != 0 {
         return Err("a delete has neither vectors nor payloads".into());
     }
     let ids = parse_ids(kind, count, &mut body)?;
-    nothing_left(&body)?;
+    expect_end(&body)?;
     Ok(ids)
 }
 
-fn nothing_left(body: &Bytes) -> Result<(), String> {
+fn expect_end(body: &Bytes) -> Result<(), String> {
     if body.is_empty() { Ok(()) } else { Err(format!("{} bytes follow the body", body.len())) }
 }
 
@@ -272,7 +272,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_record_reads_back_as_it_was_written(record in any_record()) {
+        fn records_round_trip(record in any_record()) {
             prop_assert_eq!(Record::parse(record.kind(), joined(&record)), Ok(record));
         }
 
@@ -287,7 +287,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn counts_that_disagree_are_refused_before_they_are_written() {
+    fn inconsistent_counts_are_rejected_before_writing() {
         let vectors = Bytes::from_static(&[0; 8]);
         let upsert = Upsert { ids: Ids::Numbers(vec![1]), dim: 1, vectors, payloads: vec![] };
         assert!(upsert.body().is_err());

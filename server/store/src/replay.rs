@@ -1,4 +1,4 @@
-//! Reading logs back: what is whole, what a crash cut off, and what is damaged.
+//! Reads log files, and distinguishes valid records, a torn tail and corruption.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use crate::{
     frame::{FILE_HEADER, FRAME_HEADER, FRAME_MAGIC, FileHeader, FrameHeader},
 };
 
-/// What file systems read back as zeros where data never arrived.
+/// The unit in which file systems leave zeros where data was not written.
 const SECTOR: u64 = 512;
 
 /// A log file that is being read.
@@ -22,25 +22,26 @@ pub(crate) struct LogReader {
     file: BufReader<File>,
     len: u64,
     pub(crate) salt: u32,
-    /// Where the next frame starts: everything before it is whole.
+    /// Where the next frame starts; all bytes before it are valid.
     pub(crate) offset: u64,
     /// Sequence number that the next frame must have.
     pub(crate) next: u64,
     is_last: bool,
-    /// So much of it is known to have been durable.
+    /// Bytes known to have been durable.
     durable: u64,
 }
 
-/// What stands at the reader's place.
+/// The result of reading at the current offset.
 pub(crate) enum Item {
-    /// A whole frame.
+    /// A valid frame: its sequence number and record.
     Record(u64, Record),
-    /// The end, perhaps with a torn tail behind it.
+    /// The end of the valid records; a torn tail may follow.
     End,
 }
 
 impl LogReader {
-    /// Opens a log file whose name says it starts at `first`. So many of its bytes are known to have been durable.
+    /// Opens the log file named after `first`, its first sequence number. The first `durable` bytes are known to have
+    /// been durable.
     pub(crate) fn open(path: &Path, first: u64, is_last: bool, durable: u64) -> Result<Self, StoreError> {
         let io = |e| StoreError::io(path, e);
         let file = File::open(path).map_err(io)?;
@@ -54,14 +55,13 @@ impl LogReader {
                 (reader.offset, reader.salt) = (FILE_HEADER as u64, found.salt);
                 Ok(reader)
             }
-            Some(found) => {
-                Err(reader.corrupt(0, format!("it starts at record {}, its name says {first}", found.first)))
-            }
-            // A log file gets its name when its header is durable, so no crash leaves one without.
+            Some(found) => Err(reader
+                .corrupt(0, format!("its header names record {} as the first, its file name {first}", found.first))),
+            // A log file is renamed to its name once its header is durable, so no crash leaves one without a header.
             None if len < FILE_HEADER as u64 => {
                 Err(reader.corrupt(len, format!("it ends within its header; records from {first} on are lost")))
             }
-            None => Err(reader.corrupt(0, "the header of the file does not check")),
+            None => Err(reader.corrupt(0, "invalid file header")),
         }
     }
 
@@ -72,15 +72,15 @@ impl LogReader {
         }
         let start = self.offset;
         let Some(header) = self.header_at(start)? else {
-            return self.broken(start, start + FRAME_HEADER as u64, "the header of a frame does not check");
+            return self.classify_invalid(start, start + FRAME_HEADER as u64, "invalid frame header");
         };
         let end = start + FRAME_HEADER as u64 + u64::from(header.len);
         if end > self.len {
-            return self.broken(start, end, "a frame runs past the end of the file");
+            return self.classify_invalid(start, end, "a frame extends past the end of the file");
         }
         let body = self.read(start + FRAME_HEADER as u64, u64::from(header.len))?;
         if crc32fast::hash(&body) != header.body_crc {
-            return self.broken(start, end, "the body of a frame does not match its checksum");
+            return self.classify_invalid(start, end, "checksum mismatch in the body of a frame");
         }
         if header.sequence != self.next {
             return Err(self.corrupt(start, format!("expected record {}, got {}", self.next, header.sequence)));
@@ -90,26 +90,28 @@ impl LogReader {
         Ok(Item::Record(header.sequence, record))
     }
 
-    /// Decides what a frame that does not check is: the torn tail, or damage to something that had been synced.
-    fn broken(&mut self, start: u64, end: u64, reason: &str) -> Result<Item, StoreError> {
+    /// Decides whether an invalid frame is a torn tail or corruption.
+    fn classify_invalid(&mut self, start: u64, end: u64, reason: &str) -> Result<Item, StoreError> {
         if !self.is_last {
-            return Err(self.corrupt(start, format!("{reason}, and a later log file exists")));
+            return Err(self.corrupt(start, format!("{reason}, but a later log file exists")));
         }
         if start < self.durable {
-            return Err(self.corrupt(start, format!("{reason}, and {} bytes had been durable", self.durable)));
+            return Err(self.corrupt(start, format!("{reason}, but {} bytes had been durable", self.durable)));
         }
-        if let Some(later) = self.later_attests(start)? {
-            return Err(self.corrupt(start, format!("{reason}, and record {later} says that it was synced")));
+        if let Some(later) = self.synced_before(start)? {
+            return Err(
+                self.corrupt(start, format!("{reason}, but record {later} shows that the frame had been synced"))
+            );
         }
-        if end > self.len || self.has_hole(start, end)? {
-            tracing::warn!(file = %self.path.display(), offset = start, bytes = self.len - start, "cutting off a torn tail");
+        if end > self.len || self.has_zero_sector(start, end)? {
+            tracing::warn!(file = %self.path.display(), offset = start, bytes = self.len - start, "truncating a torn tail");
             return Ok(Item::End);
         }
-        Err(self.corrupt(start, format!("{reason}, though all of it was written")))
+        Err(self.corrupt(start, format!("{reason}, but the frame was written completely")))
     }
 
-    /// The first frame behind `start` that was written after `start` had been synced.
-    fn later_attests(&mut self, start: u64) -> Result<Option<u64>, StoreError> {
+    /// Sequence number of the first valid frame after `start` that was written once the bytes at `start` were durable.
+    fn synced_before(&mut self, start: u64) -> Result<Option<u64>, StoreError> {
         const WINDOW: u64 = 1 << 20;
         let mut at = start + 1;
         while at + FRAME_HEADER as u64 <= self.len {
@@ -120,14 +122,14 @@ impl LogReader {
                     return Ok(Some(header.sequence));
                 }
             }
-            // Windows overlap so that a magic on their border is seen.
+            // Windows overlap, so that no magic across a boundary is missed.
             at += (window.len() as u64).saturating_sub(FRAME_MAGIC.len() as u64 - 1).max(1);
         }
         Ok(None)
     }
 
-    /// Whether some sector's share of `start..end` is all zeros.
-    fn has_hole(&mut self, start: u64, end: u64) -> Result<bool, StoreError> {
+    /// Whether the part of `start..end` within some sector is all zeros.
+    fn has_zero_sector(&mut self, start: u64, end: u64) -> Result<bool, StoreError> {
         let mut at = start;
         while at < end {
             let next = ((at / SECTOR + 1) * SECTOR).min(end);
@@ -144,7 +146,7 @@ impl LogReader {
         Ok(<&[u8; FRAME_HEADER]>::try_from(&header[..]).ok().and_then(|h| FrameHeader::parse(h, self.salt)))
     }
 
-    /// Bytes that are known to be within the file, by its length.
+    /// Reads a range within the file.
     fn read(&mut self, at: u64, len: u64) -> Result<Bytes, StoreError> {
         let mut read = || {
             let here = self.file.stream_position()?;
@@ -156,7 +158,7 @@ impl LogReader {
         read().map_err(|e| StoreError::io(&self.path, e))
     }
 
-    /// Bytes of the file, a torn tail included.
+    /// Bytes of the file, including a torn tail.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -170,12 +172,12 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Cuts the torn tail off a log file, and makes what is left durable: a crash may have come between a write and its sync.
+/// Truncates a log file after its last valid record and syncs it: a crash may have come between a write and its sync.
 pub(crate) fn truncate(path: &Path, len: u64) -> Result<(), StoreError> {
-    let cut = || {
+    let truncate = || {
         let file = File::options().write(true).open(path)?;
         file.set_len(len)?;
         file.sync_all()
     };
-    cut().map_err(|e| StoreError::io(path, e))
+    truncate().map_err(|e| StoreError::io(path, e))
 }

@@ -1,4 +1,4 @@
-//! Snapshots: all points of a collection in an object store, for other replicas and for later.
+//! Snapshots: all points of a collection in an object store, for replication and backup.
 
 use std::{
     collections::BTreeSet,
@@ -23,19 +23,19 @@ use crate::{
     manifest::{MANIFEST, MAX_JSON_BYTES},
 };
 
-/// Schemes of object stores, and whether their URLs name a bucket or container.
+/// Supported URL schemes, and whether their URLs name a bucket or container.
 const SCHEMES: [(&str, bool); 4] = [("file", false), ("s3", true), ("gs", true), ("az", true)];
 
-/// How long a request to an object store is tried again, and a connection to it may take.
+/// How long a failing request to an object store is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a folder in an object store is reached.
+/// Options of access to an object store.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// The object stores' own options, by lower-case names (`aws_region`, ...). Each takes those it knows.
+    /// Options of the object stores by lower-case name (`aws_region`, ...). Each store ignores those it does not know.
     pub options: Vec<(String, String)>,
-    /// In the file system, a folder that nothing may lead out of, not even a symbolic link.
+    /// Confines `file://` URLs to this folder, symbolic links resolved.
     pub within: Option<PathBuf>,
 }
 
@@ -44,12 +44,12 @@ pub struct Access {
 struct Folder {
     store: Arc<dyn ObjectStore>,
     path: Path,
-    /// As given, without a slash at the end.
+    /// As given, without a trailing slash.
     url: String,
     local: Option<Local>,
 }
 
-/// A folder of the file system.
+/// A folder in the local file system.
 #[derive(Clone, Debug)]
 struct Local {
     path: PathBuf,
@@ -61,16 +61,16 @@ struct Local {
 pub struct SnapshotWriter {
     folder: Folder,
     manifest: Manifest,
-    /// Makes this writer's chunk names its own, should two write one version at once.
+    /// Suffix of the chunk names, unique among writers of one version.
     tag: String,
 }
 
-/// A snapshot that was written.
+/// A committed snapshot.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Its URL.
+    /// URL of the snapshot.
     pub url: String,
-    /// Its table of contents.
+    /// The table of contents.
     pub manifest: Manifest,
 }
 
@@ -83,7 +83,8 @@ pub struct SnapshotReader {
 }
 
 impl SnapshotWriter {
-    /// Starts the next snapshot in a folder, with all records up to `sequence`. `tag` tells writers apart.
+    /// Starts the next snapshot in a folder, covering all records up to `sequence`. `tag` must be unique among
+    /// concurrent writers.
     pub async fn create(
         url: &str,
         access: &Access,
@@ -107,22 +108,22 @@ impl SnapshotWriter {
     /// Adds a chunk of points.
     pub async fn push(&mut self, points: Upsert) -> Result<(), StoreError> {
         let name = format!("chunk-{:08}-{}", self.manifest.chunks.len(), self.tag);
-        // Hashing takes long enough to be felt on a reactor thread.
+        // Hashing would block an async worker thread for too long.
         let (chunk, body) = blocking(move || Chunk::encode(name, &points)).await?;
         self.folder.put(&chunk.name, PutPayload::from_iter(body.parts), PutMode::Overwrite).await?;
         self.manifest.add(chunk);
         Ok(())
     }
 
-    /// Makes it count.
+    /// Commits the snapshot by writing its manifest.
     pub async fn finish(self) -> Result<Written, StoreError> {
         let payload = PutPayload::from(self.manifest.seal());
-        // Created, not overwritten: of two writers of one version one fails, and the other's snapshot is whole.
+        // The manifest is created, never overwritten: of two writers of one version, the second fails.
         self.folder.put(MANIFEST, payload, PutMode::Create).await?;
         Ok(Written { url: self.folder.url, manifest: self.manifest })
     }
 
-    /// Removes what was written, as far as that works.
+    /// Removes the chunks written so far, ignoring failures.
     pub async fn abort(self) {
         for chunk in &self.manifest.chunks {
             let _ = self.folder.store.delete(&self.folder.path.clone().join(chunk.name.as_str())).await;
@@ -131,7 +132,7 @@ impl SnapshotWriter {
 }
 
 impl SnapshotReader {
-    /// Opens a snapshot, or the newest in a folder of them.
+    /// Opens the snapshot at the URL, or the newest one in that folder.
     pub async fn open(url: &str, access: &Access) -> Result<Self, StoreError> {
         let given = Folder::open(url, access)?;
         if let Some(manifest) = given.manifest().await? {
@@ -142,24 +143,24 @@ impl SnapshotReader {
         Ok(Self { folder: given.child(&version_name(newest.version)), manifest: newest, next: 0 })
     }
 
-    /// Its table of contents.
+    /// The table of contents.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The next chunk of points, checked.
+    /// Reads and verifies the next chunk of points.
     pub async fn next(&mut self) -> Result<Option<Upsert>, StoreError> {
         let Some(chunk) = self.manifest.chunks.get(self.next).cloned() else { return Ok(None) };
         self.next += 1;
         let file = format!("{}/{}", self.folder.url, chunk.name);
         let bytes = self.folder.get(&chunk.name, chunk.size_bytes).await?;
-        let bytes = bytes.ok_or_else(|| StoreError::damaged(&file, "the chunk is not there"))?;
+        let bytes = bytes.ok_or_else(|| StoreError::damaged(&file, "the chunk does not exist"))?;
         let dim = self.manifest.collection.dim;
         blocking(move || chunk.open(&file, bytes, dim).map(Some)).await
     }
 }
 
-/// Refuses what can never be a folder of snapshots: what is no URL, unknown schemes, and URLs without the bucket they need.
+/// Rejects invalid URLs, unsupported schemes, and URLs that lack a required bucket.
 pub fn check_url(url: &str) -> Result<(), StoreError> {
     parse(url).map(drop)
 }
@@ -167,14 +168,14 @@ pub fn check_url(url: &str) -> Result<(), StoreError> {
 fn parse(url: &str) -> Result<(ObjectStoreScheme, Path), StoreError> {
     let bad = |reason: String| StoreError::Url { url: url.into(), reason };
     let parsed = Url::parse(url).map_err(|e| bad(e.to_string()))?;
-    check_scheme(&parsed).map_err(|error| error.unwrap_or_else(|| bad("it names no bucket or container".into())))?;
+    check_scheme(&parsed).map_err(|error| error.unwrap_or_else(|| bad("a bucket or container is required".into())))?;
     ObjectStoreScheme::parse(&parsed).map_err(|error| match parsed.scheme() {
-        "file" => bad("a file URL has three slashes and an absolute path".into()),
+        "file" => bad("expected file:/// and an absolute path".into()),
         _ => bad(error.to_string()),
     })
 }
 
-/// Asks whether a folder can be reached and listed. A folder that is not there yet is fine; a bucket that is not is not.
+/// Checks that a folder can be listed. The folder may be missing, its bucket must exist.
 pub async fn probe(url: &str, access: &Access) -> Result<(), StoreError> {
     let folder = Folder::open(url, access)?;
     if folder.local.is_some() {
@@ -208,13 +209,13 @@ impl Folder {
         Self { store, path, url: format!("{}/{name}", self.url), local }
     }
 
-    /// Refuses a name that leads out of where callers may go.
+    /// Rejects a name that resolves to a path outside `Access::within`.
     async fn confine(&self, name: &str) -> Result<(), StoreError> {
         let Some(Local { path, within: Some(within) }) = self.local.clone() else { return Ok(()) };
         let (path, url) = (path.join(name), self.url.clone());
         blocking(move || match (resolved(&path), resolved(&within)) {
             (Ok(path), Ok(within)) if path.starts_with(&within) => Ok(()),
-            // What does not resolve and what may not be seen look alike.
+            // A path that does not resolve gets the same error, so that callers cannot probe for files.
             _ => Err(StoreError::Outside(url)),
         })
         .await
@@ -232,7 +233,7 @@ impl Folder {
         Ok(())
     }
 
-    /// An object of at most `limit` bytes, if it is there.
+    /// Reads an object of at most `limit` bytes; `None` if it does not exist.
     async fn get(&self, name: &str, limit: u64) -> Result<Option<Bytes>, StoreError> {
         self.confine(name).await?;
         let got = match self.store.get(&self.path.clone().join(name)).await {
@@ -240,7 +241,7 @@ impl Folder {
             got => got.map_err(|e| self.error(e))?,
         };
         if got.meta.size > limit {
-            let reason = format!("it has {} bytes, at most {limit} were expected", got.meta.size);
+            let reason = format!("it has {} bytes, expected at most {limit}", got.meta.size);
             return Err(StoreError::damaged(format!("{}/{name}", self.url), reason));
         }
         got.bytes().await.map(Some).map_err(|e| self.error(e))
@@ -259,7 +260,7 @@ impl Folder {
         }
     }
 
-    /// Names alone: a listing of objects would follow symbolic links, wherever they lead.
+    /// Reads the folder's names only: a listing by the object store's client would follow symbolic links.
     async fn local_versions(&self, folder: PathBuf) -> Result<Vec<u64>, StoreError> {
         self.confine("").await?;
         let names = blocking(move || match list(&folder) {
@@ -271,7 +272,7 @@ impl Folder {
     }
 
     async fn remote_versions(&self) -> Result<Vec<u64>, StoreError> {
-        // Listed as a stream and cut at the version's folder: a listing with delimiters would need the same requests.
+        // Streams all objects and keeps the version from each path: a listing with a delimiter needs as many requests.
         let mut objects = self.store.list(Some(&self.path));
         let mut versions = BTreeSet::new();
         while let Some(object) = objects.next().await {
@@ -282,7 +283,7 @@ impl Folder {
         Ok(versions.into_iter().collect())
     }
 
-    /// The newest version that is complete.
+    /// The newest committed version.
     async fn newest(&self, versions: &[u64]) -> Result<Option<Manifest>, StoreError> {
         for version in versions.iter().rev() {
             if let Some(manifest) = self.child(&version_name(*version)).manifest().await? {
@@ -301,7 +302,7 @@ fn parse_version(name: &str) -> Option<u64> {
     name.strip_prefix('v').filter(|digits| digits.len() >= 10)?.parse().ok()
 }
 
-/// Refuses unknown schemes, and known ones without the bucket that they need (`None`).
+/// Rejects unsupported schemes, and URLs that lack a required bucket (`None`).
 fn check_scheme(url: &Url) -> Result<(), Option<StoreError>> {
     let scheme = url.scheme();
     match SCHEMES.iter().find(|(known, _)| *known == scheme) {
@@ -314,17 +315,17 @@ fn check_scheme(url: &Url) -> Result<(), Option<StoreError>> {
     }
 }
 
-/// A store over the network. Requests are tried again for a while, and not for as long as a caller would ever wait.
+/// A client of a remote object store, which retries failed requests within `RETRY_TIMEOUT`.
 fn remote(
     scheme: &ObjectStoreScheme,
     url: &str,
     options: &[(String, String)],
 ) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
-    // Another user of the process may have installed one already, which is as good.
+    // Fails if the process has installed a provider already, which serves as well.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig { max_retries: 4, retry_timeout: RETRY_TIMEOUT, backoff: BackoffConfig::default() };
     let client = ClientOptions::new().with_connect_timeout(CONNECT_TIMEOUT);
-    /// Builds a store with the options that it knows.
+    /// Builds a client with the options that it knows.
     macro_rules! build {
         ($builder:ty) => {{
             let mut builder = <$builder>::new().with_client_options(client).with_retry(retry).with_url(url);
@@ -345,7 +346,7 @@ fn remote(
     }
 }
 
-/// A path without symbolic links, as far as it exists; what does not exist below that has none.
+/// Resolves the symbolic links of a path's existing part; components that do not exist have none.
 fn resolved(path: &FilePath) -> io::Result<PathBuf> {
     for ancestor in path.ancestors() {
         if fs::symlink_metadata(ancestor).is_ok() {

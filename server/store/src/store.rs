@@ -1,4 +1,4 @@
-//! The folder of all collections: making, dropping, and recovery.
+//! The data folder: creates, deletes and recovers collections.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -13,9 +13,10 @@ use crate::{
     CheckpointWriter, CollectionMeta, Fsync, Journal, Manifest, Record, StoreError, Upsert, check_name,
     checkpoint::{self, read_file},
     disk::{list, remove, sync_dir, write_atomic},
-    ends::{self, LogEnd},
+    durable_offsets::{self, DurableOffset},
     frame::FILE_HEADER,
-    journal::{Logs, Place, create_log, log_path},
+    journal::{LogPosition, Logs},
+    log_files::{create_log, list_logs, log_path},
     manifest::{MAX_JSON_BYTES, seal, unseal},
     replay::{Item, LogReader, truncate},
 };
@@ -24,14 +25,14 @@ const META: &str = "meta.json";
 const NEW: &str = ".new-";
 const DROP: &str = ".drop-";
 
-/// How a store works.
+/// Options of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// When an append is answered.
+    /// When an append is acknowledged.
     pub fsync: Fsync,
-    /// Threads that write all logs.
+    /// Maximum number of threads that write logs.
     pub writer_threads: usize,
-    /// Log files that are kept open.
+    /// Maximum number of unused log files kept open.
     pub open_logs: usize,
 }
 
@@ -41,51 +42,57 @@ impl Default for Options {
     }
 }
 
-/// The folder of all collections. One process at a time may have it open.
+impl From<Fsync> for Options {
+    fn from(fsync: Fsync) -> Self {
+        Self { fsync, ..Self::default() }
+    }
+}
+
+/// The data folder, open in at most one process at a time.
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
     root: PathBuf,
     fsync: Fsync,
     logs: Logs,
-    /// Makes the names of dropped folders unique.
-    drops: AtomicU64,
-    /// Locked while this lives, or until it is released.
+    /// Number of deleted collections, which makes the names of their folders unique.
+    deleted: AtomicU64,
+    /// Holds the folder's lock until it is dropped or released.
     lock: File,
 }
 
-/// A collection found at the start.
+/// A collection found by [`Store::open`], before its records are replayed.
 #[derive(Debug)]
 pub struct Recovered {
     /// The name of its folder.
     pub name: String,
-    /// What is written down about it, unless that is damaged.
+    /// Its description, or why that cannot be read.
     pub meta: Result<CollectionMeta, StoreError>,
     dir: PathBuf,
     fsync: Fsync,
     logs: Logs,
 }
 
-/// A collection read back.
+/// A replayed collection.
 #[derive(Debug)]
 pub struct Replayed {
     /// Open for appending.
     pub journal: Journal,
-    /// The last record; 0 for none.
+    /// Sequence number of the last record; 0 for none.
     pub sequence: u64,
-    /// Size of the checkpoint it was read from; 0 for none.
+    /// Size of the checkpoint it was replayed from; 0 for none.
     pub checkpoint_bytes: u64,
 }
 
 impl Store {
-    /// Opens a folder, making it where it is not there, and finds the collections in it.
+    /// Opens a data folder, creating it if necessary, and lists its collections.
     pub fn open(dir: &Path, options: impl Into<Options>) -> Result<(Self, Vec<Recovered>), StoreError> {
         let Options { fsync, writer_threads, open_logs } = options.into();
         let root = dir.join("collections");
         fs::create_dir_all(&root).map_err(|e| StoreError::io(&root, e))?;
         let lock = lock(dir)?;
         sync_dir(dir)?;
-        let logs = Logs::new(writer_threads, open_logs, ends::read(dir));
+        let logs = Logs::new(writer_threads, open_logs, durable_offsets::read(dir));
         let (mut found, mut leftovers) = (vec![], vec![]);
         for name in list(&root)? {
             if name.starts_with(NEW) || name.starts_with(DROP) {
@@ -97,76 +104,74 @@ impl Store {
         }
         leftovers.iter().try_for_each(|path| remove(path))?;
         sync_dir(&root)?;
-        Ok((Self { dir: dir.into(), root, fsync, logs, drops: AtomicU64::new(0), lock }, found))
+        Ok((Self { dir: dir.into(), root, fsync, logs, deleted: AtomicU64::new(0), lock }, found))
     }
 
-    /// Makes an empty collection. Once this returns, it survives a crash. Blocking.
+    /// Creates an empty collection durably. Blocking.
     pub fn create(&self, meta: &CollectionMeta) -> Result<Journal, StoreError> {
         self.stage(meta)?.commit()
     }
 
-    /// Starts a collection that has points from the beginning: it is there whole after the commit, or not at all.
-    /// Blocking.
+    /// Starts a collection with initial points. The commit creates it atomically. Blocking.
     pub fn stage(&self, meta: &CollectionMeta) -> Result<Staged, StoreError> {
         check_name(&meta.name)?;
         let dir = self.root.join(&meta.name);
         if dir.exists() {
             return Err(StoreError::Exists(meta.name.clone()));
         }
-        let staged = self.root.join(format!("{NEW}{}", meta.name));
-        remove(&staged)?;
-        fs::create_dir(&staged).map_err(|e| StoreError::io(&staged, e))?;
-        write_atomic(&staged.join(META), &seal(meta))?;
+        let staging = self.root.join(format!("{NEW}{}", meta.name));
+        remove(&staging)?;
+        fs::create_dir(&staging).map_err(|e| StoreError::io(&staging, e))?;
+        write_atomic(&staging.join(META), &seal(meta))?;
         let (root, logs) = (self.root.clone(), self.logs.clone());
-        Ok(Staged { root, from: staged, dir, meta: meta.clone(), points: None, fsync: self.fsync, logs })
+        Ok(Staged { root, staging, dir, meta: meta.clone(), points: None, fsync: self.fsync, logs })
     }
 
-    /// Drops a collection: it is gone for good once this returns. Blocking. Drop its journal first.
+    /// Deletes a collection durably; drop its journal first. Blocking.
     pub fn delete(&self, name: &str) -> Result<(), StoreError> {
         check_name(name)?;
         let dir = self.root.join(name);
-        let dropped = self.root.join(format!("{DROP}{}", self.drops.fetch_add(1, Ordering::Relaxed)));
+        let dropped = self.root.join(format!("{DROP}{}", self.deleted.fetch_add(1, Ordering::Relaxed)));
         remove(&dropped)?;
         fs::rename(&dir, &dropped).map_err(|e| StoreError::io(&dir, e))?;
         sync_dir(&self.root)?;
-        self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        // The name is free and the drop durable; what cannot be removed now is removed at the next start.
+        self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        // The rename is durable: the next start removes whatever this leaves.
         if let Err(error) = remove(&dropped) {
-            tracing::warn!(%error, "a dropped collection could not be removed from disk");
+            tracing::warn!(%error, "cannot remove a deleted collection from disk; the next start retries");
         }
         Ok(())
     }
 
-    /// Starts a checkpoint of a collection with all records up to `sequence`. Blocking.
+    /// Starts a checkpoint of a collection that covers all records up to `sequence`. Blocking.
     pub fn checkpoint(&self, meta: &CollectionMeta, sequence: u64) -> Result<CheckpointWriter, StoreError> {
         CheckpointWriter::create(&self.root.join(&meta.name), meta.clone(), sequence)
     }
 
-    /// Writes down how far the logs go, as far as that is known: where they were read back, and where they were closed. They
-    /// only grow from there. Blocking.
-    pub fn record_ends(&self) {
-        let ends = self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = ends::write(&self.dir, &ends) {
-            tracing::warn!(%error, "how far the logs go could not be written down");
+    /// Records the known durable offset of each log, as of its replay or its last close; logs only grow from there. A
+    /// failure is logged. Blocking.
+    pub fn record_durable_offsets(&self) {
+        let offsets = self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = durable_offsets::write(&self.dir, &offsets) {
+            tracing::warn!(%error, "cannot record the durable offsets of the logs");
         }
     }
 
-    /// Writes down how far the logs go, and lets another process open the folder, while this one still holds what it will
-    /// not use again. Only when every journal is closed. Blocking.
+    /// Records the durable offsets and unlocks the folder, so that another process can open it before this one exits.
+    /// Close every journal first. Blocking.
     pub fn release(&self) {
-        self.record_ends();
+        self.record_durable_offsets();
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "the data folder stays locked until the process ends");
         }
     }
 
-    /// Removes what a finished checkpoint made superfluous: older checkpoints, and log files whose records are all in
-    /// it. Blocking. A crash in the middle of it loses nothing.
+    /// Removes older checkpoints and the log files that the checkpoint covers. A crash midway loses nothing. Blocking.
     pub fn retire(&self, checkpoint: &Manifest) -> Result<(), StoreError> {
         let dir = self.root.join(&checkpoint.collection.name);
         checkpoint::remove_others(&dir, Some(checkpoint.version))?;
-        let logs = logs(&dir)?;
-        // Oldest first, so that a crash leaves a log without gaps.
+        let logs = list_logs(&dir)?;
+        // Oldest first, so that a crash leaves no gap in the log.
         for (first, next) in logs.iter().zip(logs.iter().skip(1)) {
             if *next <= checkpoint.sequence + 1 {
                 remove(&log_path(&dir, *first))?;
@@ -176,12 +181,12 @@ impl Store {
     }
 }
 
-/// A collection that is being made, with points in it. Dropped before the commit, it leaves nothing.
+/// A collection under construction. Dropping it before the commit removes its files.
 #[derive(Debug)]
 pub struct Staged {
     root: PathBuf,
-    /// Where it is made.
-    from: PathBuf,
+    /// Temporary folder, which the commit renames to `dir`.
+    staging: PathBuf,
     dir: PathBuf,
     meta: CollectionMeta,
     points: Option<CheckpointWriter>,
@@ -194,74 +199,75 @@ impl Staged {
     pub fn push(&mut self, points: &Upsert) -> Result<(), StoreError> {
         let writer = match &mut self.points {
             Some(writer) => writer,
-            None => self.points.insert(CheckpointWriter::create(&self.from, self.meta.clone(), 0)?),
+            None => self.points.insert(CheckpointWriter::create(&self.staging, self.meta.clone(), 0)?),
         };
         writer.push(points)
     }
 
-    /// Makes it count. Once this returns, it survives a crash. Blocking.
+    /// Creates the collection durably. Blocking.
     pub fn commit(mut self) -> Result<Journal, StoreError> {
         if let Some(points) = self.points.take() {
             points.finish()?;
         }
-        let salt = create_log(&self.from, 1)?;
-        fs::rename(&self.from, &self.dir).map_err(|e| StoreError::io(&self.dir, e))?;
+        let salt = create_log(&self.staging, 1)?;
+        fs::rename(&self.staging, &self.dir).map_err(|e| StoreError::io(&self.dir, e))?;
         sync_dir(&self.root)?;
         let (dir, fsync) = (self.dir.clone(), self.fsync);
-        let place = Place { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0, fsync };
-        Ok(Journal::start(place, &self.logs))
+        let position = LogPosition { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0, fsync };
+        Ok(Journal::start(position, &self.logs))
     }
 }
 
 impl Drop for Staged {
-    /// After a commit the folder has its real name, and nothing is removed.
+    /// Removes the temporary folder, which does not exist after a commit.
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.from) {
-            tracing::warn!(%error, "a half-made collection could not be removed from disk");
+        if let Err(error) = remove(&self.staging) {
+            tracing::warn!(%error, "cannot remove an uncommitted collection from disk; the next start retries");
         }
     }
 }
 
 impl Recovered {
-    /// Gives back every record in order, a checkpoint's points first, and opens the log for appending. Blocking.
+    /// Applies the checkpoint's points and then every later record in order, and opens the log for appending. Blocking.
     pub fn replay<E: From<StoreError>>(self, mut apply: impl FnMut(Record) -> Result<(), E>) -> Result<Replayed, E> {
         let meta = self.meta?;
         let checkpoint = checkpoint::newest(&self.dir)?;
         check_same(&meta, checkpoint.as_ref())?;
-        // A checkpoint that a crash cut short, or one whose removal was.
+        // A crash may have interrupted writing one checkpoint or removing another.
         checkpoint::remove_others(&self.dir, checkpoint.as_ref().map(|manifest| manifest.version))?;
         for points in checkpoint.iter().flat_map(|manifest| checkpoint::chunks(&self.dir, manifest)) {
             apply(Record::Upsert(points?))?;
         }
         let covered = checkpoint.as_ref().map_or(0, |manifest| manifest.sequence);
-        let end = self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner).get(&self.name).copied();
-        let place = Place { fsync: self.fsync, ..replay_logs(&self.dir, covered, end, &mut apply)? };
-        // What was read back was made durable where it was not known to be.
-        let read = LogEnd { first: place.first, salt: place.salt, len: place.len };
-        self.logs.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name, read);
-        let sequence = place.next - 1;
+        let durable = self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner).get(&self.name).copied();
+        let position = LogPosition { fsync: self.fsync, ..replay_logs(&self.dir, covered, durable, &mut apply)? };
+        // The replay has synced whatever was not known to be durable.
+        let replayed = DurableOffset { first: position.first, salt: position.salt, len: position.len };
+        self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name, replayed);
+        let sequence = position.next - 1;
         let checkpoint_bytes = checkpoint.map_or(0, |manifest| manifest.size_bytes);
-        Ok(Replayed { journal: Journal::start(place, &self.logs), sequence, checkpoint_bytes })
+        Ok(Replayed { journal: Journal::start(position, &self.logs), sequence, checkpoint_bytes })
     }
 }
 
-/// Replays the log files, leaves out what the checkpoint covers, and says where the log goes on.
+/// Replays the records after the checkpoint, and returns the position at which the log continues.
 fn replay_logs<E: From<StoreError>>(
     dir: &Path,
     covered: u64,
-    end: Option<LogEnd>,
+    durable: Option<DurableOffset>,
     apply: &mut impl FnMut(Record) -> Result<(), E>,
-) -> Result<Place, E> {
-    let logs = logs(dir)?;
+) -> Result<LogPosition, E> {
+    let logs = list_logs(dir)?;
     let Some(newest) = logs.last().copied() else {
         return Err(StoreError::damaged(dir.display().to_string(), "it has no log file").into());
     };
-    let durable = end.map_or(Ok(0), |end| end.check(dir, newest))?;
-    let mut place: Option<Place> = None;
+    let durable = durable.map_or(Ok(0), |durable| durable.check(dir, newest))?;
+    let mut position: Option<LogPosition> = None;
     for (i, first) in logs.iter().enumerate() {
         let path = log_path(dir, *first);
-        if let Some(place) = place.as_ref().filter(|place| place.next != *first) {
-            let reason = format!("it starts at record {first}, the file before it ends with {}", place.next - 1);
+        if let Some(position) = position.as_ref().filter(|position| position.next != *first) {
+            let reason =
+                format!("it starts at record {first}, but the previous file ends with record {}", position.next - 1);
             return Err(StoreError::Corrupt { file: path, offset: 0, reason }.into());
         }
         if i == 0 && *first > covered + 1 {
@@ -277,13 +283,14 @@ fn replay_logs<E: From<StoreError>>(
         }
         if is_last && (log.offset != durable || log.offset != log.len()) {
             if log.offset == log.len() {
-                // What was answered is there. Whether the log had been longer cannot be known after a kill.
-                tracing::info!(file = %path.display(), offset = log.offset, "a log was not closed; it is read back up to its last record");
+                // All acknowledged records are present, as far as can be known: the durable offset recorded
+                // before a kill is out of date.
+                tracing::info!(file = %path.display(), offset = log.offset, "a log was not closed; it is replayed up to its last record");
             }
             truncate(&path, log.offset)?;
         }
-        let older = place.map_or(0, |place| place.older + place.len);
-        place = Some(Place {
+        let older = position.map_or(0, |position| position.older + position.len);
+        position = Some(LogPosition {
             dir: dir.into(),
             first: *first,
             next: log.next,
@@ -293,28 +300,30 @@ fn replay_logs<E: From<StoreError>>(
             fsync: Fsync::Always,
         });
     }
-    let place = place.ok_or_else(|| StoreError::damaged(dir.display().to_string(), "it has no log file"))?;
-    if place.next > covered {
-        return Ok(place);
+    let position = position.ok_or_else(|| StoreError::damaged(dir.display().to_string(), "it has no log file"))?;
+    if position.next > covered {
+        return Ok(position);
     }
-    let file = log_path(dir, place.first);
-    tracing::warn!(file = %file.display(), offset = place.len, covered, "a log ends before the checkpoint; it goes on after it");
-    Ok(fresh_log(dir, covered + 1)?)
+    let file = log_path(dir, position.first);
+    tracing::warn!(file = %file.display(), offset = position.len, covered, "the log ends before the checkpoint; a new log continues after it");
+    Ok(replace_logs(dir, covered + 1)?)
 }
 
-/// A log of its own where there is none that goes as far as the checkpoint does.
-fn fresh_log(dir: &Path, first: u64) -> Result<Place, StoreError> {
+/// Replaces all log files by an empty one that starts at `first`.
+fn replace_logs(dir: &Path, first: u64) -> Result<LogPosition, StoreError> {
     let salt = create_log(dir, first)?;
-    for older in logs(dir)?.into_iter().filter(|log| *log != first) {
+    for older in list_logs(dir)?.into_iter().filter(|log| *log != first) {
         remove(&log_path(dir, older))?;
     }
-    Ok(Place { dir: dir.into(), first, next: first, len: FILE_HEADER as u64, salt, older: 0, fsync: Fsync::Always })
-}
-
-/// First sequence numbers of the log files in a folder, ascending.
-fn logs(dir: &Path) -> Result<Vec<u64>, StoreError> {
-    let parse = |name: &String| name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok();
-    Ok(list(dir)?.iter().filter_map(parse).collect())
+    Ok(LogPosition {
+        dir: dir.into(),
+        first,
+        next: first,
+        len: FILE_HEADER as u64,
+        salt,
+        older: 0,
+        fsync: Fsync::Always,
+    })
 }
 
 fn lock(dir: &Path) -> Result<File, StoreError> {
@@ -341,7 +350,10 @@ fn read_meta(dir: &Path, name: &str) -> Result<CollectionMeta, StoreError> {
         )
     })?;
     if meta.name != name {
-        return Err(StoreError::damaged(file, format!("it describes {:?}, its folder is {name:?}", meta.name)));
+        return Err(StoreError::damaged(
+            file,
+            format!("it describes collection {:?}, but its folder is {name:?}", meta.name),
+        ));
     }
     Ok(meta)
 }

@@ -1,4 +1,4 @@
-//! Crashes at every point, and damage of every kind: what was answered is there, or an error says where it was lost.
+//! Crashes at any byte and corruption: every acknowledged record is recovered, or an error names file and offset.
 
 mod common;
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// Upserts; `cut` of 65,536 parts of it had been written in the crash that is tried.
+    /// Upserts; the simulated crash comes after `cut` / 65,536 of the record's bytes.
     Write {
         ids: Vec<u64>,
         fill: u8,
@@ -43,20 +43,20 @@ fn any_action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A live collection beside the plain map it must equal.
-struct World {
+/// A live collection, and the map that models it.
+struct Fixture {
     dir: TempDir,
     open: Option<(Store, Journal)>,
     state: State,
     sequence: u64,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder can be made");
+        let dir = tempfile::tempdir().expect("a temporary folder can be created");
         let (store, found) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
         assert!(found.is_empty());
-        let journal = store.create(&meta("c")).expect("a collection can be made");
+        let journal = store.create(&meta("c")).expect("a collection can be created");
         Self { dir, open: Some((store, journal)), state: State::new(), sequence: 0 }
     }
 
@@ -87,7 +87,7 @@ impl World {
         expect(&image(self.dir.path()), &self.state, self.sequence);
     }
 
-    /// Appends, and then pretends that the crash came at some byte of it.
+    /// Appends a record, and recovers from a crash in the middle of it.
     fn write(&mut self, record: &Record, cut: u16) {
         let log = logs(self.dir.path(), "c").pop().expect("there is a log");
         let before = fs::metadata(&log).expect("it is there").len();
@@ -102,30 +102,30 @@ impl World {
         apply(&mut self.state, record);
     }
 
-    /// Writes a checkpoint, and pretends that the crash came between any two steps of it.
+    /// Writes a checkpoint, and recovers from a crash between any two of its steps.
     fn checkpoint(&mut self, points: usize) {
         wait(self.journal().rotate()).expect("the disk has room");
-        self.unchanged();
+        self.expect_unchanged();
         let mut writer = self.store().checkpoint(&meta("c"), self.sequence).expect("the disk has room");
-        self.unchanged();
+        self.expect_unchanged();
         for chunk in chunks(&self.state, points) {
             writer.push(&chunk).expect("the disk has room");
-            self.unchanged();
+            self.expect_unchanged();
         }
         let manifest = writer.finish().expect("the disk has room");
-        self.unchanged();
-        // Retiring removes the oldest log first: any number of them may be gone.
+        self.expect_unchanged();
+        // Retiring removes the oldest log first, so that a crash leaves any number of the newer ones.
         let covered = logs(self.dir.path(), "c").len() - 1;
-        for gone in 0..=covered {
+        for removed in 0..=covered {
             let crashed = image(self.dir.path());
-            logs(crashed.path(), "c").iter().take(gone).for_each(|log| fs::remove_file(log).expect("it is there"));
+            logs(crashed.path(), "c").iter().take(removed).for_each(|log| fs::remove_file(log).expect("it is there"));
             expect(&crashed, &self.state, self.sequence);
         }
         self.store().retire(&manifest).expect("it can be removed");
         assert_eq!(logs(self.dir.path(), "c").len(), 1);
     }
 
-    fn unchanged(&self) {
+    fn expect_unchanged(&self) {
         expect(&image(self.dir.path()), &self.state, self.sequence);
     }
 }
@@ -140,7 +140,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn set_len(path: &Path, len: u64) {
-    fs::File::options().write(true).open(path).expect("it is there").set_len(len).expect("it can be cut");
+    fs::File::options().write(true).open(path).expect("it is there").set_len(len).expect("it can be truncated");
 }
 
 fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
@@ -153,47 +153,47 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_answered_record_survives_a_crash_at_any_byte(actions in proptest::collection::vec(any_action(), 1..14)) {
-        let mut world = World::new();
+    fn every_acknowledged_record_survives_a_crash_at_any_byte(actions in proptest::collection::vec(any_action(), 1..14)) {
+        let mut fixture = Fixture::new();
         for action in actions {
-            world.run(action);
+            fixture.run(action);
         }
     }
 
     #[test]
-    fn a_flipped_bit_is_reported_and_never_swallowed(at in any::<Index>(), bit in 0..8u32) {
-        let mut world = World::new();
+    fn a_flipped_bit_is_reported_as_corruption(at in any::<Index>(), bit in 0..8u32) {
+        let mut fixture = Fixture::new();
         for i in 0..6 {
-            world.run(Action::Write { ids: vec![i, i + 1], fill: 0x5b, cut: 0 });
+            fixture.run(Action::Write { ids: vec![i, i + 1], fill: 0x5b, cut: 0 });
         }
-        world.open = None;
-        let log = logs(world.dir.path(), "c").pop().expect("there is a log");
+        fixture.open = None;
+        let log = logs(fixture.dir.path(), "c").pop().expect("there is a log");
         let bytes = fs::read(&log).expect("it is there");
         let at = at.index(bytes.len());
         overwrite(&log, at as u64, &[bytes[at] ^ (1 << bit)]);
-        match recover(world.dir.path()) {
+        match recover(fixture.dir.path()) {
             Err(StoreError::Corrupt { file, offset, .. }) => {
                 prop_assert_eq!(file, log);
-                prop_assert!(offset <= at as u64, "{} is behind the flipped byte {}", offset, at);
+                prop_assert!(offset <= at as u64, "offset {} is after the flipped byte {}", offset, at);
             }
             Err(other) => prop_assert!(false, "{}", other),
-            Ok(_) => prop_assert!(false, "byte {} of {} was flipped and not noticed", at, bytes.len()),
+            Ok(_) => prop_assert!(false, "the flip of byte {} of {} was not detected", at, bytes.len()),
         }
     }
 }
 
-/// A collection with some records in two log files, closed.
+/// A closed collection with its records in two log files.
 fn closed(records: u64) -> (TempDir, Vec<std::path::PathBuf>) {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     for i in 0..records {
         if i == records / 2 {
-            world.run(Action::Rotate);
+            fixture.run(Action::Rotate);
         }
-        world.run(Action::Write { ids: vec![i], fill: 0x33, cut: 0 });
+        fixture.run(Action::Write { ids: vec![i], fill: 0x33, cut: 0 });
     }
-    world.open = None;
-    let logs = logs(world.dir.path(), "c");
-    (world.dir, logs)
+    fixture.open = None;
+    let logs = logs(fixture.dir.path(), "c");
+    (fixture.dir, logs)
 }
 
 fn corrupt_offset(dir: &Path) -> u64 {
@@ -204,7 +204,7 @@ fn corrupt_offset(dir: &Path) -> u64 {
 }
 
 #[test]
-fn an_older_log_that_was_cut_is_corrupt() {
+fn a_truncated_older_log_is_corrupt() {
     let (dir, logs) = closed(6);
     let len = fs::metadata(&logs[0]).expect("it is there").len();
     set_len(&logs[0], len - 1);
@@ -219,7 +219,7 @@ fn a_missing_log_is_corrupt() {
 }
 
 #[test]
-fn a_tail_of_zeros_is_torn_and_what_stands_before_it_is_kept() {
+fn a_tail_of_zeros_is_torn_and_all_records_before_it_are_kept() {
     let (dir, logs) = closed(6);
     let len = fs::metadata(&logs[1]).expect("it is there").len();
     set_len(&logs[1], len + 5000);
@@ -229,46 +229,46 @@ fn a_tail_of_zeros_is_torn_and_what_stands_before_it_is_kept() {
 }
 
 #[test]
-fn a_last_frame_whose_middle_sector_never_arrived_is_torn() {
-    let mut world = World::new();
-    world.run(Action::Write { ids: vec![1], fill: 1, cut: 0 });
-    let log = logs(world.dir.path(), "c").pop().expect("there is a log");
+fn a_last_frame_with_a_zero_sector_is_torn() {
+    let mut fixture = Fixture::new();
+    fixture.run(Action::Write { ids: vec![1], fill: 1, cut: 0 });
+    let log = logs(fixture.dir.path(), "c").pop().expect("there is a log");
     let ids: Vec<_> = (0..200).collect();
     let big = upsert(&ids, 0x77);
-    wait(world.journal().append(&Record::Upsert(big))).expect("the disk has room");
-    world.open = None;
+    wait(fixture.journal().append(&Record::Upsert(big))).expect("the disk has room");
+    fixture.open = None;
     assert!(fs::metadata(&log).expect("it is there").len() > 200 * u64::from(DIM) * 4);
     overwrite(&log, 2048, &[0; 512]);
-    let (_, state, replayed) = recover(world.dir.path()).expect("it is torn");
+    let (_, state, replayed) = recover(fixture.dir.path()).expect("it is torn");
     assert_eq!((state.len(), replayed.sequence), (1, 1));
 }
 
 #[test]
-fn a_hole_in_a_frame_that_a_later_one_attests_is_corrupt() {
-    let mut world = World::new();
+fn a_zero_sector_in_a_frame_that_was_synced_is_corrupt() {
+    let mut fixture = Fixture::new();
     let ids: Vec<_> = (0..200).collect();
-    wait(world.journal().append(&Record::Upsert(upsert(&ids, 0x77)))).expect("the disk has room");
-    wait(world.journal().append(&Record::Upsert(upsert(&[1], 0x77)))).expect("the disk has room");
-    world.open = None;
-    let log = logs(world.dir.path(), "c").pop().expect("there is a log");
+    wait(fixture.journal().append(&Record::Upsert(upsert(&ids, 0x77)))).expect("the disk has room");
+    wait(fixture.journal().append(&Record::Upsert(upsert(&[1], 0x77)))).expect("the disk has room");
+    fixture.open = None;
+    let log = logs(fixture.dir.path(), "c").pop().expect("there is a log");
     overwrite(&log, 2048, &[0; 512]);
-    assert_eq!(corrupt_offset(world.dir.path()), 24);
+    assert_eq!(corrupt_offset(fixture.dir.path()), 24);
 }
 
 #[test]
 fn a_damaged_checkpoint_is_an_error_that_names_its_chunk() {
-    let mut world = World::new();
-    world.run(Action::Write { ids: vec![1, 2, 3], fill: 1, cut: 0 });
-    world.run(Action::Checkpoint { chunk: 2 });
-    world.open = None;
-    let folder = world.dir.path().join("collections/c/checkpoint-0000000001");
+    let mut fixture = Fixture::new();
+    fixture.run(Action::Write { ids: vec![1, 2, 3], fill: 1, cut: 0 });
+    fixture.run(Action::Checkpoint { chunk: 2 });
+    fixture.open = None;
+    let folder = fixture.dir.path().join("collections/c/checkpoint-0000000001");
     overwrite(&folder.join("chunk-00000001"), 20, b"x");
-    let error = recover(world.dir.path()).map(|_| ()).expect_err("a chunk is damaged");
+    let error = recover(fixture.dir.path()).map(|_| ()).expect_err("a chunk is damaged");
     assert!(error.to_string().contains("chunk-00000001"), "{error}");
 }
 
 #[test]
-fn damaged_descriptions_and_newer_formats_are_told_apart() {
+fn damaged_descriptions_and_newer_formats_are_different_errors() {
     let (dir, _) = closed(2);
     let path = dir.path().join("collections/c/meta.json");
     let good = fs::read_to_string(&path).expect("it is there");
@@ -279,8 +279,8 @@ fn damaged_descriptions_and_newer_formats_are_told_apart() {
 }
 
 #[test]
-fn a_folder_is_open_in_one_process_only() {
-    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+fn a_folder_is_open_in_at_most_one_process() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be created");
     let first = Store::open(dir.path(), Fsync::Always).expect("it is free");
     assert!(matches!(Store::open(dir.path(), Fsync::Always), Err(StoreError::InUse(_))));
     drop(first);
@@ -288,25 +288,25 @@ fn a_folder_is_open_in_one_process_only() {
 }
 
 #[test]
-fn a_dropped_collection_frees_its_name_and_half_made_ones_vanish() {
-    let world = World::new();
-    let (store, journal) = world.open.expect("it is open");
+fn deleting_frees_the_name_and_the_next_start_removes_leftovers() {
+    let fixture = Fixture::new();
+    let (store, journal) = fixture.open.expect("it is open");
     assert!(matches!(store.create(&meta("c")), Err(StoreError::Exists(_))));
     drop(journal);
     store.delete("c").expect("it can be removed");
     drop(store.create(&meta("c")).expect("the name is free"));
     drop(store);
     for leftover in [".new-x", ".drop-7"] {
-        fs::create_dir(world.dir.path().join("collections").join(leftover)).expect("it can be made");
+        fs::create_dir(fixture.dir.path().join("collections").join(leftover)).expect("it can be created");
     }
-    let (_store, found) = Store::open(world.dir.path(), Fsync::Always).expect("it opens");
+    let (_store, found) = Store::open(fixture.dir.path(), Fsync::Always).expect("it opens");
     assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["c"]);
-    assert_eq!(fs::read_dir(world.dir.path().join("collections")).expect("it is there").count(), 1);
+    assert_eq!(fs::read_dir(fixture.dir.path().join("collections")).expect("it is there").count(), 1);
 }
 
 #[test]
-fn a_staged_collection_is_there_whole_after_its_commit_and_not_before() {
-    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+fn committing_a_staged_collection_is_atomic() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be created");
     let (store, _) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
     let mut state = State::new();
     apply(&mut state, &Record::Upsert(upsert(&[1, 2, 3, 4, 5], 0x21)));
@@ -323,11 +323,11 @@ fn a_staged_collection_is_there_whole_after_its_commit_and_not_before() {
 }
 
 #[test]
-fn a_checkpoint_that_is_given_up_gives_its_room_back() {
-    let world = World::new();
-    let mut writer = world.store().checkpoint(&meta("c"), 0).expect("the disk has room");
+fn dropping_an_unfinished_checkpoint_removes_its_files() {
+    let fixture = Fixture::new();
+    let mut writer = fixture.store().checkpoint(&meta("c"), 0).expect("the disk has room");
     writer.push(&upsert(&[1], 1)).expect("the disk has room");
-    let folder = world.dir.path().join("collections/c/checkpoint-0000000001");
+    let folder = fixture.dir.path().join("collections/c/checkpoint-0000000001");
     assert!(folder.exists());
     drop(writer);
     assert!(!folder.exists());

@@ -36,8 +36,8 @@ async fn read(url: &str) -> Result<(u64, State), StoreError> {
 }
 
 #[tokio::test]
-async fn the_newest_snapshot_of_a_folder_and_any_named_one_read_back() {
-    let dir = TempDir::new().expect("a temporary folder can be made");
+async fn a_folder_url_opens_its_newest_snapshot_and_a_version_url_that_version() {
+    let dir = TempDir::new().expect("a temporary folder can be created");
     let folder = url(&dir.path().join("deep/er"));
     let first = write(&folder, "c", &state(9)).await.expect("it can be written");
     let second = write(&folder, "c", &state(5)).await.expect("it can be written");
@@ -48,8 +48,8 @@ async fn the_newest_snapshot_of_a_folder_and_any_named_one_read_back() {
 }
 
 #[tokio::test]
-async fn a_snapshot_without_its_manifest_counts_for_nothing() {
-    let dir = TempDir::new().expect("a temporary folder can be made");
+async fn a_snapshot_without_its_manifest_is_ignored() {
+    let dir = TempDir::new().expect("a temporary folder can be created");
     let folder = url(dir.path());
     assert!(matches!(read(&folder).await, Err(StoreError::NoSnapshot(_))));
     write(&folder, "c", &state(5)).await.expect("it can be written");
@@ -63,8 +63,8 @@ async fn a_snapshot_without_its_manifest_counts_for_nothing() {
 }
 
 #[tokio::test]
-async fn of_two_writers_of_one_version_one_wins_whole() {
-    let dir = TempDir::new().expect("a temporary folder can be made");
+async fn of_two_writers_of_one_version_the_first_to_commit_wins() {
+    let dir = TempDir::new().expect("a temporary folder can be created");
     let folder = url(dir.path());
     let mut one =
         SnapshotWriter::create(&folder, &Access::default(), meta("c"), 1, "one").await.expect("it can be written");
@@ -78,15 +78,15 @@ async fn of_two_writers_of_one_version_one_wins_whole() {
 }
 
 #[tokio::test]
-async fn damage_anywhere_is_an_error_that_names_the_object() {
-    let dir = TempDir::new().expect("a temporary folder can be made");
+async fn any_damage_is_an_error_that_names_the_object() {
+    let dir = TempDir::new().expect("a temporary folder can be created");
     let written = write(&url(dir.path()), "c", &state(9)).await.expect("it can be written");
     let folder = dir.path().join("v0000000001");
     for name in written.manifest.chunks.iter().map(|chunk| chunk.name.as_str()).chain(["manifest.json"]) {
         let path = folder.join(name);
         let good = fs::read(&path).expect("it is there");
         let mut bad = good.clone();
-        // In the manifest this falls into a digest, in a chunk into a vector.
+        // This byte is part of a digest in the manifest, and of a vector in a chunk.
         let at = if name == "manifest.json" { 20 } else { good.len() / 2 };
         bad[at] = if bad[at] == b'0' { b'1' } else { b'0' };
         fs::write(&path, &bad).expect("it can be written");
@@ -101,9 +101,9 @@ async fn damage_anywhere_is_an_error_that_names_the_object() {
 }
 
 #[tokio::test]
-async fn urls_that_cannot_work_say_why() {
-    let dir = TempDir::new().expect("a temporary folder can be made");
-    let error = read("ftp://host/x").await.expect_err("not built in").to_string();
+async fn invalid_urls_are_rejected_with_a_reason() {
+    let dir = TempDir::new().expect("a temporary folder can be created");
+    let error = read("ftp://host/x").await.expect_err("not supported").to_string();
     assert!(error.contains("\"ftp\"") && error.contains("file://"), "{error}");
     assert!(matches!(read("no url").await, Err(StoreError::Url { .. })));
     assert!(matches!(read("file://host/path").await, Err(StoreError::Url { .. })));
@@ -112,7 +112,7 @@ async fn urls_that_cannot_work_say_why() {
     assert!(matches!(other, StoreError::OtherCollection { .. }), "{other}");
 }
 
-/// What the golden folder holds: a checkpoint of two records, and two more in the log behind it.
+/// The state in the golden folder: a checkpoint of two records, and two later records in the log.
 fn golden_state() -> State {
     let mut state = State::new();
     apply(&mut state, &Record::Upsert(upsert(&[1, 2, 3], 0x41)));
@@ -123,7 +123,7 @@ fn golden_state() -> State {
 }
 
 #[tokio::test]
-async fn files_of_the_first_format_are_read_for_ever() {
+async fn files_of_format_1_stay_readable() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     if std::env::var_os("ACCELERD_REWRITE_GOLDEN").is_some() {
         rewrite_golden(&golden).await;
@@ -138,7 +138,7 @@ async fn rewrite_golden(golden: &Path) {
     let _ = fs::remove_dir_all(golden);
     let data = golden.join("data");
     let (store, _) = Store::open(&data, Fsync::Always).expect("a fresh folder opens");
-    let journal = store.create(&meta("golden")).expect("it can be made");
+    let journal = store.create(&meta("golden")).expect("it can be created");
     let mut state = State::new();
     let delete = |ids: &[u64]| Record::Delete(accelerd_store::Ids::Numbers(ids.to_vec()));
     for record in [Record::Upsert(upsert(&[1, 2, 3], 0x41)), delete(&[2])] {

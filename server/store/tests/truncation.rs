@@ -1,5 +1,5 @@
-//! Every file of a collection, cut at every length: what was answered is there, or an error or a line of the log says where it
-//! was lost. The log's lines are read as an operator reads them.
+//! Truncates every file of a collection to every length: all acknowledged records are recovered, or an error or a log
+//! line says where records were lost.
 
 mod common;
 
@@ -16,13 +16,13 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What is logged.
+/// Captures the formatted log.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Lines {
+impl Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panics in here").extend_from_slice(bytes);
+        self.0.lock().expect("no test panics while it holds the lock").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -31,7 +31,7 @@ impl Write for Lines {
     }
 }
 
-impl MakeWriter<'_> for Lines {
+impl MakeWriter<'_> for LogBuffer {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
@@ -43,8 +43,8 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made").block_on(future)
 }
 
-/// A collection that is written to.
-struct Written {
+/// A live collection, and the map that models it.
+struct Fixture {
     dir: TempDir,
     store: Store,
     journal: Journal,
@@ -52,11 +52,11 @@ struct Written {
     sequence: u64,
 }
 
-impl Written {
+impl Fixture {
     fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder can be made");
+        let dir = tempfile::tempdir().expect("a temporary folder can be created");
         let (store, _) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
-        let journal = store.create(&meta("c")).expect("a collection can be made");
+        let journal = store.create(&meta("c")).expect("a collection can be created");
         Self { dir, store, journal, state: State::new(), sequence: 0 }
     }
 
@@ -75,7 +75,7 @@ impl Written {
         self.store.retire(&writer.finish().expect("the disk has room")).expect("it can be removed");
     }
 
-    /// Ends like a daemon that is told to, or like one that is killed.
+    /// Closes the store as an orderly shutdown does, or leaves it as a kill does.
     fn end(self, cleanly: bool) -> (TempDir, State) {
         let Self { dir, store, journal, state, .. } = self;
         drop(journal);
@@ -93,36 +93,36 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-fn cut(path: &Path, len: u64) {
-    fs::File::options().write(true).open(path).expect("it is there").set_len(len).expect("it can be cut");
+fn truncate(path: &Path, len: u64) {
+    fs::File::options().write(true).open(path).expect("it is there").set_len(len).expect("it can be truncated");
 }
 
-/// What came of a folder one of whose files was cut, and what was logged meanwhile.
-fn outcome(dir: &Path) -> (Result<State, StoreError>, String) {
-    let lines = Lines::default();
+/// Recovers a folder. Returns the outcome and what was logged.
+fn recover_logged(dir: &Path) -> (Result<State, StoreError>, String) {
+    let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).finish();
     let recovered = tracing::subscriber::with_default(subscriber, || recover(dir).map(|(_, state, _)| state));
-    let logged = lines.0.lock().expect("nobody panics in here").clone();
+    let logged = lines.0.lock().expect("no test panics while it holds the lock").clone();
     (recovered, String::from_utf8(logged).expect("text"))
 }
 
-/// Cuts every file of the collection at every length, one at a time.
-fn cut_everywhere(dir: &Path, state: &State, cleanly: bool) {
+/// Truncates each file of the collection to every length, one at a time.
+fn truncate_everywhere(dir: &Path, state: &State, cleanly: bool) {
     for file in files(&dir.join("collections").join("c")) {
         let name = file.file_name().expect("a file").to_str().expect("text").to_owned();
         for len in 0..fs::metadata(&file).expect("it is there").len() {
             let crashed = image(dir);
-            let cut_file = crashed.path().join(file.strip_prefix(dir).expect("below"));
-            cut(&cut_file, len);
-            let (recovered, logged) = outcome(crashed.path());
-            let at = format!("{name} cut to {len} bytes, ended {}", if cleanly { "cleanly" } else { "by a kill" });
+            let truncated = crashed.path().join(file.strip_prefix(dir).expect("below"));
+            truncate(&truncated, len);
+            let (recovered, logged) = recover_logged(crashed.path());
+            let at = format!("{name} truncated to {len} bytes after {}", if cleanly { "a shutdown" } else { "a kill" });
             match recovered {
                 Err(error) => assert!(error.to_string().contains(&name), "{at}: {error}"),
                 Ok(recovered) if recovered == *state => {}
                 Ok(_) => {
-                    assert!(!cleanly, "{at}: records are gone without an error");
+                    assert!(!cleanly, "{at}: records are lost without an error");
                     let line = logged.lines().find(|line| line.contains(&name) && line.contains("offset="));
-                    assert!(line.is_some(), "{at}: records are gone without a line that says where; logged:\n{logged}");
+                    assert!(line.is_some(), "{at}: records are lost without a log line that says where:\n{logged}");
                 }
             }
         }
@@ -133,40 +133,40 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4))]
 
     #[test]
-    fn no_cut_of_any_file_loses_what_was_answered_in_silence(
+    fn truncating_any_file_loses_no_acknowledged_record_silently(
         before in proptest::collection::vec((proptest::collection::btree_set(0..6u64, 1..3), any::<u8>()), 0..3),
         checkpoint in any::<bool>(),
         after in proptest::collection::vec((proptest::collection::btree_set(0..6u64, 1..3), any::<u8>()), 1..3),
         cleanly in any::<bool>(),
     ) {
-        let mut written = Written::new();
+        let mut fixture = Fixture::new();
         for (ids, fill) in before {
-            written.write(&ids.into_iter().collect::<Vec<_>>(), fill);
+            fixture.write(&ids.into_iter().collect::<Vec<_>>(), fill);
         }
         if checkpoint {
-            written.checkpoint();
+            fixture.checkpoint();
         }
         for (ids, fill) in after {
-            written.write(&ids.into_iter().collect::<Vec<_>>(), fill);
+            fixture.write(&ids.into_iter().collect::<Vec<_>>(), fill);
         }
-        let (dir, state) = written.end(cleanly);
-        let (recovered, logged) = outcome(dir.path());
+        let (dir, state) = fixture.end(cleanly);
+        let (recovered, logged) = recover_logged(dir.path());
         prop_assert_eq!(&recovered.expect("nothing is damaged"), &state);
         prop_assert_eq!(logged.contains("was not closed"), !cleanly, "{}", logged);
-        cut_everywhere(dir.path(), &state, cleanly);
+        truncate_everywhere(dir.path(), &state, cleanly);
     }
 }
 
 #[test]
-fn a_log_without_a_whole_header_is_an_error_that_names_it_whatever_ended_the_daemon() {
+fn a_log_without_a_complete_header_is_corrupt_after_a_shutdown_and_after_a_kill() {
     for cleanly in [true, false] {
         for len in [0, 7, 23] {
-            let mut written = Written::new();
-            written.write(&[1, 2], 7);
-            let (dir, _) = written.end(cleanly);
+            let mut fixture = Fixture::new();
+            fixture.write(&[1, 2], 7);
+            let (dir, _) = fixture.end(cleanly);
             let log = common::logs(dir.path(), "c").pop().expect("there is a log");
-            cut(&log, len);
-            match outcome(dir.path()).0 {
+            truncate(&log, len);
+            match recover_logged(dir.path()).0 {
                 Err(StoreError::Corrupt { file, offset, .. }) => assert_eq!((file, offset), (log, len)),
                 other => panic!("{len} bytes, cleanly {cleanly}: {other:?}"),
             }
@@ -175,60 +175,60 @@ fn a_log_without_a_whole_header_is_an_error_that_names_it_whatever_ended_the_dae
 }
 
 #[test]
-fn a_rotation_cut_short_leaves_no_log_without_a_header() {
-    let mut written = Written::new();
-    written.write(&[1], 7);
-    let folder = written.dir.path().join("collections/c");
-    // What a crash leaves while the next log is being made: its bytes under another name.
+fn an_interrupted_rotation_leaves_no_log_without_a_header() {
+    let mut fixture = Fixture::new();
+    fixture.write(&[1], 7);
+    let folder = fixture.dir.path().join("collections/c");
+    // A crash during the creation of the next log leaves its bytes under a temporary name.
     fs::write(folder.join("wal-00000000000000000002.new"), b"ACCL").expect("it can be written");
-    let (dir, state) = written.end(false);
-    assert_eq!(outcome(dir.path()).0.expect("nothing is damaged"), state);
+    let (dir, state) = fixture.end(false);
+    assert_eq!(recover_logged(dir.path()).0.expect("nothing is damaged"), state);
 }
 
 #[test]
-fn a_log_made_anew_under_the_name_of_a_dropped_collection_is_not_held_to_the_old_one() {
-    let mut written = Written::new();
+fn the_durable_offset_of_a_deleted_collection_does_not_apply_to_a_new_one_of_that_name() {
+    let mut fixture = Fixture::new();
     for fill in 1..20 {
-        written.write(&[1, 2, 3], fill);
+        fixture.write(&[1, 2, 3], fill);
     }
-    let (dir, _) = written.end(true);
+    let (dir, _) = fixture.end(true);
     let (store, mut found) = Store::open(dir.path(), Fsync::Always).expect("it opens");
     drop(found.remove(0).replay(|_| Ok::<_, StoreError>(())).expect("nothing is damaged"));
-    store.delete("c").expect("it can be dropped");
+    store.delete("c").expect("it can be deleted");
     let journal = store.create(&meta("c")).expect("the name is free");
     let record = Record::Upsert(upsert(&[9], 3));
     wait(journal.append(&record)).expect("the disk has room");
-    // Killed: what was written down when it was last closed stays.
+    // A kill leaves the durable offsets of the last close.
     drop((journal, store));
     let mut state = State::new();
     apply(&mut state, &record);
-    assert_eq!(outcome(dir.path()).0.expect("a short log, and whole"), state);
+    assert_eq!(recover_logged(dir.path()).0.expect("the short log is valid"), state);
 }
 
 #[test]
-fn damage_that_was_found_is_found_again_at_the_next_start() {
-    let mut written = Written::new();
-    written.write(&[1], 7);
-    written.write(&[2], 7);
-    let (dir, _) = written.end(true);
-    cut(&common::logs(dir.path(), "c").pop().expect("there is a log"), 24);
+fn corruption_is_reported_at_every_start() {
+    let mut fixture = Fixture::new();
+    fixture.write(&[1], 7);
+    fixture.write(&[2], 7);
+    let (dir, _) = fixture.end(true);
+    truncate(&common::logs(dir.path(), "c").pop().expect("there is a log"), 24);
     for _ in 0..3 {
-        assert!(matches!(outcome(dir.path()).0, Err(StoreError::Corrupt { offset: 24, .. })));
-        // A daemon that serves the others and ends well.
+        assert!(matches!(recover_logged(dir.path()).0, Err(StoreError::Corrupt { offset: 24, .. })));
+        // The daemon serves other collections and shuts down in order.
         Store::open(dir.path(), Fsync::Always).expect("it opens").0.release();
     }
 }
 
 #[test]
-fn a_list_of_ends_that_is_damaged_is_said_so_and_loses_nothing() {
-    let mut written = Written::new();
-    written.write(&[1], 7);
-    let (dir, state) = written.end(true);
-    let ends = dir.path().join("closed.json");
-    for len in 0..fs::metadata(&ends).expect("it is there").len() {
+fn damaged_durable_offsets_are_logged_and_lose_nothing() {
+    let mut fixture = Fixture::new();
+    fixture.write(&[1], 7);
+    let (dir, state) = fixture.end(true);
+    let offsets = dir.path().join("closed.json");
+    for len in 0..fs::metadata(&offsets).expect("it is there").len() {
         let crashed = image(dir.path());
-        cut(&crashed.path().join("closed.json"), len);
-        let (recovered, logged) = outcome(crashed.path());
+        truncate(&crashed.path().join("closed.json"), len);
+        let (recovered, logged) = recover_logged(crashed.path());
         assert_eq!(recovered.expect("the collection is whole"), state);
         assert!(logged.contains("WARN") && logged.contains("closed.json"), "{len}: {logged}");
     }

@@ -1,4 +1,4 @@
-//! A hub on loopback: lists the files of models, sends them from another host's name, and misbehaves when told to.
+//! A model hub on loopback: lists the files of models, serves them from a second host name, and injects faults.
 
 use std::{
     collections::BTreeMap,
@@ -24,26 +24,26 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::{net::TcpListener, sync::watch};
 
-/// The commit of every model's main branch.
+/// The commit at the head of every model's main branch.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// What the hub does with a file.
+/// How the hub serves a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Fault {
-    /// It sends it.
+    /// Sends the file.
     #[default]
     None,
-    /// It hangs up in the middle.
-    Cut,
-    /// It sends another byte in the middle.
+    /// Closes the connection in the middle.
+    Truncate,
+    /// Changes a byte in the middle.
     Flip,
-    /// It sends more than it said.
+    /// Sends more than the announced length.
     Longer,
-    /// It sends half, and the rest when the gate is opened.
+    /// Sends half, and the rest when the gate opens.
     Gate(watch::Receiver<bool>),
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) path: String,
@@ -54,15 +54,15 @@ pub(crate) struct Asked {
 struct State {
     /// Models by `owner/name`, each with its files.
     models: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
-    /// What is answered in place of a list of files, by `owner/name`: a status, and the hub's own word for it.
+    /// The response in place of a file list, by `owner/name`: a status and the hub's error code.
     refusals: BTreeMap<String, (u16, &'static str)>,
-    /// Whether it says how large files are.
+    /// Whether the file list has sizes.
     sizes: bool,
     faults: BTreeMap<String, Fault>,
     asked: Vec<Asked>,
 }
 
-/// A hub that runs as long as its runtime.
+/// A hub that serves until its runtime ends.
 #[derive(Clone)]
 pub(crate) struct FakeHub {
     address: SocketAddr,
@@ -91,7 +91,7 @@ impl FakeHub {
         hub
     }
 
-    /// Has one of the small models, and besides what nobody needs to load it.
+    /// Adds one of the small models, and files that loading does not need.
     pub(crate) fn with(&self, name: &str, folder: &str) {
         let mut files = BTreeMap::new();
         collect(&encoders().join(folder), "", &mut files);
@@ -125,7 +125,7 @@ impl FakeHub {
         self.state().faults.insert(file.to_owned(), fault);
     }
 
-    /// The paths of the requests since it was asked last, in order.
+    /// The paths of the requests since the last call, in order.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.state().asked)
     }
@@ -142,7 +142,7 @@ impl FakeHub {
         match parts.as_slice() {
             ["api", "models", owner, name, "revision", revision] => self.list(&format!("{owner}/{name}"), revision),
             [owner, name, "resolve", COMMIT, file @ ..] => {
-                // As hubs do: the file itself is on another host.
+                // Hubs redirect to another host for the content.
                 let place = format!("http://localhost:{}/files/{owner}/{name}/{}", self.address.port(), file.join("/"));
                 let answer = Response::builder().status(StatusCode::FOUND).header(header::LOCATION, place);
                 answer.body(empty()).expect("an answer")
@@ -191,9 +191,9 @@ impl FakeHub {
                 bytes.push(0);
                 Response::new(whole(bytes))
             }
-            Fault::Cut => {
+            Fault::Truncate => {
                 let hangs_up = async {
-                    // What is before it is sent first.
+                    // The first half is sent before the gate.
                     tokio::task::yield_now().await;
                     Err(std::io::Error::other("hung up"))
                 };
@@ -231,7 +231,7 @@ fn whole(bytes: Vec<u8>) -> Content {
     Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body whose second half comes when something has happened, of the length that was said.
+/// A body of the announced length whose second half waits for a signal.
 fn halves(bytes: &[u8], between: BoxFuture<'static, std::io::Result<()>>) -> Answer {
     let length = bytes.len();
     let (first, second) = (bytes[..length / 2].to_vec(), bytes[length / 2..].to_vec());

@@ -1,34 +1,34 @@
-//! Cuts a file by its functions and classes, whoever found them.
+//! Splits a file by its functions and classes.
 //!
-//! A function is a chunk; a long one is windows of its lines. A class is a chunk too: whole, or, where it is long, without
-//! the bodies of its members. Its members are chunks besides. What is left between them is cut into windows, so that no line
-//! with text is lost.
+//! A function is a chunk; a long one is split into windows of lines. A class is a chunk, without the bodies of its members if
+//! it is long, and its members are chunks as well. The code between items is split into windows, so that every line with text
+//! is in a chunk.
 
 use super::{Chunk, MAX_TEXT_BYTES, Windows, head};
 
-/// Up to this many lines between two items are no chunk of their own: they go with what follows.
+/// Up to this many lines between two items are added to the following item instead of becoming a chunk.
 const FEW_LINES: usize = 2;
 
-/// A function, a class, or what a language has like them.
+/// A function, a class or a similar construct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Qualified by the names around it.
+    /// Qualified name.
     pub name: String,
-    /// First line from 1, of the comments and attributes that belong to it.
+    /// First line from 1, leading comments and attributes included.
     pub first: usize,
     /// Last line of its signature.
     pub header_end: usize,
     /// Last line.
     pub last: usize,
-    /// The class around it, by index.
+    /// Index of the enclosing class.
     pub parent: Option<usize>,
-    /// Whether it is shown by its members' signatures where it is long.
+    /// Whether a long item is reduced to its members' signatures.
     pub is_class: bool,
-    /// Whether only tests use it.
+    /// Whether it is test code.
     pub is_test: bool,
 }
 
-/// A text, where its lines start, and its items. Line starts are ascending; the first is that of line 1.
+/// A text with its line starts, in ascending order, and its items.
 pub struct File<'a> {
     pub text: &'a str,
     pub starts: Vec<usize>,
@@ -38,12 +38,12 @@ pub struct File<'a> {
 
 /// An item by its index, with its first and last line.
 type Block = (usize, usize, usize);
-/// First and last line of what is between items.
+/// First and last line between items.
 type Gap = (usize, usize);
 
 impl<'a> File<'a> {
-    /// Cuts it, in the order of the lines.
-    pub fn cut(mut self) -> Vec<Chunk<'a>> {
+    /// Splits the file. Chunks are in the order of their lines.
+    pub fn split(mut self) -> Vec<Chunk<'a>> {
         let line_count = self.starts.len().max(1);
         for item in &mut self.items {
             item.first = item.first.clamp(1, line_count);
@@ -52,7 +52,7 @@ impl<'a> File<'a> {
         }
         let mut members = vec![vec![]; self.items.len() + 1];
         for (at, item) in self.items.iter().enumerate() {
-            // A parent stands before its members, so there are no cycles.
+            // A parent precedes its members, so there are no cycles.
             members[item.parent.filter(|parent| *parent < at).map_or(0, |parent| parent + 1)].push(at);
         }
         for siblings in &mut members {
@@ -72,7 +72,7 @@ impl<'a> File<'a> {
         chunks
     }
 
-    /// Puts siblings in order, without those whose lines all belong to one before: several items on a line.
+    /// Sorts siblings, and drops those whose lines all belong to a preceding one, such as several items on a line.
     fn order(&self, siblings: &mut Vec<usize>) {
         siblings.sort_by_key(|at| (self.items[*at].first, std::cmp::Reverse(self.items[*at].last)));
         let mut covered = 0;
@@ -83,7 +83,7 @@ impl<'a> File<'a> {
         });
     }
 
-    /// The lines from one to another, both included.
+    /// Text of a range of lines, both ends included.
     fn between(&self, first: usize, last: usize) -> &'a str {
         let start = |line: usize| self.starts.get(line - 1).copied().unwrap_or(self.text.len());
         self.text.get(start(first)..start(last + 1)).unwrap_or_default()
@@ -93,7 +93,7 @@ impl<'a> File<'a> {
         self.between(line, line).trim()
     }
 
-    /// The items that nothing is around with their lines, and the lines between them that are more than a few.
+    /// Returns the top-level items with their lines, and the gaps between them that are longer than `FEW_LINES`.
     fn parts(&self, items: &[usize]) -> (Vec<Block>, Vec<Gap>) {
         let (mut blocks, mut gaps): (Vec<Block>, Vec<Gap>) = (vec![], vec![]);
         let mut next = 1;
@@ -116,7 +116,7 @@ impl<'a> File<'a> {
         (blocks, gaps)
     }
 
-    /// The first and the last line of some with anything on them, and how many there are.
+    /// First and last non-blank line of a range, and the number of non-blank lines.
     fn gap(&self, first: usize, last: usize) -> Option<(usize, usize, usize)> {
         let mut visible = (first..=last).filter(|line| !self.line(*line).is_empty());
         let start = visible.next()?;
@@ -124,7 +124,7 @@ impl<'a> File<'a> {
     }
 
     fn push_windows(&self, first: usize, last: usize, item: Option<&Item>, chunks: &mut Vec<Chunk<'a>>) {
-        let windows = self.windows.cut(self.between(first, last)).into_iter();
+        let windows = self.windows.split(self.between(first, last)).into_iter();
         chunks.extend(windows.map(|window| Chunk {
             start_line: window.start_line + first - 1,
             end_line: window.end_line + first - 1,
@@ -144,7 +144,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// What a long class says about itself: all its lines but its members' bodies, in as many chunks as that takes.
+    /// Adds the lines of a long class without its members' bodies, in one or more chunks.
     fn push_skeleton(
         &self,
         class: &Item,
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    fn cut<'a>(text: &'a str, items: &[Item]) -> Vec<Chunk<'a>> {
+    fn split<'a>(text: &'a str, items: &[Item]) -> Vec<Chunk<'a>> {
         let starts = super::super::line_starts(text).collect();
-        File { text, starts, items: items.to_vec(), windows: Windows::new(8, 2).unwrap() }.cut()
+        File { text, starts, items: items.to_vec(), windows: Windows::new(8, 2).unwrap() }.split()
     }
 
     fn shape<'a>(chunks: &'a [Chunk<'_>]) -> Vec<(usize, usize, Option<&'a str>)> {
@@ -207,7 +207,7 @@ mod tests {
         let text: String = (1..=60).map(|n| if n % 7 == 0 { "\n".to_owned() } else { format!("line {n}\n") }).collect();
         let items =
             [item("f", 4, 9, None), item("A", 20, 45, None), item("A.f", 22, 24, Some(1)), item("g", 50, 50, None)];
-        let chunks = cut(&text, &items);
+        let chunks = split(&text, &items);
         for line in (1..=60).filter(|n| n % 7 != 0) {
             let word = format!("line {line}");
             assert!(chunks.iter().any(|chunk| chunk.text.lines().any(|line| line == word)), "{word}");
@@ -216,15 +216,15 @@ mod tests {
 
     #[test]
     fn items_on_one_line_are_one_chunk() {
-        let chunks = cut("f() g() h()\n", &[item("f", 1, 1, None), item("g", 1, 1, None), item("h", 1, 1, None)]);
+        let chunks = split("f() g() h()\n", &[item("f", 1, 1, None), item("g", 1, 1, None), item("h", 1, 1, None)]);
         assert_eq!(shape(&chunks), [(1, 1, Some("f"))]);
     }
 
     #[test]
     fn lines_and_parents_that_cannot_be_are_put_right() {
         let items = [item("A", 0, 900, Some(0)), item("f", 7, 3, Some(5)), item("g", 2, 2, Some(0))];
-        let chunks = cut("a\nb\nc\n", &items);
+        let chunks = split("a\nb\nc\n", &items);
         assert_eq!(shape(&chunks), [(1, 3, Some("A")), (2, 2, Some("g"))]);
-        assert!(cut("", &items).is_empty());
+        assert!(split("", &items).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Cuts a text file into overlapping windows of lines, or by its functions and classes.
+//! Splits a text file into overlapping windows of lines, or by its functions and classes.
 
 mod grammar;
 mod items;
@@ -7,37 +7,37 @@ mod python;
 use std::{borrow::Cow, num::NonZeroUsize};
 
 pub use self::{
-    grammar::{Grammar, cut as cut_by_grammar},
-    python::cut as cut_python,
+    grammar::{Grammar, split as split_by_grammar},
+    python::split as split_python,
 };
 
-/// Most bytes of a chunk that the model gets to see: a minified file has no lines to cut at.
+/// Maximum bytes of a chunk's text: a minified file has no lines to split at.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// How to cut.
+/// Size and overlap of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     lines: NonZeroUsize,
     overlap: usize,
 }
 
-/// A part of a file.
+/// A chunk of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
     /// First line, counted from 1.
     pub start_line: usize,
     /// Last line.
     pub end_line: usize,
-    /// Of a function or class: its name behind those of the classes around it.
+    /// Qualified name of a function or class.
     pub name: Option<String>,
-    /// Whether it says itself that only tests use it.
+    /// Whether it is marked as test code.
     pub is_test: bool,
-    /// The lines, or those of them that say what it is.
+    /// The lines; of a long class a subset.
     pub text: Cow<'a, str>,
 }
 
 impl Windows {
-    /// Windows of so many lines that share so many with the next.
+    /// Windows of a number of lines with an overlap.
     pub fn new(lines: usize, overlap: usize) -> Result<Self, String> {
         match NonZeroUsize::new(lines) {
             Some(lines) if overlap < lines.get() => Ok(Self { lines, overlap }),
@@ -45,19 +45,19 @@ impl Windows {
         }
     }
 
-    /// Names these windows; chunks cut by others differ.
+    /// Identifies the options in hashes of files.
     pub fn tag(self) -> String {
         format!("{}:{}", self.lines, self.overlap)
     }
 
-    /// Most lines of what stays whole.
+    /// Maximum lines of a chunk that is not split.
     fn most_lines(self) -> usize {
         self.lines.get() + self.overlap.max(self.lines.get() / 4)
     }
 
-    /// Cuts a text. The last window takes the rest where a window of its own would bring little that is new: a file a
-    /// little longer than a window stays whole. Windows without a visible character are left out.
-    pub fn cut(self, text: &str) -> Vec<Chunk<'_>> {
+    /// Splits a text. A short rest is added to the last window, so a file a little longer than a window stays whole. Blank
+    /// windows are omitted.
+    pub fn split(self, text: &str) -> Vec<Chunk<'_>> {
         let starts: Vec<usize> = line_starts(text).collect();
         let line_count = starts.len();
         let at = |line: usize| starts.get(line).copied().unwrap_or(text.len());
@@ -79,19 +79,19 @@ impl Windows {
     }
 }
 
-/// Where each line starts; a final newline starts no line.
+/// Starts of the lines; a final newline does not start a line.
 fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
     let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
     std::iter::once(0).chain(after_newlines).filter(|start| *start < text.len())
 }
 
-/// The first so many bytes, fewer where that would split a character.
+/// Truncates a text to a number of bytes at a character boundary.
 fn head(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// The words of a path that may help a search: its last components without their punctuation.
+/// The words of a path without its extension and punctuation.
 pub fn path_words(path: &str) -> String {
     let stem = path.rsplit_once('.').filter(|(stem, end)| !stem.is_empty() && !end.contains('/')).map_or(path, |p| p.0);
     words_of(stem)
@@ -102,10 +102,10 @@ fn words_of(name: &str) -> String {
     words.join(" ")
 }
 
-/// What the model gets to see of a chunk.
+/// The text of a chunk that is embedded.
 pub fn model_text(path_words: &str, chunk: &Chunk<'_>) -> String {
     match &chunk.name {
-        // Twice: what a function is called says more about it than any of its lines.
+        // The name appears twice: it says more about a function than any of its lines.
         Some(name) => format!("{path_words} {0}\n{0}\n{1}", words_of(name), chunk.text),
         None => format!("{path_words}\n{}", chunk.text),
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn spans(lines: usize, windows: Windows) -> Vec<(usize, usize)> {
-        windows.cut(&numbered(lines)).iter().map(|c| (c.start_line, c.end_line)).collect()
+        windows.split(&numbered(lines)).iter().map(|c| (c.start_line, c.end_line)).collect()
     }
 
     fn forty() -> Windows {
@@ -153,23 +153,23 @@ mod tests {
     #[test]
     fn the_text_of_a_chunk_is_its_lines() {
         let text = numbered(60);
-        let chunk = &forty().cut(&text)[1];
+        let chunk = &forty().split(&text)[1];
         assert!(chunk.text.starts_with("line 31\n") && chunk.text.ends_with("line 60"), "{:?}", chunk.text);
     }
 
     #[test]
     fn nothing_visible_makes_no_chunk() {
-        assert!(forty().cut("").is_empty());
-        assert!(forty().cut(&"\n".repeat(200)).is_empty());
+        assert!(forty().split("").is_empty());
+        assert!(forty().split(&"\n".repeat(200)).is_empty());
         let gap = format!("a\n{}b\n", "\n".repeat(200));
-        let starts: Vec<_> = forty().cut(&gap).iter().map(|c| c.start_line).collect();
+        let starts: Vec<_> = forty().split(&gap).iter().map(|c| c.start_line).collect();
         assert_eq!(starts, [1, 181]);
     }
 
     #[test]
     fn endless_lines_are_cut_between_characters() {
         let text = "é".repeat(MAX_TEXT_BYTES);
-        let chunks = forty().cut(&text);
+        let chunks = forty().split(&text);
         assert_eq!((chunks.len(), chunks[0].text.len()), (1, MAX_TEXT_BYTES));
         assert_eq!(head("aé", 2), "a");
     }

@@ -1,4 +1,4 @@
-//! The functions and classes of a Python file, as the daemon outlines it.
+//! Splits a Python file by the daemon's outline.
 
 use accelerd_client::{Lines, OutlineItem};
 
@@ -7,13 +7,13 @@ use super::{
     items::{File, Item},
 };
 
-/// Cuts a text by its outline.
-pub fn cut<'a>(text: &'a str, outline: &[OutlineItem], windows: Windows) -> Vec<Chunk<'a>> {
+/// Splits a text by its outline.
+pub fn split<'a>(text: &'a str, outline: &[OutlineItem], windows: Windows) -> Vec<Chunk<'a>> {
     let lines = Lines::of(text.as_bytes());
     let starts: Vec<_> = (1..=lines.len()).map(|line| lines.start(line)).collect();
     let source = Source { text, starts: &starts };
     let items = source.items(outline);
-    File { text, starts, items, windows }.cut()
+    File { text, starts, items, windows }.split()
 }
 
 struct Source<'a> {
@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
         self.text.get(start(line)..start(line + 1)).unwrap_or_default().trim()
     }
 
-    /// Functions and classes of the module and of classes; those in functions are part of them.
+    /// Functions and classes of the module and of classes. Nested functions are part of their function.
     fn items(&self, outline: &[OutlineItem]) -> Vec<Item> {
         let mut place = vec![None; outline.len()];
         let mut items = vec![];
@@ -47,14 +47,14 @@ impl<'a> Source<'a> {
         let line_count = self.starts.len().max(1);
         let start = (*item.lines.start()).clamp(1, line_count);
         let last = (*item.lines.end()).clamp(start, line_count);
-        // A comment right above belongs to it.
+        // Comments directly above belong to the item.
         let first = (1..start).rev().take_while(|line| self.line(*line).starts_with('#')).last().unwrap_or(start);
         let header_end = self.header_end(start, last);
         Item { name, first, header_end, last, parent, is_class: item.is_class(), is_test: false }
     }
 
-    /// The last line of a definition's header: the first to end in a colon outside of brackets. The outline does not
-    /// say, and a bracket in a default's text costs a line more or less in what the model sees, no more.
+    /// The last line of a definition's header: the first one that ends in a colon outside brackets. A bracket in a string
+    /// default may shift it, which is harmless.
     fn header_end(&self, first: usize, last: usize) -> usize {
         let is_header = |line: &usize| !self.line(*line).starts_with(['@', '#']);
         let mut depth = 0_i32;
@@ -102,7 +102,7 @@ mod tests {
         let text =
             "import a\nimport b\nimport c\n\n# why\ndef f():\n    pass\n\nx = 1\n\n@d\ndef g():\n    pass\n\nmain()\n";
         let outline = [def("f", 6..=7, None), def("g", 11..=13, None)];
-        let chunks = cut(text, &outline, windows());
+        let chunks = split(text, &outline, windows());
         assert_eq!(shape(&chunks), [(1, 3, None), (5, 7, Some("f")), (9, 15, Some("g"))]);
         assert_eq!(chunks[1].text, "# why\ndef f():\n    pass");
     }
@@ -111,7 +111,7 @@ mod tests {
     fn methods_are_chunks_besides_their_class() {
         let text = "class A:\n    x = 1\n\n    def f(self):\n        def inner(): ...\n        return 1\n";
         let outline = [class("A", 1..=6), def("f", 4..=6, Some(0)), def("inner", 5..=5, Some(1))];
-        let chunks = cut(text, &outline, windows());
+        let chunks = split(text, &outline, windows());
         assert_eq!(shape(&chunks), [(1, 6, Some("A")), (4, 6, Some("A.f"))]);
         assert_eq!(chunks[0].text, text.trim_end());
     }
@@ -123,7 +123,7 @@ mod tests {
             "class A(B):\n    \"\"\"Doc.\"\"\"\n\n    @d\n    def f(\n        self, a: {{}} = (),\n    ) -> int:  # note\n{body}\n    def g(self): pass\n"
         );
         let outline = [class("A", 1..=18), def("f", 4..=16, Some(0)), def("g", 18..=18, Some(0))];
-        let chunks = cut(&text, &outline, windows());
+        let chunks = split(&text, &outline, windows());
         assert_eq!(
             shape(&chunks),
             [(1, 18, Some("A")), (4, 11, Some("A.f")), (10, 16, Some("A.f")), (18, 18, Some("A.g"))]
@@ -138,7 +138,7 @@ mod tests {
     fn a_long_list_of_members_takes_several_chunks() {
         let text = format!("class A:\n{}", "    X = 1\n".repeat(30));
         let outline = [class("A", 1..=31)];
-        let chunks = cut(&text, &outline, windows());
+        let chunks = split(&text, &outline, windows());
         assert_eq!(shape(&chunks), [(1, 8, Some("A")), (9, 16, Some("A")), (17, 24, Some("A")), (25, 31, Some("A"))]);
     }
 
@@ -146,14 +146,14 @@ mod tests {
     fn lines_that_lie_do_no_harm() {
         let outline = [class("A", 7..=900), def("f", 0..=0, Some(0)), def("g", RangeInclusive::new(5, 2), None)];
         for text in ["", "x\n", "x\ny\nz\n"] {
-            cut(text, &outline, windows());
+            split(text, &outline, windows());
         }
     }
 
     #[test]
     fn a_file_without_definitions_is_windows() {
         let text = "x = 1\n".repeat(30);
-        assert_eq!(cut(&text, &[], windows()), windows().cut(&text));
-        assert!(cut("\n\n", &[], windows()).is_empty());
+        assert_eq!(split(&text, &[], windows()), windows().split(&text));
+        assert!(split("\n\n", &[], windows()).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Closed loops against a daemon: throughput, latencies, and how well requests of different callers shared batches.
+//! Closed-loop benchmarks of a daemon: throughput, latencies and batching of requests of different clients.
 
 mod clients;
 mod embed;
@@ -22,16 +22,16 @@ use self::{
 use crate::{
     args::duration,
     error::{CliError, Result},
-    human,
-    page::{Page, Paint, Table},
-    screen::{Report, SPINNER, Screen},
+    format,
+    output::{Output, Report, SPINNER},
+    renderer::{Renderer, Style, Table},
 };
 
-/// Hits and rows asked for.
+/// Hits or rows per query.
 const K: u32 = 10;
-/// Rows of one upsert while a collection is filled.
+/// Rows per upsert of the random collection.
 const ROWS_AN_UPSERT: usize = 4096;
-/// Different inputs that calls take turns with.
+/// Distinct inputs, used round-robin.
 const INPUTS: u64 = 64;
 
 /// Measure throughput, latency and batching.
@@ -45,9 +45,9 @@ pub struct BenchArgs {
 enum What {
     /// Embed short texts.
     Embed(EmbedBench),
-    /// Search a collection: an own one of random vectors, or one that exists.
+    /// Search a temporary collection of random vectors, or an existing one.
     Search(SearchBench),
-    /// Compare with an inline corpus, which travels with each call.
+    /// Search an inline corpus, which is sent with each call.
     Similar(SimilarBench),
     /// Parse Python files.
     Parse(ParseBench),
@@ -55,23 +55,23 @@ enum What {
 
 #[derive(Debug, Args)]
 struct Load {
-    /// Calls in flight; several levels are measured one after the other.
+    /// Calls in flight; several levels are measured one after another.
     #[arg(long, value_delimiter = ',', default_value = "1,32,100", value_name = "N,...")]
     concurrency: Vec<NonZeroUsize>,
-    /// Connections that these share; without it each has its own, as calls of so many clients would.
+    /// Connections that the calls share [default: one per call in flight].
     #[arg(long, value_name = "N")]
     connections: Option<NonZeroUsize>,
-    /// How long to measure each level.
+    /// Duration of each level.
     #[arg(long, value_parser = duration, default_value = "3s", value_name = "TIME", conflicts_with = "requests")]
     duration: Duration,
-    /// Calls of each level, instead of a time.
+    /// Calls of each level, instead of a duration.
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 struct Items {
-    /// Texts or query rows of a call.
+    /// Texts or query rows per call.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
 }
@@ -82,7 +82,7 @@ struct SearchBench {
     load: Load,
     #[command(flatten)]
     items: Items,
-    /// A collection that exists; texts are searched where it has a model.
+    /// An existing collection; the queries are texts if it has a model.
     #[arg(long, short, conflicts_with_all = ["rows", "dim"])]
     collection: Option<String>,
     #[command(flatten)]
@@ -104,7 +104,7 @@ struct Corpus {
     /// Rows of the random corpus.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rows: u32,
-    /// Its dimensions.
+    /// Dimensions of the random corpus.
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     dim: u32,
 }
@@ -137,33 +137,33 @@ struct Level {
 }
 
 impl Report for Results {
-    fn render(&self, page: &mut Page) {
-        page.title(format!("{}: {}", self.bench, self.input));
+    fn render(&self, renderer: &mut Renderer) {
+        renderer.title(format!("{}: {}", self.bench, self.input));
         let heads = ["in flight", "calls/s", "?items/s", "p50", "p90", "p99", "max", "calls/batch", "?failed"];
         let mut table = Table::new(heads);
-        let ms = |ms: f64| human::time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
+        let ms = |ms: f64| format::time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
         for level in &self.levels {
-            let failed = if level.failed > 0 { Paint::Bad } else { Paint::Dim };
+            let failed = if level.failed > 0 { Style::Bad } else { Style::Dim };
             table.row([
                 level.concurrency.to_string(),
-                page.paint(Paint::Figure, human::rate(level.calls_per_second)),
-                if self.items_per_call > 1 { human::rate(level.items_per_second) } else { "-".into() },
+                renderer.style(Style::Figure, format::rate(level.calls_per_second)),
+                if self.items_per_call > 1 { format::rate(level.items_per_second) } else { "-".into() },
                 ms(level.p50_ms),
                 ms(level.p90_ms),
                 ms(level.p99_ms),
                 ms(level.max_ms),
                 format!("{:.1}", level.calls_per_batch),
-                page.paint(failed, human::count(level.failed)),
+                renderer.style(failed, format::count(level.failed)),
             ]);
         }
-        page.table(&table);
+        renderer.table(&table);
         if let Some(error) = self.levels.iter().find_map(|level| level.first_error.as_ref()) {
-            page.line(format!("  {} {error}", page.paint(Paint::Bad, "first failure:")));
+            renderer.line(format!("  {} {error}", renderer.style(Style::Bad, "first error:")));
         }
     }
 }
 
-/// What is measured: what is called, with what, and how many items a call has.
+/// A benchmark: the calls, their input and the items per call.
 struct Subject {
     bench: &'static str,
     input: String,
@@ -171,40 +171,39 @@ struct Subject {
     calls: Calls,
 }
 
-/// Measures and shows.
-pub async fn run(args: BenchArgs, builder: &Builder, screen: &Screen) -> Result {
+pub async fn run(args: BenchArgs, builder: &Builder, output: &Output) -> Result {
     match args.what {
         What::Embed(bench) => {
             let (input, calls) = bench.calls(builder).await?;
-            measure(Subject { bench: "embed", input, items: bench.items.batch, calls }, &bench.load, builder, screen)
+            measure(Subject { bench: "embed", input, items: bench.items.batch, calls }, &bench.load, builder, output)
                 .await
         }
         What::Search(bench) => match &bench.collection {
-            Some(name) => search(&bench, &builder.clone().connect().await?.collection(name), builder, screen).await,
-            None => search_own(&bench, builder, screen).await,
+            Some(name) => search(&bench, &builder.clone().connect().await?.collection(name), builder, output).await,
+            None => search_own(&bench, builder, output).await,
         },
         What::Similar(bench) => {
             let (items, Corpus { rows, dim }) = (bench.items.batch, &bench.corpus);
-            let input = format!("{items} against {} inline x {dim}", human::count((*rows).into()));
+            let input = format!("{items} against {} inline x {dim}", format::count((*rows).into()));
             let subject = Subject { bench: "similar", input, items, calls: similar_calls(&bench)? };
-            measure(subject, &bench.load, builder, screen).await
+            measure(subject, &bench.load, builder, output).await
         }
         What::Parse(bench) => {
             let (input, items, calls) = bench.calls()?;
-            measure(Subject { bench: "parse", input, items, calls }, &bench.load, builder, screen).await
+            measure(Subject { bench: "parse", input, items, calls }, &bench.load, builder, output).await
         }
     }
 }
 
-/// Fills a collection with random vectors, measures, and drops it whatever happened.
-async fn search_own(bench: &SearchBench, builder: &Builder, screen: &Screen) -> Result {
+/// Measures searches in a temporary collection of random vectors, which is always deleted.
+async fn search_own(bench: &SearchBench, builder: &Builder, output: &Output) -> Result {
     let Corpus { rows, dim } = bench.corpus;
     let collection =
         builder.clone().connect().await?.collection(format!("accelctl-bench-{:08x}", rand::random::<u32>()));
     collection.create(&CollectionOptions { dimensions: dim, ..Default::default() }).await?;
     let measured = async {
         fill(&collection, rows, dim).await?;
-        search(bench, &collection, builder, screen).await
+        search(bench, &collection, builder, output).await
     };
     let outcome = tokio::select! {
         outcome = measured => outcome,
@@ -238,9 +237,9 @@ fn similar_calls(bench: &SimilarBench) -> Result<Calls> {
     }))
 }
 
-async fn search(bench: &SearchBench, collection: &Collection, builder: &Builder, screen: &Screen) -> Result {
+async fn search(bench: &SearchBench, collection: &Collection, builder: &Builder, output: &Output) -> Result {
     let described = collection.get().await?;
-    let (items, points) = (bench.items.batch, human::count(described.point_count));
+    let (items, points) = (bench.items.batch, format::count(described.point_count));
     let options = SearchOptions { no_payload: true, ..SearchOptions::limit(K) };
     let name = collection.name().to_owned();
     let (input, calls): (_, Calls) = if described.model.is_empty() {
@@ -264,7 +263,7 @@ async fn search(bench: &SearchBench, collection: &Collection, builder: &Builder,
         });
         (format!("{items} text(s) against {points} points"), calls)
     };
-    measure(Subject { bench: "search", input, items, calls }, &bench.load, builder, screen).await
+    measure(Subject { bench: "search", input, items, calls }, &bench.load, builder, output).await
 }
 
 /// Random rows between -1 and 1.
@@ -275,7 +274,7 @@ fn random(rows: u32, dim: u32) -> Result<Matrix> {
     Ok(Matrix::new(numbers, dim as usize).map_err(Error::from)?)
 }
 
-/// Texts that look like code, different for each of some calls.
+/// Texts that resemble code, distinct per input.
 fn texts(batch: u32, words: usize) -> Vec<Vec<String>> {
     const WORDS: [&str; 24] = [
         "parse", "socket", "def", "return", "buffer", "self", "open", "json", "index", "value", "thread", "import",
@@ -291,10 +290,10 @@ fn pick(inputs: &[Vec<String>], number: u64) -> Vec<String> {
     inputs.get(at).cloned().unwrap_or_default()
 }
 
-async fn measure(subject: Subject, load: &Load, builder: &Builder, screen: &Screen) -> Result {
+async fn measure(subject: Subject, load: &Load, builder: &Builder, output: &Output) -> Result {
     let Subject { bench, input, items, calls } = subject;
     let observer = builder.clone().connect().await?;
-    let spinner = screen.bar(0, SPINNER, bench);
+    let spinner = output.bar(0, SPINNER, bench);
     let mut levels = vec![];
     for concurrency in &load.concurrency {
         spinner.set_message(format!("{concurrency} in flight"));
@@ -308,8 +307,8 @@ async fn measure(subject: Subject, load: &Load, builder: &Builder, screen: &Scre
     }
     spinner.finish_and_clear();
     let failed: u64 = levels.iter().map(|level| level.failed).sum();
-    screen.show(&Results { bench, input, items_per_call: items, levels })?;
-    if failed > 0 { Err(CliError::Partial(format!("{} failed", human::plural(failed, "call")))) } else { Ok(()) }
+    output.show(&Results { bench, input, items_per_call: items, levels })?;
+    if failed > 0 { Err(CliError::Partial(format!("{} failed", format::plural(failed, "call")))) } else { Ok(()) }
 }
 
 fn level(
@@ -339,7 +338,7 @@ fn level(
     }
 }
 
-/// The lane that launched most requests between two samples, and how many a batch.
+/// The lane that executed the most requests between two samples, and its mean requests per batch.
 fn busiest(before: &GetStatsResponse, after: &GetStatsResponse) -> (String, f64) {
     let difference = |lane: &accelerd_client::proto::LaneStats| {
         let old = before.lanes.iter().find(|old| old.name == lane.name).cloned().unwrap_or_default();

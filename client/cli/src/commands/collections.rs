@@ -1,4 +1,4 @@
-//! List, read, drop, snapshot and restore collections.
+//! Lists, reads, deletes, snapshots and restores collections.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,15 +9,15 @@ use serde::Serialize;
 use crate::{
     complete,
     error::Result,
-    human,
-    page::{Page, Paint, Table},
-    screen::{Report, Screen, write_json_lines},
+    format,
+    output::{Output, Report, write_json_lines},
+    renderer::{Renderer, Style, Table},
 };
 
-/// Points read at once.
+/// Points per page.
 const SCROLL_PAGE: u32 = 1_000;
 
-/// Writing or reading a large snapshot takes longer than a usual call may.
+/// Snapshots may take longer than the global timeout.
 const SNAPSHOT_DEADLINE: Duration = Duration::from_secs(3600);
 
 /// List, read, count, delete, snapshot and restore collections.
@@ -29,9 +29,9 @@ pub struct CollectionsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List every collection.
+    /// List all collections.
     List,
-    /// Count the points of a collection, or those that pass --where.
+    /// Count the points of a collection, or those that match --where.
     Count {
         /// The collection.
         #[arg(add = complete::collections())]
@@ -39,9 +39,9 @@ enum Action {
         #[command(flatten)]
         filter: FilterArgs,
     },
-    /// Print the points of a collection, one JSON document a line, in ascending order of their ids.
+    /// Print the points of a collection in ascending order of id, one JSON document per line.
     ///
-    /// Points are printed page by page as they come. A point that is there all the while is printed exactly once, whatever is
+    /// Points are read in pages. A point that exists throughout the command is printed exactly once, even if other points are
     /// written meanwhile.
     Scroll {
         /// The collection.
@@ -49,19 +49,19 @@ enum Action {
         name: String,
         #[command(flatten)]
         filter: FilterArgs,
-        /// Most points to print; without it all.
+        /// Maximum number of points [default: all].
         #[arg(long, short = 'n', value_name = "N")]
         limit: Option<u64>,
-        /// Print vectors, too.
+        /// Print vectors as well.
         #[arg(long)]
         vectors: bool,
-        /// Print no payloads.
+        /// Omit payloads.
         #[arg(long)]
         no_payload: bool,
     },
     /// Delete collections, their logs and their local snapshots.
     Delete {
-        /// Their names.
+        /// Names of the collections.
         #[arg(required = true, add = complete::collections())]
         names: Vec<String>,
     },
@@ -70,25 +70,25 @@ enum Action {
         /// The collection.
         #[arg(add = complete::collections())]
         name: String,
-        /// Folder in an object store (file:///...); without it the one that the daemon is configured with.
+        /// Folder in an object store (file:///...) [default: the daemon's setting].
         #[arg(long, default_value = "", hide_default_value = true)]
         url: String,
     },
-    /// Make a collection from a snapshot.
+    /// Create a collection from a snapshot.
     Restore {
-        /// What `snapshot` printed, or its folder for the newest.
+        /// URL of a snapshot, or of its folder for the newest version.
         url: String,
-        /// Name of the new collection; without it the snapshot's.
+        /// Name of the new collection [default: the original's].
         #[arg(long, default_value = "", hide_default_value = true)]
         name: String,
     },
 }
 
-/// Which points count.
+/// Filter of points.
 #[derive(Debug, Args)]
 struct FilterArgs {
-    /// Only points whose payload field has this value, as in --where language=go or --where start_line=1; may be given several
-    /// times. A value in quotes is a text.
+    /// Only points whose payload field equals a value, as in --where language=go or --where start_line=1; can be repeated. A
+    /// quoted value is a text.
     #[arg(long = "where", value_name = "FIELD=VALUE", value_parser = condition)]
     conditions: Vec<(String, Value)>,
 }
@@ -100,7 +100,7 @@ impl FilterArgs {
     }
 }
 
-/// A field and its value: an integer, a number, `true`, `false`, or else a text.
+/// Parses a field and its value: an integer, a number, `true`, `false`, or else a text.
 fn condition(text: &str) -> std::result::Result<(String, Value), String> {
     let (field, value) = text.split_once('=').filter(|(field, _)| !field.is_empty()).ok_or("expected FIELD=VALUE")?;
     let number = || value.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double);
@@ -115,7 +115,6 @@ struct Collections {
     collections: Vec<Collection>,
 }
 
-/// A collection as it is shown.
 #[derive(Serialize)]
 struct Collection {
     name: String,
@@ -126,8 +125,8 @@ struct Collection {
     model: String,
     durable: bool,
     device: String,
-    host_bytes: u64,
-    device_bytes: u64,
+    host_memory_bytes: u64,
+    device_memory_bytes: u64,
     tombstones: u64,
 }
 
@@ -145,8 +144,8 @@ impl From<proto::Collection> for Collection {
             metric,
             storage,
             durable: collection.durable,
-            host_bytes: collection.host_bytes,
-            device_bytes: collection.device_bytes,
+            host_memory_bytes: collection.host_memory_bytes,
+            device_memory_bytes: collection.device_memory_bytes,
             tombstones: collection.tombstone_count,
             name: collection.name,
             model: collection.model,
@@ -156,26 +155,26 @@ impl From<proto::Collection> for Collection {
 }
 
 impl Report for Collections {
-    fn render(&self, page: &mut Page) {
+    fn render(&self, renderer: &mut Renderer) {
         if self.collections.is_empty() {
-            page.line("no collections; `accelctl index PATH --collection NAME` makes one");
+            renderer.line("no collections; `accelctl index PATH --collection NAME` creates one");
         }
         let heads = ["<collection", "points", "dim", "<metric", "<storage", "<model", "<durable", "<device", "memory"];
         let mut table = Table::new(heads);
         for collection in &self.collections {
             table.row([
-                page.paint(Paint::Name, &collection.name),
-                human::count(collection.points),
+                renderer.style(Style::Name, &collection.name),
+                format::count(collection.points),
                 collection.dimensions.to_string(),
                 collection.metric.to_owned(),
                 collection.storage.clone(),
                 if collection.model.is_empty() { "-".to_owned() } else { collection.model.clone() },
                 if collection.durable { "yes" } else { "no" }.to_owned(),
                 collection.device.clone(),
-                human::bytes(collection.host_bytes + collection.device_bytes),
+                format::bytes(collection.host_memory_bytes + collection.device_memory_bytes),
             ]);
         }
-        page.table(&table);
+        renderer.table(&table);
     }
 }
 
@@ -186,13 +185,13 @@ struct Count {
 }
 
 impl Report for Count {
-    /// The number alone, for scripts.
-    fn render(&self, page: &mut Page) {
-        page.line(self.points.to_string());
+    /// Renders only the number, for scripts.
+    fn render(&self, renderer: &mut Renderer) {
+        renderer.line(self.points.to_string());
     }
 }
 
-/// A point as a line.
+/// A point of `scroll`.
 #[derive(Serialize)]
 struct Point<'a> {
     id: IdText,
@@ -228,12 +227,12 @@ fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// Prints points page by page, up to a limit.
+/// Prints points in pages, up to a limit.
 async fn scroll(collection: &Stored, mut options: ScrollOptions, limit: Option<u64>) -> Result {
-    let mut left = limit.unwrap_or(u64::MAX);
+    let mut remaining = limit.unwrap_or(u64::MAX);
     let mut after = None;
-    while left > 0 {
-        options.limit = u32::try_from(left).unwrap_or(u32::MAX).min(SCROLL_PAGE);
+    while remaining > 0 {
+        options.limit = u32::try_from(remaining).unwrap_or(u32::MAX).min(SCROLL_PAGE);
         let page = collection.scroll(after.as_ref(), &options).await?;
         let points = page.points;
         write_json_lines((0..points.ids.len()).filter_map(|at| {
@@ -242,7 +241,7 @@ async fn scroll(collection: &Stored, mut options: ScrollOptions, limit: Option<u
             let vector = points.vectors.as_ref().and_then(|vectors| vectors.row(at));
             Some(Point { id: points.ids.get(at)?.into(), payload: payload.map(fields), vector })
         }))?;
-        left -= (points.ids.len() as u64).min(left);
+        remaining -= (points.ids.len() as u64).min(remaining);
         after = page.next;
         if after.is_none() {
             break;
@@ -257,9 +256,9 @@ struct Deleted {
 }
 
 impl Report for Deleted {
-    fn render(&self, page: &mut Page) {
+    fn render(&self, renderer: &mut Renderer) {
         for name in &self.deleted {
-            page.line(format!("deleted {}", page.paint(Paint::Name, name)));
+            renderer.line(format!("deleted {}", renderer.style(Style::Name, name)));
         }
     }
 }
@@ -273,23 +272,22 @@ struct Snapshot {
 }
 
 impl Report for Snapshot {
-    fn render(&self, page: &mut Page) {
-        let (points, size) = (human::plural(self.points, "point"), human::bytes(self.size_bytes));
-        page.line(page.paint(Paint::Name, &self.url));
-        page.line(format!("  version {}, {points}, {size}", self.version));
+    fn render(&self, renderer: &mut Renderer) {
+        let (points, size) = (format::plural(self.points, "point"), format::bytes(self.size_bytes));
+        renderer.line(renderer.style(Style::Name, &self.url));
+        renderer.line(format!("  version {}, {points}, {size}", self.version));
     }
 }
 
-/// Does what was asked.
-pub async fn run(args: CollectionsArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: CollectionsArgs, client: &Client, output: &Output) -> Result {
     match args.action {
         Action::List => {
             let collections = client.collections().await?.into_iter().map(Into::into).collect();
-            screen.show(&Collections { collections })
+            output.show(&Collections { collections })
         }
         Action::Count { name, filter } => {
             let points = client.collection(&name).count(filter.filter()).await?;
-            screen.show(&Count { collection: name, points })
+            output.show(&Count { collection: name, points })
         }
         Action::Scroll { name, filter, limit, vectors, no_payload } => {
             let options = ScrollOptions { limit: 0, filter: filter.filter(), no_payload, with_vectors: vectors };
@@ -299,17 +297,17 @@ pub async fn run(args: CollectionsArgs, client: &Client, screen: &Screen) -> Res
             for name in &names {
                 client.collection(name).delete().await?;
             }
-            screen.show(&Deleted { deleted: names })
+            output.show(&Deleted { deleted: names })
         }
         Action::Snapshot { name, url } => {
             let client = client.clone().with_deadline(SNAPSHOT_DEADLINE);
             let snapshot = client.collection(name).snapshot(url).await?;
             let proto::Snapshot { url, version, point_count, size_bytes, .. } = snapshot;
-            screen.show(&Snapshot { url, version, points: point_count, size_bytes })
+            output.show(&Snapshot { url, version, points: point_count, size_bytes })
         }
         Action::Restore { url, name } => {
             let restored = client.clone().with_deadline(SNAPSHOT_DEADLINE).restore(url, name).await?;
-            screen.show(&Collections { collections: vec![restored.into()] })
+            output.show(&Collections { collections: vec![restored.into()] })
         }
     }
 }
@@ -319,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_conditions_are_what_they_look_like() {
+    fn values_of_conditions_are_typed_by_their_syntax() {
         let value = |text: &str| condition(text).map(|(_, value)| value);
         assert_eq!(value("a=7"), Ok(Value::Int(7)));
         assert_eq!(value("a=0.5"), Ok(Value::Double(0.5)));

@@ -1,4 +1,4 @@
-//! Shell completions and man pages, made from the command line itself.
+//! Generates shell completions and man pages.
 
 use std::{fs, path::PathBuf};
 
@@ -7,12 +7,12 @@ use clap_complete::{Shell, env::Shells};
 
 use crate::{
     error::{CliError, Result},
-    screen::{self, Screen},
+    output::{self, Output},
 };
 
-/// Print the script by which a shell completes commands, options, and names of collections and models.
+/// Print a shell script that completes commands, options, and names of collections and models.
 ///
-/// The script asks this program at each completion, and the program asks the daemon, for a moment at most.
+/// The script calls this program at each completion, and the program queries the daemon with a short timeout.
 /// bash: `source <(accelctl completions bash)`; zsh: `source <(accelctl completions zsh)`; fish: `accelctl completions fish | source`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -23,24 +23,25 @@ pub struct CompletionsArgs {
 /// Write man pages.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The folder to write them to; made if need be.
+    /// Output folder; created if it does not exist.
     folder: PathBuf,
 }
 
-/// Prints what a shell needs to complete this program.
+/// Prints the completion script of a shell.
 pub fn completions(args: &CompletionsArgs) -> Result {
     let name = args.shell.to_string();
     let shells = Shells::builtins();
-    let shell = shells.completer(&name).ok_or_else(|| CliError::Usage(format!("{name} has no completions")))?;
+    let shell =
+        shells.completer(&name).ok_or_else(|| CliError::Usage(format!("completions for {name} are not supported")))?;
     let mut script = vec![];
     shell.write_registration("COMPLETE", "accelctl", "accelctl", "accelctl", &mut script).map_err(CliError::Output)?;
-    screen::write(&script)
+    output::write(&script)
 }
 
-/// Writes a page for a program and one for each of its commands.
-pub fn man(args: &ManArgs, program: Command, screen: &Screen) -> Result {
+/// Writes a man page for the program and one for each command.
+pub fn man(args: &ManArgs, program: Command, output: &Output) -> Result {
     fs::create_dir_all(&args.folder).map_err(CliError::file(&args.folder))?;
     clap_mangen::generate_to(program, &args.folder).map_err(CliError::file(&args.folder))?;
-    screen.note(format!("wrote man pages to {}", args.folder.display()));
+    output.note(format!("wrote man pages to {}", args.folder.display()));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Whether the daemon is well.
+//! Checks the daemon's health.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use serde::Serialize;
 use crate::{
     args::Global,
     error::{CliError, Result},
-    human,
-    page::{Page, Paint},
-    screen::{Report, Screen},
+    format,
+    output::{Output, Report},
+    renderer::{Renderer, Style},
 };
 
-/// Ask whether the daemon takes work; exits with 0 if it does.
+/// Check whether the daemon is serving; exits with 0 if it is.
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// A service such as accelerd.v1.EmbedService; without it, the daemon as a whole.
+    /// A service such as accelerd.v1.EmbedService [default: the whole daemon].
     #[arg(long, default_value = "", hide_default_value = true)]
     service: String,
 }
@@ -33,27 +33,31 @@ struct Health {
 }
 
 impl Report for Health {
-    fn render(&self, page: &mut Page) {
-        let state =
-            if self.serving { page.paint(Paint::Good, "serving") } else { page.paint(Paint::Bad, "not serving") };
-        page.line(format!("{state}  {}", self.server));
-        let uptime = human::time(Duration::try_from_secs_f64(self.uptime_seconds).unwrap_or_default());
-        let mut facts = vec![("version", self.version.clone()), ("up", uptime), ("devices", self.devices.join(", "))];
+    fn render(&self, renderer: &mut Renderer) {
+        let state = if self.serving {
+            renderer.style(Style::Good, "serving")
+        } else {
+            renderer.style(Style::Bad, "not serving")
+        };
+        renderer.line(format!("{state}  {}", self.server));
+        let uptime = format::time(Duration::try_from_secs_f64(self.uptime_seconds).unwrap_or_default());
+        let mut facts =
+            vec![("version", self.version.clone()), ("uptime", uptime), ("devices", self.devices.join(", "))];
         if !self.fallback_reason.is_empty() {
             facts.push(("no GPU", self.fallback_reason.clone()));
         }
-        page.facts(facts);
+        renderer.facts(facts);
     }
 }
 
-/// Asks once: a probe wants the truth of now.
-pub async fn run(args: &HealthArgs, global: &Global, screen: &Screen) -> Result {
+/// Checks once, without retries: a probe needs the current state.
+pub async fn run(args: &HealthArgs, global: &Global, output: &Output) -> Result {
     let builder = Client::builder(&global.server).deadline(global.timeout).retry(RetryPolicy::NEVER);
     let client = builder.connect().await?;
     let serving = client.health(&args.service).await?;
     let (stats, devices) = futures::try_join!(client.stats(), client.devices())?;
     let name = |device: &accelerd_client::proto::Device| format!("{} ({})", device.name, device.product);
-    screen.show(&Health {
+    output.show(&Health {
         server: global.server.clone(),
         serving,
         version: stats.version,

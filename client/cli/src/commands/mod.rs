@@ -1,4 +1,4 @@
-//! One file or folder a command: its arguments, its work, its report.
+//! One module per command, with its arguments, its implementation and its report.
 
 pub mod bench;
 pub mod cluster;
@@ -14,5 +14,5 @@ pub mod search;
 pub mod similar;
 pub mod stats;
 
-/// Most hits that one search may return.
+/// Maximum hits of a search.
 const MAX_HITS: u32 = 16_384;

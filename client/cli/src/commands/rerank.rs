@@ -1,4 +1,4 @@
-//! Puts files or lines in the order in which they answer a query.
+//! Ranks files or lines by their relevance to a query.
 
 use std::{
     fs,
@@ -12,35 +12,35 @@ use serde::Serialize;
 use super::embed::lines;
 use crate::{
     error::{CliError, Result},
-    page::{Page, Paint, Table},
-    screen::{Report, Screen},
+    output::{Output, Report},
+    renderer::{Renderer, Style, Table},
 };
 
-/// Put files, or the lines of standard input, in the order in which they answer a query.
+/// Rank files, or lines of standard input, by their relevance to a query.
 ///
-/// By a cross-encoder that the daemon has loaded; `accelctl models` lists them.
+/// Requires a loaded cross-encoder; `accelctl models` lists the models.
 #[derive(Debug, Args)]
 pub struct RerankArgs {
-    /// What the documents are to answer.
+    /// The query.
     query: String,
-    /// Files, each a document; without any, or for `-`, each line of standard input is one.
+    /// Files, each of which is a document; `-`, the default, reads one document per line of standard input.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Name or alias of a loaded cross-encoder.
     #[arg(long, short, add = crate::complete::models())]
     model: String,
-    /// Most results; 0 is all.
+    /// Maximum number of results; 0 means all.
     #[arg(short, long = "limit", default_value_t = 0, value_name = "N")]
     k: u32,
-    /// Scores as the model's classifier gives them, unbounded.
+    /// Print the classifier's logits instead of activated scores.
     #[arg(long)]
     raw: bool,
-    /// Most tokens of the query and a document together; 0 is the model's own limit.
+    /// Maximum tokens of the query and a document together; 0 means the model's limit.
     #[arg(long, default_value_t = 0, value_name = "N")]
     max_tokens: u32,
 }
 
-/// A text and what to call it.
+/// A document; `file` is none for a line of standard input.
 struct Document {
     file: Option<String>,
     text: String,
@@ -57,7 +57,7 @@ struct Answer {
 struct Ranked {
     rank: usize,
     score: f32,
-    /// Its place among the documents.
+    /// Index of the document.
     index: u32,
     token_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,24 +67,23 @@ struct Ranked {
 }
 
 impl Report for Answer {
-    fn render(&self, page: &mut Page) {
-        page.title(&self.query);
+    fn render(&self, renderer: &mut Renderer) {
+        renderer.title(&self.query);
         let mut table = Table::new(["rank", "score", "tokens", "?<document"]);
         for ranked in &self.results {
-            let score = page.paint(Paint::Figure, format!("{:.4}", ranked.score));
-            let name = ranked.file.as_ref().map(|file| page.paint(Paint::Name, file));
+            let score = renderer.style(Style::Figure, format!("{:.4}", ranked.score));
+            let name = ranked.file.as_ref().map(|file| renderer.style(Style::Name, file));
             let document = name.or_else(|| ranked.text.clone()).unwrap_or_default();
             table.row([ranked.rank.to_string(), score, ranked.token_count.to_string(), document]);
         }
-        page.table(&table);
+        renderer.table(&table);
     }
 }
 
-/// Reads, asks and shows.
-pub async fn run(args: RerankArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: RerankArgs, client: &Client, output: &Output) -> Result {
     let documents = documents(&args.files)?;
     if documents.is_empty() {
-        return Err(CliError::Usage("there is no document to put in order".to_owned()));
+        return Err(CliError::Usage("no documents to rank".to_owned()));
     }
     let options = RerankOptions { top_n: args.k, raw_scores: args.raw, max_tokens: args.max_tokens };
     let texts = documents.iter().map(|document| document.text.as_str());
@@ -96,7 +95,7 @@ pub async fn run(args: RerankArgs, client: &Client, screen: &Screen) -> Result {
         let text = file.is_none().then(|| text.clone());
         Some(Ranked { rank, score: found.score, index: found.index, token_count, file: file.clone(), text })
     });
-    screen.show(&Answer { results: results.collect(), query: args.query, model: ranked.model })
+    output.show(&Answer { results: results.collect(), query: args.query, model: ranked.model })
 }
 
 fn documents(files: &[PathBuf]) -> Result<Vec<Document>> {

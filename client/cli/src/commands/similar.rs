@@ -1,4 +1,4 @@
-//! The most similar rows of two matrices or two lists of texts.
+//! Finds the most similar rows of two matrices or two lists of texts.
 
 use std::path::Path;
 
@@ -10,43 +10,43 @@ use super::embed::{ModelArgs, lines};
 use crate::{
     error::{CliError, Result},
     npy,
-    page::{Page, Paint, Table},
-    screen::{Report, Screen},
+    output::{Output, Report},
+    renderer::{Renderer, Style, Table},
 };
 
-/// Texts of one call.
+/// Texts per call.
 const BATCH: usize = 512;
 
 /// Find the most similar rows of a corpus for each query.
 ///
-/// Takes .npy files of vectors, or with --text files of texts, one a line.
+/// Takes .npy files of vectors, or with --text files with one text per line.
 #[derive(Debug, Args)]
 pub struct SimilarArgs {
-    /// The queries: a .npy file, with --text a file of texts, `-` for standard input, or a text.
+    /// The queries: a .npy file; with --text a file of texts, `-` for standard input, or a text.
     queries: String,
-    /// The corpus: a .npy file, with --text a file of texts.
+    /// The corpus: a .npy file; with --text a file of texts.
     corpus: String,
-    /// The arguments are texts, to be embedded first.
+    /// Embed texts instead of reading vectors.
     #[arg(long)]
     text: bool,
-    /// Rows a query.
+    /// Rows per query.
     #[arg(short, long = "limit", default_value_t = 10, value_name = "N")]
     k: u32,
-    /// How rows are compared.
+    /// Metric.
     #[arg(long, value_enum, default_value_t = Metric::Cosine)]
     metric: Metric,
     #[command(flatten)]
     model: ModelArgs,
 }
 
-/// How rows are compared.
+/// Metric.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Metric {
-    /// The angle between them.
+    /// Cosine similarity.
     Cosine,
-    /// The inner product.
+    /// Inner product.
     Dot,
-    /// The squared distance.
+    /// Squared Euclidean distance.
     L2,
 }
 
@@ -82,20 +82,20 @@ struct Match {
 }
 
 impl Report for Results {
-    fn render(&self, page: &mut Page) {
+    fn render(&self, renderer: &mut Renderer) {
         for answer in &self.queries {
-            page.title(answer.text.clone().unwrap_or_else(|| format!("query {}", answer.query)));
+            renderer.title(answer.text.clone().unwrap_or_else(|| format!("query {}", answer.query)));
             let mut table = Table::new(["row", "score", "?<text"]);
             for found in &answer.matches {
-                let score = page.paint(Paint::Figure, format!("{:.4}", found.score));
+                let score = renderer.style(Style::Figure, format!("{:.4}", found.score));
                 table.row([found.row.to_string(), score, found.text.clone().unwrap_or_default()]);
             }
-            page.table(&table);
+            renderer.table(&table);
         }
     }
 }
 
-/// Rows, and the texts they are of.
+/// Vectors and their texts.
 struct Side {
     vectors: Matrix,
     texts: Option<Vec<String>>,
@@ -107,8 +107,7 @@ impl Side {
     }
 }
 
-/// Compares and shows.
-pub async fn run(args: SimilarArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: SimilarArgs, client: &Client, output: &Output) -> Result {
     let queries = side(&args.queries, &args, client).await?;
     let corpus = side(&args.corpus, &args, client).await?;
     let k = args.k.min(u32::try_from(corpus.vectors.rows()).unwrap_or(u32::MAX));
@@ -119,7 +118,7 @@ pub async fn run(args: SimilarArgs, client: &Client, screen: &Screen) -> Result 
         let matches = rows.map(|(row, score)| Match { row, score, text: corpus.text(row) }).collect();
         Answer { query, text: queries.text(query), matches }
     });
-    screen.show(&Results { queries: answers.collect() })
+    output.show(&Results { queries: answers.collect() })
 }
 
 async fn side(given: &str, args: &SimilarArgs, client: &Client) -> Result<Side> {
@@ -129,7 +128,7 @@ async fn side(given: &str, args: &SimilarArgs, client: &Client) -> Result<Side> 
     let is_file = given == "-" || Path::new(given).is_file();
     let texts = if is_file { lines(Path::new(given))? } else { vec![given.to_owned()] };
     if texts.is_empty() {
-        return Err(CliError::Usage(format!("{given} has no text")));
+        return Err(CliError::Usage(format!("{given} contains no texts")));
     }
     let (mut numbers, mut dim) = (vec![], 0);
     for batch in texts.chunks(BATCH) {

@@ -1,4 +1,4 @@
-//! Devices, queues, batches and kernels of a daemon, once or again and again.
+//! Shows devices, queues, batches and kernels of a daemon, once or repeatedly.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,21 +13,21 @@ use serde::Serialize;
 use crate::{
     args::duration,
     error::Result,
-    human,
-    page::{Page, Paint, Table},
-    screen::{self, Report, Screen},
+    format,
+    output::{self, Output, Report},
+    renderer::{Renderer, Style, Table},
 };
 
-/// Clears the screen and goes to its top left.
+/// Clears the terminal and moves the cursor to the top left.
 const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
 
 /// Show devices, queues, batches and kernel times.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// Show them again and again, with rates, until interrupted.
+    /// Refresh repeatedly, with rates, until interrupted.
     #[arg(long, short)]
     watch: bool,
-    /// How often.
+    /// Refresh interval.
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME", requires = "watch")]
     interval: Duration,
 }
@@ -49,7 +49,7 @@ struct Device {
     kind: &'static str,
     product: String,
     state: &'static str,
-    units: u32,
+    compute_units: u32,
     memory_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<Pool>,
@@ -77,12 +77,12 @@ struct Lane {
     cancelled: u64,
     wait_ms: Latency,
     execute_ms: Latency,
-    /// Since the sample before.
+    /// Rates since the previous sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_per_second: Option<f64>,
 }
 
-/// In milliseconds.
+/// Latencies in milliseconds.
 #[derive(Serialize)]
 struct Latency {
     mean: f64,
@@ -108,7 +108,7 @@ struct Admission {
     refused: u64,
 }
 
-/// A time of the protocol in seconds; 0 for none or a negative one.
+/// Converts a duration to seconds; 0 if it is absent or negative.
 pub fn seconds(duration: Option<&prost_types::Duration>) -> f64 {
     let seconds = duration.map(|d| d.seconds as f64 + f64::from(d.nanos) * 1e-9);
     seconds.unwrap_or(0.0).max(0.0)
@@ -146,7 +146,7 @@ impl From<proto::Device> for Device {
             },
             name: device.name,
             product: device.product,
-            units: device.unit_count,
+            compute_units: device.compute_unit_count,
             memory_bytes: device.memory_bytes,
             pool,
         }
@@ -200,44 +200,44 @@ impl From<proto::GetStatsResponse> for Stats {
 }
 
 fn ms(ms: f64) -> String {
-    human::time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
+    format::time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
 }
 
 impl Report for Stats {
-    fn render(&self, page: &mut Page) {
-        let up = human::time(Duration::try_from_secs_f64(self.uptime_seconds).unwrap_or_default());
-        let draining = if self.draining { page.paint(Paint::Warn, "  draining") } else { String::new() };
-        page.line(format!("{} {}  up {up}{draining}", page.paint(Paint::Title, "accelerd"), self.version));
-        page.gap();
-        page.table(&self.device_table(page));
-        page.gap();
-        page.table(&self.lane_table(page));
+    fn render(&self, renderer: &mut Renderer) {
+        let up = format::time(Duration::try_from_secs_f64(self.uptime_seconds).unwrap_or_default());
+        let draining = if self.draining { renderer.style(Style::Warn, "  draining") } else { String::new() };
+        renderer.line(format!("{} {}  up {up}{draining}", renderer.style(Style::Title, "accelerd"), self.version));
+        renderer.gap();
+        renderer.table(&self.device_table(renderer));
+        renderer.gap();
+        renderer.table(&self.lane_table(renderer));
         if !self.kernels.is_empty() {
-            page.gap();
-            page.table(&self.kernel_table(page));
+            renderer.gap();
+            renderer.table(&self.kernel_table(renderer));
         }
-        page.gap();
+        renderer.gap();
         let Admission { items, item_limit, bytes, byte_limit, refused } = self.admission;
-        let budget = format!("{} of {} items", human::count(items), human::count(item_limit));
-        let memory = format!("{} of {}", human::bytes(bytes), human::bytes(byte_limit));
-        let refused = human::count(refused);
-        page.line(format!("  {} {budget}, {memory}; {refused} refused", page.paint(Paint::Dim, "admitted")));
+        let budget = format!("{} of {} items", format::count(items), format::count(item_limit));
+        let memory = format!("{} of {}", format::bytes(bytes), format::bytes(byte_limit));
+        let refused = format::count(refused);
+        renderer.line(format!("  {} {budget}, {memory}; {refused} refused", renderer.style(Style::Dim, "admitted")));
     }
 }
 
 impl Stats {
-    fn device_table(&self, page: &Page) -> Table {
+    fn device_table(&self, renderer: &Renderer) -> Table {
         let mut table = Table::new(["<device", "<product", "<state", "units", "memory", "?pool used", "?peak"]);
         for device in &self.devices {
-            let state = if device.state == "ready" { Paint::Good } else { Paint::Bad };
+            let state = if device.state == "ready" { Style::Good } else { Style::Bad };
             let pool =
-                |pick: fn(&Pool) -> u64| device.pool.as_ref().map_or("-".into(), |pool| human::bytes(pick(pool)));
+                |pick: fn(&Pool) -> u64| device.pool.as_ref().map_or("-".into(), |pool| format::bytes(pick(pool)));
             table.row([
-                page.paint(Paint::Name, &device.name),
+                renderer.style(Style::Name, &device.name),
                 device.product.clone(),
-                page.paint(state, device.state),
-                device.units.to_string(),
-                human::bytes(device.memory_bytes),
+                renderer.style(state, device.state),
+                device.compute_units.to_string(),
+                format::bytes(device.memory_bytes),
                 pool(|p| p.used_bytes),
                 pool(|p| p.peak_bytes),
             ]);
@@ -245,7 +245,7 @@ impl Stats {
         table
     }
 
-    fn lane_table(&self, page: &Page) -> Table {
+    fn lane_table(&self, renderer: &Renderer) -> Table {
         let mut table = Table::new([
             "<lane",
             "queued",
@@ -261,32 +261,32 @@ impl Stats {
             "?cancelled",
         ]);
         for lane in &self.lanes {
-            let failed = if lane.failed > 0 { Paint::Bad } else { Paint::Dim };
+            let failed = if lane.failed > 0 { Style::Bad } else { Style::Dim };
             table.row([
-                page.paint(Paint::Name, &lane.name),
-                human::count(lane.queued),
-                human::count(lane.requests),
-                lane.requests_per_second.map_or("-".into(), human::rate),
-                human::count(lane.batches),
-                page.paint(Paint::Figure, format!("{:.1}", lane.requests_per_batch)),
+                renderer.style(Style::Name, &lane.name),
+                format::count(lane.queued),
+                format::count(lane.requests),
+                lane.requests_per_second.map_or("-".into(), format::rate),
+                format::count(lane.batches),
+                renderer.style(Style::Figure, format!("{:.1}", lane.requests_per_batch)),
                 ms(lane.wait_ms.p50),
                 ms(lane.wait_ms.p99),
                 ms(lane.execute_ms.p50),
                 ms(lane.execute_ms.p99),
-                page.paint(failed, human::count(lane.failed)),
-                page.paint(Paint::Dim, human::count(lane.cancelled)),
+                renderer.style(failed, format::count(lane.failed)),
+                renderer.style(Style::Dim, format::count(lane.cancelled)),
             ]);
         }
         table
     }
 
-    fn kernel_table(&self, page: &Page) -> Table {
+    fn kernel_table(&self, renderer: &Renderer) -> Table {
         let mut table = Table::new(["<kernel", "<device", "calls", "total", "mean"]);
         for kernel in &self.kernels {
             table.row([
-                page.paint(Paint::Name, &kernel.name),
+                renderer.style(Style::Name, &kernel.name),
                 kernel.device.clone(),
-                human::count(kernel.calls),
+                format::count(kernel.calls),
                 ms(kernel.total_ms),
                 ms(kernel.total_ms / (kernel.calls.max(1) as f64)),
             ]);
@@ -294,7 +294,7 @@ impl Stats {
         table
     }
 
-    /// Fills in what happened since the sample before; nothing after a restart of the daemon.
+    /// Computes the rates since the previous sample, unless the daemon restarted.
     fn since(&mut self, before: &BTreeMap<String, u64>, elapsed: f64) {
         for lane in &mut self.lanes {
             let more = before.get(&lane.name).and_then(|before| lane.requests.checked_sub(*before));
@@ -307,10 +307,9 @@ impl Stats {
     }
 }
 
-/// Shows them.
-pub async fn run(args: &StatsArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: &StatsArgs, client: &Client, output: &Output) -> Result {
     if !args.watch {
-        return screen.show(&Stats::from(client.stats().await?));
+        return output.show(&Stats::from(client.stats().await?));
     }
     let mut samples = client.watch(args.interval).await?;
     let mut before: Option<(BTreeMap<String, u64>, f64)> = None;
@@ -320,14 +319,14 @@ pub async fn run(args: &StatsArgs, client: &Client, screen: &Screen) -> Result {
             stats.since(counts, stats.uptime_seconds - uptime);
         }
         before = Some((stats.counts(), stats.uptime_seconds));
-        if screen.json() {
-            screen::write_json_lines([&stats])?;
+        if output.json() {
+            output::write_json_lines([&stats])?;
             continue;
         }
-        if screen.terminal() {
-            screen::write(CLEAR)?;
+        if output.terminal() {
+            output::write(CLEAR)?;
         }
-        screen.show(&stats)?;
+        output.show(&stats)?;
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-"""Client of accelerd: embed, search, cluster and parse code, numpy in and out.
+"""Client of accelerd: embeddings, exact vector search, k-means and Python parsing, with numpy arrays.
 
 from accelerd import Client
 
 client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 
-`accelerd.aio` has the same client for asyncio.
+`accelerd.aio` has the client for asyncio.
 """
 
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError

@@ -1,4 +1,4 @@
-"""What a call is, when it is sent again, and connections to send it over."""
+"""Calls, retries, splitting and connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 FIRST_WAIT = 0.05
 MAX_WAIT = 2.0
 PACKAGE = "accelerd.v1"
-#: What the daemon accepts by default.
+#: The daemon's default limit.
 DEFAULT_MESSAGE_BYTES = 64 << 20
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_ATTEMPTS = 5
@@ -31,23 +31,23 @@ DEFAULT_TARGET = "localhost:7433"
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the protocol."""
+    """A gRPC method."""
 
     service: str
     name: str
-    answer: type[Message]
-    #: Whether a call that perhaps was carried out may be sent again.
+    response: type[Message]
+    #: Whether a call may be retried although the daemon may have executed it.
     is_idempotent: bool = True
 
     @property
     def path(self) -> str:
-        """Its path in HTTP/2."""
+        """HTTP/2 path."""
         return f"/{PACKAGE}.{self.service}/{self.name}"
 
 
 @dataclass(frozen=True)
 class Operation(Generic[T]):
-    """A call: its message, or the message's bytes, and what its answer means."""
+    """A call: its request, as a message or serialized, and the decoder of its response."""
 
     method: Method
     request: Message | bytes
@@ -61,7 +61,7 @@ class Part:
         self.start, self.stop = start, stop
 
     def halves(self) -> tuple[Part, Part] | None:
-        """Two parts of half the size, where there is more than one row."""
+        """Split in halves; None for a single row."""
         middle = (self.start + self.stop) // 2
         return None if middle == self.start else (Part(self.start, middle), Part(middle, self.stop))
 
@@ -71,16 +71,16 @@ class Part:
 
 @dataclass(frozen=True)
 class SplitOperation(Generic[T]):
-    """A call that is made in parts. A part that is too large all the same is halved."""
+    """A call that is made in parts. A part that the daemon rejects as too large is halved."""
 
     parts: list[Any]
     operation: Callable[[Any], Operation[Any]]
-    #: The whole result, of parts and their results in order.
+    #: Combines the parts and their results, in order.
     join: Callable[[list[tuple[Any, Any]]], T]
 
 
 def parts_by_bytes(sizes: Iterable[int], limit: int, max_rows: int) -> list[Part]:
-    """Consecutive parts of rows of these sizes, each within a limit of bytes and of rows where one row is."""
+    """Split rows of these sizes into consecutive parts within limits of bytes and rows; a part has at least one row."""
     parts, start, held, at = [], 0, 0, -1
     for at, size in enumerate(sizes):
         if at > start and (held + size > limit or at - start == max_rows):
@@ -92,7 +92,7 @@ def parts_by_bytes(sizes: Iterable[int], limit: int, max_rows: int) -> list[Part
 
 @dataclass(frozen=True)
 class Settings:
-    """How a client connects and calls."""
+    """Settings of a client."""
 
     target: str
     timeout: float = DEFAULT_TIMEOUT
@@ -104,46 +104,45 @@ class Settings:
     def of(
         cls, target: str | None, timeout: float, attempts: int, max_message_bytes: int, connections: int
     ) -> Settings:
-        """Checked settings; without a target that of the environment variable ACCELERD_SERVER, or the default."""
+        """Validate settings. The target defaults to the environment variable ACCELERD_SERVER, then DEFAULT_TARGET."""
         named = target if target is not None else os.environ.get("ACCELERD_SERVER") or DEFAULT_TARGET
         if not isinstance(named, str):
             raise TypeError(f"target: expected a str such as {DEFAULT_TARGET!r}, got {type(named).__name__}")
         if named.startswith("https://"):
-            raise ValueError(f"target: expected host:port or unix:///path, got {named!r}: the daemon serves no TLS")
-        for name, value, least in (
+            raise ValueError(f"target: expected host:port or unix:///path, got {named!r}: TLS is not supported")
+        for name, value, minimum in (
             ("attempts", attempts, 1),
             ("connections", connections, 1),
             ("max_message_bytes", max_message_bytes, 1),
         ):
-            if value < least:
-                raise ValueError(f"{name}: expected {least} or more, got {value}")
+            if value < minimum:
+                raise ValueError(f"{name}: expected at least {minimum}, got {value}")
         if not timeout > 0:
-            raise ValueError(f"timeout: expected seconds above 0, got {timeout}")
+            raise ValueError(f"timeout: expected a positive number of seconds, got {timeout}")
         plain = named.removeprefix("http://").removesuffix("/")
         return cls(plain, timeout, attempts, max_message_bytes, connections)
 
     def channel_options(self) -> list[tuple[str, Any]]:
-        """Options of a channel of gRPC."""
+        """Options of a gRPC channel."""
         return [
             ("grpc.max_send_message_length", self.max_message_bytes),
-            # The daemon limits its answers.
+            # The daemon limits its responses.
             ("grpc.max_receive_message_length", -1),
-            # Offers no compression, so that answers come as they are: bulk numbers deflate slowly and hardly at all.
+            # Do not accept compressed responses: bulk numbers compress slowly and hardly at all.
             ("grpc.compression_enabled_algorithms_bitset", 1),
             ("grpc.keepalive_time_ms", 20_000),
             ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.lb_policy_name", "round_robin"),
             ("grpc.enable_retries", 0),
-            # Channels to the same target share a connection otherwise.
+            # Otherwise channels to the same target share a connection.
             ("grpc.use_local_subchannel_pool", 1),
         ]
 
     def wait(self, problem: AccelerdError, attempt: int, is_idempotent: bool) -> float | None:
-        """Seconds until the next attempt; None when the failure is final.
+        """Return the seconds until the next attempt; None if the failure is final.
 
-        UNAVAILABLE is retried, and RESOURCE_EXHAUSTED where the daemon said when to come back. A call that must not run
-        twice is retried only where the daemon said when to come back: then it did nothing. Waits grow exponentially,
-        with full jitter.
+        UNAVAILABLE is retried, and RESOURCE_EXHAUSTED with RetryInfo. A call that is not idempotent is retried only
+        with RetryInfo, because then the daemon did not execute it. The backoff is exponential with full jitter.
         """
         is_hinted = problem.retry_after is not None
         is_unavailable = problem.code is grpc.StatusCode.UNAVAILABLE and (is_idempotent or is_hinted)
@@ -153,19 +152,19 @@ class Settings:
         return (problem.retry_after or 0.0) + random.random() * min(FIRST_WAIT * 2.0 ** (attempt - 1), MAX_WAIT)
 
     def deadline(self, timeout: float | None) -> float:
-        """When a call with this timeout ends, by the monotonic clock."""
+        """Return the deadline of a call with this timeout, by the monotonic clock."""
         return time.monotonic() + (self.timeout if timeout is None else timeout)
 
 
 def serialize(request: Message | bytes) -> bytes:
-    """The bytes of a message; bytes are a message serialized before."""
+    """Serialize a message; bytes are a serialized message already."""
     return request if isinstance(request, bytes) else request.SerializeToString()
 
 
 class Connections:
-    """The channels of a client, opened by the first call; each call goes over the next.
+    """The channels of a client, opened by the first call and used round-robin.
 
-    `open_channel` makes a channel of `grpc` or of `grpc.aio`.
+    `open_channel` is `grpc.insecure_channel` or `grpc.aio.insecure_channel`.
     """
 
     def __init__(self, settings: Settings, open_channel: Callable[..., Any]) -> None:
@@ -179,11 +178,11 @@ class Connections:
         self._is_closed = False
 
     def unary(self, method: Method) -> Any:
-        """What sends a unary call over the next channel."""
+        """Return the callable of a unary method on the next channel."""
         return self._callable("unary_unary", method)
 
     def stream(self, method: Method) -> Any:
-        """What opens a stream over the next channel."""
+        """Return the callable of a streaming method on the next channel."""
         return self._callable("stream_stream", method)
 
     def _callable(self, kind: str, method: Method) -> Any:
@@ -193,7 +192,7 @@ class Connections:
         found = self._methods.get(key)
         if found is None:
             make = getattr(channels[turn], kind)
-            found = make(method.path, request_serializer=serialize, response_deserializer=method.answer.FromString)
+            found = make(method.path, request_serializer=serialize, response_deserializer=method.response.FromString)
             self._methods[key] = found
         return found
 
@@ -211,37 +210,40 @@ class Connections:
                     ]
         if self._process != os.getpid():
             raise RuntimeError(
-                "this client has called before the process was forked, and gRPC's threads are not in the child: "
-                "make a client in the child, or start processes by spawn or forkserver"
+                "this client made a call before the process was forked, and gRPC does not survive a fork: "
+                "create a client in the child, or start processes with spawn or forkserver"
             )
         return self._channels
 
     def take(self) -> list[Any]:
-        """The channels, to be closed; there are no calls after that."""
+        """Return the channels to close; later calls raise."""
         self._is_closed = True
         channels, self._channels = self._channels, []
         return channels
 
 
 class Caller:
-    """Makes calls, blocking."""
+    """Makes calls over `grpc`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._connections = Connections(settings, grpc.insecure_channel)
 
+    def __reduce__(self) -> tuple[type[Caller], tuple[Settings]]:
+        return Caller, (self.settings,)
+
     def run(self, operation: Operation[T], timeout: float | None) -> T:
-        """Makes a call until it is answered, refused for good, or late."""
+        """Make a call, with retries until the timeout."""
         return self.until(operation, self.settings.deadline(timeout))
 
     def until(self, operation: Operation[T], deadline: float) -> T:
-        """The same, with a deadline by the monotonic clock."""
+        """Make a call, with retries until a deadline of the monotonic clock."""
         method, start = operation.method, time.monotonic()
         for attempt in itertools.count(1):
             left = max(deadline - time.monotonic(), 0.0)
             try:
                 send = self._connections.unary(method).with_call
-                answer, call = send(operation.request, timeout=left, metadata=_timing.metadata())
+                response, call = send(operation.request, timeout=left, metadata=_timing.metadata())
             except grpc.RpcError as failed:
                 problem = from_call(failed)
                 wait = self.settings.wait(problem, attempt, method.is_idempotent)
@@ -250,11 +252,11 @@ class Caller:
                 time.sleep(wait)
             else:
                 _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
-                return operation.decode(answer)
+                return operation.decode(response)
         raise AssertionError("unreachable")
 
     def run_split(self, split: SplitOperation[T], timeout: float | None) -> T:
-        """Makes a call in parts, one after the other."""
+        """Make a call in parts, one after another."""
         deadline = self.settings.deadline(timeout)
         return split.join([done for part in split.parts for done in self._run_part(split, part, deadline)])
 
@@ -268,34 +270,34 @@ class Caller:
         return [done for half in halves for done in self._run_part(split, half, deadline)]
 
     def stream(self, method: Method, requests: Iterable[Message | bytes], timeout: float | None) -> Iterator[Any]:
-        """The answers of a stream; nothing is retried. Ends the call when it is closed."""
+        """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
         start = time.monotonic()
         outgoing = Outgoing(requests)
         call = self._connections.stream(method)(iter(outgoing), timeout=timeout, metadata=_timing.metadata())
         try:
             is_first = True
-            for answer in call:
+            for response in call:
                 if is_first:
                     _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
                     is_first = False
-                yield answer
+                yield response
         except grpc.RpcError as failed:
             raise outgoing.problem or from_call(failed) from None
         finally:
             call.cancel()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         for channel in self._connections.take():
             channel.close()
 
 
 class Outgoing:
-    """The messages of a stream. gRPC's own thread takes them, and would hide why one could not be made."""
+    """The requests of a stream. gRPC consumes them on its own thread and would swallow an exception raised there."""
 
     def __init__(self, requests: Iterable[Message | bytes]) -> None:
         self._requests = requests
-        #: Why a message could not be made.
+        #: The exception that the requests raised.
         self.problem: Exception | None = None
 
     def __iter__(self) -> Iterator[Message | bytes]:

@@ -1,4 +1,4 @@
-"""The client: connects, embeds, compares, clusters, parses."""
+"""The blocking client."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """One or several connections to a daemon.
+    """Client of a daemon, over one or more connections.
 
-    Threads may share it. A pickled client connects anew where it is unpickled. Processes made by `fork` must not use a
-    client that has called before: its calls raise there.
+    A client is thread-safe. A pickled client reconnects where it is unpickled. A client that made a call before a
+    `fork` raises in the child process.
 
-    `timeout` of a call is seconds that it may take, retries included; None is the client's.
+    The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
 
     def __init__(
@@ -42,34 +42,29 @@ class Client:
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
     ) -> None:
-        """Connects when first used.
+        """Create a client. It connects on the first call.
 
-        target: `host:port` or `unix:///path`; left out, that of the environment variable ACCELERD_SERVER, else
-            localhost:7433.
-        timeout: seconds a call may take, retries included.
-        attempts: how often a call is sent at most.
-        max_message_bytes: the largest message that is sent; calls that need more are split. Not above the daemon's own
-            `server.max_message_bytes`.
-        connections: how many there are; each call goes over the next. The daemon serves each connection on one thread.
+        Args:
+            target: `host:port` or `unix:///path`. Defaults to the environment variable ACCELERD_SERVER, then to
+                localhost:7433.
+            timeout: Default timeout of a call in seconds, retries included.
+            attempts: Maximum attempts per call.
+            max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
+                `server.max_message_bytes`.
+            connections: Number of connections, used round-robin. The daemon serves each connection on one thread.
         """
         self._caller = Caller(Settings.of(target, timeout, attempts, max_message_bytes, connections))
 
     @property
     def target(self) -> str:
-        """Where the daemon is."""
+        """Address of the daemon."""
         return self._caller.settings.target
 
     def __repr__(self) -> str:
         return f"Client({self.target!r})"
 
-    def __getstate__(self) -> Settings:
-        return self._caller.settings
-
-    def __setstate__(self, settings: Settings) -> None:
-        self._caller = Caller(settings)
-
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._caller.close()
 
     def __enter__(self) -> Client:
@@ -136,9 +131,17 @@ class Client:
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
-        """Vectors of texts: float32 [texts, dimensions] where the options (`EmbedOptions`) say nothing else.
+        """Embed texts.
 
-        output: f32, f16, bf16 (as float32), int8 (a `Quantized`) or binary (uint8, a bit a dimension).
+        Args:
+            texts: The texts.
+            output: Element type of the vectors: "f32", "f16", "bf16" (returned as float32), "int8" (a `Quantized`) or
+                "binary" (uint8, one bit per dimension).
+            timeout: Seconds for the whole call, retries included.
+            **options: See `EmbedOptions`. The defaults are the model's.
+
+        Returns:
+            One vector per text, [texts, dimensions]; one per span if `spans` is given.
         """
         split = _embed.embed(texts, output, options, self._caller.settings)
         vectors: NDArray[Any] | Quantized = self._caller.run_split(split, timeout)
@@ -202,7 +205,7 @@ class Client:
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
-        """Vectors of token ids, as `tokenize` makes them or as a list of lists; options as for `embed`."""
+        """Embed token ids: those of `tokenize`, or a list of lists. Takes the options of `embed`."""
         split = _embed.embed_tokens(tokens, output, options, self._caller.settings)
         vectors: NDArray[Any] | Quantized = self._caller.run_split(split, timeout)
         return vectors
@@ -265,15 +268,17 @@ class Client:
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> Iterator[EmbedOutcome[Any]]:
-        """Embeds a corpus, batch after batch; options as for `embed`.
+        """Embed batches of texts over one stream. Takes the options of `embed`.
 
-        Yields what became of each batch as it finishes, perhaps before an earlier one. One that fails does not end the
-        stream. Nothing is retried; without a timeout there is no deadline.
+        A failed batch does not end the stream. Nothing is retried, and without a timeout there is no deadline.
+
+        Yields:
+            The outcome of each batch in the order of completion.
         """
         encode = _embed.stream_encoder(output, options)
         requests = (encode(at, texts) for at, texts in enumerate(batches))
-        for answer in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
-            yield _embed.outcome(answer)
+        for response in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
+            yield _embed.outcome(response)
 
     def rerank(
         self,
@@ -286,11 +291,19 @@ class Client:
         max_tokens: int = 0,
         timeout: float | None = None,
     ) -> list[Ranked]:
-        """Documents in the order in which they answer a query, best first, by a loaded cross-encoder.
+        """Rank documents by their relevance to a query.
 
-        top_n: most results; 0 is all documents.
-        raw_scores: scores as the model's classifier gives them, unbounded.
-        max_tokens: most tokens of the query and a document together; 0 is the model's own limit.
+        Args:
+            query: The query.
+            documents: The documents.
+            model: Name or alias of a loaded cross-encoder.
+            top_n: Maximum number of results; 0 means all documents.
+            raw_scores: Whether to return the classifier's logits instead of activated scores.
+            max_tokens: Maximum tokens of the query and a document together; 0 means the model's limit.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The documents' indices and scores, best first.
         """
         operation = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens)
         return self._caller.run(operation, timeout)
@@ -304,22 +317,27 @@ class Client:
         precision: str = "",
         timeout: float | None = None,
     ) -> Model:
-        """Loads a model from a folder or file on the daemon's machine, or from its hub by `hf://owner/name[@revision]`.
+        """Load a model.
 
-        precision: bf16, f16 or f32.
+        Args:
+            name: Its name in calls.
+            path: A folder or file on the daemon's machine, or `hf://owner/name[@revision]` for a model of its hub.
+            aliases: Other names in calls.
+            precision: "bf16", "f16" or "f32"; empty means the daemon's default.
+            timeout: Seconds for the whole call, retries included.
         """
         return self._caller.run(_embed.load_model(name, path, aliases, precision), timeout)
 
     def unload_model(self, name: str, *, timeout: float | None = None) -> str:
-        """Forgets a model; its name."""
+        """Unload a model, by name or alias. Returns its name."""
         return self._caller.run(_embed.unload_model(name), timeout)
 
     def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
-        """The token ids a model would see."""
+        """Convert texts to the token ids of a model."""
         return self._caller.run(_embed.tokenize(texts, model), timeout)
 
     def models(self, *, timeout: float | None = None) -> list[Model]:
-        """The models that are loaded."""
+        """Return the loaded models, sorted by name."""
         return self._caller.run(_embed.list_models(), timeout)
 
     def find_similar(
@@ -332,7 +350,16 @@ class Client:
         threshold: float | None = None,
         timeout: float | None = None,
     ) -> Similar:
-        """The k rows of a corpus nearest to each query, exactly. Metrics: cosine, dot, squared_l2."""
+        """Find the k nearest rows of a corpus for each query, exactly.
+
+        Args:
+            queries: float32 [queries, dimensions].
+            corpus: float32 [rows, dimensions].
+            k: Rows to return per query.
+            metric: "cosine", "dot" or "squared_l2".
+            threshold: Omit rows that score worse.
+            timeout: Seconds for the whole call, retries included.
+        """
         split = _similar.find_similar(queries, corpus, k, metric, threshold, self._caller.settings)
         return self._caller.run_split(split, timeout)
 
@@ -343,16 +370,26 @@ class Client:
         *,
         max_iterations: int = 0,
         tolerance: float | None = None,
-        starts: int = 1,
+        n_init: int = 1,
         spherical: bool = False,
         seed: int = 0,
         timeout: float | None = None,
     ) -> Clusters:
-        """k-means over rows or over all points of a collection.
+        """Cluster rows, or all points of a collection, by k-means.
 
-        Rows beyond `max_message_bytes` are clustered in a collection of their own, which is dropped afterwards.
+        Rows that exceed `max_message_bytes` are uploaded to a temporary collection.
+
+        Args:
+            source: float32 [rows, dimensions], or a collection.
+            clusters: Number of clusters.
+            max_iterations: Maximum Lloyd iterations; 0 means the daemon's default.
+            tolerance: Stop when the squared movement of the centers falls below this fraction of the data's variance.
+            n_init: Number of k-means++ initialisations; the result with the lowest inertia is returned.
+            spherical: Whether to normalise rows and centers (spherical k-means).
+            seed: Seed of the initialisations.
+            timeout: Seconds for the whole call, retries included.
         """
-        means = _similar.KMeans(clusters, max_iterations, tolerance, starts, spherical, seed)
+        means = _similar.KMeans(clusters, max_iterations, tolerance, n_init, spherical, seed)
         if isinstance(source, Collection):
             return self._caller.run(means.collection(source.name), timeout)
         rows = to_rows(source, "source")
@@ -428,15 +465,21 @@ class Client:
         mode: Mode = "exec",
         timeout: float | None = None,
     ) -> list[Parsed[Any]]:
-        """Parses Python: for each source its verdict and what was asked for.
+        """Parse Python sources.
 
-        A source that is not Python has a `diagnostic`; the call succeeds.
+        A source with a syntax error has a `diagnostic`; the call succeeds.
 
-        sources: each is decoded text (str), or the bytes of a file, decoded as its byte order mark or cookie says.
-        outputs: any of tree, tokens, comments, outline, line_starts.
-        feature_version: minor version of the grammar, as in `ast.parse(feature_version=(3, n))`. Left out, that of the
-            running Python, as far as the daemon knows it; 0 is the newest that the daemon knows.
-        mode: exec, eval or single, as of `ast.parse`.
+        Args:
+            sources: Each is text (`str`), or the bytes of a file, which are decoded by their byte order mark or
+                encoding cookie.
+            outputs: Any of "tree", "tokens", "comments", "outline" and "line_starts".
+            feature_version: Minor version of the grammar, as in `ast.parse(feature_version=(3, n))`. Defaults to the
+                running Python's, or the closest one that the daemon supports; 0 means the daemon's newest.
+            mode: "exec", "eval" or "single", as in `ast.parse`.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            One result per source, in order.
         """
         options = _parse.ParseOptions(outputs, feature_version, mode)
         return self._caller.run_split(_parse.parse(sources, options, self._caller.settings), timeout)
@@ -494,23 +537,25 @@ class Client:
         mode: Mode = "exec",
         timeout: float | None = None,
     ) -> Iterator[ParseOutcome[Any]]:
-        """Parses batch after batch; arguments as of `parse`.
+        """Parse batches of sources over one stream. Takes the arguments of `parse`.
 
-        The daemon parses the next batches while the caller builds trees of the last one. Yields what became of each
-        batch as it finishes, perhaps before an earlier one. One that fails does not end the stream. Nothing is retried;
-        without a timeout there is no deadline.
+        The daemon parses the next batches while the caller builds the trees of the last one. A failed batch does not
+        end the stream. Nothing is retried, and without a timeout there is no deadline.
+
+        Yields:
+            The outcome of each batch in the order of completion.
         """
         stream = _parse.ParseStream(_parse.ParseOptions(outputs, feature_version, mode))
         requests = (stream.request(at, sources) for at, sources in enumerate(batches))
-        for answer in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
-            yield stream.outcome(answer)
+        for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
+            yield stream.outcome(response)
 
     def collection(self, name: str) -> Collection:
-        """A collection by name; asks nothing of the daemon."""
-        return Collection(self, name)
+        """Return a handle to a collection, without a call to the daemon."""
+        return Collection(self._caller, name)
 
     def collections(self, *, timeout: float | None = None) -> list[CollectionInfo]:
-        """Every collection, by name."""
+        """Return all collections, sorted by name."""
         return self._caller.run(_points.list_collections(), timeout)
 
     def create_collection(
@@ -525,22 +570,30 @@ class Client:
         durable: bool = False,
         timeout: float | None = None,
     ) -> Collection:
-        """Makes a collection: of a model's dimensions where one is named. Storage: f32, f16, bf16 or i8.
+        """Create a collection.
 
-        text_field: the payload field with a point's text, for hybrid searches.
+        Args:
+            name: Its name: letters, digits and `._-`, starting with a letter or digit.
+            dimensions: Dimensions of its vectors; 0 means the model's.
+            metric: "cosine", "dot" or "squared_l2".
+            storage: Element type of the copy that a GPU scans: "f32", "f16", "bf16" or "i8". Results are exact for all.
+            model: Model that embeds its texts; empty for vectors only.
+            text_field: Payload field to index for hybrid search.
+            durable: Whether acknowledged writes survive a crash.
+            timeout: Seconds for the whole call, retries included.
         """
         operation = _points.create(name, dimensions, metric, storage, model, text_field, durable)
         self._caller.run(operation, timeout)
-        return Collection(self, name)
+        return Collection(self._caller, name)
 
     def restore_collection(self, url: str, name: str = "", *, timeout: float | None = None) -> Collection:
-        """Makes a collection from a snapshot; an empty name keeps the snapshot's."""
-        return Collection(self, self._caller.run(_points.restore(url, name), timeout))
+        """Create a collection from a snapshot. An empty name means the original's."""
+        return Collection(self._caller, self._caller.run(_points.restore(url, name), timeout))
 
     def devices(self, *, timeout: float | None = None) -> list[Device]:
-        """What the daemon runs on, the CPU pool last."""
+        """Return the daemon's devices: GPUs first, then the CPU worker pool."""
         return self._caller.run(_device.list_devices(), timeout)
 
     def stats(self, *, timeout: float | None = None) -> Stats:
-        """Queues, batches, pools and kernel times since the daemon's start."""
+        """Return statistics of queues, batches, memory pools and kernels since the daemon's start."""
         return self._caller.run(_device.get_stats(), timeout)

@@ -1,4 +1,4 @@
-"""Resident collections: fill, search, read, snapshot, drop."""
+"""Collections: upsert, search, read, snapshot, delete."""
 
 from __future__ import annotations
 
@@ -18,34 +18,29 @@ from ._results import CollectionInfo, Snapshot
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
-    from ._client import Client
-
 
 class Collection:
-    """A collection by name; it need not exist.
+    """Handle to a collection, which need not exist.
 
-    Filters are dicts of field to test: a value, a list of values, or `slice(low, high)` for `low <= x < high`.
+    Filters are dicts of payload field to condition: a value, a list of values, or `slice(low, high)` for
+    `low <= x < high`.
 
-    `timeout` is seconds that a call may take, retries included; None is the client's.
+    The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
 
-    def __init__(self, client: Client, name: str) -> None:
-        self._client = client
+    def __init__(self, caller: Caller, name: str) -> None:
+        self._caller = caller
         self.name = name
 
     def __repr__(self) -> str:
         return f"Collection({self.name!r})"
 
-    @property
-    def _caller(self) -> Caller:
-        return self._client._caller
-
     def describe(self, *, timeout: float | None = None) -> CollectionInfo:
-        """What is known of it."""
+        """Return the collection's configuration and size."""
         return self._caller.run(_points.describe(self.name), timeout)
 
     def delete(self, *, timeout: float | None = None) -> None:
-        """Drops it, its log and its local snapshots."""
+        """Delete the collection, its log and its local snapshots."""
         self._caller.run(_points.delete(self.name), timeout)
 
     def upsert(
@@ -57,13 +52,21 @@ class Collection:
         payloads: Payloads | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Writes points. Returns how many are new.
+        """Insert points, and replace those whose ids exist.
 
-        All or none are written where they fit into one message (`max_message_bytes`). More are written in parts, in
-        order, each all or none; after a failure earlier parts stay.
+        The write is atomic if it fits into one message (`max_message_bytes`). Otherwise it is split into parts, written
+        in order, of which each is atomic; after a failure the earlier parts stay.
 
-        payloads: a list of dicts, one a point, or a dict of columns: for each field a list or an array of values, None
-            where a point has none. Columns are faster.
+        Args:
+            ids: One id per point: ints, or UUIDs.
+            texts: Texts to embed with the collection's model.
+            vectors: float32 [points, dimensions].
+            payloads: A list of dicts, one per point; or a dict of columns, which is faster: for each field a list or an
+                array with a value per point, None where a point has none.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The number of new points.
         """
         upsert = _points.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
         deadline = self._caller.settings.deadline(timeout)
@@ -80,52 +83,66 @@ class Collection:
         while not split.is_done:
             try:
                 left = max(deadline - time.monotonic(), 0.0)
-                for answer in self._caller.stream(_points.UPSERT_STREAM, split.requests(), left):
-                    split.answered(answer)
+                for response in self._caller.stream(_points.UPSERT_STREAM, split.requests(), left):
+                    split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                wait = split.failed(problem)
+                wait = split.on_error(problem)
                 if time.monotonic() + wait >= deadline:
                     raise
                 time.sleep(wait)
         return split.inserted
 
     def upsert_many(self, steps: Iterable[UpsertStep], *, timeout: float | None = None) -> Iterator[int]:
-        """Writes in bulk: each step is a dict of the arguments of `upsert`. Yields how many points of each are new.
+        """Upsert in bulk over one stream.
 
-        Steps are read as they are sent and may have any size; each is sent in messages of some MiB, each all or none.
-        Nothing is retried; without a timeout there is no deadline.
+        Steps are consumed as they are sent and may have any size: each is split into messages of a few MiB, of which
+        each is atomic. Nothing is retried, and without a timeout there is no deadline.
+
+        Args:
+            steps: Dicts with the arguments of `upsert`.
+            timeout: Seconds for the whole stream.
+
+        Yields:
+            The number of new points of each step.
         """
         bulk = _points.BulkUpsert(self.name, self._caller.settings)
         requests = (message for step in steps for message in bulk.messages(step))
-        for answer in self._caller.stream(_points.UPSERT_STREAM, requests, timeout):
-            inserted = bulk.answered(answer)
+        for response in self._caller.stream(_points.UPSERT_STREAM, requests, timeout):
+            inserted = bulk.on_response(response)
             if inserted is not None:
                 yield inserted
 
     def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
-        """The nearest points of each query, best first, exactly.
+        """Find the nearest points of each query, exactly.
 
-        texts, vectors or ids: the queries; stored points by id find themselves, too.
-        k: hits of each query, 10 if left out, after the first `offset`.
-        threshold: leaves out hits that score worse.
-        where, where_not: tests that points must pass, and must not.
-        payload: whether hits have their payload, True if left out.
-        hybrid: rank by the words of texts as well as by their vectors, in a collection with a `text_field`.
-        fusion: how it makes one ranking of two: "relative_score", the default, or "reciprocal_rank".
-        word_weight: what words weigh in it, from 0 to 1; vectors weigh the rest. Half if left out.
+        Args:
+            timeout: Seconds for the whole call, retries included.
+            **options: The queries and `SearchOptions`:
+
+                texts, vectors or ids: The queries. Results of stored points, given by id, include those points.
+                k: Hits per query, after the first `offset`. Default 10.
+                threshold: Omit hits that score worse.
+                where, where_not: Conditions that points must and must not meet.
+                payload: Whether to return payloads. Default True.
+                hybrid: Whether to combine full-text search with vector search. Requires `texts` and a `text_field`.
+                fusion: "relative_score" (default) or "reciprocal_rank".
+                text_weight: Weight of the text ranking in a hybrid search, from 0 to 1. Default 0.5.
+
+        Returns:
+            The hits of each query, best first.
         """
         return self._caller.run(_points.search(self.name, options), timeout)
 
     def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
-        """The same as `search`, as columns: cheaper for many hits."""
+        """Search like `search` and return columns, which are cheaper for many hits."""
         return self._caller.run(_points.search_columns(self.name, options), timeout)
 
     def get(
         self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None
     ) -> list[Point]:
-        """Reads points back; unknown ids are left out."""
+        """Return points by id. Unknown ids are omitted."""
         return self._caller.run(_points.get_points(self.name, ids, vectors), timeout)
 
     def scroll(
@@ -138,7 +155,7 @@ class Collection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Point]:
-        """Every point that passes, in ascending order of ids, read page by page. `timeout` is a page's."""
+        """Iterate over all points that match, in ascending order of id. `timeout` applies to each page."""
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             yield from self._caller.run(scroll.next_points(), timeout)
@@ -153,7 +170,7 @@ class Collection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Points]:
-        """The same as `scroll`, a page at a time, as columns."""
+        """Iterate like `scroll`, over pages of columns."""
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             yield self._caller.run(scroll.next_columns(), timeout)
@@ -165,7 +182,7 @@ class Collection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """How many points pass, exactly."""
+        """Return the exact number of points that match."""
         return self._caller.run(_points.count(self.name, where, where_not), timeout)
 
     def delete_points(
@@ -176,9 +193,9 @@ class Collection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Deletes points that pass every test given. Returns how many there were."""
+        """Delete the points that match all conditions. Returns their number."""
         return self._caller.run(_points.delete_points(self.name, ids, where, where_not), timeout)
 
     def snapshot(self, url: str = "", *, timeout: float | None = None) -> Snapshot:
-        """Writes a versioned snapshot to an object store; without a URL to the configured one."""
+        """Write a versioned snapshot to an object store, by default the configured one."""
         return self._caller.run(_points.create_snapshot(self.name, url), timeout)

@@ -1,4 +1,4 @@
-"""Calls about the daemon itself."""
+"""Calls of DeviceService."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ GET_STATS = Method("DeviceService", "GetStats", pb.GetStatsResponse)
 
 
 def list_devices() -> Operation[list[Device]]:
-    """What the daemon runs on."""
-    return Operation(LIST_DEVICES, pb.ListDevicesRequest(), lambda answer: [device(one) for one in answer.devices])
+    """List the devices."""
+    return Operation(LIST_DEVICES, pb.ListDevicesRequest(), lambda response: [device(one) for one in response.devices])
 
 
 def get_stats() -> Operation[Stats]:
-    """The daemon's figures."""
+    """Get the statistics."""
     return Operation(GET_STATS, pb.GetStatsRequest(), stats)

@@ -1,10 +1,10 @@
-"""Requests for vectors, and what comes back."""
+"""Embedding, reranking, tokenization and models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from ._proto import embed_pb2 as pb
 from ._results import Model, Ranked, model
 from ._tensor import to_array
 
-if TYPE_CHECKING:
-    pass  # In typing since Python 3.11.
-
 EMBED = Method("EmbedService", "Embed", pb.EmbedResponse)
 EMBED_STREAM = Method("EmbedService", "EmbedStream", pb.EmbedStreamResponse)
 RERANK = Method("EmbedService", "Rerank", pb.RerankResponse)
@@ -27,56 +24,56 @@ LIST_MODELS = Method("EmbedService", "ListModels", pb.ListModelsResponse)
 LOAD_MODEL = Method("EmbedService", "LoadModel", pb.LoadModelResponse)
 UNLOAD_MODEL = Method("EmbedService", "UnloadModel", pb.UnloadModelResponse)
 
-# What the daemon takes by default in one request.
+# The daemon's default limit per request.
 MAX_TEXTS = 16_384
-# Bytes of a text in a message beyond its own.
+# Bytes of a text's field header.
 _TEXT_OVERHEAD = 6
-# Room for all that is in a message besides texts.
+# Bytes for the other fields of a message.
 _RESERVED = 4096
 
-#: In what numbers vectors come.
+#: Element types of vectors.
 Output: TypeAlias = Literal["f32", "f16", "bf16", "int8", "binary"]
 Vectors = TypeVar("Vectors")
 
 
 class EmbedOptions(TypedDict, total=False):
-    """How to embed; what is left out is as the model's own files say."""
+    """Options of an embedding. The defaults are the model's."""
 
     #: Name or alias of a loaded model; empty means `builtin`.
     model: str
-    #: Leading dimensions to keep; 0 keeps all.
+    #: Leading dimensions to keep (Matryoshka embeddings); 0 keeps all.
     dimensions: int
-    #: Whether to scale to unit length; None is what the model's own files say.
+    #: Whether to scale vectors to unit length; None means the model's default.
     normalize: bool | None
-    #: cls, mean, max, last, weighted_mean, or none for a vector a token.
+    #: "cls", "mean", "max", "last", "weighted_mean", or "none" for one vector per token.
     pooling: str
-    #: (text, first byte, behind the last byte) of parts that have vectors instead of the texts.
+    #: Late chunking: (text index, start byte, end byte) of each span, which has a vector instead of its text.
     spans: Sequence[tuple[int, int, int]]
-    #: A prompt of the model, put before each text.
+    #: Name of a prompt of the model, which is prepended to each text.
     prompt_name: str
-    #: A prompt in its own words; empty is no prompt.
+    #: The prompt itself; empty means none.
     prompt: str | None
-    #: right or left, the end of a long text that is left out.
+    #: "right" or "left": the side on which a long text is truncated.
     truncation_side: str
-    #: truncate, error or chunk.
+    #: "truncate", "error" or "chunk": how a long text is handled.
     long_input: str
-    #: Most tokens of a text; 0 is the model's own limit.
+    #: Maximum tokens of a text; 0 means the model's default.
     max_tokens: int
-    #: Whether a GPU computes GELU through the error function.
+    #: Whether a GPU computes GELU by the error function instead of an approximation.
     exact_gelu: bool
 
 
 class Tokens(NamedTuple):
-    """Token ids of many texts, flattened."""
+    """Token ids of n texts, concatenated."""
 
-    #: uint32, ids of all texts, one after the other.
+    #: uint32, the ids of all texts.
     ids: NDArray[np.uint32]
-    #: uint32, where each text starts in `ids`, then the length of `ids`.
+    #: uint32 [n + 1], where each text starts in `ids`, followed by the length of `ids`.
     offsets: NDArray[np.uint32]
 
 
 class Quantized(NamedTuple):
-    """Vectors in one byte a number: row i is `scales[i] * values[i]`."""
+    """int8 vectors: vector i is `scales[i] * values[i]`."""
 
     #: int8 [vectors, dimensions].
     values: NDArray[np.int8]
@@ -86,18 +83,18 @@ class Quantized(NamedTuple):
 
 @dataclass(frozen=True)
 class EmbedOutcome(Generic[Vectors]):
-    """What became of one batch of a stream."""
+    """Outcome of one batch of a stream."""
 
-    #: Which batch, counted from 0.
+    #: Index of the batch.
     sequence: int
-    #: Its vectors; None where it failed.
+    #: The vectors; None if the batch failed.
     vectors: Vectors | None
-    #: Why it failed.
+    #: Why the batch failed; None if it did not.
     error: AccelerdError | None
 
 
 def number(enum: Any, prefix: str, name: str) -> Any:
-    """A number of an enum by the end of its name; empty is what the daemon takes by default."""
+    """Return the number of an enum value by its short name; empty means unspecified."""
     known = [
         value.name.removeprefix(f"{prefix}_").lower()
         for value in enum.DESCRIPTOR.values
@@ -109,9 +106,9 @@ def number(enum: Any, prefix: str, name: str) -> Any:
 
 
 def text_input(texts: Sequence[str], what: str = "texts") -> pb.TextInput:
-    """Texts in a message. A lone surrogate, half a character, has no UTF-8: the text that has one is named."""
+    """Return the message of texts. Raises for a text with a lone surrogate, which has no UTF-8 encoding."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
-        raise TypeError(f"{what}: expected a list of texts, got one {type(texts).__name__}")
+        raise TypeError(f"{what}: expected a list of texts, got {type(texts).__name__}")
     try:
         return pb.TextInput(values=texts)
     except UnicodeEncodeError:
@@ -119,7 +116,7 @@ def text_input(texts: Sequence[str], what: str = "texts") -> pb.TextInput:
             try:
                 text.encode()
             except UnicodeEncodeError as wrong:
-                raise ValueError(f"{what}[{at}] has half a character at {wrong.start}, a lone surrogate") from None
+                raise ValueError(f"{what}[{at}]: lone surrogate at index {wrong.start}") from None
         raise
     except TypeError:
         for at, text in enumerate(texts):
@@ -129,11 +126,11 @@ def text_input(texts: Sequence[str], what: str = "texts") -> pb.TextInput:
 
 
 def as_tokens(tokens: Tokens | Sequence[Sequence[int]]) -> Tokens:
-    """Token ids, flattened where they are a list of lists."""
+    """Return token ids as arrays."""
     if isinstance(tokens, Tokens):
         ids, offsets = np.asarray(tokens.ids, np.uint32), np.asarray(tokens.offsets, np.uint32)
         if len(offsets) and (offsets[0] != 0 or offsets[-1] != len(ids) or np.any(np.diff(offsets.astype(int)) < 0)):
-            raise ValueError(f"tokens.offsets: expected numbers from 0 to {len(ids)} that do not fall, got {offsets}")
+            raise ValueError(f"tokens.offsets: expected non-decreasing numbers from 0 to {len(ids)}, got {offsets}")
         return Tokens(ids, offsets)
     try:
         listed = [np.asarray(one, dtype=np.int64) for one in tokens]
@@ -149,9 +146,9 @@ def as_tokens(tokens: Tokens | Sequence[Sequence[int]]) -> Tokens:
 
 
 def options_message(output: str, options: EmbedOptions) -> pb.EmbedRequest:
-    """A message of all but the input."""
+    """Return the message of everything but the input."""
     if unknown := options.keys() - EmbedOptions.__annotations__.keys():
-        raise TypeError(f"expected options of EmbedOptions, got {', '.join(sorted(unknown))}")
+        raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
     made = message(
         pb.EmbedRequest,
         model=options.get("model", ""),
@@ -177,7 +174,7 @@ def _spans(options: EmbedOptions, part: Part) -> Iterator[pb.Span]:
 
 
 def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Settings) -> SplitOperation[Any]:
-    """Embeds texts, in as many calls as they need."""
+    """Embed texts, in several calls if they exceed a message."""
     texts = [*text_input(texts).values]
     common = options_message(output, options)
     prompt = len((options.get("prompt") or "").encode())
@@ -195,7 +192,7 @@ def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Se
 def embed_tokens(
     tokens: Tokens | Sequence[Sequence[int]], output: str, options: EmbedOptions, settings: Settings
 ) -> SplitOperation[Any]:
-    """Embeds token ids, in as many calls as they need."""
+    """Embed token ids, in several calls if they exceed a message."""
     ids, offsets = as_tokens(tokens)
     common = options_message(output, options)
 
@@ -207,14 +204,14 @@ def embed_tokens(
         request.MergeFrom(common)
         return Operation(EMBED, request, vectors)
 
-    # At most five bytes an id, and five an offset.
+    # At most five bytes per id, and five per offset.
     sizes = (5 * count + 5 for count in np.diff(offsets.astype(np.int64)).tolist())
     count = max(len(offsets) - 1, 0)
     return SplitOperation(_parts(sizes, count, settings.max_message_bytes - _RESERVED, options), operation, _joined)
 
 
 def _parts(sizes: Iterable[int], count: int, limit: int, options: EmbedOptions) -> list[Part]:
-    """Parts of texts. Spans of texts that do not exist stay in the one part, for the daemon to refuse."""
+    """Split texts into parts; with spans, those parts that have any."""
     parts = parts_by_bytes(sizes, limit, MAX_TEXTS)
     is_outside = any(not 0 <= text < count for text, _, _ in options.get("spans", ()))
     if is_outside:
@@ -228,10 +225,10 @@ def _utf8_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def vectors(answer: pb.EmbedResponse) -> NDArray[Any] | Quantized:
-    """The vectors of an answer."""
-    rows = to_array(answer.embeddings)
-    return Quantized(rows, to_array(answer.scales)) if answer.HasField("scales") else rows
+def vectors(response: pb.EmbedResponse) -> NDArray[Any] | Quantized:
+    """Return the vectors of a response."""
+    rows = to_array(response.embeddings)
+    return Quantized(rows, to_array(response.scales)) if response.HasField("scales") else rows
 
 
 def _joined(done: list[tuple[Any, Any]]) -> Any:
@@ -244,7 +241,7 @@ def _joined(done: list[tuple[Any, Any]]) -> Any:
 
 
 def stream_encoder(output: str, options: EmbedOptions) -> Callable[[int, Sequence[str]], pb.EmbedStreamRequest]:
-    """What makes the messages of a stream, of the number of a batch and its texts."""
+    """Return a function from the index and the texts of a batch to its message."""
     common = options_message(output, options)
 
     def encode(sequence: int, texts: Sequence[str]) -> pb.EmbedStreamRequest:
@@ -255,20 +252,20 @@ def stream_encoder(output: str, options: EmbedOptions) -> Callable[[int, Sequenc
     return encode
 
 
-def outcome(answer: pb.EmbedStreamResponse) -> EmbedOutcome[Any]:
-    """What became of a batch."""
-    kind = answer.WhichOneof("result")
+def outcome(response: pb.EmbedStreamResponse) -> EmbedOutcome[Any]:
+    """Return the outcome of a batch."""
+    kind = response.WhichOneof("result")
     if kind == "embed":
-        return EmbedOutcome(answer.sequence, vectors(answer.embed), None)
+        return EmbedOutcome(response.sequence, vectors(response.embed), None)
     if kind == "error":
-        return EmbedOutcome(answer.sequence, None, from_item(answer.error))
-    raise malformed(f"batch {answer.sequence} without an outcome")
+        return EmbedOutcome(response.sequence, None, from_item(response.error))
+    raise malformed(f"no result of batch {response.sequence}")
 
 
 def rerank(
     query: str, documents: Sequence[str], model: str, top_n: int, raw_scores: bool, max_tokens: int
 ) -> Operation[list[Ranked]]:
-    """Ranks documents."""
+    """Rank documents."""
     request = message(
         pb.RerankRequest,
         model=model,
@@ -278,28 +275,28 @@ def rerank(
         raw_scores=raw_scores,
         max_tokens=max_tokens,
     )
-    return Operation(RERANK, request, lambda answer: [Ranked(one.index, one.score) for one in answer.results])
+    return Operation(RERANK, request, lambda response: [Ranked(one.index, one.score) for one in response.results])
 
 
 def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens]:
-    """Token ids of texts."""
+    """Convert texts to token ids."""
 
-    def decode(answer: pb.TokenizeResponse) -> Tokens:
-        ids, offsets = answer.tokens.ids, answer.tokens.offsets
+    def decode(response: pb.TokenizeResponse) -> Tokens:
+        ids, offsets = response.tokens.ids, response.tokens.offsets
         return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
 
     return Operation(TOKENIZE, message(pb.TokenizeRequest, model=model, texts=text_input(texts)), decode)
 
 
 def list_models() -> Operation[list[Model]]:
-    """The loaded models."""
-    return Operation(LIST_MODELS, pb.ListModelsRequest(), lambda answer: [model(one) for one in answer.models])
+    """List the loaded models."""
+    return Operation(LIST_MODELS, pb.ListModelsRequest(), lambda response: [model(one) for one in response.models])
 
 
 def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> Operation[Model]:
-    """Loads a model."""
+    """Load a model."""
     if isinstance(aliases, str):
-        raise TypeError("aliases: expected a list of names, got one str")
+        raise TypeError("aliases: expected a list of names, got str")
     request = message(
         pb.LoadModelRequest,
         name=name,
@@ -307,9 +304,9 @@ def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> 
         aliases=aliases,
         precision=number(pb.Precision, "PRECISION", precision),
     )
-    return Operation(LOAD_MODEL, request, lambda answer: model(answer.model))
+    return Operation(LOAD_MODEL, request, lambda response: model(response.model))
 
 
 def unload_model(name: str) -> Operation[str]:
-    """Forgets a model."""
-    return Operation(UNLOAD_MODEL, message(pb.UnloadModelRequest, name=name), lambda answer: str(answer.name))
+    """Unload a model."""
+    return Operation(UNLOAD_MODEL, message(pb.UnloadModelRequest, name=name), lambda response: str(response.name))

@@ -1,4 +1,4 @@
-"""Why a call failed, with everything the daemon said about it."""
+"""Errors of calls, with their details."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
-#: The daemon's words, and those of gRPC's own limits on either side.
+#: Messages of the daemon, and of gRPC's own limits on either side.
 _TOO_LARGE = re.compile(
     r"message larger than max \((\d+) vs\. (\d+)\)"
     r"|message length too large: found (\d+) bytes, the limit is: (\d+)"
@@ -20,7 +20,7 @@ _TOO_LARGE = re.compile(
 
 @dataclass(frozen=True)
 class FieldViolation:
-    """A field of the request that is wrong."""
+    """An invalid field of a request."""
 
     field: str
     description: str
@@ -28,18 +28,18 @@ class FieldViolation:
 
 @dataclass(frozen=True)
 class ErrorDetails:
-    """What a status carries besides its code and message."""
+    """Details of a gRPC status."""
 
     violations: tuple[FieldViolation, ...] = ()
-    #: Seconds after which the daemon accepts another attempt.
+    #: Seconds to wait before a retry, from RetryInfo.
     retry_after: float | None = None
-    #: The daemon's name for the error, such as MESSAGE_TOO_LARGE.
+    #: Reason of the error, such as MESSAGE_TOO_LARGE, from ErrorInfo.
     reason: str = ""
     metadata: Mapping[str, str] | None = None
 
 
 class AccelerdError(Exception):
-    """A call failed."""
+    """A failed call. Base class of all errors of the client."""
 
     def __init__(self, code: grpc.StatusCode, message: str, details: ErrorDetails | None = None) -> None:
         super().__init__(f"{code.name}: {message}")
@@ -52,35 +52,35 @@ class AccelerdError(Exception):
 
     @property
     def violations(self) -> tuple[FieldViolation, ...]:
-        """The fields of the request that are wrong."""
+        """The invalid fields of the request."""
         return self.details.violations
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the daemon accepts another attempt, where it said so."""
+        """Seconds to wait before a retry; None if the daemon named none."""
         return self.details.retry_after
 
     @property
     def reason(self) -> str:
-        """The daemon's name for the error, such as MESSAGE_TOO_LARGE; empty where it gave none."""
+        """Reason of the error, such as MESSAGE_TOO_LARGE; empty if the daemon gave none."""
         return self.details.reason
 
 
 class InvalidArgumentError(AccelerdError, ValueError):
-    """The daemon refused an argument; `violations` names the fields."""
+    """The daemon rejected an argument; `violations` names the fields."""
 
 
 class MessageTooLargeError(AccelerdError, ValueError):
-    """A request or an answer is larger than a message may be, and cannot be split further."""
+    """A request or a response exceeds the maximum message size and cannot be split further."""
 
     @property
     def size(self) -> int | None:
-        """Bytes of the message, where they are known."""
+        """Size of the message in bytes, if known."""
         return _sizes(self.message, self.details)[0]
 
     @property
     def limit(self) -> int | None:
-        """The most bytes of a message, where they are known."""
+        """Maximum size of a message in bytes, if known."""
         return _sizes(self.message, self.details)[1]
 
 
@@ -93,15 +93,15 @@ class AlreadyExistsError(AccelerdError):
 
 
 class BusyError(AccelerdError):
-    """The daemon is busy or out of room."""
+    """A queue, the memory or the disk of the daemon is full."""
 
 
 class DeadlineError(AccelerdError, TimeoutError):
-    """There was no answer in time."""
+    """The deadline passed before a response arrived."""
 
 
 class UnavailableError(AccelerdError, ConnectionError):
-    """The daemon cannot be reached, or takes no work."""
+    """The daemon cannot be reached or accepts no work."""
 
 
 _CLASSES: dict[grpc.StatusCode, type[AccelerdError]] = {
@@ -118,7 +118,7 @@ _BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.S
 
 
 def error(code: grpc.StatusCode, message: str, details: ErrorDetails | None = None) -> AccelerdError:
-    """The error of the class that fits the code."""
+    """Return an error of the class for a status code."""
     details = details or ErrorDetails()
     is_too_large = details.reason == "MESSAGE_TOO_LARGE" or _TOO_LARGE.search(message)
     cls = MessageTooLargeError if code in _MAY_BE_TOO_LARGE and is_too_large else _CLASSES.get(code, AccelerdError)
@@ -126,18 +126,18 @@ def error(code: grpc.StatusCode, message: str, details: ErrorDetails | None = No
 
 
 def too_large(what: str, size: int, limit: int) -> AccelerdError:
-    """The error of a message that this client does not send."""
+    """Return the error of a request that the client does not send."""
     message = f"{what} cannot be split: the request message has {size} bytes, expected at most {limit}"
     return error(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
 
 def from_item(item: Any) -> AccelerdError:
-    """The error of one step of a stream."""
+    """Return the error of one item of a stream."""
     return error(_BY_NUMBER.get(item.code, grpc.StatusCode.UNKNOWN), item.message)
 
 
 def from_call(failed: Any) -> AccelerdError:
-    """The error of a call, with its rich details. Takes the errors of `grpc` and of `grpc.aio`."""
+    """Return the error of a failed call of `grpc` or `grpc.aio`, with its details."""
     violations: list[FieldViolation] = []
     retry_after, reason, metadata = None, "", None
     for detail in _details(failed):
@@ -153,8 +153,8 @@ def from_call(failed: Any) -> AccelerdError:
 
 
 def malformed(what: str) -> AccelerdError:
-    """The answer breaks the protocol."""
-    return error(grpc.StatusCode.INTERNAL, f"malformed answer: {what}")
+    """Return the error of a response that violates the protocol."""
+    return error(grpc.StatusCode.INTERNAL, f"malformed response: {what}")
 
 
 def _details(failed: Any) -> list[Any]:

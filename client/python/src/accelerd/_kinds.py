@@ -1,6 +1,6 @@
-"""The numbers that kinds, fields and operators have in columns: each is at its place in a list.
+"""Names of node kinds, fields and operators, indexed by their numbers in columns.
 
-`kernels/parser/src/kinds.rs` defines them.
+`kernels/grammar/src/kinds.rs` defines the numbers.
 """
 
 _KIND_NAMES = """

@@ -1,4 +1,4 @@
-"""Messages of arguments, with errors that name the argument, what it may be, and what it was."""
+"""Request messages, with errors that name the argument, the expected type and the actual value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXPECTED = {
 
 
 def message(cls: type[Built], arguments: dict[str, str] | None = None, /, **fields: Any) -> Built:
-    """A message of fields. `arguments` has the caller's names of those that are called otherwise."""
+    """Build a message. `arguments` maps fields to the names of their arguments, where they differ."""
     try:
         return cls(**fields)
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-/* Builds `ast` nodes from the columns of a tree: the loop of `_build.py` in C, for a Python with a compiler.
+/* Builds `ast` nodes from the columns of a tree: the loop of `_tree.py` in C.
  *
- * `_build.py` describes each kind by a `Spec` and owns everything that is not a loop over rows. A node gets its dictionary
+ * `_tree.py` describes each kind by a `Spec` and owns everything that is not a loop over rows. A node gets its dictionary
  * directly instead of going through `__init__` and a `setattr` for each field.
  */
 #define PY_SSIZE_T_CLEAN
@@ -10,7 +10,7 @@
 
 #define NO_PARENT UINT32_MAX
 
-/* Tables that `aux` indexes, in the order of `TABLES` in `_build.py`; the number itself comes last. */
+/* Tables that `aux` indexes, in the order of `_TABLES` in `_tree.py`. AUX_NUMBER is the number itself. */
 enum { TABLE_COUNT = 5, AUX_NUMBER = 5 };
 enum { POSITION_COUNT = 4 };
 
@@ -20,9 +20,9 @@ typedef struct {
     long table, shift, mask;
 } AuxField;
 
-/* How the rows of a kind become nodes; all references are borrowed from the Python objects of the specification. */
+/* How rows of a kind become nodes. All references are borrowed from the Python specification. */
 typedef struct {
-    PyObject *cls;       /* NULL for a row that is a value of its parent and no node. */
+    PyObject *cls;       /* NULL for a row that is a value of its parent instead of a node. */
     PyObject *template;  /* A dictionary with every field. */
     PyObject *lists;     /* Fields that start as empty lists. */
     PyObject *finish;    /* Called with the dictionary after all children are attached, or None. */
@@ -34,7 +34,7 @@ typedef struct {
 
 typedef struct {
     Py_ssize_t *starts, count;
-    /* The line of the last offset, and the offsets that are in it. */
+    /* The line of the last offset and its range of offsets. */
     Py_ssize_t line, low, high;
 } Lines;
 
@@ -45,7 +45,7 @@ typedef struct {
     Spec *specs;
     Py_ssize_t spec_count, row_count;
     Lines lines;
-    /* Owned: a dictionary and a node or value a row. */
+    /* Owned: a dictionary and a node or value per row. */
     PyObject **owners, **nodes;
 } Builder;
 
@@ -56,7 +56,7 @@ static uint32_t number_at(const Py_buffer *column, Py_ssize_t row) {
 
 static uint8_t byte_at(const Py_buffer *column, Py_ssize_t row) { return ((const uint8_t *)column->buf)[row]; }
 
-/* CPython ends a line at \n, \r or \r\n, and counts no byte order mark. */
+/* CPython ends lines at \n, \r or \r\n, and skips a byte order mark. */
 static int find_lines(Lines *lines, const Py_buffer *text) {
     const char *bytes = text->buf;
     Py_ssize_t length = text->len, capacity = 16 + length / 16;
@@ -85,7 +85,7 @@ static int find_lines(Lines *lines, const Py_buffer *text) {
     return 0;
 }
 
-/* The line of an offset, from 1, and its column. Offsets come almost sorted, so most are in the line of the last one. */
+/* Finds the line of an offset, from 1, and its column. Offsets are almost sorted, so most are in the line of the last one. */
 static int locate(Lines *lines, Py_ssize_t offset, Py_ssize_t *line, Py_ssize_t *column) {
     if (offset < lines->low || offset >= lines->high) {
         Py_ssize_t first = 0, last = lines->count;
@@ -118,7 +118,7 @@ static int set_number(PyObject *dict, PyObject *field, Py_ssize_t value) {
 static int set_positions(Builder *self, PyObject *dict, Py_ssize_t row) {
     Py_ssize_t at[POSITION_COUNT];
     if (locate(&self->lines, number_at(&self->starts, row), &at[0], &at[1]) < 0) return -1;
-    /* The end is looked up in a copy: the next row starts near this one's start. */
+    /* The end is looked up in a copy, because the next row starts near this row's start. */
     Lines ends = self->lines;
     if (locate(&ends, number_at(&self->ends, row), &at[2], &at[3]) < 0) return -1;
     for (int each = 0; each < POSITION_COUNT; each++)
@@ -126,14 +126,14 @@ static int set_positions(Builder *self, PyObject *dict, Py_ssize_t row) {
     return 0;
 }
 
-/* A new reference to what `aux` says of a field. Negative indices count from the end of the table, as in Python. */
+/* Returns a new reference to a field's value. Negative indices count from the end of the table, as in Python. */
 static PyObject *aux_value(Builder *self, const AuxField *rule, int32_t aux) {
     if (rule->table == AUX_NUMBER) return PyLong_FromLong(aux);
     PyObject *table = self->tables[rule->table];
     Py_ssize_t index = (Py_ssize_t)((aux >> rule->shift) & rule->mask), count = PyList_GET_SIZE(table);
     if (index < 0) index += count;
     if (index < 0 || index >= count) {
-        PyErr_Format(PyExc_IndexError, "aux %d is past the end of its table", (int)aux);
+        PyErr_Format(PyExc_IndexError, "aux %d is out of range", (int)aux);
         return NULL;
     }
     return Py_NewRef(PyList_GET_ITEM(table, index));
@@ -164,7 +164,7 @@ error:
 static int make_row(Builder *self, Py_ssize_t row) {
     uint8_t kind = byte_at(&self->kinds, row);
     if (kind >= self->spec_count) {
-        PyErr_Format(PyExc_IndexError, "there is no kind %d", (int)kind);
+        PyErr_Format(PyExc_IndexError, "unknown kind %d", (int)kind);
         return -1;
     }
     const Spec *spec = &self->specs[kind];
@@ -195,7 +195,7 @@ static int attach_row(Builder *self, Py_ssize_t row, PyObject *root) {
     PyObject *owner = parent == NO_PARENT ? root : self->owners[parent];
     PyObject *slot = PyList_GET_ITEM(self->slots, field);
     if (owner == NULL) {
-        PyErr_SetString(PyExc_TypeError, "a row's parent is no node");
+        PyErr_SetString(PyExc_TypeError, "the parent of a row is not a node");
         return -1;
     }
     PyObject *there = PyDict_GetItemWithError(owner, slot);

@@ -1,4 +1,4 @@
-"""Parsed sources: verdicts, trees, outlines, tokens, comments."""
+"""Parsing: diagnostics, trees, outlines, tokens and comments of sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._kinds import FIELDS, KINDS, OPERATORS
 from ._proto import parse_pb2 as pb
 from ._tree import Tree
 
-#: What is parsed: text, or the bytes of a file.
+#: A source: text, or the bytes of a file.
 Source: TypeAlias = "str | bytes | bytearray | memoryview"
 Output: TypeAlias = Literal["tree", "tokens", "comments", "outline", "line_starts"]
 Mode: TypeAlias = Literal["exec", "eval", "single"]
@@ -27,10 +27,10 @@ Root = TypeVar("Root", bound=ast.mod)
 
 PARSE = Method("ParseService", "Parse", pb.ParseResponse)
 PARSE_STREAM = Method("ParseService", "ParseStream", pb.ParseStreamResponse)
-# Versions of the grammar that the daemon knows; a newer Python parses with the newest of them.
+# Versions of the grammar that the daemon supports; a newer Python uses the newest.
 _OLDEST, _NEWEST = 8, 14
-# An answer is larger than its request: about 1.7 times for trees, and more with tokens.
-_ANSWER_GROWTH = 4
+# Bound on the size of a response relative to its request: about 1.7 for trees, and more with tokens.
+_RESPONSE_GROWTH = 4
 _MAX_SOURCES = 65_536
 
 OUTPUTS: dict[str, pb.ParseOutput] = {
@@ -46,7 +46,7 @@ MODES: dict[str, pb.ParseMode] = {
     "single": pb.PARSE_MODE_SINGLE,
 }
 
-# Each column: its message, its field there, bytes a number, and the result's field with its rows.
+# Each column: its message, its field there, bytes per row, and the field of the result with its number of rows.
 _COLUMNS = {
     **{name: ("nodes", name, 1, "node_count") for name in ("kinds", "fields")},
     **{name: ("nodes", name, 4, "node_count") for name in ("parents", "starts", "ends", "aux")},
@@ -74,21 +74,21 @@ def _lower_names(enum: Any, prefix: str) -> tuple[str, ...]:
     return tuple("" if not v.number else v.name.removeprefix(prefix).lower() for v in enum.DESCRIPTOR.values)
 
 
-#: What the numbers in columns mean: each name is at its number's place, and number 0 is none.
+#: Names of the numbers in columns, indexed by number; 0 is unspecified.
 NODE_KINDS: tuple[str, ...] = tuple(KINDS)
 NODE_FIELDS: tuple[str, ...] = tuple(FIELDS)
 NODE_OPERATORS: tuple[str, ...] = tuple(OPERATORS)
 TOKEN_KINDS: tuple[str, ...] = _lower_names(pb.TokenKind, "TOKEN_KIND_")
 VALUE_TAGS: tuple[str, ...] = _lower_names(pb.ValueTag, "VALUE_TAG_")
-#: The parent of a row without one, and an `aux` that is none.
+#: `parent` of a row without a parent, and `aux` without a value.
 NO_ROW = (1 << 32) - 1
 
 
 class OutputNotRequestedError(ValueError):
-    """An output of `parse` that its call did not ask for."""
+    """An output that the call of `parse` did not request."""
 
     def __init__(self, output: str) -> None:
-        super().__init__(f"the output {output!r} was not asked for: parse(..., outputs=[..., {output!r}])")
+        super().__init__(f"the output {output!r} was not requested: use parse(..., outputs=[..., {output!r}])")
         self.output = output
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -99,32 +99,32 @@ class OutputNotRequestedError(ValueError):
 class Diagnostic:
     """The first error of a source, as CPython reports it.
 
-    Lines count from 1 and offsets are in characters from 1, as those of `SyntaxError`; None where CPython has None.
+    Lines and offsets are those of `SyntaxError`: numbered from 1, offsets in characters, None where CPython has None.
     """
 
-    #: The exception that CPython would raise: SyntaxError, a subclass of it, ValueError or a subclass of it.
+    #: The exception that CPython raises: SyntaxError, ValueError or a subclass of one of them.
     cls: type[Exception]
     message: str
     lineno: int | None
     offset: int | None
     end_lineno: int | None
     end_offset: int | None
-    #: Bytes of the text where it starts and ends.
+    #: Range of bytes in the text.
     start: int
     end: int
 
     @property
     def line(self) -> int:
-        """The line, 0 where CPython names none."""
+        """Line from 1; 0 if CPython reports none."""
         return max(self.lineno or 0, 0)
 
     @property
     def column(self) -> int:
-        """The offset in characters from 1, 0 where CPython names none."""
+        """Offset in characters from 1; 0 if CPython reports none."""
         return max(self.offset or 0, 0)
 
     def error(self, filename: str = "<unknown>", text: bytes | str = b"") -> Exception:
-        """The exception that `ast.parse` raises, with its attributes; `text` is the source, for the line in it."""
+        """Return the exception that `ast.parse` raises. `text` is the source, for the attribute `text`."""
         source = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
         if issubclass(self.cls, SyntaxError):
             place = filename, self.lineno, self.offset, self._line(source), self.end_lineno, self.end_offset
@@ -136,10 +136,10 @@ class Diagnostic:
         return self.cls(self.message)
 
     def _line(self, source: bytes) -> str | None:
-        """The line as CPython quotes it.
+        """Return the line as CPython quotes it.
 
-        It quotes the line that its tokenizer is in with the newline at its end, also where the source lacks it. Without
-        it come a line that the tokenizer has left when the error is found, and errors of the tokenizer itself.
+        CPython quotes the tokenizer's current line with a newline at its end, even if the source lacks it. It quotes
+        without a newline a line that the tokenizer had passed, and the line of an error of the tokenizer itself.
         """
         if self.lineno is None:
             return None
@@ -148,9 +148,9 @@ class Diagnostic:
             return None
         line = lines[self.lineno - 1].decode("utf-8", "replace")
         is_last = self.lineno == len(lines) or (self.lineno == len(lines) - 1 and not lines[-1])
-        is_left = (self.end_lineno or 0) > self.lineno or (not is_last and "was never closed" in self.message)
+        is_passed = (self.end_lineno or 0) > self.lineno or (not is_last and "was never closed" in self.message)
         is_past_the_end = self.lineno == len(lines) and not line
-        return line if is_left or is_past_the_end or _OF_THE_TOKENIZER.match(self.message) else line + "\n"
+        return line if is_passed or is_past_the_end or _OF_THE_TOKENIZER.match(self.message) else line + "\n"
 
 
 _OF_THE_TOKENIZER = re.compile(
@@ -161,7 +161,7 @@ _DECODE_MESSAGE = re.compile(r"'([^']+)' codec can't decode bytes? (?:0x\w+ )?in
 
 
 def _decode_error(message: str, written: bytes) -> Exception:
-    """A UnicodeDecodeError with this message."""
+    """Return the UnicodeDecodeError with this message."""
     found = _DECODE_MESSAGE.fullmatch(message)
     if found is None:
         return ValueError(message)
@@ -171,7 +171,7 @@ def _decode_error(message: str, written: bytes) -> Exception:
 
 
 def _encode_error(message: str, source: bytes) -> Exception:
-    """The UnicodeEncodeError of a text with lone surrogates."""
+    """Return the UnicodeEncodeError of a text with lone surrogates."""
     try:
         source.decode("utf-8", "surrogatepass").encode()
     except UnicodeError as error:
@@ -185,81 +185,81 @@ class OutlineItem:
 
     #: FunctionDef, AsyncFunctionDef, ClassDef, Import or ImportFrom.
     kind: str
-    #: Of an import what is imported, as in `os.path as p` or `.x import a, b`.
+    #: The name; of an import its operand, as in `os.path as p` or `.x import a, b`.
     name: str
-    #: The name after those of the functions and classes around it, as in `Client.connect`.
+    #: The name prefixed with those of the enclosing functions and classes, as in `Client.connect`.
     qualified_name: str
-    #: Bytes of the text, decorators included.
+    #: Range of bytes in the text, decorators included.
     start: int
     end: int
     #: Lines, from 1.
     line: int
     end_line: int
-    #: Index in the outline of the function or class around it.
+    #: Index in the outline of the enclosing function or class; None at the top level.
     parent: int | None
-    #: Where the docstring's literal starts and ends.
+    #: Range of bytes of the docstring's literal.
     docstring: tuple[int, int] | None
 
 
 class Token(NamedTuple):
-    """A token; `text[start:end]` of its source is what stands there."""
+    """A token: `text[start:end]` of its source."""
 
-    #: `name`, `number`, `string`, `left_paren`, ...: one of TOKEN_KINDS.
+    #: One of TOKEN_KINDS: `name`, `number`, `string`, `left_paren`, ...
     kind: str
     start: int
     end: int
 
 
 class Nodes(NamedTuple):
-    """The nodes of a tree as columns: a row is a node. proto/accelerd/v1/parse.proto explains their order.
+    """The nodes of a tree as columns, one row per node, in the order that `proto/accelerd/v1/parse.proto` documents.
 
-    `nodes.starts[nodes.kinds == NODE_KINDS.index("Call")]` is where all calls start.
+    `nodes.starts[nodes.kinds == NODE_KINDS.index("Call")]` are the starts of all calls.
     """
 
-    #: uint8, places in NODE_KINDS.
+    #: uint8, indices in NODE_KINDS.
     kinds: NDArray[np.uint8]
-    #: uint8, places in NODE_FIELDS: the field of the parent that a node is in.
+    #: uint8, indices in NODE_FIELDS: the field of the parent that a node is in.
     fields: NDArray[np.uint8]
-    #: uint32, rows; NO_ROW for those in the body of the module.
+    #: uint32, rows; NO_ROW for the nodes in the body of the module.
     parents: NDArray[np.uint32]
-    #: uint32, bytes of the text.
+    #: uint32, ranges of bytes in the text.
     starts: NDArray[np.uint32]
     ends: NDArray[np.uint32]
-    #: uint32, by kind: a name, a value, a context, a place in NODE_OPERATORS, ...
+    #: uint32, by kind: a name, a value, a context, an index in NODE_OPERATORS, ...
     aux: NDArray[np.uint32]
 
 
 class TokenColumns(NamedTuple):
     """Tokens as columns."""
 
-    #: uint8, places in TOKEN_KINDS.
+    #: uint8, indices in TOKEN_KINDS.
     kinds: NDArray[np.uint8]
-    #: uint32, bytes of the text.
+    #: uint32, ranges of bytes in the text.
     starts: NDArray[np.uint32]
     ends: NDArray[np.uint32]
 
 
 class Parsed(Generic[Root]):
-    """What became of one source. What was not asked for raises `OutputNotRequestedError`."""
+    """Result of one source. Outputs that the call did not request raise `OutputNotRequestedError`."""
 
     def __init__(
-        self, text: bytes, result: pb.SourceResult, columns: dict[str, memoryview], asked: frozenset[str], mode: Mode
+        self, text: bytes, result: pb.SourceResult, columns: dict[str, memoryview], outputs: frozenset[str], mode: Mode
     ) -> None:
-        #: The source as UTF-8; all places are bytes of it.
+        #: The source as UTF-8; all positions are byte offsets in it.
         self.text = text
         self._result = result
         self._columns = columns
-        self._asked = asked
+        self._outputs = outputs
         self._mode = mode
 
     def __repr__(self) -> str:
-        verdict = f"line {self._result.diagnostic.line}: {self._result.diagnostic.message}"
-        return f"Parsed({len(self.text)} bytes, {'valid' if self.is_valid else verdict})"
+        diagnostic = f"line {self._result.diagnostic.line}: {self._result.diagnostic.message}"
+        return f"Parsed({len(self.text)} bytes, {'valid' if self.is_valid else diagnostic})"
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: getattr(self, name) for name in ("text", "_asked", "_mode")}
+        plain = {name: getattr(self, name) for name in ("text", "_outputs", "_mode")}
         columns = {name: bytes(column) for name, column in self._columns.items()}
-        return {**kept, "_result": self._result.SerializeToString(), "_columns": columns}
+        return {**plain, "_result": self._result.SerializeToString(), "_columns": columns}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -268,12 +268,12 @@ class Parsed(Generic[Root]):
 
     @property
     def is_valid(self) -> bool:
-        """Whether it is Python."""
+        """Whether the source is valid Python."""
         return not self._result.HasField("diagnostic")
 
     @cached_property
     def diagnostic(self) -> Diagnostic | None:
-        """Why it is not Python."""
+        """The first error; None if the source is valid."""
         if self.is_valid:
             return None
         sent = self._result.diagnostic
@@ -289,13 +289,13 @@ class Parsed(Generic[Root]):
         )
 
     def raise_for_diagnostic(self, filename: str = "<unknown>") -> None:
-        """Raises what `ast.parse` raises where it is not Python."""
+        """Raise the exception of `ast.parse` if the source is invalid."""
         if self.diagnostic is not None:
             raise self.diagnostic.error(filename, self.text)
 
     @cached_property
     def tree(self) -> Tree:
-        """The columns of its tree. Raises what CPython would raise where it is not Python."""
+        """The columns of the tree. Raises the exception of `ast.parse` if the source is invalid."""
         return self._tree("<unknown>")
 
     def _tree(self, filename: str) -> Tree:
@@ -304,16 +304,20 @@ class Parsed(Generic[Root]):
         return Tree.from_bytes(self.text, {name: self._columns[name] for name in _TREE})
 
     def to_ast(self, filename: str = "<unknown>") -> Root:
-        """The tree that `ast.parse` builds, in the running Python's classes. Raises what CPython would raise.
+        """Return the tree that `ast.parse` builds, of the running Python's classes.
 
-        filename: what a SyntaxError names.
+        Args:
+            filename: The filename of a SyntaxError.
+
+        Raises:
+            SyntaxError, ValueError: The source is invalid.
         """
         self.raise_for_diagnostic(filename)
         return cast(Root, self.tree.to_ast(self._mode))
 
     @cached_property
     def nodes(self) -> Nodes:
-        """The nodes as columns: views, without copies. Raises what CPython would raise where it is not Python."""
+        """The nodes as columns, without a copy. Raises the exception of `ast.parse` if the source is invalid."""
         self.raise_for_diagnostic()
         self._require("tree")
         return Nodes(*(self._array(name) for name in Nodes._fields))
@@ -330,24 +334,24 @@ class Parsed(Generic[Root]):
 
     @cached_property
     def line_starts(self) -> NDArray[np.uint32]:
-        """Where each line starts: a view."""
+        """The start of each line, without a copy."""
         self._require("line_starts", "tree")
         return self._array("line_starts")
 
     @cached_property
     def outline(self) -> list[OutlineItem]:
-        """Functions, classes and imports, in the order of the source."""
+        """Functions, classes and imports, in source order."""
         self._require("outline")
         items: list[OutlineItem] = []
         for item in self._result.outline:
             parent = item.parent if item.HasField("parent") and item.parent < len(items) else None
-            around = "" if parent is None else items[parent].qualified_name + "."
+            prefix = "" if parent is None else items[parent].qualified_name + "."
             docstring = item.docstring_start, item.docstring_end
             items.append(
                 OutlineItem(
                     kind=KINDS[item.kind] if item.kind < len(KINDS) else "",
                     name=item.name,
-                    qualified_name=around + item.name,
+                    qualified_name=prefix + item.name,
                     start=item.start,
                     end=item.end,
                     line=item.line,
@@ -360,7 +364,7 @@ class Parsed(Generic[Root]):
 
     @cached_property
     def token_columns(self) -> TokenColumns:
-        """Tokens other than comments, newlines and indentation; of a source with an error those before it."""
+        """Tokens without comments, newlines and indentation. A source with an error has those before the error."""
         self._require("tokens")
         return TokenColumns(*(self._array(f"token_{name}") for name in TokenColumns._fields))
 
@@ -373,13 +377,13 @@ class Parsed(Generic[Root]):
 
     @cached_property
     def comments(self) -> list[tuple[int, int]]:
-        """Where each comment starts and ends, from `#` to the end of the line."""
+        """Ranges of bytes of the comments, from `#` to the end of the line."""
         self._require("comments")
         starts, ends = (self._array(f"comment_{name}").tolist() for name in ("starts", "ends"))
         return list(zip(starts, ends, strict=True))
 
     def _require(self, *outputs: str) -> None:
-        if not self._asked & {*outputs}:
+        if not self._outputs & {*outputs}:
             raise OutputNotRequestedError(outputs[0])
 
     def _array(self, name: str) -> NDArray[Any]:
@@ -388,18 +392,18 @@ class Parsed(Generic[Root]):
 
 @dataclass(frozen=True)
 class ParseOutcome(Generic[Root]):
-    """What became of one batch of a stream."""
+    """Outcome of one batch of a stream."""
 
-    #: Which batch, counted from 0.
+    #: Index of the batch.
     sequence: int
-    #: Its sources' results; None where the batch failed.
+    #: Results of its sources; None if the batch failed.
     parsed: list[Parsed[Root]] | None
-    #: Why it failed.
+    #: Why the batch failed; None if it did not.
     error: AccelerdError | None
 
 
 class ParseOptions:
-    """Checked options of a parse."""
+    """Validated options of a parse."""
 
     def __init__(self, outputs: Sequence[str], feature_version: int | tuple[int, int] | None, mode: str) -> None:
         if isinstance(outputs, str) or (unknown := [name for name in outputs if name not in OUTPUTS]):
@@ -412,7 +416,7 @@ class ParseOptions:
         self.mode = cast(Mode, mode)
 
     def request(self, sources: list[bytes], types: list[pb.SourceType]) -> pb.ParseRequest:
-        """The message."""
+        """Return the message."""
         return pb.ParseRequest(
             sources=sources,
             source_types=types[:1] if len({*types}) == 1 else types,
@@ -429,20 +433,20 @@ def _minor(version: int | tuple[int, int] | None) -> int:
         version = version[1]
     if not isinstance(version, int) or isinstance(version, bool) or not (version == 0 or version >= _OLDEST):
         raise ValueError(
-            f"feature_version: expected (3, n) or n, from {_OLDEST} on, or 0 for the newest, got {version!r}"
+            f"feature_version: expected (3, n) or n with n at least {_OLDEST}, or 0 for the newest, got {version!r}"
         )
     return version
 
 
 def encoded(sources: Iterable[Source]) -> tuple[list[bytes], list[pb.SourceType]]:
-    """Sources as they are sent: text as UTF-8, and what it is."""
+    """Encode sources. Returns their bytes and types."""
     if isinstance(sources, (str, bytes, bytearray, memoryview)) or not isinstance(sources, Iterable):
-        raise TypeError(f"sources: expected a list of str or bytes, got one {type(sources).__name__}")
+        raise TypeError(f"sources: expected a list of str or bytes, got {type(sources).__name__}")
     data: list[bytes] = []
     types: list[pb.SourceType] = []
     for at, source in enumerate(sources):
         if isinstance(source, str):
-            # A lone surrogate is for the daemon to refuse, with the words of CPython.
+            # The daemon reports a lone surrogate with CPython's message.
             data.append(source.encode("utf-8", "surrogatepass"))
             types.append(pb.SOURCE_TYPE_TEXT)
         elif isinstance(source, (bytes, bytearray, memoryview)):
@@ -455,13 +459,13 @@ def encoded(sources: Iterable[Source]) -> tuple[list[bytes], list[pb.SourceType]
 
 
 def parse(sources: Iterable[Source], options: ParseOptions, settings: Settings) -> SplitOperation[list[Parsed[Any]]]:
-    """Parses sources, in as many calls as their answers need."""
+    """Parse sources, in several calls if the responses may exceed a message."""
     data, types = encoded(sources)
-    limit = settings.max_message_bytes // _ANSWER_GROWTH
+    limit = settings.max_message_bytes // _RESPONSE_GROWTH
 
     def operation(part: Part) -> Operation[list[Parsed[Any]]]:
         request = options.request(data[part.start : part.stop], types[part.start : part.stop])
-        return Operation(PARSE, request, lambda answer: parsed(request, answer))
+        return Operation(PARSE, request, lambda response: parsed(request, response))
 
     return SplitOperation(
         parts_by_bytes(map(len, data), limit, _MAX_SOURCES) if data else [],
@@ -471,52 +475,52 @@ def parse(sources: Iterable[Source], options: ParseOptions, settings: Settings) 
 
 
 class ParseStream:
-    """A stream of batches; each request is kept until its answer, which needs its sources."""
+    """A stream of batches. A response refers to the sources of its request, which is kept until then."""
 
     def __init__(self, options: ParseOptions) -> None:
         self._options = options
         self._sent: dict[int, pb.ParseRequest] = {}
 
     def request(self, sequence: int, sources: Iterable[Source]) -> pb.ParseStreamRequest:
-        """The message of a batch."""
+        """Return the message of a batch."""
         request = self._options.request(*encoded(sources))
         self._sent[sequence] = request
         return pb.ParseStreamRequest(sequence=sequence, parse=request)
 
-    def outcome(self, answer: pb.ParseStreamResponse) -> ParseOutcome[Any]:
-        """What became of a batch."""
-        request = self._sent.pop(answer.sequence, None)
-        kind = answer.WhichOneof("result")
+    def outcome(self, response: pb.ParseStreamResponse) -> ParseOutcome[Any]:
+        """Return the outcome of a batch."""
+        request = self._sent.pop(response.sequence, None)
+        kind = response.WhichOneof("result")
         if request is None or kind is None:
-            raise malformed(f"an answer to batch {answer.sequence}")
+            raise malformed(f"unexpected sequence {response.sequence}")
         if kind == "error":
-            return ParseOutcome(answer.sequence, None, from_item(answer.error))
-        return ParseOutcome(answer.sequence, parsed(request, answer.parse), None)
+            return ParseOutcome(response.sequence, None, from_item(response.error))
+        return ParseOutcome(response.sequence, parsed(request, response.parse), None)
 
 
-def parsed(request: pb.ParseRequest, answer: pb.ParseResponse) -> list[Parsed[Any]]:
-    """What became of each source."""
-    if len(answer.results) != len(request.sources):
-        raise malformed(f"{len(answer.results)} results of {len(request.sources)} sources")
-    parts = {name: _parts(name, answer) for name in _COLUMNS}
-    asked = frozenset(name for name, number in OUTPUTS.items() if number in request.outputs)
+def parsed(request: pb.ParseRequest, response: pb.ParseResponse) -> list[Parsed[Any]]:
+    """Return the result of each source."""
+    if len(response.results) != len(request.sources):
+        raise malformed(f"{len(response.results)} results for {len(request.sources)} sources")
+    parts = {name: _parts(name, response) for name in _COLUMNS}
+    outputs = frozenset(name for name, number in OUTPUTS.items() if number in request.outputs)
     mode = next((name for name, number in MODES.items() if number == request.mode), "exec")
     found: list[Parsed[Any]] = []
-    for source, result in zip(request.sources, answer.results, strict=True):
+    for source, result in zip(request.sources, response.results, strict=True):
         text = result.text if result.HasField("text") else source
         columns = {name: next(part) for name, part in parts.items()}
-        found.append(Parsed(text, result, columns, asked or frozenset(["tree"]), cast(Mode, mode)))
+        found.append(Parsed(text, result, columns, outputs or frozenset(["tree"]), cast(Mode, mode)))
     return found
 
 
-def _parts(name: str, answer: pb.ParseResponse) -> Iterator[memoryview]:
-    """A column, divided by source."""
+def _parts(name: str, response: pb.ParseResponse) -> Iterator[memoryview]:
+    """Iterate over a column's slices by source."""
     table, field, size, count = _COLUMNS[name]
-    owner: Any = getattr(answer, table) if table else answer
+    owner: Any = getattr(response, table) if table else response
     column = memoryview(getattr(owner, field))
-    counts = [getattr(result, count) * size for result in answer.results]
+    counts = [getattr(result, count) * size for result in response.results]
     if sum(counts) != len(column):
-        raise malformed(f"{name}: {len(column)} bytes, the results say {sum(counts)}")
+        raise malformed(f"{name}: expected {sum(counts)} bytes, got {len(column)}")
     return _slices(column, counts)
 
 

@@ -1,4 +1,4 @@
-"""Payloads and ids as columns, which cost a fraction of a message a point."""
+"""Ids and payloads as columns, which are much cheaper than a message per point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._wire import Chunk, field
 Id: TypeAlias = "int | uuid.UUID | str"
 Value: TypeAlias = "str | int | float | bool"
 Payload: TypeAlias = "Mapping[str, Value]"
-#: A list of dicts, one a point, or a dict of columns, each with a value or None for every point.
+#: A list of dicts, one per point; or a dict of columns, each with a value or None for every point.
 Payloads: TypeAlias = "Sequence[Payload] | Mapping[str, Sequence[Value | None] | NDArray[Any]]"
 
 _INTEGERS, _DOUBLES, _BOOLS, _STRINGS = "ints", "doubles", "bools", "strings"
@@ -27,38 +27,38 @@ _KINDS = {"i": _INTEGERS, "u": _INTEGERS, "f": _DOUBLES, "b": _BOOLS}
 
 
 class Ids:
-    """Ids of points, all numbers or all UUIDs, ready to be sent in parts."""
+    """Ids of points, all numbers or all UUIDs."""
 
     def __init__(self, ids: Iterable[Id] | NDArray[Any]) -> None:
         if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
             raise TypeError(f"ids: expected a list of int, UUID or str, got {type(ids).__name__}")
-        #: uint64, or a list of UUIDs as texts.
+        #: uint64 numbers, or UUIDs as text.
         self.values: NDArray[np.uint64] | list[str] = _numbers(ids) if _is_numeric(ids) else _listed(list(ids))
 
     def __len__(self) -> int:
         return len(self.values)
 
     def unpacked(self) -> pb.PointIds:
-        """All of them, one field an id, as filters take them."""
+        """Return all ids as repeated fields, the form that filters need."""
         if isinstance(self.values, list):
             return pb.PointIds(uuids=self.values)
         return pb.PointIds(numbers=self.values.tolist())
 
     def message(self) -> pb.PointIds:
-        """All of them."""
+        """Return all ids, packed if they are numbers."""
         if isinstance(self.values, list):
             return pb.PointIds(uuids=self.values)
         return pb.PointIds(packed_numbers=self.values.tobytes())
 
     def encode(self, start: int, stop: int) -> list[Chunk]:
-        """A serialized PointIds of some of them."""
+        """Serialize a PointIds of a range of the ids."""
         if isinstance(self.values, list):
             return [pb.PointIds(uuids=self.values[start:stop]).SerializeToString()]
-        # `repeated fixed64` is packed: on the wire it is an array.
+        # `repeated fixed64` is packed: its encoding is an array.
         return field(pb.PointIds.NUMBERS_FIELD_NUMBER, [self.values[start:stop].tobytes()])
 
-    def repeated(self) -> Id | None:
-        """An id that is there twice, if any is."""
+    def duplicate(self) -> Id | None:
+        """Return a duplicate id, if there is one."""
         if isinstance(self.values, list):
             seen: set[str] = set()
             return next((one for one in self.values if one in seen or seen.add(one)), None)  # type: ignore[func-returns-value]
@@ -88,7 +88,7 @@ def _listed(ids: list[Any]) -> NDArray[np.uint64] | list[str]:
 
 def _numbers(ids: Any) -> NDArray[np.uint64]:
     if isinstance(ids, np.ndarray) and ids.ndim != 1:
-        raise ValueError(f"ids: expected an array of one dimension, got shape {ids.shape}")
+        raise ValueError(f"ids: expected a 1-D array, got shape {ids.shape}")
     if isinstance(ids, range):
         ids = np.arange(ids.start, ids.stop, ids.step)
     if isinstance(ids, np.ndarray):
@@ -103,7 +103,7 @@ def _numbers(ids: Any) -> NDArray[np.uint64]:
 
 
 def read_ids(ids: pb.PointIds) -> list[int | str]:
-    """The ids of an answer."""
+    """Decode the ids of a response."""
     if ids.packed_numbers:
         numbers: list[int | str] = _view(ids.packed_numbers, "<u8").tolist()
         return numbers
@@ -120,7 +120,7 @@ def _uuid(digits: str) -> str:
 
 
 class PayloadTable:
-    """Payloads of points by field, ready to be sent in parts."""
+    """Payloads of points as columns by field."""
 
     def __init__(self, payloads: Payloads, count: int) -> None:
         if isinstance(payloads, Mapping):
@@ -128,17 +128,17 @@ class PayloadTable:
             lengths = {name: len(column) for name, column in self._columns.items()}
             for name, length in lengths.items():
                 if length != count:
-                    raise ValueError(f"payloads[{name!r}]: expected {count} values, as many as ids, got {length}")
+                    raise ValueError(f"payloads[{name!r}]: expected {count} values, one per id, got {length}")
         else:
             if len(payloads) != count:
-                raise ValueError(f"payloads: expected {count}, as many as ids, got {len(payloads)}")
+                raise ValueError(f"payloads: expected {count}, one per id, got {len(payloads)}")
             self._columns = _by_field(payloads)
         for name in self._columns:
             if not isinstance(name, str):
-                raise TypeError(f"payloads: expected names of fields as str, got {type(name).__name__}")
+                raise TypeError(f"payloads: expected field names of type str, got {type(name).__name__}")
 
     def message(self, start: int, stop: int) -> pb.PayloadColumns:
-        """Some points' payloads."""
+        """Return the payloads of a range of the points."""
         columns = pb.PayloadColumns()
         for name, column in self._columns.items():
             _add_column(columns, name, column[start:stop])
@@ -180,7 +180,7 @@ def _kind(value: Any, name: str, at: int) -> str | None:
     kind = _TYPES.get(type(value))
     if kind is not None:
         return kind
-    # numpy's own numbers, and subclasses of Python's.
+    # numpy scalars, and subclasses of Python's types.
     for cls, one in ((bool, _BOOLS), (np.bool_, _BOOLS), (str, _STRINGS), (int, _INTEGERS), (np.integer, _INTEGERS)):
         if isinstance(value, cls):
             return one
@@ -193,31 +193,29 @@ def _encoded(kind: str, values: Any, name: str) -> dict[str, Any]:
     if kind == _STRINGS:
         return {kind: _strings(values, name)}
     if isinstance(values, np.ndarray) and values.dtype.kind == "u" and len(values) and int(values.max()) >= 1 << 63:
-        raise ValueError(f"payloads[{name!r}]: expected integers of 64 bits with a sign, got {values.max()}")
+        raise ValueError(f"payloads[{name!r}]: expected signed 64-bit integers, got {values.max()}")
     try:
         return {kind: np.asarray(values, dtype=_DTYPES[kind]).tobytes()}
     except OverflowError:
         wrong = next(value for value in values if not -(1 << 63) <= value < 1 << 63)
-        raise ValueError(f"payloads[{name!r}]: expected integers of 64 bits with a sign, got {wrong}") from None
+        raise ValueError(f"payloads[{name!r}]: expected signed 64-bit integers, got {wrong}") from None
 
 
 def _strings(values: Sequence[str], name: str) -> pb.StringColumn:
-    """Texts; with a dictionary where most of them repeat."""
+    """Encode texts, with a dictionary if most of them repeat."""
     places = {value: at for at, value in enumerate(dict.fromkeys(values))}
     is_repetitive = 2 * len(places) <= len(values)
     indices = np.fromiter(map(places.__getitem__, values), "<u4", len(values)).tobytes() if is_repetitive else b""
     try:
         texts = [text.encode() for text in (places if is_repetitive else values)]
     except UnicodeEncodeError as wrong:
-        raise ValueError(
-            f"payloads[{name!r}]: expected text, got half a character, a lone surrogate: {wrong}"
-        ) from None
+        raise ValueError(f"payloads[{name!r}]: lone surrogate: {wrong}") from None
     offsets = np.fromiter(accumulate(map(len, texts), initial=0), "<u4", len(texts) + 1)
     return pb.StringColumn(offsets=offsets.tobytes(), data=b"".join(texts), indices=indices)
 
 
 def read_columns(columns: pb.PayloadColumns, count: int) -> dict[str, list[Value | None]]:
-    """The columns of an answer: the value of each point, None where it has none."""
+    """Decode payload columns into a value per point, None where a point has none."""
     found: dict[str, list[Value | None]] = {}
     for column in columns.columns:
         values, places = _values(column), _places(column, count)
@@ -233,7 +231,7 @@ def read_columns(columns: pb.PayloadColumns, count: int) -> dict[str, list[Value
 
 
 def read_payloads(columns: pb.PayloadColumns, count: int) -> list[dict[str, Value]]:
-    """The payload of each point of an answer."""
+    """Decode payload columns into a dict per point."""
     payloads: list[dict[str, Value]] = [{} for _ in range(count)]
     for column in columns.columns:
         name, values, places = column.name, _values(column), _places(column, count)
@@ -246,7 +244,7 @@ def read_payloads(columns: pb.PayloadColumns, count: int) -> list[dict[str, Valu
 
 
 def _places(column: pb.PayloadColumn, count: int) -> list[int] | None:
-    """Which points have a value; None is all."""
+    """Return the points that have a value; None means all."""
     if not column.presence:
         return None
     bits = np.unpackbits(np.frombuffer(column.presence, np.uint8), bitorder="little")
@@ -268,7 +266,7 @@ def _values(column: pb.PayloadColumn) -> list[Any]:
 
 def _read_strings(column: pb.StringColumn) -> list[str]:
     offsets, data = _view(column.offsets, "<u4").tolist(), column.data
-    # One decode and slices of it are faster than a decode for each text.
+    # Decoding once and slicing is faster than decoding each text.
     texts = data.decode("ascii") if data.isascii() else None
     bounds = pairwise(offsets)
     found = [texts[a:b] for a, b in bounds] if texts is not None else [data[a:b].decode() for a, b in bounds]
@@ -277,18 +275,18 @@ def _read_strings(column: pb.StringColumn) -> list[str]:
     try:
         return [found[at] for at in _view(column.indices, "<u4").tolist()]
     except IndexError:
-        raise malformed("a text's index is past the dictionary") from None
+        raise malformed("index of a text is out of range") from None
 
 
 def _view(data: bytes, dtype: Any) -> NDArray[Any]:
     kind = np.dtype(dtype)
     if len(data) % kind.itemsize:
-        raise malformed(f"{len(data)} bytes of numbers of {kind.itemsize}")
+        raise malformed(f"{len(data)} bytes are not a multiple of {kind.itemsize}")
     return np.frombuffer(data, kind)
 
 
 def value_message(value: Any) -> pb.Value:
-    """A value of a filter."""
+    """Return the message of a value."""
     kind = _kind(value, "value", 0) if value is not None else None
     if kind == _BOOLS:
         return pb.Value(bool_value=bool(value))

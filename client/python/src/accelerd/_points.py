@@ -1,4 +1,4 @@
-"""Calls of collections: their messages, and what their answers mean."""
+"""Requests and responses of collections."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ STORAGES: dict[str, tensor_pb2.Dtype] = {
     "bf16": tensor_pb2.DTYPE_BF16,
     "i8": tensor_pb2.DTYPE_I8,
 }
-# A bulk write sends messages of about this size. Larger ones are slower: a message is copied before it is sent, and the
-# daemon works on none before it has come whole.
+# Size of the messages of a bulk write. Larger ones are slower: a message is copied before it is sent, and the daemon
+# processes it only when it is complete.
 _BULK_BYTES = 2 << 20
 _ID_BYTES = 38
 
 
 class Hit(NamedTuple):
-    """A point found."""
+    """A point that a search found."""
 
     id: int | str
     score: float
@@ -74,19 +74,19 @@ class Hit(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """The hits of all queries as columns: query after query, the best first."""
+    """The hits of all queries as columns. The hits of a query are best first."""
 
-    #: uint32 [queries + 1]: where the hits of each query start, then the number of all.
+    #: uint32 [queries + 1], the index of each query's first hit, followed by the number of hits.
     offsets: NDArray[np.uint32]
     ids: list[int | str]
     #: float32 [hits].
     scores: NDArray[np.float32]
-    #: For each field the value of each hit, None where it has none.
+    #: The values of the hits by field, None where a hit has none.
     payloads: dict[str, list[Value | None]]
 
 
 class Point(NamedTuple):
-    """A point read back."""
+    """A stored point."""
 
     id: int | str
     payload: dict[str, Value]
@@ -94,17 +94,17 @@ class Point(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Points as columns."""
+    """Stored points as columns."""
 
     ids: list[int | str]
-    #: For each field the value of each point, None where it has none.
+    #: The values of the points by field, None where a point has none.
     payloads: dict[str, list[Value | None]]
-    #: float32 [points, dimensions], where they were asked for.
+    #: float32 [points, dimensions], if requested.
     vectors: NDArray[np.float32] | None
 
 
 class UpsertStep(TypedDict, total=False):
-    """One step of `upsert_many`: the arguments of `upsert`."""
+    """A step of `upsert_many`: the arguments of `upsert`."""
 
     ids: Iterable[Id] | NDArray[Any]
     texts: Sequence[str] | None
@@ -115,7 +115,7 @@ class UpsertStep(TypedDict, total=False):
 def create(
     name: str, dimensions: int, metric: str, storage: str, model: str, text_field: str, durable: bool
 ) -> Operation[None]:
-    """Makes a collection."""
+    """Create a collection."""
     if storage not in STORAGES:
         raise ValueError(f"storage: expected one of f32, f16, bf16, i8, got {storage!r}")
     request = message(
@@ -132,34 +132,36 @@ def create(
 
 
 def list_collections() -> Operation[list[CollectionInfo]]:
-    """Every collection."""
-    return Operation(LIST, pb.ListCollectionsRequest(), lambda answer: [collection(one) for one in answer.collections])
+    """List all collections."""
+    return Operation(
+        LIST, pb.ListCollectionsRequest(), lambda response: [collection(one) for one in response.collections]
+    )
 
 
 def restore(url: str, name: str) -> Operation[str]:
-    """Makes a collection of a snapshot; its name."""
+    """Restore a collection from a snapshot. The result is its name."""
     request = message(pb.RestoreCollectionRequest, url=url, name=name)
-    return Operation(RESTORE, request, lambda answer: str(answer.collection.name))
+    return Operation(RESTORE, request, lambda response: str(response.collection.name))
 
 
 def describe(name: str) -> Operation[CollectionInfo]:
-    """What is known of a collection."""
-    return Operation(GET, message(pb.GetCollectionRequest, name=name), lambda answer: collection(answer.collection))
+    """Describe a collection."""
+    return Operation(GET, message(pb.GetCollectionRequest, name=name), lambda response: collection(response.collection))
 
 
 def delete(name: str) -> Operation[None]:
-    """Drops a collection."""
+    """Delete a collection."""
     return Operation(DELETE, message(pb.DeleteCollectionRequest, name=name), lambda _: None)
 
 
 def create_snapshot(name: str, url: str) -> Operation[Snapshot]:
-    """Writes a snapshot."""
+    """Create a snapshot."""
     request = message(pb.CreateSnapshotRequest, collection=name, url=url)
-    return Operation(CREATE_SNAPSHOT, request, lambda answer: snapshot(answer.snapshot))
+    return Operation(CREATE_SNAPSHOT, request, lambda response: snapshot(response.snapshot))
 
 
 class Upsert:
-    """Points to write, checked, and their messages."""
+    """Validated points to write."""
 
     def __init__(
         self,
@@ -181,12 +183,12 @@ class Upsert:
         count = len(self._texts or ()) if self._rows is None else len(self._rows)
         if count != len(self._ids):
             what = "texts" if self._rows is None else "vectors"
-            raise ValueError(f"{what}: expected {len(self._ids)}, as many as ids, got {count}")
+            raise ValueError(f"{what}: expected {len(self._ids)}, one per id, got {count}")
         self._payloads = None if payloads is None else PayloadTable(payloads, count)
         self.whole = Part(0, count)
 
     def encode(self, part: Part) -> bytes:
-        """The message of some of the points."""
+        """Serialize the request of a range of the points."""
         # Vectors come first, where the daemon reads them without a copy.
         chunks: list[Chunk] = []
         if self._rows is not None:
@@ -200,19 +202,19 @@ class Upsert:
         return b"".join([*chunks, request.SerializeToString()])
 
     def one(self) -> Operation[int] | None:
-        """All points in one call, all or none; None where a message holds fewer."""
-        if self._least_bytes() > self._limit:
+        """Return one atomic call for all points; None if they exceed a message."""
+        if self._min_bytes() > self._limit:
             return None
         encoded = self.encode(self.whole)
         if len(encoded) > self._limit:
             return None
-        return Operation(UPSERT, encoded, lambda answer: int(answer.inserted_count))
+        return Operation(UPSERT, encoded, lambda response: int(response.inserted_count))
 
-    def _least_bytes(self) -> int:
+    def _min_bytes(self) -> int:
         return sum(map(len, self._texts or ())) if self._rows is None else self._rows.nbytes
 
     def parts(self) -> list[Part]:
-        """Parts for a bulk write."""
+        """Split the points into parts for a bulk write."""
         if self._rows is not None:
             sizes: Iterable[int] = [4 * self._rows.shape[1] + _ID_BYTES] * len(self._rows)
         else:
@@ -220,7 +222,7 @@ class Upsert:
         return parts_by_bytes(sizes, min(_BULK_BYTES, self._limit), MAX_TEXTS)
 
     def encoded(self, part: Part) -> Iterator[tuple[Part, bytes]]:
-        """The messages of a part: several where one would be too large."""
+        """Iterate over the messages of a part: several if one would be too large."""
         encoded = self.encode(part)
         if len(encoded) <= self._limit:
             yield part, encoded
@@ -232,14 +234,14 @@ class Upsert:
             yield from self.encoded(half)
 
     def check_ids(self) -> None:
-        """Raises for an id that is there twice: in one call the daemon would."""
-        again = self._ids.repeated()
-        if again is not None:
-            raise ValueError(f"ids: expected each once, got {again!r} twice")
+        """Raise for a duplicate id, as the daemon does in a single call."""
+        duplicate = self._ids.duplicate()
+        if duplicate is not None:
+            raise ValueError(f"ids: duplicate id {duplicate!r}")
 
 
 class SplitUpsert:
-    """A write in parts over a stream that is opened again after a failure, from the first part without an answer."""
+    """A write in parts over a stream, which is reopened after a failure at the first part without a response."""
 
     def __init__(self, upsert: Upsert, settings: Settings) -> None:
         upsert.check_ids()
@@ -251,16 +253,16 @@ class SplitUpsert:
         self._stream = 0
         self._lock = threading.Lock()
         self._attempt = 1
-        #: Points that are new.
+        #: Number of new points.
         self.inserted = 0
 
     @property
     def is_done(self) -> bool:
-        """Whether every part is written."""
+        """Whether all parts are written."""
         return not self._left and not self._sent
 
     def requests(self) -> Iterator[bytes]:
-        """The messages of a stream, of all parts that have no answer. Ends those of an earlier stream."""
+        """Iterate over the messages of all parts without a response. Ends the iterator of an earlier stream."""
         with self._lock:
             self._stream += 1
             stream = self._stream
@@ -270,7 +272,7 @@ class SplitUpsert:
             yield from messages
 
     def _next_messages(self, stream: int) -> list[bytes]:
-        # gRPC takes messages on a thread of its own, which may outlive the stream by a moment.
+        # gRPC consumes messages on its own thread, which may briefly outlive the stream.
         with self._lock:
             if stream != self._stream or not self._left:
                 return []
@@ -281,17 +283,17 @@ class SplitUpsert:
                 self._next += 1
             return messages
 
-    def answered(self, answer: pb.UpsertStreamResponse) -> None:
-        """Takes an answer; raises where its part was refused."""
-        if answer.WhichOneof("result") == "error":
-            raise from_item(answer.error)
-        if self._sent.pop(answer.sequence, None) is None:
-            raise malformed(f"an answer to step {answer.sequence}")
-        self.inserted += answer.upsert.inserted_count
+    def on_response(self, response: pb.UpsertStreamResponse) -> None:
+        """Process a response. Raises the error of a part that failed."""
+        if response.WhichOneof("result") == "error":
+            raise from_item(response.error)
+        if self._sent.pop(response.sequence, None) is None:
+            raise malformed(f"unexpected sequence {response.sequence}")
+        self.inserted += response.upsert.inserted_count
         self._attempt = 1
 
-    def failed(self, problem: AccelerdError) -> float:
-        """Seconds until the next attempt; raises what is final."""
+    def on_error(self, problem: AccelerdError) -> float:
+        """Return the seconds until the next attempt. Raises a final error."""
         if isinstance(problem, MessageTooLargeError) and self._halve():
             return 0.0
         wait = self._settings.wait(problem, self._attempt, is_idempotent=True)
@@ -301,7 +303,7 @@ class SplitUpsert:
         return wait
 
     def _halve(self) -> bool:
-        """Halves all parts without an answer; False where none can be."""
+        """Halve all parts without a response. Returns False if none can be halved."""
         with self._lock:
             self._stream += 1
             left = [part for _, part in sorted(self._sent.items())] + [*self._left]
@@ -312,18 +314,18 @@ class SplitUpsert:
 
 
 class BulkUpsert:
-    """A stream of writes: steps of any size."""
+    """A stream of steps of any size."""
 
     def __init__(self, name: str, settings: Settings) -> None:
         self._name = name
         self._settings = settings
-        #: For each message whether it is the last of its step; kept until it is answered.
+        #: Whether a message is the last of its step, by sequence, for messages without a response.
         self._is_last: dict[int, bool] = {}
         self._next = 0
         self._inserted = 0
 
     def messages(self, step: UpsertStep) -> Iterator[bytes]:
-        """The messages of a step."""
+        """Iterate over the messages of a step."""
         upsert = self._checked(step)
         for encoded, is_last in _with_last(m for part in upsert.parts() for _, m in upsert.encoded(part)):
             sequence = self._next
@@ -334,21 +336,21 @@ class BulkUpsert:
     def _checked(self, step: UpsertStep) -> Upsert:
         if not isinstance(step, Mapping) or "ids" not in step or step.keys() - UpsertStep.__annotations__.keys():
             got = sorted(step) if isinstance(step, Mapping) else type(step).__name__
-            raise TypeError(f"a step: expected a dict of ids and texts, vectors, payloads, got {got}")
+            raise TypeError(f"step: expected a dict of ids and texts, vectors, payloads, got {got}")
         upsert = Upsert(
             self._name, step["ids"], step.get("texts"), step.get("vectors"), step.get("payloads"), self._settings
         )
         upsert.check_ids()
         return upsert
 
-    def answered(self, answer: pb.UpsertStreamResponse) -> int | None:
-        """Takes an answer: how many points of its step are new, where it was the step's last."""
-        if answer.WhichOneof("result") == "error":
-            raise from_item(answer.error)
-        is_last = self._is_last.pop(answer.sequence, None)
+    def on_response(self, response: pb.UpsertStreamResponse) -> int | None:
+        """Process a response. Returns the number of new points of a step after its last response, else None."""
+        if response.WhichOneof("result") == "error":
+            raise from_item(response.error)
+        is_last = self._is_last.pop(response.sequence, None)
         if is_last is None:
-            raise malformed(f"an answer to step {answer.sequence}")
-        self._inserted += answer.upsert.inserted_count
+            raise malformed(f"unexpected sequence {response.sequence}")
+        self._inserted += response.upsert.inserted_count
         if not is_last:
             return None
         inserted, self._inserted = self._inserted, 0
@@ -364,7 +366,7 @@ def _with_last(messages: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _stream_message(sequence: int, upsert: bytes) -> bytes:
-    # Field 1 is the sequence, a varint.
+    # Field 1 is `sequence`, a varint.
     return b"".join([b"\x08" + varint(sequence), *field(pb.UpsertStreamRequest.UPSERT_FIELD_NUMBER, [upsert])])
 
 
@@ -389,10 +391,10 @@ def _condition(name: str, test: Any) -> pb.Condition:
 def make_filter(
     where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None, ids: Iterable[Id] | NDArray[Any] | None = None
 ) -> pb.Filter | None:
-    """A filter of the tests given; None without any."""
+    """Return the filter of conditions and ids; None if there are none."""
     for what, tests in (("where", where), ("where_not", where_not)):
         if tests is not None and not isinstance(tests, Mapping):
-            raise TypeError(f"{what}: expected a dict of field to test, got {type(tests).__name__}")
+            raise TypeError(f"{what}: expected a dict of field to condition, got {type(tests).__name__}")
     if not where and not where_not and ids is None:
         return None
     return pb.Filter(
@@ -403,7 +405,7 @@ def make_filter(
 
 
 class SearchOptions(TypedDict, total=False):
-    """What a search looks for, and how; `Collection.search` explains them."""
+    """Arguments of `Collection.search`, which documents them."""
 
     texts: Sequence[str] | None
     vectors: ArrayLike | None
@@ -416,16 +418,16 @@ class SearchOptions(TypedDict, total=False):
     payload: bool
     hybrid: bool
     fusion: str | None
-    word_weight: float | None
+    text_weight: float | None
 
 
 def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
     if unknown := options.keys() - SearchOptions.__annotations__.keys():
-        raise TypeError(f"expected options of SearchOptions, got {', '.join(sorted(unknown))}")
+        raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
     texts, vectors, ids = options.get("texts"), options.get("vectors"), options.get("ids")
-    fusion, word_weight, hybrid = options.get("fusion"), options.get("word_weight"), options.get("hybrid", False)
-    if not hybrid and (fusion is not None or word_weight is not None):
-        raise ValueError("fusion and word_weight are for hybrid=True")
+    fusion, text_weight, hybrid = options.get("fusion"), options.get("text_weight"), options.get("hybrid", False)
+    if not hybrid and (fusion is not None or text_weight is not None):
+        raise ValueError("fusion and text_weight require hybrid=True")
     if fusion is not None and fusion not in FUSIONS:
         raise ValueError(f"fusion: expected one of {', '.join(FUSIONS)}, got {fusion!r}")
     given = [what for what, one in (("texts", texts), ("vectors", vectors), ("ids", ids)) if one is not None]
@@ -444,7 +446,7 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
         include_payload=options.get("payload", True),
         hybrid=hybrid,
         fusion=None if fusion is None else FUSIONS[fusion],
-        word_weight=word_weight,
+        text_weight=text_weight,
         columns=True,
     )
     if vectors is not None:
@@ -453,47 +455,47 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
 
 
 def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
-    """Hits of each query."""
+    """Search; the result is a list of hits per query."""
     return Operation(SEARCH, _search_request(name, options), _read_hits)
 
 
 def search_columns(name: str, options: SearchOptions) -> Operation[Hits]:
-    """Hits as columns."""
+    """Search; the result is columns of hits."""
     return Operation(SEARCH, _search_request(name, options), _read_hit_columns)
 
 
-def _hit_columns(answer: pb.SearchResponse) -> tuple[NDArray[np.uint32], list[int | str], NDArray[np.float32]]:
-    if not answer.HasField("columns"):
+def _hit_columns(response: pb.SearchResponse) -> tuple[NDArray[np.uint32], list[int | str], NDArray[np.float32]]:
+    if not response.HasField("columns"):
         raise malformed("hits without columns")
-    columns = answer.columns
+    columns = response.columns
     offsets, scores = np.frombuffer(columns.offsets, "<u4"), np.frombuffer(columns.scores, "<f4")
     ids = read_ids(columns.ids)
     if not len(offsets) or not int(offsets[-1]) == len(ids) == len(scores):
-        raise malformed(f"{len(ids)} ids and {len(scores)} scores of hits")
+        raise malformed(f"{len(ids)} ids and {len(scores)} scores")
     return offsets, ids, scores
 
 
-def _read_hits(answer: pb.SearchResponse) -> list[list[Hit]]:
-    offsets, ids, scores = _hit_columns(answer)
-    payloads = read_payloads(answer.columns.payloads, len(ids))
+def _read_hits(response: pb.SearchResponse) -> list[list[Hit]]:
+    offsets, ids, scores = _hit_columns(response)
+    payloads = read_payloads(response.columns.payloads, len(ids))
     hits = list(map(Hit._make, zip(ids, scores.tolist(), payloads, strict=True)))
     bounds = offsets.tolist()
     return [hits[start:stop] for start, stop in pairwise(bounds)]
 
 
-def _read_hit_columns(answer: pb.SearchResponse) -> Hits:
-    offsets, ids, scores = _hit_columns(answer)
-    return Hits(offsets, ids, scores, read_columns(answer.columns.payloads, len(ids)))
+def _read_hit_columns(response: pb.SearchResponse) -> Hits:
+    offsets, ids, scores = _hit_columns(response)
+    return Hits(offsets, ids, scores, read_columns(response.columns.payloads, len(ids)))
 
 
 def get_points(name: str, ids: Iterable[Id] | NDArray[Any], vectors: bool) -> Operation[list[Point]]:
-    """Reads points back."""
+    """Get points by id."""
     request = pb.GetPointsRequest(collection=name, ids=Ids(ids).message(), include_vectors=vectors, columns=True)
-    return Operation(GET_POINTS, request, lambda answer: _read_points(answer, vectors))
+    return Operation(GET_POINTS, request, lambda response: _read_points(response, vectors))
 
 
 class Scroll:
-    """Pages of points, one call each."""
+    """An iteration over pages of points, one call per page."""
 
     def __init__(
         self,
@@ -518,52 +520,52 @@ class Scroll:
         self.is_done = False
 
     def next_points(self) -> Operation[list[Point]]:
-        """The next page."""
-        return self._page(lambda answer: _read_points(answer, self._has_vectors))
+        """Return the call for the next page."""
+        return self._page(lambda response: _read_points(response, self._has_vectors))
 
     def next_columns(self) -> Operation[Points]:
-        """The next page as columns."""
-        return self._page(lambda answer: _read_point_columns(answer, self._has_vectors))
+        """Return the call for the next page, as columns."""
+        return self._page(lambda response: _read_point_columns(response, self._has_vectors))
 
     def _page(self, read: Callable[[Any], Any]) -> Operation[Any]:
         request = pb.ScrollPointsRequest()
         request.CopyFrom(self._request)
 
-        def decode(answer: pb.ScrollPointsResponse) -> Any:
-            self._request.cursor = answer.next_cursor
-            self.is_done = not answer.next_cursor
-            return read(answer)
+        def decode(response: pb.ScrollPointsResponse) -> Any:
+            self._request.cursor = response.next_cursor
+            self.is_done = not response.next_cursor
+            return read(response)
 
         return Operation(SCROLL, request, decode)
 
 
-def _read_vectors(answer: Any, has_vectors: bool, count: int) -> NDArray[np.float32] | None:
+def _read_vectors(response: Any, has_vectors: bool, count: int) -> NDArray[np.float32] | None:
     if not has_vectors:
         return None
-    rows: NDArray[np.float32] = to_array(answer.vectors) if count else np.zeros((0, 0), np.float32)
+    rows: NDArray[np.float32] = to_array(response.vectors) if count else np.zeros((0, 0), np.float32)
     if len(rows) != count:
-        raise malformed(f"{len(rows)} vectors of {count} points")
+        raise malformed(f"{len(rows)} vectors for {count} points")
     return rows
 
 
-def _read_points(answer: Any, has_vectors: bool) -> list[Point]:
-    ids = read_ids(answer.ids)
-    rows = _read_vectors(answer, has_vectors, len(ids))
-    payloads = read_payloads(answer.payload_columns, len(ids))
+def _read_points(response: Any, has_vectors: bool) -> list[Point]:
+    ids = read_ids(response.ids)
+    rows = _read_vectors(response, has_vectors, len(ids))
+    payloads = read_payloads(response.payload_columns, len(ids))
     vectors: Iterable[Any] = [None] * len(ids) if rows is None else rows
     return list(map(Point._make, zip(ids, payloads, vectors, strict=True)))
 
 
-def _read_point_columns(answer: Any, has_vectors: bool) -> Points:
-    ids = read_ids(answer.ids)
-    payloads = read_columns(answer.payload_columns, len(ids))
-    return Points(ids, payloads, _read_vectors(answer, has_vectors, len(ids)))
+def _read_point_columns(response: Any, has_vectors: bool) -> Points:
+    ids = read_ids(response.ids)
+    payloads = read_columns(response.payload_columns, len(ids))
+    return Points(ids, payloads, _read_vectors(response, has_vectors, len(ids)))
 
 
 def count(name: str, where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None) -> Operation[int]:
-    """How many points pass."""
+    """Count points."""
     request = pb.CountPointsRequest(collection=name, filter=make_filter(where, where_not))
-    return Operation(COUNT, request, lambda answer: int(answer.point_count))
+    return Operation(COUNT, request, lambda response: int(response.point_count))
 
 
 def delete_points(
@@ -572,6 +574,6 @@ def delete_points(
     where: Mapping[str, Any] | None,
     where_not: Mapping[str, Any] | None,
 ) -> Operation[int]:
-    """Deletes points."""
+    """Delete points."""
     request = pb.DeletePointsRequest(collection=name, filter=make_filter(where, where_not, ids))
-    return Operation(DELETE_POINTS, request, lambda answer: int(answer.deleted_count))
+    return Operation(DELETE_POINTS, request, lambda response: int(response.deleted_count))

@@ -1,4 +1,4 @@
-"""What the daemon says of itself, of models and of collections, as plain types."""
+"""Results of calls, as plain types."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ Plain = TypeVar("Plain")
 
 @dataclass(frozen=True)
 class Ranked:
-    """A document and its score."""
+    """A document's rank."""
 
-    #: Its place in the call.
+    #: Index of the document in the call.
     index: int
-    #: The higher the better; comparable under one model only.
+    #: Relevance; higher is better. Scores of different models are not comparable.
     score: float
 
 
 class Similar(NamedTuple):
-    """The best rows of each query, best first."""
+    """The nearest rows of each query, best first."""
 
-    #: int32 [queries, k], rows of the corpus; -1 where fewer passed the threshold.
+    #: int32 [queries, k], rows of the corpus; -1 where fewer than k rows pass the threshold.
     indices: NDArray[np.int32]
     #: float32 [queries, k]; NaN where the index is -1.
     scores: NDArray[np.float32]
 
 
 class Clusters(NamedTuple):
-    """Clusters found by k-means."""
+    """Result of k-means."""
 
-    #: float32 [clusters, dim].
+    #: float32 [clusters, dimensions].
     centers: NDArray[np.float32]
     #: int32 [rows], the cluster of each row.
     assignments: NDArray[np.int32]
+    #: Sum of squared distances of the rows to their centers.
     inertia: float
     iterations: int
+    #: Whether the tolerance was reached.
     converged: bool
-    #: For a collection: the id of each row.
+    #: Id of each row, if the rows are those of a collection.
     ids: list[int | str]
 
 
@@ -56,32 +58,32 @@ class Model:
     aliases: tuple[str, ...]
     #: `table`, or the `model_type` of its config.json.
     architecture: str
-    #: Dimensions of its full vectors, and those that it may be truncated to.
+    #: Dimensions of its vectors, and those that `embed(dimensions=...)` supports.
     dimensions: int
-    offered_dimensions: tuple[int, ...]
+    supported_dimensions: tuple[int, ...]
     vocabulary_size: int
     size_bytes: int
     #: SHA-256 of its weights, in hexadecimal.
     sha256: str
-    #: Most tokens that it reads at once, and those that a text is cut to by default; 0: any number.
+    #: Maximum tokens of an input, and the default of `embed(max_tokens=...)`; 0 means unlimited.
     max_tokens: int
     default_max_tokens: int
-    #: cls, mean, max, last, weighted_mean or none; empty where it does not say.
+    #: cls, mean, max, last, weighted_mean or none; empty if unspecified.
     pooling: str
     normalize: bool
     prompt_names: tuple[str, ...]
-    #: Whether it takes texts, and not only token ids.
-    takes_texts: bool
+    #: Whether it accepts texts as well as token ids.
+    accepts_text: bool
     #: Whether it is a cross-encoder, for `rerank`.
-    reranks: bool
-    #: bf16, f16 or f32: on a GPU, and on the CPU.
+    cross_encoder: bool
+    #: bf16, f16 or f32, on a GPU and on the CPU.
     precision: str
     cpu_precision: str
 
 
 @dataclass(frozen=True)
 class CollectionInfo:
-    """What is known of a collection."""
+    """Configuration and size of a collection."""
 
     name: str
     dimensions: int
@@ -89,17 +91,17 @@ class CollectionInfo:
     metric: str
     #: f32, f16, bf16 or i8.
     storage: str
-    #: The model that embeds its texts, and the payload field whose words are searched; empty where there is none.
+    #: The model that embeds its texts, and the payload field of its full-text index; empty if there is none.
     model: str
     text_field: str
     #: Whether acknowledged writes survive a crash.
     durable: bool
     point_count: int
-    #: Deleted or replaced rows not compacted yet.
+    #: Deleted or replaced rows that are not compacted yet.
     tombstone_count: int
-    host_bytes: int
-    device_bytes: int
-    #: Where it is scanned: `cpu`, `cuda:0`, ...
+    host_memory_bytes: int
+    device_memory_bytes: int
+    #: The device that scans it: `cpu`, `cuda:0`, ...
     device: str
     create_time: datetime
 
@@ -108,9 +110,9 @@ class CollectionInfo:
 class Snapshot:
     """A snapshot in an object store."""
 
-    #: What `restore_collection` takes.
+    #: URL, for `restore_collection`.
     url: str
-    #: Grows with each snapshot of the collection.
+    #: Increases with each snapshot of the collection.
     version: int
     point_count: int
     size_bytes: int
@@ -119,7 +121,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class MemoryPool:
-    """Memory of a device."""
+    """State of a device's memory pool."""
 
     used_bytes: int
     reserved_bytes: int
@@ -130,7 +132,7 @@ class MemoryPool:
 
 @dataclass(frozen=True)
 class Device:
-    """What the daemon computes on."""
+    """A device of the daemon."""
 
     #: `cpu`, `cuda:0`, ...
     name: str
@@ -140,15 +142,15 @@ class Device:
     compute_capability: str
     #: ready or lost.
     state: str
-    #: Cores, or multiprocessors of a GPU.
-    unit_count: int
+    #: Streaming multiprocessors of a GPU, or threads of the CPU worker pool.
+    compute_unit_count: int
     memory_bytes: int
     pool: MemoryPool
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Times of many requests."""
+    """A latency distribution."""
 
     mean: timedelta
     p50: timedelta
@@ -158,7 +160,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class LaneStats:
-    """The queue of one operation."""
+    """Statistics of a lane: the queue and the batches of one operation."""
 
     name: str
     queued_count: int
@@ -175,7 +177,7 @@ class LaneStats:
 
 @dataclass(frozen=True)
 class KernelStats:
-    """Time in one kernel."""
+    """Statistics of a kernel on a device."""
 
     name: str
     device: str
@@ -185,7 +187,7 @@ class KernelStats:
 
 @dataclass(frozen=True)
 class Admission:
-    """What is admitted and not answered, and what may be."""
+    """Admission control: requests in flight and their limits."""
 
     item_count: int
     item_limit: int
@@ -196,7 +198,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class Stats:
-    """The daemon since its start."""
+    """Statistics of the daemon since its start."""
 
     version: str
     uptime: timedelta
@@ -208,36 +210,36 @@ class Stats:
 
 
 def enum_name(enum: Any, number: int) -> str:
-    """The end of a value's name in lower case: `mean` of POOLING_MEAN. Empty where it is not set or not known."""
+    """Return the short name of an enum value, such as `mean` for POOLING_MEAN; empty if unspecified or unknown."""
     values = enum.DESCRIPTOR.values_by_number
     prefix = values[0].name.removesuffix("UNSPECIFIED")
     return values[number].name.removeprefix(prefix).lower() if number in values and number else ""
 
 
 def model(message: embed_pb2.Model) -> Model:
-    """A model of its message."""
+    """Convert a model."""
     enums = {"pooling": embed_pb2.Pooling, "precision": embed_pb2.Precision, "cpu_precision": embed_pb2.Precision}
     return _plain(Model, message, enums)
 
 
 def collection(message: similarity_pb2.Collection) -> CollectionInfo:
-    """A collection of its message."""
+    """Convert a collection."""
     return _plain(CollectionInfo, message, {"metric": similarity_pb2.Metric, "storage": tensor_pb2.Dtype})
 
 
 def snapshot(message: similarity_pb2.Snapshot) -> Snapshot:
-    """A snapshot of its message."""
+    """Convert a snapshot."""
     return _plain(Snapshot, message)
 
 
 def device(message: device_pb2.Device) -> Device:
-    """A device of its message."""
+    """Convert a device."""
     enums = {"kind": device_pb2.DeviceKind, "state": device_pb2.DeviceState}
     return _plain(Device, message, enums, pool=_plain(MemoryPool, message.pool))
 
 
 def stats(message: device_pb2.GetStatsResponse) -> Stats:
-    """The daemon's figures of their message."""
+    """Convert statistics."""
     lanes = (
         _plain(LaneStats, lane, wait=_latency(lane.wait), execute=_latency(lane.execute)) for lane in message.lanes
     )
@@ -258,7 +260,7 @@ def _latency(message: device_pb2.LatencyStats) -> Latency:
 
 
 def _plain(cls: Callable[..., Plain], message: Any, enums: Mapping[str, Any] | None = None, **given: Any) -> Plain:
-    """A dataclass whose fields have the names of the message's; those in `enums` become the ends of names."""
+    """Convert a message to a dataclass with the same field names. Fields in `enums` become short names."""
     for field in fields(cls):  # type: ignore[arg-type]
         name = field.name
         if name in given:

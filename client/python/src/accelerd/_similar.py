@@ -1,4 +1,4 @@
-"""Exact neighbours and clusters of rows given inline."""
+"""Exact nearest neighbours and k-means of inline rows."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ METRICS: dict[str, pb.Metric] = {
     "dot": pb.METRIC_DOT,
     "squared_l2": pb.METRIC_SQUARED_L2,
 }
-# Room for all that is in a message besides rows.
+# Bytes for the other fields of a message.
 _RESERVED = 1024
-# A result of a query: an index and a score.
+# An index and a score.
 _RESULT_BYTES = 8
 
 
 def metric_number(metric: str) -> pb.Metric:
-    """The protocol's number of a metric."""
+    """Return the enum value of a metric."""
     if metric not in METRICS:
         raise ValueError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
     return METRICS[metric]
 
 
 class Block:
-    """Some queries against some rows of the corpus."""
+    """A range of queries against a range of corpus rows."""
 
     def __init__(self, queries: Part, corpus: Part) -> None:
         self.queries, self.corpus = queries, corpus
 
     def halves(self) -> tuple[Block, Block] | None:
-        """Two blocks that are half of the longer side each."""
+        """Split the longer side in halves."""
         if len(self.queries) >= len(self.corpus):
             halves = self.queries.halves()
             return halves and (Block(halves[0], self.corpus), Block(halves[1], self.corpus))
@@ -57,7 +57,7 @@ class Block:
 def find_similar(
     queries: ArrayLike, corpus: ArrayLike, k: int, metric: str, threshold: float | None, settings: Settings
 ) -> SplitOperation[Similar]:
-    """The nearest rows, in as many calls as the messages need: the parts' results are merged exactly."""
+    """Find the nearest rows, in several calls if they exceed a message. The results are merged exactly."""
     message(pb.FindSimilarRequest, {"score_threshold": "threshold"}, k=k, score_threshold=threshold)
     asked, rows = to_rows(queries, "queries"), to_rows(corpus, "corpus")
     number = metric_number(metric)
@@ -74,7 +74,7 @@ def find_similar(
             pb.FindSimilarRequest,
             {"score_threshold": "threshold"},
             metric=number,
-            # A k above the rows of the whole corpus is for the daemon to refuse.
+            # The daemon rejects a k above the rows of the whole corpus.
             k=k if len(held) == len(rows) else min(k, len(held)),
             score_threshold=threshold,
         )
@@ -84,7 +84,9 @@ def find_similar(
             options.SerializeToString(),
         ]
         return Operation(
-            FIND_SIMILAR, b"".join(chunks), lambda answer: Similar(to_array(answer.indices), to_array(answer.scores))
+            FIND_SIMILAR,
+            b"".join(chunks),
+            lambda response: Similar(to_array(response.indices), to_array(response.scores)),
         )
 
     return SplitOperation(blocks, operation, lambda done: _merged(done, k, is_ascending=metric == "squared_l2"))
@@ -96,7 +98,7 @@ def _blocks(queries: NDArray[Any], corpus: NDArray[Any], k: int, limit: int) -> 
         return [Block(Part(0, len(queries)), Part(0, len(corpus)))]
     if 2 * row > limit:
         raise too_large("a query and a row of the corpus", 2 * row, limit)
-    # At most half of a message are queries.
+    # Queries take at most half of a message.
     query_rows = max(1, min(len(queries), limit // 2 // row, limit // (_RESULT_BYTES * max(k, 1))))
     corpus_rows = max(1, (limit - query_rows * row) // row)
     return [
@@ -111,14 +113,14 @@ def _merged(done: list[tuple[Any, Any]], k: int, *, is_ascending: bool) -> Simil
         result: Similar = done[0][1]
         return result
     blocks = sorted(done, key=lambda pair: pair[0].corpus.start)
-    # A block may have been halved where others were not, so queries are merged between all bounds.
+    # Blocks may have been halved differently, so queries are merged between all bounds.
     bounds = sorted({bound for block, _ in done for bound in (block.queries.start, block.queries.stop)})
     merged = [_merge_corpus(list(_covering(blocks, *span)), k, is_ascending) for span in pairwise(bounds)]
     return Similar(np.concatenate([one.indices for one in merged]), np.concatenate([one.scores for one in merged]))
 
 
 def _covering(blocks: list[tuple[Block, Similar]], start: int, stop: int) -> Iterator[tuple[Part, Similar]]:
-    """The results of queries `start` to `stop`, by part of the corpus."""
+    """Iterate over the results of queries `start` to `stop` by part of the corpus."""
     for block, similar in blocks:
         first = block.queries.start
         if first <= start and stop <= block.queries.stop:
@@ -127,65 +129,65 @@ def _covering(blocks: list[tuple[Block, Similar]], start: int, stop: int) -> Ite
 
 
 def _merge_corpus(parts: list[tuple[Part, Similar]], k: int, is_ascending: bool) -> Similar:
-    """The best k of what parts of the corpus have. Of equal scores the lower row comes first, as in one call."""
+    """Merge the results of parts of the corpus. Ties go to the lower row, as in one call."""
     indices = np.concatenate([np.where(one.indices < 0, -1, one.indices + part.start) for part, one in parts], axis=1)
     scores = np.concatenate([one.scores for _, one in parts], axis=1)
-    # Rows that passed no threshold have NaN, which sorts last.
+    # Missing rows have the score NaN, which sorts last.
     order = np.argsort(scores if is_ascending else -scores, axis=1, kind="stable")[:, :k]
     return Similar(np.take_along_axis(indices, order, 1).astype(np.int32), np.take_along_axis(scores, order, 1))
 
 
 class KMeans:
-    """Options of a k-means."""
+    """A k-means call."""
 
     def __init__(
         self,
         clusters: int,
         max_iterations: int,
         tolerance: float | None,
-        starts: int,
+        n_init: int,
         spherical: bool,
         seed: int,
     ) -> None:
-        names = {"cluster_count": "clusters", "start_count": "starts"}
+        names = {"cluster_count": "clusters", "init_count": "n_init"}
         self._message = message(
             pb.ClusterRequest,
             names,
             cluster_count=clusters,
             max_iterations=max_iterations,
             tolerance=tolerance,
-            start_count=starts,
+            init_count=n_init,
             spherical=spherical,
             seed=seed,
         )
 
     def rows(self, rows: NDArray[np.float32], settings: Settings) -> Operation[Clusters] | None:
-        """Over rows; None where no message may have as many."""
+        """Return the call for rows; None if they exceed a message."""
         chunks: list[Chunk] = [*field(1, encode(rows)), self._message.SerializeToString()]
         if size(chunks) > settings.max_message_bytes:
             return None
         return Operation(CLUSTER, b"".join(chunks), _clusters)
 
     def collection(self, name: str) -> Operation[Clusters]:
-        """Over all points of a collection."""
+        """Return the call for all points of a collection."""
         request = pb.ClusterRequest(collection=name)
         request.MergeFrom(self._message)
         return Operation(CLUSTER, request, _clusters)
 
 
-def _clusters(answer: pb.ClusterResponse) -> Clusters:
+def _clusters(response: pb.ClusterResponse) -> Clusters:
     return Clusters(
-        to_array(answer.centers),
-        to_array(answer.assignments),
-        answer.inertia,
-        answer.iteration_count,
-        answer.converged,
-        read_ids(answer.ids),
+        to_array(response.centers),
+        to_array(response.assignments),
+        response.inertia,
+        response.iteration_count,
+        response.converged,
+        read_ids(response.ids),
     )
 
 
 def in_order(clusters: Clusters) -> Clusters:
-    """The clusters of a collection whose ids are the numbers of rows, as if they were of the rows."""
+    """Reorder the clusters of a collection whose ids are row numbers into the order of the rows."""
     assignments = np.empty_like(clusters.assignments)
     assignments[np.array(clusters.ids, dtype=np.intp)] = clusters.assignments
     return clusters._replace(assignments=assignments, ids=[])

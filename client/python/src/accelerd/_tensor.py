@@ -1,4 +1,4 @@
-"""Arrays to tensors and back."""
+"""Conversion between arrays and tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 
 
 def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
-    """Rows of floats, contiguous; one vector counts as one row."""
+    """Return a contiguous float32 matrix; a vector becomes one row."""
     got = type(rows).__name__
     try:
         given = np.asarray(rows)
@@ -41,14 +41,14 @@ def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
 
 
 def encode(rows: NDArray[np.float32]) -> list[Chunk]:
-    """A serialized Tensor of contiguous rows; the last chunk is a view of the rows themselves."""
+    """Serialize contiguous rows as a Tensor. The last chunk is a view of the rows."""
     header = pb.Tensor(dtype=pb.DTYPE_F32, shape=rows.shape).SerializeToString()
     data = rows.reshape(-1).view(np.uint8).data if rows.size else b""
     return [header, *field(3, [data])]
 
 
 def to_array(tensor: pb.Tensor) -> NDArray[Any]:
-    """A read-only view of the tensor's numbers; bfloat16, which numpy lacks, as float32."""
+    """Return a read-only view of a tensor; bfloat16, which numpy lacks, becomes float32."""
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         raise malformed(f"dtype {tensor.dtype}")

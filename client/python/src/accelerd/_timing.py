@@ -1,4 +1,4 @@
-"""Where calls spend their time: what the daemon says of it in `server-timing` metadata."""
+"""Timings of calls, from `server-timing` metadata."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _STAGE = re.compile(r"\s*([^\s;,]+)[^,]*?;\s*dur=([0-9.eE+]+)")
 
 @dataclass(frozen=True)
 class Timing:
-    """The time of one call."""
+    """Timing of one call."""
 
     #: The method, such as `Embed`.
     method: str
-    #: Seconds until the answer was there, at the caller, retries included.
+    #: Latency at the caller in seconds, retries included.
     seconds: float
-    #: Seconds of each stage at the daemon: `queue`, `execute`, `total`.
+    #: Seconds of each stage in the daemon: `queue`, `execute`, `total`.
     stages: Mapping[str, float]
 
 
@@ -29,9 +29,12 @@ _recorded: ContextVar[list[Timing] | None] = ContextVar("accelerd_timings", defa
 
 @contextmanager
 def record_timings() -> Iterator[list[Timing]]:
-    """Asks the daemon for the timings of all calls made inside, and collects them in a list as they finish.
+    """Record the timings of all calls in the context.
 
-    Holds for the running thread or asyncio task alone. A stream counts once, by the first of its answers.
+    Applies to the current thread or asyncio task. A stream has one timing, that of its first response.
+
+    Yields:
+        A list that grows as calls complete.
     """
     timings: list[Timing] = []
     token = _recorded.set(timings)
@@ -42,19 +45,19 @@ def record_timings() -> Iterator[list[Timing]]:
 
 
 def metadata() -> tuple[tuple[str, str], ...] | None:
-    """Metadata that asks for timings, where they are recorded."""
+    """Return the metadata that requests timings; None if they are not recorded."""
     return None if _recorded.get() is None else (("accelerd-timing", "1"),)
 
 
 def record(method: str, seconds: float, initial_metadata: Any) -> None:
-    """Keeps the timing of a call that has finished."""
+    """Record the timing of a completed call."""
     timings = _recorded.get()
     if timings is not None:
         timings.append(Timing(method, seconds, parse(initial_metadata)))
 
 
 def parse(initial_metadata: Any) -> dict[str, float]:
-    """Seconds by stage, of entries `name;dur=milliseconds` as in W3C Server Timing."""
+    """Parse entries `name;dur=milliseconds` of W3C Server Timing into seconds by stage."""
     stages: dict[str, float] = {}
     for key, value in initial_metadata or ():
         if key == "server-timing":

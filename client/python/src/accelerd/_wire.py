@@ -1,7 +1,7 @@
-"""Protocol buffers encoded by hand where the generated code would copy bulk data several times.
+"""Hand-written encoding of large fields, which the generated code would copy several times.
 
-Serialized messages may be concatenated: fields of the second are added to the first. So a message is serialized by the
-generated code without its large fields, and those follow.
+Concatenated serialized messages merge. So the generated code serializes a message without its large fields, and those
+are appended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LENGTH_DELIMITED = 2
 
 
 def varint(number: int) -> bytes:
-    """A number in base 128, least significant group first."""
+    """Encode a varint."""
     groups = bytearray()
     while number > 0x7F:
         groups.append(number & 0x7F | 0x80)
@@ -25,10 +25,10 @@ def varint(number: int) -> bytes:
 
 
 def size(chunks: Sequence[Chunk]) -> int:
-    """Bytes of all chunks."""
+    """Return the total size of chunks in bytes."""
     return sum(len(chunk) for chunk in chunks)
 
 
 def field(number: int, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """A field that holds bytes, a text or a message."""
+    """Encode a length-delimited field: bytes, a string or a message."""
     return [varint(number << 3 | _LENGTH_DELIMITED) + varint(size(chunks)), *chunks]

@@ -1,4 +1,4 @@
-"""The asyncio client: the methods of `accelerd.Client`, awaited.
+"""The asyncio client: `accelerd.Client` with coroutine methods.
 
 from accelerd.aio import AsyncClient
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
 T = TypeVar("T")
-#: What a stream sends: any iterable, or one that waits for its items.
+#: Input of a stream: an iterable or an asynchronous iterable.
 Batches: TypeAlias = "Iterable[T] | AsyncIterable[T]"
 
 
 async def numbered(batches: Batches[T]) -> AsyncIterator[tuple[int, T]]:
-    """Batches and their numbers, from 0."""
+    """Enumerate batches from 0."""
     if isinstance(batches, AsyncIterable):
         at = 0
         async for batch in batches:
@@ -61,25 +61,28 @@ async def numbered(batches: Batches[T]) -> AsyncIterator[tuple[int, T]]:
 
 
 class AsyncCaller:
-    """Makes calls without blocking the event loop."""
+    """Makes calls over `grpc.aio`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._connections = Connections(settings, grpc.aio.insecure_channel)
 
+    def __reduce__(self) -> tuple[type[AsyncCaller], tuple[Settings]]:
+        return AsyncCaller, (self.settings,)
+
     async def run(self, operation: Operation[T], timeout: float | None) -> T:
-        """Makes a call until it is answered, refused for good, or late."""
+        """Make a call, with retries until the timeout."""
         return await self.until(operation, self.settings.deadline(timeout))
 
     async def until(self, operation: Operation[T], deadline: float) -> T:
-        """The same, with a deadline by the monotonic clock."""
+        """Make a call, with retries until a deadline of the monotonic clock."""
         method, start = operation.method, time.monotonic()
         for attempt in itertools.count(1):
             left = max(deadline - time.monotonic(), 0.0)
             send = self._connections.unary(method)
             try:
                 call = send(operation.request, timeout=left, metadata=_timing.metadata())
-                answer = await call
+                response = await call
             except grpc.RpcError as failed:
                 problem = from_call(failed)
                 wait = self.settings.wait(problem, attempt, method.is_idempotent)
@@ -88,11 +91,11 @@ class AsyncCaller:
                 await asyncio.sleep(wait)
             else:
                 _timing.record(method.name, time.monotonic() - start, await call.initial_metadata())
-                return operation.decode(answer)
+                return operation.decode(response)
         raise AssertionError("unreachable")
 
     async def run_split(self, split: SplitOperation[T], timeout: float | None) -> T:
-        """Makes a call in parts, one after the other."""
+        """Make a call in parts, one after another."""
         deadline = self.settings.deadline(timeout)
         done: list[tuple[Any, Any]] = []
         for part in split.parts:
@@ -109,18 +112,18 @@ class AsyncCaller:
         return [done for half in halves for done in await self._run_part(split, half, deadline)]
 
     async def stream(self, method: Method, requests: Batches[Any], timeout: float | None) -> AsyncIterator[Any]:
-        """The answers of a stream; nothing is retried. Ends the call when it is closed."""
+        """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
         start = time.monotonic()
         outgoing = _Outgoing(requests)
         call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=_timing.metadata())
         try:
             is_first = True
-            async for answer in call:
+            async for response in call:
                 if is_first:
                     _timing.record(method.name, time.monotonic() - start, await call.initial_metadata())
                     is_first = False
-                yield answer
-            # A call whose messages could not be made is cancelled by gRPC, and may just end.
+                yield response
+            # gRPC cancels a call whose request iterator raised; the responses may then end without an error.
             if outgoing.problem is not None:
                 raise outgoing.problem
         except grpc.RpcError as failed:
@@ -133,20 +136,20 @@ class AsyncCaller:
             call.cancel()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         for channel in self._connections.take():
             await channel.close()
 
 
 class _Outgoing:
-    """The messages of a stream. gRPC takes them in a task of its own, and would hide why one could not be made."""
+    """The requests of a stream. gRPC consumes them in its own task and would swallow an exception raised there."""
 
     def __init__(self, requests: Batches[Any]) -> None:
         self._requests = requests
         self.problem: Exception | None = None
 
     async def messages(self) -> AsyncIterator[Any]:
-        """The messages, one by one."""
+        """Iterate over the requests; keep an exception in `problem`."""
         try:
             async for _, message in numbered(self._requests):
                 yield message
@@ -156,9 +159,9 @@ class _Outgoing:
 
 
 class AsyncClient:
-    """One or several connections to a daemon, for one event loop. The methods are those of `accelerd.Client`.
+    """Client of a daemon for one event loop, with the methods of `accelerd.Client`.
 
-    `timeout` of a call is seconds that it may take, retries included; None is the client's.
+    The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
 
     def __init__(
@@ -170,34 +173,29 @@ class AsyncClient:
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
     ) -> None:
-        """Connects when first used.
+        """Create a client. It connects on the first call.
 
-        target: `host:port` or `unix:///path`; left out, that of the environment variable ACCELERD_SERVER, else
-            localhost:7433.
-        timeout: seconds a call may take, retries included.
-        attempts: how often a call is sent at most.
-        max_message_bytes: the largest message that is sent; calls that need more are split. Not above the daemon's own
-            `server.max_message_bytes`.
-        connections: how many there are; each call goes over the next. The daemon serves each connection on one thread.
+        Args:
+            target: `host:port` or `unix:///path`. Defaults to the environment variable ACCELERD_SERVER, then to
+                localhost:7433.
+            timeout: Default timeout of a call in seconds, retries included.
+            attempts: Maximum attempts per call.
+            max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
+                `server.max_message_bytes`.
+            connections: Number of connections, used round-robin. The daemon serves each connection on one thread.
         """
         self._caller = AsyncCaller(Settings.of(target, timeout, attempts, max_message_bytes, connections))
 
     @property
     def target(self) -> str:
-        """Where the daemon is."""
+        """Address of the daemon."""
         return self._caller.settings.target
 
     def __repr__(self) -> str:
         return f"AsyncClient({self.target!r})"
 
-    def __getstate__(self) -> Settings:
-        return self._caller.settings
-
-    def __setstate__(self, settings: Settings) -> None:
-        self._caller = AsyncCaller(settings)
-
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._caller.close()
 
     async def __aenter__(self) -> AsyncClient:
@@ -264,9 +262,17 @@ class AsyncClient:
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
-        """Vectors of texts: float32 [texts, dimensions] where the options (`EmbedOptions`) say nothing else.
+        """Embed texts.
 
-        output: f32, f16, bf16 (as float32), int8 (a `Quantized`) or binary (uint8, a bit a dimension).
+        Args:
+            texts: The texts.
+            output: Element type of the vectors: "f32", "f16", "bf16" (returned as float32), "int8" (a `Quantized`) or
+                "binary" (uint8, one bit per dimension).
+            timeout: Seconds for the whole call, retries included.
+            **options: See `EmbedOptions`. The defaults are the model's.
+
+        Returns:
+            One vector per text, [texts, dimensions]; one per span if `spans` is given.
         """
         split = _embed.embed(texts, output, options, self._caller.settings)
         vectors: NDArray[Any] | Quantized = await self._caller.run_split(split, timeout)
@@ -330,7 +336,7 @@ class AsyncClient:
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
-        """Vectors of token ids, as `tokenize` makes them or as a list of lists; options as for `embed`."""
+        """Embed token ids: those of `tokenize`, or a list of lists. Takes the options of `embed`."""
         split = _embed.embed_tokens(tokens, output, options, self._caller.settings)
         vectors: NDArray[Any] | Quantized = await self._caller.run_split(split, timeout)
         return vectors
@@ -393,15 +399,17 @@ class AsyncClient:
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> AsyncIterator[EmbedOutcome[Any]]:
-        """Embeds a corpus, batch after batch; options as for `embed`.
+        """Embed batches of texts over one stream. Takes the options of `embed`.
 
-        Yields what became of each batch as it finishes, perhaps before an earlier one. One that fails does not end the
-        stream. Nothing is retried; without a timeout there is no deadline.
+        A failed batch does not end the stream. Nothing is retried, and without a timeout there is no deadline.
+
+        Yields:
+            The outcome of each batch in the order of completion.
         """
         encode = _embed.stream_encoder(output, options)
         requests = (encode(at, texts) async for at, texts in numbered(batches))
-        async for answer in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
-            yield _embed.outcome(answer)
+        async for response in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
+            yield _embed.outcome(response)
 
     async def rerank(
         self,
@@ -414,11 +422,19 @@ class AsyncClient:
         max_tokens: int = 0,
         timeout: float | None = None,
     ) -> list[Ranked]:
-        """Documents in the order in which they answer a query, best first, by a loaded cross-encoder.
+        """Rank documents by their relevance to a query.
 
-        top_n: most results; 0 is all documents.
-        raw_scores: scores as the model's classifier gives them, unbounded.
-        max_tokens: most tokens of the query and a document together; 0 is the model's own limit.
+        Args:
+            query: The query.
+            documents: The documents.
+            model: Name or alias of a loaded cross-encoder.
+            top_n: Maximum number of results; 0 means all documents.
+            raw_scores: Whether to return the classifier's logits instead of activated scores.
+            max_tokens: Maximum tokens of the query and a document together; 0 means the model's limit.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The documents' indices and scores, best first.
         """
         operation = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens)
         return await self._caller.run(operation, timeout)
@@ -432,22 +448,27 @@ class AsyncClient:
         precision: str = "",
         timeout: float | None = None,
     ) -> Model:
-        """Loads a model from a folder or file on the daemon's machine, or from its hub by `hf://owner/name[@revision]`.
+        """Load a model.
 
-        precision: bf16, f16 or f32.
+        Args:
+            name: Its name in calls.
+            path: A folder or file on the daemon's machine, or `hf://owner/name[@revision]` for a model of its hub.
+            aliases: Other names in calls.
+            precision: "bf16", "f16" or "f32"; empty means the daemon's default.
+            timeout: Seconds for the whole call, retries included.
         """
         return await self._caller.run(_embed.load_model(name, path, aliases, precision), timeout)
 
     async def unload_model(self, name: str, *, timeout: float | None = None) -> str:
-        """Forgets a model; its name."""
+        """Unload a model, by name or alias. Returns its name."""
         return await self._caller.run(_embed.unload_model(name), timeout)
 
     async def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
-        """The token ids a model would see."""
+        """Convert texts to the token ids of a model."""
         return await self._caller.run(_embed.tokenize(texts, model), timeout)
 
     async def models(self, *, timeout: float | None = None) -> list[Model]:
-        """The models that are loaded."""
+        """Return the loaded models, sorted by name."""
         return await self._caller.run(_embed.list_models(), timeout)
 
     async def find_similar(
@@ -460,7 +481,16 @@ class AsyncClient:
         threshold: float | None = None,
         timeout: float | None = None,
     ) -> Similar:
-        """The k rows of a corpus nearest to each query, exactly. Metrics: cosine, dot, squared_l2."""
+        """Find the k nearest rows of a corpus for each query, exactly.
+
+        Args:
+            queries: float32 [queries, dimensions].
+            corpus: float32 [rows, dimensions].
+            k: Rows to return per query.
+            metric: "cosine", "dot" or "squared_l2".
+            threshold: Omit rows that score worse.
+            timeout: Seconds for the whole call, retries included.
+        """
         split = _similar.find_similar(queries, corpus, k, metric, threshold, self._caller.settings)
         return await self._caller.run_split(split, timeout)
 
@@ -471,16 +501,26 @@ class AsyncClient:
         *,
         max_iterations: int = 0,
         tolerance: float | None = None,
-        starts: int = 1,
+        n_init: int = 1,
         spherical: bool = False,
         seed: int = 0,
         timeout: float | None = None,
     ) -> Clusters:
-        """k-means over rows or over all points of a collection.
+        """Cluster rows, or all points of a collection, by k-means.
 
-        Rows beyond `max_message_bytes` are clustered in a collection of their own, which is dropped afterwards.
+        Rows that exceed `max_message_bytes` are uploaded to a temporary collection.
+
+        Args:
+            source: float32 [rows, dimensions], or a collection.
+            clusters: Number of clusters.
+            max_iterations: Maximum Lloyd iterations; 0 means the daemon's default.
+            tolerance: Stop when the squared movement of the centers falls below this fraction of the data's variance.
+            n_init: Number of k-means++ initialisations; the result with the lowest inertia is returned.
+            spherical: Whether to normalise rows and centers (spherical k-means).
+            seed: Seed of the initialisations.
+            timeout: Seconds for the whole call, retries included.
         """
-        means = _similar.KMeans(clusters, max_iterations, tolerance, starts, spherical, seed)
+        means = _similar.KMeans(clusters, max_iterations, tolerance, n_init, spherical, seed)
         if isinstance(source, AsyncCollection):
             return await self._caller.run(means.collection(source.name), timeout)
         rows = to_rows(source, "source")
@@ -556,15 +596,21 @@ class AsyncClient:
         mode: Mode = "exec",
         timeout: float | None = None,
     ) -> list[Parsed[Any]]:
-        """Parses Python: for each source its verdict and what was asked for.
+        """Parse Python sources.
 
-        A source that is not Python has a `diagnostic`; the call succeeds.
+        A source with a syntax error has a `diagnostic`; the call succeeds.
 
-        sources: each is decoded text (str), or the bytes of a file, decoded as its byte order mark or cookie says.
-        outputs: any of tree, tokens, comments, outline, line_starts.
-        feature_version: minor version of the grammar, as in `ast.parse(feature_version=(3, n))`. Left out, that of the
-            running Python, as far as the daemon knows it; 0 is the newest that the daemon knows.
-        mode: exec, eval or single, as of `ast.parse`.
+        Args:
+            sources: Each is text (`str`), or the bytes of a file, which are decoded by their byte order mark or
+                encoding cookie.
+            outputs: Any of "tree", "tokens", "comments", "outline" and "line_starts".
+            feature_version: Minor version of the grammar, as in `ast.parse(feature_version=(3, n))`. Defaults to the
+                running Python's, or the closest one that the daemon supports; 0 means the daemon's newest.
+            mode: "exec", "eval" or "single", as in `ast.parse`.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            One result per source, in order.
         """
         options = _parse.ParseOptions(outputs, feature_version, mode)
         return await self._caller.run_split(_parse.parse(sources, options, self._caller.settings), timeout)
@@ -622,23 +668,25 @@ class AsyncClient:
         mode: Mode = "exec",
         timeout: float | None = None,
     ) -> AsyncIterator[ParseOutcome[Any]]:
-        """Parses batch after batch; arguments as of `parse`.
+        """Parse batches of sources over one stream. Takes the arguments of `parse`.
 
-        The daemon parses the next batches while the caller builds trees of the last one. Yields what became of each
-        batch as it finishes, perhaps before an earlier one. One that fails does not end the stream. Nothing is retried;
-        without a timeout there is no deadline.
+        The daemon parses the next batches while the caller builds the trees of the last one. A failed batch does not
+        end the stream. Nothing is retried, and without a timeout there is no deadline.
+
+        Yields:
+            The outcome of each batch in the order of completion.
         """
         stream = _parse.ParseStream(_parse.ParseOptions(outputs, feature_version, mode))
         requests = (stream.request(at, sources) async for at, sources in numbered(batches))
-        async for answer in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
-            yield stream.outcome(answer)
+        async for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
+            yield stream.outcome(response)
 
     def collection(self, name: str) -> AsyncCollection:
-        """A collection by name; asks nothing of the daemon."""
-        return AsyncCollection(self, name)
+        """Return a handle to a collection, without a call to the daemon."""
+        return AsyncCollection(self._caller, name)
 
     async def collections(self, *, timeout: float | None = None) -> list[CollectionInfo]:
-        """Every collection, by name."""
+        """Return all collections, sorted by name."""
         return await self._caller.run(_points.list_collections(), timeout)
 
     async def create_collection(
@@ -653,52 +701,57 @@ class AsyncClient:
         durable: bool = False,
         timeout: float | None = None,
     ) -> AsyncCollection:
-        """Makes a collection: of a model's dimensions where one is named. Storage: f32, f16, bf16 or i8.
+        """Create a collection.
 
-        text_field: the payload field with a point's text, for hybrid searches.
+        Args:
+            name: Its name: letters, digits and `._-`, starting with a letter or digit.
+            dimensions: Dimensions of its vectors; 0 means the model's.
+            metric: "cosine", "dot" or "squared_l2".
+            storage: Element type of the copy that a GPU scans: "f32", "f16", "bf16" or "i8". Results are exact for all.
+            model: Model that embeds its texts; empty for vectors only.
+            text_field: Payload field to index for hybrid search.
+            durable: Whether acknowledged writes survive a crash.
+            timeout: Seconds for the whole call, retries included.
         """
         operation = _points.create(name, dimensions, metric, storage, model, text_field, durable)
         await self._caller.run(operation, timeout)
-        return AsyncCollection(self, name)
+        return AsyncCollection(self._caller, name)
 
     async def restore_collection(self, url: str, name: str = "", *, timeout: float | None = None) -> AsyncCollection:
-        """Makes a collection from a snapshot; an empty name keeps the snapshot's."""
-        return AsyncCollection(self, await self._caller.run(_points.restore(url, name), timeout))
+        """Create a collection from a snapshot. An empty name means the original's."""
+        return AsyncCollection(self._caller, await self._caller.run(_points.restore(url, name), timeout))
 
     async def devices(self, *, timeout: float | None = None) -> list[Device]:
-        """What the daemon runs on, the CPU pool last."""
+        """Return the daemon's devices: GPUs first, then the CPU worker pool."""
         return await self._caller.run(_device.list_devices(), timeout)
 
     async def stats(self, *, timeout: float | None = None) -> Stats:
-        """Queues, batches, pools and kernel times since the daemon's start."""
+        """Return statistics of queues, batches, memory pools and kernels since the daemon's start."""
         return await self._caller.run(_device.get_stats(), timeout)
 
 
 class AsyncCollection:
-    """A collection by name; it need not exist.
+    """Handle to a collection, which need not exist.
 
-    Filters are dicts of field to test: a value, a list of values, or `slice(low, high)` for `low <= x < high`.
+    Filters are dicts of payload field to condition: a value, a list of values, or `slice(low, high)` for
+    `low <= x < high`.
 
-    `timeout` is seconds that a call may take, retries included; None is the client's.
+    The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
 
-    def __init__(self, client: AsyncClient, name: str) -> None:
-        self._client = client
+    def __init__(self, caller: AsyncCaller, name: str) -> None:
+        self._caller = caller
         self.name = name
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.name!r})"
 
-    @property
-    def _caller(self) -> AsyncCaller:
-        return self._client._caller
-
     async def describe(self, *, timeout: float | None = None) -> CollectionInfo:
-        """What is known of it."""
+        """Return the collection's configuration and size."""
         return await self._caller.run(_points.describe(self.name), timeout)
 
     async def delete(self, *, timeout: float | None = None) -> None:
-        """Drops it, its log and its local snapshots."""
+        """Delete the collection, its log and its local snapshots."""
         await self._caller.run(_points.delete(self.name), timeout)
 
     async def upsert(
@@ -710,13 +763,21 @@ class AsyncCollection:
         payloads: Payloads | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Writes points. Returns how many are new.
+        """Insert points, and replace those whose ids exist.
 
-        All or none are written where they fit into one message (`max_message_bytes`). More are written in parts, in
-        order, each all or none; after a failure earlier parts stay.
+        The write is atomic if it fits into one message (`max_message_bytes`). Otherwise it is split into parts, written
+        in order, of which each is atomic; after a failure the earlier parts stay.
 
-        payloads: a list of dicts, one a point, or a dict of columns: for each field a list or an array of values, None
-            where a point has none. Columns are faster.
+        Args:
+            ids: One id per point: ints, or UUIDs.
+            texts: Texts to embed with the collection's model.
+            vectors: float32 [points, dimensions].
+            payloads: A list of dicts, one per point; or a dict of columns, which is faster: for each field a list or an
+                array with a value per point, None where a point has none.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The number of new points.
         """
         upsert = _points.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
         deadline = self._caller.settings.deadline(timeout)
@@ -733,52 +794,66 @@ class AsyncCollection:
         while not split.is_done:
             try:
                 left = max(deadline - time.monotonic(), 0.0)
-                async for answer in self._caller.stream(_points.UPSERT_STREAM, split.requests(), left):
-                    split.answered(answer)
+                async for response in self._caller.stream(_points.UPSERT_STREAM, split.requests(), left):
+                    split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                wait = split.failed(problem)
+                wait = split.on_error(problem)
                 if time.monotonic() + wait >= deadline:
                     raise
                 await asyncio.sleep(wait)
         return split.inserted
 
     async def upsert_many(self, steps: Batches[UpsertStep], *, timeout: float | None = None) -> AsyncIterator[int]:
-        """Writes in bulk: each step is a dict of the arguments of `upsert`. Yields how many points of each are new.
+        """Upsert in bulk over one stream.
 
-        Steps are read as they are sent and may have any size; each is sent in messages of some MiB, each all or none.
-        Nothing is retried; without a timeout there is no deadline.
+        Steps are consumed as they are sent and may have any size: each is split into messages of a few MiB, of which
+        each is atomic. Nothing is retried, and without a timeout there is no deadline.
+
+        Args:
+            steps: Dicts with the arguments of `upsert`.
+            timeout: Seconds for the whole stream.
+
+        Yields:
+            The number of new points of each step.
         """
         bulk = _points.BulkUpsert(self.name, self._caller.settings)
         requests = (message async for _, step in numbered(steps) for message in bulk.messages(step))
-        async for answer in self._caller.stream(_points.UPSERT_STREAM, requests, timeout):
-            inserted = bulk.answered(answer)
+        async for response in self._caller.stream(_points.UPSERT_STREAM, requests, timeout):
+            inserted = bulk.on_response(response)
             if inserted is not None:
                 yield inserted
 
     async def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
-        """The nearest points of each query, best first, exactly.
+        """Find the nearest points of each query, exactly.
 
-        texts, vectors or ids: the queries; stored points by id find themselves, too.
-        k: hits of each query, 10 if left out, after the first `offset`.
-        threshold: leaves out hits that score worse.
-        where, where_not: tests that points must pass, and must not.
-        payload: whether hits have their payload, True if left out.
-        hybrid: rank by the words of texts as well as by their vectors, in a collection with a `text_field`.
-        fusion: how it makes one ranking of two: "relative_score", the default, or "reciprocal_rank".
-        word_weight: what words weigh in it, from 0 to 1; vectors weigh the rest. Half if left out.
+        Args:
+            timeout: Seconds for the whole call, retries included.
+            **options: The queries and `SearchOptions`:
+
+                texts, vectors or ids: The queries. Results of stored points, given by id, include those points.
+                k: Hits per query, after the first `offset`. Default 10.
+                threshold: Omit hits that score worse.
+                where, where_not: Conditions that points must and must not meet.
+                payload: Whether to return payloads. Default True.
+                hybrid: Whether to combine full-text search with vector search. Requires `texts` and a `text_field`.
+                fusion: "relative_score" (default) or "reciprocal_rank".
+                text_weight: Weight of the text ranking in a hybrid search, from 0 to 1. Default 0.5.
+
+        Returns:
+            The hits of each query, best first.
         """
         return await self._caller.run(_points.search(self.name, options), timeout)
 
     async def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
-        """The same as `search`, as columns: cheaper for many hits."""
+        """Search like `search` and return columns, which are cheaper for many hits."""
         return await self._caller.run(_points.search_columns(self.name, options), timeout)
 
     async def get(
         self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None
     ) -> list[Point]:
-        """Reads points back; unknown ids are left out."""
+        """Return points by id. Unknown ids are omitted."""
         return await self._caller.run(_points.get_points(self.name, ids, vectors), timeout)
 
     async def scroll(
@@ -791,7 +866,7 @@ class AsyncCollection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> AsyncIterator[Point]:
-        """Every point that passes, in ascending order of ids, read page by page. `timeout` is a page's."""
+        """Iterate over all points that match, in ascending order of id. `timeout` applies to each page."""
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             for point in await self._caller.run(scroll.next_points(), timeout):
@@ -807,7 +882,7 @@ class AsyncCollection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> AsyncIterator[Points]:
-        """The same as `scroll`, a page at a time, as columns."""
+        """Iterate like `scroll`, over pages of columns."""
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             yield await self._caller.run(scroll.next_columns(), timeout)
@@ -819,7 +894,7 @@ class AsyncCollection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """How many points pass, exactly."""
+        """Return the exact number of points that match."""
         return await self._caller.run(_points.count(self.name, where, where_not), timeout)
 
     async def delete_points(
@@ -830,9 +905,9 @@ class AsyncCollection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Deletes points that pass every test given. Returns how many there were."""
+        """Delete the points that match all conditions. Returns their number."""
         return await self._caller.run(_points.delete_points(self.name, ids, where, where_not), timeout)
 
     async def snapshot(self, url: str = "", *, timeout: float | None = None) -> Snapshot:
-        """Writes a versioned snapshot to an object store; without a URL to the configured one."""
+        """Write a versioned snapshot to an object store, by default the configured one."""
         return await self._caller.run(_points.create_snapshot(self.name, url), timeout)

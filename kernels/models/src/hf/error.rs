@@ -1,72 +1,72 @@
-//! Why a folder cannot be loaded.
+//! Errors of loading a model.
 
 use std::path::PathBuf;
 
 use accelerd_kernels::OpError;
 
-/// Why a model's folder cannot be loaded.
+/// An error of loading a model.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// The operating system's words.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// A file is not what its name says.
+    /// A file is invalid.
     #[error("{}: {reason}", path.display())]
     Format {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
-    /// The folder has no weights that can be read.
+    /// The folder has no safetensors weights.
     #[error("{} has neither model.safetensors nor model.safetensors.index.json{}", path.display(), hint)]
     NoWeights {
         /// The folder.
         path: PathBuf,
-        /// What is there instead.
+        /// A note on weights in another format.
         hint: &'static str,
     },
-    /// Nothing is known of the architecture.
+    /// The architecture is unknown.
     #[error("unknown architecture \"{got}\"; known are {}", known.join(", "))]
     UnknownArchitecture {
         /// `model_type` of config.json.
         got: String,
-        /// What may stand there.
+        /// The supported values.
         known: Vec<&'static str>,
     },
-    /// The architecture is known, and this variant of it is not.
+    /// This variant of a known architecture is not supported.
     #[error("{0} is not supported")]
     Unsupported(String),
-    /// A setting is missing or of another kind.
+    /// A setting is missing or has the wrong type.
     #[error("config.json: {0}")]
     Config(String),
-    /// A tensor is not in the file.
+    /// A tensor is missing.
     #[error("tensor {0} is missing")]
     MissingTensor(String),
-    /// A tensor has another shape than the configuration says.
+    /// A tensor's shape contradicts config.json.
     #[error("tensor {name} is expected to be {expected:?}, got {got:?}")]
     Shape {
-        /// Which.
+        /// Its name.
         name: String,
-        /// What config.json means.
+        /// The shape by config.json.
         expected: Vec<usize>,
-        /// What the file says.
+        /// The shape in the file.
         got: Vec<usize>,
     },
-    /// The tokeniser gives ids that the model has no words for.
+    /// The tokeniser has ids outside the model's vocabulary.
     #[error("the tokeniser has {tokens} tokens, the model {words} words")]
     TokenizerMismatch {
-        /// Highest id and one.
+        /// The highest id plus one.
         tokens: usize,
-        /// Rows of the word table.
+        /// Rows of the word embeddings.
         words: usize,
     },
-    /// The description or the weights were refused.
+    /// The encoder rejected its configuration or weights.
     #[error(transparent)]
     Encoder(#[from] OpError),
 }

@@ -1,12 +1,12 @@
-//! The architectures: how config.json describes each, and what its tensors are called.
+//! Supported architectures: their config.json and tensor names.
 
 use accelerd_kernels::ops::encode::{
-    Activation, EncoderConfig, NormKind, Placement, Pooling, Positions, QueryNorm, Window,
+    Activation, EncoderConfig, NormKind, NormPlacement, Pooling, Positions, QkNorm, SlidingWindow,
 };
 
 use super::{error::LoadError, fields::Fields};
 
-/// What `model_type` may be.
+/// The supported `model_type`s.
 pub(super) const KNOWN: &[&str] = &[
     "bert",
     "camembert",
@@ -23,18 +23,18 @@ pub(super) const KNOWN: &[&str] = &[
     "xlm-roberta",
 ];
 
-/// Where the parts of a joined matrix are, as names after a layer's.
+/// The tensors of a fused matrix, as names relative to a layer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Parts {
-    /// In this order in one tensor.
+    /// One tensor, in this order.
     One(&'static str),
-    /// In tensors of their own.
+    /// Separate tensors.
     Many(&'static [&'static str]),
-    /// In one tensor, the two halves exchanged.
+    /// One tensor with its halves swapped.
     Exchanged(&'static str),
 }
 
-/// The names of tensors, without `.weight` and `.bias`. Those of a layer stand behind `layers` and its number.
+/// Tensor names without `.weight` and `.bias`. Those of a layer follow `layers` and its number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     pub(super) words: &'static str,
@@ -68,11 +68,11 @@ pub(super) struct Biases {
 const ALL_BIASES: Biases = Biases { qkv: true, output: true, up: true, down: true, norms: true };
 const NO_BIASES: Biases = Biases { qkv: false, output: false, up: false, down: false, norms: false };
 
-/// An encoder's description and where its weights are.
+/// An encoder's configuration and tensor names.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     pub(super) config: EncoderConfig,
-    /// As several authors call them; [`super::weights`] takes those that are there.
+    /// Alternative names; [`super::weights`] uses those that exist.
     pub(super) names: Vec<Names>,
     pub(super) biases: Biases,
     /// Whether the first layer has no norm before attention.
@@ -125,7 +125,7 @@ const JINA_CODE: Names = Names {
     ..BERT
 };
 
-/// As its authors publish it.
+/// The authors' names.
 const NOMIC: Names = Names {
     embedding_norm: Some("emb_ln"),
     layers: "encoder.layers",
@@ -138,7 +138,7 @@ const NOMIC: Names = Names {
     ..BERT
 };
 
-/// As transformers names it.
+/// The names of transformers.
 const NOMIC_NATIVE: Names = Names {
     layers: "layers",
     qkv: Parts::Many(&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]),
@@ -215,7 +215,7 @@ pub(super) fn activation(name: &str) -> Result<Activation, LoadError> {
     }
 }
 
-/// Refuses a variant that would be computed wrongly.
+/// Rejects an unsupported variant.
 fn refuse(is_there: bool, what: &str) -> Result<(), LoadError> {
     if is_there { Err(LoadError::Unsupported(what.to_owned())) } else { Ok(()) }
 }
@@ -232,7 +232,7 @@ fn head_dim(hidden: usize, heads: usize) -> Result<usize, LoadError> {
     Ok(hidden / heads)
 }
 
-/// BERT, and RoBERTa's family, whose positions start behind that of the padding.
+/// BERT and RoBERTa's family, whose positions start after the padding's.
 fn bert(fields: Fields<'_>, position_offset: usize) -> Result<Family, LoadError> {
     let kind = fields.text(&["position_embedding_type"], "absolute")?;
     refuse(kind != "absolute", &format!("position_embedding_type \"{kind}\""))?;
@@ -254,13 +254,13 @@ fn bert(fields: Fields<'_>, position_offset: usize) -> Result<Family, LoadError>
         token_types: fields.count_or_none(&["type_vocab_size"])?.unwrap_or(2),
         norm: NormKind::Layer,
         epsilon: epsilon(fields, &["layer_norm_eps"], 1e-12)?,
-        placement: Placement::After,
+        norm_placement: NormPlacement::PostNorm,
         positions: Positions::Absolute,
         activation: activation(fields.text(&["hidden_act"], "gelu")?)?,
         gated: false,
         causal: false,
         window: None,
-        query_norm: None,
+        qk_norm: None,
         pooling: Pooling::Mean,
         normalize: true,
     };
@@ -291,13 +291,13 @@ fn distilbert(fields: Fields<'_>) -> Result<Family, LoadError> {
         token_types: 0,
         norm: NormKind::Layer,
         epsilon: 1e-12,
-        placement: Placement::After,
+        norm_placement: NormPlacement::PostNorm,
         positions: Positions::Absolute,
         activation: activation(fields.text(&["activation"], "gelu")?)?,
         gated: false,
         causal: false,
         window: None,
-        query_norm: None,
+        qk_norm: None,
         pooling: Pooling::Mean,
         normalize: true,
     };
@@ -325,13 +325,13 @@ fn jina(fields: Fields<'_>) -> Result<Family, LoadError> {
         token_types: fields.count_or_none(&["type_vocab_size"])?.unwrap_or(2),
         norm: NormKind::Layer,
         epsilon: epsilon(fields, &["layer_norm_eps"], 1e-12)?,
-        placement: Placement::After,
+        norm_placement: NormPlacement::PostNorm,
         positions: Positions::Alibi,
         activation: activation(function)?,
         gated,
         causal: false,
         window: None,
-        query_norm: None,
+        qk_norm: None,
         pooling: Pooling::Mean,
         normalize: true,
     };
@@ -365,13 +365,13 @@ fn nomic(fields: Fields<'_>) -> Result<Family, LoadError> {
         token_types: fields.count_or_none(&["type_vocab_size"])?.unwrap_or(2),
         norm: NormKind::Layer,
         epsilon: epsilon(fields, &["layer_norm_epsilon", "layer_norm_eps"], 1e-12)?,
-        placement: Placement::After,
+        norm_placement: NormPlacement::PostNorm,
         positions: Positions::Rotary { theta, local_theta: theta, dims: dim },
         activation: activation(fields.text(&["activation_function", "hidden_act"], "silu")?)?,
         gated: true,
         causal: fields.flag(&["causal"], false)?,
         window: None,
-        query_norm: None,
+        qk_norm: None,
         pooling: Pooling::Mean,
         normalize: true,
     };
@@ -408,13 +408,16 @@ fn modernbert(fields: Fields<'_>) -> Result<Family, LoadError> {
         token_types: 0,
         norm: NormKind::Layer,
         epsilon: epsilon(fields, &["norm_eps"], 1e-5)?,
-        placement: Placement::Before,
+        norm_placement: NormPlacement::PreNorm,
         positions: Positions::Rotary { theta, local_theta, dims: dim },
         activation: activation(fields.text(&["hidden_activation"], "gelu")?)?,
         gated: true,
         causal: false,
-        window: Some(Window { distance: fields.count_or_none(&["local_attention"])?.unwrap_or(128) / 2, layers: near }),
-        query_norm: None,
+        window: Some(SlidingWindow {
+            distance: fields.count_or_none(&["local_attention"])?.unwrap_or(128) / 2,
+            layers: near,
+        }),
+        qk_norm: None,
         pooling: Pooling::Mean,
         normalize: true,
     };
@@ -425,7 +428,7 @@ fn modernbert(fields: Fields<'_>) -> Result<Family, LoadError> {
     Ok(Family { config, names: vec![MODERNBERT], biases, first_is_bare: true })
 }
 
-/// Decoders that were trained to embed: causal, with the last token's state as the text's.
+/// Decoders trained as embedding models: causal, pooled by the last token.
 fn decoder(fields: Fields<'_>, kind: &str) -> Result<Family, LoadError> {
     let hidden = fields.count(&["hidden_size"])?;
     let heads = fields.count(&["num_attention_heads"])?;
@@ -448,13 +451,13 @@ fn decoder(fields: Fields<'_>, kind: &str) -> Result<Family, LoadError> {
         token_types: 0,
         norm: NormKind::Rms,
         epsilon: epsilon(fields, &["rms_norm_eps"], 1e-6)?,
-        placement: Placement::Before,
+        norm_placement: NormPlacement::PreNorm,
         positions: Positions::Rotary { theta, local_theta: theta, dims: dim },
         activation: activation(fields.text(&["hidden_act"], "silu")?)?,
         gated: true,
         causal: fields.flag(&["is_causal"], true)?,
         window: if slides { sliding_window(fields, layers)? } else { None },
-        query_norm: (kind == "qwen3").then_some(QueryNorm::Head),
+        qk_norm: (kind == "qwen3").then_some(QkNorm::PerHead),
         pooling: Pooling::Last,
         normalize: true,
     };
@@ -465,18 +468,18 @@ fn decoder(fields: Fields<'_>, kind: &str) -> Result<Family, LoadError> {
     Ok(Family { config, names: vec![DECODER], biases, first_is_bare: false })
 }
 
-/// A token reads itself and `sliding_window - 1` before it, in the layers that say so.
-fn sliding_window(fields: Fields<'_>, layers: usize) -> Result<Option<Window>, LoadError> {
+/// In layers with a sliding window a token attends to itself and `sliding_window - 1` tokens before it.
+fn sliding_window(fields: Fields<'_>, layers: usize) -> Result<Option<SlidingWindow>, LoadError> {
     let Some(size) = fields.count_or_none(&["sliding_window"])? else { return Ok(None) };
     let from = fields.count_or_none(&["max_window_layers"])?.unwrap_or(0);
     let near = match fields.texts(&["layer_types"])? {
         Some(kinds) => kinds.iter().map(|kind| *kind == "sliding_attention").collect(),
         None => (0..layers.min(1 << 12)).map(|layer| layer >= from).collect(),
     };
-    Ok(Some(Window { distance: size.saturating_sub(1), layers: near }))
+    Ok(Some(SlidingWindow { distance: size.saturating_sub(1), layers: near }))
 }
 
-/// The base of rotations, where their settings say it.
+/// `rope_theta`, in one of its places.
 fn rope_theta(rope: Option<Fields<'_>>, otherwise: f64) -> Result<f64, LoadError> {
     let Some(rope) = rope else { return Ok(otherwise) };
     let kind = rope.text(&["rope_type", "type"], "default")?;

@@ -1,10 +1,10 @@
-//! The settings of config.json, by name and kind.
+//! Typed access to config.json.
 
 use serde_json::{Map, Value};
 
 use super::error::LoadError;
 
-/// A JSON object whose fields are asked for by name; several names are tried in order.
+/// A JSON object. Accessors try several names in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a Map<String, Value>);
 
@@ -28,32 +28,32 @@ impl<'a> Fields<'a> {
         self.count_or_none(names)?.ok_or_else(|| LoadError::Config(format!("{} is missing", names[0])))
     }
 
-    /// A count, if it is there.
+    /// A count, if it exists.
     pub(super) fn count_or_none(self, names: &[&str]) -> Result<Option<usize>, LoadError> {
         self.parse(names, "a count", |value| usize::try_from(value.as_u64()?).ok())
     }
 
-    /// A number, or what it is where it is not said.
+    /// A number, or its default.
     pub(super) fn number(self, names: &[&str], otherwise: f64) -> Result<f64, LoadError> {
         Ok(self.parse(names, "a number", Value::as_f64)?.unwrap_or(otherwise))
     }
 
-    /// Yes or no, or what it is where it is not said.
+    /// A boolean, or its default.
     pub(super) fn flag(self, names: &[&str], otherwise: bool) -> Result<bool, LoadError> {
         Ok(self.parse(names, "true or false", Value::as_bool)?.unwrap_or(otherwise))
     }
 
-    /// A text, or what it is where it is not said.
+    /// A string, or its default.
     pub(super) fn text(self, names: &[&str], otherwise: &'a str) -> Result<&'a str, LoadError> {
         Ok(self.parse(names, "a text", Value::as_str)?.unwrap_or(otherwise))
     }
 
-    /// Texts, if they are there.
+    /// A list of strings, if it exists.
     pub(super) fn texts(self, names: &[&str]) -> Result<Option<Vec<&'a str>>, LoadError> {
         self.parse(names, "a list of texts", |value| value.as_array()?.iter().map(Value::as_str).collect())
     }
 
-    /// An object, if it is there.
+    /// An object, if it exists.
     pub(super) fn object(self, name: &str) -> Result<Option<Fields<'a>>, LoadError> {
         self.parse(&[name], "an object", |value| value.as_object().map(Fields))
     }

@@ -1,4 +1,4 @@
-//! The files of a folder: JSON, and tensors in one safetensors file or several.
+//! The files of a folder: JSON, and tensors in one or several safetensors files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use accelerd_kernels::ops::encode::{Element, Tensor};
+use accelerd_kernels::ops::encode::{DType, Tensor};
 use bytes::Bytes;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
@@ -15,14 +15,14 @@ use sha2::{Digest, Sha256};
 
 use super::error::LoadError;
 
-/// Files of settings are read up to this size: the largest tokenisers have some 30 MB.
-const MOST_JSON_BYTES: u64 = 256 << 20;
+/// Maximum size of a JSON file; the largest tokenisers have some 30 MB.
+const MAX_JSON_BYTES: u64 = 256 << 20;
 
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// Reads a file that may be missing.
-pub(super) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
+/// Reads a file, if it exists.
+pub(super) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
     let failed = |error| LoadError::Read { path: path.to_owned(), error };
     let file = match fs::File::open(path) {
         Ok(file) => file,
@@ -30,21 +30,21 @@ pub(super) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
         Err(error) => return Err(failed(error)),
     };
     let mut bytes = vec![];
-    file.take(MOST_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MOST_JSON_BYTES {
-        return Err(LoadError::format(path, format!("is larger than {MOST_JSON_BYTES} bytes")));
+    file.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_JSON_BYTES {
+        return Err(LoadError::format(path, format!("is larger than {MAX_JSON_BYTES} bytes")));
     }
     Ok(Some(bytes))
 }
 
-/// Reads a file of JSON that may be missing.
+/// Reads a JSON file, if it exists.
 pub(super) fn json_if_there(path: &Path) -> Result<Option<Value>, LoadError> {
-    let bytes = read_if_there(path)?;
+    let bytes = read_optional(path)?;
     bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| LoadError::format(path, error))).transpose()
 }
 
-/// Reads a JSON object that may be missing.
-pub(super) fn object_if_there(path: &Path) -> Result<Option<Map<String, Value>>, LoadError> {
+/// Reads a JSON object, if the file exists.
+pub(super) fn optional_object(path: &Path) -> Result<Option<Map<String, Value>>, LoadError> {
     match json_if_there(path)? {
         None => Ok(None),
         Some(Value::Object(object)) => Ok(Some(object)),
@@ -52,14 +52,14 @@ pub(super) fn object_if_there(path: &Path) -> Result<Option<Map<String, Value>>,
     }
 }
 
-/// Files that hold the weights of a folder.
+/// The weight files of a folder.
 pub(super) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let single = folder.join(WEIGHTS);
     if single.is_file() {
         return Ok(vec![single]);
     }
     let path = folder.join(INDEX);
-    let Some(index) = object_if_there(&path)? else {
+    let Some(index) = optional_object(&path)? else {
         let pickled = folder.join("pytorch_model.bin").is_file();
         let hint = if pickled { ", but pytorch_model.bin: convert it, a pickle is a program" } else { "" };
         return Err(LoadError::NoWeights { path: folder.to_owned(), hint });
@@ -77,7 +77,7 @@ pub(super) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     }
 }
 
-/// Bytes of some files.
+/// Total size of files.
 pub(super) fn total_bytes(files: &[PathBuf]) -> Result<u64, LoadError> {
     let length = |path: &PathBuf| {
         let found = fs::metadata(path).map(|data| data.len());
@@ -90,7 +90,7 @@ pub(super) fn total_bytes(files: &[PathBuf]) -> Result<u64, LoadError> {
 #[derive(Debug, Default)]
 pub(super) struct Checkpoint {
     tensors: BTreeMap<String, Found>,
-    /// What stands before all names, as in `bert.`.
+    /// The prefix of all names, as in `bert.`.
     prefix: String,
     digest: Sha256,
 }
@@ -103,7 +103,7 @@ struct Found {
 }
 
 impl Checkpoint {
-    /// Reads all files into memory: one that changes underneath must not change a model.
+    /// Reads all files into memory, since a mapped file could change.
     pub(super) fn read(files: &[PathBuf]) -> Result<Self, LoadError> {
         let mut checkpoint = Self::default();
         for path in files {
@@ -124,12 +124,12 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// SHA-256 of the files, one after the other.
+    /// SHA-256 of the concatenated files.
     pub(super) fn sha256(&self) -> String {
         hex::encode(self.digest.clone().finalize())
     }
 
-    /// Takes what stands before `name` in the file for the prefix of all names.
+    /// Sets the prefix to what precedes `name` in the file.
     pub(super) fn set_prefix(&mut self, name: &str) -> Result<(), LoadError> {
         let before = |full: &String| {
             let prefix = full.strip_suffix(name)?;
@@ -140,19 +140,19 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Whether there is a tensor of this name behind any prefix.
+    /// Whether a tensor has this name after any prefix.
     pub(super) fn holds(&self, name: &str) -> bool {
         let ends =
             |full: &String| full.strip_suffix(name).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'));
         self.tensors.keys().any(ends)
     }
 
-    /// Whether there is a tensor of this name.
+    /// Whether a tensor has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(&format!("{}{name}", self.prefix))
     }
 
-    /// A tensor of this name and shape.
+    /// The tensor with this name and shape.
     pub(super) fn take(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
         self.take_full(&format!("{}{name}", self.prefix), shape)
     }
@@ -166,24 +166,24 @@ impl Checkpoint {
         found.tensor(name)
     }
 
-    /// The full name of a tensor behind the prefix, or beside what has it: heads stand there.
+    /// The full name of a tensor with the prefix, or without it, as heads have.
     fn around(&self, name: &str) -> Result<&str, LoadError> {
         let full = format!("{}{name}", self.prefix);
         let found = self.tensors.get_key_value(&full).or_else(|| self.tensors.get_key_value(name));
         found.map(|(name, _)| name.as_str()).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))
     }
 
-    /// Rows of a tensor of this name, behind the prefix or without it.
+    /// Rows of the tensor with this name, with or without the prefix.
     pub(super) fn rows_around(&self, name: &str) -> Result<usize, LoadError> {
         Ok(self.tensors[self.around(name)?].shape.first().copied().unwrap_or(0))
     }
 
-    /// A tensor of this name and shape, behind the prefix or without it.
+    /// The tensor with this name and shape, with or without the prefix.
     pub(super) fn take_around(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
         self.take_full(self.around(name)?, shape)
     }
 
-    /// The only tensor of two dimensions.
+    /// The only two-dimensional tensor.
     pub(super) fn only_matrix(&self) -> Result<Tensor, LoadError> {
         let mut matrices = self.tensors.iter().filter(|(_, found)| found.shape.len() == 2);
         match (matrices.next(), matrices.next()) {
@@ -200,9 +200,9 @@ impl Found {
     fn tensor(&self, name: &str) -> Result<Tensor, LoadError> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "the format has many kinds of numbers, and will have more")]
         let element = match self.dtype {
-            Dtype::F32 => Element::F32,
-            Dtype::F16 => Element::F16,
-            Dtype::BF16 => Element::Bf16,
+            Dtype::F32 => DType::F32,
+            Dtype::F16 => DType::F16,
+            Dtype::BF16 => DType::Bf16,
             other => return Err(LoadError::Unsupported(format!("tensor {name} of {other:?}"))),
         };
         Ok(Tensor::new(element, &self.shape, self.bytes.clone())?)

@@ -1,15 +1,14 @@
-//! The heads of cross-encoders: what a checkpoint that classifies sequences makes of a pooled state, and what its tensors
-//! are called.
+//! Classification heads of cross-encoders: their structure and tensor names.
 
 use std::path::Path;
 
 use accelerd_kernels::ops::encode::{
-    Activation, EncoderConfig, Head, HeadActivation, HeadParts, Linear, Norm, NormKind, Pooling,
+    Activation, ClassificationHead, EncoderConfig, HeadActivation, HeadWeights, Linear, Norm, NormKind, Pooling,
 };
 
-use super::{error::LoadError, families::activation, fields::Fields, files::Checkpoint, files::object_if_there};
+use super::{error::LoadError, families::activation, fields::Fields, files::Checkpoint, files::optional_object};
 
-/// The names of a head's tensors, without `.weight` and `.bias`.
+/// Tensor names of a head, without `.weight` and `.bias`.
 #[derive(Clone, Copy, Debug)]
 struct Names {
     dense: &'static str,
@@ -22,7 +21,7 @@ const ROBERTA: Names = Names { dense: "classifier.dense", norm: None, out: "clas
 const DISTILBERT: Names = Names { dense: "pre_classifier", norm: None, out: "classifier" };
 const MODERNBERT: Names = Names { dense: "head.dense", norm: Some("head.norm"), out: "classifier" };
 
-/// Which classes have which head. All but ModernBERT's read the first token.
+/// The head of each architecture. All but ModernBERT's pool the first token.
 const CLASSES: [(&str, Names, HeadActivation); 9] = [
     ("BertForSequenceClassification", BERT, HeadActivation::Tanh),
     ("CamembertForSequenceClassification", ROBERTA, HeadActivation::Tanh),
@@ -37,7 +36,7 @@ const CLASSES: [(&str, Names, HeadActivation); 9] = [
 
 const MODERN: &str = "ModernBertForSequenceClassification";
 
-/// A head's description and where its weights are.
+/// A head's configuration and tensor names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadFamily {
     names: Names,
@@ -48,7 +47,7 @@ pub(super) struct HeadFamily {
 }
 
 impl HeadFamily {
-    /// What config.json says; none where the checkpoint has no class of classifiers.
+    /// Reads config.json; `None` unless it is a sequence classifier.
     pub(super) fn new(fields: Fields<'_>) -> Result<Option<Self>, LoadError> {
         let classes = fields.texts(&["architectures"])?.unwrap_or_default();
         let Some(class) = classes.into_iter().find(|class| class.ends_with("ForSequenceClassification")) else {
@@ -77,8 +76,12 @@ impl HeadFamily {
         })
     }
 
-    /// Reads the weights. The prefix of names is known already.
-    pub(super) fn read(&self, config: &EncoderConfig, checkpoint: &Checkpoint) -> Result<Head, LoadError> {
+    /// Reads the weights, after the prefix of names is known.
+    pub(super) fn read(
+        &self,
+        config: &EncoderConfig,
+        checkpoint: &Checkpoint,
+    ) -> Result<ClassificationHead, LoadError> {
         let hidden = config.hidden;
         let out = format!("{}.weight", self.names.out);
         let labels = checkpoint.rows_around(&out)?;
@@ -102,22 +105,22 @@ impl HeadFamily {
             let weight = take(name, "weight", &[hidden])?;
             Ok::<_, LoadError>(Norm { kind: NormKind::Layer, epsilon: config.epsilon, weight, bias })
         };
-        let parts = HeadParts {
+        let parts = HeadWeights {
             pooling: self.pooling,
             dense: linear(self.names.dense, hidden, self.dense_bias)?,
             activation: self.activation,
             norm: self.names.norm.map(norm).transpose()?,
             out: linear(self.names.out, 1, true)?,
         };
-        Ok(Head::new(&parts)?)
+        Ok(ClassificationHead::new(&parts)?)
     }
 }
 
-/// Whether scores pass the logistic function where the request does not say: as sentence-transformers writes it beside a
-/// model or into config.json, in one of two spellings, and else yes.
+/// Whether scores pass the sigmoid by default: as the files of sentence-transformers or config.json say, in one of two
+/// spellings; else yes.
 pub(super) fn sigmoid(folder: &Path, fields: Fields<'_>) -> Result<bool, LoadError> {
-    let beside = object_if_there(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default();
-    let mut name = Fields(&beside).text(&["activation_fn"], "")?;
+    let settings = optional_object(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default();
+    let mut name = Fields(&settings).text(&["activation_fn"], "")?;
     if name.is_empty()
         && let Some(own) = fields.object("sentence_transformers")?
     {

@@ -1,4 +1,4 @@
-//! Folders as HuggingFace lays them out: config.json, safetensors, tokenizer.json, and what sentence-transformers adds.
+//! Folders in HuggingFace's layout: config.json, safetensors, tokenizer.json, and the files of sentence-transformers.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,8 @@ use std::{
 };
 
 use accelerd_kernels::ops::encode::{
-    Embeddings, Encoder, EncoderConfig, Head, NormKind, Placement, Pooling, Positions, Tensor, Weights,
+    ClassificationHead, Embeddings, Encoder, EncoderConfig, NormKind, NormPlacement, Pooling, Positions, Tensor,
+    Weights,
 };
 
 mod error;
@@ -23,47 +24,47 @@ mod weights;
 mod wordpiece;
 
 pub use error::LoadError;
-pub use pairs::PairRules;
-pub use text::{Pieces, TextRules};
+pub use pairs::PairTemplate;
+pub use text::{Pieces, TextTokenizer};
 
-/// What a folder's encoder needs besides itself.
+/// The contents of a model's folder.
 #[derive(Debug)]
 pub struct Loaded {
     /// The encoder.
     pub encoder: Encoder,
     /// Its tokeniser, if the folder has one.
-    pub text: Option<TextRules>,
-    /// Tokens that a text is cut to where the request does not say.
+    pub text: Option<TextTokenizer>,
+    /// Default maximum of tokens.
     pub limit: usize,
     /// Prompts by name.
     pub prompts: BTreeMap<String, String>,
-    /// Which of them is put before texts where the request does not say.
+    /// Name of the default prompt.
     pub default_prompt: Option<String>,
     /// `model_type` of config.json, or `table`.
     pub kind: String,
-    /// What makes it a cross-encoder, if it is one.
+    /// The classification head and pair template of a cross-encoder.
     pub reranker: Option<Reranker>,
-    /// SHA-256 of the files with weights, one after the other, in hexadecimal.
+    /// SHA-256 of the concatenated weight files, in hexadecimal.
     pub sha256: String,
 }
 
-/// What makes an encoder a cross-encoder: it scores pairs, and makes no vectors of texts.
+/// The parts of a cross-encoder, which scores pairs and makes no embeddings.
 #[derive(Debug)]
 pub struct Reranker {
-    /// Scores a pooled state.
-    pub head: Arc<Head>,
-    /// Whether scores pass the logistic function where the request does not say.
+    /// Scores the pooled output.
+    pub head: Arc<ClassificationHead>,
+    /// Whether scores pass the sigmoid by default.
     pub sigmoid: bool,
-    /// How pairs are put together, where there is a tokeniser.
-    pub pairs: Option<PairRules>,
+    /// The template of pairs, if there is a tokeniser.
+    pub pairs: Option<PairTemplate>,
 }
 
-/// `model_type`s that can be loaded.
+/// The supported `model_type`s.
 pub fn known() -> &'static [&'static str] {
     families::KNOWN
 }
 
-/// Bytes of the weights in a folder or table file, before anything is read.
+/// Bytes of the weights in a folder or table file, without reading them.
 pub fn weight_bytes(path: &Path) -> Result<u64, LoadError> {
     files::total_bytes(&sources(path)?)
 }
@@ -77,37 +78,37 @@ fn sources(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     }
 }
 
-/// Loads a folder; or a file that is a table of words, `.npy` or `.safetensors`, with a tokenizer.json beside it or
-/// without one.
+/// Loads a folder, or a table of word embeddings from `.npy` or `.safetensors`, with an optional tokenizer.json in its
+/// folder.
 pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     if path.is_dir() { load_folder(path) } else { load_table(path) }
 }
 
 fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
     let path = folder.join("config.json");
-    let config = files::object_if_there(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
+    let config = files::optional_object(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
     let fields = fields::Fields(&config);
     let mut family = families::Family::new(fields)?;
     let modules = modules::modules(folder)?;
-    // A classifier's encoder with modules that pool is there to embed.
+    // A sequence classifier with pooling modules is an embedding model.
     let pools = modules.as_ref().is_some_and(|modules| modules.pools);
     let head = if pools { None } else { heads::HeadFamily::new(fields)? };
-    // What else makes a cross-encoder of it heeds the prompts of no other kind of model.
-    let heeds_prompts = head.is_none() || (modules.is_some() && modules::is_cross_encoder(folder)?);
+    // A cross-encoder uses prompts only where sentence-transformers wrote it as one.
+    let uses_prompts = head.is_none() || (modules.is_some() && modules::is_cross_encoder(folder)?);
     if let Some(modules) = modules {
         (family.config.pooling, family.config.normalize) = (modules.pooling, modules.normalize);
     }
     let mut checkpoint = files::Checkpoint::read(&files::weight_files(folder)?)?;
     let weights = weights::read(&mut family, &mut checkpoint)?;
     let sha256 = checkpoint.sha256();
-    let (prompts, default_prompt) = if heeds_prompts { modules::prompts(folder)? } else { Default::default() };
-    let text = TextRules::read(folder, family.config.vocabulary)?;
+    let (prompts, default_prompt) = if uses_prompts { modules::prompts(folder)? } else { Default::default() };
+    let text = TextTokenizer::read(folder, family.config.vocabulary)?;
     let reranker = match head {
         None => None,
         Some(head) => Some(Reranker {
             head: Arc::new(head.read(&family.config, &checkpoint)?),
             sigmoid: heads::sigmoid(folder, fields)?,
-            pairs: text.as_ref().map(|text| PairRules::find(folder, text, family.config.token_types)).transpose()?,
+            pairs: text.as_ref().map(|text| PairTemplate::find(folder, text, family.config.token_types)).transpose()?,
         }),
     };
     Ok(Loaded {
@@ -122,7 +123,7 @@ fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
     })
 }
 
-/// A text of a table may be this long.
+/// Maximum of tokens for a table.
 const TABLE_TOKENS: usize = 1 << 20;
 
 fn load_table(path: &Path) -> Result<Loaded, LoadError> {
@@ -135,7 +136,7 @@ fn load_table(path: &Path) -> Result<Loaded, LoadError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let encoder = table(words)?;
     Ok(Loaded {
-        text: TextRules::read(folder, encoder.config().vocabulary)?,
+        text: TextTokenizer::read(folder, encoder.config().vocabulary)?,
         encoder,
         limit: TABLE_TOKENS,
         prompts: BTreeMap::new(),
@@ -146,7 +147,7 @@ fn load_table(path: &Path) -> Result<Loaded, LoadError> {
     })
 }
 
-/// A table of words is an encoder without layers.
+/// A table of word embeddings is an encoder without layers.
 fn table(words: Tensor) -> Result<Encoder, LoadError> {
     let &[vocabulary, hidden] = words.shape() else {
         return Err(LoadError::Unsupported(format!("a table of shape {:?}", words.shape())));
@@ -164,17 +165,18 @@ fn table(words: Tensor) -> Result<Encoder, LoadError> {
         token_types: 0,
         norm: NormKind::Layer,
         epsilon: 0.0,
-        placement: Placement::After,
+        norm_placement: NormPlacement::PostNorm,
         positions: Positions::None,
         activation: accelerd_kernels::ops::encode::Activation::Relu,
         gated: false,
         causal: false,
         window: None,
-        query_norm: None,
+        qk_norm: None,
         pooling: Pooling::Mean,
         normalize: true,
     };
-    let embeddings = Embeddings { words, positions: None, types: None, norm: None };
+    let embeddings =
+        Embeddings { word_embeddings: words, position_embeddings: None, token_type_embeddings: None, norm: None };
     let weights = Weights {
         embeddings,
         rotary: None,

@@ -1,4 +1,4 @@
-//! What sentence-transformers writes beside a model: how tokens are pooled, prompts, the longest text.
+//! The files of sentence-transformers: pooling, prompts, maximum length.
 
 use std::{
     collections::BTreeMap,
@@ -11,21 +11,19 @@ use serde_json::Value;
 use super::{
     error::LoadError,
     fields::Fields,
-    files::{json_if_there, object_if_there},
+    files::{json_if_there, optional_object},
 };
 
-/// What the modules say.
+/// The settings of modules.json.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Modules {
-    /// How tokens are pooled.
     pub(super) pooling: Pooling,
-    /// Whether tokens are pooled at all.
+    /// Whether there is a pooling module.
     pub(super) pools: bool,
-    /// Whether vectors are scaled to unit length.
     pub(super) normalize: bool,
 }
 
-/// Reads modules.json, if it is there.
+/// Reads modules.json, if it exists.
 pub(super) fn modules(folder: &Path) -> Result<Option<Modules>, LoadError> {
     let path = folder.join("modules.json");
     let Some(list) = json_if_there(&path)? else { return Ok(None) };
@@ -51,9 +49,9 @@ fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
     let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     let path = folder.join(name).join("config.json");
     if !inside {
-        return Err(LoadError::format(&path, "lies outside the model's folder"));
+        return Err(LoadError::format(&path, "is outside the model's folder"));
     }
-    let object = object_if_there(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
+    let object = optional_object(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
     let fields = Fields(&object);
     if !fields.flag(&["include_prompt"], true)? {
         return Err(LoadError::Unsupported("pooling without the prompt (include_prompt)".to_owned()));
@@ -77,19 +75,19 @@ fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
     }
 }
 
-/// What sentence-transformers writes of a model as a whole.
+/// The model's configuration of sentence-transformers.
 const SETTINGS: &str = "config_sentence_transformers.json";
 
-/// Whether sentence-transformers wrote it as a cross-encoder.
+/// Whether its model type is a cross-encoder.
 pub(super) fn is_cross_encoder(folder: &Path) -> Result<bool, LoadError> {
-    let settings = object_if_there(&folder.join(SETTINGS))?.unwrap_or_default();
+    let settings = optional_object(&folder.join(SETTINGS))?.unwrap_or_default();
     Ok(Fields(&settings).text(&["model_type"], "")? == "CrossEncoder")
 }
 
-/// Prompts by name, and which is the default.
+/// Prompts by name, and the name of the default one.
 pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option<String>), LoadError> {
     let path = folder.join(SETTINGS);
-    let Some(object) = object_if_there(&path)? else {
+    let Some(object) = optional_object(&path)? else {
         return Ok(Default::default());
     };
     let fields = Fields(&object);
@@ -106,14 +104,14 @@ pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option
     Ok((prompts, Some(default.to_owned()).filter(|name| !name.is_empty())))
 }
 
-/// Tokens that a text is cut to: what is said for sentences, or for the tokeniser, at most `most`.
+/// The default maximum of tokens: by sentence_bert_config.json or tokenizer_config.json, at most `most`.
 pub(super) fn limit(folder: &Path, most: usize) -> Result<usize, LoadError> {
-    let sentences = object_if_there(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
+    let sentences = optional_object(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
     if let Some(limit) = Fields(&sentences).count_or_none(&["max_seq_length"])? {
         return Ok(limit.min(most));
     }
-    let Some(object) = object_if_there(&folder.join("tokenizer_config.json"))? else { return Ok(most) };
-    // Some write 1e30 for no limit.
+    let Some(object) = optional_object(&folder.join("tokenizer_config.json"))? else { return Ok(most) };
+    // Some files have 1e30 for no limit.
     let limit = object.get("model_max_length").and_then(Value::as_u64);
     Ok(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(most, |limit| limit.min(most)))
 }

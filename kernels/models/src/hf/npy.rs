@@ -1,8 +1,8 @@
-//! Tables in NumPy's format, version 1 to 3: f32, f16 or f64 in C order.
+//! NumPy's file format, versions 1 to 3: f32, f16 or f64 in C order.
 
 use std::{fs, path::Path};
 
-use accelerd_kernels::ops::encode::{Element, Tensor};
+use accelerd_kernels::ops::encode::{DType, Tensor};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
@@ -10,7 +10,7 @@ use super::error::LoadError;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Reads a file; its table and its SHA-256.
+/// Reads a file; returns its table and its SHA-256.
 pub(super) fn read(path: &Path) -> Result<(Tensor, String), LoadError> {
     let file = fs::read(path).map_err(|error| LoadError::Read { path: path.to_owned(), error })?;
     let sha256 = hex::encode(Sha256::digest(&file));
@@ -36,9 +36,9 @@ fn parse(file: &Bytes) -> Result<Tensor, String> {
     let numbers = file.slice(start + length..);
     let kind = between(header, "'descr': '", "'").ok_or("has no type")?;
     let made = match kind {
-        "<f4" => Tensor::new(Element::F32, &shape, numbers),
-        "<f2" => Tensor::new(Element::F16, &shape, numbers),
-        "<f8" => Tensor::new(Element::F32, &shape, to_f32(&numbers)),
+        "<f4" => Tensor::new(DType::F32, &shape, numbers),
+        "<f2" => Tensor::new(DType::F16, &shape, numbers),
+        "<f8" => Tensor::new(DType::F32, &shape, to_f32(&numbers)),
         other => return Err(format!("holds {other}, not <f4, <f2 or <f8")),
     };
     made.map_err(|error| format!("is truncated or too long: {error}"))

@@ -1,37 +1,36 @@
-//! Pairs of a query and a document to token ids, as the tokeniser's own template puts them together.
+//! Pairs of a query and a document, by the tokeniser's template.
 //!
-//! A template is found by looking where the pieces of two short texts stand among its special tokens. A query is then
-//! split once, and not once a document; what comes of it is checked against the tokeniser's own pairs when a model is
-//! loaded.
+//! The template is derived from the positions of two short texts among the special tokens, and verified against the
+//! tokeniser's own pairs when a model is loaded. A query is then tokenised once, not once per document.
 
 use std::path::Path;
 
 use tokenizers::Encoding;
 
-use super::{error::LoadError, fields::Fields, files::object_if_there, text::TextRules};
-use crate::cut::{CutError, Sequences};
+use super::{error::LoadError, fields::Fields, files::optional_object, text::TextTokenizer};
+use crate::sequences::{Sequences, TokenizeError};
 
-/// Ids of special tokens, with their types.
+/// Special tokens with their token types.
 type Specials = Vec<(u32, u32)>;
 
-/// What stands around the pieces of a query and of a document.
+/// The special tokens and token types of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PairRules {
+pub struct PairTemplate {
     before: Specials,
     between: Specials,
     after: Specials,
-    /// Types of the query's and of the document's tokens.
+    /// Token types of the query and of the document.
     types: (u32, u32),
-    /// Whether the model reads types.
+    /// Whether the model has token types.
     typed: bool,
 }
 
-/// Two pairs by which a template is found and checked.
+/// Two pairs to derive and verify a template.
 const PROBES: [(&str, &str); 2] = [("a", "b"), ("b a", "a b a b")];
 
-impl PairRules {
-    /// Finds the template of a folder's tokeniser, for a model that tells `token_types` kinds of tokens apart.
-    pub(super) fn find(folder: &Path, rules: &TextRules, token_types: usize) -> Result<Self, LoadError> {
+impl PairTemplate {
+    /// Derives the template of a folder's tokeniser, for a model with `token_types` token types.
+    pub(super) fn find(folder: &Path, rules: &TextTokenizer, token_types: usize) -> Result<Self, LoadError> {
         let wrong = |reason: String| LoadError::format(folder.join("tokenizer.json"), reason);
         let typed = token_types > 1 && takes_types(folder)?;
         let found = Self::of(rules, typed).map_err(wrong)?;
@@ -42,16 +41,16 @@ impl PairRules {
         Ok(found)
     }
 
-    fn of(rules: &TextRules, typed: bool) -> Result<Self, String> {
+    fn of(rules: &TextTokenizer, typed: bool) -> Result<Self, String> {
         let encode = |(query, document)| rules.tokenizer.encode((query, document), true).map_err(|e| e.to_string());
         let found = Self::in_encoding(&encode(PROBES[0])?, typed).ok_or("has no template for a pair of texts")?;
         for (query, document) in PROBES {
             let whole = encode((query, document))?;
             let mut own = Sequences::default();
             let (query, document) = (rules.pieces(query, false)?.ids, rules.pieces(document, false)?.ids);
-            found.put(&query, &document, &mut own);
+            found.append(&query, &document, &mut own);
             if own.ids != whole.get_ids() || (typed && own.types != whole.get_type_ids()) {
-                return Err("puts pairs of texts together in no plain order".to_owned());
+                return Err("has a template for pairs that is not a plain concatenation".to_owned());
             }
         }
         Ok(found)
@@ -88,18 +87,17 @@ impl PairRules {
         self.before.len() + self.between.len() + self.after.len()
     }
 
-    /// Tokens of a document that fit behind a query of so many, where a pair has at most `limit`. There must be room for
-    /// one.
-    pub(crate) fn room(&self, query: usize, limit: usize) -> Result<usize, CutError> {
+    /// Maximum of tokens of a document after a query of `query` tokens, in a pair of at most `limit`; at least 1.
+    pub(crate) fn room(&self, query: usize, limit: usize) -> Result<usize, TokenizeError> {
         let room = limit.saturating_sub(self.specials());
         if query >= room {
-            return Err(CutError::LongQuery { most: room.saturating_sub(1), limit, tokens: query });
+            return Err(TokenizeError::LongQuery { most: room.saturating_sub(1), limit, tokens: query });
         }
         Ok(room - query)
     }
 
-    /// Appends a pair of pieces as a text of one sequence.
-    pub(crate) fn put(&self, query: &[u32], document: &[u32], out: &mut Sequences) {
+    /// Appends a pair as a text with one sequence.
+    pub(crate) fn append(&self, query: &[u32], document: &[u32], out: &mut Sequences) {
         let specials = |of: &Specials| of.iter().map(|(id, _)| *id).collect::<Vec<_>>();
         let parts = [&specials(&self.before), query, &specials(&self.between), document, &specials(&self.after)];
         for ids in parts {
@@ -117,9 +115,9 @@ impl PairRules {
     }
 }
 
-/// Whether the tokeniser's settings let a model have token types; they may name its inputs.
+/// Whether tokenizer_config.json allows token types: it may list the model's inputs.
 fn takes_types(folder: &Path) -> Result<bool, LoadError> {
-    let settings = object_if_there(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let settings = optional_object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let inputs = Fields(&settings).texts(&["model_input_names"])?;
     Ok(inputs.is_none_or(|names| names.contains(&"token_type_ids")))
 }

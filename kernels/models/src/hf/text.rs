@@ -1,51 +1,54 @@
-//! Texts to token ids, by a tokenizer.json.
+//! Tokenises texts by a tokenizer.json.
 
 use std::{ops::Range, panic::catch_unwind, path::Path};
 
 use serde::de::IgnoredAny;
 use tokenizers::Tokenizer;
 
-use super::{error::LoadError, files::read_if_there, wordpiece::WordPiece};
+use super::{error::LoadError, files::read_optional, wordpiece::WordPiece};
 
-/// A tokeniser, and what it puts around a text.
-pub struct TextRules {
+/// A tokeniser, and the special tokens that it adds to a text.
+pub struct TextTokenizer {
     pub(super) tokenizer: Tokenizer,
-    /// The same faster, where it is of BERT's family.
+    /// The native implementation, for BERT's family.
     wordpiece: Option<WordPiece>,
     before: Vec<u32>,
     after: Vec<u32>,
 }
 
-impl std::fmt::Debug for TextRules {
+impl std::fmt::Debug for TextTokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TextRules").field("before", &self.before).field("after", &self.after).finish_non_exhaustive()
+        f.debug_struct("TextTokenizer")
+            .field("before", &self.before)
+            .field("after", &self.after)
+            .finish_non_exhaustive()
     }
 }
 
-/// A tokeniser from its file. The library panics at some files that are none.
+/// Parses tokenizer.json. `tokenizers` panics on some invalid files.
 fn parsed(bytes: &[u8]) -> Result<Tokenizer, String> {
     serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| error.to_string())?;
     match catch_unwind(|| Tokenizer::from_bytes(bytes)) {
         Ok(parsed) => parsed.map_err(|error| error.to_string()),
-        Err(_) => Err("is not the description of a tokeniser".to_owned()),
+        Err(_) => Err("does not describe a tokeniser".to_owned()),
     }
 }
 
-/// Ids of a text without what stands around it, and the bytes that each comes from.
+/// Token ids of a text without special tokens, and their byte ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
     /// The ids.
     pub ids: Vec<u32>,
-    /// As many ranges of bytes; empty where they were not asked for.
+    /// The byte range of each token; empty without `with_offsets`.
     pub bytes: Vec<Range<usize>>,
 }
 
-impl TextRules {
-    /// Reads tokenizer.json, if it is there. Padding and truncation that are baked into it are cleared: a batch has no
-    /// padding here, and the limit comes from the model's configuration.
+impl TextTokenizer {
+    /// Reads tokenizer.json, if it exists. Its padding and truncation are cleared: batches are packed without padding,
+    /// and the limit comes from the model's configuration.
     pub fn read(folder: &Path, vocabulary: usize) -> Result<Option<Self>, LoadError> {
         let path = folder.join("tokenizer.json");
-        let Some(bytes) = read_if_there(&path)? else { return Ok(None) };
+        let Some(bytes) = read_optional(&path)? else { return Ok(None) };
         let mut tokenizer = parsed(&bytes).map_err(|error| LoadError::format(&path, error))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| LoadError::format(&path, error))?;
@@ -54,13 +57,13 @@ impl TextRules {
             return Err(LoadError::TokenizerMismatch { tokens: highest, words: vocabulary });
         }
         let wordpiece = WordPiece::of(&tokenizer);
-        let mut rules = Self { tokenizer, wordpiece, before: vec![], after: vec![] };
-        rules.find_surroundings().map_err(|error| LoadError::format(&path, error))?;
-        Ok(Some(rules))
+        let mut tokenizer = Self { tokenizer, wordpiece, before: vec![], after: vec![] };
+        tokenizer.find_special_tokens().map_err(|error| LoadError::format(&path, error))?;
+        Ok(Some(tokenizer))
     }
 
-    /// Looks where the pieces of a text stand in the same text with special tokens.
-    fn find_surroundings(&mut self) -> Result<(), String> {
+    /// Finds the special tokens before and after the pieces of a probe text.
+    fn find_special_tokens(&mut self) -> Result<(), String> {
         let ids = |specials| {
             let encoded = self.tokenizer.encode_fast("a", specials).map_err(|error| error.to_string())?;
             Ok::<_, String>(encoded.get_ids().to_vec())
@@ -73,24 +76,24 @@ impl TextRules {
         Ok(())
     }
 
-    /// Whether texts are cut by tables of our own.
+    /// Whether it has a native implementation.
     pub fn is_fast(&self) -> bool {
         self.wordpiece.is_some()
     }
 
-    /// Tokens that are put before every text.
+    /// Special tokens before a text.
     pub fn before(&self) -> &[u32] {
         &self.before
     }
 
-    /// Tokens that are put behind every text.
+    /// Special tokens after a text.
     pub fn after(&self) -> &[u32] {
         &self.after
     }
 
-    /// Pieces of a text, with their bytes where asked.
-    pub fn pieces(&self, text: &str, with_bytes: bool) -> Result<Pieces, String> {
-        if !with_bytes {
+    /// The pieces of a text.
+    pub fn pieces(&self, text: &str, with_offsets: bool) -> Result<Pieces, String> {
+        if !with_offsets {
             if let Some(ids) = self.wordpiece.as_ref().and_then(|wordpiece| wordpiece.encode(text)) {
                 return Ok(Pieces { ids, bytes: vec![] });
             }

@@ -1,7 +1,7 @@
-//! Tensors to their places in an encoder.
+//! Assembles an encoder's weights from tensors.
 
 use accelerd_kernels::ops::encode::{
-    Embeddings, EncoderConfig, Layer, Linear, Norm, Placement, Positions, QueryNorm, Tensor, Weights, tables,
+    Embeddings, EncoderConfig, Layer, Linear, Norm, NormPlacement, Positions, QkNorm, Tensor, Weights, tables,
 };
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     files::Checkpoint,
 };
 
-/// Reads the weights of a family; its description may gain what only the tensors tell.
+/// Reads the weights of a family, and completes its configuration by what only the tensors show.
 pub(super) fn read(family: &mut Family, checkpoint: &mut Checkpoint) -> Result<Weights<Tensor>, LoadError> {
     let named = |names: &&Names| {
         let first = match names.up {
@@ -21,9 +21,8 @@ pub(super) fn read(family: &mut Family, checkpoint: &mut Checkpoint) -> Result<W
     };
     let names = *family.names.iter().find(named).unwrap_or(&family.names[0]);
     checkpoint.set_prefix(&format!("{}.weight", names.words))?;
-    if checkpoint.has(&format!("{}.0.{}.weight", names.layers, names.query_norm)) && family.config.query_norm.is_none()
-    {
-        family.config.query_norm = Some(QueryNorm::All);
+    if checkpoint.has(&format!("{}.0.{}.weight", names.layers, names.query_norm)) && family.config.qk_norm.is_none() {
+        family.config.qk_norm = Some(QkNorm::AllHeads);
     }
     family.config.check()?;
     Reader { config: &family.config, names, biases: family.biases, checkpoint }.weights(family.first_is_bare)
@@ -40,7 +39,7 @@ impl Reader<'_> {
     fn weights(&self, first_is_bare: bool) -> Result<Weights<Tensor>, LoadError> {
         let config = self.config;
         let layers = (0..config.layers).map(|at| self.layer(at, first_is_bare)).collect::<Result<_, _>>()?;
-        let before = config.placement == Placement::Before;
+        let before = config.norm_placement == NormPlacement::PreNorm;
         let final_norm = before.then(|| self.norm(self.names.final_norm, config.hidden)).transpose()?;
         let embeddings = self.embeddings()?;
         let mut weights = Weights {
@@ -67,9 +66,9 @@ impl Reader<'_> {
         let hidden = self.config.hidden;
         let table = |name: &str, rows: usize| (rows > 0).then(|| self.take(name, &[rows, hidden])).transpose();
         Ok(Embeddings {
-            words: self.take(words, &[self.config.vocabulary, hidden])?,
-            positions: table(positions, self.config.position_rows())?,
-            types: table(types, self.config.token_types)?,
+            word_embeddings: self.take(words, &[self.config.vocabulary, hidden])?,
+            position_embeddings: table(positions, self.config.position_rows())?,
+            token_type_embeddings: table(types, self.config.token_types)?,
             norm: embedding_norm.map(|name| self.norm(name, hidden)).transpose()?,
         })
     }
@@ -79,19 +78,19 @@ impl Reader<'_> {
         let name = |part: &str| format!("{}.{at}.{part}", names.layers);
         let hidden = config.hidden;
         let keys = config.kv_heads * config.head_dim;
-        let norm_widths = config.query_norm.map(|over| match over {
-            QueryNorm::Head => (config.head_dim, config.head_dim),
-            QueryNorm::All => (config.attended_width(), keys),
+        let norm_widths = config.qk_norm.map(|over| match over {
+            QkNorm::PerHead => (config.head_dim, config.head_dim),
+            QkNorm::AllHeads => (config.attention_width(), keys),
         });
         let halves: &[usize] = if config.gated { &[config.intermediate; 2] } else { &[config.intermediate] };
         Ok(Layer {
             attention_norm: (at > 0 || !first_is_bare)
                 .then(|| self.norm(&name(names.attention_norm), hidden))
                 .transpose()?,
-            qkv: self.joined(&name, names.qkv, &[config.attended_width(), keys, keys], hidden, biases.qkv)?,
+            qkv: self.joined(&name, names.qkv, &[config.attention_width(), keys, keys], hidden, biases.qkv)?,
             query_norm: norm_widths.map(|(width, _)| self.norm(&name(names.query_norm), width)).transpose()?,
             key_norm: norm_widths.map(|(_, width)| self.norm(&name(names.key_norm), width)).transpose()?,
-            output: self.linear(&name(names.output), hidden, config.attended_width(), biases.output)?,
+            output: self.linear(&name(names.output), hidden, config.attention_width(), biases.output)?,
             mlp_norm: self.norm(&name(names.mlp_norm), hidden)?,
             up: self.joined(&name, names.up, halves, hidden, biases.up)?,
             down: self.linear(&name(names.down), hidden, config.intermediate, biases.down)?,
@@ -108,7 +107,7 @@ impl Reader<'_> {
         Ok(Linear { weight, bias, inputs, outputs })
     }
 
-    /// One linear layer of parts with these numbers of outputs.
+    /// A fused linear layer of parts with these numbers of outputs.
     fn joined(
         &self,
         name: &impl Fn(&str) -> String,
@@ -131,13 +130,13 @@ impl Reader<'_> {
             }
             Parts::Exchanged(part) => {
                 let linear = self.linear(&name(part), outputs, inputs, has_bias)?;
-                let bias = linear.bias.as_ref().map(Tensor::exchange_halves).transpose()?;
-                Ok(Linear { weight: linear.weight.exchange_halves()?, bias, inputs, outputs })
+                let bias = linear.bias.as_ref().map(Tensor::swap_halves).transpose()?;
+                Ok(Linear { weight: linear.weight.swap_halves()?, bias, inputs, outputs })
             }
         }
     }
 
-    /// Old files call the factors gamma and what is added beta.
+    /// Old files name weight and bias `gamma` and `beta`.
     fn norm(&self, name: &str, width: usize) -> Result<Norm<Tensor>, LoadError> {
         let one = |new: &str, old: &str| {
             let old = format!("{name}.{old}");

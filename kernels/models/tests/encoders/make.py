@@ -1,4 +1,4 @@
-"""Writes a small model of every architecture with random weights, and the last states that PyTorch computes in f32.
+"""Writes a small model of every architecture with random weights, and its last hidden states by PyTorch in f32.
 
     pip install "transformers==5.23.0" torch && python kernels/models/tests/encoders/make.py
 
@@ -24,7 +24,7 @@ ROPE = dict(rope_type="default")
 
 
 def randomize(model: torch.nn.Module) -> None:
-    """Weights large enough that every term shows, rounded to half precision."""
+    """Weights large enough that every term matters, rounded to half precision."""
     torch.manual_seed(7)
     for name, weight in model.named_parameters():
         if weight.dim() == 1:
@@ -114,7 +114,7 @@ class JinaLayer(torch.nn.Module):
 
 
 class Jina(torch.nn.Module):
-    """JinaBERT version 2, with as many heads as the slopes' sequences must be mixed for."""
+    """JinaBERT version 2, with a number of heads that is no power of two, so that ALiBi slopes interleave two sequences."""
 
     def __init__(self, code: bool) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ def jina_config() -> dict:
 
 
 def tokenizer(folder: pathlib.Path) -> None:
-    """A tokeniser with padding and truncation baked in, as some published ones have, and the modules beside it."""
+    """Writes a tokeniser with padding and truncation set, as some published ones have, and modules."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "def", "##s", "##ing", "the"]
     made = Tokenizer(models.WordPiece({piece: at for at, piece in enumerate(pieces)}, unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer(lowercase=True)

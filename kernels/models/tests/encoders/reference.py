@@ -1,4 +1,4 @@
-"""Writes what sentence-transformers makes of some texts beside a model: `texts.json` and `vectors.f32`, f32 [texts, dim].
+"""Writes reference vectors by sentence-transformers into a model's folder: `texts.json` and `vectors.f32`, f32 [texts, dim].
 
     python kernels/models/tests/encoders/reference.py FOLDER
 

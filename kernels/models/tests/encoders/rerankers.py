@@ -40,7 +40,7 @@ def wordpiece() -> Tokenizer:
     made = words(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     made.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    # Baked in, as some published ones have it.
+    # Set, as in some published tokenisers.
     made.enable_padding(length=128)
     made.enable_truncation(128)
     return made
@@ -90,7 +90,7 @@ def mpnet() -> Tokenizer:
 
 
 class JinaReranker(torch.nn.Module):
-    """JinaBERT with the head of BERT."""
+    """JinaBERT with BERT's head."""
 
     def __init__(self) -> None:
         super().__init__()

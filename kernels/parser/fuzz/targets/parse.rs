@@ -1,4 +1,5 @@
-//! No bytes make the parser panic or leave columns that disagree. The first byte chooses the feature version.
+//! The parser neither panics nor returns inconsistent columns for any input. The first byte selects the feature
+//! version.
 //!
 //! `cargo +nightly fuzz run parse` in `kernels/parser`.
 #![no_main]

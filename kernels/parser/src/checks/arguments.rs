@@ -5,7 +5,7 @@ use crate::NONE;
 use crate::columns::{Field, Kind};
 
 impl Checker<'_> {
-    /// What follows a keyword argument, up to the next one: no positional argument, and behind `**` none with `*` either.
+    /// The arguments between a keyword argument and the next one: none is positional, and after `**` none has `*`.
     pub(super) fn keyword(&self, row: usize) -> Result<()> {
         let unpacks = self.columns.aux[row] == NONE;
         let mut next = self.next_sibling(row);
@@ -25,13 +25,13 @@ impl Checker<'_> {
             next = self.next_sibling(sibling);
         }
         match next {
-            Some(sibling) if unpacks && self.columns.aux[sibling] != NONE => self.behind_unpacking(sibling),
+            Some(sibling) if unpacks && self.columns.aux[sibling] != NONE => self.after_unpacking(sibling),
             _ => Ok(()),
         }
     }
 
-    /// What follows named arguments behind a `**`, up to the next `**`.
-    fn behind_unpacking(&self, named: usize) -> Result<()> {
+    /// The arguments after a named one that follows `**`, up to the next `**`: none has `*`.
+    fn after_unpacking(&self, named: usize) -> Result<()> {
         let mut next = self.next_sibling(named);
         while let Some(sibling) = next {
             match self.kind(sibling) {
@@ -46,7 +46,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The parameter behind one with a default has one too.
+    /// A parameter after one with a default needs one too.
     pub(super) fn default(&self, row: usize) -> Result<()> {
         let positional = |row: usize| matches!(self.columns.fields[row], Field::Args | Field::Posonlyargs);
         let Some(parameter) = self.next_sibling(row).filter(|&next| positional(next)) else { return Ok(()) };

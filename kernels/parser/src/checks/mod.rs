@@ -1,4 +1,4 @@
-//! What the grammar leaves open, and contexts: each check looks at one node, its siblings or its subtree.
+//! Checks beyond the grammar, and expression contexts. Each check reads one node, its siblings or its subtree.
 
 mod arguments;
 mod patterns;
@@ -14,7 +14,6 @@ use crate::tokens::Tokens;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// A source that is being checked.
 struct Checker<'a> {
     tokens: &'a Tokens,
     text: &'a str,
@@ -24,10 +23,10 @@ struct Checker<'a> {
     underscore: Option<u32>,
 }
 
-/// Checks the nodes of one line, whose roots have their parents, and gives targets their contexts.
+/// Checks the nodes of one line, whose roots have their parents, and sets the contexts of targets.
 ///
-/// Nodes are looked at from the last one on, parents before children. Of several errors the leftmost one counts.
-pub(crate) fn line(
+/// Visits parents before children, from the last node on. Of several errors the leftmost one is returned.
+pub(crate) fn check_line(
     text: &str,
     tokens: &Tokens,
     underscore: Option<u32>,
@@ -44,7 +43,7 @@ pub(crate) fn line(
         });
         if let Err(error) = found {
             outcome = match outcome {
-                Err(other) if other_is_first(&other, &error) => Err(other),
+                Err(other) if precedes(&other, &error) => Err(other),
                 _ => Err(error),
             };
         }
@@ -52,7 +51,7 @@ pub(crate) fn line(
     outcome
 }
 
-fn other_is_first(other: &Diagnostic, error: &Diagnostic) -> bool {
+fn precedes(other: &Diagnostic, error: &Diagnostic) -> bool {
     other.start < error.start
 }
 
@@ -78,7 +77,7 @@ impl Checker<'_> {
         if self.options.feature_version < crate::NEWEST { self.version(row) } else { Ok(()) }
     }
 
-    /// The character behind `!` in a field.
+    /// The conversion of a field.
     fn conversion(&self, row: usize) -> Result<()> {
         let aux = self.columns.aux[row];
         match u8::try_from(aux) {
@@ -96,7 +95,7 @@ impl Checker<'_> {
         self.columns.parents[row] as usize
     }
 
-    /// The next node with the same parent, of those in front of it.
+    /// The next sibling before the parent.
     fn next_sibling(&self, row: usize) -> Option<usize> {
         let parent = self.parent(row);
         let mut next = row + 1;
@@ -106,7 +105,7 @@ impl Checker<'_> {
         (next < parent).then_some(next)
     }
 
-    /// The rows of a node's subtree in its line, without itself, from the last one on.
+    /// The descendants of a node in its line, last first.
     fn subtree(&self, row: usize) -> impl Iterator<Item = usize> + use<> {
         let inside = |inner: usize| (inner + 1..=row).contains(&self.parent(inner));
         let size = (0..row).rev().take_while(|&inner| inside(inner)).count();

@@ -1,4 +1,4 @@
-//! What patterns may capture, and which values they may have.
+//! Captures and literals of patterns.
 
 use super::{Checker, Result};
 use crate::NONE;
@@ -6,7 +6,7 @@ use crate::columns::{Field, Kind, Operator};
 use crate::diagnostic::Diagnostic;
 
 impl Checker<'_> {
-    /// `_` captures nothing: alone it is the pattern that always matches, elsewhere it is refused.
+    /// `_` is the wildcard pattern on its own; as a capture target it is an error.
     pub(super) fn capture(&mut self, row: usize) -> Result<()> {
         let aux = self.columns.aux[row];
         if aux == NONE || Some(aux) != self.underscore {
@@ -23,7 +23,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// No positional pattern follows a keyword pattern.
+    /// Rejects a positional pattern after a keyword pattern.
     pub(super) fn keyword_pattern(&self, row: usize) -> Result<()> {
         match self.next_sibling(row).filter(|&next| self.columns.fields[next] == Field::Patterns) {
             Some(next) => Err(self.error(next, "positional patterns follow keyword patterns")),
@@ -35,7 +35,7 @@ impl Checker<'_> {
         self.literal(row - 1)
     }
 
-    /// The name that a pattern's attributes or arguments belong to is not `_`, which is a whole pattern already.
+    /// Rejects `_` as the head of a dotted name or class pattern: it is a complete pattern.
     pub(super) fn pattern_head_of(&self, row: usize) -> Result<()> {
         let mut row = match (self.kind(row), self.columns.fields[row]) {
             (Kind::MatchValue, _) => row - 1,
@@ -48,15 +48,16 @@ impl Checker<'_> {
         if self.kind(row) != Kind::Name || Some(self.columns.aux[row] / 4) != self.underscore {
             return Ok(());
         }
-        let behind = self.tokens.starts.partition_point(|&place| place < self.columns.ends[row]);
-        Err(Diagnostic::syntax(self.tokens.starts[behind], self.tokens.ends[behind], "invalid syntax"))
+        let next = self.tokens.starts.partition_point(|&place| place < self.columns.ends[row]);
+        Err(Diagnostic::syntax(self.tokens.starts[next], self.tokens.ends[next], "invalid syntax"))
     }
 
     pub(super) fn match_key(&self, row: usize) -> Result<()> {
         if self.kind(self.parent(row)) == Kind::MatchMapping { self.literal(row) } else { Ok(()) }
     }
 
-    /// A complex literal is a real and an imaginary number. That no pattern is an f-string is up to the compiler.
+    /// A complex literal is a real and an imaginary number. CPython's compiler, not its parser, rejects f-strings in
+    /// patterns.
     fn literal(&self, row: usize) -> Result<()> {
         if self.kind(row) == Kind::BinOp { self.complex(row) } else { Ok(()) }
     }
@@ -65,7 +66,7 @@ impl Checker<'_> {
         debug_assert!(
             matches!(self.columns.aux[row], add if add == Operator::Add as u32 || add == Operator::Sub as u32)
         );
-        // The right side is one row, and the left one ends in front of it; a minus has its number in front of it.
+        // The right operand is one row, directly after the left one; a `UnaryOp` is directly after its number.
         let right = row - 1;
         let left = if self.kind(row - 2) == Kind::UnaryOp { row - 3 } else { row - 2 };
         if self.is_imaginary(left) {

@@ -1,10 +1,10 @@
-//! What may be assigned to, and the contexts `Store` and `Del`.
+//! Assignment targets, and the contexts `Store` and `Del`.
 
 use super::{Checker, Result};
 use crate::columns::{Context, Field, Kind, VALUE_ELLIPSIS};
 
 impl Checker<'_> {
-    /// Gives a target its context, and what it consists of.
+    /// Sets the context of a target and its elements.
     pub(super) fn target(&mut self, row: usize) -> Result<()> {
         let parent = self.kind(self.parent(row));
         match parent {
@@ -20,7 +20,7 @@ impl Checker<'_> {
             self.set_context(row, Context::Store);
             return Ok(());
         }
-        let what = described(self.kind(row), self.columns.aux[row]);
+        let what = expr_name(self.kind(row), self.columns.aux[row]);
         Err(self.error(
             row,
             match (parent, self.kind(row)) {
@@ -58,7 +58,7 @@ impl Checker<'_> {
                 Ok(())
             }
             (kind, Context::Load | Context::Store | Context::Del) => {
-                let what = described(kind, self.columns.aux[row]);
+                let what = expr_name(kind, self.columns.aux[row]);
                 let verb = if context == Context::Del { "delete" } else { "assign to" };
                 let keyword = kind == Kind::Constant && self.columns.aux[row] > VALUE_ELLIPSIS;
                 let loose = matches!(kind, Kind::Compare | Kind::BoolOp | Kind::IfExp | Kind::Lambda);
@@ -74,8 +74,8 @@ impl Checker<'_> {
     }
 }
 
-/// What CPython's messages call an expression.
-fn described(kind: Kind, aux: u32) -> &'static str {
+/// `_PyPegen_get_expr_name`: the name of an expression in messages.
+fn expr_name(kind: Kind, aux: u32) -> &'static str {
     match kind {
         Kind::Attribute => "attribute",
         Kind::Subscript => "subscript",

@@ -1,11 +1,11 @@
-//! What older versions of the grammar do not have, as `ast.parse(feature_version=...)` refuses it.
+//! Syntax that older versions lack, as `ast.parse(feature_version=...)` rejects it.
 
 use super::{Checker, Result};
 use crate::columns::{Field, Kind};
 use crate::tokens::Terminal;
 
 impl Checker<'_> {
-    /// Refuses a node that the version asked for does not have.
+    /// Rejects a node that the version lacks.
     pub(super) fn version(&self, row: usize) -> Result<()> {
         let (needed, what) = match (self.kind(row), self.columns.fields[row]) {
             (_, Field::TypeParams) if self.has_default(row) => (13, "Type parameter defaults are"),
@@ -25,19 +25,19 @@ impl Checker<'_> {
         Err(self.error(row, format!("{what} only supported in Python 3.{needed} and greater")))
     }
 
-    /// Whether no parentheses enclose a tuple: the one it may start with closes before its end.
+    /// Whether a tuple has no parentheses: an opening one at its start closes before its end.
     fn is_bare(&self, row: usize) -> bool {
         let (start, end) = (self.columns.starts[row], self.columns.ends[row]);
         let first = self.tokens.starts.partition_point(|&place| place < start);
         let mut depth = 0_usize;
-        for (kind, &behind) in self.tokens.kinds[first..].iter().zip(&self.tokens.ends[first..]) {
+        for (kind, &token_end) in self.tokens.kinds[first..].iter().zip(&self.tokens.ends[first..]) {
             match kind {
                 Terminal::LeftParen | Terminal::LeftBracket | Terminal::LeftBrace => depth += 1,
                 Terminal::RightParen | Terminal::RightBracket | Terminal::RightBrace => depth -= 1,
                 _ => {}
             }
             if depth == 0 {
-                return behind < end;
+                return token_end < end;
             }
         }
         false

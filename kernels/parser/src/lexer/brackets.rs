@@ -1,65 +1,64 @@
-//! Brackets that are open, replacement fields among them.
+//! The stack of open brackets, replacement fields included.
 
-/// CPython keeps at most so many.
-pub(super) const MOST_BRACKETS: usize = 200;
+/// CPython's MAXLEVEL.
+pub(super) const MAX_BRACKETS: usize = 200;
 
-/// What opened.
+/// An open bracket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opening {
-    Paren,
-    Bracket,
-    Brace,
-    /// The brace of a replacement field: whether the field is part of a format specification.
+pub(super) enum Bracket {
+    Round,
+    Square,
+    Curly,
+    /// The brace of a replacement field, and whether the field is in a format specification.
     Field {
         in_spec: bool,
     },
 }
 
-impl Opening {
+impl Bracket {
     pub(super) fn of(byte: u8) -> Self {
         match byte {
-            b'(' => Self::Paren,
-            b'[' => Self::Bracket,
-            _ => Self::Brace,
+            b'(' => Self::Round,
+            b'[' => Self::Square,
+            _ => Self::Curly,
         }
     }
 
-    /// As it is written.
-    pub(super) fn written(self) -> char {
+    pub(super) fn as_char(self) -> char {
         match self {
-            Self::Paren => '(',
-            Self::Bracket => '[',
-            Self::Brace | Self::Field { .. } => '{',
+            Self::Round => '(',
+            Self::Square => '[',
+            Self::Curly | Self::Field { .. } => '{',
         }
     }
 
     pub(super) fn closes(self) -> u8 {
         match self {
-            Self::Paren => b')',
-            Self::Bracket => b']',
-            Self::Brace | Self::Field { .. } => b'}',
+            Self::Round => b')',
+            Self::Square => b']',
+            Self::Curly | Self::Field { .. } => b'}',
         }
     }
 }
 
-/// The open brackets, innermost last, with their places.
+/// Open brackets with their offsets, innermost last.
 #[derive(Default)]
 pub(super) struct Brackets {
-    open: Vec<(Opening, u32)>,
+    open: Vec<(Bracket, u32)>,
 }
 
 impl Brackets {
     #[inline]
-    pub(super) fn push(&mut self, opening: Opening, at: u32) {
-        self.open.push((opening, at));
+    pub(super) fn push(&mut self, bracket: Bracket, at: u32) {
+        self.open.push((bracket, at));
     }
 
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<(Opening, u32)> {
+    pub(super) fn pop(&mut self) -> Option<(Bracket, u32)> {
         self.open.pop()
     }
 
-    pub(super) fn last(&self) -> Option<(Opening, u32)> {
+    pub(super) fn last(&self) -> Option<(Bracket, u32)> {
         self.open.last().copied()
     }
 
@@ -73,22 +72,22 @@ impl Brackets {
         self.open.len()
     }
 
-    /// The innermost bracket is a replacement field's.
+    /// Whether the innermost bracket is a replacement field.
     #[inline]
     pub(super) fn in_field(&self) -> bool {
-        matches!(self.open.last(), Some((Opening::Field { .. }, _)))
+        matches!(self.open.last(), Some((Bracket::Field { .. }, _)))
     }
 
-    /// How many replacement fields are open above a height.
+    /// Replacement fields above a height of the stack.
     pub(super) fn fields_above(&self, height: usize) -> usize {
-        self.open.iter().skip(height).filter(|(opening, _)| matches!(opening, Opening::Field { .. })).count()
+        self.open.iter().skip(height).filter(|(bracket, _)| matches!(bracket, Bracket::Field { .. })).count()
     }
 
-    /// Makes fields above a height ordinary braces: their string ended before they did.
-    pub(super) fn forget_fields(&mut self, height: usize) {
-        for (opening, _) in self.open.iter_mut().skip(height) {
-            if matches!(opening, Opening::Field { .. }) {
-                *opening = Opening::Brace;
+    /// Makes fields above a height ordinary braces: their string ended first.
+    pub(super) fn demote_fields(&mut self, height: usize) {
+        for (bracket, _) in self.open.iter_mut().skip(height) {
+            if matches!(bracket, Bracket::Field { .. }) {
+                *bracket = Bracket::Curly;
             }
         }
     }

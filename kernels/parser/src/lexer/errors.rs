@@ -1,38 +1,38 @@
-//! The lexer's errors, in CPython's words and places.
+//! The lexer's errors, with CPython's messages and positions.
 //!
-//! CPython names the place behind the last character that it has read: that character's start is the error's place here,
-//! and its end too, for CPython gives no range.
+//! CPython reports the position after the last character that it has read, and no range: here an error starts and ends
+//! at the start of that character.
 
 use unicode_ident::{is_xid_continue, is_xid_start};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-use super::brackets::Opening;
-use super::fields::Frame;
-use super::names::place;
-use super::numbers::BadNumber;
+use super::brackets::Bracket;
+use super::fstrings::OpenFString;
+use super::names::offset;
+use super::numbers::NumberError;
 use super::{Lexer, Result};
 use crate::diagnostic::{Diagnostic, Span};
 
-/// Why there are no more tokens.
+/// The error that ends the tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LexError {
-    /// The error, as CPython reports it if the grammar has nothing against what stands before it.
+    /// The error that CPython reports if the tokens before it parse.
     pub diagnostic: Diagnostic,
-    /// Whether CPython prefers it to an earlier `SyntaxError` of the grammar.
-    pub eager: bool,
-    /// The innermost bracket that is open there, outside of f- and t-strings.
+    /// Whether CPython prefers it to an earlier syntax error of the parser.
+    pub takes_precedence: bool,
+    /// The innermost open bracket and its offset, outside of f- and t-strings.
     pub open: Option<(char, u32)>,
 }
 
 impl LexError {
-    /// Whether it is a token that no grammar has, behind which CPython reads on.
-    pub(crate) fn is_stray(&self) -> bool {
+    /// Whether it is an error token, after which CPython tokenises on.
+    pub(crate) fn is_error_token(&self) -> bool {
         self.diagnostic.message == "invalid syntax"
     }
 
-    /// What CPython reports instead of a `SyntaxError` of the grammar at a place in front of this error.
-    pub fn better_than(&self, text: &str, at: u32) -> Option<Diagnostic> {
-        if self.eager {
+    /// The error that CPython reports instead of a syntax error of the parser at `at`, before this one.
+    pub fn preferred_over(&self, text: &str, at: u32) -> Option<Diagnostic> {
+        if self.takes_precedence {
             return Some(self.diagnostic.clone());
         }
         let (bracket, opened) = self.open?;
@@ -45,43 +45,46 @@ fn never_closed(bracket: char, at: u32) -> Diagnostic {
     Diagnostic::syntax(at, at, format!("'{bracket}' was never closed")).with_span(Span::Start(0))
 }
 
-/// A token that no grammar has.
-pub(super) fn stray(start: usize, end: usize) -> LexError {
-    LexError { diagnostic: Diagnostic::syntax(place(start), place(end), "invalid syntax"), eager: false, open: None }
+pub(super) fn error_token(start: usize, end: usize) -> LexError {
+    LexError {
+        diagnostic: Diagnostic::syntax(offset(start), offset(end), "invalid syntax"),
+        takes_precedence: false,
+        open: None,
+    }
 }
 
-#[expect(clippy::unnecessary_box_returns, reason = "so that a place or an error fits in two registers")]
+#[expect(clippy::unnecessary_box_returns, reason = "an offset or an error fits in two registers")]
 impl Lexer<'_> {
-    /// An error at a byte that CPython raises at once.
+    /// An error at a byte that takes precedence over syntax errors.
     pub(super) fn raise(&self, message: impl Into<std::borrow::Cow<'static, str>>, at: usize) -> Box<LexError> {
-        self.error(Diagnostic::syntax(place(at), place(at), message).with_span(Span::Point), true)
+        self.error(Diagnostic::syntax(offset(at), offset(at), message).with_span(Span::Point), true)
     }
 
-    fn error(&self, diagnostic: Diagnostic, eager: bool) -> Box<LexError> {
-        // CPython does not look for better reasons inside of f-strings.
-        let outside = self.frames.is_empty();
-        let open = self.brackets.last().filter(|_| outside).map(|(opening, at)| (opening.written(), at));
-        Box::new(LexError { diagnostic, eager: eager && outside, open })
+    fn error(&self, diagnostic: Diagnostic, takes_precedence: bool) -> Box<LexError> {
+        // Inside f-strings CPython prefers no tokenizer error.
+        let outside = self.open_fstrings.is_empty();
+        let open = self.brackets.last().filter(|_| outside).map(|(bracket, at)| (bracket.as_char(), at));
+        Box::new(LexError { diagnostic, takes_precedence: takes_precedence && outside, open })
     }
 
-    /// Where the character in front of a byte starts.
-    pub(super) fn before(&self, behind: usize) -> usize {
-        let last = behind.saturating_sub(1);
+    /// The start of the character before a byte.
+    pub(super) fn char_before(&self, at: usize) -> usize {
+        let last = at.saturating_sub(1);
         (0..=last).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0)
     }
 
     #[cold]
-    pub(super) fn bad_number(&self, bad: &BadNumber) -> Box<LexError> {
-        let mut error = self.raise(bad.message, bad.behind - 1);
+    pub(super) fn bad_number(&self, bad: &NumberError) -> Box<LexError> {
+        let mut error = self.raise(bad.message, bad.read_end - 1);
         if let Some(end) = bad.end {
-            (error.diagnostic.end, error.diagnostic.span) = (place(end), Span::Bytes);
+            (error.diagnostic.end, error.diagnostic.span) = (offset(end), Span::Bytes);
         }
         error
     }
 
     #[cold]
     pub(super) fn bad_continuation(&self, backslash: usize) -> Box<LexError> {
-        let at = place(backslash + 1);
+        let at = offset(backslash + 1);
         let message = "unexpected character after line continuation character";
         self.error(Diagnostic::syntax(at, at, message).with_span(Span::Start(0)), false)
     }
@@ -91,28 +94,28 @@ impl Lexer<'_> {
         if let Err(unclosed) = self.end_of_text() {
             return unclosed;
         }
-        let at = place(backslash + 1);
+        let at = offset(backslash + 1);
         self.error(Diagnostic::syntax(at, at, "unexpected EOF while parsing").with_span(Span::Start(-1)), false)
     }
 
-    /// Refuses a text that ends inside brackets.
+    /// Rejects a text that ends inside brackets.
     pub(super) fn end_of_text(&self) -> Result<()> {
         match self.brackets.last() {
             None => Ok(()),
-            Some((opening, at)) => Err(self.error(never_closed(opening.written(), at), false)),
+            Some((bracket, at)) => Err(self.error(never_closed(bracket.as_char(), at), false)),
         }
     }
 
-    /// A closing bracket that does not close the innermost open one, which has been taken off the stack.
+    /// A closing bracket that does not match `open`, which was popped from the stack.
     #[cold]
-    pub(super) fn unmatched(&mut self, at: usize, open: Option<(Opening, u32)>) -> Box<LexError> {
+    pub(super) fn unmatched(&mut self, at: usize, open: Option<(Bracket, u32)>) -> Box<LexError> {
         let close = char::from(self.bytes[at]);
-        let Some((opening, opened)) = open else { return self.raise(format!("unmatched '{close}'"), at) };
-        if let (Opening::Field { .. }, Some(frame)) = (opening, self.frames.last()) {
-            return self.raise(format!("{}-string: unmatched '{close}'", frame.letter()), at);
+        let Some((bracket, opened)) = open else { return self.raise(format!("unmatched '{close}'"), at) };
+        if let (Bracket::Field { .. }, Some(fstring)) = (bracket, self.open_fstrings.last()) {
+            return self.raise(format!("{}-string: unmatched '{close}'", fstring.letter()), at);
         }
         let mut message =
-            format!("closing parenthesis '{close}' does not match opening parenthesis '{}'", opening.written());
+            format!("closing parenthesis '{close}' does not match opening parenthesis '{}'", bracket.as_char());
         let line = self.line_number(opened as usize);
         if line != self.line_number(at) {
             message = format!("{message} on line {line}");
@@ -120,7 +123,7 @@ impl Lexer<'_> {
         self.raise(message, at)
     }
 
-    /// A plain string whose end is missed at a byte.
+    /// A plain string that is still open at a byte.
     #[cold]
     pub(super) fn unterminated(
         &self,
@@ -130,10 +133,10 @@ impl Lexer<'_> {
         escaped_quote: bool,
         at: usize,
     ) -> Box<LexError> {
-        if let Some(frame) = self.frames.last()
-            && (frame.quote, frame.triple) == (quote, triple)
+        if let Some(fstring) = self.open_fstrings.last()
+            && (fstring.quote, fstring.triple) == (quote, triple)
         {
-            return self.raise(format!("{}-string: expecting '}}'", frame.letter()), start);
+            return self.raise(format!("{}-string: expecting '}}'", fstring.letter()), start);
         }
         let line = self.line_number(at);
         self.raise(
@@ -149,26 +152,26 @@ impl Lexer<'_> {
     }
 
     #[cold]
-    pub(super) fn unterminated_frame(&self, frame: &Frame, at: usize) -> Box<LexError> {
-        let (letter, line) = (frame.letter(), self.line_number(at));
-        let kind = if frame.triple { "triple-quoted " } else { "" };
+    pub(super) fn unterminated_fstring(&self, fstring: &OpenFString, at: usize) -> Box<LexError> {
+        let (letter, line) = (fstring.letter(), self.line_number(at));
+        let kind = if fstring.triple { "triple-quoted " } else { "" };
         self.raise(
             format!("unterminated {kind}{letter}-string literal (detected at line {line})"),
-            frame.start as usize,
+            fstring.start as usize,
         )
     }
 
-    /// The number of the physical line that a byte is in; the end of the text belongs to the last line with characters.
+    /// The number of a byte's physical line; the end of the text belongs to the last line with characters.
     fn line_number(&self, at: usize) -> usize {
         let at = at.min(self.bytes.len().saturating_sub(1));
         let before = &self.bytes[..at];
         let pairs = before.windows(2).filter(|pair| pair == b"\r\n").count();
-        // A line feed that ends the text belongs with its carriage return.
-        let torn = usize::from(self.bytes.get(at) == Some(&b'\n') && before.last() == Some(&b'\r'));
-        memchr::memchr2_iter(b'\n', b'\r', before).count() - pairs - torn + 1
+        // The LF of a final CRLF belongs to its CR.
+        let split_crlf = usize::from(self.bytes.get(at) == Some(&b'\n') && before.last() == Some(&b'\r'));
+        memchr::memchr2_iter(b'\n', b'\r', before).count() - pairs - split_crlf + 1
     }
 
-    /// Refuses a name with characters that no name has.
+    /// Rejects a name with characters outside XID.
     pub(super) fn check_name(&self, start: usize, end: usize) -> Result<()> {
         let mut characters = self.text[start..end].char_indices();
         let wrong = match characters.next() {
@@ -188,13 +191,13 @@ impl Lexer<'_> {
         }
     }
 
-    /// A byte of ASCII that begins no token. CPython hands printable ones to the grammar, which has none of them.
+    /// An ASCII byte that starts no token. CPython emits an ERRORTOKEN for a printable one.
     #[cold]
     pub(super) fn bad_byte(&mut self, at: usize) -> Result<usize> {
         match self.bytes[at] {
             0 => Err(self.raise("source code cannot contain null bytes", at)),
             byte if byte.is_ascii_graphic() => {
-                self.stray(at, at + 1);
+                self.error_token(at, at + 1);
                 Ok(at + 1)
             }
             byte => Err(self.bad_character(at, char::from(byte))),
@@ -202,7 +205,7 @@ impl Lexer<'_> {
     }
 }
 
-/// What `str.isprintable` says of a character.
+/// `str.isprintable`.
 fn is_printable(character: char) -> bool {
     !matches!(
         character.general_category(),

@@ -1,66 +1,76 @@
-//! Text to tokens and logical lines.
+//! The lexer: text to tokens and logical lines.
 //!
-//! An error does not undo what stands before it: [`Lexed`] has the tokens and lines up to the error, for an error of the
-//! grammar among them comes first.
+//! On an error [`Lexed`] keeps the tokens and lines before it, since a syntax error among them is reported first.
 
 mod brackets;
+mod cpython_tokens;
 mod errors;
-mod fields;
+mod fstrings;
 mod indentation;
 mod names;
 mod numbers;
-mod outcome;
-mod raw;
 mod strings;
+mod swar;
 pub mod tables;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use memchr::{memchr, memchr2};
 
-use self::brackets::{Brackets, MOST_BRACKETS, Opening};
+use self::brackets::{Bracket, Brackets, MAX_BRACKETS};
+pub(crate) use self::cpython_tokens::{CpythonTokens, IndentStack, lex_cpython};
 pub use self::errors::LexError;
-use self::fields::Frame;
-use self::names::{Names, place};
-use self::outcome::Stray;
-pub(crate) use self::raw::{Levels, Raw, lex_raw};
-use self::tables::{CLASSES, Class, DIAMOND, NAME_PARTS, PAIRS, PART, SYMBOL_CLASSES, SYMBOLS, WIDE, WITH_EQUAL};
-use self::words::{eight_at, lowest, name_bytes};
-use crate::rules::SoftKeywords;
+use self::fstrings::OpenFString;
+use self::names::{NameTable, offset};
+use self::swar::{load_u64, low_bytes, name_length};
+use self::tables::{
+    ByteClass, CLASSES, DIAMOND, NAME_BYTES, NAME_CHAR, NON_ASCII, PAIRS, SYMBOL_CLASSES, SYMBOLS, WITH_EQUAL,
+};
 use crate::tokens::{Line, Terminal, Tokens};
 use crate::{Diagnostic, Options};
 
-/// A longer text cannot be told in `u32`s, together with what `extra` may add to it.
-pub const MOST_BYTES: usize = 1 << 30;
+/// The longest text: offsets into it and into the `extra` that may follow it fit into a `u32`.
+pub const MAX_BYTES: usize = 1 << 30;
 
-/// What a text is made of.
+/// The tokens, lines and names of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lexed {
     /// The tokens.
     pub tokens: Tokens,
     /// The logical lines. All tokens are part of one.
     pub lines: Vec<Line>,
-    /// Where each comment starts and ends.
+    /// Start and end of each comment.
     pub comments: Vec<(u32, u32)>,
-    /// Where each name starts: in the text, or behind it in `extra`. Names stand in the order of their first tokens.
+    /// Where each name starts, in the text or, from its length on, in `extra`. Names are in the order of their
+    /// first tokens.
     pub name_starts: Vec<u32>,
     /// Where each name ends.
     pub name_ends: Vec<u32>,
-    /// The names that are written otherwise in the text.
+    /// Names that NFKC normalisation changes.
     pub extra: Vec<u8>,
-    /// Which names may be keywords.
+    /// The names that are soft keywords.
     pub soft: SoftKeywords,
-    /// Why there are no more tokens.
+    /// The error after the last token.
     pub error: Option<LexError>,
-    /// How many columns deep the line is whose first token is the error.
-    pub begun: Option<u32>,
-    /// The error stands inside the last line, whose tokens up to it are there.
-    pub cut: bool,
+    /// The indentation of the line whose first token is the error.
+    pub error_column: Option<u32>,
+    /// The error is inside the last line, which has the tokens before it.
+    pub error_in_line: bool,
+}
+
+/// The numbers of the names that are soft keywords; `None` where the source does not have the name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoftKeywords {
+    /// Of `match`.
+    pub r#match: Option<u32>,
+    /// Of `case`.
+    pub case: Option<u32>,
+    /// Of `type`.
+    pub r#type: Option<u32>,
 }
 
 impl Lexed {
-    /// A name, by its number; `extra` starts with the names that are written otherwise in the text.
+    /// The bytes of a name; `extra` starts with [`Lexed::extra`].
     pub(crate) fn name<'a>(&self, text: &'a str, extra: &'a [u8], number: u32) -> &'a [u8] {
         let (start, end) = (self.name_starts[number as usize] as usize, self.name_ends[number as usize] as usize);
         match start.checked_sub(text.len()) {
@@ -69,44 +79,44 @@ impl Lexed {
         }
     }
 
-    /// The error that CPython reports instead of one of the grammar: having met a `SyntaxError` of the grammar at a place, it
-    /// reads the rest of the source for a better reason.
-    pub fn better_reason(&self, text: &str, at: u32) -> Option<Diagnostic> {
-        self.error.as_ref().and_then(|error| error.better_than(text, at))
+    /// The error that CPython reports instead of a syntax error at `at`: it tokenises the rest of the source and
+    /// prefers certain tokenizer errors.
+    pub fn preferred_error(&self, text: &str, at: u32) -> Option<Diagnostic> {
+        self.error.as_ref().and_then(|error| error.preferred_over(text, at))
     }
 }
 
-/// Takes a text apart, as the newest version does.
+/// Lexes a text by the rules of the newest version.
 ///
 /// # Panics
-/// If the text is longer than [`MOST_BYTES`].
+/// If the text is longer than [`MAX_BYTES`].
 pub fn lex(text: &str) -> Lexed {
-    lex_as(text, &Options::default())
+    lex_with(text, &Options::default())
 }
 
-/// Takes a text apart, as a version does.
+/// Lexes a text by the rules of a version.
 ///
 /// # Panics
-/// If the text is longer than [`MOST_BYTES`].
-pub fn lex_as(text: &str, options: &Options) -> Lexed {
-    assert!(text.len() <= MOST_BYTES, "text has {} bytes, at most {MOST_BYTES} are expected", text.len());
+/// If the text is longer than [`MAX_BYTES`].
+pub fn lex_with(text: &str, options: &Options) -> Lexed {
+    assert!(text.len() <= MAX_BYTES, "text has {} bytes, at most {MAX_BYTES} are expected", text.len());
     let mut lexer = Lexer::new(text, *options);
     let error = lexer.run().err().map(|error| *error);
     lexer.finish(error)
 }
 
-/// Where each physical line of a text starts. Line feeds, carriage returns and the two together end one.
+/// The offset of each physical line. LF, CR and CRLF end a line.
 pub fn line_starts(text: &str) -> Vec<u32> {
     let bytes = text.as_bytes();
     let mut starts = Vec::with_capacity(bytes.len() / 32 + 1);
     starts.push(0);
     if memchr(b'\r', bytes).is_none() {
-        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|at| place(at + 1)));
+        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|at| offset(at + 1)));
         return starts;
     }
     for at in memchr::memchr2_iter(b'\n', b'\r', bytes) {
         if bytes[at] == b'\n' || bytes.get(at + 1) != Some(&b'\n') {
-            starts.push(place(at + 1));
+            starts.push(offset(at + 1));
         }
     }
     starts
@@ -119,19 +129,27 @@ struct Lexer<'a> {
     tokens: Tokens,
     lines: Vec<Line>,
     comments: Vec<(u32, u32)>,
-    names: Names,
+    names: NameTable,
     brackets: Brackets,
-    /// The f- and t-strings that are open, innermost last.
-    frames: Vec<Frame>,
-    /// The first token that CPython's lexer knows, but no grammar.
-    stray: Option<Stray>,
-    /// There is a carriage return somewhere.
+    /// Open f- and t-strings, innermost last.
+    open_fstrings: Vec<OpenFString>,
+    first_error_token: Option<ErrorToken>,
+    /// The text has a carriage return.
     has_returns: bool,
-    /// Strings are those of the version's own tokenizer.
-    as_versioned: bool,
+    /// Before 3.12 f-strings are `String` tokens, and before 3.14 `t` is no prefix.
+    versioned_strings: bool,
     first: u32,
     column: u32,
     alternate: u32,
+}
+
+/// CPython's ERRORTOKEN: a token that occurs in no grammar. CPython tokenises on for an error that it prefers, and so
+/// does the lexer.
+struct ErrorToken {
+    start: usize,
+    end: usize,
+    tokens: usize,
+    lines: usize,
 }
 
 type Result<T> = std::result::Result<T, Box<LexError>>;
@@ -151,12 +169,12 @@ impl<'a> Lexer<'a> {
             },
             lines: Vec::with_capacity(text.len() / 32),
             comments: Vec::new(),
-            names: Names::new(text.len()),
+            names: NameTable::new(text.len()),
             brackets: Brackets::default(),
-            frames: Vec::new(),
-            stray: None,
+            open_fstrings: Vec::new(),
+            first_error_token: None,
             has_returns: memchr(b'\r', text.as_bytes()).is_some(),
-            as_versioned: false,
+            versioned_strings: false,
             first: 0,
             column: 0,
             alternate: 0,
@@ -180,12 +198,12 @@ impl<'a> Lexer<'a> {
     #[inline]
     fn push(&mut self, kind: Terminal, start: usize, end: usize, payload: u32) {
         self.tokens.kinds.push(kind);
-        self.tokens.starts.push(place(start));
-        self.tokens.ends.push(place(end));
+        self.tokens.starts.push(offset(start));
+        self.tokens.ends.push(offset(end));
         self.tokens.payloads.push(payload);
     }
 
-    /// Measures the indentation of a physical line, from its first byte; gives the first byte that is none of it.
+    /// Measures the indentation of a physical line; returns the offset after it.
     #[inline]
     fn indentation(&mut self, mut at: usize) -> Result<usize> {
         let start = at;
@@ -194,17 +212,17 @@ impl<'a> Lexer<'a> {
         }
         let next = self.byte(at);
         if matches!(next, b'\t' | 0x0c | b'\\') {
-            return self.odd_indentation(start);
+            return self.unusual_indentation(start);
         }
-        self.column = place(at - start);
+        self.column = offset(at - start);
         self.alternate = self.column;
         Ok(at)
     }
 
-    /// An indentation with tabs, form feeds or backslashes. CPython takes the columns in front of the first backslash that
-    /// are not 0 for the line's, tabs or not.
+    /// Indentation with tabs, form feeds or line continuations. CPython uses the first non-zero column before a
+    /// backslash for both of the line's columns.
     #[cold]
-    fn odd_indentation(&mut self, mut at: usize) -> Result<usize> {
+    fn unusual_indentation(&mut self, mut at: usize) -> Result<usize> {
         let (mut column, mut alternate, mut continued) = (0, 0, 0);
         loop {
             match self.byte(at) {
@@ -223,7 +241,7 @@ impl<'a> Lexer<'a> {
         Ok(at)
     }
 
-    /// Behind a backslash and the newline that must follow it, and a line that must follow that.
+    /// Returns the offset after a backslash and its newline; a line must follow.
     #[cold]
     fn continuation(&mut self, at: usize) -> Result<usize> {
         let next = match (self.byte(at + 1), self.byte(at + 2)) {
@@ -235,44 +253,44 @@ impl<'a> Lexer<'a> {
         if next == self.bytes.len() { Err(self.unexpected_end(at)) } else { Ok(next) }
     }
 
-    /// Lexes up to the end of a line that no bracket, string or backslash takes over, and gives the byte behind it.
+    /// Lexes to the end of a logical line; returns the offset after it.
     fn line(&mut self, mut at: usize) -> Result<usize> {
         loop {
-            // A token with a space in front is as common as one without: no branch can tell them apart.
+            // Branch-free: a space before a token is too irregular to predict.
             at += usize::from(self.byte(at) == b' ');
             let byte = self.byte(at);
             match CLASSES[usize::from(byte)] {
-                Class::Space => at += 1,
-                Class::Name | Class::Wide => at = self.name(at)?,
-                Class::Operator => at = self.operator(at),
-                Class::Open => at = self.open(at)?,
-                Class::Close => at = self.close(at)?,
-                Class::Dot => at = self.dot(at)?,
-                Class::Field => at = self.field_operator(at)?,
-                Class::Digit => at = self.number(at)?,
-                Class::Quote => at = self.string(at, at)?,
-                Class::Hash => at = self.comment(at),
-                Class::Newline => {
+                ByteClass::Space => at += 1,
+                ByteClass::Name | ByteClass::NonAscii => at = self.name(at)?,
+                ByteClass::Operator => at = self.operator(at),
+                ByteClass::Open => at = self.open(at)?,
+                ByteClass::Close => at = self.close(at)?,
+                ByteClass::Dot => at = self.dot(at)?,
+                ByteClass::Field => at = self.field_operator(at)?,
+                ByteClass::Digit => at = self.number(at)?,
+                ByteClass::Quote => at = self.string(at, at)?,
+                ByteClass::Hash => at = self.comment(at),
+                ByteClass::Newline => {
                     at += 1;
                     if self.brackets.is_empty() {
                         self.end_line();
                         return Ok(at);
                     }
                 }
-                Class::Backslash => at = self.continuation(at)?,
-                Class::Zero if at >= self.bytes.len() => {
+                ByteClass::Backslash => at = self.continuation(at)?,
+                ByteClass::Zero if at >= self.bytes.len() => {
                     self.end_of_text()?;
                     self.end_line();
                     return Ok(at);
                 }
-                Class::Zero | Class::Bad => at = self.bad_byte(at)?,
+                ByteClass::Zero | ByteClass::Bad => at = self.bad_byte(at)?,
             }
         }
     }
 
     #[inline]
     fn end_line(&mut self) {
-        let end = place(self.tokens.kinds.len());
+        let end = offset(self.tokens.kinds.len());
         if end != self.first {
             self.lines.push(Line { first: self.first, end, column: self.column, alternate: self.alternate });
             self.first = end;
@@ -281,57 +299,57 @@ impl<'a> Lexer<'a> {
 
     #[inline]
     fn name(&mut self, start: usize) -> Result<usize> {
-        // Most names end within eight bytes, which are their key, too.
-        let Some(word) = eight_at(self.bytes, start) else { return self.long_name(start, start) };
-        let length = name_bytes(word);
+        // Most names have fewer than eight bytes, which are also their key.
+        let Some(word) = load_u64(self.bytes, start) else { return self.long_name(start, start) };
+        let length = name_length(word);
         if length == 8 {
             return self.long_name(start, start + 8);
         }
         let end = start + length as usize;
         let next = self.byte(end);
         if next >= 128 {
-            return self.wide_name(start);
+            return self.unicode_name(start);
         }
         if length <= 2 && (next == b'"' || next == b'\'') {
             return self.string(start, end);
         }
-        let (kind, payload) = self.names.short(lowest(word, length), start, end);
+        let (kind, payload) = self.names.intern_short(low_bytes(word, length), start, end);
         self.push(kind, start, end, payload);
         Ok(end)
     }
 
-    /// A name of eight bytes or more, which goes on at a place; or one at the end of the text.
+    /// A name of eight bytes or more that continues at `end`, or one near the end of the text.
     fn long_name(&mut self, start: usize, mut end: usize) -> Result<usize> {
-        while let Some(word) = eight_at(self.bytes, end) {
-            let length = name_bytes(word);
+        while let Some(word) = load_u64(self.bytes, end) {
+            let length = name_length(word);
             end += length as usize;
             if length < 8 {
                 break;
             }
         }
-        while NAME_PARTS[usize::from(self.byte(end))] == PART {
+        while NAME_BYTES[usize::from(self.byte(end))] == NAME_CHAR {
             end += 1;
         }
         let next = self.byte(end);
         if next >= 128 {
-            return self.wide_name(start);
+            return self.unicode_name(start);
         }
         if end - start <= 2 && (next == b'"' || next == b'\'') {
             return self.string(start, end);
         }
-        let (kind, payload) = self.names.look_up(self.bytes, start, end);
+        let (kind, payload) = self.names.intern(self.bytes, start, end);
         self.push(kind, start, end, payload);
         Ok(end)
     }
 
     #[cold]
-    fn wide_name(&mut self, start: usize) -> Result<usize> {
+    fn unicode_name(&mut self, start: usize) -> Result<usize> {
         let mut end = start;
-        while NAME_PARTS[usize::from(self.byte(end))] & (PART | WIDE) != 0 {
+        while NAME_BYTES[usize::from(self.byte(end))] & (NAME_CHAR | NON_ASCII) != 0 {
             end += 1;
         }
         self.check_name(start, end)?;
-        let number = self.names.look_up_wide(self.text, start, end);
+        let number = self.names.intern_unicode(self.text, start, end);
         self.push(Terminal::Name, start, end, number);
         Ok(end)
     }
@@ -341,7 +359,7 @@ impl<'a> Lexer<'a> {
         let row = SYMBOL_CLASSES[usize::from(self.byte(at))] & 31;
         let column = SYMBOL_CLASSES[usize::from(self.byte(at + 1))] & 31;
         let number = PAIRS[usize::from(row)][usize::from(column)];
-        // What follows most symbols cannot be part of one, so that their end is known without the tables.
+        // After most symbols comes a byte that is part of none, so their length is 1 without the tables.
         if column == 0 { self.symbol(number, at, at + 1) } else { self.long_operator(number, at) }
     }
 
@@ -356,7 +374,7 @@ impl<'a> Lexer<'a> {
     #[inline]
     fn symbol(&mut self, number: u8, at: usize, end: usize) -> usize {
         if number >= DIAMOND {
-            self.stray(at, end);
+            self.error_token(at, end);
         } else {
             let symbol = &SYMBOLS[usize::from(number)];
             self.push(symbol.kind, at, end, u32::from(symbol.payload));
@@ -364,18 +382,17 @@ impl<'a> Lexer<'a> {
         end
     }
 
-    /// Notes a token that no grammar has.
+    /// Records an error token, which stays in its line as a name.
     #[cold]
-    fn stray(&mut self, start: usize, end: usize) {
+    fn error_token(&mut self, start: usize, end: usize) {
         let (tokens, lines) = (self.tokens.kinds.len(), self.lines.len());
-        self.stray.get_or_insert(Stray { start, end, tokens, lines });
-        // It is part of its line all the same.
+        self.first_error_token.get_or_insert(ErrorToken { start, end, tokens, lines });
         self.push(Terminal::Name, start, end, 0);
     }
 
     #[inline]
     fn open(&mut self, at: usize) -> Result<usize> {
-        if self.brackets.len() >= MOST_BRACKETS {
+        if self.brackets.len() >= MAX_BRACKETS {
             return Err(self.raise("too many nested parentheses", at));
         }
         let byte = self.bytes[at];
@@ -384,7 +401,7 @@ impl<'a> Lexer<'a> {
             b'[' => Terminal::LeftBracket,
             _ => Terminal::LeftBrace,
         };
-        self.brackets.push(Opening::of(byte), place(at));
+        self.brackets.push(Bracket::of(byte), offset(at));
         self.push(kind, at, at + 1, 0);
         Ok(at + 1)
     }
@@ -393,11 +410,14 @@ impl<'a> Lexer<'a> {
     fn close(&mut self, at: usize) -> Result<usize> {
         let byte = self.bytes[at];
         match self.brackets.pop() {
-            Some((Opening::Field { in_spec }, _)) if byte == b'}' => {
+            Some((Bracket::Field { in_spec }, _)) if byte == b'}' => {
                 self.push(Terminal::FieldClose, at, at + 1, 0);
-                self.literal(at + 1, if in_spec { fields::Part::SpecBehindField } else { fields::Part::Outside })
+                self.literal(
+                    at + 1,
+                    if in_spec { fstrings::LiteralPart::SpecAfterField } else { fstrings::LiteralPart::Outside },
+                )
             }
-            Some((opening, _)) if opening.closes() == byte => {
+            Some((bracket, _)) if bracket.closes() == byte => {
                 let kind = match byte {
                     b')' => Terminal::RightParen,
                     b']' => Terminal::RightBracket,
@@ -424,13 +444,13 @@ impl<'a> Lexer<'a> {
         Ok(at + 1)
     }
 
-    /// `:` and `!`, which end the expression of a replacement field.
+    /// `:` or `!`, which end the expression of a replacement field.
     #[inline]
     fn field_operator(&mut self, at: usize) -> Result<usize> {
         if self.brackets.in_field() {
             if self.bytes[at] == b':' {
                 self.push(Terminal::FieldColon, at, at + 1, 0);
-                return self.literal(at + 1, fields::Part::Spec);
+                return self.literal(at + 1, fstrings::LiteralPart::Spec);
             }
             if self.byte(at + 1) != b'=' {
                 self.push(Terminal::FieldBang, at, at + 1, 0);
@@ -442,7 +462,7 @@ impl<'a> Lexer<'a> {
 
     #[inline]
     fn number(&mut self, at: usize) -> Result<usize> {
-        match numbers::end_of_number(self.bytes, at) {
+        match numbers::number_end(self.bytes, at) {
             Ok(end) => {
                 self.push(Terminal::Number, at, end, 0);
                 Ok(end)
@@ -455,7 +475,79 @@ impl<'a> Lexer<'a> {
     fn comment(&mut self, at: usize) -> usize {
         let rest = &self.bytes[at..];
         let end = at + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
-        self.comments.push((place(at), place(end)));
+        self.comments.push((offset(at), offset(end)));
         end
+    }
+
+    /// Builds the result; of several errors the first one is kept.
+    fn finish(mut self, error: Option<LexError>) -> Lexed {
+        let column = self.column;
+        let ended = error.as_ref().is_some_and(|_| self.first == offset(self.tokens.kinds.len()));
+        let met = error.as_ref().map(|error| error.diagnostic.clone());
+        let (error, error_in_line) = self.resolve_errors(error);
+        let error_column = (ended && met == error.as_ref().map(|error| error.diagnostic.clone())).then_some(column);
+        let soft = SoftKeywords {
+            r#match: self.names.find(b"match"),
+            case: self.names.find(b"case"),
+            r#type: self.names.find(b"type"),
+        };
+        Lexed {
+            soft,
+            tokens: self.tokens,
+            lines: self.lines,
+            comments: self.comments,
+            name_starts: self.names.starts,
+            name_ends: self.names.ends,
+            extra: self.names.extra,
+            error,
+            error_column,
+            error_in_line,
+        }
+    }
+
+    /// Chooses between an indentation error, an error token and the error that ended lexing; returns it and whether it
+    /// is inside the last line. Drops the tokens after it.
+    fn resolve_errors(&mut self, error: Option<LexError>) -> (Option<LexError>, bool) {
+        let before = self.lines.len();
+        let column = (self.first, self.column, self.alternate);
+        self.end_line();
+        let mut error_in_line = self.lines.len() > before;
+        let error_line = error.as_ref().filter(|_| !error_in_line).map(|error| {
+            let (first, column, alternate) = column;
+            (Line { first, end: first, column, alternate }, error.diagnostic.start)
+        });
+        let mut first = error;
+        if let Some((line, found)) = indentation::check(self.text, &self.lines, &self.tokens, error_line) {
+            let tokens = self.lines.get(line).map_or(self.tokens.kinds.len(), |line| line.first as usize);
+            error_in_line = self.truncate(tokens, line);
+            first = Some(found);
+        }
+        if let Some(token) = self.first_error_token.take()
+            && token.lines < self.lines.len()
+        {
+            error_in_line = self.truncate(token.tokens, token.lines);
+            first = first.and_then(|error| {
+                let diagnostic = error.preferred_over(self.text, offset(token.start))?;
+                Some(LexError { diagnostic, ..error })
+            });
+            first = first.or_else(|| Some(errors::error_token(token.start, token.end)));
+        }
+        (first, error_in_line)
+    }
+
+    /// Keeps `tokens` tokens and their lines; returns whether line `lines` was cut short.
+    fn truncate(&mut self, tokens: usize, lines: usize) -> bool {
+        let end = offset(tokens);
+        self.tokens.kinds.truncate(tokens);
+        self.tokens.starts.truncate(tokens);
+        self.tokens.ends.truncate(tokens);
+        self.tokens.payloads.truncate(tokens);
+        self.lines.truncate(lines + 1);
+        let is_cut = self.lines.get(lines).is_some_and(|line| line.first < end);
+        self.lines.truncate(lines + usize::from(is_cut));
+        if let Some(line) = self.lines.last_mut() {
+            line.end = line.end.min(end);
+        }
+        is_cut
     }
 }

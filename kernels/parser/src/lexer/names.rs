@@ -1,4 +1,4 @@
-//! The table of names: each name and keyword of a source is looked up once, by eight bytes at a time.
+//! The name table: interns each name and keyword of a source, hashing eight bytes at a time.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -8,113 +8,113 @@ use unicode_normalization::UnicodeNormalization;
 use super::tables::{KEYWORDS, word};
 use crate::tokens::Terminal;
 
-/// No byte of UTF-8 is this, so no key of a short name begins with it.
+/// Marks the key of a long name: 0xff is not in UTF-8, so no key of a short name has it.
 const LONG: u64 = 0xff << 56;
 
-/// Unknown to whoever writes the sources, lest they be written to collide.
+/// Random per process, against sources with chosen collisions.
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0x9e37_79b9_u32) | 1);
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Of a name of at most eight bytes, these bytes; of a longer one, its hash and [`LONG`]; 0 where the slot is free.
+    /// The bytes of a name of at most eight; the hash of a longer one with [`LONG`]; 0 in an empty slot.
     key: u64,
     payload: u32,
     kind: Terminal,
 }
 
-const FREE: Slot = Slot { key: 0, payload: 0, kind: Terminal::Name };
+const EMPTY: Slot = Slot { key: 0, payload: 0, kind: Terminal::Name };
 
-/// Names and keywords by what is written.
-pub(super) struct Names {
+/// An open-addressing hash table of names and keywords.
+pub(super) struct NameTable {
     slots: Vec<Slot>,
     shift: u32,
     free: usize,
     seed: u64,
-    /// Where each name starts: in the text, or behind it in `extra`.
+    /// Where each name starts, in the text or, from its length on, in `extra`.
     pub(super) starts: Vec<u32>,
     pub(super) ends: Vec<u32>,
     pub(super) extra: Vec<u8>,
-    /// Names that read as keywords once they are in normal form: `ｉｆ` is a name.
-    disguised: Vec<(Terminal, u32)>,
+    /// Names whose normal form is a keyword: `ｉｆ` is a name.
+    normalized_keywords: Vec<(Terminal, u32)>,
 }
 
-impl Names {
-    /// A table with room for what a text of this length has as a rule.
+impl NameTable {
+    /// A table sized for a text of this length.
     pub(super) fn new(text_len: usize) -> Self {
         let bits = (text_len / 32).clamp(128, 1 << 14).next_power_of_two().trailing_zeros();
         let mut names = Self {
-            slots: vec![FREE; 1 << bits],
+            slots: vec![EMPTY; 1 << bits],
             shift: 64 - bits,
             free: 1 << (bits - 1),
             seed: *SEED,
             starts: Vec::with_capacity(text_len / 64),
             ends: Vec::with_capacity(text_len / 64),
             extra: Vec::new(),
-            disguised: Vec::new(),
+            normalized_keywords: Vec::new(),
         };
         for (text, kind) in KEYWORDS {
-            names.fill(Slot { key: word(text.as_bytes()), payload: 0, kind });
+            names.insert(Slot { key: word(text.as_bytes()), payload: 0, kind });
         }
         names
     }
 
-    /// What the word at a place of the text is, and its number if it is a name.
-    pub(super) fn look_up(&mut self, text: &[u8], start: usize, end: usize) -> (Terminal, u32) {
+    /// The terminal of the word at `start..end`, and its number if it is a name.
+    pub(super) fn intern(&mut self, text: &[u8], start: usize, end: usize) -> (Terminal, u32) {
         if end - start <= 8 {
-            self.short(word(&text[start..end]), start, end)
+            self.intern_short(word(&text[start..end]), start, end)
         } else {
-            (Terminal::Name, self.long(text, start, end))
+            (Terminal::Name, self.intern_long(text, start, end))
         }
     }
 
-    /// The same of a word of at most eight bytes, which are its key.
+    /// As [`Self::intern`], for a word of at most eight bytes, which are its key.
     #[inline]
-    pub(super) fn short(&mut self, key: u64, start: usize, end: usize) -> (Terminal, u32) {
-        let mut at = self.home(key);
+    pub(super) fn intern_short(&mut self, key: u64, start: usize, end: usize) -> (Terminal, u32) {
+        let mut at = self.bucket(key);
         loop {
             let slot = self.slots[at];
             if slot.key == key {
                 return (slot.kind, slot.payload);
             }
             if slot.key == 0 {
-                return (Terminal::Name, self.add(at, key, place(start), place(end)));
+                return (Terminal::Name, self.add(at, key, offset(start), offset(end)));
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
     }
 
-    fn long(&mut self, text: &[u8], start: usize, end: usize) -> u32 {
+    fn intern_long(&mut self, text: &[u8], start: usize, end: usize) -> u32 {
         let key = self.key(&text[start..end]);
-        let mut at = self.home(key);
+        let mut at = self.bucket(key);
         loop {
             let slot = self.slots[at];
             if slot.key == key && self.name(text, slot.payload) == &text[start..end] {
                 return slot.payload;
             }
             if slot.key == 0 {
-                return self.add(at, key, place(start), place(end));
+                return self.add(at, key, offset(start), offset(end));
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
     }
 
-    /// The number of a name with characters beyond ASCII: that of its normal form.
-    pub(super) fn look_up_wide(&mut self, text: &str, start: usize, end: usize) -> u32 {
+    /// The number of a name with non-ASCII characters: that of its NFKC form.
+    pub(super) fn intern_unicode(&mut self, text: &str, start: usize, end: usize) -> u32 {
         let written = &text[start..end];
         let normal: String = written.nfkc().collect();
         if normal == written {
-            return self.look_up(text.as_bytes(), start, end).1;
+            return self.intern(text.as_bytes(), start, end).1;
         }
         if let Some(&(_, kind)) = KEYWORDS.iter().find(|(keyword, _)| *keyword == normal) {
-            if let Some(&(_, number)) = self.disguised.iter().find(|(other, _)| *other == kind) {
+            if let Some(&(_, number)) = self.normalized_keywords.iter().find(|(other, _)| *other == kind) {
                 return number;
             }
             let number = self.append(text.len(), &normal);
-            self.disguised.push((kind, number));
+            self.normalized_keywords.push((kind, number));
             return number;
         }
         let key = if normal.len() <= 8 { word(normal.as_bytes()) } else { self.key(normal.as_bytes()) };
-        let mut at = self.home(key);
+        let mut at = self.bucket(key);
         loop {
             let slot = self.slots[at];
             if slot.key == key && self.name(text.as_bytes(), slot.payload) == normal.as_bytes() {
@@ -123,7 +123,7 @@ impl Names {
             if slot.key == 0 {
                 let start = text.len() + self.extra.len();
                 self.extra.extend_from_slice(normal.as_bytes());
-                return self.add(at, key, place(start), place(start + normal.len()));
+                return self.add(at, key, offset(start), offset(start + normal.len()));
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
@@ -132,9 +132,9 @@ impl Names {
     fn append(&mut self, text_len: usize, name: &str) -> u32 {
         let start = text_len + self.extra.len();
         self.extra.extend_from_slice(name.as_bytes());
-        self.starts.push(place(start));
-        self.ends.push(place(start + name.len()));
-        place(self.starts.len() - 1)
+        self.starts.push(offset(start));
+        self.ends.push(offset(start + name.len()));
+        offset(self.starts.len() - 1)
     }
 
     fn name<'a>(&'a self, text: &'a [u8], number: u32) -> &'a [u8] {
@@ -144,7 +144,7 @@ impl Names {
 
     #[inline]
     fn add(&mut self, at: usize, key: u64, start: u32, end: u32) -> u32 {
-        let number = place(self.starts.len());
+        let number = offset(self.starts.len());
         self.starts.push(start);
         self.ends.push(end);
         self.slots[at] = Slot { key, payload: number, kind: Terminal::Name };
@@ -155,10 +155,10 @@ impl Names {
         number
     }
 
-    /// The number of a name of at most eight bytes, if the text has it.
+    /// The number of a name of at most eight bytes, if it occurs.
     pub(super) fn find(&self, short: &[u8]) -> Option<u32> {
         let key = word(short);
-        let mut at = self.home(key);
+        let mut at = self.bucket(key);
         while self.slots[at].key != 0 {
             if self.slots[at].key == key {
                 return Some(self.slots[at].payload);
@@ -168,20 +168,20 @@ impl Names {
         None
     }
 
-    /// Keeps at least half of the slots free, so that a search ends soon.
+    /// Keeps the load factor at most one half.
     #[cold]
     fn grow(&mut self) {
         let len = self.slots.len() * 4;
-        let old = std::mem::replace(&mut self.slots, vec![FREE; len]);
+        let old = std::mem::replace(&mut self.slots, vec![EMPTY; len]);
         self.shift -= 2;
         self.free = len / 2;
         for slot in old.into_iter().filter(|slot| slot.key != 0) {
-            self.fill(slot);
+            self.insert(slot);
         }
     }
 
-    fn fill(&mut self, slot: Slot) {
-        let mut at = self.home(slot.key);
+    fn insert(&mut self, slot: Slot) {
+        let mut at = self.bucket(slot.key);
         while self.slots[at].key != 0 {
             at = (at + 1) & (self.slots.len() - 1);
         }
@@ -190,8 +190,8 @@ impl Names {
     }
 
     #[inline]
-    fn home(&self, key: u64) -> usize {
-        usize::try_from(fold(key ^ self.seed) >> self.shift).unwrap_or(0)
+    fn bucket(&self, key: u64) -> usize {
+        usize::try_from(mix(key ^ self.seed) >> self.shift).unwrap_or(0)
     }
 
     /// The key of a name of more than eight bytes.
@@ -200,11 +200,11 @@ impl Names {
         let mut key = self.seed;
         let mut rest = name;
         while rest.len() > 8 {
-            key = fold(key ^ eight(rest));
+            key = mix(key ^ eight(rest));
             rest = &rest[8..];
         }
-        // The last eight bytes, of which some may be taken in already.
-        key = fold(key ^ eight(&name[name.len() - 8..])) ^ (name.len() as u64);
+        // The last eight bytes may overlap those already hashed.
+        key = mix(key ^ eight(&name[name.len() - 8..])) ^ (name.len() as u64);
         (key >> 8) | LONG
     }
 }
@@ -215,17 +215,17 @@ fn eight(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
 }
 
-/// Mixes the bits of a number: both halves of a product depend on all of them.
+/// Folded multiplication: xors the halves of a 128-bit product.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the halves of a product are meant")]
-fn fold(number: u64) -> u64 {
+#[expect(clippy::cast_possible_truncation, reason = "takes the halves of a product")]
+fn mix(number: u64) -> u64 {
     let product = u128::from(number) * 0x9e37_79b9_7f4a_7c15_u128;
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// A place of a text, whose length [`lex`](super::lex) has checked.
+/// An offset into a text, whose length [`lex`](super::lex) has checked.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "texts are shorter than 4 GiB")]
-pub(super) fn place(at: usize) -> u32 {
+pub(super) fn offset(at: usize) -> u32 {
     at as u32
 }

@@ -1,25 +1,25 @@
-//! Numbers: where they end, and what must not stand right behind them.
+//! Number literals: where they end, and what must not follow them directly.
 
-use super::tables::{NAME_PARTS, PART};
+use super::tables::{NAME_BYTES, NAME_CHAR};
 
-/// Why there is no number: the message, and the byte behind the last one that CPython has read.
-pub(super) struct BadNumber {
+/// An invalid number: the message, and the offset after the last byte that CPython has read.
+pub(super) struct NumberError {
     pub(super) message: &'static str,
-    pub(super) behind: usize,
-    /// The end of the range that is marked; else a place only.
+    pub(super) read_end: usize,
+    /// The end of the error's range, if it has one.
     pub(super) end: Option<usize>,
 }
 
-type Result<T> = std::result::Result<T, BadNumber>;
+type Result<T> = std::result::Result<T, NumberError>;
 
-fn bad<T>(message: &'static str, behind: usize) -> Result<T> {
-    Err(BadNumber { message, behind, end: None })
+fn error<T>(message: &'static str, read_end: usize) -> Result<T> {
+    Err(NumberError { message, read_end, end: None })
 }
 
-/// The byte behind a number that starts with a digit, or with a dot and a digit.
+/// The end of a number that starts with a digit, or with a dot and a digit.
 #[inline]
-pub(super) fn end_of_number(text: &[u8], start: usize) -> Result<usize> {
-    // Most numbers are one or two digits and nothing behind them that could belong to them.
+pub(super) fn number_end(text: &[u8], start: usize) -> Result<usize> {
+    // Most numbers are plain decimal digits.
     let mut at = start;
     if text[start] == b'0' {
         at += 1;
@@ -29,20 +29,20 @@ pub(super) fn end_of_number(text: &[u8], start: usize) -> Result<usize> {
         }
     }
     let next = byte(text, at);
-    if at > start && next != b'.' && NAME_PARTS[usize::from(next)] & PART == 0 {
+    if at > start && next != b'.' && NAME_BYTES[usize::from(next)] & NAME_CHAR == 0 {
         Ok(at)
     } else {
-        any_number(text, start)
+        uncommon_number(text, start)
     }
 }
 
 #[cold]
-fn any_number(text: &[u8], start: usize) -> Result<usize> {
+fn uncommon_number(text: &[u8], start: usize) -> Result<usize> {
     if text[start] == b'0' {
         match byte(text, start + 1) | 0x20 {
-            b'x' => return based(text, start + 2, &HEXADECIMAL),
-            b'o' => return based(text, start + 2, &OCTAL),
-            b'b' => return based(text, start + 2, &BINARY),
+            b'x' => return prefixed(text, start + 2, &HEXADECIMAL),
+            b'o' => return prefixed(text, start + 2, &OCTAL),
+            b'b' => return prefixed(text, start + 2, &BINARY),
             _ => return zero(text, start),
         }
     }
@@ -50,22 +50,22 @@ fn any_number(text: &[u8], start: usize) -> Result<usize> {
     fraction(text, at)
 }
 
-struct Base {
+struct Radix {
     name: &'static str,
     invalid: &'static str,
-    /// Behind a digit that the base lacks: one message a digit.
+    /// The message for each invalid digit.
     digits: [&'static str; 10],
     has: fn(u8) -> bool,
 }
 
-static HEXADECIMAL: Base = Base {
+static HEXADECIMAL: Radix = Radix {
     name: "hexadecimal",
     invalid: "invalid hexadecimal literal",
     digits: [""; 10],
     has: |b| b.is_ascii_hexdigit(),
 };
 
-static OCTAL: Base = Base {
+static OCTAL: Radix = Radix {
     name: "octal",
     invalid: "invalid octal literal",
     digits: {
@@ -77,7 +77,7 @@ static OCTAL: Base = Base {
     has: |b| matches!(b, b'0'..=b'7'),
 };
 
-static BINARY: Base = Base {
+static BINARY: Radix = Radix {
     name: "binary",
     invalid: "invalid binary literal",
     digits: [
@@ -95,7 +95,7 @@ static BINARY: Base = Base {
     has: |b| matches!(b, b'0' | b'1'),
 };
 
-fn based(text: &[u8], mut at: usize, base: &Base) -> Result<usize> {
+fn prefixed(text: &[u8], mut at: usize, base: &Radix) -> Result<usize> {
     loop {
         if byte(text, at) == b'_' {
             at += 1;
@@ -103,9 +103,9 @@ fn based(text: &[u8], mut at: usize, base: &Base) -> Result<usize> {
         let next = byte(text, at);
         if !(base.has)(next) {
             return if next.is_ascii_digit() {
-                bad(base.digits[usize::from(next - b'0')], at + 1)
+                error(base.digits[usize::from(next - b'0')], at + 1)
             } else {
-                bad(base.invalid, at)
+                error(base.invalid, at)
             };
         }
         while (base.has)(byte(text, at)) {
@@ -117,19 +117,19 @@ fn based(text: &[u8], mut at: usize, base: &Base) -> Result<usize> {
     }
     let next = byte(text, at);
     if next.is_ascii_digit() {
-        return bad(base.digits[usize::from(next - b'0')], at + 1);
+        return error(base.digits[usize::from(next - b'0')], at + 1);
     }
-    checked_end(text, at, base.name)
+    verify_end(text, at, base.name)
 }
 
-/// A decimal number that starts with a zero: other digits may follow only if it turns out not to be an integer.
+/// A decimal number that starts with 0: non-zero digits may follow only if it is no integer.
 fn zero(text: &[u8], start: usize) -> Result<usize> {
     let mut at = start + 1;
     loop {
         if byte(text, at) == b'_' {
             at += 1;
             if !byte(text, at).is_ascii_digit() {
-                return bad(DECIMAL, at);
+                return error(DECIMAL, at);
             }
         }
         if byte(text, at) != b'0' {
@@ -145,18 +145,18 @@ fn zero(text: &[u8], start: usize) -> Result<usize> {
     match byte(text, at) {
         b'.' => fraction(text, at),
         b'e' | b'E' | b'j' | b'J' => exponent(text, at),
-        _ if nonzero => Err(BadNumber {
+        _ if nonzero => Err(NumberError {
             message: "leading zeros in decimal integer literals are not permitted; use an 0o prefix for octal integers",
-            behind: start + 1,
+            read_end: start + 1,
             end: Some(zeros_end),
         }),
-        _ => checked_end(text, at, "decimal"),
+        _ => verify_end(text, at, "decimal"),
     }
 }
 
 const DECIMAL: &str = "invalid decimal literal";
 
-/// Behind the digits, of which there is at least one, and the single underscores between them.
+/// The end of at least one digit and the single underscores between digits.
 fn digits(text: &[u8], mut at: usize) -> Result<usize> {
     loop {
         while byte(text, at).is_ascii_digit() {
@@ -167,7 +167,7 @@ fn digits(text: &[u8], mut at: usize) -> Result<usize> {
         }
         at += 1;
         if !byte(text, at).is_ascii_digit() {
-            return bad(DECIMAL, at);
+            return error(DECIMAL, at);
         }
     }
 }
@@ -189,23 +189,20 @@ fn exponent(text: &[u8], mut at: usize) -> Result<usize> {
         if byte(text, first).is_ascii_digit() {
             at = digits(text, first)?;
         } else if sign {
-            return bad(DECIMAL, first);
+            return error(DECIMAL, first);
         } else {
-            // No exponent, then: the `e` may begin a keyword.
-            return checked_end(text, at, "decimal");
+            // No exponent: the `e` may start `else`.
+            return verify_end(text, at, "decimal");
         }
     }
-    if byte(text, at) | 0x20 == b'j' {
-        checked_end(text, at + 1, "imaginary")
-    } else {
-        checked_end(text, at, "decimal")
-    }
+    if byte(text, at) | 0x20 == b'j' { verify_end(text, at + 1, "imaginary") } else { verify_end(text, at, "decimal") }
 }
 
-/// Refuses a number with a name right behind it. CPython still lets those keywords pass that can follow a number.
-fn checked_end(text: &[u8], at: usize, kind: &'static str) -> Result<usize> {
+/// Rejects a number that a name follows directly. CPython's `verify_end_of_number` allows keywords that can follow a
+/// number.
+fn verify_end(text: &[u8], at: usize, kind: &'static str) -> Result<usize> {
     let next = byte(text, at);
-    if NAME_PARTS[usize::from(next)] & PART == 0 || keyword_follows(&text[at..]) {
+    if NAME_BYTES[usize::from(next)] & NAME_CHAR == 0 || keyword_follows(&text[at..]) {
         return Ok(at);
     }
     let message = match kind {
@@ -215,12 +212,12 @@ fn checked_end(text: &[u8], at: usize, kind: &'static str) -> Result<usize> {
         "imaginary" => "invalid imaginary literal",
         _ => DECIMAL,
     };
-    bad(message, at)
+    error(message, at)
 }
 
 fn keyword_follows(rest: &[u8]) -> bool {
-    let whole = |word: &[u8]| rest.starts_with(word) && NAME_PARTS[usize::from(byte(rest, word.len()))] == 0;
-    // Of `if`, `in` and `is` only the two letters are looked at.
+    let whole = |word: &[u8]| rest.starts_with(word) && NAME_BYTES[usize::from(byte(rest, word.len()))] == 0;
+    // For `if`, `in` and `is` CPython checks only these two letters.
     [b"if", b"in", b"is"].iter().any(|word| rest.starts_with(*word))
         || [&b"and"[..], b"else", b"for", b"or", b"not"].iter().any(|word| whole(word))
 }

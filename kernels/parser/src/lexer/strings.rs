@@ -1,24 +1,24 @@
-//! Strings without fields: prefix, quotes, and the end.
+//! String literals: prefix, quotes and end.
 
 use memchr::memchr2;
 
-use super::fields::Frame;
-use super::names::place;
+use super::fstrings::OpenFString;
+use super::names::offset;
 use super::tables::{STOPS_PLAIN, STRING_STOPS};
 use super::{Lexer, Result};
 use crate::tokens::{Terminal, string};
 
-/// A prefix that makes a string of the quote behind it.
+/// A string prefix.
 #[derive(Clone, Copy)]
 pub(super) struct Prefix {
     pub(super) flags: u32,
-    /// The string has fields, and is this token's.
+    /// The start token of an f- or t-string.
     pub(super) fields: Option<Terminal>,
 }
 
 impl Prefix {
     fn of(prefix: &[u8]) -> Option<Self> {
-        let flags = place(prefix.len()) << string::PREFIX_SHIFT;
+        let flags = offset(prefix.len()) << string::PREFIX_SHIFT;
         let lower = |at: usize| prefix.get(at).map_or(0, |byte| byte | 0x20);
         let (flags, fields) = match (lower(0), lower(1)) {
             (0, 0) => (flags, None),
@@ -37,44 +37,45 @@ impl Prefix {
 }
 
 impl Lexer<'_> {
-    /// A string whose prefix and opening quote are known; a name, if there are letters in front that are no prefix.
+    /// A string with its prefix at `start..quote_at`; letters that are no prefix are a name.
     pub(super) fn string(&mut self, start: usize, quote_at: usize) -> Result<usize> {
         let Some(prefix) = Prefix::of(&self.bytes[start..quote_at]) else {
             return Ok(self.prefix_as_name(start, quote_at));
         };
-        if self.as_versioned && self.options.feature_version < 14 && prefix.fields == Some(Terminal::TStringStart) {
+        if self.versioned_strings && self.options.feature_version < 14 && prefix.fields == Some(Terminal::TStringStart)
+        {
             return Ok(self.prefix_as_name(start, quote_at));
         }
         let quote = self.bytes[quote_at];
         let triple = self.byte(quote_at + 1) == quote && self.byte(quote_at + 2) == quote;
         let flags = prefix.flags | if triple { string::TRIPLE } else { 0 };
         let body = quote_at + if triple { 3 } else { 1 };
-        let whole = self.as_versioned && self.options.feature_version < 12;
+        let whole = self.versioned_strings && self.options.feature_version < 12;
         if let Some(kind) = prefix.fields.filter(|_| !whole) {
-            self.open_frame(
-                Frame { quote, triple, flags, kind, start: place(start), height: self.brackets.len() },
+            self.push_fstring(
+                OpenFString { quote, triple, flags, kind, start: offset(start), height: self.brackets.len() },
                 body,
             )?;
             self.push(kind, start, body, flags);
-            return self.literal(body, super::fields::Part::Outside);
+            return self.literal(body, super::fstrings::LiteralPart::Outside);
         }
         let (end, changed) =
             if triple { self.triple_end(start, body, quote) } else { self.single_end(start, body, quote) }?;
-        // Backslashes of a raw string stay what they are.
+        // Raw strings have no escapes.
         let changed = if flags & string::RAW == 0 { changed } else { self.has_returns };
         self.push(Terminal::String, start, end, flags | if changed { string::CHANGED } else { 0 });
         Ok(end)
     }
 
-    /// Letters in front of a quote that are no prefix of it.
+    /// Letters before a quote that are no prefix.
     #[cold]
     fn prefix_as_name(&mut self, start: usize, quote_at: usize) -> usize {
-        let (kind, payload) = self.names.look_up(self.bytes, start, quote_at);
+        let (kind, payload) = self.names.intern(self.bytes, start, quote_at);
         self.push(kind, start, quote_at, payload);
         quote_at
     }
 
-    /// The byte behind a string in single quotes, and whether it has a backslash.
+    /// The end of a single-quoted string, and whether it has a backslash.
     fn single_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
         let (mut at, mut changed, mut escaped_quote) = (body, false, false);
         loop {
@@ -89,7 +90,7 @@ impl Lexer<'_> {
                 b'\\' => {
                     changed = true;
                     escaped_quote |= self.byte(at + 1) == quote;
-                    at = self.behind_escape(at);
+                    at = self.after_escape(at);
                 }
                 b'\n' | b'\r' => return Err(self.unterminated(start, quote, false, escaped_quote, at)),
                 0 if at >= self.bytes.len() => return Err(self.unterminated(start, quote, false, escaped_quote, at)),
@@ -98,7 +99,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The byte behind a string in triple quotes, and whether it has a backslash or may have a carriage return.
+    /// The end of a triple-quoted string, and whether it has a backslash or may have a carriage return.
     fn triple_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
         let (mut at, mut changed) = (body, self.has_returns);
         loop {
@@ -109,7 +110,7 @@ impl Lexer<'_> {
             at += found;
             if self.bytes[at] == b'\\' {
                 changed = true;
-                at = self.behind_escape(at);
+                at = self.after_escape(at);
             } else if self.byte(at + 1) == quote && self.byte(at + 2) == quote {
                 return Ok((at + 3, changed));
             } else {
@@ -118,9 +119,9 @@ impl Lexer<'_> {
         }
     }
 
-    /// The byte behind a backslash and the character that it escapes; a character of several bytes may be left half.
+    /// The offset after a backslash and the first byte of the character that it escapes.
     #[inline]
-    pub(super) fn behind_escape(&self, backslash: usize) -> usize {
+    pub(super) fn after_escape(&self, backslash: usize) -> usize {
         let pair = self.byte(backslash + 1) == b'\r' && self.byte(backslash + 2) == b'\n';
         backslash + if pair { 3 } else { 2 }
     }

@@ -1,15 +1,15 @@
-//! The small tables that every lexer works from, this crate's as well as a GPU's: classes of bytes, operators, keywords.
+//! The lexer's tables, for the CPU and the GPU: byte classes, operators, keywords.
 
 use crate::Operator;
 use crate::tokens::Terminal;
 
-/// What a token can begin with.
+/// The class of a byte that a token starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Class {
-    /// No token begins so.
+pub enum ByteClass {
+    /// Starts no token.
     Bad = 0,
-    /// The end of the text, if it is that; else bad too.
+    /// NUL: the end of the text, or a bad byte inside it.
     Zero = 1,
     /// Space, tab, form feed.
     Space = 2,
@@ -17,8 +17,8 @@ pub enum Class {
     Newline = 3,
     /// A letter or an underscore.
     Name = 4,
-    /// A byte of a character beyond ASCII.
-    Wide = 5,
+    /// A byte of a non-ASCII character.
+    NonAscii = 5,
     /// A decimal digit.
     Digit = 6,
     /// `.`.
@@ -33,76 +33,75 @@ pub enum Class {
     Open = 11,
     /// `)`, `]`, `}`.
     Close = 12,
-    /// `:` and `!`, which mean something else in a replacement field.
+    /// `:` and `!`, which are special in a replacement field.
     Field = 13,
     /// All other operators.
     Operator = 14,
 }
 
 /// The class of each byte.
-pub static CLASSES: [Class; 256] = classes();
+pub static CLASSES: [ByteClass; 256] = classes();
 
-const fn classes() -> [Class; 256] {
-    let mut table = [Class::Bad; 256];
+const fn classes() -> [ByteClass; 256] {
+    let mut table = [ByteClass::Bad; 256];
     let mut byte = 0;
     while byte < 256 {
         table[byte] = match narrow(byte) {
-            0 => Class::Zero,
-            b' ' | b'\t' | 0x0c => Class::Space,
-            b'\n' | b'\r' => Class::Newline,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => Class::Name,
-            128..=255 => Class::Wide,
-            b'0'..=b'9' => Class::Digit,
-            b'.' => Class::Dot,
-            b'"' | b'\'' => Class::Quote,
-            b'#' => Class::Hash,
-            b'\\' => Class::Backslash,
-            b'(' | b'[' | b'{' => Class::Open,
-            b')' | b']' | b'}' => Class::Close,
-            b':' | b'!' => Class::Field,
+            0 => ByteClass::Zero,
+            b' ' | b'\t' | 0x0c => ByteClass::Space,
+            b'\n' | b'\r' => ByteClass::Newline,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => ByteClass::Name,
+            128..=255 => ByteClass::NonAscii,
+            b'0'..=b'9' => ByteClass::Digit,
+            b'.' => ByteClass::Dot,
+            b'"' | b'\'' => ByteClass::Quote,
+            b'#' => ByteClass::Hash,
+            b'\\' => ByteClass::Backslash,
+            b'(' | b'[' | b'{' => ByteClass::Open,
+            b')' | b']' | b'}' => ByteClass::Close,
+            b':' | b'!' => ByteClass::Field,
             b'+' | b'-' | b'*' | b'/' | b'%' | b'@' | b'&' | b'|' | b'^' | b'~' | b'<' | b'>' | b'=' | b';' | b',' => {
-                Class::Operator
+                ByteClass::Operator
             }
-            _ => Class::Bad,
+            _ => ByteClass::Bad,
         };
         byte += 1;
     }
     table
 }
 
-/// The tables are filled by number, and have at most 256 rows.
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
 const fn narrow(number: usize) -> u8 {
     assert!(number < 256);
     number as u8
 }
 
-/// A name goes on with this byte: a bit, for ASCII; another, for bytes beyond.
-pub static NAME_PARTS: [u8; 256] = name_parts();
+/// The bytes that continue a name: [`NAME_CHAR`], [`NON_ASCII`] or 0.
+pub static NAME_BYTES: [u8; 256] = name_table();
 
-/// In [`NAME_PARTS`]: a letter, a digit or an underscore.
-pub const PART: u8 = 1;
-/// In [`NAME_PARTS`]: part of a character beyond ASCII.
-pub const WIDE: u8 = 2;
+/// In [`NAME_BYTES`]: an ASCII letter, digit or underscore.
+pub const NAME_CHAR: u8 = 1;
+/// In [`NAME_BYTES`]: part of a non-ASCII character.
+pub const NON_ASCII: u8 = 2;
 
-const fn name_parts() -> [u8; 256] {
+const fn name_table() -> [u8; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         if byte >= 128 {
-            table[byte] = WIDE;
-        } else if matches!(CLASSES[byte], Class::Name | Class::Digit) {
-            table[byte] = PART;
+            table[byte] = NON_ASCII;
+        } else if matches!(CLASSES[byte], ByteClass::Name | ByteClass::Digit) {
+            table[byte] = NAME_CHAR;
         }
         byte += 1;
     }
     table
 }
 
-/// What a string's text does not simply go on with: a bit for a string without fields; another for an f- or t-string.
+/// The bytes that interrupt the text of a string: a bit for plain strings and one for f- and t-strings.
 pub static STRING_STOPS: [u8; 256] = string_stops();
 
-/// In [`STRING_STOPS`]: quotes, backslashes, newlines, and the zero that stands for the end of the text.
+/// In [`STRING_STOPS`]: quotes, backslashes, newlines, and NUL, which stands for the end of the text.
 pub const STOPS_PLAIN: u8 = 1;
 /// In [`STRING_STOPS`]: these, and braces.
 pub const STOPS_FIELDS: u8 = 2;
@@ -121,14 +120,14 @@ const fn string_stops() -> [u8; 256] {
     table
 }
 
-/// An operator or a delimiter, brackets and dots apart.
+/// An operator or a delimiter, except brackets and dots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// How it is written.
+    /// Its spelling.
     pub text: &'static str,
-    /// What it is to the grammar.
+    /// Its terminal.
     pub kind: Terminal,
-    /// What the token's payload is.
+    /// The payload of its tokens.
     pub payload: u8,
 }
 
@@ -182,17 +181,17 @@ pub static SYMBOLS: [Symbol; 42] = [
     operator("**=", Terminal::Augmented, Operator::Pow),
     operator("<<=", Terminal::Augmented, Operator::LShift),
     operator(">>=", Terminal::Augmented, Operator::RShift),
-    // Neither is part of the grammar, yet CPython's lexer knows them: what follows is looked at only behind them.
+    // Error tokens: CPython's tokenizer emits them, and no rule has them.
     plain("<>", Terminal::Name),
     plain("!", Terminal::Name),
 ];
 
-/// The number in [`SYMBOLS`] of `<>`, which no grammar has.
+/// The index in [`SYMBOLS`] of `<>`, which is in no grammar.
 pub const DIAMOND: u8 = 40;
-/// The number in [`SYMBOLS`] of a `!` alone, which only replacement fields have.
+/// The index in [`SYMBOLS`] of a lone `!`, which only replacement fields have.
 pub const BANG: u8 = 41;
 
-/// Each byte's row and column in [`PAIRS`]: 0 for those that no symbol has.
+/// The row and column of each byte in [`PAIRS`]; 0 for a byte in no symbol.
 pub static SYMBOL_CLASSES: [u8; 256] = symbol_classes();
 
 const SYMBOL_BYTES: &[u8; 17] = b"+-*/%@&|^~<>=;,:!";
@@ -207,7 +206,7 @@ const fn symbol_classes() -> [u8; 256] {
     table
 }
 
-/// The number of the symbol that two bytes form, or of the first byte's alone, by their classes.
+/// By the classes of two bytes: the index of the symbol that they form, or of the first byte's.
 pub static PAIRS: [[u8; 32]; 32] = pairs();
 
 const fn pairs() -> [[u8; 32]; 32] {
@@ -217,7 +216,7 @@ const fn pairs() -> [[u8; 32]; 32] {
         let text = SYMBOLS[number].text.as_bytes();
         let row = SYMBOL_CLASSES[text[0] as usize] as usize;
         if text.len() == 1 {
-            // Pairs win over what a single byte fills in, whichever comes first.
+            // A pair overrides the single byte, in either order.
             let mut column = 0;
             while column < 32 {
                 if table[row][column] == 0 {
@@ -233,7 +232,7 @@ const fn pairs() -> [[u8; 32]; 32] {
     table
 }
 
-/// The number of the symbol that a symbol forms with a `=` behind it, where that has three bytes; else 0.
+/// The index of the three-byte symbol that a symbol forms with a following `=`, or 0.
 pub static WITH_EQUAL: [u8; 64] = with_equal();
 
 const fn with_equal() -> [u8; 64] {
@@ -250,7 +249,7 @@ const fn with_equal() -> [u8; 64] {
     table
 }
 
-/// The words that are never names.
+/// The hard keywords.
 pub static KEYWORDS: [(&str, Terminal); 35] = [
     ("None", Terminal::None),
     ("True", Terminal::True),
@@ -289,7 +288,7 @@ pub static KEYWORDS: [(&str, Terminal); 35] = [
     ("yield", Terminal::Yield),
 ];
 
-/// A word of at most eight bytes as a number, its first byte lowest: no keyword is longer.
+/// Packs a word of at most eight bytes into a `u64`, the first byte lowest; no keyword is longer.
 pub const fn word(text: &[u8]) -> u64 {
     let mut word = 0;
     let mut at = 0;

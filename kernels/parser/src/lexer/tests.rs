@@ -1,4 +1,4 @@
-//! What a text is made of, in small texts.
+//! Tokens, lines and errors of small texts.
 
 use super::{Lexed, lex, line_starts};
 use crate::tokens::{Terminal, string};
@@ -79,21 +79,21 @@ fn quotes_may_be_reused_in_a_field() {
 }
 
 #[test]
-fn an_error_leaves_what_stands_before_it() {
+fn tokens_before_an_error_are_kept() {
     let lexed = lex("a b\nc = (1, 'x\n");
-    assert_eq!((lexed.lines.len(), lexed.tokens.kinds.len(), lexed.cut), (2, 7, true));
-    assert!(lexed.error.is_some_and(|error| error.eager));
+    assert_eq!((lexed.lines.len(), lexed.tokens.kinds.len(), lexed.error_in_line), (2, 7, true));
+    assert!(lexed.error.is_some_and(|error| error.takes_precedence));
 }
 
 #[test]
-fn a_token_without_grammar_is_an_error_unless_a_better_one_follows() {
+fn an_error_token_is_reported_unless_a_preferred_error_follows() {
     assert_eq!(error("a $ b"), (2, 3, "invalid syntax".to_owned()));
     assert_eq!(error("a <> b\n'"), (7, 7, "unterminated string literal (detected at line 2)".to_owned()));
     assert_eq!(error("(1\n$"), (0, 0, "'(' was never closed".to_owned()));
 }
 
 #[test]
-fn errors_have_the_words_and_places_of_cpython() {
+fn errors_have_the_messages_and_positions_of_cpython() {
     let cases = [
         ("x='abc", 2, "unterminated string literal (detected at line 1)"),
         ("x='''abc\n\n", 2, "unterminated triple-quoted string literal (detected at line 2)"),

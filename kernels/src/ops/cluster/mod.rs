@@ -1,56 +1,14 @@
-//! k-means with greedy k-means++ starts.
+//! k-means with greedy k-means++ initialisation.
 
-use std::sync::Arc;
-
-use crate::{Backend, DeviceId, Matrix, Op, OpError, Size, ops::similarity::Corpus};
+use crate::{Backend, DeviceId, Op, OpError, Size};
 
 mod cpu;
-mod cuda;
+pub(crate) mod cuda;
 pub mod oracle;
 mod random;
+mod request;
 
-/// The rows to cluster.
-#[derive(Clone, Debug)]
-pub enum Rows {
-    /// [N, D], finite.
-    Inline(Matrix),
-    /// The live rows of a corpus, in ascending order.
-    Corpus(Arc<Corpus>),
-}
-
-/// What to cluster and how.
-#[derive(Clone, Debug)]
-pub struct ClusterRequest {
-    /// The rows.
-    pub rows: Rows,
-    /// Clusters, 1 to the number of rows.
-    pub clusters: usize,
-    /// Lloyd iterations at most, at least 1.
-    pub max_iterations: usize,
-    /// Stops when the squared movement of the centres is at most this share of the mean variance of the columns.
-    pub tolerance: f64,
-    /// Starts to try; the one with the least inertia is kept.
-    pub starts: usize,
-    /// Normalise rows and centres.
-    pub spherical: bool,
-    /// Seed of the starts.
-    pub seed: u64,
-}
-
-/// The clusters.
-#[derive(Clone, Debug)]
-pub struct Clusters {
-    /// [clusters, D].
-    pub centers: Matrix,
-    /// The cluster of each row.
-    pub assignments: Vec<u32>,
-    /// Sum of squared distances to the centres.
-    pub inertia: f64,
-    /// Iterations of the best start.
-    pub iterations: usize,
-    /// Whether the tolerance was reached.
-    pub converged: bool,
-}
+pub use request::{ClusterRequest, Clusters, Rows};
 
 /// k-means.
 #[derive(Debug)]
@@ -73,10 +31,10 @@ impl Op for Cluster {
         Size { items: (rows as u64).max(1), bytes: numbers.saturating_mul(4).saturating_add(8 * rows as u64) }
     }
 
-    fn home(request: &ClusterRequest) -> Option<DeviceId> {
+    fn device_affinity(request: &ClusterRequest) -> Option<DeviceId> {
         match &request.rows {
             Rows::Inline(_) => None,
-            Rows::Corpus(corpus) => Some(corpus.home()),
+            Rows::Corpus(corpus) => Some(corpus.device()),
         }
     }
 

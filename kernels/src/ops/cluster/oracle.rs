@@ -1,21 +1,21 @@
-//! Lloyd's iteration in plain f64 loops: what every backend's answer is measured against.
+//! Lloyd's iteration in plain f64 loops: the reference for every backend.
 
 use crate::Matrix;
 
-/// What Lloyd's iteration arrived at.
+/// The result of Lloyd's iteration.
 #[derive(Clone, Debug)]
 pub struct Polished {
-    /// One row of D numbers a cluster.
+    /// Row-major `[clusters, dimensions]`.
     pub centers: Vec<Vec<f64>>,
-    /// The nearest of those centres for each row, ties to the lowest.
+    /// The nearest centre of each row, ties to the lowest.
     pub assignments: Vec<u32>,
-    /// Sum of squared distances to them.
+    /// Sum of squared distances of the rows to their centres.
     pub inertia: f64,
     /// Iterations that moved a centre.
     pub iterations: usize,
 }
 
-/// The squared distance of a row to each of `centers`, which lie one after the other.
+/// The squared distance of a row to each of `centers`, [clusters, D].
 pub fn squared_distances(row: &[f32], centers: &[f32]) -> Vec<f64> {
     let wide = |x: &f32| f64::from(*x);
     centers
@@ -24,7 +24,7 @@ pub fn squared_distances(row: &[f32], centers: &[f32]) -> Vec<f64> {
         .collect()
 }
 
-/// Moves centres to the mean of their rows until nothing moves, or `max_iterations` times. A centre without rows stays.
+/// Iterates until no assignment changes, or `max_iterations` times. A centre without rows keeps its position.
 pub fn lloyd(rows: &Matrix, centers: &Matrix, max_iterations: usize) -> Polished {
     let dim = rows.cols();
     let data: Vec<Vec<f64>> = widen(rows);

@@ -1,15 +1,15 @@
-//! The random numbers of the starts: a function of seed and place, so that every backend draws the same.
+//! The random numbers of k-means++: a function of the seed and the position, so that every backend draws the same.
 
-/// A number in [0, 1), equal on all machines for the same arguments.
+/// A uniform number in [0, 1), the same on all machines for the same arguments.
 ///
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014) over
-/// the place, one coordinate at a time.
+/// Applies the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014) to one coordinate of the position at a time.
 pub(crate) fn uniform(seed: u64, start: u64, step: u64, trial: u64) -> f64 {
-    let bits = [start, step, trial].into_iter().fold(mix(seed), |state, place| mix(state ^ place.wrapping_mul(GOLDEN)));
+    let bits = [start, step, trial].into_iter().fold(mix(seed), |state, at| mix(state ^ at.wrapping_mul(GOLDEN)));
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// 2^64 by the golden ratio.
+/// 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn mix(state: u64) -> u64 {
@@ -19,7 +19,7 @@ fn mix(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How many candidates each step of greedy k-means++ tries.
+/// The number of candidates per step of greedy k-means++.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
 pub(crate) fn trials(clusters: usize) -> usize {
     2 + (clusters.max(1) as f64).ln() as usize

@@ -1,4 +1,4 @@
-//! Pools on the CPU: texts are spread over the pool's threads, and each text is one pass of [`super::simd`].
+//! Static embeddings on the CPU: sequences are distributed over the threads, each in one pass of [`super::simd`].
 
 use std::ops::Range;
 
@@ -7,32 +7,32 @@ use rayon::prelude::*;
 use super::{EmbedRequest, simd};
 use crate::cpu::Worker;
 
-/// Tokens below which waking more threads costs more than they save (about 0.1 ms of one core).
+/// With fewer tokens, waking threads costs more than it saves (about 0.1 ms of one core).
 const SPREAD_TOKENS: usize = 8192;
 
-/// Tokens that one step of a thread takes at least, so that a thousand short texts are not a thousand steps.
+/// The least tokens of a task, so that a thousand short sequences are not a thousand tasks.
 const STEP_TOKENS: usize = 2048;
 
-/// Pools every text of every request of a checked batch.
+/// Pools all sequences of a checked batch.
 pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Vec<Vec<f32>> {
-    let tokens: usize = batch.iter().map(|request| request.ids.len() + request.texts()).sum();
+    let tokens: usize = batch.iter().map(|request| request.ids.len() + request.sequence_count()).sum();
     let pool = worker.pool();
     if tokens < SPREAD_TOKENS {
-        // On the worker's own thread: those of the pool may be busy with something long.
-        return pool.time_here("embed_pool", || batch.iter().map(|request| embed(request)).collect());
+        // On the worker's own thread, because the pool may be busy with a long task.
+        return pool.time_inline("embed_pool", || batch.iter().map(|request| embed(request)).collect());
     }
     pool.time("embed_pool", || batch.par_iter().map(|request| embed_spread(request)).collect())
 }
 
 fn embed(request: &EmbedRequest) -> Vec<f32> {
-    let mut vectors = vec![0.0; request.texts() * request.dimensions];
-    embed_texts(request, 0..request.texts(), &mut vectors);
+    let mut vectors = vec![0.0; request.sequence_count() * request.dimensions];
+    embed_texts(request, 0..request.sequence_count(), &mut vectors);
     vectors
 }
 
-/// Cuts the request into runs of texts, which never cut a text: a vector's bits do not depend on the cuts.
+/// Splits the request between sequences, so the bits of a vector do not depend on the split.
 fn embed_spread(request: &EmbedRequest) -> Vec<f32> {
-    let mut vectors = vec![0.0; request.texts() * request.dimensions];
+    let mut vectors = vec![0.0; request.sequence_count() * request.dimensions];
     let mut rest = vectors.as_mut_slice();
     let steps: Vec<_> = steps(&request.offsets)
         .map(|texts| {
@@ -45,7 +45,7 @@ fn embed_spread(request: &EmbedRequest) -> Vec<f32> {
     vectors
 }
 
-/// Runs of texts with at least [`STEP_TOKENS`] between them, an empty text counted as one token.
+/// Ranges of sequences with at least [`STEP_TOKENS`] tokens, where each sequence counts as one more.
 fn steps(offsets: &[u32]) -> impl Iterator<Item = Range<usize>> + '_ {
     let texts = offsets.len().saturating_sub(1);
     let mut next = 0;
@@ -92,7 +92,7 @@ fn normalize(vector: &mut [f32]) {
     }
 }
 
-/// Sums in 16 lanes, so that the compiler may use vectors, and adds the lanes in order.
+/// Sums in 16 lanes, which the compiler vectorises, then adds the lanes in order.
 fn squared_length(vector: &[f32]) -> f64 {
     let mut lanes = [0.0; 16];
     for chunk in vector.chunks(lanes.len()) {

@@ -1,11 +1,11 @@
-//! Embedding by table on a GPU: every request of a batch in one upload, one launch and one download.
+//! Static embeddings on a GPU: one upload, one launch and one download per batch.
 
 use std::sync::Arc;
 
 use super::{EmbedRequest, Table};
 use crate::{
     OpError,
-    cuda::{Args, Buffer, Grid, Kernel, Module, Worker, modules::COMMON},
+    cuda::{Args, Buffer, COMMON, Grid, Kernel, Module, Worker, cu},
 };
 
 const PARAMS: &[usize] = &[8, 8, 8, 8, 8, 8, 4];
@@ -13,18 +13,19 @@ const POOL: Kernel = Kernel { name: "embed_pool_i8", params: PARAMS };
 const POOL_X4: Kernel = Kernel { name: "embed_pool_i8x4", params: PARAMS };
 const THREADS: u32 = 64;
 const NORMALIZE: u32 = 1;
-/// Words a text takes in the upload: where its vector starts, in two, and its description.
+/// Words of a sequence in the upload: the offset of its vector (u64) and four words of description.
 const TEXT_WORDS: usize = 6;
 
-/// The kernels.
-pub(crate) static MODULE: Module = Module {
+pub(crate) static MODULES: &[&Module] = &[&MODULE];
+
+static MODULE: Module = Module {
     name: "embed",
-    source: include_str!("../../../cu/embed.cu"),
+    source: cu!("pool/embedding_bag.cu"),
     headers: &[COMMON],
+    defines: &[],
     kernels: &[POOL, POOL_X4],
 };
 
-/// A table on a device.
 #[derive(Debug)]
 struct Resident {
     values: Buffer<i8>,
@@ -39,7 +40,7 @@ impl Resident {
     }
 }
 
-/// Pools every text of every request of a checked batch, whose requests share one table.
+/// Pools all sequences of a checked batch whose requests share one table.
 pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f32>>, OpError> {
     let Some(first) = batch.first() else { return Ok(vec![]) };
     let layout = Layout::new(batch).ok_or_else(|| OpError::Invalid("a batch of more than 2^32 tokens".to_owned()))?;
@@ -47,11 +48,11 @@ pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f3
         return Ok(batch.iter().map(|_| vec![]).collect());
     }
     let table = &first.table;
-    let resident = worker.device().residents().get_or_make(table.id, table, || Resident::new(table, worker))?;
+    let resident = worker.device().device_cache().get_or_create(table.id, table, || Resident::new(table, worker))?;
     let vectors = pool(&layout, batch, table, &resident, worker)?;
     let mut at = 0;
     let answers = batch.iter().map(|request| {
-        let count = request.texts() * request.dimensions;
+        let count = request.sequence_count() * request.dimensions;
         at += count;
         vectors[at - count..at].to_vec()
     });
@@ -83,7 +84,7 @@ fn pool(
     worker.download(&out, ..)
 }
 
-/// What a batch uploads before its ids: where each text's vector starts (u64), then a description of each text.
+/// The upload before the ids: the offset of each vector (u64), then a description of each sequence.
 struct Layout {
     words: Vec<u32>,
     texts: u32,
@@ -92,9 +93,9 @@ struct Layout {
 }
 
 impl Layout {
-    /// `None` where tokens or texts are too many to be counted in 32 bits.
+    /// `None` if tokens or sequences exceed 32 bits.
     fn new(batch: &[&EmbedRequest]) -> Option<Self> {
-        let texts: usize = batch.iter().map(|request| request.texts()).sum();
+        let texts: usize = batch.iter().map(|request| request.sequence_count()).sum();
         let tokens: usize = batch.iter().map(|request| request.ids.len()).sum();
         u32::try_from(tokens).ok()?;
         let texts_u32 = i32::try_from(texts).ok()?.unsigned_abs();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_several_requests_are_laid_out_one_after_the_other() {
+    fn sequences_of_several_requests_are_packed() {
         let table = Arc::new(Table { id: 1, dim: 8, values: vec![0; 8], scales: vec![1.0] });
         let (one, none, two) =
             (request(&table, &[3, 0], 8, true), request(&table, &[], 8, true), request(&table, &[2], 5, false));

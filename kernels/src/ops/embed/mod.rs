@@ -1,6 +1,6 @@
-//! Embedding by table: token ids to the pooled rows of an int8 table.
+//! Static embeddings: token ids to the mean of their rows of an int8 table.
 //!
-//! The contract of both backends, bit for bit before normalisation: with `s` the scale and `v` the values of a row,
+//! Both backends have the same bits before normalisation: with `s` the scale and `v` the values of a row,
 //! `sum = sum + s * v` over the tokens in order, from +0, in f32 with the product rounded before it is added (no fused
 //! multiply-add), then `sum / n` for `n` tokens. A text without tokens is a zero vector. Normalising multiplies by the
 //! reciprocal length, taken in f64, and leaves a zero vector alone. [`oracle`] states the error bound.
@@ -19,10 +19,10 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
-/// An int8 embedding table with one scale a row, shared by every device.
+/// An int8 embedding table with one scale per row, shared by all devices.
 #[derive(Debug)]
 pub struct Table {
-    /// Tells tables apart; unique in the process where [`Table::new`] gave it.
+    /// Unique in the process where [`Table::new`] assigned it.
     pub id: u64,
     /// Columns.
     pub dim: usize,
@@ -32,23 +32,23 @@ pub struct Table {
     pub scales: Vec<f32>,
 }
 
-/// Token ids of many texts, to be pooled to one vector each.
+/// Sequences of token ids, each pooled to one vector.
 #[derive(Clone, Debug)]
 pub struct EmbedRequest {
     /// The table.
     pub table: Arc<Table>,
-    /// Ids of all texts, each below the vocabulary size.
+    /// Token ids of all sequences, each below the vocabulary size.
     pub ids: Vec<u32>,
-    /// Where each text starts, then the length of `ids`.
+    /// The start of each sequence, then the length of `ids`.
     pub offsets: Vec<u32>,
-    /// Leading dimensions to keep, 1 to the table's.
+    /// Leading dimensions to keep, 1 to `dim`.
     pub dimensions: usize,
     /// Whether to scale to unit length.
     pub normalize: bool,
 }
 
 impl Table {
-    /// A table of its own; `values` are `scales.len()` rows of `dim`, which a request for it checks.
+    /// A table with a new id. `values` are `scales.len()` rows of `dim`; requests validate that.
     pub fn new(dim: usize, values: Vec<i8>, scales: Vec<f32>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), dim, values, scales }
@@ -56,12 +56,12 @@ impl Table {
 }
 
 impl EmbedRequest {
-    /// How many texts it has.
-    pub fn texts(&self) -> usize {
+    /// The number of sequences.
+    pub fn sequence_count(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Says what is wrong with it. Both backends index memory on the strength of this, so [`Embed`] always asks.
+    /// Validates all bounds that the backends rely on to index memory. [`Embed`] always calls it.
     pub fn check(&self) -> Result<(), OpError> {
         self.check_table()?;
         self.check_offsets()?;
@@ -80,7 +80,7 @@ impl EmbedRequest {
             return Err(OpError::Invalid(format!("table of [{}, {dim}] has {got} values", scales.len())));
         }
         if self.dimensions == 0 || self.dimensions > *dim {
-            return Err(OpError::Invalid(format!("dimensions are 1 to {dim}, got {}", self.dimensions)));
+            return Err(OpError::Invalid(format!("dimensions must be 1 to {dim}, got {}", self.dimensions)));
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl EmbedRequest {
     fn check_offsets(&self) -> Result<(), OpError> {
         let ends = self.offsets.first().copied().zip(self.offsets.last().copied());
         if ends.is_none_or(|(first, last)| first != 0 || last as usize != self.ids.len()) {
-            return Err(OpError::Invalid(format!("offsets go from 0 to {}, got {ends:?}", self.ids.len())));
+            return Err(OpError::Invalid(format!("offsets must go from 0 to {}, got {ends:?}", self.ids.len())));
         }
         if let Some(at) = self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
             return Err(OpError::Invalid(format!("offset {} is below offset {at}", at + 1)));
@@ -97,14 +97,14 @@ impl EmbedRequest {
     }
 }
 
-/// Embedding by table.
+/// The static embedding op.
 #[derive(Debug)]
 pub struct Embed;
 
 impl Op for Embed {
     const NAME: &'static str = "embed";
     type Request = EmbedRequest;
-    /// f32 [texts, dimensions].
+    /// f32 [sequences, dimensions].
     type Response = Vec<f32>;
     type Key = u64;
 
@@ -113,7 +113,7 @@ impl Op for Embed {
     }
 
     fn size(request: &EmbedRequest) -> Size {
-        let texts = request.texts() as u64;
+        let texts = request.sequence_count() as u64;
         Size { items: texts.max(1), bytes: 4 * (request.ids.len() as u64 + texts * (request.dimensions as u64 + 1)) }
     }
 

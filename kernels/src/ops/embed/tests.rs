@@ -1,4 +1,4 @@
-//! The CPU's pooling beside its contract and the oracle.
+//! Static embeddings on the CPU, compared with their contract and with the oracle.
 
 use std::{
     sync::{Arc, mpsc},
@@ -64,7 +64,7 @@ fn mean_in_token_order(request: &EmbedRequest) -> Vec<f32> {
 fn a_small_batch_does_not_wait_for_the_threads_of_the_pool() {
     let pool = cpu::Pool::start(1).expect("a thread");
     let (release, held) = mpsc::channel::<()>();
-    pool.later(move || {
+    pool.spawn(move || {
         let _released = held.recv();
     });
     let (done, embedded) = mpsc::channel();

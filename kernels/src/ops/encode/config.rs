@@ -1,64 +1,64 @@
-//! What an encoder looks like: one description that spans BERT and its kin, rotary encoders, and decoders used to embed.
+//! The architecture of an encoder: one description for BERT and its relatives, rotary encoders, and decoders used to embed.
 
 use crate::OpError;
 
-/// The shape of an encoder and the rules of its layers.
+/// The sizes and options of an encoder.
 ///
 /// | family | norm | positions | MLP | attention |
 /// |---|---|---|---|---|
-/// | BERT, RoBERTa, XLM-R, DistilBERT | layer, after | absolute | GELU | all |
-/// | MPNet | layer, after | absolute, relative bias | GELU | all |
-/// | JinaBERT | layer, after | ALiBi | gated GELU | all |
-/// | NomicBERT | layer, after | rotary | gated SiLU | all |
-/// | ModernBERT | layer, before | rotary, two bases | gated GELU | all, mostly in windows |
-/// | Qwen2, Qwen3 | RMS, before | rotary | gated SiLU | causal, fewer key heads |
+/// | BERT, RoBERTa, XLM-R, DistilBERT | layer, post | absolute | GELU | all |
+/// | MPNet | layer, post | absolute, relative bias | GELU | all |
+/// | JinaBERT | layer, post | ALiBi | gated GELU | all |
+/// | NomicBERT | layer, post | rotary | gated SiLU | all |
+/// | ModernBERT | layer, pre | rotary, two bases | gated GELU | mostly sliding window |
+/// | Qwen2, Qwen3 | RMS, pre | rotary | gated SiLU | causal, grouped queries |
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncoderConfig {
-    /// Rows of the word table: ids are below it.
+    /// Token ids are below it.
     pub vocabulary: usize,
-    /// Numbers in the state of a token.
+    /// The width of hidden states.
     pub hidden: usize,
-    /// Layers; without any, an encoder is a table of words.
+    /// Transformer layers. Without any, the encoder is its word embeddings.
     pub layers: usize,
-    /// Heads of queries.
+    /// Query heads.
     pub heads: usize,
-    /// Heads of keys and values: divides `heads`; head `h` of the queries reads head `h * kv_heads / heads`.
+    /// Key and value heads, a divisor of `heads`: query head `h` reads head `h * kv_heads / heads`.
     pub kv_heads: usize,
-    /// Numbers in a head.
+    /// The width of a head.
     pub head_dim: usize,
-    /// Numbers between the two products of the MLP (after the gate, where there is one).
+    /// The width inside the MLP, after the gate.
     pub intermediate: usize,
-    /// Most tokens a text may have, special ones included.
+    /// The most tokens of a sequence, special tokens included.
     pub max_tokens: usize,
-    /// Row of the position table that the first token takes: 0, or 2 in the RoBERTa family.
+    /// The row of the position embeddings for the first token: 0, or 2 in the RoBERTa family.
     pub position_offset: usize,
-    /// Kinds of tokens that are told apart; 0 where there is no such table.
+    /// Rows of the token type embeddings; 0 without them.
     pub token_types: usize,
-    /// How states are normalised.
+    /// The kind of norm.
     pub norm: NormKind,
-    /// What is added to the variance.
+    /// Added to the variance.
     pub epsilon: f32,
-    /// Where in a layer.
-    pub placement: Placement,
-    /// How positions enter.
+    /// Where a layer normalises.
+    pub norm_placement: NormPlacement,
+    /// The position encoding.
     pub positions: Positions,
-    /// The function between the products of the MLP.
+    /// The activation of the MLP.
     pub activation: Activation,
-    /// Whether the first product has two halves, `activation(first) * second`.
+    /// Whether the MLP is gated: `activation(gate) * up`.
     pub gated: bool,
-    /// Whether a token reads only itself and what stands before it.
+    /// Whether a token attends to itself and preceding tokens only.
     pub causal: bool,
-    /// Layers that read only near tokens.
-    pub window: Option<Window>,
-    /// Whether queries and keys are normalised before they meet, and over what.
-    pub query_norm: Option<QueryNorm>,
-    /// How the tokens of a text become one vector, where the request does not say.
+    /// Layers with sliding window attention.
+    pub window: Option<SlidingWindow>,
+    /// The norm of queries and keys, if any.
+    pub qk_norm: Option<QkNorm>,
+    /// The default pooling.
     pub pooling: Pooling,
-    /// Whether that vector is scaled to unit length, where the request does not say.
+    /// Whether vectors are normalised to unit length by default.
     pub normalize: bool,
 }
 
-/// How states are normalised.
+/// The kind of norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormKind {
     /// `(x - mean) / sqrt(variance + epsilon) * weight + bias`.
@@ -69,42 +69,42 @@ pub enum NormKind {
 
 /// Where a layer normalises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum NormPlacement {
     /// `x = norm(x + f(x))`.
-    After,
-    /// `x = x + f(norm(x))`, and the last state is normalised once more.
-    Before,
+    PostNorm,
+    /// `x = x + f(norm(x))`, with a final norm after the last layer.
+    PreNorm,
 }
 
-/// How positions enter.
+/// The position encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Positions {
-    /// Not at all.
+    /// No positions.
     None,
-    /// A table that is added to the words.
+    /// Learned position embeddings, added to the word embeddings.
     Absolute,
-    /// Queries and keys are rotated: number `i` of a head with number `i + dims / 2`, for `i < dims / 2`, by
+    /// Rotary: columns `i` and `i + dims / 2` of a head, for `i < dims / 2`, are rotated by
     /// `position * theta^(-2i / dims)`.
     Rotary {
         /// The base.
         theta: f64,
-        /// The base in layers that read only near tokens.
+        /// The base in layers with sliding window attention.
         local_theta: f64,
-        /// Leading numbers of a head that are rotated: even, at most `head_dim`.
+        /// Rotated leading columns of a head: even, at most `head_dim`.
         dims: usize,
     },
     /// Scores lose `slope * distance`; see [`super::tables::slopes`].
     Alibi,
-    /// A table is added to the words, and scores gain a number that depends on head and distance (T5's buckets).
+    /// Learned position embeddings, and a bias of scores by head and bucketed distance (T5).
     RelativeBias {
-        /// Rows of the bias table.
+        /// Buckets of the bias.
         buckets: usize,
-        /// From this distance on all share the last bucket.
+        /// Distances from here on share the last bucket.
         max_distance: usize,
     },
 }
 
-/// The function between the products of the MLP.
+/// The activation of the MLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `x / 2 * (1 + erf(x / sqrt 2))`.
@@ -117,64 +117,64 @@ pub enum Activation {
     Relu,
 }
 
-/// Layers that read only near tokens.
+/// Layers with sliding window attention.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Largest distance between a token and one it reads.
+pub struct SlidingWindow {
+    /// The largest distance a token attends to.
     pub distance: usize,
-    /// Which layers.
+    /// One flag per layer.
     pub layers: Vec<bool>,
 }
 
-/// What queries and keys are normalised over, before rotation. Weights are of that size.
+/// The span of the norm of queries and keys, before rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueryNorm {
+pub enum QkNorm {
     /// Each head, by [`EncoderConfig::norm`] (Qwen3).
-    Head,
+    PerHead,
     /// All heads together, by [`EncoderConfig::norm`] (Jina's code models).
-    All,
+    AllHeads,
 }
 
-/// How tokens become one vector.
+/// How the tokens of a range become one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pooling {
-    /// The first token's.
+    /// The first token.
     Cls,
     /// The mean.
     #[default]
     Mean,
-    /// The largest of each dimension.
+    /// The maximum of each dimension.
     Max,
-    /// The mean, where token `i` (from 1) counts `i` times.
+    /// The mean with weight `i` for token `i`, from 1.
     WeightedMean,
-    /// The last token's.
+    /// The last token.
     Last,
-    /// Each token's own: as many vectors as tokens.
+    /// A vector per token.
     None,
 }
 
 impl EncoderConfig {
-    /// Width of what attention reads: all queries, then all keys, then all values, each head after head.
+    /// The width of the fused query, key and value projection.
     pub fn qkv_width(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.head_dim
     }
 
-    /// Bytes of the states of a token while a layer is computed in f32.
+    /// Bytes of the hidden states of a token while a layer runs in f32.
     pub fn token_bytes(&self) -> usize {
-        4 * (3 * self.hidden + self.qkv_width().max(self.up_width() + self.intermediate))
+        4 * (3 * self.hidden + self.qkv_width().max(self.mlp_up_width() + self.intermediate))
     }
 
-    /// Width of what attention writes.
-    pub fn attended_width(&self) -> usize {
+    /// The width of the attention output, before its projection.
+    pub fn attention_width(&self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// Width of what the first product of the MLP writes.
-    pub fn up_width(&self) -> usize {
+    /// The width of the MLP's up projection, with the gate.
+    pub fn mlp_up_width(&self) -> usize {
         if self.gated { 2 * self.intermediate } else { self.intermediate }
     }
 
-    /// Rows of the position table; 0 where there is none.
+    /// Rows of the position embeddings; 0 without them.
     pub fn position_rows(&self) -> usize {
         match self.positions {
             Positions::Absolute | Positions::RelativeBias { .. } => self.position_offset + self.max_tokens,
@@ -182,18 +182,18 @@ impl EncoderConfig {
         }
     }
 
-    /// How far a layer reads: `None` is everything (that `causal` lets it).
+    /// The window of a layer; `None` for full or causal attention.
     pub fn window(&self, layer: usize) -> Option<usize> {
         let window = self.window.as_ref()?;
         window.layers.get(layer).copied().unwrap_or(false).then_some(window.distance)
     }
 
-    /// What a score is multiplied with.
+    /// The factor of scores, `1 / sqrt(head_dim)`.
     pub fn scale(&self) -> f32 {
         (self.head_dim as f32).sqrt().recip()
     }
 
-    /// Says what is wrong with it. Both backends index memory on the strength of this.
+    /// Validates all bounds that the backends rely on to index memory.
     pub fn check(&self) -> Result<(), OpError> {
         let sizes = [
             ("vocabulary", self.vocabulary, 1 << 24),
@@ -206,20 +206,20 @@ impl EncoderConfig {
         ];
         for (name, got, most) in sizes {
             if !(1..=most).contains(&got) {
-                return invalid(format!("{name} is 1 to {most}, got {got}"));
+                return invalid(format!("{name} must be 1 to {most}, got {got}"));
             }
         }
         if self.layers > 1 << 12 {
-            return invalid(format!("layers are at most 4096, got {}", self.layers));
+            return invalid(format!("layers must be at most 4096, got {}", self.layers));
         }
         if !self.heads.is_multiple_of(self.kv_heads) {
-            return invalid(format!("heads are a multiple of kv_heads, got {} and {}", self.heads, self.kv_heads));
+            return invalid(format!("heads must be a multiple of kv_heads, got {} and {}", self.heads, self.kv_heads));
         }
         if self.position_offset > 1 << 10 || self.token_types > 1 << 10 {
-            return invalid("position_offset and token_types are at most 1024".to_owned());
+            return invalid("position_offset and token_types must be at most 1024".to_owned());
         }
         if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
-            return invalid(format!("epsilon is a number from 0 on, got {}", self.epsilon));
+            return invalid(format!("epsilon must be finite and not negative, got {}", self.epsilon));
         }
         self.check_positions()
     }
@@ -228,17 +228,17 @@ impl EncoderConfig {
         match self.positions {
             Positions::Rotary { theta, local_theta, dims } => {
                 if dims == 0 || !dims.is_multiple_of(2) || dims > self.head_dim {
-                    return invalid(format!("rotary dims are even and 2 to {}, got {dims}", self.head_dim));
+                    return invalid(format!("rotary dims must be even and 2 to {}, got {dims}", self.head_dim));
                 }
                 let fits = |theta: f64| theta.is_finite() && theta > 0.0;
                 if !fits(theta) || !fits(local_theta) {
-                    return invalid(format!("rotary bases are above 0, got {theta} and {local_theta}"));
+                    return invalid(format!("rotary bases must be positive, got {theta} and {local_theta}"));
                 }
                 Ok(())
             }
             Positions::RelativeBias { buckets, max_distance } => {
                 if buckets < 4 || !buckets.is_multiple_of(2) || max_distance <= buckets / 4 {
-                    return invalid(format!("{buckets} buckets do not fit a largest distance of {max_distance}"));
+                    return invalid(format!("{buckets} buckets do not fit a maximum distance of {max_distance}"));
                 }
                 Ok(())
             }

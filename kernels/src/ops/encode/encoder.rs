@@ -1,51 +1,51 @@
 //! The forward pass, once for all backends and architectures.
 
 use super::{
-    config::{EncoderConfig, Placement, Positions},
-    primitives::{Attention, Batch, Primitives, Then},
+    config::{EncoderConfig, NormPlacement, Positions},
+    primitives::{Attention, Batch, Epilogue, Primitives},
     weights::{Layer, Weights},
 };
 use crate::OpError;
 
-/// An encoder to be run by a backend: its description, and its weights as the backend keeps them.
+/// An encoder on a backend: its configuration, and its weights in the backend's layout.
 #[derive(Debug)]
 pub struct Model<'a, W> {
-    /// Checked, and the weights against it.
+    /// Validated, and the weights against it.
     pub config: &'a EncoderConfig,
     /// The weights.
     pub weights: &'a Weights<W>,
 }
 
-/// The last states of a batch's tokens, `[T, hidden]`.
+/// The last hidden states of a batch, `[T, hidden]`.
 pub fn forward<P: Primitives>(on: &mut P, model: &Model<'_, P::Weight>, batch: &Batch) -> Result<P::Tensor, OpError> {
-    let states = on.embed(batch, &model.weights.embeddings, model.config.position_offset)?;
-    match model.config.placement {
-        Placement::After => norms_after(on, model, batch, states),
-        Placement::Before => norms_before(on, model, batch, states),
+    let hidden_states = on.embed(batch, &model.weights.embeddings, model.config.position_offset)?;
+    match model.config.norm_placement {
+        NormPlacement::PostNorm => post_norm_layers(on, model, batch, hidden_states),
+        NormPlacement::PreNorm => pre_norm_layers(on, model, batch, hidden_states),
     }
 }
 
-fn norms_after<P: Primitives>(
+fn post_norm_layers<P: Primitives>(
     on: &mut P,
     model: &Model<'_, P::Weight>,
     batch: &Batch,
-    mut states: P::Tensor,
+    mut hidden_states: P::Tensor,
 ) -> Result<P::Tensor, OpError> {
     for (at, layer) in model.weights.layers.iter().enumerate() {
-        let attended = model.heads(on, batch, at, layer, &states)?;
-        states = match &layer.attention_norm {
-            Some(norm) => on.linear_add_norm(&attended, &layer.output, states, norm)?,
+        let attended = model.self_attention(on, batch, at, layer, &hidden_states)?;
+        hidden_states = match &layer.attention_norm {
+            Some(norm) => on.linear_add_norm(&attended, &layer.output, hidden_states, norm)?,
             None => return missing_norm(at),
         };
         drop(attended);
-        let wide = model.widen(on, layer, &states)?;
-        states = on.linear_add_norm(&wide, &layer.down, states, &layer.mlp_norm)?;
+        let intermediate = model.mlp_up(on, layer, &hidden_states)?;
+        hidden_states = on.linear_add_norm(&intermediate, &layer.down, hidden_states, &layer.mlp_norm)?;
     }
-    Ok(states)
+    Ok(hidden_states)
 }
 
-/// What a layer adds to the residual is added when the next norm reads it, so that both are one pass over memory.
-fn norms_before<P: Primitives>(
+/// A layer's output is added to the residual together with the next norm, in one pass over memory.
+fn pre_norm_layers<P: Primitives>(
     on: &mut P,
     model: &Model<'_, P::Weight>,
     batch: &Batch,
@@ -54,22 +54,22 @@ fn norms_before<P: Primitives>(
     let mut pending = None;
     for (at, layer) in model.weights.layers.iter().enumerate() {
         let attended = match (pending.take(), &layer.attention_norm) {
-            (None, None) => model.attend(on, batch, at, layer, &residual)?,
+            (None, None) => model.attention_sublayer(on, batch, at, layer, &residual)?,
             (None, Some(norm)) => {
                 let input = on.norm(&residual, norm)?;
-                model.attend(on, batch, at, layer, &input)?
+                model.attention_sublayer(on, batch, at, layer, &input)?
             }
             (Some(delta), Some(norm)) => {
-                let input = on.add_then_norm(&mut residual, delta, norm)?;
-                model.attend(on, batch, at, layer, &input)?
+                let input = on.fused_add_norm(&mut residual, delta, norm)?;
+                model.attention_sublayer(on, batch, at, layer, &input)?
             }
             (Some(_), None) => return missing_norm(at),
         };
-        let input = on.add_then_norm(&mut residual, attended, &layer.mlp_norm)?;
-        pending = Some(model.think(on, layer, &input)?);
+        let input = on.fused_add_norm(&mut residual, attended, &layer.mlp_norm)?;
+        pending = Some(model.mlp(on, layer, &input)?);
     }
     match (pending, &model.weights.final_norm) {
-        (Some(delta), Some(norm)) => on.add_then_norm(&mut residual, delta, norm),
+        (Some(delta), Some(norm)) => on.fused_add_norm(&mut residual, delta, norm),
         _ => missing_norm(model.config.layers),
     }
 }
@@ -79,8 +79,8 @@ fn missing_norm<T>(layer: usize) -> Result<T, OpError> {
 }
 
 impl<W> Model<'_, W> {
-    /// What the heads of a layer attend to.
-    fn heads<P: Primitives<Weight = W>>(
+    /// The heads' outputs, before the output projection.
+    fn self_attention<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         batch: &Batch,
@@ -88,12 +88,12 @@ impl<W> Model<'_, W> {
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let qkv = on.linear(input, &layer.qkv, Then::Nothing)?;
-        on.attention(batch, qkv, &self.attention(at, layer))
+        let qkv = on.linear(input, &layer.qkv, Epilogue::Bias)?;
+        on.attention(batch, qkv, &self.attention_params(at, layer))
     }
 
-    /// What attention adds to the residual.
-    fn attend<P: Primitives<Weight = W>>(
+    /// Self-attention with its output projection.
+    fn attention_sublayer<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         batch: &Batch,
@@ -101,35 +101,35 @@ impl<W> Model<'_, W> {
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let attended = self.heads(on, batch, at, layer, input)?;
-        on.linear(&attended, &layer.output, Then::Nothing)
+        let attended = self.self_attention(on, batch, at, layer, input)?;
+        on.linear(&attended, &layer.output, Epilogue::Bias)
     }
 
-    /// The wide states inside the MLP.
-    fn widen<P: Primitives<Weight = W>>(
+    /// The MLP's up projection and activation.
+    fn mlp_up<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
         let activation = self.config.activation;
-        let then = if self.config.gated { Then::Gate(activation) } else { Then::Activate(activation) };
-        on.linear(input, &layer.up, then)
+        let epilogue =
+            if self.config.gated { Epilogue::GatedActivation(activation) } else { Epilogue::Activation(activation) };
+        on.linear(input, &layer.up, epilogue)
     }
 
-    /// What the MLP adds to the residual.
-    fn think<P: Primitives<Weight = W>>(
+    fn mlp<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let wide = self.widen(on, layer, input)?;
-        on.linear(&wide, &layer.down, Then::Nothing)
+        let intermediate = self.mlp_up(on, layer, input)?;
+        on.linear(&intermediate, &layer.down, Epilogue::Bias)
     }
 
-    /// How layer `at` attends.
-    fn attention<'a>(&'a self, at: usize, layer: &'a Layer<W>) -> Attention<'a, W> {
+    /// The attention parameters of layer `at`.
+    fn attention_params<'a>(&'a self, at: usize, layer: &'a Layer<W>) -> Attention<'a, W> {
         let config = self.config;
         let window = config.window(at);
         let rotations = match window {
@@ -148,7 +148,7 @@ impl<W> Model<'_, W> {
             scale: config.scale(),
             causal: config.causal,
             window,
-            query_norm: config.query_norm.zip(norms).map(|(over, (queries, keys))| (over, queries, keys)),
+            query_norm: config.qk_norm.zip(norms).map(|(over, (queries, keys))| (over, queries, keys)),
             rotary: rotations.map(|table| (table, dims)),
             relative_bias: self.weights.relative_bias.as_ref(),
             slopes: self.weights.slopes.as_ref(),

@@ -1,7 +1,7 @@
-//! Encoders: token ids of many texts to vectors, by the transformer models that embed text and code.
+//! Encoders: token ids to vectors, by the transformer models that embed text and code.
 //!
-//! The forward pass is written once, in [`forward`], over the [`Primitives`] that each backend provides. Texts are
-//! packed without padding. A vector depends on its own text alone: batches of any size give the same bits.
+//! The forward pass is written once, in [`forward`], over the [`Primitives`] that each backend implements. Sequences are
+//! packed without padding. Results are batch-invariant: the bits of a vector depend on its own sequence alone.
 
 use std::sync::{
     Arc, OnceLock,
@@ -26,12 +26,12 @@ pub mod samples;
 pub mod tables;
 mod weights;
 
-pub use batch::{Packed, encode};
-pub use config::{Activation, EncoderConfig, NormKind, Placement, Pooling, Positions, QueryNorm, Window};
-pub use cpu::{Head, HeadActivation, HeadParts};
+pub use batch::{PackedBatch, encode};
+pub use config::{Activation, EncoderConfig, NormKind, NormPlacement, Pooling, Positions, QkNorm, SlidingWindow};
+pub use cpu::{ClassificationHead, HeadActivation, HeadWeights};
 pub use encoder::{Model, forward};
-pub use primitives::{Attention, Batch, Output, Pooled, Primitives, Reduce, Row, Then};
-pub use weights::{Element, Embeddings, Layer, Linear, Norm, Role, Tensor, Weights};
+pub use primitives::{Attention, Batch, Epilogue, OutputRow, OutputType, PooledOutput, Primitives, Reduction};
+pub use weights::{DType, Embeddings, Layer, Linear, Norm, Role, Tensor, Weights};
 
 /// A loaded encoder, shared by every device.
 #[derive(Debug)]
@@ -39,12 +39,12 @@ pub struct Encoder {
     id: u64,
     config: EncoderConfig,
     weights: Weights<Tensor>,
-    /// With products in f32, and in bfloat16.
+    /// With GEMMs in f32, and in bfloat16.
     on_cpu: [OnceLock<Result<Weights<cpu::Weight>, OpError>>; 2],
 }
 
 impl Encoder {
-    /// Checks the weights against the description.
+    /// Validates the configuration, and the weights against it.
     pub fn new(config: EncoderConfig, weights: Weights<Tensor>) -> Result<Self, OpError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         config.check()?;
@@ -53,39 +53,39 @@ impl Encoder {
         Ok(Self { id, config, weights, on_cpu: Default::default() })
     }
 
-    /// Tells encoders apart; unique in the process.
+    /// Unique in the process.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Its description.
+    /// The configuration.
     pub fn config(&self) -> &EncoderConfig {
         &self.config
     }
 
-    /// Its weights on the host.
+    /// The weights on the host.
     pub fn weights(&self) -> &Weights<Tensor> {
         &self.weights
     }
 
-    /// Its weights as the CPU keeps them, made when they are first asked for.
+    /// The weights in the CPU's layout, packed at first use.
     fn on_cpu(&self, arithmetic: cpu::Arithmetic) -> Result<&Weights<cpu::Weight>, OpError> {
         let place = match arithmetic {
-            cpu::Arithmetic::Single(_) => 0,
-            cpu::Arithmetic::Halves(_) => 1,
+            cpu::Arithmetic::F32(_) => 0,
+            cpu::Arithmetic::Bf16(_) => 1,
         };
         self.on_cpu[place].get_or_init(|| cpu::load(self, arithmetic)).as_ref().map_err(OpError::clone)
     }
 }
 
-/// What products are computed in, and on a GPU states too.
+/// The precision of GEMMs, and on a GPU of hidden states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// bfloat16. On a CPU without instructions for its products (AMX), f32.
+    /// bfloat16; on a CPU without AMX, f32.
     Bf16,
-    /// binary16. On a CPU f32.
+    /// binary16; on a CPU, f32.
     F16,
-    /// binary32, products too.
+    /// binary32.
     F32,
     /// bfloat16 on a GPU, f32 on a CPU.
     #[default]
@@ -93,7 +93,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// What a GPU computes in.
+    /// The precision on a GPU.
     #[must_use]
     pub fn on_gpu(self) -> Self {
         match self {
@@ -102,45 +102,45 @@ impl Precision {
         }
     }
 
-    /// What this machine's CPU computes in.
+    /// The precision on this machine's CPU.
     #[must_use]
     pub fn on_cpu(self) -> Self {
-        match cpu::Arithmetic::of(self, crate::cpu::halves::Unit::of_machine()) {
-            cpu::Arithmetic::Single(_) => Self::F32,
-            cpu::Arithmetic::Halves(_) => Self::Bf16,
+        match cpu::Arithmetic::of(self, crate::cpu::gemm_bf16::AmxToken::detect()) {
+            cpu::Arithmetic::F32(_) => Self::F32,
+            cpu::Arithmetic::Bf16(_) => Self::Bf16,
         }
     }
 }
 
-/// Token ids of many texts, and which vectors are wanted of them.
+/// Sequences of token ids, and the vectors requested of them.
 #[derive(Clone, Debug)]
 pub struct EncodeRequest {
     /// The encoder.
     pub encoder: Arc<Encoder>,
-    /// Ids of all texts, special tokens included.
+    /// Token ids of all sequences, special tokens included.
     pub ids: Vec<u32>,
-    /// Kinds of all tokens; empty means all 0.
-    pub types: Vec<u32>,
-    /// Where each text starts, then the length of `ids`.
+    /// Token types of all tokens; empty means all 0.
+    pub token_type_ids: Vec<u32>,
+    /// The start of each sequence, then the length of `ids`.
     pub offsets: Vec<u32>,
-    /// Ranges of `ids` to pool, each to a vector or, with [`Pooling::None`], to a vector a token. A range may span
-    /// texts. `None`: each text.
+    /// Ranges of `ids` to pool, each to one vector or, with [`Pooling::None`], to one per token. A range may span
+    /// sequences. `None` pools each sequence.
     pub spans: Option<Vec<[u32; 2]>>,
-    /// How.
+    /// The pooling.
     pub pooling: Pooling,
     /// Leading dimensions to keep, 1 to `hidden`.
     pub dimensions: usize,
     /// Whether to scale to unit length.
     pub normalize: bool,
-    /// How vectors are written.
-    pub output: Output,
-    /// What it is computed in.
+    /// The number format of vectors.
+    pub output: OutputType,
+    /// The precision.
     pub precision: Precision,
-    /// Whether [`Activation::Gelu`] must be computed through erf also where a GPU has a faster approximation.
+    /// Whether a GPU must compute [`Activation::Gelu`] by erf rather than by a faster approximation.
     pub exact_gelu: bool,
 }
 
-/// The first number that is not below `end`. Their maximum alone says whether there is one, many numbers at a time.
+/// The first number not below `end`. The vectorised maximum finds the common case that there is none.
 fn first_from(numbers: &[u32], end: usize) -> Option<u32> {
     numbers.iter().copied().max().filter(|most| *most as usize >= end)?;
     numbers.iter().copied().find(|number| *number as usize >= end)
@@ -149,43 +149,43 @@ fn first_from(numbers: &[u32], end: usize) -> Option<u32> {
 /// Vectors of a request, in the order of its spans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
-    /// One row after the other, as [`Pooled`] says.
+    /// The rows without gaps, as in [`PooledOutput`].
     pub bytes: Bytes,
-    /// A number a row for [`Output::Int8`], else none.
+    /// A scale per row for [`OutputType::Int8`], else none.
     pub scales: Vec<f32>,
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
 }
 
 impl EncodeRequest {
-    /// How many texts it has.
-    pub fn texts(&self) -> usize {
+    /// The number of sequences.
+    pub fn sequence_count(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Says what is wrong with it. Both backends index memory on the strength of this, so [`Encode`] always asks.
+    /// Validates all bounds that the backends rely on to index memory. [`Encode`] always calls it.
     pub fn check(&self) -> Result<(), OpError> {
         let config = &self.encoder.config;
         self.check_offsets()?;
         let longest = self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         if longest as usize > config.max_tokens {
-            return invalid(format!("a text has at most {} tokens, got {longest}", config.max_tokens));
+            return invalid(format!("a sequence has at most {} tokens, got {longest}", config.max_tokens));
         }
         if let Some(id) = first_from(&self.ids, config.vocabulary) {
             return invalid(format!("token id {id} is not below the vocabulary size {}", config.vocabulary));
         }
-        if !self.types.is_empty() && self.types.len() != self.ids.len() {
-            return invalid(format!("{} ids have {} types", self.ids.len(), self.types.len()));
+        if !self.token_type_ids.is_empty() && self.token_type_ids.len() != self.ids.len() {
+            return invalid(format!("expected {} token types, got {}", self.ids.len(), self.token_type_ids.len()));
         }
-        if let Some(kind) = first_from(&self.types, config.token_types.max(1)) {
-            return invalid(format!("token type {kind} is not below {}", config.token_types.max(1)));
+        if let Some(token_type) = first_from(&self.token_type_ids, config.token_types.max(1)) {
+            return invalid(format!("token type {token_type} is not below {}", config.token_types.max(1)));
         }
         let outside = |span: &&[u32; 2]| span[0] > span[1] || span[1] as usize > self.ids.len();
         if let Some(span) = self.spans.iter().flatten().find(outside) {
-            return invalid(format!("span {span:?} is not within {} tokens", self.ids.len()));
+            return invalid(format!("span {span:?} exceeds {} tokens", self.ids.len()));
         }
         if !(1..=config.hidden).contains(&self.dimensions) {
-            return invalid(format!("dimensions are 1 to {}, got {}", config.hidden, self.dimensions));
+            return invalid(format!("dimensions must be 1 to {}, got {}", config.hidden, self.dimensions));
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl EncodeRequest {
     fn check_offsets(&self) -> Result<(), OpError> {
         let ends = self.offsets.first().copied().zip(self.offsets.last().copied());
         if ends.is_none_or(|(first, last)| first != 0 || last as usize != self.ids.len()) {
-            return invalid(format!("offsets go from 0 to {}, got {ends:?}", self.ids.len()));
+            return invalid(format!("offsets must go from 0 to {}, got {ends:?}", self.ids.len()));
         }
         match self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
             Some(at) => invalid(format!("offset {} is below offset {at}", at + 1)),
@@ -201,38 +201,38 @@ impl EncodeRequest {
         }
     }
 
-    /// How many rows its answer has.
+    /// The number of output rows.
     pub fn row_count(&self) -> usize {
         let tokens = |spans: &[[u32; 2]]| spans.iter().map(|span| span[1].saturating_sub(span[0]) as usize).sum();
         match (&self.spans, self.pooling) {
             (Some(spans), Pooling::None) => tokens(spans),
             (Some(spans), _) => spans.len(),
             (None, Pooling::None) => self.ids.len(),
-            (None, _) => self.texts(),
+            (None, _) => self.sequence_count(),
         }
     }
 
-    /// Bytes of its answer.
-    pub fn answer_bytes(&self) -> usize {
+    /// The size of the output in bytes.
+    pub fn output_bytes(&self) -> usize {
         self.output.row_bytes(self.dimensions).saturating_mul(self.row_count())
     }
 
-    /// The rows of its answer, where its first token is token `first` of a batch.
-    pub fn rows(&self, first: u32) -> Vec<Row> {
+    /// The output rows of a request whose first token is row `first` of a batch.
+    pub fn rows(&self, first: u32) -> Vec<OutputRow> {
         let mut rows = vec![];
         let mut span = |from: u32, to: u32| {
             let mut row = |from: u32, to: u32, reduce| {
                 let Self { normalize, output, .. } = *self;
                 let dimensions = u32::try_from(self.dimensions).unwrap_or(u32::MAX);
-                rows.push(Row { from: first + from, to: first + to, reduce, dimensions, normalize, output });
+                rows.push(OutputRow { from: first + from, to: first + to, reduce, dimensions, normalize, output });
             };
             match self.pooling {
-                Pooling::Mean => row(from, to, Reduce::Mean),
-                Pooling::WeightedMean => row(from, to, Reduce::WeightedMean),
-                Pooling::Max => row(from, to, Reduce::Max),
-                Pooling::Cls => row(from, to.min(from + 1), Reduce::Mean),
-                Pooling::Last => row(from.max(to.saturating_sub(1)), to, Reduce::Mean),
-                Pooling::None => (from..to).for_each(|token| row(token, token + 1, Reduce::Mean)),
+                Pooling::Mean => row(from, to, Reduction::Mean),
+                Pooling::WeightedMean => row(from, to, Reduction::WeightedMean),
+                Pooling::Max => row(from, to, Reduction::Max),
+                Pooling::Cls => row(from, to.min(from + 1), Reduction::Mean),
+                Pooling::Last => row(from.max(to.saturating_sub(1)), to, Reduction::Mean),
+                Pooling::None => (from..to).for_each(|token| row(token, token + 1, Reduction::Mean)),
             }
         };
         match &self.spans {
@@ -251,23 +251,26 @@ impl Op for Encode {
     const NAME: &'static str = "encode";
     type Request = EncodeRequest;
     type Response = Encoded;
-    /// The encoder, and what decides how its numbers come about.
+    /// The encoder, the precision, and exact GELU.
     type Key = (u64, Precision, bool);
 
     fn key(request: &EncodeRequest) -> Self::Key {
         (request.encoder.id, request.precision, request.exact_gelu)
     }
 
-    /// Texts, and the states of their tokens while a layer is computed.
+    /// Sequences, and the hidden states of a running layer.
     fn size(request: &EncodeRequest) -> Size {
-        let states = request.encoder.config.token_bytes().saturating_mul(request.ids.len());
-        Size { items: request.texts().max(1) as u64, bytes: states.saturating_add(request.answer_bytes()) as u64 }
+        let hidden_states = request.encoder.config.token_bytes().saturating_mul(request.ids.len());
+        Size {
+            items: request.sequence_count().max(1) as u64,
+            bytes: hidden_states.saturating_add(request.output_bytes()) as u64,
+        }
     }
 
-    /// Ids, and the answer: states are there only while a batch is computed.
+    /// Ids and output: hidden states exist only while a batch runs.
     fn held_bytes(request: &EncodeRequest) -> u64 {
-        let numbers = request.ids.len() + request.types.len() + request.offsets.len();
-        (size_of::<u32>() * numbers).saturating_add(request.answer_bytes()) as u64
+        let numbers = request.ids.len() + request.token_type_ids.len() + request.offsets.len();
+        (size_of::<u32>() * numbers).saturating_add(request.output_bytes()) as u64
     }
 
     fn run(batch: &[&EncodeRequest], on: &mut Backend) -> Result<Vec<Encoded>, OpError> {

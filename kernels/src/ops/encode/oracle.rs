@@ -1,50 +1,49 @@
-//! Encoders in plain f64 loops: what every backend is compared with.
+//! The reference implementation in plain f64 loops, with which every backend is compared.
 
 use super::{
-    Attention, Batch, Embeddings, EncodeRequest, Encoded, Linear, Model, Norm, NormKind, Packed, Pooled, Primitives,
-    Reduce, Row, Tensor, Then, encode, forward, pooled,
+    Attention, Batch, Embeddings, EncodeRequest, Encoded, Epilogue, Linear, Model, Norm, NormKind, OutputRow,
+    PackedBatch, PooledOutput, Primitives, Reduction, Tensor, forward, pooled,
 };
 use crate::{OpError, ops::encode::Activation};
 
 /// A weight and its shape.
 type Weight = (Vec<f64>, Vec<usize>);
 
-/// Rows of one width.
-struct States {
+struct Rows {
     numbers: Vec<f64>,
     width: usize,
 }
 
 struct Oracle;
 
-/// Answers a checked request, rounded only when it is written.
-pub fn answer(request: &EncodeRequest) -> Result<Encoded, OpError> {
-    run(request, |model, packed| encode(&mut Oracle, model, packed).and_then(|pooled| packed.split(pooled)))
+/// Encodes a checked request, rounded only to the output type.
+pub fn encode(request: &EncodeRequest) -> Result<Encoded, OpError> {
+    run(request, |model, packed| super::encode(&mut Oracle, model, packed).and_then(|pooled| packed.split(pooled)))
         .map(|mut answers| answers.remove(0))
 }
 
-/// The vectors of a checked request, in the order of its rows.
+/// The unrounded vectors of a checked request, in the order of its rows.
 pub fn vectors(request: &EncodeRequest) -> Result<Vec<Vec<f64>>, OpError> {
     run(request, |model, packed| {
-        let states = forward(&mut Oracle, model, &packed.batch)?;
-        Ok(packed.rows.iter().map(|row| reduce(&states, row)).collect())
+        let rows = forward(&mut Oracle, model, &packed.batch)?;
+        Ok(packed.rows.iter().map(|row| reduce(&rows, row)).collect())
     })
 }
 
 fn run<T>(
     request: &EncodeRequest,
-    with: impl FnOnce(&Model<'_, Weight>, &Packed) -> Result<T, OpError>,
+    with: impl FnOnce(&Model<'_, Weight>, &PackedBatch) -> Result<T, OpError>,
 ) -> Result<T, OpError> {
     let load = &mut |tensor: &Tensor, _| Ok((floats(&tensor.to_f32()), tensor.shape().to_vec()));
     let weights = request.encoder.weights().map::<Weight, OpError>(load)?;
-    with(&Model { config: request.encoder.config(), weights: &weights }, &Packed::new(&[request])?)
+    with(&Model { config: request.encoder.config(), weights: &weights }, &PackedBatch::new(&[request])?)
 }
 
 fn floats(numbers: &[f32]) -> Vec<f64> {
     numbers.iter().map(|x| f64::from(*x)).collect()
 }
 
-impl States {
+impl Rows {
     fn map(&self, width: usize, f: impl Fn(usize, &[f64]) -> Vec<f64>) -> Self {
         let rows = self.numbers.chunks_exact(self.width).enumerate();
         Self { numbers: rows.flat_map(|(at, row)| f(at, row)).collect(), width }
@@ -61,22 +60,25 @@ impl States {
 
 impl Primitives for Oracle {
     type Weight = Weight;
-    type Tensor = States;
+    type Tensor = Rows;
 
     fn embed(
         &mut self,
         batch: &Batch,
         embeddings: &Embeddings<Weight>,
         position_offset: usize,
-    ) -> Result<States, OpError> {
-        let width = embeddings.words.1[1];
+    ) -> Result<Rows, OpError> {
+        let width = embeddings.word_embeddings.1[1];
         let row = |table: &Weight, row: usize| table.0[row * width..][..width].to_vec();
         let mut numbers = vec![];
-        for text in batch.starts.windows(2) {
+        for text in batch.cu_seqlens.windows(2) {
             for (position, token) in (text[0] as usize..text[1] as usize).enumerate() {
-                let kind = batch.types.get(token).map_or(0, |kind| *kind as usize);
-                let mut state = row(&embeddings.words, batch.ids[token] as usize);
-                let rows = [(&embeddings.positions, position_offset + position), (&embeddings.types, kind)];
+                let token_type = batch.token_type_ids.get(token).map_or(0, |token_type| *token_type as usize);
+                let mut state = row(&embeddings.word_embeddings, batch.ids[token] as usize);
+                let rows = [
+                    (&embeddings.position_embeddings, position_offset + position),
+                    (&embeddings.token_type_embeddings, token_type),
+                ];
                 for (table, at) in rows {
                     if let Some(table) = table {
                         state.iter_mut().zip(row(table, at)).for_each(|(x, more)| *x += more);
@@ -85,14 +87,14 @@ impl Primitives for Oracle {
                 numbers.append(&mut state);
             }
         }
-        let states = States { numbers, width };
+        let rows = Rows { numbers, width };
         match &embeddings.norm {
-            Some(norm) => self.norm(&states, norm),
-            None => Ok(states),
+            Some(norm) => self.norm(&rows, norm),
+            None => Ok(rows),
         }
     }
 
-    fn linear(&mut self, x: &States, linear: &Linear<Weight>, then: Then) -> Result<States, OpError> {
+    fn linear(&mut self, x: &Rows, linear: &Linear<Weight>, epilogue: Epilogue) -> Result<Rows, OpError> {
         let product = |row: &[f64]| -> Vec<f64> {
             let outputs = linear.weight.0.chunks_exact(linear.inputs).enumerate();
             outputs
@@ -103,56 +105,56 @@ impl Primitives for Oracle {
                 .collect()
         };
         let half = linear.outputs / 2;
-        Ok(match then {
-            Then::Nothing => x.map(linear.outputs, |_, row| product(row)),
-            Then::Activate(f) => {
+        Ok(match epilogue {
+            Epilogue::Bias => x.map(linear.outputs, |_, row| product(row)),
+            Epilogue::Activation(f) => {
                 x.map(linear.outputs, |_, row| product(row).into_iter().map(|x| activate(f, x)).collect())
             }
-            Then::Gate(f) => x.map(half, |_, row| {
+            Epilogue::GatedActivation(f) => x.map(half, |_, row| {
                 let both = product(row);
                 (0..half).map(|i| activate(f, both[i]) * both[half + i]).collect()
             }),
         })
     }
 
-    fn attention(&mut self, batch: &Batch, qkv: States, how: &Attention<'_, Weight>) -> Result<States, OpError> {
-        let mut out = States { numbers: vec![], width: how.heads * how.head_dim };
-        for text in batch.starts.windows(2) {
+    fn attention(&mut self, batch: &Batch, qkv: Rows, params: &Attention<'_, Weight>) -> Result<Rows, OpError> {
+        let mut out = Rows { numbers: vec![], width: params.heads * params.head_dim };
+        for text in batch.cu_seqlens.windows(2) {
             let rows: Vec<_> = (text[0] as usize..text[1] as usize)
                 .enumerate()
-                .map(|(position, token)| prepared(qkv.row(token), position, how))
+                .map(|(position, token)| normalized_and_rotated(qkv.row(token), position, params))
                 .collect();
             for query in 0..rows.len() {
-                (0..how.heads).for_each(|head| out.numbers.append(&mut attended(&rows, query, head, how)));
+                (0..params.heads).for_each(|head| out.numbers.append(&mut attended(&rows, query, head, params)));
             }
         }
         Ok(out)
     }
 
-    fn norm(&mut self, x: &States, norm: &Norm<Weight>) -> Result<States, OpError> {
+    fn norm(&mut self, x: &Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
         Ok(x.map(x.width, |_, row| normalized(row, norm)))
     }
 
-    fn add_norm(&mut self, mut residual: States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
+    fn add_norm(&mut self, mut residual: Rows, delta: Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
         residual.add(&delta);
         self.norm(&residual, norm)
     }
 
-    fn add_then_norm(&mut self, residual: &mut States, delta: States, norm: &Norm<Weight>) -> Result<States, OpError> {
+    fn fused_add_norm(&mut self, residual: &mut Rows, delta: Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
         residual.add(&delta);
         self.norm(residual, norm)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the answer is in f32")]
-    fn pool(&mut self, states: &States, rows: &[Row]) -> Result<Pooled, OpError> {
-        let vectors = rows.iter().map(|row| reduce(states, row).into_iter().map(|x| x as f32).collect());
+    fn pool(&mut self, hidden_states: &Rows, rows: &[OutputRow]) -> Result<PooledOutput, OpError> {
+        let vectors = rows.iter().map(|row| reduce(hidden_states, row).into_iter().map(|x| x as f32).collect());
         Ok(pooled(vectors.collect::<Vec<Vec<f32>>>().iter().map(Vec::as_slice).zip(rows)))
     }
 }
 
-/// Queries, keys and values of a token, with queries and keys normalised and rotated.
-fn prepared(row: &[f64], position: usize, how: &Attention<'_, Weight>) -> Vec<f64> {
-    let (queries, keys) = (how.heads * how.head_dim, how.kv_heads * how.head_dim);
+/// The query, key and value row of a token after QK norm and rotation.
+fn normalized_and_rotated(row: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec<f64> {
+    let (queries, keys) = (params.heads * params.head_dim, params.kv_heads * params.head_dim);
     let (queries, rest) = row.split_at(queries);
     let (keys, values) = rest.split_at(keys);
     let part = |part: &[f64], norm: Option<&Norm<Weight>>| -> Vec<f64> {
@@ -160,15 +162,15 @@ fn prepared(row: &[f64], position: usize, how: &Attention<'_, Weight>) -> Vec<f6
             || part.to_vec(),
             |norm| part.chunks_exact(norm.weight.0.len()).flat_map(|part| normalized(part, norm)).collect(),
         );
-        normalized.chunks_exact(how.head_dim).flat_map(|head| rotated(head, position, how)).collect()
+        normalized.chunks_exact(params.head_dim).flat_map(|head| rotated(head, position, params)).collect()
     };
-    let norms = how.query_norm.map(|(_, queries, keys)| (queries, keys)).unzip();
+    let norms = params.query_norm.map(|(_, queries, keys)| (queries, keys)).unzip();
     [part(queries, norms.0), part(keys, norms.1), values.to_vec()].concat()
 }
 
-fn rotated(head: &[f64], position: usize, how: &Attention<'_, Weight>) -> Vec<f64> {
+fn rotated(head: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec<f64> {
     let mut head = head.to_vec();
-    if let Some((table, dims)) = how.rotary {
+    if let Some((table, dims)) = params.rotary {
         let half = dims / 2;
         for i in 0..half {
             let (cos, sin) = (table.0[position * dims + i], table.0[position * dims + half + i]);
@@ -179,25 +181,27 @@ fn rotated(head: &[f64], position: usize, how: &Attention<'_, Weight>) -> Vec<f6
 }
 
 /// One head of one query.
-fn attended(rows: &[Vec<f64>], query: usize, head: usize, how: &Attention<'_, Weight>) -> Vec<f64> {
-    let dim = how.head_dim;
-    let kv_head = head * how.kv_heads / how.heads;
-    let (key, value) = ((how.heads + kv_head) * dim, (how.heads + how.kv_heads + kv_head) * dim);
-    let reads =
-        |at: usize| (!how.causal || at <= query) && how.window.is_none_or(|distance| at.abs_diff(query) <= distance);
+fn attended(rows: &[Vec<f64>], query: usize, head: usize, params: &Attention<'_, Weight>) -> Vec<f64> {
+    let dim = params.head_dim;
+    let kv_head = head * params.kv_heads / params.heads;
+    let (key, value) = ((params.heads + kv_head) * dim, (params.heads + params.kv_heads + kv_head) * dim);
+    let is_visible = |at: usize| {
+        (!params.causal || at <= query) && params.window.is_none_or(|distance| at.abs_diff(query) <= distance)
+    };
     let scores: Vec<_> = (0..rows.len())
-        .filter(|at| reads(*at))
+        .filter(|at| is_visible(*at))
         .map(|at| {
             let product: f64 = (0..dim).map(|i| rows[query][head * dim + i] * rows[at][key + i]).sum();
-            let place = head * (2 * how.max_tokens - 1) + at + how.max_tokens - 1 - query;
-            let bias = how.relative_bias.map_or(0.0, |table| table.0[place]);
-            let slope = how.slopes.map_or(0.0, |slopes| slopes.0[head] * at.abs_diff(query) as f64);
-            (at, product * f64::from(how.scale) + bias - slope)
+            let entry = head * (2 * params.max_tokens - 1) + at + params.max_tokens - 1 - query;
+            let bias = params.relative_bias.map_or(0.0, |table| table.0[entry]);
+            let slope = params.slopes.map_or(0.0, |slopes| slopes.0[head] * at.abs_diff(query) as f64);
+            (at, product * f64::from(params.scale) + bias - slope)
         })
         .collect();
-    let most = scores.iter().fold(f64::NEG_INFINITY, |most, (_, score)| most.max(*score));
-    let total: f64 = scores.iter().map(|(_, score)| (score - most).exp()).sum();
-    let share = |i: usize| scores.iter().map(|(at, score)| (score - most).exp() / total * rows[*at][value + i]).sum();
+    let row_max = scores.iter().fold(f64::NEG_INFINITY, |row_max, (_, score)| row_max.max(*score));
+    let row_sum: f64 = scores.iter().map(|(_, score)| (score - row_max).exp()).sum();
+    let share =
+        |i: usize| scores.iter().map(|(at, score)| (score - row_max).exp() / row_sum * rows[*at][value + i]).sum();
     (0..dim).map(share).collect()
 }
 
@@ -224,7 +228,7 @@ fn activate(f: Activation, x: f64) -> f64 {
     }
 }
 
-/// The error function by its series, of which 200 terms are plenty below 4.5; there it is 1 within 2e-10.
+/// The error function by its Taylor series; 200 terms suffice up to 4.5, beyond which it is 1 within 2e-10.
 pub(crate) fn erf(x: f64) -> f64 {
     if x.abs() > 4.5 {
         return x.signum();
@@ -237,18 +241,18 @@ pub(crate) fn erf(x: f64) -> f64 {
     sum * std::f64::consts::FRAC_2_SQRT_PI
 }
 
-fn reduce(states: &States, row: &Row) -> Vec<f64> {
+fn reduce(rows: &Rows, row: &OutputRow) -> Vec<f64> {
     let tokens = row.from as usize..row.to as usize;
     let weight = |token: usize| match row.reduce {
-        Reduce::WeightedMean => (token - tokens.start + 1) as f64,
-        Reduce::Mean | Reduce::Max => 1.0,
+        Reduction::WeightedMean => (token - tokens.start + 1) as f64,
+        Reduction::Mean | Reduction::Max => 1.0,
     };
-    let total: f64 = tokens.clone().map(weight).sum();
+    let row_sum: f64 = tokens.clone().map(weight).sum();
     let of = |d: usize| match row.reduce {
         _ if tokens.is_empty() => 0.0,
-        Reduce::Max => tokens.clone().map(|token| states.row(token)[d]).fold(f64::NEG_INFINITY, f64::max),
-        Reduce::Mean | Reduce::WeightedMean => {
-            tokens.clone().map(|token| states.row(token)[d] * weight(token)).sum::<f64>() / total
+        Reduction::Max => tokens.clone().map(|token| rows.row(token)[d]).fold(f64::NEG_INFINITY, f64::max),
+        Reduction::Mean | Reduction::WeightedMean => {
+            tokens.clone().map(|token| rows.row(token)[d] * weight(token)).sum::<f64>() / row_sum
         }
     };
     let vector: Vec<f64> = (0..row.dimensions as usize).map(of).collect();

@@ -1,86 +1,85 @@
-//! What a backend must provide to run an encoder. [`super::forward`] is written once, over these.
+//! The operations that a backend implements. [`super::forward`] is written once over them.
 //!
-//! All tensors are row-major with one row a token, the texts of a batch one after the other and no padding between
-//! them. `T` is the number of tokens of the batch. In which precision a backend keeps states and products is its own
-//! affair; norms, softmax, rotations and sums are in f32 always.
+//! All tensors are row-major with one row per token; the sequences of a batch are packed without padding. `T` is the number
+//! of tokens of the batch. A backend chooses the precision of hidden states and GEMMs; norms, softmax, rotations and sums
+//! are always in f32.
 //!
-//! Batch invariance is part of the contract: the bits of a token's row depend on its own text alone. So a sum's order
-//! may depend on the layer and on the text's length, but not on how many rows stand beside it; a product that splits
-//! its inner dimension by the number of rows breaks it.
+//! Batch invariance is part of the contract: the bits of a token's row depend on its own sequence alone. The order of a sum
+//! may depend on the layer and the length of the sequence, but not on the number of rows; split-K by row count violates it.
 
 use super::{
-    config::{Activation, QueryNorm},
+    config::{Activation, QkNorm},
     weights::{Embeddings, Linear, Norm},
 };
 use crate::OpError;
 
-/// Token ids of many texts, packed.
+/// Packed sequences of token ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// `[T]`, each below the vocabulary size.
     pub ids: Vec<u32>,
     /// `[T]`, each below the number of token types; empty means all 0.
-    pub types: Vec<u32>,
-    /// Where each text starts, then T. A text may be empty, and has at most `max_tokens` tokens. Token `t` of text `s`
-    /// has position `t - starts[s]`.
-    pub starts: Vec<u32>,
-    /// Tokens of the longest text.
-    pub longest: usize,
+    pub token_type_ids: Vec<u32>,
+    /// Cumulative sequence lengths: the start of each sequence, then T. A sequence has 0 to `max_tokens` tokens; row `t` of
+    /// sequence `s` has position `t - cu_seqlens[s]`.
+    pub cu_seqlens: Vec<u32>,
+    /// The length of the longest sequence.
+    pub max_seqlen: usize,
 }
 
-/// What happens to a product before it is written.
+/// What a linear layer applies to the product before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
-    /// The bias is added, if there is one. So in all the others.
-    Nothing,
+pub enum Epilogue {
+    /// Adds the bias, if there is one; so do the others.
+    Bias,
     /// `y = f(y)`.
-    Activate(Activation),
+    Activation(Activation),
     /// Halves the width: `y[i] = f(y[i]) * y[i + width / 2]`.
-    Gate(Activation),
+    GatedActivation(Activation),
 }
 
-/// How a layer attends.
+/// The parameters of self-attention.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<'a, W> {
-    /// Heads of queries.
+    /// Query heads.
     pub heads: usize,
-    /// Heads of keys and values; query head `h` reads head `h * kv_heads / heads`.
+    /// Key and value heads; query head `h` reads head `h * kv_heads / heads`.
     pub kv_heads: usize,
-    /// Numbers in a head.
+    /// The width of a head.
     pub head_dim: usize,
-    /// Scores are multiplied with it, before anything is added to them.
+    /// The factor of scores, before biases.
     pub scale: f32,
-    /// Whether a token reads only itself and what stands before it.
+    /// Whether a token attends to itself and preceding tokens only.
     pub causal: bool,
-    /// Largest distance between a token and one it reads.
+    /// The largest distance a token attends to.
     pub window: Option<usize>,
-    /// Normalises queries and keys, before rotation.
-    pub query_norm: Option<(QueryNorm, &'a Norm<W>, &'a Norm<W>)>,
-    /// f32 `[max_tokens, dims]` of [`super::tables::rotary`]: number `i < dims / 2` of a head and number
-    /// `i + dims / 2` become `(a cos - b sin, b cos + a sin)`, by the row of their position. The rest of a head stays.
+    /// The norms of queries and keys, before rotation.
+    pub query_norm: Option<(QkNorm, &'a Norm<W>, &'a Norm<W>)>,
+    /// f32 `[max_tokens, dims]` of [`super::tables::rotary`]: columns `i < dims / 2` and `i + dims / 2`
+    /// of a head become `(a cos - b sin, b cos + a sin)`, by the row of their position. Other columns are unchanged.
     pub rotary: Option<(&'a W, usize)>,
-    /// f32 `[heads, 2 * max_tokens - 1]`: `key - query + max_tokens - 1` is added to the score.
+    /// f32 `[heads, 2 * max_tokens - 1]`: entry `key - query + max_tokens - 1` is added to the score.
     pub relative_bias: Option<&'a W>,
-    /// f32 `[heads]`: `slope * |key - query|` is taken from the score.
+    /// f32 `[heads]`: `slope * |key - query|` is subtracted from the score (ALiBi).
     pub slopes: Option<&'a W>,
-    /// What the tables above are laid out for.
+    /// The sequence length of the tables above.
     pub max_tokens: usize,
 }
 
-/// Over what a row of the answer is taken.
+/// The reduction of a range of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reduce {
+pub enum Reduction {
     /// The mean.
     Mean,
-    /// The mean, where token `i` of the range (from 1) counts `i` times.
+    /// The mean with weight `i` for token `i` of the range, from 1.
     WeightedMean,
-    /// The largest of each dimension.
+    /// The maximum of each dimension.
     Max,
 }
 
-/// In what numbers an answer is written.
+/// The number format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Output {
+pub enum OutputType {
     /// binary32.
     #[default]
     F32,
@@ -90,12 +89,12 @@ pub enum Output {
     Bf16,
     /// `round(x / scale)` with `scale = max |x| / 127` of the row, ties to even; a row of zeros has scale 0.
     Int8,
-    /// A bit a dimension, 1 where x > 0, the first dimension in the highest bit of the first byte.
+    /// One bit per dimension, 1 where x > 0, the first dimension in the highest bit of the first byte.
     Binary,
 }
 
-impl Output {
-    /// Bytes of a row.
+impl OutputType {
+    /// The size of a row in bytes.
     pub fn row_bytes(self, dimensions: usize) -> usize {
         match self {
             Self::F32 => 4 * dimensions,
@@ -106,49 +105,49 @@ impl Output {
     }
 }
 
-/// One row of the answer: tokens `from..to` of the batch, reduced, cut to the leading dimensions, scaled to unit length
-/// where asked, and written. An empty range is a row of zeros. A range may span texts.
+/// One row of the output: tokens `from..to` of the batch are reduced, truncated, optionally normalised, and converted. An
+/// empty range gives zeros. A range may span sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct OutputRow {
     /// First token.
     pub from: u32,
-    /// Behind the last token.
+    /// One past the last token.
     pub to: u32,
-    /// Over the tokens.
-    pub reduce: Reduce,
+    /// The reduction over the tokens.
+    pub reduce: Reduction,
     /// Leading dimensions to keep.
     pub dimensions: u32,
-    /// Whether to scale what is kept to unit length; zeros stay zeros.
+    /// Whether to scale to unit length after truncation; zeros stay zeros.
     pub normalize: bool,
-    /// How it is written.
-    pub output: Output,
+    /// The number format.
+    pub output: OutputType,
 }
 
-impl Row {
-    /// Bytes it is written in.
+impl OutputRow {
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.output.row_bytes(self.dimensions as usize)
     }
 }
 
-/// Rows of the answer.
+/// The output rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pooled {
-    /// The rows, each [`Output::row_bytes`] long, one after the other without gaps.
+pub struct PooledOutput {
+    /// The rows, each [`OutputType::row_bytes`] long, one after the other without gaps.
     pub bytes: Vec<u8>,
-    /// One number for each row that is written as [`Output::Int8`], in order.
+    /// One scale per [`OutputType::Int8`] row, in order.
     pub scales: Vec<f32>,
 }
 
-/// The primitives. A backend makes a value of its type for one batch.
+/// The operations of one forward pass; a backend creates a value per batch.
 pub trait Primitives {
     /// A weight as the backend keeps it; see [`super::Weights::map`] and [`super::Role`].
     type Weight;
-    /// States `[T, width]` of the batch, in the backend's memory. Dropping it gives the memory back.
+    /// Hidden states `[T, width]` in the backend's memory, freed on drop.
     type Tensor;
 
-    /// `[T, hidden]`: the word's row, plus row `position_offset + position` of the position table, plus the type's row,
-    /// where there are such tables, then the norm, where there is one.
+    /// `[T, hidden]`: the sum of word embedding, position embedding of row `position_offset + position` and token type
+    /// embedding, where present, then the norm.
     fn embed(
         &mut self,
         batch: &Batch,
@@ -156,22 +155,27 @@ pub trait Primitives {
         position_offset: usize,
     ) -> Result<Self::Tensor, OpError>;
 
-    /// `[T, inputs]` to `[T, outputs]` (`[T, outputs / 2]` where it is gated): `x * weight^T + bias`, then `then`.
-    fn linear(&mut self, x: &Self::Tensor, linear: &Linear<Self::Weight>, then: Then) -> Result<Self::Tensor, OpError>;
+    /// `[T, inputs]` to `[T, outputs]` (`[T, outputs / 2]` where it is gated): `x * weight^T + bias`, then the epilogue.
+    fn linear(
+        &mut self,
+        x: &Self::Tensor,
+        linear: &Linear<Self::Weight>,
+        epilogue: Epilogue,
+    ) -> Result<Self::Tensor, OpError>;
 
     /// `[T, (heads + 2 * kv_heads) * head_dim]` (all queries, all keys, all values, head after head) to
-    /// `[T, heads * head_dim]`: within each text, `softmax(scale * q k^T + biases) v` over what a token may read.
+    /// `[T, heads * head_dim]`: within each sequence, `softmax(scale * q k^T + bias) v` over the visible tokens.
     fn attention(
         &mut self,
         batch: &Batch,
         qkv: Self::Tensor,
-        how: &Attention<'_, Self::Weight>,
+        params: &Attention<'_, Self::Weight>,
     ) -> Result<Self::Tensor, OpError>;
 
     /// `norm(x)`, of the same shape.
     fn norm(&mut self, x: &Self::Tensor, norm: &Norm<Self::Weight>) -> Result<Self::Tensor, OpError>;
 
-    /// `norm(residual + delta)`: the new residual, where norms come after.
+    /// `norm(residual + delta)`, the new residual of a post-norm layer.
     fn add_norm(
         &mut self,
         residual: Self::Tensor,
@@ -179,7 +183,7 @@ pub trait Primitives {
         norm: &Norm<Self::Weight>,
     ) -> Result<Self::Tensor, OpError>;
 
-    /// `norm(residual + y)`, where `y` is what [`Primitives::linear`] makes of `x`.
+    /// `norm(residual + y)`, where `y` is [`Primitives::linear`] of `x`.
     fn linear_add_norm(
         &mut self,
         x: &Self::Tensor,
@@ -187,18 +191,18 @@ pub trait Primitives {
         residual: Self::Tensor,
         norm: &Norm<Self::Weight>,
     ) -> Result<Self::Tensor, OpError> {
-        let delta = self.linear(x, linear, Then::Nothing)?;
+        let delta = self.linear(x, linear, Epilogue::Bias)?;
         self.add_norm(residual, delta, norm)
     }
 
-    /// `residual += delta`, then `norm(residual)`, where norms come before.
-    fn add_then_norm(
+    /// `residual += delta`, then `norm(residual)`, in a pre-norm layer.
+    fn fused_add_norm(
         &mut self,
         residual: &mut Self::Tensor,
         delta: Self::Tensor,
         norm: &Norm<Self::Weight>,
     ) -> Result<Self::Tensor, OpError>;
 
-    /// Reduces states `[T, hidden]` to the rows of the answer, and waits for them.
-    fn pool(&mut self, states: &Self::Tensor, rows: &[Row]) -> Result<Pooled, OpError>;
+    /// Pools hidden states `[T, hidden]` to the output rows, and waits for them.
+    fn pool(&mut self, hidden_states: &Self::Tensor, rows: &[OutputRow]) -> Result<PooledOutput, OpError>;
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Activation, Embeddings, EncodeRequest, Encoder, EncoderConfig, Layer, Linear, Norm, NormKind, Output, Placement,
-    Pooling, Positions, Precision, QueryNorm, Tensor, Weights, Window, tables,
+    Activation, Embeddings, EncodeRequest, Encoder, EncoderConfig, Layer, Linear, Norm, NormKind, NormPlacement,
+    OutputType, Pooling, Positions, Precision, QkNorm, SlidingWindow, Tensor, Weights, tables,
 };
 use crate::OpError;
 
@@ -30,19 +30,19 @@ pub fn all() -> Result<Vec<(&'static str, Arc<Encoder>)>, OpError> {
         ),
         (
             "jina-bert-code",
-            EncoderConfig { positions: Positions::Alibi, query_norm: Some(QueryNorm::All), ..bert.clone() },
+            EncoderConfig { positions: Positions::Alibi, qk_norm: Some(QkNorm::AllHeads), ..bert.clone() },
         ),
         ("nomic-bert", EncoderConfig { positions: rotary, gated: true, activation: Activation::Silu, ..bert.clone() }),
         (
             "modernbert",
             EncoderConfig {
                 positions: Positions::Rotary { theta: 160_000.0, local_theta: 10_000.0, dims: 16 },
-                placement: Placement::Before,
+                norm_placement: NormPlacement::PreNorm,
                 gated: true,
                 layers: 4,
                 max_tokens: 600,
                 token_types: 0,
-                window: Some(Window { distance: 5, layers: vec![false, true, true, false] }),
+                window: Some(SlidingWindow { distance: 5, layers: vec![false, true, true, false] }),
                 ..bert.clone()
             },
         ),
@@ -50,14 +50,14 @@ pub fn all() -> Result<Vec<(&'static str, Arc<Encoder>)>, OpError> {
             "qwen3",
             EncoderConfig {
                 norm: NormKind::Rms,
-                placement: Placement::Before,
+                norm_placement: NormPlacement::PreNorm,
                 positions: rotary,
                 activation: Activation::Silu,
                 gated: true,
                 causal: true,
                 heads: 4,
                 kv_heads: 2,
-                query_norm: Some(QueryNorm::Head),
+                qk_norm: Some(QkNorm::PerHead),
                 pooling: Pooling::Last,
                 token_types: 0,
                 ..bert.clone()
@@ -84,13 +84,13 @@ pub fn bert() -> EncoderConfig {
         token_types: 2,
         norm: NormKind::Layer,
         epsilon: 1e-5,
-        placement: Placement::After,
+        norm_placement: NormPlacement::PostNorm,
         positions: Positions::Absolute,
         activation: Activation::Gelu,
         gated: false,
         causal: false,
         window: None,
-        query_norm: None,
+        qk_norm: None,
         pooling: Pooling::Mean,
         normalize: true,
     }
@@ -102,11 +102,11 @@ pub fn encoder(config: EncoderConfig) -> Result<Encoder, OpError> {
     let has_bias = config.norm == NormKind::Layer;
     let table =
         |make: &mut Maker, rows: usize| (rows > 0).then(|| make.tensor(&[rows, config.hidden], 0.0, 1.0)).transpose();
-    let words = make.tensor(&[config.vocabulary, config.hidden], 0.0, 1.0)?;
+    let word_embeddings = make.tensor(&[config.vocabulary, config.hidden], 0.0, 1.0)?;
     let embeddings = Embeddings {
-        words,
-        positions: table(&mut make, config.position_rows())?,
-        types: table(&mut make, config.token_types)?,
+        word_embeddings,
+        position_embeddings: table(&mut make, config.position_rows())?,
+        token_type_embeddings: table(&mut make, config.token_types)?,
         norm: (config.norm == NormKind::Layer).then(|| make.norm(&config, config.hidden)).transpose()?,
     };
     let mut weights = Weights {
@@ -116,7 +116,9 @@ pub fn encoder(config: EncoderConfig) -> Result<Encoder, OpError> {
         relative_bias: None,
         slopes: None,
         layers: (0..config.layers).map(|at| make.layer(&config, at, has_bias)).collect::<Result<_, _>>()?,
-        final_norm: (config.placement == Placement::Before).then(|| make.norm(&config, config.hidden)).transpose()?,
+        final_norm: (config.norm_placement == NormPlacement::PreNorm)
+            .then(|| make.norm(&config, config.hidden))
+            .transpose()?,
     };
     let buckets = match config.positions {
         Positions::RelativeBias { buckets, .. } => make.numbers(buckets * config.heads, 0.0, 1.0),
@@ -139,20 +141,20 @@ pub fn request(encoder: &Arc<Encoder>, lengths: &[usize]) -> EncodeRequest {
     EncodeRequest {
         encoder: Arc::clone(encoder),
         ids,
-        types: vec![],
+        token_type_ids: vec![],
         offsets,
         spans: None,
         pooling: config.pooling,
         dimensions: config.hidden,
         normalize: config.normalize,
-        output: Output::F32,
+        output: OutputType::F32,
         precision: Precision::F32,
         exact_gelu: true,
     }
 }
 
 /// One text of a request, alone.
-pub fn text(request: &EncodeRequest, at: usize) -> EncodeRequest {
+pub fn sequence(request: &EncodeRequest, at: usize) -> EncodeRequest {
     let (from, to) = (request.offsets[at], request.offsets[at + 1]);
     let ids = request.ids[from as usize..to as usize].to_vec();
     EncodeRequest { ids, offsets: vec![0, to - from], ..request.clone() }
@@ -189,19 +191,19 @@ impl Maker {
     }
 
     fn layer(&mut self, config: &EncoderConfig, at: usize, has_bias: bool) -> Result<Layer<Tensor>, OpError> {
-        let widths = config.query_norm.map(|over| match over {
-            QueryNorm::Head => (config.head_dim, config.head_dim),
-            QueryNorm::All => (config.attended_width(), config.kv_heads * config.head_dim),
+        let widths = config.qk_norm.map(|over| match over {
+            QkNorm::PerHead => (config.head_dim, config.head_dim),
+            QkNorm::AllHeads => (config.attention_width(), config.kv_heads * config.head_dim),
         });
-        let bare = at == 0 && config.placement == Placement::Before && config.norm == NormKind::Layer;
+        let bare = at == 0 && config.norm_placement == NormPlacement::PreNorm && config.norm == NormKind::Layer;
         Ok(Layer {
             attention_norm: (!bare).then(|| self.norm(config, config.hidden)).transpose()?,
             qkv: self.linear(config.qkv_width(), config.hidden, has_bias)?,
             query_norm: widths.map(|(queries, _)| self.norm(config, queries)).transpose()?,
             key_norm: widths.map(|(_, keys)| self.norm(config, keys)).transpose()?,
-            output: self.linear(config.hidden, config.attended_width(), has_bias)?,
+            output: self.linear(config.hidden, config.attention_width(), has_bias)?,
             mlp_norm: self.norm(config, config.hidden)?,
-            up: self.linear(config.up_width(), config.hidden, has_bias)?,
+            up: self.linear(config.mlp_up_width(), config.hidden, has_bias)?,
             down: self.linear(config.hidden, config.intermediate, has_bias)?,
         })
     }

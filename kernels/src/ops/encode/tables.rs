@@ -1,5 +1,4 @@
-//! Numbers that follow from a configuration and depend on position: rotations, slopes, biases of scores. Every backend
-//! takes them from here.
+//! Tables derived from the configuration: rotations, ALiBi slopes, relative position biases. All backends use them.
 
 use super::{
     config::{EncoderConfig, Positions, invalid},
@@ -7,8 +6,7 @@ use super::{
 };
 use crate::OpError;
 
-/// Puts the tables that a checked description asks for in their places. `buckets` is f32 `[buckets, heads]` of a
-/// relative bias, and empty without one.
+/// Fills in the tables of a checked configuration. `buckets` is the learned relative bias, f32 `[buckets, heads]`, or empty.
 pub fn fill(config: &EncoderConfig, buckets: &[f32], weights: &mut Weights<Tensor>) -> Result<(), OpError> {
     let tokens = config.max_tokens;
     match config.positions {
@@ -58,9 +56,9 @@ pub fn slopes(heads: usize) -> Vec<f32> {
     powers(whole).chain(powers(2 * whole).step_by(2).take(heads - whole)).collect()
 }
 
-/// What is added to a score, f32 `[heads, 2 * tokens - 1]`: at `key - query + tokens - 1`.
+/// The bias of a score, f32 `[heads, 2 * tokens - 1]`: at `key - query + tokens - 1`.
 ///
-/// `table` is f32 `[buckets, heads]`, of which half belong to keys behind the query. Near distances have a bucket each,
+/// `table` is f32 `[buckets, heads]`, of which half belong to keys after the query. Near distances have a bucket each,
 /// far ones share them logarithmically (Raffel et al., "Exploring the Limits of Transfer Learning", 2020).
 pub fn relative_bias(
     table: &[f32],

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use half::{bf16, f16};
 
-use super::config::{EncoderConfig, NormKind, Placement, Positions, QueryNorm, invalid};
+use super::config::{EncoderConfig, NormKind, NormPlacement, Positions, QkNorm, invalid};
 use crate::OpError;
 
-/// How a number is stored.
+/// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum DType {
     /// binary32.
     F32,
     /// binary16.
@@ -17,8 +17,8 @@ pub enum Element {
     Bf16,
 }
 
-impl Element {
-    /// Bytes of a number.
+impl DType {
+    /// The size in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -27,104 +27,104 @@ impl Element {
     }
 }
 
-/// Numbers on the host: row-major, little-endian, of any alignment.
+/// A host tensor: row-major, little-endian, of any alignment.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    element: Element,
+    dtype: DType,
     shape: Vec<usize>,
     bytes: Bytes,
 }
 
 impl Tensor {
-    /// Fails where the bytes are not those of the shape.
-    pub fn new(element: Element, shape: &[usize], bytes: Bytes) -> Result<Self, OpError> {
-        let expected = shape.iter().try_fold(element.bytes(), |product, &length| product.checked_mul(length));
+    /// Fails if the number of bytes does not match the shape.
+    pub fn new(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Self, OpError> {
+        let expected = shape.iter().try_fold(dtype.bytes(), |product, &length| product.checked_mul(length));
         if expected != Some(bytes.len()) {
-            return invalid(format!("a {element:?} tensor of shape {shape:?} has {} bytes", bytes.len()));
+            return invalid(format!("a {dtype:?} tensor of shape {shape:?} has {} bytes", bytes.len()));
         }
-        Ok(Self { element, shape: shape.to_vec(), bytes })
+        Ok(Self { dtype, shape: shape.to_vec(), bytes })
     }
 
     /// A tensor of f32.
     pub fn from_f32(shape: &[usize], numbers: &[f32]) -> Result<Self, OpError> {
-        Self::new(Element::F32, shape, Bytes::copy_from_slice(bytemuck::cast_slice(numbers)))
+        Self::new(DType::F32, shape, Bytes::copy_from_slice(bytemuck::cast_slice(numbers)))
     }
 
-    /// How its numbers are stored.
-    pub fn element(&self) -> Element {
-        self.element
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
-    /// Lengths of its dimensions.
+    /// The shape.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// How many numbers.
+    /// The number of elements.
     pub fn len(&self) -> usize {
-        self.bytes.len() / self.element.bytes()
+        self.bytes.len() / self.dtype.bytes()
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Its bytes.
+    /// The data.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Its numbers as f32, which holds all of them exactly.
+    /// Converts to f32, which is exact.
     pub fn to_f32(&self) -> Vec<f32> {
         let halves = || self.bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-        match self.element {
-            Element::F32 => bytemuck::pod_collect_to_vec(&self.bytes),
-            Element::F16 => halves().map(|bits| f16::from_bits(bits).to_f32()).collect(),
-            Element::Bf16 => halves().map(|bits| bf16::from_bits(bits).to_f32()).collect(),
+        match self.dtype {
+            DType::F32 => bytemuck::pod_collect_to_vec(&self.bytes),
+            DType::F16 => halves().map(|bits| f16::from_bits(bits).to_f32()).collect(),
+            DType::Bf16 => halves().map(|bits| bf16::from_bits(bits).to_f32()).collect(),
         }
     }
 
-    /// The same rows, the second half of them first.
-    pub fn exchange_halves(&self) -> Result<Self, OpError> {
+    /// Exchanges the first and second half of the rows.
+    pub fn swap_halves(&self) -> Result<Self, OpError> {
         let rows = self.shape.first().copied().unwrap_or(0);
         if rows % 2 == 1 {
-            return invalid(format!("a tensor of shape {:?} has no halves", self.shape));
+            return invalid(format!("a tensor of shape {:?} has an odd number of rows", self.shape));
         }
         let (first, second) = self.bytes.split_at(self.bytes.len() / 2);
-        Self::new(self.element, &self.shape, [second, first].concat().into())
+        Self::new(self.dtype, &self.shape, [second, first].concat().into())
     }
 
-    /// Tensors with equal rows, one below the other. All are stored alike, or the result is f32.
+    /// Concatenates along the first dimension. The result is f32 if the element types differ.
     pub fn stack(parts: &[&Self]) -> Result<Self, OpError> {
-        let Some(first) = parts.first() else { return invalid("no tensors to stack".to_owned()) };
+        let Some(first) = parts.first() else { return invalid("no tensors to concatenate".to_owned()) };
         let row = first.shape.get(1..).unwrap_or_default();
         if parts.iter().any(|part| part.shape.is_empty() || part.shape[1..] != *row) {
             let shapes: Vec<_> = parts.iter().map(|part| &part.shape).collect();
-            return invalid(format!("tensors of shapes {shapes:?} cannot be stacked"));
+            return invalid(format!("tensors of shapes {shapes:?} cannot be concatenated"));
         }
         let rows = parts.iter().map(|part| part.shape[0]).sum();
         let shape: Vec<_> = std::iter::once(rows).chain(row.iter().copied()).collect();
-        if parts.iter().all(|part| part.element == first.element) {
+        if parts.iter().all(|part| part.dtype == first.dtype) {
             let bytes: Vec<u8> = parts.iter().flat_map(|part| part.bytes.iter().copied()).collect();
-            return Self::new(first.element, &shape, bytes.into());
+            return Self::new(first.dtype, &shape, bytes.into());
         }
         Self::from_f32(&shape, &parts.iter().flat_map(|part| part.to_f32()).collect::<Vec<_>>())
     }
 }
 
-/// What a weight is for, which says how a backend should keep it.
+/// The role of a weight, by which a backend chooses its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// `[outputs, inputs]` of a linear layer.
     Matrix,
-    /// Such a matrix whose first half of outputs gates the second.
+    /// Such a matrix with the gate in the first half of outputs and the up projection in the second.
     Gated,
     /// `[outputs]`, added to a product.
     Bias,
-    /// A table whose rows are gathered.
+    /// An embedding table.
     Table,
-    /// Few numbers that are worth full precision: weights of norms, rotations, biases of scores.
+    /// Kept in f32: weights of norms, rotations, biases of scores.
     Exact,
 }
 
@@ -135,75 +135,75 @@ pub struct Linear<W> {
     pub weight: W,
     /// `[outputs]`.
     pub bias: Option<W>,
-    /// Numbers in a row of x.
+    /// The width of x.
     pub inputs: usize,
-    /// Numbers in a row of y.
+    /// The width of y.
     pub outputs: usize,
 }
 
-/// A norm over the last dimension, of the weight's length.
+/// A norm over the last dimension.
 #[derive(Clone, Debug)]
 pub struct Norm<W> {
-    /// Which.
+    /// The kind.
     pub kind: NormKind,
-    /// What is added to the variance.
+    /// Added to the variance.
     pub epsilon: f32,
-    /// The factors.
+    /// The scale, `[width]`.
     pub weight: W,
-    /// What is added; only layer norms have it.
+    /// The shift of a layer norm, `[width]`.
     pub bias: Option<W>,
 }
 
-/// What makes the first state of a token.
+/// The embedding layer.
 #[derive(Clone, Debug)]
 pub struct Embeddings<W> {
     /// `[vocabulary, hidden]`.
-    pub words: W,
+    pub word_embeddings: W,
     /// `[position_rows, hidden]`.
-    pub positions: Option<W>,
+    pub position_embeddings: Option<W>,
     /// `[token_types, hidden]`.
-    pub types: Option<W>,
-    /// Normalises their sum.
+    pub token_type_embeddings: Option<W>,
+    /// The norm of their sum.
     pub norm: Option<Norm<W>>,
 }
 
-/// One layer.
+/// A transformer layer.
 #[derive(Clone, Debug)]
 pub struct Layer<W> {
-    /// After attention, or before it: there the first layer may have none.
+    /// Of the attention sublayer. In a pre-norm encoder the first layer may have none.
     pub attention_norm: Option<Norm<W>>,
-    /// `[qkv_width, hidden]`: queries, keys, values, one below the other.
+    /// `[qkv_width, hidden]`: the projections of queries, keys and values.
     pub qkv: Linear<W>,
-    /// Of queries.
+    /// The norm of queries.
     pub query_norm: Option<Norm<W>>,
-    /// Of keys.
+    /// The norm of keys.
     pub key_norm: Option<Norm<W>>,
-    /// `[hidden, attended_width]`.
+    /// `[hidden, attention_width]`: the output projection.
     pub output: Linear<W>,
-    /// After the MLP, or before it.
+    /// Of the MLP.
     pub mlp_norm: Norm<W>,
-    /// `[up_width, hidden]`; where it is gated, what passes the activation comes first.
+    /// `[mlp_up_width, hidden]`: the gate, if there is one, then the up projection.
     pub up: Linear<W>,
     /// `[hidden, intermediate]`.
     pub down: Linear<W>,
 }
 
-/// All weights, as tensors or as a backend keeps them.
+/// All weights, as host tensors or in a backend's layout.
 #[derive(Clone, Debug)]
 pub struct Weights<W> {
-    /// What makes the first states.
+    /// The embedding layer.
     pub embeddings: Embeddings<W>,
     /// f32 `[max_tokens, dims]`, of [`super::tables::rotary`].
     pub rotary: Option<W>,
-    /// The same for layers that read only near tokens; `None` where the bases are equal.
+    /// The same for sliding window layers; `None` if the bases are equal.
     pub local_rotary: Option<W>,
     /// f32 `[heads, 2 * max_tokens - 1]`, of [`super::tables::relative_bias`].
     pub relative_bias: Option<W>,
     /// f32 `[heads]`, of [`super::tables::slopes`].
     pub slopes: Option<W>,
-    /// The layers.
+    /// The transformer layers.
     pub layers: Vec<Layer<W>>,
-    /// Normalises the last states, where norms come before.
+    /// The final norm of a pre-norm encoder.
     pub final_norm: Option<Norm<W>>,
 }
 
@@ -241,13 +241,13 @@ impl<W> Norm<W> {
 }
 
 impl<W> Weights<W> {
-    /// Makes a backend's weights, in the order in which a forward pass meets them.
+    /// Converts to a backend's layout, in the order of the forward pass.
     pub fn map<V, E>(&self, load: &mut impl FnMut(&W, Role) -> Result<V, E>) -> Result<Weights<V>, E> {
-        let Embeddings { words, positions, types, norm } = &self.embeddings;
+        let Embeddings { word_embeddings, position_embeddings, token_type_embeddings, norm } = &self.embeddings;
         let embeddings = Embeddings {
-            words: load(words, Role::Table)?,
-            positions: positions.as_ref().map(|table| load(table, Role::Table)).transpose()?,
-            types: types.as_ref().map(|table| load(table, Role::Table)).transpose()?,
+            word_embeddings: load(word_embeddings, Role::Table)?,
+            position_embeddings: position_embeddings.as_ref().map(|table| load(table, Role::Table)).transpose()?,
+            token_type_embeddings: token_type_embeddings.as_ref().map(|table| load(table, Role::Table)).transpose()?,
             norm: Norm::map_option(norm.as_ref(), load)?,
         };
         let mut exact = |numbers: &Option<W>| numbers.as_ref().map(|numbers| load(numbers, Role::Exact)).transpose();
@@ -280,7 +280,7 @@ impl<W> Layer<W> {
 }
 
 impl Weights<Tensor> {
-    /// Bytes of all tensors.
+    /// The size of all tensors in bytes.
     pub fn bytes(&self) -> u64 {
         let mut bytes = 0;
         let counted = self.map::<(), ()>(&mut |tensor, _| {
@@ -290,7 +290,7 @@ impl Weights<Tensor> {
         counted.map_or(0, |_| bytes)
     }
 
-    /// Says which tensor is missing, too many or of another shape. Both backends index memory on the strength of this.
+    /// Validates the presence and shape of every tensor, on which the backends rely to index memory.
     pub fn check(&self, config: &EncoderConfig) -> Result<(), OpError> {
         self.check_tables(config)?;
         if self.layers.len() != config.layers {
@@ -299,19 +299,19 @@ impl Weights<Tensor> {
         for (at, layer) in self.layers.iter().enumerate() {
             layer.check(config, at)?;
         }
-        let before = config.placement == Placement::Before;
-        if before != self.final_norm.is_some() {
-            return invalid("a final norm belongs to norms before the layers, and only to them".to_owned());
+        let pre_norm = config.norm_placement == NormPlacement::PreNorm;
+        if pre_norm != self.final_norm.is_some() {
+            return invalid("a final norm is required in a pre-norm encoder, and only there".to_owned());
         }
         check_norm("final_norm", self.final_norm.as_ref(), config.hidden)
     }
 
     fn check_tables(&self, config: &EncoderConfig) -> Result<(), OpError> {
-        let Embeddings { words, positions, types, norm } = &self.embeddings;
+        let Embeddings { word_embeddings, position_embeddings, token_type_embeddings, norm } = &self.embeddings;
         let rows = |rows: usize| (rows > 0).then_some([rows, config.hidden]);
-        expect("words", Some(words), rows(config.vocabulary))?;
-        expect("positions", positions.as_ref(), rows(config.position_rows()))?;
-        expect("types", types.as_ref(), rows(config.token_types))?;
+        expect("word_embeddings", Some(word_embeddings), rows(config.vocabulary))?;
+        expect("position_embeddings", position_embeddings.as_ref(), rows(config.position_rows()))?;
+        expect("token_type_embeddings", token_type_embeddings.as_ref(), rows(config.token_types))?;
         check_norm("embeddings.norm", norm.as_ref(), config.hidden)?;
         let (mut rotary, mut local, mut bias, mut slopes) = (None, None, None, None);
         match config.positions {
@@ -336,31 +336,31 @@ impl Layer<Tensor> {
         let name = |part: &str| format!("layers[{at}].{part}");
         let products = [
             ("qkv", &self.qkv, config.qkv_width(), config.hidden),
-            ("output", &self.output, config.hidden, config.attended_width()),
-            ("up", &self.up, config.up_width(), config.hidden),
+            ("output", &self.output, config.hidden, config.attention_width()),
+            ("up", &self.up, config.mlp_up_width(), config.hidden),
             ("down", &self.down, config.hidden, config.intermediate),
         ];
         for (part, linear, outputs, inputs) in products {
             expect(&name(part), Some(&linear.weight), Some([outputs, inputs]))?;
             expect(&name(part), linear.bias.as_ref(), linear.bias.is_some().then_some([outputs]))?;
             if (linear.outputs, linear.inputs) != (outputs, inputs) {
-                return invalid(format!("{} is said to be [{}, {}]", name(part), linear.outputs, linear.inputs));
+                return invalid(format!("{} declares [{}, {}]", name(part), linear.outputs, linear.inputs));
             }
         }
-        let first = at == 0 && config.placement == Placement::Before;
+        let first = at == 0 && config.norm_placement == NormPlacement::PreNorm;
         if self.attention_norm.is_none() && !first {
             return invalid(format!("{} is missing", name("attention_norm")));
         }
         check_norm(&name("attention_norm"), self.attention_norm.as_ref(), config.hidden)?;
         check_norm(&name("mlp_norm"), Some(&self.mlp_norm), config.hidden)?;
-        let (of_queries, of_keys) = match config.query_norm {
+        let (of_queries, of_keys) = match config.qk_norm {
             None => (0, 0),
-            Some(QueryNorm::Head) => (config.head_dim, config.head_dim),
-            Some(QueryNorm::All) => (config.attended_width(), config.kv_heads * config.head_dim),
+            Some(QkNorm::PerHead) => (config.head_dim, config.head_dim),
+            Some(QkNorm::AllHeads) => (config.attention_width(), config.kv_heads * config.head_dim),
         };
         let both = self.query_norm.is_some() && self.key_norm.is_some();
-        if both != config.query_norm.is_some() || self.query_norm.is_some() != self.key_norm.is_some() {
-            return invalid(format!("{} does not fit the configuration", name("query_norm")));
+        if both != config.qk_norm.is_some() || self.query_norm.is_some() != self.key_norm.is_some() {
+            return invalid(format!("{} does not match the configuration", name("query_norm")));
         }
         check_norm(&name("query_norm"), self.query_norm.as_ref(), of_queries)?;
         check_norm(&name("key_norm"), self.key_norm.as_ref(), of_keys)
@@ -380,7 +380,7 @@ pub(super) fn expect<const N: usize>(
 ) -> Result<(), OpError> {
     match (tensor, shape) {
         (Some(tensor), Some(shape)) if tensor.shape() == shape => Ok(()),
-        (Some(tensor), Some(shape)) => invalid(format!("{name} is {shape:?}, got {:?}", tensor.shape())),
+        (Some(tensor), Some(shape)) => invalid(format!("{name} must be {shape:?}, got {:?}", tensor.shape())),
         (Some(_), None) => invalid(format!("{name} is not part of this configuration")),
         (None, Some(_)) => invalid(format!("{name} is missing")),
         (None, None) => Ok(()),

@@ -1,33 +1,32 @@
-//! One column: numbers in memory of their own, or where a GPU left them.
+//! One column: numbers in host memory, or in pinned memory that a GPU wrote.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use bytemuck::Pod;
 use bytes::Bytes;
 
-use crate::cuda::{Landed, Place};
+use crate::cuda::{HostBuffer, Region};
 
-/// Numbers of many sources, one behind the other. Read as a slice.
+/// The numbers of consecutive sources. Dereferences to a slice.
 pub struct Column<T>(Memory<T>);
 
 enum Memory<T> {
-    Own(Vec<T>),
-    /// Part of pinned memory, which other answers of the same launch may share.
-    Landed {
-        all: Arc<Landed>,
-        place: Place<T>,
+    Host(Vec<T>),
+    /// A part of pinned memory, which other responses of the same batch may share.
+    Pinned {
+        all: Arc<HostBuffer>,
+        region: Region<T>,
     },
 }
 
 impl<T: Pod> Column<T> {
-    /// What a GPU copied to a place.
-    pub(super) fn landed(all: &Arc<Landed>, place: Place<T>) -> Self {
-        Self(Memory::Landed { all: Arc::clone(all), place })
+    pub(super) fn pinned(all: &Arc<HostBuffer>, region: Region<T>) -> Self {
+        Self(Memory::Pinned { all: Arc::clone(all), region })
     }
 }
 
 impl<T: Pod + Send + Sync> Column<T> {
-    /// Its numbers as they lie in memory, without a copy.
+    /// The numbers in native byte order, without a copy.
     pub fn into_bytes(self) -> Bytes {
         struct Owner<T>(Column<T>);
         impl<T: Pod> AsRef<[u8]> for Owner<T> {
@@ -44,21 +43,21 @@ impl<T: Pod> Deref for Column<T> {
 
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Memory::Own(own) => own,
-            Memory::Landed { all, place } => all.get(*place),
+            Memory::Host(numbers) => numbers,
+            Memory::Pinned { all, region } => all.get(*region),
         }
     }
 }
 
 impl<T> From<Vec<T>> for Column<T> {
-    fn from(own: Vec<T>) -> Self {
-        Self(Memory::Own(own))
+    fn from(numbers: Vec<T>) -> Self {
+        Self(Memory::Host(numbers))
     }
 }
 
 impl<T> Default for Column<T> {
     fn default() -> Self {
-        Self(Memory::Own(vec![]))
+        Self(Memory::Host(vec![]))
     }
 }
 
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_becomes_bytes_where_it_lies() {
+    fn a_column_becomes_bytes_without_a_copy() {
         let column = Column::from(vec![1_u32, 0x0203_0405]);
         let at = column.as_ptr().cast::<u8>();
         let bytes = column.into_bytes();

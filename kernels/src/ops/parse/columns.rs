@@ -1,17 +1,17 @@
-//! The columns of many trees, one after the other, and whatever else there is one of for each column.
+//! The columns of trees, the tables they belong to, and a generic container with one element per column.
 
 use std::ops::Range;
 
 use super::{Outputs, column::Column};
 
-/// How much of each column is a source's own.
+/// The number of rows of each table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the count of its table")]
 pub struct Counts {
     pub nodes: u32,
     pub names: u32,
     pub values: u32,
-    /// Bytes.
+    /// In bytes.
     pub extra: u32,
     pub lines: u32,
     pub tokens: u32,
@@ -19,7 +19,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The sum of both.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             nodes: self.nodes + other.nodes,
@@ -32,13 +31,12 @@ impl Counts {
         }
     }
 
-    /// How much more this is.
     pub(super) fn minus(self, other: Self) -> Self {
         let all = Outputs { tree: true, tokens: true, comments: true, outline: true, line_starts: true };
         Self::between(other, self, all)
     }
 
-    /// What is between two places, of the tables that are wanted.
+    /// The rows between two offsets, of the wanted tables.
     pub(super) fn between(from: Self, to: Self, wanted: Outputs) -> Self {
         let rows = |table: Table| if table.wanted(wanted) { table.of(to) - table.of(from) } else { 0 };
         Self {
@@ -53,8 +51,8 @@ impl Counts {
     }
 }
 
-/// Something for each column: `B` where it has bytes, `W` where it has words of 32 bits. The columns are those that
-/// `accelerd_parser::columns` describes.
+/// One element per column: `B` for columns of bytes, `W` for columns of 32-bit words. `accelerd_parser::columns` describes
+/// the columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described there")]
 pub struct Columns<B, W> {
@@ -79,10 +77,10 @@ pub struct Columns<B, W> {
     pub comment_ends: W,
 }
 
-/// The columns of many sources. Kinds, fields and tags are their numbers.
+/// The columns of consecutive sources. Kinds, fields and tags are numbers.
 pub type BatchColumns = Columns<Column<u8>, Column<u32>>;
 
-/// Which table a column belongs to: columns of one table are equally long.
+/// The table of a column: columns of one table have equal lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     Nodes,
@@ -108,7 +106,6 @@ impl Table {
         }
     }
 
-    /// How many rows it has.
     pub(super) fn of(self, counts: Counts) -> u32 {
         match self {
             Self::Nodes => counts.nodes,
@@ -121,14 +118,13 @@ impl Table {
         }
     }
 
-    /// Its rows between two places.
     pub(super) fn rows(self, from: Counts, to: Counts) -> Range<usize> {
         self.of(from) as usize..self.of(to) as usize
     }
 }
 
 impl<B, W> Columns<B, W> {
-    /// Makes something else of what there is for each column.
+    /// Maps each element.
     pub(super) fn map<C, V>(
         self,
         mut bytes: impl FnMut(Table, B) -> C,
@@ -156,7 +152,6 @@ impl<B, W> Columns<B, W> {
         }
     }
 
-    /// Puts each beside its like.
     pub(super) fn zip<C, V>(self, other: Columns<C, V>) -> Columns<(B, C), (W, V)> {
         Columns {
             kinds: (self.kinds, other.kinds),

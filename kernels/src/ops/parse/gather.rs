@@ -1,4 +1,4 @@
-//! Puts the columns of sources together, wherever each lies: several threads copy, straight to where they belong.
+//! Concatenates the columns of sources, on the host or in pinned memory; several threads copy large ones.
 
 use std::{mem::MaybeUninit, sync::Arc};
 
@@ -6,103 +6,101 @@ use bytemuck::Pod;
 use rayon::prelude::*;
 
 use super::{BatchColumns, Column, Columns, Outputs};
-use crate::cuda::{Landed, PinnedPool, Place};
+use crate::cuda::{HostBuffer, PinnedPool, Region};
 
 /// Bytes of a column below which one thread copies it: waking others takes longer.
-const SPREAD_BYTES: usize = 512 << 10;
+const MIN_PARALLEL_BYTES: usize = 512 << 10;
 
-/// Some numbers of a column.
+/// A part of a column.
 #[derive(Clone, Copy)]
-pub(super) enum Piece<'a, T> {
-    /// Where a GPU left them.
-    Landed(&'a Arc<Landed>, Place<T>),
-    /// Elsewhere.
-    Own(&'a [T]),
+pub(super) enum ColumnSlice<'a, T> {
+    /// Downloaded to pinned memory.
+    Pinned(&'a Arc<HostBuffer>, Region<T>),
+    Host(&'a [T]),
 }
 
-/// The columns of one source, or of several that follow each other.
-pub(super) type Part<'a> = Columns<Piece<'a, u8>, Piece<'a, u32>>;
+/// The columns of consecutive sources.
+pub(super) type ColumnSlices<'a> = Columns<ColumnSlice<'a, u8>, ColumnSlice<'a, u32>>;
 
-/// The wanted columns of all parts, one behind the other, on the threads of the pool that runs this. A column that lies
-/// in one place already stays there; a large one that does not is put into a block of the pool, if there is one.
+/// Concatenates the wanted columns, on the threads of the current CPU pool. A column that is contiguous already is not copied;
+/// another large one is copied to a block of `pool`, if there is one.
 pub(super) fn gather<'a>(
-    parts: impl IntoIterator<Item = Part<'a>>,
+    parts: impl IntoIterator<Item = ColumnSlices<'a>>,
     wanted: Outputs,
     pool: Option<&Arc<PinnedPool>>,
 ) -> BatchColumns {
-    let mut lists = Columns::<Vec<Piece<'_, u8>>, Vec<Piece<'_, u32>>>::default();
+    let mut lists = Columns::<Vec<ColumnSlice<'_, u8>>, Vec<ColumnSlice<'_, u32>>>::default();
     for part in parts {
-        lists = lists.zip(part).map(|_, (list, piece)| with(list, piece), |_, (list, piece)| with(list, piece));
+        lists = lists.zip(part).map(|_, (list, slice)| push(list, slice), |_, (list, slice)| push(list, slice));
     }
     lists.map(
-        |table, bytes| if table.wanted(wanted) { joined(&bytes, pool) } else { Column::default() },
-        |table, words| if table.wanted(wanted) { joined(&words, pool) } else { Column::default() },
+        |table, bytes| if table.wanted(wanted) { concat(&bytes, pool) } else { Column::default() },
+        |table, words| if table.wanted(wanted) { concat(&words, pool) } else { Column::default() },
     )
 }
 
-/// Adds a piece to those before it, and to the last one if it lies right behind.
-fn with<'a, T: Pod>(mut list: Vec<Piece<'a, T>>, piece: Piece<'a, T>) -> Vec<Piece<'a, T>> {
-    if let Some(Piece::Landed(all, last)) = list.last_mut()
-        && let Piece::Landed(same, next) = piece
+/// Appends a slice, or extends the last one if the two are contiguous.
+fn push<'a, T: Pod>(mut list: Vec<ColumnSlice<'a, T>>, slice: ColumnSlice<'a, T>) -> Vec<ColumnSlice<'a, T>> {
+    if let Some(ColumnSlice::Pinned(all, last)) = list.last_mut()
+        && let ColumnSlice::Pinned(same, next) = slice
         && Arc::ptr_eq(all, same)
         && let Some(both) = last.with_next(next)
     {
         *last = both;
-    } else if !piece.is_empty() {
-        list.push(piece);
+    } else if !slice.is_empty() {
+        list.push(slice);
     }
     list
 }
 
-impl<'a, T: Pod> Piece<'a, T> {
+impl<'a, T: Pod> ColumnSlice<'a, T> {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Landed(_, place) => place.is_empty(),
-            Self::Own(own) => own.is_empty(),
+            Self::Pinned(_, region) => region.is_empty(),
+            Self::Host(slice) => slice.is_empty(),
         }
     }
 
-    /// Its numbers.
-    pub(super) fn numbers(self) -> &'a [T] {
+    pub(super) fn get(self) -> &'a [T] {
         match self {
-            Self::Landed(all, place) => all.get(place),
-            Self::Own(own) => own,
+            Self::Pinned(all, region) => all.get(region),
+            Self::Host(slice) => slice,
         }
     }
 }
 
-fn joined<T: Pod + Send + Sync>(pieces: &[Piece<'_, T>], pool: Option<&Arc<PinnedPool>>) -> Column<T> {
-    if let [Piece::Landed(all, place)] = pieces {
-        return Column::landed(all, *place);
+fn concat<T: Pod + Send + Sync>(slices: &[ColumnSlice<'_, T>], pool: Option<&Arc<PinnedPool>>) -> Column<T> {
+    if let [ColumnSlice::Pinned(all, region)] = slices {
+        return Column::pinned(all, *region);
     }
-    let pieces: Vec<&[T]> = pieces.iter().map(|piece| piece.numbers()).collect();
-    let total = pieces.iter().map(|piece| piece.len()).sum();
-    if let Some(pool) = pool.filter(|_| total * size_of::<T>() >= SPREAD_BYTES) {
-        let (landed, place) = Landed::written(pool, total, |out| copy(&pieces, out));
-        return Column::landed(&Arc::new(landed), place);
+    let slices: Vec<&[T]> = slices.iter().map(|slice| slice.get()).collect();
+    let total = slices.iter().map(|slice| slice.len()).sum();
+    if let Some(pool) = pool.filter(|_| total * size_of::<T>() >= MIN_PARALLEL_BYTES) {
+        let (host, region) = HostBuffer::written(pool, total, |out| copy(&slices, out));
+        return Column::pinned(&Arc::new(host), region);
     }
     let mut out = Vec::with_capacity(total);
-    copy(&pieces, &mut out.spare_capacity_mut()[..total]);
-    // SAFETY: `copy` wrote all of them.
+    copy(&slices, &mut out.spare_capacity_mut()[..total]);
+    // SAFETY: `copy` initialised all elements.
     unsafe { out.set_len(total) };
     out.into()
 }
 
-/// Writes the parts one behind the other; together they are as long as `out`.
-fn copy<T: Copy + Send + Sync>(parts: &[&[T]], out: &mut [MaybeUninit<T>]) {
-    let spread = size_of_val(out) >= SPREAD_BYTES;
-    let (mut pairs, mut rest) = (Vec::with_capacity(parts.len()), out);
-    for part in parts.iter().flat_map(|part| part.chunks(SPREAD_BYTES / size_of::<T>())) {
-        let (to, behind) = rest.split_at_mut(part.len());
-        pairs.push((part, to));
-        rest = behind;
+/// Concatenates slices whose total length is that of `out`.
+fn copy<T: Copy + Send + Sync>(slices: &[&[T]], out: &mut [MaybeUninit<T>]) {
+    let parallel = size_of_val(out) >= MIN_PARALLEL_BYTES;
+    let (mut pairs, mut rest) = (Vec::with_capacity(slices.len()), out);
+    for from in slices.iter().flat_map(|slice| slice.chunks(MIN_PARALLEL_BYTES / size_of::<T>())) {
+        let (to, after) = rest.split_at_mut(from.len());
+        pairs.push((from, to));
+        rest = after;
     }
-    assert!(rest.is_empty(), "the parts are as long as the column");
+    assert!(rest.is_empty(), "the slices are as long as the column");
     let one = |(from, to): (&[T], &mut [MaybeUninit<T>])| {
-        // SAFETY: as many on both sides, of which one is borrowed for writing and so apart from the other.
+        // SAFETY: both have the same length, and `to` is borrowed mutably, so they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) }
     };
-    if spread {
+    if parallel {
         pairs.into_par_iter().for_each(one);
     } else {
         pairs.into_iter().for_each(one);
@@ -114,14 +112,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_any_size_lie_one_behind_the_other() {
+    fn slices_of_any_size_are_concatenated() {
         let long: Vec<u32> = (0..600_000).collect();
-        let none = Columns::<(), ()>::default().map(|_, ()| Piece::Own(&[1][..]), |_, ()| Piece::Own(&[][..]));
+        let none =
+            Columns::<(), ()>::default().map(|_, ()| ColumnSlice::Host(&[1][..]), |_, ()| ColumnSlice::Host(&[][..]));
         let lines = [&long[..3], &[], &long[3..], &long[..1]];
-        let parts = lines.map(|lines| Part { line_starts: Piece::Own(lines), ..none });
+        let parts = lines.map(|lines| ColumnSlices { line_starts: ColumnSlice::Host(lines), ..none });
         let columns = gather(parts, Outputs { line_starts: true, ..Outputs::default() }, None);
         assert_eq!(columns.line_starts[..600_000], long);
         assert_eq!(columns.line_starts[600_000..], [0]);
-        assert!(columns.kinds.is_empty(), "nobody asked for it");
+        assert!(columns.kinds.is_empty(), "it is not wanted");
     }
 }

@@ -1,7 +1,7 @@
 //! Parsing Python: sources to the columns of their trees.
 //!
 //! A source's result depends on the source, the feature version and the outputs alone, and is the same on both backends,
-//! bit for bit: `accelerd-parser` is what a GPU is compared with, and what finishes the sources that a GPU hands back.
+//! bit for bit: the GPU is tested against `accelerd-parser`, which also parses the sources that fall back to the CPU.
 
 pub use accelerd_parser::{Class, Diagnostic, Mode, Options, Position, SourceType, outline::Item};
 use bytes::Bytes;
@@ -17,11 +17,11 @@ mod gather;
 pub use column::Column;
 pub use columns::{BatchColumns, Columns, Counts};
 
-/// What to return of each source, besides its verdict.
+/// The outputs of each source, besides its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a column or not")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent output")]
 pub struct Outputs {
-    /// Nodes, names, values.
+    /// Nodes, names, values and line starts.
     pub tree: bool,
     /// Tokens.
     pub tokens: bool,
@@ -29,30 +29,30 @@ pub struct Outputs {
     pub comments: bool,
     /// Functions, classes and imports.
     pub outline: bool,
-    /// Where lines start.
+    /// Start offsets of lines.
     pub line_starts: bool,
 }
 
-/// Sources to parse.
+/// Sources to parse in one request.
 #[derive(Clone, Debug)]
 pub struct ParseRequest {
-    /// One a file.
+    /// The files' bytes.
     pub sources: Vec<Bytes>,
-    /// How to read them.
+    /// Options of all sources.
     pub options: Options,
-    /// The type of each source; where it has none here, that of the options.
+    /// The type of each source; missing ones are of the options' type.
     pub types: Vec<SourceType>,
-    /// What to return.
+    /// The wanted outputs.
     pub outputs: Outputs,
 }
 
 impl ParseRequest {
-    /// Sources of the type that the options name.
+    /// A request with sources of the options' type.
     pub fn new(sources: Vec<Bytes>, options: Options, outputs: Outputs) -> Self {
         Self { sources, options, types: vec![], outputs }
     }
 
-    /// How to read a source, by its number.
+    /// The options of source number `source`.
     pub fn options_of(&self, source: usize) -> Options {
         let source_type = self.types.get(source).copied().unwrap_or(self.options.source_type);
         Options { source_type, ..self.options }
@@ -62,37 +62,37 @@ impl ParseRequest {
 /// The parsed sources of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParseResponse {
-    /// One a source.
+    /// By source.
     pub results: Vec<SourceResult>,
-    /// The columns of all, one source after the other.
+    /// The columns of all sources, concatenated.
     pub columns: BatchColumns,
 }
 
-/// What became of a source.
+/// The result of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceResult {
-    /// Why it is not Python, and where.
+    /// The syntax error, if it has one.
     pub diagnostic: Option<Diagnostic>,
-    /// How much of each column is its own.
+    /// The number of its rows in each table.
     pub counts: Counts,
-    /// It as UTF-8, where its bytes are not.
+    /// Its text as UTF-8, if its bytes differ.
     pub text: Option<Bytes>,
     /// Its outline.
     pub outline: Vec<Located<Item>>,
 }
 
-/// Something with its lines.
+/// An item with its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
-    /// What it is.
-    pub what: T,
-    /// The line where it starts, from 1.
+    /// The item.
+    pub item: T,
+    /// Its first line, counted from 1.
     pub line: u32,
-    /// The line where it ends, from 1.
+    /// Its last line, counted from 1.
     pub end_line: u32,
 }
 
-/// Parsing.
+/// The operation.
 #[derive(Debug)]
 pub struct Parse;
 
@@ -119,8 +119,8 @@ impl Op for Parse {
     }
 }
 
-/// Memory that a byte of source takes at most in ordinary code: itself, its tokens, its nodes.
+/// Memory per byte of ordinary source: text, tokens and nodes.
 const BYTES_PER_BYTE: u64 = 8;
 
-/// Memory that a source takes besides.
+/// Memory per source.
 const BYTES_PER_SOURCE: u64 = 256;

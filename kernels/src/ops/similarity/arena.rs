@@ -1,11 +1,11 @@
-//! Memory that grows at its end while its beginning is read.
+//! Append-only memory: writers fill the end while readers read what was published.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     ptr::NonNull,
 };
 
-/// Room for rows and their squared norms. What was written stays as it is until the chunk is dropped.
+/// Rows and their squared norms. Written rows do not change until the chunk is dropped.
 pub(super) struct Chunk {
     rows: Block<f32>,
     norms: Block<f64>,
@@ -13,34 +13,34 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Room for `rows` rows of `dim` numbers. The memory is not touched before it is written.
+    /// Allocates `rows` rows of `dim` numbers. Memory is not touched before it is written.
     pub(super) fn new(rows: usize, dim: usize) -> Self {
         Self { rows: Block::new(rows * dim), norms: Block::new(rows), dim }
     }
 
-    /// Rows it has room for.
+    /// The number of rows allocated.
     pub(super) fn capacity(&self) -> usize {
         self.norms.len
     }
 
-    /// A larger one with the same first `count` rows, which were written.
+    /// A larger chunk with a copy of the first `count` rows, which were written.
     pub(super) fn grown(&self, rows: usize, count: usize) -> Self {
         let grown = Self::new(rows, self.dim);
-        // SAFETY: nobody else knows the new blocks yet.
+        // SAFETY: the new blocks are not shared yet.
         unsafe { grown.rows.write(0, self.rows(count).iter().copied()) };
         // SAFETY: as above.
         unsafe { grown.norms.write(0, self.norms(count).iter().copied()) };
         grown
     }
 
-    /// Bytes it takes.
+    /// Bytes allocated.
     pub(super) fn bytes(&self) -> usize {
         self.rows.layout.size() + self.norms.layout.size()
     }
 
-    /// The first `count` rows. [`super::corpus::View`], the only caller, asks for rows that were written and published.
+    /// The first `count` rows. The only caller, `corpus::View`, passes the number of published rows.
     pub(super) fn rows(&self, count: usize) -> &[f32] {
-        // SAFETY: published rows were written before, and the lock they were published under orders the two.
+        // SAFETY: rows are written before they are published, and the lock they are published under orders the two.
         unsafe { self.rows.first(count * self.dim) }
     }
 
@@ -50,26 +50,26 @@ impl Chunk {
         unsafe { self.norms.first(count) }
     }
 
-    /// Writes whole rows from row `at` on, and their norms.
+    /// Writes rows and their norms from row `at` on.
     /// # Safety
-    /// Nobody reads these rows before this returned, nobody else writes them, and they were not written before.
+    /// These rows were not written before, and no other thread reads or writes them during the call.
     pub(super) unsafe fn write(&self, at: usize, rows: &[f32], squared_norm: impl Fn(&[f32]) -> f64) {
-        // SAFETY: the caller's; rows and norms have the same row numbers.
+        // SAFETY: the caller promises it; rows and norms have the same indices.
         unsafe { self.rows.write(at * self.dim, rows.iter().copied()) };
         let norms = rows.chunks_exact(self.dim).map(squared_norm);
-        // SAFETY: likewise.
+        // SAFETY: as above.
         unsafe { self.norms.write(at, norms) };
     }
 }
 
-/// Memory for `len` numbers, from a cache line on, not yet set.
+/// Uninitialised memory for `len` numbers, aligned to a cache line.
 struct Block<T> {
     at: NonNull<T>,
     len: usize,
     layout: Layout,
 }
 
-// SAFETY: numbers that are shared are only read; the one writer's part is not shared. See `Chunk::write`.
+// SAFETY: shared numbers are only read; the part being written is not shared. See `Chunk::write`.
 unsafe impl<T: Send + Sync> Send for Block<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Block<T> {}
@@ -85,19 +85,19 @@ impl<T: Copy> Block<T> {
     }
 
     /// # Safety
-    /// The first `count` were written, and will not be written again.
+    /// The first `count` numbers were written, and are not written again.
     unsafe fn first(&self, count: usize) -> &[T] {
         assert!(count <= self.len);
-        // SAFETY: inside the block by the assertion, set and unchanging by the caller.
+        // SAFETY: inside the block by the assertion, initialised and immutable by the caller's promise.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), count) }
     }
 
     /// # Safety
-    /// Nobody reads or writes the places meanwhile, and no slice of [`Self::first`] covers them.
+    /// No other thread accesses these numbers during the call, and no slice of [`Self::first`] covers them.
     unsafe fn write(&self, at: usize, values: impl ExactSizeIterator<Item = T>) {
         assert!(at + values.len() <= self.len);
         for (place, value) in (at..self.len).zip(values) {
-            // SAFETY: inside the block by the zip; to ourselves by the caller.
+            // SAFETY: inside the block by the zip, exclusive by the caller's promise.
             unsafe { self.at.add(place).write(value) };
         }
     }
@@ -105,7 +105,7 @@ impl<T: Copy> Block<T> {
 
 impl<T> Drop for Block<T> {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and numbers need no drop of their own.
+        // SAFETY: allocated with this layout; numbers need no drop.
         unsafe { dealloc(self.at.as_ptr().cast(), self.layout) };
     }
 }

@@ -1,4 +1,4 @@
-//! Rows kept in host memory, the truth, with a copy on a GPU that is brought up to date when it is searched.
+//! Resident rows: the originals in host memory, and a copy on a GPU that each search brings up to date.
 
 use std::{
     any::Any,
@@ -9,34 +9,36 @@ use std::{
     },
 };
 
-use super::{Metric, Storage, arena::Chunk};
-use crate::{DeviceId, Matrix, cpu::exact};
+use super::{
+    arena::Chunk,
+    metric::{Metric, Storage},
+};
+use crate::{DeviceId, Matrix, cpu::f64_sums};
 
-/// Bytes of rows in a chunk: half of this to all of it, unless a single row is larger.
+/// The most bytes of rows in a chunk, and at least half of them, unless a single row is larger.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Most rows in a chunk, so that small dims waste no memory on norms.
+/// The most rows in a chunk, so that small dims waste no memory on norms.
 const CHUNK_ROWS: usize = 1 << 16;
-/// Bytes of rows for which a corpus has room from its first row on. Its first chunk doubles from there, so that thousands of
-/// small corpora take little.
+/// Initial capacity of the first chunk. It doubles from there, so that thousands of small corpora take little memory.
 const FIRST_BYTES: usize = 4 << 10;
 
-/// Rows to search. Rows are appended and marked dead, never changed: a reader sees a prefix that no writer touches.
+/// Rows to search. Rows are appended and marked deleted but never changed: a reader sees an immutable prefix.
 pub struct Corpus {
     id: u64,
     dim: usize,
     metric: Metric,
     storage: Storage,
-    home: RwLock<DeviceId>,
-    /// Held by the one that appends or kills. Readers do not take it.
+    device: RwLock<DeviceId>,
+    /// Serialises appends and deletions. Readers do not take it.
     writer: Mutex<()>,
-    /// What readers see; locked for a few instructions at a time.
+    /// The view of new readers; locked for a few instructions at a time.
     published: RwLock<View>,
-    mirror: Mutex<Option<Mirror>>,
+    device_copy: Mutex<Option<CorpusCopy>>,
     device_bytes: AtomicU64,
 }
 
-/// A device's copy of a corpus, in the device code's own type.
-pub type Mirror = Arc<dyn Any + Send + Sync>;
+/// A device's copy of a corpus, of a type private to the device's code.
+pub type CorpusCopy = Arc<dyn Any + Send + Sync>;
 
 impl fmt::Debug for Corpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,28 +48,28 @@ impl fmt::Debug for Corpus {
 }
 
 impl Corpus {
-    /// An empty corpus that will be searched on `home`.
-    pub fn new(dim: usize, metric: Metric, storage: Storage, home: DeviceId) -> Arc<Self> {
+    /// An empty corpus, to be searched on `device`.
+    pub fn new(dim: usize, metric: Metric, storage: Storage, device: DeviceId) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
             id: NEXT.fetch_add(1, Relaxed),
             dim,
             metric,
             storage,
-            home: RwLock::new(home),
+            device: RwLock::new(device),
             writer: Mutex::new(()),
             published: RwLock::new(View::empty(dim)),
-            mirror: Mutex::new(None),
+            device_copy: Mutex::new(None),
             device_bytes: AtomicU64::new(0),
         })
     }
 
-    /// Tells corpora apart; unique in the process.
+    /// A number unique in the process.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Columns.
+    /// The number of columns.
     pub fn dim(&self) -> usize {
         self.dim
     }
@@ -82,24 +84,23 @@ impl Corpus {
         self.storage
     }
 
-    /// Where it is searched.
-    pub fn home(&self) -> DeviceId {
-        *self.home.read().unwrap_or_else(PoisonError::into_inner)
+    /// The device that searches it.
+    pub fn device(&self) -> DeviceId {
+        *self.device.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves it, after its device was lost, and lets go of the old device's copy.
-    pub fn set_home(&self, home: DeviceId) {
-        *self.home.write().unwrap_or_else(PoisonError::into_inner) = home;
-        let left = self.device_slot().take();
+    /// Moves the corpus to another device, after the loss of its own, and drops the old device's copy.
+    pub fn set_device(&self, device: DeviceId) {
+        *self.device.write().unwrap_or_else(PoisonError::into_inner) = device;
+        let old = self.device_slot().take();
         self.set_device_bytes(0);
-        drop(left);
+        drop(old);
     }
 
-    /// Appends rows, finite and of this dim; returns the first one's index.
+    /// Appends finite rows and returns the index of the first.
     ///
     /// # Panics
-    /// Where the columns differ from the dim, or where there would be more rows than a u32 counts: both are for the
-    /// caller to refuse.
+    /// If the columns differ from the dim, or if the rows would exceed `u32::MAX`; the caller checks both.
     pub fn append(&self, rows: &Matrix) -> u32 {
         assert_eq!(rows.cols(), self.dim, "rows of another dim");
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,31 +112,31 @@ impl Corpus {
         first
     }
 
-    /// Marks rows dead; searches that start later do not find them. Rows that are not there are passed over.
-    pub fn kill(&self, rows: &[u32]) {
+    /// Deletes rows: searches that start later do not find them. Rows that do not exist are ignored.
+    pub fn delete(&self, rows: &[u32]) {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.publish().kill(rows);
+        self.publish().delete(rows);
     }
 
-    /// Rows, dead ones included.
+    /// The number of rows, deleted ones included.
     pub fn len(&self) -> usize {
         self.read().len
     }
 
-    /// Whether it has no rows.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Rows marked dead.
-    pub fn dead(&self) -> usize {
-        self.read().dead_count
+    /// The number of deleted rows.
+    pub fn deleted_count(&self) -> usize {
+        self.read().deleted_count
     }
 
-    /// Copies rows out, in the order asked for.
+    /// Copies of these rows, in this order.
     ///
     /// # Panics
-    /// Where a row is not there.
+    /// If a row does not exist.
     pub fn gather(&self, rows: &[u32]) -> Matrix {
         let view = self.view();
         let mut data = Vec::with_capacity(rows.len() * self.dim);
@@ -145,31 +146,31 @@ impl Corpus {
         Matrix::from_vec(rows.len(), self.dim, data).expect("each row has `dim` numbers")
     }
 
-    /// Bytes held in host memory.
+    /// Bytes allocated in host memory.
     pub fn host_bytes(&self) -> u64 {
         let view = self.view();
-        let dead = view.dead.as_ref().map_or(0, |bits| bits.len() * 4);
-        (view.chunks.iter().map(|chunk| chunk.bytes()).sum::<usize>() + dead) as u64
+        let deleted = view.deleted.as_ref().map_or(0, |bits| bits.len() * 4);
+        (view.chunks.iter().map(|chunk| chunk.bytes()).sum::<usize>() + deleted) as u64
     }
 
-    /// Bytes held on its device.
+    /// Bytes allocated on its device.
     pub fn device_bytes(&self) -> u64 {
         self.device_bytes.load(Relaxed)
     }
 
-    /// Says how many bytes the copy on the device takes. For the code that keeps it.
+    /// Records the bytes of the device's copy; called by the device's code.
     pub fn set_device_bytes(&self, bytes: u64) {
         self.device_bytes.store(bytes, Relaxed);
     }
 
-    /// The place of the device's copy. A search on a device keeps its mirror here and brings it up to date from
-    /// [`Self::view`]: rows from its own length on are new, and `dead_version` tells whether the dead bits changed.
-    /// [`Self::set_home`] empties it, so what is kept must know its device; it may be dropped on any thread.
-    pub fn device_slot(&self) -> MutexGuard<'_, Option<Mirror>> {
-        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The slot for the device's copy. Searches on a device store their copy here and update it from [`Self::view`]:
+    /// rows from the copy's length on are new, and `deleted_version` says whether the deleted bits changed.
+    /// [`Self::set_device`] empties the slot, so a copy must know its device; it may be dropped on any thread.
+    pub fn device_slot(&self) -> MutexGuard<'_, Option<CorpusCopy>> {
+        self.device_copy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows and dead bits as they are now. What is appended or killed later does not show in it.
+    /// A snapshot of the rows and deleted bits.
     pub fn view(&self) -> View {
         self.read().clone()
     }
@@ -183,22 +184,22 @@ impl Corpus {
     }
 }
 
-/// A corpus at one moment: rows that no writer touches any more, and which of them are dead.
+/// A snapshot of a corpus: immutable rows, and the bitmap of the deleted ones.
 #[derive(Clone)]
 pub struct View {
     dim: usize,
-    /// Rows of a full chunk: a power of two.
+    /// Rows of a full chunk, a power of two.
     chunk_rows: usize,
     len: usize,
     chunks: Arc<Vec<Arc<Chunk>>>,
-    dead: Option<Arc<Vec<u32>>>,
-    dead_count: usize,
-    dead_version: u64,
+    deleted: Option<Arc<Vec<u32>>>,
+    deleted_count: usize,
+    deleted_version: u64,
 }
 
 impl fmt::Debug for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "View {{ rows: {}, dim: {}, dead: {} }}", self.len, self.dim, self.dead_count)
+        write!(f, "View {{ rows: {}, dim: {}, deleted: {} }}", self.len, self.dim, self.deleted_count)
     }
 }
 
@@ -210,13 +211,13 @@ impl View {
             chunk_rows: 1 << most.ilog2(),
             len: 0,
             chunks: Arc::default(),
-            dead: None,
-            dead_count: 0,
-            dead_version: 0,
+            deleted: None,
+            deleted_count: 0,
+            deleted_version: 0,
         }
     }
 
-    /// Rows, dead ones included.
+    /// The number of rows, deleted ones included.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -226,55 +227,57 @@ impl View {
         self.len == 0
     }
 
-    /// Columns.
+    /// The number of columns.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// All rows in order, in contiguous pieces that begin on a cache line: index of the first row, and the rows.
+    /// All rows in order, in contiguous chunks aligned to cache lines: the index of the first row, and the rows.
     pub fn chunks(&self) -> impl Iterator<Item = (usize, &[f32])> {
-        self.pieces().map(|(first, chunk, rows)| (first, chunk.rows(rows)))
+        self.filled().map(|(first, chunk, rows)| (first, chunk.rows(rows)))
     }
 
-    /// The squared norms of the same pieces.
+    /// The squared norms of the same chunks.
     pub fn norms(&self) -> impl Iterator<Item = (usize, &[f64])> {
-        self.pieces().map(|(first, chunk, rows)| (first, chunk.norms(rows)))
+        self.filled().map(|(first, chunk, rows)| (first, chunk.norms(rows)))
     }
 
     /// One row.
     ///
     /// # Panics
-    /// Where it is not there.
+    /// If it does not exist.
     pub fn row(&self, row: usize) -> &[f32] {
         let (chunk, rows, at) = self.find(row);
         &chunk.rows(rows)[at * self.dim..][..self.dim]
     }
 
-    /// Squared norm of one row.
+    /// The squared norm of one row.
     ///
     /// # Panics
-    /// Where it is not there.
+    /// If it does not exist.
     pub fn squared_norm(&self, row: usize) -> f64 {
         let (chunk, rows, at) = self.find(row);
         chunk.norms(rows)[at]
     }
 
-    /// Dead rows as set bits, bit `i % 32` of word `i / 32`; rows past the last word are alive. `None`: all are alive.
-    pub fn dead_bits(&self) -> Option<&[u32]> {
-        self.dead.as_deref().map(Vec::as_slice)
+    /// Deleted rows as set bits, bit `i % 32` of word `i / 32`; rows past the last word are live. `None` if all are
+    /// live.
+    pub fn deleted_bits(&self) -> Option<&[u32]> {
+        self.deleted.as_deref().map(Vec::as_slice)
     }
 
-    /// Rows marked dead.
-    pub fn dead(&self) -> usize {
-        self.dead_count
+    /// The number of deleted rows.
+    pub fn deleted_count(&self) -> usize {
+        self.deleted_count
     }
 
-    /// Grows with every change of the dead bits.
-    pub fn dead_version(&self) -> u64 {
-        self.dead_version
+    /// Increases with every change of the deleted bits.
+    pub fn deleted_version(&self) -> u64 {
+        self.deleted_version
     }
 
-    fn pieces(&self) -> impl Iterator<Item = (usize, &Chunk, usize)> {
+    /// Chunks with the index of their first row and their number of rows.
+    fn filled(&self) -> impl Iterator<Item = (usize, &Chunk, usize)> {
         self.chunks.iter().enumerate().map(|(at, chunk)| {
             let first = at * self.chunk_rows;
             (first, chunk.as_ref(), self.chunk_rows.min(self.len - first))
@@ -287,22 +290,23 @@ impl View {
         (&self.chunks[chunk], self.chunk_rows.min(self.len - chunk * self.chunk_rows), row % self.chunk_rows)
     }
 
-    /// Only under the writer's lock, and on a view that is about to be published: the rows go behind `len`.
+    /// Appends rows. Call only under the writer's lock, and on a view that is about to be published.
     fn extend(&mut self, mut rows: &[f32]) {
         while !rows.is_empty() {
             let (at, count) = (self.len % self.chunk_rows, rows.len() / self.dim);
             self.make_room(at, count);
-            let chunk = self.chunks.last().expect("one was pushed if there was none");
+            let chunk = self.chunks.last().expect("make_room pushes a chunk if there is none");
             let taken = (chunk.capacity() - at).min(count);
             let (now, later) = rows.split_at(taken * self.dim);
             // SAFETY: rows from `len` on were never published, and the writer's lock keeps other writers away.
-            unsafe { chunk.write(at, now, exact::squared_norm) };
+            unsafe { chunk.write(at, now, f64_sums::squared_norm) };
             self.len += taken;
             rows = later;
         }
     }
 
-    /// Room for a row or more in the last chunk, of which `at` rows are written; for all `count` where it is the first one.
+    /// Makes room for at least one row in the last chunk, of which `at` rows are written; for all `count` rows if it is
+    /// the first chunk and they fit.
     fn make_room(&mut self, at: usize, count: usize) {
         let whole = self.chunk_rows;
         if self.len == self.chunks.len() * whole {
@@ -310,33 +314,33 @@ impl View {
             let capacity = if self.chunks.is_empty() { first.min(whole) } else { whole };
             Arc::make_mut(&mut self.chunks).push(Arc::new(Chunk::new(capacity, self.dim)));
         } else if let Some(last) = self.chunks.last().filter(|last| last.capacity() == at) {
-            // Views that were taken before keep the old chunk.
+            // Earlier views keep the old chunk.
             let grown = last.grown((at + count).next_power_of_two().min(whole), at);
             *Arc::make_mut(&mut self.chunks).last_mut().expect("there is one") = Arc::new(grown);
         }
     }
 
-    fn kill(&mut self, rows: &[u32]) {
+    fn delete(&mut self, rows: &[u32]) {
         let is_new =
-            |dead: &[u32], row: u32| dead.get(row as usize / 32).is_none_or(|word| word >> (row % 32) & 1 == 0);
-        let dead = self.dead_bits().unwrap_or_default();
-        if !rows.iter().any(|&row| (row as usize) < self.len && is_new(dead, row)) {
+            |deleted: &[u32], row: u32| deleted.get(row as usize / 32).is_none_or(|word| word >> (row % 32) & 1 == 0);
+        let deleted = self.deleted_bits().unwrap_or_default();
+        if !rows.iter().any(|&row| (row as usize) < self.len && is_new(deleted, row)) {
             return;
         }
-        let dead = Arc::make_mut(self.dead.get_or_insert_default());
-        dead.resize(self.len.div_ceil(32), 0);
+        let deleted = Arc::make_mut(self.deleted.get_or_insert_default());
+        deleted.resize(self.len.div_ceil(32), 0);
         for &row in rows {
-            if (row as usize) < self.len && is_new(dead, row) {
-                dead[row as usize / 32] |= 1 << (row % 32);
-                self.dead_count += 1;
+            if (row as usize) < self.len && is_new(deleted, row) {
+                deleted[row as usize / 32] |= 1 << (row % 32);
+                self.deleted_count += 1;
             }
         }
-        self.dead_version += 1;
+        self.deleted_version += 1;
     }
 }
 
 #[cfg(test)]
-#[expect(clippy::float_cmp, reason = "what is copied is compared exactly")]
+#[expect(clippy::float_cmp, reason = "copies are compared exactly")]
 mod tests {
     use super::*;
 
@@ -345,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_corpus_takes_little_and_grows_under_the_eyes_of_its_readers() {
+    fn a_small_corpus_takes_little_memory_and_grows_while_it_is_read() {
         let corpus = corpus(2);
         corpus.append(&counting(0, 1, 2));
         assert!(corpus.host_bytes() <= 16 << 10, "{} bytes for a row", corpus.host_bytes());
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_as_they_were_appended() {
+    fn appended_rows_are_read_back() {
         let corpus = corpus(3);
         let mut rows = 0;
         for more in [0, 1, 31, 32, 33, 65_500, 70_000] {
@@ -383,7 +387,7 @@ mod tests {
         assert_eq!(all, *counting(0, rows, 3).as_f32());
         for row in [0, 65_535, 65_536, rows - 1] {
             assert_eq!(view.row(row), &all[row * 3..][..3]);
-            assert_eq!(view.squared_norm(row), exact::squared_norm(view.row(row)));
+            assert_eq!(view.squared_norm(row), f64_sums::squared_norm(view.row(row)));
         }
         let picked = corpus.gather(&[70_000, 2]);
         assert_eq!(picked.as_f32()[..], [210_000.0, 210_001.0, 210_002.0, 6.0, 7.0, 8.0]);
@@ -391,39 +395,39 @@ mod tests {
     }
 
     #[test]
-    fn a_view_does_not_change() {
+    fn a_view_is_a_snapshot() {
         let corpus = corpus(2);
         corpus.append(&counting(0, 5, 2));
         let before = corpus.view();
         corpus.append(&counting(5, 5, 2));
-        corpus.kill(&[1, 9]);
-        assert_eq!((before.len(), before.dead_bits(), before.dead_version()), (5, None, 0));
+        corpus.delete(&[1, 9]);
+        assert_eq!((before.len(), before.deleted_bits(), before.deleted_version()), (5, None, 0));
         let after = corpus.view();
-        assert_eq!((after.len(), after.dead_bits(), after.dead_version()), (10, Some(&[0b10_0000_0010][..]), 1));
+        assert_eq!((after.len(), after.deleted_bits(), after.deleted_version()), (10, Some(&[0b10_0000_0010][..]), 1));
         assert_eq!(before.row(4), after.row(4));
     }
 
     #[test]
-    fn a_row_dies_once() {
+    fn a_row_is_deleted_once() {
         let corpus = corpus(1);
         corpus.append(&counting(0, 40, 1));
-        corpus.kill(&[3, 3, 39, 40, u32::MAX]);
-        assert_eq!((corpus.dead(), corpus.view().dead_version()), (2, 1));
-        corpus.kill(&[39, 40]);
-        assert_eq!((corpus.dead(), corpus.view().dead_version()), (2, 1));
+        corpus.delete(&[3, 3, 39, 40, u32::MAX]);
+        assert_eq!((corpus.deleted_count(), corpus.view().deleted_version()), (2, 1));
+        corpus.delete(&[39, 40]);
+        assert_eq!((corpus.deleted_count(), corpus.view().deleted_version()), (2, 1));
         corpus.append(&counting(40, 40, 1));
-        corpus.kill(&[79]);
-        assert_eq!((corpus.dead(), corpus.view().dead_bits().map(<[u32]>::len)), (3, Some(3)));
+        corpus.delete(&[79]);
+        assert_eq!((corpus.deleted_count(), corpus.view().deleted_bits().map(<[u32]>::len)), (3, Some(3)));
     }
 
     #[test]
-    fn moving_lets_go_of_the_devices_copy() {
+    fn a_move_drops_the_devices_copy() {
         let corpus = corpus(1);
-        let mirror = Arc::new(5_u8);
-        *corpus.device_slot() = Some(Arc::clone(&mirror) as Mirror);
+        let copy = Arc::new(5_u8);
+        *corpus.device_slot() = Some(Arc::clone(&copy) as CorpusCopy);
         corpus.set_device_bytes(5);
-        corpus.set_home(DeviceId::Cuda(1));
-        assert_eq!((corpus.home(), corpus.device_bytes(), Arc::strong_count(&mirror)), (DeviceId::Cuda(1), 0, 1));
+        corpus.set_device(DeviceId::Cuda(1));
+        assert_eq!((corpus.device(), corpus.device_bytes(), Arc::strong_count(&copy)), (DeviceId::Cuda(1), 0, 1));
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! Exact top-k: queries against a resident corpus, or against an inline one.
+//! Exact top-k search: queries against a resident corpus, or against an inline one.
 //!
-//! An answer is the ranking of all rows that count by their score, computed in f64 from the f32 originals and rounded to
-//! f32, ties to the lowest row. A scan in lower precision only selects candidates; a bound that is computed, not assumed,
-//! proves that no other row belongs into the answer, and where it cannot, the scan is repeated. Scores past the range of
-//! f32 are infinite, and tie.
-
-use std::sync::Arc;
+//! The result of a query is the ranking of all selected rows by their score, computed in f64 from the f32 rows and
+//! rounded to f32, ties to the lowest row. A scan in lower precision computes an upper bound of every score and selects
+//! candidates; the candidates are rescored in f64. A certificate from these bounds, which are computed and not assumed,
+//! then proves that no other row belongs in the result; if it fails, a more expensive pass answers the query. Scores
+//! past the range of f32 are infinite, and tie.
 
 use crate::{Backend, DeviceId, Matrix, Op, OpError, Size};
 
@@ -13,90 +12,25 @@ mod arena;
 mod corpus;
 mod cpu;
 pub(crate) mod cuda;
+mod metric;
 pub mod oracle;
+mod request;
 
-pub use corpus::{Corpus, Mirror, View};
-pub use cuda::{allow_warpgroups, trace_stages};
-
-/// The largest k.
-pub const MAX_K: usize = 16_384;
-
-/// How two rows are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Metric {
-    /// Cosine; 0 where a row is all zeros. Higher is nearer.
-    Cosine,
-    /// Inner product. Higher is nearer.
-    Dot,
-    /// Squared Euclidean distance. Lower is nearer.
-    SquaredL2,
-}
-
-/// Precision of the copy that a GPU scans. Answers are the same for all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Storage {
-    /// The originals are scanned.
-    F32,
-    /// A binary16 copy is scanned.
-    F16,
-    /// A bfloat16 copy is scanned.
-    Bf16,
-    /// An int8 copy with one scale a row is scanned.
-    I8,
-}
-
-/// Which rows count.
-#[derive(Clone, Debug)]
-pub enum Selection {
-    /// All that are alive.
-    All,
-    /// Those whose bit is set (bit `i % 32` of word `i / 32`) and that are alive; rows past the last word do not count.
-    Mask(Arc<Vec<u32>>),
-    /// These, in ascending order, as far as they are alive.
-    Rows(Arc<Vec<u32>>),
-}
-
-/// The best rows of each query.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hits {
-    /// Best first, one list a query: row and score. At most k; fewer where fewer rows count or pass the threshold.
-    pub lists: Vec<Vec<Hit>>,
-}
-
-/// A row found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit {
-    /// The row.
-    pub row: u32,
-    /// Its score, computed in f64 and rounded to f32.
-    pub score: f32,
-}
-
-/// Queries against a resident corpus.
-#[derive(Clone, Debug)]
-pub struct SearchRequest {
-    /// The corpus.
-    pub corpus: Arc<Corpus>,
-    /// [Q, dim], finite. Without rows the request only brings the device's copy of the corpus up to date.
-    pub queries: Matrix,
-    /// Hits a query, 1 to [`MAX_K`].
-    pub k: usize,
-    /// Leaves out worse scores.
-    pub threshold: Option<f32>,
-    /// Which rows count.
-    pub selection: Selection,
-}
+pub use corpus::{Corpus, CorpusCopy, View};
+pub use cuda::{allow_wgmma, trace_stages};
+pub use metric::{Metric, Storage};
+pub use request::{FindSimilarRequest, Hit, Hits, MAX_K, SearchRequest, Selection};
 
 /// Search in resident corpora.
 #[derive(Debug)]
 pub struct Search;
 
-/// What must be equal for searches to share a launch.
+/// Searches with equal keys may share a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SearchKey {
     corpus: u64,
-    home: DeviceId,
-    /// Power of two at or above k (at least 16), so that one large k does not slow many small ones.
+    device: DeviceId,
+    /// k rounded up to a power of two, at least 16, so that one large k does not slow down many small ones.
     k_class: u32,
 }
 
@@ -108,15 +42,15 @@ impl Op for Search {
 
     fn key(request: &SearchRequest) -> SearchKey {
         let k_class = u32::try_from(request.k.clamp(16, MAX_K).next_power_of_two()).unwrap_or(u32::MAX);
-        SearchKey { corpus: request.corpus.id(), home: request.corpus.home(), k_class }
+        SearchKey { corpus: request.corpus.id(), device: request.corpus.device(), k_class }
     }
 
     fn size(request: &SearchRequest) -> Size {
         Size { items: items(&request.queries), bytes: query_bytes(&request.queries, request.k) }
     }
 
-    fn home(request: &SearchRequest) -> Option<DeviceId> {
-        Some(request.corpus.home())
+    fn device_affinity(request: &SearchRequest) -> Option<DeviceId> {
+        Some(request.corpus.device())
     }
 
     fn run(batch: &[&SearchRequest], on: &mut Backend) -> Result<Vec<Hits>, OpError> {
@@ -127,7 +61,7 @@ impl Op for Search {
     }
 }
 
-/// What a search counts as in a batch.
+/// The weight of a search in a batch.
 fn items(queries: &Matrix) -> u64 {
     (queries.rows() as u64).max(1)
 }
@@ -136,21 +70,6 @@ fn items(queries: &Matrix) -> u64 {
 fn query_bytes(queries: &Matrix, k: usize) -> u64 {
     let hits = (queries.rows() as u64).saturating_mul(k as u64).saturating_mul(size_of::<Hit>() as u64);
     hits.saturating_add(queries.bytes().len() as u64)
-}
-
-/// Inline queries against an inline corpus.
-#[derive(Clone, Debug)]
-pub struct FindSimilarRequest {
-    /// [Q, D], finite.
-    pub queries: Matrix,
-    /// [N, D], finite.
-    pub corpus: Matrix,
-    /// How rows are compared.
-    pub metric: Metric,
-    /// Hits a query, 1 to min(N, [`MAX_K`]).
-    pub k: usize,
-    /// Leaves out worse scores.
-    pub threshold: Option<f32>,
 }
 
 /// Search in inline corpora.

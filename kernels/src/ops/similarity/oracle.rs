@@ -1,11 +1,11 @@
-//! Search in plain f64 loops: what every backend's answer must equal.
+//! Search in plain f64 loops: the reference that every backend must equal.
 
 use std::cmp::Ordering;
 
-use super::{Hit, Metric};
+use super::{metric::Metric, request::Hit};
 use crate::Matrix;
 
-/// The best rows of each query among those `allowed`: scores in f64 rounded to f32, ties to the lowest row.
+/// The best k `allowed` rows of each query: scores in f64 rounded to f32, ties to the lowest row.
 pub fn search(
     queries: &Matrix,
     corpus: &Matrix,
@@ -22,7 +22,7 @@ pub fn search(
             .take(corpus.rows())
             .filter(|&at| allowed(at))
             .map(|at| Hit { row: at, score: score(metric, query, row(at as usize)) })
-            .filter(|hit| threshold.is_none_or(|bar| rank(metric, hit.score, bar + 0.0) != Ordering::Greater))
+            .filter(|hit| threshold.is_none_or(|threshold| rank(metric, hit.score, threshold + 0.0).is_le()))
             .collect();
         hits.sort_by(|a, b| rank(metric, a.score, b.score).then(a.row.cmp(&b.row)));
         hits.truncate(k);
@@ -32,7 +32,7 @@ pub fn search(
 }
 
 /// The score of one row, computed in f64 and rounded to f32; zero has no sign.
-#[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is asked for")]
+#[expect(clippy::cast_possible_truncation, reason = "scores are rounded to f32")]
 pub fn score(metric: Metric, query: &[f32], row: &[f32]) -> f32 {
     let exact = match metric {
         Metric::Dot => dot(query, row),
@@ -49,7 +49,7 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
-/// `Less` where `a` is the better score.
+/// `Less` if `a` is the better score. Not [`Metric::compare`], so that the oracle shares no code with the backends.
 fn rank(metric: Metric, a: f32, b: f32) -> Ordering {
     match metric {
         Metric::Cosine | Metric::Dot => b.total_cmp(&a),

@@ -1,9 +1,9 @@
-//! Queued entries in reusable slots, threaded into two lists each: by arrival, and by flow.
+//! Queued entries in reusable slots, each linked into two lists: by arrival, and by flow.
 //!
-//! Lists run through the slots, so an entry leaves the middle of both at the cost of four writes, and a caller that
-//! submits and cancels without end leaves nothing behind.
+//! The lists are intrusive: removing an entry from the middle of both costs four writes, and a caller that submits and cancels
+//! for ever leaves no garbage.
 
-/// Names a queued entry; a name is never given twice.
+/// Identifies a queued entry; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct EntryId {
     /// Counts arrivals.
@@ -11,7 +11,7 @@ pub(crate) struct EntryId {
     slot: usize,
 }
 
-/// Which of an entry's two lists is meant.
+/// One of an entry's two lists.
 #[derive(Clone, Copy)]
 pub(super) enum Chain {
     /// All entries, by arrival.
@@ -20,7 +20,6 @@ pub(super) enum Chain {
     Flow,
 }
 
-/// The ends of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct List {
     head: Option<usize>,
@@ -28,7 +27,6 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Whether nothing is in it.
     pub(super) fn is_empty(self) -> bool {
         self.head.is_none()
     }
@@ -46,31 +44,29 @@ struct Slot<T> {
     value: T,
 }
 
-/// Values in slots.
 pub(super) struct Slab<T> {
     slots: Vec<Option<Slot<T>>>,
-    vacant: Vec<usize>,
+    free: Vec<usize>,
     next_sequence: u64,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { slots: vec![], vacant: vec![], next_sequence: 0 }
+        Self { slots: vec![], free: vec![], next_sequence: 0 }
     }
 }
 
 impl<T> Slab<T> {
-    /// Values in it.
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.vacant.len()
+        self.slots.len() - self.free.len()
     }
 
-    /// Puts a value into a free slot; it is in no list yet.
+    /// Stores a value, which is in no list yet.
     pub(super) fn insert(&mut self, value: T) -> EntryId {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let filled = Some(Slot { sequence, links: [Link::default(); 2], value });
-        let slot = if let Some(slot) = self.vacant.pop() {
+        let slot = if let Some(slot) = self.free.pop() {
             self.slots[slot] = filled;
             slot
         } else {
@@ -80,30 +76,27 @@ impl<T> Slab<T> {
         EntryId { sequence, slot }
     }
 
-    /// The value of this name, while it is queued.
+    /// The value, while it is queued.
     pub(super) fn get(&self, id: EntryId) -> Option<&T> {
         let slot = self.slots.get(id.slot)?.as_ref()?;
         (slot.sequence == id.sequence).then_some(&slot.value)
     }
 
-    /// Takes a value out; it must have left its lists.
+    /// Removes a value, which must be unlinked from its lists.
     pub(super) fn remove(&mut self, id: EntryId) -> Option<T> {
         self.get(id)?;
-        self.vacant.push(id.slot);
+        self.free.push(id.slot);
         self.slots[id.slot].take().map(|slot| slot.value)
     }
 
-    /// The first entry of a list.
     pub(super) fn head(&self, list: List) -> Option<EntryId> {
         list.head.map(|slot| self.id(slot))
     }
 
-    /// The entry behind another in a list.
     pub(super) fn next(&self, id: EntryId, chain: Chain) -> Option<EntryId> {
         self.slot(id.slot).links[chain as usize].next.map(|slot| self.id(slot))
     }
 
-    /// Puts an entry at the end of a list.
     pub(super) fn append(&mut self, list: &mut List, id: EntryId, chain: Chain) {
         let previous = list.tail.replace(id.slot);
         self.slot_mut(id.slot).links[chain as usize] = Link { previous, next: None };
@@ -113,7 +106,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes an entry out of a list that it is in.
     pub(super) fn unlink(&mut self, list: &mut List, id: EntryId, chain: Chain) {
         let Link { previous, next } = std::mem::take(&mut self.slot_mut(id.slot).links[chain as usize]);
         match previous {
@@ -131,10 +123,10 @@ impl<T> Slab<T> {
     }
 
     fn slot(&self, slot: usize) -> &Slot<T> {
-        self.slots[slot].as_ref().expect("lists name filled slots only")
+        self.slots[slot].as_ref().expect("lists refer to filled slots only")
     }
 
     fn slot_mut(&mut self, slot: usize) -> &mut Slot<T> {
-        self.slots[slot].as_mut().expect("lists name filled slots only")
+        self.slots[slot].as_mut().expect("lists refer to filled slots only")
     }
 }

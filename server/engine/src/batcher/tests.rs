@@ -1,4 +1,4 @@
-//! Properties of the batcher, against a plain list of what should be queued.
+//! Property tests of the batcher against a model: a plain list of the queued entries.
 
 use std::time::{Duration, Instant};
 
@@ -8,51 +8,51 @@ use super::*;
 
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// What happens to a batcher.
+/// An operation on a batcher.
 #[derive(Clone, Debug)]
 enum Step {
-    Push(Pushed),
-    /// The nth of those pushed so far.
+    Push(EntrySpec),
+    /// Cancels one of the entries pushed so far.
     Cancel(prop::sample::Index),
     Advance(Duration),
-    Close,
+    NextBatch,
     Expire,
-    Ran(u8, u64, Duration),
+    RecordLaunch(u8, u64, Duration),
 }
 
 #[derive(Clone, Debug)]
-struct Pushed {
+struct EntrySpec {
     key: u8,
     priority: Priority,
     principal: u64,
     items: u64,
     bytes: u64,
-    /// From when it is pushed.
+    /// Time from the push to the deadline.
     deadline: Option<Duration>,
 }
 
-/// An entry that should be queued; its number is its payload.
+/// A queued entry in the model; its number is its payload.
 #[derive(Clone, Debug)]
-struct Modelled {
+struct ModelEntry {
     number: usize,
     id: EntryId,
-    pushed: Pushed,
+    pushed: EntrySpec,
     arrived: Instant,
     deadline: Option<Instant>,
 }
 
-impl Modelled {
+impl ModelEntry {
     fn flow(&self) -> (u8, Priority, u64) {
         (self.pushed.key, self.pushed.priority, self.pushed.principal)
     }
 }
 
-/// Histories in which time goes on by less than `most` microseconds at once.
+/// Histories in which time advances by less than `most` microseconds per step.
 fn steps(most: u64) -> impl Strategy<Value = Vec<Step>> {
     let priority = prop::sample::select(vec![Priority::Low, Priority::Normal, Priority::High]);
     let micros = |most: u64| (0..most).prop_map(Duration::from_micros);
     let pushed = (0..3_u8, priority, 0..3_u64, 1..6_u64, 1..40_u64, prop::option::weighted(0.3, micros(20_000)))
-        .prop_map(|(key, priority, principal, items, bytes, deadline)| Pushed {
+        .prop_map(|(key, priority, principal, items, bytes, deadline)| EntrySpec {
             key,
             priority,
             principal,
@@ -64,16 +64,16 @@ fn steps(most: u64) -> impl Strategy<Value = Vec<Step>> {
         8 => pushed.prop_map(Step::Push),
         1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
         2 => micros(most).prop_map(Step::Advance),
-        3 => Just(Step::Close),
+        3 => Just(Step::NextBatch),
         1 => Just(Step::Expire),
-        2 => (0..3_u8, 1..8_u64, micros(2000)).prop_map(|(key, items, took)| Step::Ran(key, items, took)),
+        2 => (0..3_u8, 1..8_u64, micros(2000)).prop_map(|(key, items, took)| Step::RecordLaunch(key, items, took)),
     ];
     prop::collection::vec(step, 1..300)
 }
 
-fn bounds() -> impl Strategy<Value = Bounds> {
+fn limits() -> impl Strategy<Value = BatchLimits> {
     let wait = prop::sample::select(vec![0, 2000, 50_000]);
-    (1..8_u64, 8..60_u64, wait, 5000..60_000_u64).prop_map(|(items, bytes, wait, age)| Bounds {
+    (1..8_u64, 8..60_u64, wait, 5000..60_000_u64).prop_map(|(items, bytes, wait, age)| BatchLimits {
         items,
         bytes,
         wait: Duration::from_micros(wait),
@@ -81,7 +81,7 @@ fn bounds() -> impl Strategy<Value = Bounds> {
     })
 }
 
-fn entry(pushed: &Pushed, now: Instant, payload: usize) -> Entry<u8, usize> {
+fn entry(pushed: &EntrySpec, now: Instant, payload: usize) -> Entry<u8, usize> {
     Entry {
         key: pushed.key,
         priority: pushed.priority,
@@ -93,32 +93,32 @@ fn entry(pushed: &Pushed, now: Instant, payload: usize) -> Entry<u8, usize> {
     }
 }
 
-/// A batcher beside a list of what should be in it.
-struct Checked {
-    bounds: Bounds,
+/// A batcher and its model.
+struct CheckedBatcher {
+    limits: BatchLimits,
     batcher: Batcher<u8, usize>,
-    queued: Vec<Modelled>,
+    queued: Vec<ModelEntry>,
     ids: Vec<EntryId>,
     now: Instant,
 }
 
-impl Checked {
-    fn new(bounds: Bounds) -> Self {
-        Self { bounds, batcher: Batcher::new(bounds), queued: vec![], ids: vec![], now: Instant::now() }
+impl CheckedBatcher {
+    fn new(limits: BatchLimits) -> Self {
+        Self { limits, batcher: Batcher::new(limits), queued: vec![], ids: vec![], now: Instant::now() }
     }
 
-    /// Shows it an entry of each key every 50 us, and launches of 2 ms whatever their size.
-    fn learn(&mut self) {
+    /// Trains the arrival model: an entry of each key every 50 us, and launches of 2 ms whatever their size.
+    fn train(&mut self) {
         for round in 0..40 {
             self.now += Duration::from_micros(50);
             for key in 0..3 {
                 self.push(&plain(key, 1));
-                self.batcher.ran(&key, 1 + round % 8, Duration::from_millis(2));
+                self.batcher.record_launch(&key, 1 + round % 8, Duration::from_millis(2));
             }
         }
         while !self.queued.is_empty() {
             self.now += Duration::from_micros(50);
-            self.close();
+            self.next_batch();
         }
     }
 
@@ -135,21 +135,21 @@ impl Checked {
             Step::Cancel(_) => {}
             Step::Advance(by) => self.now += *by,
             Step::Expire => self.expire(),
-            Step::Ran(key, items, took) => self.batcher.ran(key, *items, *took),
-            Step::Close => {
+            Step::RecordLaunch(key, items, took) => self.batcher.record_launch(key, *items, *took),
+            Step::NextBatch => {
                 self.expire();
-                self.close();
+                self.next_batch();
             }
         }
         self.check_sums();
     }
 
-    fn push(&mut self, pushed: &Pushed) {
+    fn push(&mut self, pushed: &EntrySpec) {
         let number = self.ids.len();
         let id = self.batcher.push(self.now, entry(pushed, self.now, number));
         let deadline = pushed.deadline.map(|after| self.now + after);
         self.ids.push(id);
-        self.queued.push(Modelled { number, id, pushed: pushed.clone(), arrived: self.now, deadline });
+        self.queued.push(ModelEntry { number, id, pushed: pushed.clone(), arrived: self.now, deadline });
     }
 
     fn cancel(&mut self, number: usize) {
@@ -157,68 +157,72 @@ impl Checked {
         assert_eq!(
             self.batcher.cancel(self.ids[number]),
             expected.map(|_| number),
-            "only what is queued is given back"
+            "cancelling returns a queued entry only"
         );
         expected.map(|position| self.queued.remove(position));
     }
 
     fn expire(&mut self) {
         let now = self.now;
-        let is_late = |entry: &Modelled| entry.deadline.is_some_and(|at| at <= now);
+        let is_late = |entry: &ModelEntry| entry.deadline.is_some_and(|at| at <= now);
         let late: Vec<_> = self.queued.extract_if(.., |entry| is_late(entry)).map(|entry| entry.number).collect();
         assert_eq!(self.batcher.expire(now), late);
     }
 
-    /// Closes a batch and checks it, or that none was due.
-    fn close(&mut self) -> Vec<Modelled> {
-        match self.batcher.close(self.now) {
-            Close::Empty => {
+    /// Forms a batch and checks it, or checks that none was due.
+    fn next_batch(&mut self) -> Vec<ModelEntry> {
+        match self.batcher.next_batch(self.now) {
+            NextBatch::Empty => {
                 assert!(self.queued.is_empty(), "something is queued");
                 vec![]
             }
-            Close::WaitUntil(until) => {
+            NextBatch::WaitUntil(until) => {
                 self.check_wait(until);
                 vec![]
             }
-            Close::Batch(batch) => self.check_batch(&batch),
+            NextBatch::Ready(batch) => self.check_batch(&batch),
         }
     }
 
     fn check_wait(&self, until: Instant) {
-        let Bounds { items, bytes, wait, age } = self.bounds;
-        assert!(until > self.now, "a wait ends later");
+        let BatchLimits { items, bytes, wait, age } = self.limits;
+        assert!(until > self.now, "a wait ends in the future");
         for key in 0..3 {
             let of_key = || self.queued.iter().filter(|entry| entry.pushed.key == key);
             assert!(of_key().map(|entry| entry.pushed.items).sum::<u64>() < items, "a full batch does not wait");
             assert!(of_key().map(|entry| entry.pushed.bytes).sum::<u64>() < bytes, "a full batch does not wait");
         }
         let oldest = self.queued.iter().map(|entry| entry.arrived).min().expect("something is queued");
-        assert!(until <= oldest + wait && until <= oldest + age, "nobody waits longer than that");
+        assert!(until <= oldest + wait && until <= oldest + age, "no entry waits longer than its limits");
         let deadline = self.queued.iter().filter_map(|entry| entry.deadline).min();
-        assert!(deadline.is_none_or(|at| until <= at), "nobody's deadline is waited away");
+        assert!(deadline.is_none_or(|at| until <= at), "no wait exceeds a deadline");
     }
 
-    fn check_batch(&mut self, batch: &Batch<u8, usize>) -> Vec<Modelled> {
+    fn check_batch(&mut self, batch: &Batch<u8, usize>) -> Vec<ModelEntry> {
         let oldest = self.queued[0].clone();
         let level = self.queued.iter().map(|entry| entry.pushed.priority).max();
-        let seated: Vec<_> = batch.payloads.iter().map(|number| self.unqueue(*number)).collect();
-        let sum = |of: fn(&Pushed) -> u64| seated.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
+        let batched: Vec<_> = batch.payloads.iter().map(|number| self.remove(*number)).collect();
+        let sum = |of: fn(&EntrySpec) -> u64| batched.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
         let (items, bytes) = (sum(|pushed| pushed.items), sum(|pushed| pushed.bytes));
         assert_eq!((batch.items, batch.bytes), (items, bytes));
-        assert!(!seated.is_empty());
-        assert!(seated.iter().all(|entry| entry.pushed.key == batch.key), "keys are not mixed");
-        let fits = items <= self.bounds.items && bytes <= self.bounds.bytes;
-        assert!(fits || seated.len() == 1, "{items} items, {bytes} bytes in {} entries", seated.len());
-        if self.now.duration_since(oldest.arrived) >= self.bounds.age {
-            assert_eq!(seated[0].number, oldest.number, "what is overdue goes first");
-        } else if self.bounds.wait.is_zero() {
-            assert_eq!(seated.iter().map(|entry| entry.pushed.priority).max(), level, "the highest level goes first");
+        assert!(!batched.is_empty());
+        assert!(batched.iter().all(|entry| entry.pushed.key == batch.key), "keys are not mixed");
+        let fits = items <= self.limits.items && bytes <= self.limits.bytes;
+        assert!(fits || batched.len() == 1, "{items} items, {bytes} bytes in {} entries", batched.len());
+        if self.now.duration_since(oldest.arrived) >= self.limits.age {
+            assert_eq!(batched[0].number, oldest.number, "an overdue entry is launched first");
+        } else if self.limits.wait.is_zero() {
+            assert_eq!(
+                batched.iter().map(|entry| entry.pushed.priority).max(),
+                level,
+                "the highest priority is launched first"
+            );
         }
-        seated
+        batched
     }
 
-    /// Takes an entry out of the list; it must be the first of its flow.
-    fn unqueue(&mut self, number: usize) -> Modelled {
+    /// Removes an entry from the model; it must be the first of its flow.
+    fn remove(&mut self, number: usize) -> ModelEntry {
         let position = self.queued.iter().position(|entry| entry.number == number).expect("it was queued");
         let entry = self.queued.remove(position);
         let overtaken = self.queued[..position].iter().find(|earlier| earlier.flow() == entry.flow());
@@ -227,7 +231,7 @@ impl Checked {
     }
 
     fn check_sums(&self) {
-        let sum = |of: fn(&Pushed) -> u64| self.queued.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
+        let sum = |of: fn(&EntrySpec) -> u64| self.queued.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
         assert_eq!(self.batcher.len(), self.queued.len());
         assert_eq!(self.batcher.items(), sum(|pushed| pushed.items));
         assert_eq!(self.batcher.bytes(), sum(|pushed| pushed.bytes));
@@ -235,59 +239,61 @@ impl Checked {
     }
 }
 
-fn plain(key: u8, bytes: u64) -> Pushed {
-    Pushed { key, priority: Priority::Normal, principal: 0, items: 1, bytes, deadline: None }
+fn plain(key: u8, bytes: u64) -> EntrySpec {
+    EntrySpec { key, priority: Priority::Normal, principal: 0, items: 1, bytes, deadline: None }
 }
 
-fn never_waiting(items: u64, bytes: u64) -> Bounds {
-    Bounds { items, bytes, wait: Duration::ZERO, age: NEVER }
+fn limits_without_wait(items: u64, bytes: u64) -> BatchLimits {
+    BatchLimits { items, bytes, wait: Duration::ZERO, age: NEVER }
 }
 
 proptest! {
-    /// Nothing is lost or answered twice, order is kept in a flow, bounds are held, nobody who is due is left waiting.
+    /// No entry is lost or returned twice, each flow keeps its order, batches keep their limits, and no due entry
+    /// waits.
     #[test]
-    fn every_history_keeps_the_rules(bounds in bounds(), steps in steps(3000)) {
-        let mut checked = Checked::new(bounds);
+    fn invariants_hold_in_every_history(limits in limits(), steps in steps(3000)) {
+        let mut checked = CheckedBatcher::new(limits);
         checked.apply_all(&steps);
         let left: Vec<_> = checked.queued.iter().map(|entry| entry.number).collect();
         prop_assert_eq!(checked.batcher.drain(), left);
         prop_assert_eq!((checked.batcher.items(), checked.batcher.bytes(), checked.batcher.len()), (0, 0, 0));
     }
 
-    /// The same where entries come so densely that batches are held open for them.
+    /// The same for traffic dense enough for batches to be held open.
     #[test]
-    fn every_dense_history_keeps_the_rules(bounds in bounds(), steps in steps(60)) {
-        let mut checked = Checked::new(bounds);
-        checked.learn();
+    fn invariants_hold_in_every_dense_history(limits in limits(), steps in steps(60)) {
+        let mut checked = CheckedBatcher::new(limits);
+        checked.train();
         checked.apply_all(&steps);
     }
 
-    /// Once an entry is overdue, each batch has the oldest entry in it: so many batches later it was served.
+    /// Once an entry is overdue, each batch contains the oldest entry, so that the number of older entries bounds its
+    /// wait.
     #[test]
-    fn an_overdue_entry_is_served_after_those_that_are_older(bounds in bounds(), steps in steps(3000), target in plain_entry()) {
-        let mut checked = Checked::new(bounds);
+    fn an_overdue_entry_waits_only_for_older_ones(limits in limits(), steps in steps(3000), target in plain_entry()) {
+        let mut checked = CheckedBatcher::new(limits);
         checked.apply_all(&steps);
         checked.expire();
         let older = checked.queued.len();
         let number = checked.ids.len();
         checked.push(&target);
-        checked.now += bounds.age;
-        // Whatever comes behind it, however urgent, does not hold it up.
-        let rush = Pushed { priority: Priority::High, deadline: None, ..target };
+        checked.now += limits.age;
+        // Later entries do not delay it, whatever their priority.
+        let rush = EntrySpec { priority: Priority::High, deadline: None, ..target };
         let served = (0..=older).any(|_| {
-            (0..3).for_each(|key| checked.push(&Pushed { key, ..rush.clone() }));
+            (0..3).for_each(|key| checked.push(&EntrySpec { key, ..rush.clone() }));
             checked.expire();
-            checked.close().iter().any(|entry| entry.number == number)
+            checked.next_batch().iter().any(|entry| entry.number == number)
         });
         prop_assert!(served, "not served in {} batches", older + 1);
     }
 
-    /// Keys of one level that always have entries take turns; one with entries of many batches' size gets its turn too.
+    /// Keys of one priority that always have entries take turns, even if an entry is larger than many batches.
     #[test]
     fn busy_keys_take_turns(sizes in prop::collection::vec(1..500_u64, 2..6)) {
-        let mut checked = Checked::new(never_waiting(4, 100));
+        let mut checked = CheckedBatcher::new(limits_without_wait(4, 100));
         let keys = sizes.len();
-        let push = |checked: &mut Checked, key: usize| {
+        let push = |checked: &mut CheckedBatcher, key: usize| {
             checked.push(&plain(u8::try_from(key).expect("few keys"), sizes[key]));
         };
         for key in 0..keys {
@@ -295,7 +301,7 @@ proptest! {
         }
         let mut passed_over = vec![0; keys];
         for _ in 0..200 {
-            let served = checked.close();
+            let served = checked.next_batch();
             let key = usize::from(served[0].pushed.key);
             for (other, count) in passed_over.iter_mut().enumerate() {
                 *count = if other == key { 0 } else { *count + 1 };
@@ -308,33 +314,34 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))] // Its list is long, and slow to check.
+    #![proptest_config(ProptestConfig::with_cases(24))] // Each case is slow: its model is long.
 
-    /// Principals of one level that always have entries are served the same bytes, whatever the sizes of their entries.
+    /// Principals of one priority that always have entries are served equal bytes, whatever the sizes of their entries.
     #[test]
     fn principals_share_by_bytes(sizes in prop::collection::vec(1..50_u64, 2..5)) {
-        let mut checked = Checked::new(never_waiting(64, 200));
-        let of = |principal: usize| Pushed { principal: principal as u64, ..plain(0, sizes[principal]) };
+        let mut checked = CheckedBatcher::new(limits_without_wait(64, 200));
+        let of = |principal: usize| EntrySpec { principal: principal as u64, ..plain(0, sizes[principal]) };
         for principal in 0..sizes.len() {
             (0..220).for_each(|_| checked.push(&of(principal)));
         }
         let mut bytes = vec![0; sizes.len()];
         for _ in 0..100 {
-            for entry in checked.close() {
+            for entry in checked.next_batch() {
                 let principal = usize::try_from(entry.pushed.principal).expect("few principals");
                 bytes[principal] += entry.pushed.bytes;
                 checked.push(&of(principal));
             }
         }
-        // Start-time fair queueing: any two differ by at most one entry of each; and a batch's last seat may not fit.
+        // Start-time fair queueing: two flows differ by at most one entry of each, plus a batch, since an entry that
+        // does not fit is skipped.
         let largest = sizes.iter().max().expect("some");
         let (least, most) = (bytes.iter().min().expect("some"), bytes.iter().max().expect("some"));
         prop_assert!(most - least <= 2 * largest + 200, "{bytes:?} with entries of {sizes:?}");
     }
 }
 
-fn plain_entry() -> impl Strategy<Value = Pushed> {
-    (0..3_u8, 0..3_u64, 1..6_u64, 1..80_u64).prop_map(|(key, principal, items, bytes)| Pushed {
+fn plain_entry() -> impl Strategy<Value = EntrySpec> {
+    (0..3_u8, 0..3_u64, 1..6_u64, 1..80_u64).prop_map(|(key, principal, items, bytes)| EntrySpec {
         key,
         priority: Priority::Low,
         principal,
@@ -346,88 +353,91 @@ fn plain_entry() -> impl Strategy<Value = Pushed> {
 
 #[test]
 fn an_idle_worker_never_waits_for_a_lone_entry() {
-    let mut checked = Checked::new(Bounds { wait: NEVER, ..never_waiting(64, 1000) });
+    let mut checked = CheckedBatcher::new(BatchLimits { wait: NEVER, ..limits_without_wait(64, 1000) });
     for _ in 0..50 {
         checked.now += Duration::from_millis(20);
         checked.push(&plain(0, 1));
-        assert_eq!(checked.close().len(), 1);
-        checked.batcher.ran(&0, 1, Duration::from_millis(1));
+        assert_eq!(checked.next_batch().len(), 1);
+        checked.batcher.record_launch(&0, 1, Duration::from_millis(1));
     }
 }
 
 #[test]
-fn a_batch_is_held_open_where_its_traffic_pays_for_the_wait() {
-    let mut checked = Checked::new(Bounds { wait: Duration::from_millis(5), ..never_waiting(64, 1000) });
-    checked.learn();
+fn a_batch_is_held_open_if_its_traffic_pays_for_the_wait() {
+    let mut checked =
+        CheckedBatcher::new(BatchLimits { wait: Duration::from_millis(5), ..limits_without_wait(64, 1000) });
+    checked.train();
     checked.now += Duration::from_micros(50);
     checked.push(&plain(0, 1));
-    let Close::WaitUntil(until) = checked.batcher.close(checked.now) else { panic!("filling pays here") };
+    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now) else { panic!("filling pays here") };
     checked.check_wait(until);
     checked.now = until + Duration::from_millis(5);
-    assert_eq!(checked.close().len(), 1, "nobody came: it is not held any longer");
+    assert_eq!(checked.next_batch().len(), 1, "no entry came: it is not held longer");
 }
 
 #[test]
-fn no_batch_is_held_open_longer_than_allowed() {
+fn a_batch_is_held_open_for_at_most_max_wait() {
     let most = Duration::from_micros(200);
-    let mut checked = Checked::new(Bounds { wait: most, ..never_waiting(64, 1000) });
-    checked.learn();
+    let mut checked = CheckedBatcher::new(BatchLimits { wait: most, ..limits_without_wait(64, 1000) });
+    checked.train();
     checked.now += Duration::from_micros(50);
     checked.push(&plain(0, 1));
-    let Close::WaitUntil(until) = checked.batcher.close(checked.now) else { panic!("filling pays here") };
+    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now) else { panic!("filling pays here") };
     assert_eq!(until, checked.now + most);
     checked.now = until;
     checked.push(&plain(0, 1));
-    assert_eq!(checked.close().len(), 2, "it is the first one's wait that counts");
+    assert_eq!(checked.next_batch().len(), 2, "the wait counts from the first entry");
 }
 
 #[test]
-fn no_deadline_is_waited_away() {
-    let mut checked = Checked::new(Bounds { wait: Duration::from_millis(5), ..never_waiting(64, 1000) });
-    checked.learn();
+fn a_batch_is_not_held_open_past_a_deadline() {
+    let mut checked =
+        CheckedBatcher::new(BatchLimits { wait: Duration::from_millis(5), ..limits_without_wait(64, 1000) });
+    checked.train();
     checked.now += Duration::from_micros(50);
-    let deadline = |after| Pushed { deadline: Some(after), ..plain(0, 1) };
+    let deadline = |after| EntrySpec { deadline: Some(after), ..plain(0, 1) };
     checked.push(&deadline(Duration::from_micros(2300)));
     // The launch takes 2 ms: it must begin within 300 us.
-    let Close::WaitUntil(until) = checked.batcher.close(checked.now) else { panic!("filling pays here") };
+    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now) else { panic!("filling pays here") };
     assert!(until <= checked.now + Duration::from_micros(300));
     checked.push(&deadline(Duration::from_micros(1900)));
-    assert_eq!(checked.close().len(), 2, "it is late already");
+    assert_eq!(checked.next_batch().len(), 2, "the wait is over already");
 }
 
 #[test]
 fn entries_larger_than_a_batch_run_alone() {
-    let mut checked = Checked::new(never_waiting(4, 100));
+    let mut checked = CheckedBatcher::new(limits_without_wait(4, 100));
     for bytes in [10, 500, 20, 30] {
         checked.push(&plain(0, bytes));
     }
-    let sizes: Vec<Vec<_>> = (0..3).map(|_| checked.close().iter().map(|entry| entry.pushed.bytes).collect()).collect();
+    let sizes: Vec<Vec<_>> =
+        (0..3).map(|_| checked.next_batch().iter().map(|entry| entry.pushed.bytes).collect()).collect();
     assert_eq!(sizes, [vec![10], vec![500], vec![20, 30]]);
 }
 
 #[test]
 fn an_entry_that_does_not_fit_is_skipped_for_other_principals() {
-    let mut checked = Checked::new(never_waiting(8, 100));
-    checked.push(&Pushed { principal: 1, ..plain(0, 60) });
-    checked.push(&Pushed { principal: 2, ..plain(0, 60) });
-    checked.push(&Pushed { principal: 3, ..plain(0, 40) });
-    let principals: Vec<_> = checked.close().iter().map(|entry| entry.pushed.principal).collect();
+    let mut checked = CheckedBatcher::new(limits_without_wait(8, 100));
+    checked.push(&EntrySpec { principal: 1, ..plain(0, 60) });
+    checked.push(&EntrySpec { principal: 2, ..plain(0, 60) });
+    checked.push(&EntrySpec { principal: 3, ..plain(0, 40) });
+    let principals: Vec<_> = checked.next_batch().iter().map(|entry| entry.pushed.principal).collect();
     assert_eq!(principals, [1, 3]);
-    let principals: Vec<_> = checked.close().iter().map(|entry| entry.pushed.principal).collect();
+    let principals: Vec<_> = checked.next_batch().iter().map(|entry| entry.pushed.principal).collect();
     assert_eq!(principals, [2]);
 }
 
 #[test]
 fn two_keys_that_alternate_still_fill_their_batches() {
-    let mut checked = Checked::new(never_waiting(64, 1 << 20));
+    let mut checked = CheckedBatcher::new(limits_without_wait(64, 1 << 20));
     (0..512).for_each(|number| checked.push(&plain(u8::from(number % 2 == 0), 1)));
-    let sizes: Vec<_> = (0..8).map(|_| checked.close().len()).collect();
+    let sizes: Vec<_> = (0..8).map(|_| checked.next_batch().len()).collect();
     assert_eq!(sizes, [64; 8]);
 }
 
 #[test]
-fn keys_that_come_and_go_are_forgotten() {
-    let mut batcher = Batcher::new(never_waiting(4, 100));
+fn idle_keys_are_evicted() {
+    let mut batcher = Batcher::new(limits_without_wait(4, 100));
     let now = Instant::now();
     for key in 0..10_000_u32 {
         let entry = Entry {
@@ -443,5 +453,5 @@ fn keys_that_come_and_go_are_forgotten() {
         assert!(batcher.cancel(id).is_some());
     }
     assert!(batcher.by_key.len() <= IDLE_KEYS + 1);
-    assert!(batcher.buckets.len() <= IDLE_KEYS + 2);
+    assert!(batcher.key_queues.len() <= IDLE_KEYS + 2);
 }

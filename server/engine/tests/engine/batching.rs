@@ -1,4 +1,4 @@
-//! Who shares a launch, and in which order.
+//! Which requests share a launch, and in which order.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use accelerd_engine::{Context, EngineConfig, LaneConfig, Priority};
 use crate::fake::*;
 
 #[tokio::test]
-async fn callers_that_come_while_a_batch_runs_share_the_next_launch() {
+async fn requests_that_arrive_during_a_batch_share_the_next_launch() {
     let (engine, script) = (engine(), Script::gated());
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
@@ -39,7 +39,7 @@ async fn two_alternating_keys_still_fill_their_batches() {
 }
 
 #[tokio::test]
-async fn a_lone_request_is_launched_at_once_however_long_batches_may_wait() {
+async fn a_lone_request_is_launched_at_once_whatever_max_wait_is() {
     let (engine, script) = (engine(), Script::new());
     let lane = engine.lane::<Fake>(LaneConfig { max_wait: Duration::from_secs(3600), ..lane_config() });
     for number in 0..100 {
@@ -49,7 +49,7 @@ async fn a_lone_request_is_launched_at_once_however_long_batches_may_wait() {
 }
 
 #[tokio::test]
-async fn batches_hold_their_bounds_and_larger_requests_run_alone() {
+async fn batches_keep_their_limits_and_larger_requests_run_alone() {
     let (engine, script) = (engine(), Script::gated());
     let lane = engine.lane::<Fake>(LaneConfig { max_batch_items: 10, max_batch_bytes: 100, ..lane_config() });
     let blocker = block(&lane, &script).await;
@@ -66,7 +66,7 @@ async fn batches_hold_their_bounds_and_larger_requests_run_alone() {
 }
 
 #[tokio::test]
-async fn no_more_batches_run_at_once_than_the_lane_allows() {
+async fn at_most_concurrency_batches_run_at_once() {
     let engine = engine_with(1, EngineConfig { cpu_workers: 4, ..engine_config() });
     let script = Script::gated();
     let lane = engine.lane::<Fake>(LaneConfig { concurrency: 2, ..lane_config() });
@@ -82,21 +82,21 @@ async fn no_more_batches_run_at_once_than_the_lane_allows() {
 }
 
 #[tokio::test]
-async fn long_requests_share_no_batch_with_others_and_leave_them_a_worker() {
+async fn large_requests_have_their_own_batches_and_leave_a_worker_to_others() {
     let engine = engine_with(1, EngineConfig { cpu_workers: 3, ..engine_config() });
-    let config = LaneConfig { max_batch_items: 1, concurrency: 3, long_above_bytes: 100, ..lane_config() };
+    let config = LaneConfig { max_batch_items: 1, concurrency: 3, large_request_bytes: 100, ..lane_config() };
     let (first, second) = (engine.lane::<Fake<0>>(config.clone()), engine.lane::<Fake<1>>(config));
     let (script, gate) = (Script::new(), Script::gated());
-    let long = |number| Request { bytes: 101, ..gate.request(number) };
-    let mut tasks: Vec<_> = (0..4).map(|number| spawn(&first, long(number))).collect();
-    tasks.push(spawn(&second, long(4)));
+    let large = |number| Request { bytes: 101, ..gate.request(number) };
+    let mut tasks: Vec<_> = (0..4).map(|number| spawn(&first, large(number))).collect();
+    tasks.push(spawn(&second, large(4)));
     gate.entered(2).await;
     for number in 10..20 {
-        let short = Request { bytes: 100, ..script.request(number) };
-        let done = first.submit(short, Context::default()).await.expect("it is answered while the long ones stand");
+        let small = Request { bytes: 100, ..script.request(number) };
+        let done = first.submit(small, Context::default()).await.expect("it is answered while the large ones wait");
         assert_eq!((done.response, done.batch_requests), (2 * number, 1));
     }
-    assert_eq!((gate.launches().len(), gate.most_running()), (2, 2), "two of three workers are theirs");
+    assert_eq!((gate.launches().len(), gate.most_running()), (2, 2), "large requests use two of three workers");
     gate.open_gate();
     for (number, task) in (0..).zip(tasks) {
         assert_eq!(response(task).await, 2 * number);
@@ -105,9 +105,9 @@ async fn long_requests_share_no_batch_with_others_and_leave_them_a_worker() {
 }
 
 #[tokio::test]
-async fn a_lone_worker_runs_long_requests_too() {
+async fn a_single_worker_also_runs_large_requests() {
     let (engine, script) = (engine(), Script::new());
-    let lane = engine.lane::<Fake>(LaneConfig { long_above_bytes: 1, ..lane_config() });
+    let lane = engine.lane::<Fake>(LaneConfig { large_request_bytes: 1, ..lane_config() });
     for number in 0..10 {
         let done = lane.submit(script.request(number), Context::default()).await.expect("it is answered");
         assert_eq!(done.response, 2 * number);
@@ -129,7 +129,7 @@ async fn lanes_take_turns_on_a_worker() {
         response(task).await;
     }
     response(blocker).await;
-    assert_eq!(script.launches()[1], [99], "the other lane is next");
+    assert_eq!(script.launches()[1], [99], "the other lane runs next");
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn urgent_requests_go_first_and_principals_share() {
 }
 
 #[tokio::test]
-async fn what_waited_too_long_goes_before_what_is_urgent() {
+async fn an_overdue_request_precedes_an_urgent_one() {
     let (engine, script) = (engine(), Script::gated());
     let lane = engine.lane::<Fake>(LaneConfig { max_batch_items: 1, max_age: Duration::ZERO, ..lane_config() });
     let blocker = block(&lane, &script).await;

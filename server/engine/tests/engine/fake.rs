@@ -1,4 +1,4 @@
-//! An operation that does what its script says: fails, panics, loses its device, or stands at a gate.
+//! A fake operation with scripted faults: it fails, panics, loses its device, or waits at a gate.
 
 use std::{
     sync::{
@@ -8,29 +8,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_engine::{Context, Done, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
-use accelerd_kernels::{Backend, Choice, Device, DeviceId, Op, OpError, Settings, Size, backend::discover};
+use accelerd_engine::{Completion, Context, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
+use accelerd_kernels::{Backend, Choice, Device, DeviceId, Op, OpError, Settings, Size, discover};
 use tokio::{sync::watch, task::JoinHandle};
 
-/// The operation; each number is one of its own, with its own lane.
+/// The operation; each `N` is a separate one with its own lane.
 pub(crate) struct Fake<const N: usize = 0>;
 
 /// What a request does to its launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
     #[default]
     None,
-    /// It can never be computed.
+    /// The request is invalid.
     Invalid,
     /// The launch fails.
     Failed,
     /// The operation panics.
     Panic,
-    /// The operation forgets a response.
-    Forget,
-    /// The device is lost, as long as the script allows more losses.
-    Lose,
+    /// The operation returns one response too few.
+    MissingResponse,
+    /// The device is lost, while the script allows further losses.
+    DeviceLost,
 }
 
 /// One request. The response is its number times two.
@@ -40,7 +39,7 @@ pub(crate) struct Request {
     pub(crate) key: u32,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
-    pub(crate) home: Option<DeviceId>,
+    pub(crate) affinity: Option<DeviceId>,
     pub(crate) fault: Fault,
     pub(crate) script: Arc<Script>,
 }
@@ -48,15 +47,15 @@ pub(crate) struct Request {
 /// What all requests of a test share.
 #[derive(Debug)]
 pub(crate) struct Script {
-    /// More items than this in a launch are out of memory.
+    /// A launch of more items than this runs out of memory.
     pub(crate) oom_above: AtomicU64,
-    /// Devices that may still be lost.
+    /// Number of devices that may still be lost.
     pub(crate) losses: AtomicUsize,
-    /// Launches so far, each with the numbers in it.
+    /// The request numbers of each launch so far.
     launches: Mutex<Vec<Vec<u64>>>,
     running: AtomicUsize,
     most_running: AtomicUsize,
-    /// Launches that reached the gate.
+    /// Number of launches that reached the gate.
     entered: watch::Sender<usize>,
     gate: Mutex<Gate>,
     opened: Condvar,
@@ -65,7 +64,7 @@ pub(crate) struct Script {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Open,
-    /// It lets so many more launches through.
+    /// Closed after this many more launches.
     Closed(usize),
 }
 
@@ -93,7 +92,7 @@ impl Script {
         Arc::default()
     }
 
-    /// A script whose launches stand at the gate until it is opened.
+    /// A script whose launches wait at the gate until it is opened.
     pub(crate) fn gated() -> Arc<Self> {
         let script = Self::new();
         script.close_gate();
@@ -115,26 +114,26 @@ impl Script {
         self.opened.notify_all();
     }
 
-    /// Waits until so many launches have reached the gate.
+    /// Waits until this many launches have reached the gate.
     pub(crate) async fn entered(&self, launches: usize) {
         let mut entered = self.entered.subscribe();
         entered.wait_for(|count| *count >= launches).await.expect("the script lives");
     }
 
-    /// The numbers of each launch so far.
+    /// The request numbers of each launch so far.
     pub(crate) fn launches(&self) -> Vec<Vec<u64>> {
         lock(&self.launches).clone()
     }
 
-    /// Most launches that ran at once.
+    /// Maximum number of launches that ran at once.
     pub(crate) fn most_running(&self) -> usize {
         self.most_running.load(SeqCst)
     }
 
-    /// A plain request.
+    /// A request without faults.
     pub(crate) fn request(self: &Arc<Self>, number: u64) -> Request {
         let script = Arc::clone(self);
-        Request { number, key: 0, items: 1, bytes: 16, home: None, fault: Fault::None, script }
+        Request { number, key: 0, items: 1, bytes: 16, affinity: None, fault: Fault::None, script }
     }
 
     fn pass_gate(&self) {
@@ -162,8 +161,8 @@ impl<const N: usize> Op for Fake<N> {
         Size { items: request.items, bytes: request.bytes }
     }
 
-    fn home(request: &Request) -> Option<DeviceId> {
-        request.home
+    fn device_affinity(request: &Request) -> Option<DeviceId> {
+        request.affinity
     }
 
     fn run(batch: &[&Request], on: &mut Backend) -> Result<Vec<u64>, OpError> {
@@ -174,7 +173,7 @@ impl<const N: usize> Op for Fake<N> {
         let has = |fault| batch.iter().any(|request| request.fault == fault);
         let (device, items) = (on.device(), batch.iter().map(|request| request.items).sum::<u64>());
         let is_lost = || script.losses.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
-        if has(Fault::Lose) && is_lost() {
+        if has(Fault::DeviceLost) && is_lost() {
             return Err(OpError::DeviceLost { device, reason: "an illegal address".to_owned() });
         }
         if items > script.oom_above.load(SeqCst) {
@@ -188,11 +187,11 @@ impl<const N: usize> Op for Fake<N> {
         }
         assert!(!has(Fault::Panic), "the script says so");
         let responses = batch.iter().map(|request| request.number * 2);
-        Ok(responses.skip(usize::from(has(Fault::Forget))).collect())
+        Ok(responses.skip(usize::from(has(Fault::MissingResponse))).collect())
     }
 }
 
-/// So many CPU devices: to the engine, each is one of its own.
+/// CPU devices, which the engine treats as separate devices.
 pub(crate) fn devices(count: usize) -> Vec<Device> {
     let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
     let one = || discover(&settings).expect("a CPU is always there").devices;
@@ -220,14 +219,14 @@ pub(crate) fn lane_config() -> LaneConfig {
         max_wait: Duration::ZERO,
         concurrency: 1,
         max_age: Duration::from_secs(3600),
-        cpu_below_bytes: 0,
-        long_above_bytes: 0,
+        cpu_max_bytes: 0,
+        large_request_bytes: 0,
     }
 }
 
-pub(crate) type Outcome = Result<Done<u64>, SubmitError>;
+pub(crate) type Outcome = Result<Completion<u64>, SubmitError>;
 
-/// Submits in a task of its own.
+/// Submits a request in a new task.
 pub(crate) fn spawn<const N: usize>(lane: &Lane<Fake<N>>, request: Request) -> JoinHandle<Outcome> {
     spawn_with(lane, request, Context::default())
 }
@@ -241,19 +240,19 @@ pub(crate) fn spawn_with<const N: usize>(
     tokio::spawn(async move { lane.submit(request, context).await })
 }
 
-/// Lets other tasks run until something holds. Under a runtime of one thread, each task has run by then.
+/// Yields until a condition holds.
 pub(crate) async fn until(holds: impl Fn() -> bool) {
     while !holds() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Waits until so many requests are queued.
+/// Waits until `count` requests are queued.
 pub(crate) async fn queued<const N: usize>(lane: &Lane<Fake<N>>, count: usize) {
     until(|| lane.queue_len() == count).await;
 }
 
-/// Submits a request and waits until it stands at the closed gate.
+/// Submits a request and waits until it reaches the closed gate.
 pub(crate) async fn block<const N: usize>(lane: &Lane<Fake<N>>, script: &Arc<Script>) -> JoinHandle<Outcome> {
     let blocker = spawn(lane, Request { key: u32::MAX, ..script.request(1_000_000) });
     script.entered(1).await;
@@ -270,7 +269,7 @@ pub(crate) async fn error(task: JoinHandle<Outcome>) -> SubmitError {
     task.await.expect("no panic").expect_err("it fails")
 }
 
-/// By the clock of the runtime, which may be paused.
+/// An instant by the runtime's clock, which may be paused.
 pub(crate) fn in_future(after: Duration) -> Instant {
     tokio::time::Instant::now().into_std() + after
 }

@@ -1,4 +1,4 @@
-//! Launches that fail: nobody pays for a neighbour, and no device is trusted twice.
+//! Failing launches: a fault affects only its own request, and a lost device is not used again.
 
 use std::{collections::HashMap, sync::atomic::Ordering::SeqCst};
 
@@ -7,7 +7,7 @@ use accelerd_kernels::{DeviceId, OpError};
 
 use crate::fake::*;
 
-/// Queues requests behind a closed gate, opens it, and gives back their outcomes: they share a launch.
+/// Runs requests in one launch: queues them while the gate is closed, then opens it. Returns their outcomes.
 async fn run_together(lane: &Lane<Fake>, script: &std::sync::Arc<Script>, requests: Vec<Request>) -> Vec<Outcome> {
     script.close_gate();
     let blocker = block(lane, script).await;
@@ -23,19 +23,19 @@ async fn run_together(lane: &Lane<Fake>, script: &std::sync::Arc<Script>, reques
     outcomes
 }
 
-/// Runs 16 requests of which one has a fault; the others must be answered. The error of the one, and the launches.
-async fn run_with_one(fault: Fault) -> (OpError, usize) {
+/// Runs 16 requests, of which one has a fault; the others must succeed. Returns its error and the number of launches.
+async fn run_with_fault(fault: Fault) -> (OpError, usize) {
     let (engine, script) = (engine(), Script::new());
     let lane = engine.lane::<Fake>(lane_config());
     let request = |number: u64| script.request(number);
     let requests =
         (0..16).map(|number| Request { fault: if number == 5 { fault } else { Fault::None }, ..request(number) });
     let outcomes = run_together(&lane, &script, requests.collect()).await;
-    let mut guilty = None;
+    let mut faulty = None;
     for (number, outcome) in (0..).zip(outcomes) {
         match outcome {
-            Ok(done) => assert_eq!(done.response, 2 * number),
-            Err(SubmitError::Op(error)) if number == 5 => guilty = Some(error),
+            Ok(completion) => assert_eq!(completion.response, 2 * number),
+            Err(SubmitError::Op(error)) if number == 5 => faulty = Some(error),
             Err(error) => panic!("{number}: {error}"),
         }
     }
@@ -43,7 +43,7 @@ async fn run_with_one(fault: Fault) -> (OpError, usize) {
     assert_eq!(again.response, 14);
     assert_eq!(engine.stats().lanes[0].counts.failures, 1);
     assert_eq!(engine.stats().lanes[0].counts.splits, 4);
-    (guilty.expect("the guilty one fails"), script.launches().len())
+    (faulty.expect("the faulty one fails"), script.launches().len())
 }
 
 /// The blocker, then 16, 8 + 8, 4 + 4, 2 + 2, 1 + 1, then one more.
@@ -51,40 +51,40 @@ const LAUNCHES: usize = 1 + 9 + 1;
 
 #[tokio::test]
 async fn a_poisoned_request_fails_alone() {
-    let (error, launches) = run_with_one(Fault::Invalid).await;
+    let (error, launches) = run_with_fault(Fault::Invalid).await;
     assert_eq!((error, launches), (OpError::Invalid("poison".to_owned()), LAUNCHES));
 }
 
 #[tokio::test]
 async fn a_failing_kernel_fails_its_request_alone() {
-    let (error, launches) = run_with_one(Fault::Failed).await;
+    let (error, launches) = run_with_fault(Fault::Failed).await;
     assert!(matches!(error, OpError::Failed { kernel: "fake", .. }), "{error}");
     assert_eq!(launches, LAUNCHES);
 }
 
 #[tokio::test]
 async fn a_panic_fails_its_request_alone_and_the_worker_goes_on() {
-    let (error, launches) = run_with_one(Fault::Panic).await;
+    let (error, launches) = run_with_fault(Fault::Panic).await;
     assert!(matches!(&error, OpError::Failed { reason, .. } if reason.contains("the script says so")), "{error}");
     assert_eq!(launches, LAUNCHES);
 }
 
 #[tokio::test]
 async fn a_missing_response_fails_its_request_alone() {
-    let (error, launches) = run_with_one(Fault::Forget).await;
+    let (error, launches) = run_with_fault(Fault::MissingResponse).await;
     assert!(matches!(&error, OpError::Failed { reason, .. } if reason == "0 responses to 1 requests"), "{error}");
     assert_eq!(launches, LAUNCHES);
 }
 
 #[tokio::test]
-async fn what_does_not_fit_in_memory_together_is_computed_in_parts() {
+async fn a_batch_that_exceeds_memory_is_split() {
     let (engine, script) = (engine(), Script::new());
     let lane = engine.lane::<Fake>(lane_config());
     script.oom_above.store(10, SeqCst);
     let requests = (0..64).map(|number| script.request(number)).collect();
     for (number, outcome) in (0..).zip(run_together(&lane, &script, requests).await) {
-        let done = outcome.expect("a smaller batch fits");
-        assert_eq!((done.response, done.batch_requests), (2 * number, 8));
+        let completion = outcome.expect("a smaller batch fits");
+        assert_eq!((completion.response, completion.batch_requests), (2 * number, 8));
     }
     let served: Vec<_> = script.launches().into_iter().filter(|launch| launch.len() == 8).flatten().collect();
     assert_eq!(served, (0..64).collect::<Vec<_>>(), "in their order");
@@ -93,7 +93,7 @@ async fn what_does_not_fit_in_memory_together_is_computed_in_parts() {
     assert_eq!(engine.stats().lanes[0].counts.splits, 7);
 }
 
-/// An engine of several devices of which some will be lost, and a lane.
+/// An engine with several devices, of which `losses` will be lost, and a lane.
 fn losing(devices: usize, losses: usize) -> (Engine, Lane<Fake>, std::sync::Arc<Script>) {
     let engine = engine_with(devices, engine_config());
     let lane = engine.lane::<Fake>(lane_config());
@@ -107,10 +107,10 @@ fn lost_count(engine: &Engine) -> usize {
 }
 
 #[tokio::test]
-async fn work_of_a_lost_device_is_done_by_another() {
+async fn requests_of_a_lost_device_run_on_another() {
     let (engine, lane, script) = losing(2, 1);
     script.close_gate();
-    let guilty = spawn(&lane, Request { fault: Fault::Lose, bytes: 10, ..script.request(0) });
+    let faulty = spawn(&lane, Request { fault: Fault::DeviceLost, bytes: 10, ..script.request(0) });
     script.entered(1).await;
     // The second device is kept busy by a large request, so that the others queue for the first.
     let large = spawn(&lane, Request { bytes: 100_000, ..script.request(1) });
@@ -118,7 +118,7 @@ async fn work_of_a_lost_device_is_done_by_another() {
     let tasks: Vec<_> = (2..10).map(|number| spawn(&lane, script.request(number))).collect();
     queued(&lane, 8).await;
     script.open_gate();
-    for (number, task) in (0..).zip([guilty, large].into_iter().chain(tasks)) {
+    for (number, task) in (0..).zip([faulty, large].into_iter().chain(tasks)) {
         assert_eq!(response(task).await, 2 * number);
     }
     let devices = engine.devices();
@@ -130,31 +130,35 @@ async fn work_of_a_lost_device_is_done_by_another() {
 }
 
 #[tokio::test]
-async fn what_lives_on_a_lost_device_fails() {
+async fn requests_with_affinity_to_a_lost_device_fail() {
     let (engine, lane, script) = losing(2, 1);
-    let homed = |number| Request { home: Some(DeviceId::Cpu), ..script.request(number) };
-    let request = Request { fault: Fault::Lose, ..homed(0) };
-    let error = lane.submit(Request { home: Some(DeviceId::Cuda(7)), ..script.request(0) }, Context::default()).await;
+    let pinned = |number| Request { affinity: Some(DeviceId::Cpu), ..script.request(number) };
+    let request = Request { fault: Fault::DeviceLost, ..pinned(0) };
+    let error =
+        lane.submit(Request { affinity: Some(DeviceId::Cuda(7)), ..script.request(0) }, Context::default()).await;
     assert!(matches!(error, Err(SubmitError::Op(OpError::Invalid(_)))), "{error:?}");
-    // Both devices here are named `cpu`: the first of them is lost, and then the second.
-    assert_eq!(lane.submit(request, Context::default()).await.expect("the namesake has it").response, 0);
+    // Both devices have the id `cpu`; the first is lost, then the second.
+    assert_eq!(
+        lane.submit(request, Context::default()).await.expect("the other device of that id answers").response,
+        0
+    );
     assert_eq!(lost_count(&engine), 1);
     script.losses.store(1, SeqCst);
-    let request = Request { fault: Fault::Lose, ..homed(1) };
+    let request = Request { fault: Fault::DeviceLost, ..pinned(1) };
     let error = lane.submit(request, Context::default()).await;
     assert!(matches!(error, Err(SubmitError::Op(OpError::DeviceLost { .. }))), "{error:?}");
 }
 
 #[tokio::test]
-async fn without_a_device_every_request_is_told_why() {
+async fn without_a_device_every_request_fails_with_the_reason() {
     let (engine, lane, script) = losing(1, 1);
     script.close_gate();
-    let guilty = spawn(&lane, Request { fault: Fault::Lose, ..script.request(0) });
+    let faulty = spawn(&lane, Request { fault: Fault::DeviceLost, ..script.request(0) });
     script.entered(1).await;
     let waiting = spawn(&lane, script.request(1));
     queued(&lane, 1).await;
     script.open_gate();
-    for task in [guilty, waiting] {
+    for task in [faulty, waiting] {
         let error = error(task).await;
         let SubmitError::Op(OpError::DeviceLost { reason, .. }) = error else { panic!("{error}") };
         assert_eq!(reason, "an illegal address");
@@ -167,24 +171,24 @@ async fn without_a_device_every_request_is_told_why() {
     assert!(engine.is_idle());
 }
 
-/// A generator of numbers that repeats: xorshift64* (Marsaglia, 2003; Vigna, 2016).
-struct Dice(u64);
+/// A deterministic generator: xorshift64* (Marsaglia, 2003; Vigna, 2016).
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl Rng {
+    fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % sides
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
     }
 
     fn fault(&mut self) -> Fault {
-        match self.roll(40) {
+        match self.below(40) {
             0 => Fault::Invalid,
             1 => Fault::Failed,
             2 => Fault::Panic,
-            3 => Fault::Forget,
-            4 => Fault::Lose,
+            3 => Fault::MissingResponse,
+            4 => Fault::DeviceLost,
             _ => Fault::None,
         }
     }
@@ -193,15 +197,15 @@ impl Dice {
 fn is_error_of(error: &OpError, fault: Fault) -> bool {
     match error {
         OpError::Invalid(_) => fault == Fault::Invalid,
-        OpError::Failed { .. } => matches!(fault, Fault::Failed | Fault::Panic | Fault::Forget),
+        OpError::Failed { .. } => matches!(fault, Fault::Failed | Fault::Panic | Fault::MissingResponse),
         OpError::OutOfMemory { .. } | OpError::DeviceLost { .. } => false,
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_fails_every_request_gets_its_own_answer_once() {
+async fn every_request_gets_exactly_its_own_answer_whatever_fails() {
     for seed in 1..=10 {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let engine = engine_with(3, EngineConfig { cpu_workers: 2, ..engine_config() });
         let lane = engine.lane::<Fake>(LaneConfig { concurrency: 2, max_batch_items: 16, ..lane_config() });
         let script = Script::new();
@@ -209,10 +213,10 @@ async fn whatever_fails_every_request_gets_its_own_answer_once() {
         script.oom_above.store(12, SeqCst);
         let mut tasks = HashMap::new();
         for number in 0..400 {
-            let (fault, items) = (dice.fault(), 1 + dice.roll(3));
-            let key = u32::from(dice.roll(3) == 0);
+            let (fault, items) = (rng.fault(), 1 + rng.below(3));
+            let key = u32::from(rng.below(3) == 0);
             let task = spawn(&lane, Request { key, items, fault, ..script.request(number) });
-            if dice.roll(10) == 0 {
+            if rng.below(10) == 0 {
                 task.abort();
             }
             tasks.insert(number, (fault, task));
@@ -220,7 +224,9 @@ async fn whatever_fails_every_request_gets_its_own_answer_once() {
         for (number, (fault, task)) in tasks {
             match (task.await, fault) {
                 (Err(join), _) => assert!(join.is_cancelled(), "seed {seed}: {join}"),
-                (Ok(Ok(done)), Fault::None | Fault::Lose) => assert_eq!(done.response, 2 * number, "seed {seed}"),
+                (Ok(Ok(completion)), Fault::None | Fault::DeviceLost) => {
+                    assert_eq!(completion.response, 2 * number, "seed {seed}");
+                }
                 (Ok(Err(SubmitError::Op(error))), fault) => assert!(is_error_of(&error, fault), "seed {seed}: {error}"),
                 (Ok(outcome), fault) => panic!("seed {seed}, {number}, {fault:?}: {outcome:?}"),
             }

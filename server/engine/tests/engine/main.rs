@@ -1,8 +1,8 @@
-//! The engine as its callers see it, running an operation that fails on demand.
+//! Tests of the engine's public API with an operation that fails on demand.
 
+mod admission;
 mod batching;
-mod budget;
+mod cancellation;
 mod fake;
 mod faults;
-mod leaving;
-mod tidying;
+mod trim;

@@ -1,5 +1,9 @@
-//! Messages of `SimilarityService` to what is computed with, and back.
+//! Conversions between the messages of `SimilarityService` and internal types.
 
+use accelerd_collections::{
+    Collection, Description, Filter, Found, Fusion, Hybrid, MAX_PAGE, NewCollection, NewPayloads, NewPoints, PageSpec,
+    PayloadColumns, PointId, Query, SearchSpec, Upserted, Vectors, payload_columns,
+};
 use accelerd_kernels::{
     Matrix,
     ops::{
@@ -12,19 +16,15 @@ use accelerd_store::{Ids, Metric, Storage};
 use bytes::Bytes;
 
 use crate::{
-    collections::{
-        Collection, Description, Filter, Found, Fusion, Hybrid, MAX_PAGE, NewCollection, NewPayloads, NewPoints,
-        PageSpec, PayloadColumns, PointId, Query, SearchSpec, Upserted, Vectors, columns,
-    },
     error::ApiError,
     grpc::convert::{self, bytes_of, matrix, tensor, tensor_of},
 };
 
-/// Most iterations and starts of a clustering: far beyond use, and still an end.
+/// Upper bounds of a clustering's parameters, far above practical values.
 const MAX_ITERATIONS: u32 = 100_000;
-const MAX_STARTS: u32 = 1_000;
-/// What words weigh beside vectors where nobody says.
-const WORD_WEIGHT: f64 = 0.5;
+const MAX_INITS: u32 = 1_000;
+/// Default weight of the text score in a hybrid search.
+const DEFAULT_TEXT_WEIGHT: f64 = 0.5;
 
 pub(super) fn upsert_response(upserted: Upserted) -> pb::UpsertResponse {
     pb::UpsertResponse { inserted_count: upserted.inserted, updated_count: upserted.updated }
@@ -34,13 +34,13 @@ pub(super) fn find_similar(request: &pb::FindSimilarRequest) -> Result<search::F
     let queries = required("queries", request.queries.as_ref())?;
     let corpus = required("corpus", request.corpus.as_ref())?;
     if queries.cols() != corpus.cols() {
-        let reason = format!("expected rows of dim {}, which the queries have, got {}", queries.cols(), corpus.cols());
+        let reason = format!("expected {} columns like the queries, got {}", queries.cols(), corpus.cols());
         return Err(ApiError::invalid("corpus.shape", reason));
     }
-    let (k, most) = (request.k as usize, corpus.rows().min(MAX_K));
-    if k == 0 || k > most {
-        let what = if most == MAX_K { "the largest k" } else { "the corpus's rows" };
-        return Err(ApiError::invalid("k", format!("expected 1 to {most}, {what}, got {k}")));
+    let (k, max) = (request.k as usize, corpus.rows().min(MAX_K));
+    if k == 0 || k > max {
+        let what = if max == MAX_K { "the largest k" } else { "the corpus's rows" };
+        return Err(ApiError::invalid("k", format!("expected 1 to {max}, {what}, got {k}")));
     }
     let metric = match metric(request.metric)? {
         Metric::Cosine => search::Metric::Cosine,
@@ -63,7 +63,7 @@ fn threshold(threshold: Option<f32>) -> Result<Option<f32>, ApiError> {
     }
 }
 
-/// Lists of hits as two tensors of k columns.
+/// Lists of hits as tensors of indices and scores with k columns, padded with -1 and NaN.
 pub(super) fn ranking(hits: &search::Hits, k: usize) -> pb::FindSimilarResponse {
     let count = hits.lists.len() * k;
     let (mut indices, mut scores) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -136,8 +136,8 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
         durable: meta.durable,
         point_count: points,
         tombstone_count: tombstones,
-        host_bytes,
-        device_bytes,
+        host_memory_bytes: host_bytes,
+        device_memory_bytes: device_bytes,
         device: device.to_string(),
         create_time: Some(convert::timestamp(meta.create_time_ms)),
     }
@@ -161,25 +161,25 @@ pub(super) fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiErr
     Ok(NewPoints { ids, vectors, payloads })
 }
 
-/// How words count, where they do.
-fn hybrid(is_hybrid: bool, fusion: i32, word_weight: Option<f32>) -> Result<Option<Hybrid>, ApiError> {
+/// The parameters of a hybrid search, if requested.
+fn hybrid(is_hybrid: bool, fusion: i32, text_weight: Option<f32>) -> Result<Option<Hybrid>, ApiError> {
     if !is_hybrid {
-        let field = if word_weight.is_some() { "word_weight" } else { "fusion" };
-        let alone = word_weight.is_some() || fusion != 0;
+        let field = if text_weight.is_some() { "text_weight" } else { "fusion" };
+        let alone = text_weight.is_some() || fusion != 0;
         return if alone { Err(ApiError::invalid(field, "expected none without hybrid")) } else { Ok(None) };
     }
-    let word_weight = match word_weight {
+    let text_weight = match text_weight {
         Some(weight) if !(0.0..=1.0).contains(&weight) => {
-            return Err(ApiError::invalid("word_weight", format!("expected a number from 0 to 1, got {weight}")));
+            return Err(ApiError::invalid("text_weight", format!("expected a number from 0 to 1, got {weight}")));
         }
-        weight => weight.map_or(WORD_WEIGHT, f64::from),
+        weight => weight.map_or(DEFAULT_TEXT_WEIGHT, f64::from),
     };
     let fusion = match pb::Fusion::try_from(fusion) {
         Ok(pb::Fusion::Unspecified | pb::Fusion::RelativeScore) => Fusion::RelativeScore,
         Ok(pb::Fusion::ReciprocalRank) => Fusion::ReciprocalRank,
         Err(_) => return Err(ApiError::invalid("fusion", format!("expected a known fusion, got {fusion}"))),
     };
-    Ok(Some(Hybrid { fusion, word_weight }))
+    Ok(Some(Hybrid { fusion, text_weight }))
 }
 
 pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiError> {
@@ -198,7 +198,7 @@ pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiE
         threshold: threshold(request.score_threshold)?,
         filter: filter(request.filter)?,
         with_payload: request.include_payload,
-        hybrid: hybrid(request.hybrid, request.fusion, request.word_weight)?,
+        hybrid: hybrid(request.hybrid, request.fusion, request.text_weight)?,
     })
 }
 
@@ -210,7 +210,7 @@ pub(super) fn hit(found: Found) -> pb::Hit {
     pb::Hit { id: Some(id), score: found.score, payload: found.payload }
 }
 
-/// All hits as columns; payloads where they were asked for.
+/// All hits as columns, with payloads if requested.
 pub(super) fn hit_columns(results: Vec<Vec<Found>>, with_payload: bool) -> Result<pb::HitColumns, ApiError> {
     let mut end = 0;
     let ends = results.iter().map(|found| {
@@ -225,11 +225,11 @@ pub(super) fn hit_columns(results: Vec<Vec<Found>>, with_payload: bool) -> Resul
         offsets: bytes_of(offsets),
         ids: Some(convert::packed_ids(ids_of(&hits))),
         scores: bytes_of(hits.iter().map(|found| f32::from_bits(found.score.to_bits().to_le())).collect()),
-        payloads: with_payload.then(|| columns::to_wire(payloads.iter())).transpose()?,
+        payloads: with_payload.then(|| payload_columns(payloads.iter())).transpose()?,
     })
 }
 
-/// Ids of hits: those of one collection are all of one kind.
+/// Ids of hits; a collection's ids are all of one kind.
 fn ids_of(hits: &[Found]) -> Ids {
     let uuids: Vec<_> = hits.iter().filter_map(|found| uuid(found.id)).collect();
     if uuids.is_empty() {
@@ -260,25 +260,25 @@ pub(super) struct Listed {
     pub(super) payload_columns: Option<pb::PayloadColumns>,
 }
 
-/// `payloads` are one a point where they were asked for.
+/// Lists points; `payloads`, if requested, has one per point.
 pub(super) fn listed(ids: Ids, payloads: Option<Vec<pb::Payload>>, as_columns: bool) -> Result<Listed, ApiError> {
     if !as_columns {
         let payloads = payloads.unwrap_or_default();
         return Ok(Listed { ids: convert::point_ids(ids), payloads, payload_columns: None });
     }
-    let payload_columns = payloads.map(|payloads| columns::to_wire(payloads.iter())).transpose()?;
+    let payload_columns = payloads.map(|payloads| payload_columns(payloads.iter())).transpose()?;
     Ok(Listed { ids: convert::packed_ids(ids), payloads: vec![], payload_columns })
 }
 
-/// Points on a page where nobody says.
-const PAGE: usize = 1_000;
-/// The kinds of ids in a cursor.
+/// Default page size.
+const DEFAULT_PAGE: usize = 1_000;
+/// Tags of the id in a cursor.
 const NUMBER: u8 = 1;
 const UUID: u8 = 2;
 
 pub(super) fn page_spec(request: pb::ScrollPointsRequest) -> Result<PageSpec, ApiError> {
     let limit = match request.limit as usize {
-        0 => PAGE,
+        0 => DEFAULT_PAGE,
         limit @ 1..=MAX_PAGE => limit,
         limit => return Err(ApiError::invalid("limit", format!("expected at most {MAX_PAGE}, got {limit}"))),
     };
@@ -291,13 +291,13 @@ pub(super) fn page_spec(request: pb::ScrollPointsRequest) -> Result<PageSpec, Ap
     })
 }
 
-/// A filter, where it leaves anything out.
+/// The filter, unless it is empty.
 pub(super) fn filter(filter: Option<pb::Filter>) -> Result<Option<Filter>, ApiError> {
     let filter = filter.map(|filter| Filter::parse("filter", &filter)).transpose()?;
     Ok(filter.filter(|filter| !filter.is_empty()))
 }
 
-/// The id that a page ended with.
+/// The last id of the previous page.
 fn after(cursor: &[u8]) -> Result<Option<PointId>, ApiError> {
     let bad = || ApiError::invalid("cursor", "expected next_cursor of a page, or none");
     match cursor {
@@ -311,7 +311,7 @@ fn after(cursor: &[u8]) -> Result<Option<PointId>, ApiError> {
     }
 }
 
-/// The cursor of a page; empty for the last one.
+/// The cursor of the next page; empty after the last.
 pub(super) fn cursor(next: Option<PointId>) -> Bytes {
     match next {
         None => Bytes::new(),
@@ -320,31 +320,31 @@ pub(super) fn cursor(next: Option<PointId>) -> Bytes {
     }
 }
 
-/// A clustering without its rows, checked as far as that goes.
+/// A clustering request without rows.
 pub(super) fn clustering(request: &pb::ClusterRequest) -> Result<kmeans::ClusterRequest, ApiError> {
     let tolerance = request.tolerance.unwrap_or(1e-4);
     if !tolerance.is_finite() || tolerance < 0.0 {
         return Err(ApiError::invalid("tolerance", format!("expected a finite number of at least 0, got {tolerance}")));
     }
     let max_iterations = at_most("max_iterations", request.max_iterations, 100, MAX_ITERATIONS)?;
-    let starts = at_most("start_count", request.start_count, 1, MAX_STARTS)?;
+    let init_count = at_most("init_count", request.init_count, 1, MAX_INITS)?;
     let nothing = Matrix::from_vec(0, 0, vec![]).map_err(|e| ApiError::invalid("vectors", e.to_string()))?;
     Ok(kmeans::ClusterRequest {
         rows: Rows::Inline(nothing),
         clusters: request.cluster_count as usize,
         max_iterations,
         tolerance,
-        starts,
+        init_count,
         spherical: request.spherical,
         seed: request.seed,
     })
 }
 
-fn at_most(field: &str, got: u32, default: usize, most: u32) -> Result<usize, ApiError> {
+fn at_most(field: &str, got: u32, default: usize, max: u32) -> Result<usize, ApiError> {
     match got {
         0 => Ok(default),
-        got if got <= most => Ok(got as usize),
-        got => Err(ApiError::invalid(field, format!("expected at most {most}, got {got}"))),
+        got if got <= max => Ok(got as usize),
+        got => Err(ApiError::invalid(field, format!("expected at most {max}, got {got}"))),
     }
 }
 
@@ -352,7 +352,7 @@ pub(super) fn cluster_response(clusters: kmeans::Clusters, ids: Option<pb::Point
     let rows = clusters.assignments.len();
     pb::ClusterResponse {
         centers: Some(tensor(&clusters.centers)),
-        // Clusters are fewer than rows, and rows fewer than i32 can count where they fit a message.
+        // Fits i32: there are fewer clusters than rows, and fewer rows than i32::MAX in a message.
         assignments: Some(tensor_of(pb::Dtype::I32, &[rows], bytes_of(clusters.assignments))),
         inertia: clusters.inertia,
         iteration_count: u32::try_from(clusters.iterations).unwrap_or(u32::MAX),
@@ -385,13 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn a_good_request_is_taken_and_the_metric_defaults_to_cosine() {
+    fn the_metric_defaults_to_cosine() {
         let taken = find_similar(&request()).expect("it is good");
         assert_eq!((taken.k, taken.metric, taken.threshold), (3, search::Metric::Cosine, None));
     }
 
     #[test]
-    fn bad_requests_name_the_field() {
+    fn invalid_requests_name_the_field() {
         assert_eq!(
             refused(&pb::FindSimilarRequest { k: 4, ..request() }),
             "k: expected 1 to 3, the corpus's rows, got 4"
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lists_are_filled_up_with_minus_one_and_nan() {
+    fn short_lists_are_padded_with_minus_one_and_nan() {
         let hit = |row, score| Hit { row, score };
         let hits = search::Hits { lists: vec![vec![hit(7, 0.5)], vec![], vec![hit(1, 2.0), hit(0, 1.0)]] };
         let response = ranking(&hits, 2);
@@ -427,14 +427,14 @@ mod tests {
     }
 
     #[test]
-    fn clusterings_have_defaults_and_bounds() {
+    fn clustering_parameters_have_defaults_and_bounds() {
         let taken = clustering(&pb::ClusterRequest { cluster_count: 5, ..pb::ClusterRequest::default() });
         let taken = taken.expect("it is good");
-        assert_eq!((taken.max_iterations, taken.starts, taken.tolerance), (100, 1, 1e-4));
+        assert_eq!((taken.max_iterations, taken.init_count, taken.tolerance), (100, 1, 1e-4));
         let refused = |request| clustering(&request).expect_err("it must be refused").to_string();
         let tolerance = pb::ClusterRequest { tolerance: Some(-1.0), ..pb::ClusterRequest::default() };
         assert!(refused(tolerance).starts_with("tolerance: "));
-        let starts = pb::ClusterRequest { start_count: u32::MAX, ..pb::ClusterRequest::default() };
-        assert!(refused(starts).starts_with("start_count: "));
+        let inits = pb::ClusterRequest { init_count: u32::MAX, ..pb::ClusterRequest::default() };
+        assert!(refused(inits).starts_with("init_count: "));
     }
 }

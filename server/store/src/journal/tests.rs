@@ -1,29 +1,30 @@
-//! Groups, syncs, rotations and failing disks of one log.
+//! Tests of group commit, syncs, rotation and failing disks.
 
 use std::sync::Mutex;
 
 use super::*;
 use crate::Ids;
 
-/// A disk in memory that fails when told to, and counts.
+/// An in-memory disk that counts syncs and fails on demand.
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
-    room: Option<usize>,
+    capacity: Option<usize>,
     truncate_fails: bool,
     sync_fails: bool,
     syncs: usize,
-    /// Held shut by a test to let a queue build up.
+    /// Syncs wait for this lock: a test that holds it lets commands queue up.
     gate: Option<Arc<Mutex<()>>>,
 }
 
 impl Disk for Memory {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.0.lock().expect("tests do not panic in here");
-        let room = state.room.map_or(bytes.len(), |room| room.saturating_sub(state.bytes.len()).min(bytes.len()));
+        let free = |capacity: usize| capacity.saturating_sub(state.bytes.len());
+        let room = state.capacity.map_or(bytes.len(), free).min(bytes.len());
         state.bytes.extend_from_slice(&bytes[..room]);
         if room < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
@@ -46,13 +47,13 @@ impl Disk for Memory {
     }
 }
 
-fn place() -> Place {
-    Place { dir: "/nowhere".into(), first: 1, next: 1, len: 0, salt: 9, older: 0, fsync: Fsync::Always }
+fn position() -> LogPosition {
+    LogPosition { dir: "/nowhere".into(), first: 1, next: 1, len: 0, salt: 9, older: 0, fsync: Fsync::Always }
 }
 
 fn journal(disk: &Memory) -> Journal {
     let logs = Logs::new(2, 2, BTreeMap::new());
-    Journal::start_on(disk.clone(), place(), &logs, |_, _| Err(StoreError::Closed))
+    Journal::start_on(disk.clone(), position(), &logs, |_, _| Err(StoreError::Closed))
 }
 
 fn delete(id: u64) -> Record {
@@ -77,10 +78,10 @@ async fn records_that_queue_up_during_a_sync_share_the_next_one() {
 }
 
 #[tokio::test]
-async fn many_logs_are_written_by_few_threads_each_in_its_order() {
+async fn a_thread_pool_writes_many_logs_and_keeps_the_order_of_each() {
     let logs = Logs::new(3, 2, BTreeMap::new());
     let disks: Vec<_> = (0..100).map(|_| Memory::default()).collect();
-    let start = |disk: &Memory| Journal::start_on(disk.clone(), place(), &logs, |_, _| Err(StoreError::Closed));
+    let start = |disk: &Memory| Journal::start_on(disk.clone(), position(), &logs, |_, _| Err(StoreError::Closed));
     let journals: Vec<_> = disks.iter().map(start).collect();
     let mut answers = vec![];
     for round in 0..20u64 {
@@ -95,15 +96,18 @@ async fn many_logs_are_written_by_few_threads_each_in_its_order() {
     let bytes = |disk: &Memory| disk.0.lock().expect("idle").bytes.len();
     assert!(disks.iter().all(|disk| bytes(disk) == bytes(&disks[0])), "every log has the same records");
     drop(journals);
-    assert!(logs.ends.lock().expect("idle").contains_key("nowhere"), "a closed log says how far it goes");
+    assert!(
+        logs.durable_offsets.lock().expect("idle").contains_key("nowhere"),
+        "closing a log records its durable offset"
+    );
 }
 
 #[tokio::test]
-async fn a_writer_that_panics_closes_its_log_and_no_other() {
+async fn a_panicking_writer_closes_only_its_own_log() {
     let (disk, other) = (Memory::default(), Memory::default());
     let logs = Logs::new(1, 2, BTreeMap::new());
-    let journal = Journal::start_on(disk.clone(), place(), &logs, |_, _| Err(StoreError::Closed));
-    let healthy = Journal::start_on(other.clone(), place(), &logs, |_, _| Err(StoreError::Closed));
+    let journal = Journal::start_on(disk.clone(), position(), &logs, |_, _| Err(StoreError::Closed));
+    let healthy = Journal::start_on(other.clone(), position(), &logs, |_, _| Err(StoreError::Closed));
     let poison = Arc::clone(&disk.0);
     let poisoned = std::thread::spawn(move || {
         let _held = poison.lock().expect("fresh");
@@ -115,25 +119,25 @@ async fn a_writer_that_panics_closes_its_log_and_no_other() {
     }
     assert_eq!(healthy.append(&delete(1)).await.map(|appended| appended.sequence).ok(), Some(1));
     drop(journal);
-    assert!(logs.ends.lock().expect("idle").is_empty(), "nothing is known of the end of a dead log");
+    assert!(logs.durable_offsets.lock().expect("idle").is_empty(), "a poisoned log has no known durable offset");
 }
 
 #[tokio::test]
-async fn a_full_disk_fails_the_group_and_leaves_the_log_as_it_was() {
+async fn a_full_disk_fails_the_group_and_rolls_the_log_back() {
     let disk = Memory::default();
     let journal = journal(&disk);
     journal.append(&delete(1)).await.expect("there is room");
     let good = disk.0.lock().expect("idle").bytes.clone();
-    disk.0.lock().expect("idle").room = Some(good.len() + 10);
+    disk.0.lock().expect("idle").capacity = Some(good.len() + 10);
     let refused = journal.append(&delete(2)).await.expect_err("there is no room");
     assert!(refused.is_full(), "{refused}");
     assert_eq!(disk.0.lock().expect("idle").bytes, good);
-    disk.0.lock().expect("idle").room = None;
+    disk.0.lock().expect("idle").capacity = None;
     assert_eq!(journal.append(&delete(3)).await.map(|a| a.sequence).ok(), Some(2));
 }
 
 #[tokio::test]
-async fn a_failed_sync_is_taken_back_too() {
+async fn a_failed_sync_is_rolled_back() {
     let disk = Memory::default();
     let journal = journal(&disk);
     disk.0.lock().expect("idle").sync_fails = true;
@@ -142,13 +146,13 @@ async fn a_failed_sync_is_taken_back_too() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_cut_back_takes_nothing_until_it_can() {
+async fn appends_fail_until_a_failed_rollback_succeeds() {
     let disk = Memory::default();
     let journal = journal(&disk);
     disk.0.lock().expect("idle").truncate_fails = true;
-    disk.0.lock().expect("idle").room = Some(10);
+    disk.0.lock().expect("idle").capacity = Some(10);
     assert!(journal.append(&delete(1)).await.is_err());
-    disk.0.lock().expect("idle").room = None;
+    disk.0.lock().expect("idle").capacity = None;
     assert!(journal.append(&delete(2)).await.is_err());
     assert_eq!(disk.0.lock().expect("idle").bytes.len(), 10);
     disk.0.lock().expect("idle").truncate_fails = false;

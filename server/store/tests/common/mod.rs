@@ -1,6 +1,6 @@
-//! Small collections, and their state as a plain map.
+//! Small test collections, modelled as plain maps.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, reason = "each test binary uses some of these")]
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -26,7 +26,7 @@ pub(crate) fn meta(name: &str) -> CollectionMeta {
     }
 }
 
-/// Points whose vectors and payloads are made from `fill`, without zeros in them.
+/// Points whose vectors and payloads repeat one nonzero byte derived from `fill`.
 pub(crate) fn upsert(ids: &[u64], fill: u8) -> Upsert {
     let fill = fill | 1;
     Upsert {
@@ -52,7 +52,7 @@ pub(crate) fn apply(state: &mut State, record: &Record) {
     }
 }
 
-/// The state of the one collection in a folder, and the journal that goes on.
+/// Recovers the only collection in a folder.
 pub(crate) fn recover(dir: &Path) -> Result<(Store, State, Replayed), StoreError> {
     let (store, mut found) = Store::open(dir, Fsync::Always)?;
     assert_eq!(found.len(), 1, "there is one collection");
@@ -64,7 +64,7 @@ pub(crate) fn recover(dir: &Path) -> Result<(Store, State, Replayed), StoreError
     Ok((store, state, replayed))
 }
 
-/// All points of a state as chunks of at most `points` points.
+/// Splits a state into chunks of at most `points` points.
 pub(crate) fn chunks(state: &State, points: usize) -> Vec<Upsert> {
     let all: Vec<_> = state.iter().collect();
     all.chunks(points)
@@ -77,9 +77,9 @@ pub(crate) fn chunks(state: &State, points: usize) -> Vec<Upsert> {
         .collect()
 }
 
-/// Copies a folder: what a crash at this moment would leave.
+/// Copies a folder as a crash at this moment would leave it.
 pub(crate) fn image(from: &Path) -> tempfile::TempDir {
-    let to = tempfile::tempdir().expect("a temporary folder can be made");
+    let to = tempfile::tempdir().expect("a temporary folder can be created");
     copy(from, to.path());
     to
 }
@@ -89,7 +89,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
         let entry = entry.expect("it can be read");
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
-            fs::create_dir_all(&target).expect("it can be made");
+            fs::create_dir_all(&target).expect("it can be created");
             copy(&entry.path(), &target);
         } else {
             fs::copy(entry.path(), target).expect("it can be copied");

@@ -1,13 +1,13 @@
-//! Times accelerd's parser, ruff's and tree-sitter's, and CPython's, on one core and on all, on the same files in the same run.
+//! Measures accelerd's parser, ruff's, tree-sitter's and CPython's on the same files in the same run, on one core and on all.
 //!
 //! ```text
-//! cargo run --release --manifest-path tests/bench/parse/Cargo.toml -- FOLDER [ROUNDS] [PYTHON] > peers_parse.jsonl
+//! cargo run --release --manifest-path tests/bench/parse/Cargo.toml -- FOLDER [ROUNDS] [PYTHON] > baseline_parse.jsonl
 //! ```
 //!
-//! A line of JSON a parser: what it makes of each file and how long making and dropping it takes, in processor time of
-//! the thread, which another process on the machine does not add to; on all cores, the time of day. Rounds of the parsers
-//! alternate. All of them allocate with mimalloc but CPython, whose time includes making Python objects of its tree, as
-//! `ast.parse` does, and which has a process a core.
+//! Prints one JSON line for each parser: what it reports for each file, and the time to build and drop the result. On one core
+//! that is the CPU time of the thread, which other processes do not affect; on all cores it is wall time. Rounds of the parsers
+//! alternate. All allocate with mimalloc, except CPython, whose time includes the Python objects of the tree, as `ast.parse`
+//! creates them, and which runs one process for each core.
 
 use std::{
     fs,
@@ -25,8 +25,8 @@ use accelerd_parser::Options;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Times `ast.parse` as the other parsers are timed, on so many cores; prints how many files it accepts and the seconds, a
-/// line a round.
+/// Measures `ast.parse` like the other parsers, on `cores` cores; prints the number of accepted files and the seconds, one
+/// line for each round.
 const CPYTHON: &str = r#"
 import ast, multiprocessing, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -53,7 +53,7 @@ else:
             print(accepted, time.perf_counter() - start)
 "#;
 
-/// A parser and the seconds it took in each round.
+/// A parser and its seconds in each round.
 struct Peer<'a> {
     name: &'static str,
     accepts: Box<dyn FnMut(&str) -> bool + 'a>,
@@ -77,7 +77,7 @@ fn main() -> io::Result<()> {
     files.sort();
 
     let mut peers = peers()?;
-    // One round to warm up, then those that count.
+    // One warm-up round, then the measured ones.
     for round in 0..=rounds {
         for peer in &mut peers {
             let start = processor_seconds();
@@ -114,7 +114,7 @@ fn main() -> io::Result<()> {
     say(&mut out, &version, cores, &files, accepted, &mut seconds)
 }
 
-/// Parses all files by peer number `which` on so many threads, each of which takes the next file; says how many it accepts.
+/// Parses all files with parser number `which` on several threads, each of which takes the next file; returns how many it accepts.
 fn on_all(cores: usize, which: usize, files: &[(PathBuf, String)]) -> usize {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -144,7 +144,7 @@ fn peers<'a>() -> io::Result<Vec<Peer<'a>>> {
     ])
 }
 
-/// Processor time of this thread where the system says it, else the time of day.
+/// The CPU time of this thread if the system reports it, else wall time.
 fn processor_seconds() -> f64 {
     thread_local!(static START: Instant = Instant::now());
     let said = fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -195,7 +195,7 @@ fn say(
     let files = files.len();
     writeln!(
         out,
-        r#"{{"op": "parse", "peer": "{peer}", "cores": {cores}, "files": {files}, "bytes": {bytes}, "accepted": {accepted}, "median_s": {median:.4}, "min_s": {best:.4}, "mb_per_s": {speed:.1}}}"#
+        r#"{{"op": "parse", "baseline": "{peer}", "cores": {cores}, "files": {files}, "bytes": {bytes}, "accepted": {accepted}, "median_s": {median:.4}, "min_s": {best:.4}, "mb_per_s": {speed:.1}}}"#
     )
 }
 

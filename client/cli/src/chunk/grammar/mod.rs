@@ -1,8 +1,7 @@
-//! The functions and classes of a file, by the tree-sitter grammar of its language.
+//! Splits a file by the tree-sitter grammar of its language.
 //!
-//! A tree is walked by an explicit stack, and only into nodes that the language's table names, so that no nesting of the
-//! source is a nesting of calls. A file that does not parse loses what the parser cannot make out, and no more: lines that
-//! belong to no item are cut into windows.
+//! The tree is walked with an explicit stack, only into nodes that the language's table names, so nesting in the source cannot
+//! overflow the call stack. Parse errors lose no lines: those without an item are split into windows.
 
 mod names;
 mod tables;
@@ -19,22 +18,22 @@ use super::{
     line_starts,
 };
 
-/// Steps of the parser for each byte of a file, in hundreds. Code takes less than a hundredth of it; a parser that loses its
-/// way among ambiguities is stopped, and the file is cut into windows.
+/// Parser steps per byte of a file, in hundreds, after which the file is split into windows instead. Real code takes less than
+/// a hundredth of it.
 const MAX_STEPS_PER_BYTE: usize = 2;
-/// The same for any file.
+/// Minimum limit of parser steps.
 const MIN_STEPS: usize = 10_000;
-/// Macros within macros whose arguments are looked at as code.
+/// Maximum nesting of macros whose arguments are parsed as code.
 const MAX_MACRO_DEPTH: usize = 8;
-/// Longest name that is one.
+/// Maximum length of a name.
 const MAX_NAME_BYTES: usize = 200;
-/// Longest qualified name of a scope that is looked into: what is nested deeper is part of what is around it.
+/// Maximum length of a qualified scope; deeper items are part of the enclosing one.
 const MAX_SCOPE_BYTES: usize = 1_000;
 
-/// Cuts a text by its functions and classes; `None` where it cannot be parsed at all.
-pub fn cut(text: &str, grammar: Grammar, windows: Windows) -> Option<Vec<Chunk<'_>>> {
+/// Splits a text by its functions and classes; `None` if it cannot be parsed.
+pub fn split(text: &str, grammar: Grammar, windows: Windows) -> Option<Vec<Chunk<'_>>> {
     let items = items(text, grammar)?;
-    Some(File { text, starts: line_starts(text).collect(), items, windows }.cut())
+    Some(File { text, starts: line_starts(text).collect(), items, windows }.split())
 }
 
 fn items(text: &str, grammar: Grammar) -> Option<Vec<Item>> {
@@ -72,18 +71,18 @@ fn parse(parser: &mut Parser, text: &str, grammar: Grammar, range: Option<Range>
     tree
 }
 
-/// What a node is in.
+/// Scope of a node.
 #[derive(Clone)]
 struct Scope {
-    /// The name in front of the names in it, with its separator.
+    /// Prefix of qualified names, with the separator.
     name: Rc<str>,
-    /// The class, by its index.
+    /// Index of the class.
     parent: Option<usize>,
     is_test: bool,
     macro_depth: usize,
 }
 
-/// Where a node stands, with the comments and attributes before it.
+/// Lines of a node, with its leading comments and attributes.
 #[derive(Clone, Copy)]
 struct Place {
     first: usize,
@@ -95,7 +94,7 @@ struct Walk<'a> {
     text: &'a str,
     grammar: Grammar,
     items: Vec<Item>,
-    /// Arguments of macros that may be code.
+    /// Macro arguments that may be code.
     macros: Vec<(Range, Scope)>,
 }
 
@@ -111,7 +110,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Makes items of the children of a node, and queues those that have some inside.
+    /// Creates items for the children of a node, and queues those with nested items.
     fn children<'t>(&mut self, node: Node<'t>, scope: &Scope, pending: &mut Vec<(Node<'t>, Scope)>) {
         let mut lead: Option<Place> = None;
         let is_file = matches!(node.kind(), "source_file" | "program" | "translation_unit");
@@ -120,7 +119,7 @@ impl<'a> Walk<'a> {
         for child in node.named_children(&mut cursor) {
             let (first, last) = lines(child);
             if self.grammar.is_attached(child.kind()) {
-                // A comment behind code on its line belongs to that.
+                // A trailing comment belongs to the code on its line.
                 if first > before {
                     let is_test = self.grammar.is_test_attribute(self.text_of(child));
                     lead = match lead {
@@ -142,7 +141,7 @@ impl<'a> Walk<'a> {
     }
 
     fn node<'t>(&mut self, node: Node<'t>, place: Place, scope: &Scope, pending: &mut Vec<(Node<'t>, Scope)>) {
-        // Wrappers are one inside the other a few times at most in code, and any number of times in an attack.
+        // Real code nests few wrappers; hostile input may nest any number.
         let (mut node, mut wrapper) = (node, None);
         while let Rule::Wrapper(fields) = self.grammar.rule(node.kind()) {
             let field = fields.iter().find_map(|field| node.child_by_field_name(field));
@@ -158,7 +157,7 @@ impl<'a> Walk<'a> {
                 }
             }
             Rule::Class => {
-                // Without a body it is declared elsewhere, or is a type's name in a declaration.
+                // Without a body it is a forward declaration or a type name.
                 let (Some(body), Some(name)) = (node.child_by_field_name("body"), self.name(node, wrapper)) else {
                     return;
                 };
@@ -198,7 +197,7 @@ impl<'a> Walk<'a> {
         self.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    /// Adds an item. The scope of its members.
+    /// Adds an item. Returns the scope of its members.
     fn add(&mut self, name: &str, node: Node<'_>, place: Place, scope: &Scope, is_class: bool) -> Scope {
         let Place { first, last, is_test } = place;
         let header_end = node.child_by_field_name("body").map_or(last, |body| lines(body).0);
@@ -222,7 +221,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// `cfg_rt! { fn f() {} }` has items that a grammar of the language cannot see.
+    /// Queues macro arguments: `cfg_rt! { fn f() {} }` has items that the grammar does not parse.
     fn queue_macro(&mut self, node: Node<'_>, place: Place, scope: &Scope) {
         let mut cursor = node.walk();
         let tokens = node.named_children(&mut cursor).filter(|child| child.kind() == "token_tree").last();
@@ -246,7 +245,7 @@ fn lines(node: Node<'_>) -> (usize, usize) {
     (start.row + 1, last)
 }
 
-/// The definition that a wrapper without a field for it is around.
+/// The definition inside a wrapper without a field for it.
 fn only_definition(node: Node<'_>, grammar: Grammar) -> Option<Node<'_>> {
     let mut cursor = node.walk();
     node.named_children(&mut cursor).find(|child| !matches!(grammar.rule(child.kind()), Rule::Other | Rule::Group))

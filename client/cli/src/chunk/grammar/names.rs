@@ -1,14 +1,13 @@
-//! What an item is called in its own language.
+//! Names of items in the notation of their language.
 
 use tree_sitter::Node;
 
 use super::tables::Grammar;
 
-/// Declarators within declarators, as in `int (*(*f)(int))[2]`.
+/// Maximum nesting of declarators, as in `int (*(*f)(int))[2]`.
 const MAX_DECLARATORS: usize = 32;
 
-/// The name of a node that is an item or a scope, as it stands there; `None` where it has none. A C type may
-/// have it from the `typedef` around it.
+/// The unqualified name of an item or a scope, if it has one. A C type may have the name of its `typedef`.
 pub(super) fn of(node: Node<'_>, wrapper: Option<Node<'_>>, text: &str, grammar: Grammar) -> Option<String> {
     let field = |name: &str| node.child_by_field_name(name).map(|child| one_line(text, child));
     match (grammar, node.kind()) {
@@ -25,7 +24,7 @@ pub(super) fn of(node: Node<'_>, wrapper: Option<Node<'_>>, text: &str, grammar:
             let mut cursor = node.walk();
             let mut types = node.named_children(&mut cursor).filter(|child| child.kind() != "comment");
             let first = types.next()?;
-            // A list of types has no name.
+            // A group of types has no name.
             if types.next().is_some() {
                 None
             } else {
@@ -62,7 +61,7 @@ fn receiver(node: Node<'_>, text: &str) -> Option<String> {
     Some(if on.starts_with('*') { format!("({on})") } else { on })
 }
 
-/// What a C declaration declares: the name inside pointers, functions and arrays.
+/// The name that a C declaration declares, inside pointers, functions and arrays.
 fn declared(node: Node<'_>, text: &str) -> Option<String> {
     let mut inner = node.child_by_field_name("declarator")?;
     for _ in 0..MAX_DECLARATORS {
@@ -85,7 +84,7 @@ fn one_line(text: &str, node: Node<'_>) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A type without its arguments: `Vec` of `Vec<T>`, `Set` of `Set[K]`. An operator's name is no type.
+/// A type without its arguments: `Vec` for `Vec<T>`, `Set` for `Set[K]`. Names of operators are unchanged.
 fn without_generics(name: &str) -> String {
     if name.contains("operator") {
         return name.to_owned();

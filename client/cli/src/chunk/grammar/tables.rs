@@ -1,12 +1,12 @@
-//! What the kinds of nodes of each grammar mean for cutting.
+//! Rules for the node kinds of each grammar.
 
 use tree_sitter::Language;
 
-/// A grammar of tree-sitter.
+/// A tree-sitter grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grammar {
     C,
-    /// C, or C++ where that is no C.
+    /// C, or C++ if it is not valid C.
     CHeader,
     Cpp,
     Go,
@@ -17,31 +17,31 @@ pub enum Grammar {
     Tsx,
 }
 
-/// What a node is.
+/// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// An item that nothing is looked for in.
+    /// An item without nested items.
     Function,
-    /// An item with members, where it has a body.
+    /// An item with members, if it has a body.
     Class,
-    /// No item, but a name in front of those inside.
+    /// Not an item, but a prefix of the names inside.
     Scope,
-    /// Neither; what is inside counts as if it were outside.
+    /// Transparent: its children belong to the enclosing scope.
     Group,
-    /// Stands around one definition, in one of these fields or as a child, and its lines belong to that.
+    /// Wraps one definition, in one of these fields or as a child. Its lines belong to the definition.
     Wrapper(&'static [&'static str]),
-    /// A name for a value, which may be a function.
+    /// Binds a name to a value, which may be a function.
     Binding,
-    /// Some of these.
+    /// Several bindings.
     Bindings,
     /// A macro whose arguments may be items.
     Macro,
-    /// None of these.
+    /// Any other node.
     Other,
 }
 
 impl Grammar {
-    /// The grammar of a language of `language::of_file` and a file of it.
+    /// Returns the grammar of a file in a language of `language::of_file`.
     pub fn of(language: &str, file_name: &str) -> Option<Self> {
         let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension);
         Some(match (language, extension) {
@@ -71,7 +71,7 @@ impl Grammar {
         }
     }
 
-    /// What is between the parts of a qualified name.
+    /// Separator in qualified names.
     pub(super) fn separator(self) -> &'static str {
         match self {
             Self::C | Self::CHeader | Self::Cpp | Self::Rust => "::",
@@ -80,7 +80,7 @@ impl Grammar {
     }
 
     pub(super) fn rule(self, kind: &str) -> Rule {
-        // What the parser could not make out may have definitions that it could.
+        // A syntax error may contain valid definitions.
         if kind == "ERROR" {
             return Rule::Group;
         }
@@ -93,7 +93,7 @@ impl Grammar {
         }
     }
 
-    /// Comments, attributes and decorators: they belong to what follows them.
+    /// Whether a node is a comment, attribute or decorator, which belongs to the following node.
     pub(super) fn is_attached(self, kind: &str) -> bool {
         match self {
             Self::Rust => matches!(kind, "line_comment" | "block_comment" | "attribute_item"),
@@ -103,7 +103,7 @@ impl Grammar {
         }
     }
 
-    /// Whether an attribute says that what follows is for tests, as `#[cfg(test)]` and `#[tokio::test]`.
+    /// Whether an attribute marks test code, as `#[cfg(test)]` and `#[tokio::test]` do.
     pub(super) fn is_test_attribute(self, text: &str) -> bool {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         self == Self::Rust
@@ -114,7 +114,7 @@ impl Grammar {
     }
 }
 
-/// Whether a value of JavaScript is a function.
+/// Whether a JavaScript value is a function.
 pub(super) fn is_function_value(kind: &str) -> bool {
     matches!(kind, "arrow_function" | "function_expression" | "function" | "generator_function")
 }

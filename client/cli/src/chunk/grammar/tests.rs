@@ -1,8 +1,8 @@
-//! Each language is cut by its functions and classes, and broken or hostile files lose nothing.
+//! Tests that each language is split by functions and classes, and that invalid or hostile files lose no lines.
 
 use super::*;
 
-/// First line, last line and name of each item, by line.
+/// First line, last line and name of each item, in order.
 fn found(text: &str, grammar: Grammar) -> Vec<(usize, usize, String)> {
     let items = items(text, grammar).expect("it is parsed");
     let mut found: Vec<_> = items.into_iter().map(|item| (item.first, item.last, item.name)).collect();
@@ -311,7 +311,7 @@ fn code_between_items_and_files_that_do_not_parse_are_not_lost() {
         (Grammar::Rust, "use a;\nuse b;\nuse c;\nfn f() {}\nstatic X: u8 = 1;\nstatic Y: u8 = 1;\nstatic Z: u8 = 1;\n"),
     ];
     for (grammar, text) in sources {
-        let chunks = cut(text, grammar, windows()).expect("it is cut");
+        let chunks = split(text, grammar, windows()).expect("it is split");
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             assert!(chunks.iter().any(|chunk| chunk.text.contains(line)), "{grammar:?} lost {line:?}");
         }
@@ -322,19 +322,19 @@ fn code_between_items_and_files_that_do_not_parse_are_not_lost() {
 #[test]
 fn a_long_function_is_windows_with_its_name() {
     let text = format!("fn f() {{\n{}}}\n", "    g();\n".repeat(20));
-    let chunks = cut(&text, Grammar::Rust, windows()).unwrap();
+    let chunks = split(&text, Grammar::Rust, windows()).unwrap();
     assert!(chunks.len() > 1 && chunks.iter().all(|chunk| chunk.name.as_deref() == Some("f")), "{chunks:?}");
 }
 
 #[test]
 fn a_long_class_is_its_members_signatures() {
     let text = format!("class A {{\n{}}}\n", "  void f(\n      int x) {\n    g();\n    h();\n  }\n".repeat(4));
-    let chunks = cut(&text, Grammar::Java, windows()).unwrap();
+    let chunks = split(&text, Grammar::Java, windows()).unwrap();
     let class = chunks.iter().find(|chunk| chunk.name.as_deref() == Some("A")).expect("the class");
     assert!(class.text.contains("void f(") && !class.text.contains("g();"), "{}", class.text);
 }
 
-/// Runs on the small stack of a thread of tests: nesting of the source is no nesting of calls.
+/// Runs on the small stack of a test thread.
 #[test]
 fn hostile_nesting_overflows_no_stack_and_ends() {
     const DEPTH: usize = 10_000;
@@ -359,7 +359,7 @@ fn hostile_nesting_overflows_no_stack_and_ends() {
             .spawn(move || {
                 let names = items(&text, grammar).unwrap_or_default().into_iter().map(|item| item.name.len());
                 assert!(names.max().unwrap_or(0) < 2_000, "names of {grammar:?} grow with the nesting");
-                cut(&text, grammar, windows()).map(|chunks| chunks.len())
+                split(&text, grammar, windows()).map(|chunks| chunks.len())
             })
             .expect("a thread")
             .join()

@@ -1,5 +1,5 @@
-//! The callers of a bench: connections of their own, spread over threads that each run theirs without sharing, as callers
-//! on other machines would.
+//! The clients of a benchmark: connections spread over single-threaded runtimes, which share nothing, as clients on other
+//! machines would.
 
 use std::{num::NonZeroUsize, ops::Range, sync::Arc, thread};
 
@@ -12,29 +12,29 @@ use tokio::{runtime, sync::oneshot};
 
 use crate::error::{CliError, Result};
 
-/// Calls before the clock starts, so that connections, pools and caches are warm.
+/// Calls before the measurement, which warm connections, pools and caches.
 const WARM_UP_CALLS: usize = 64;
 
-/// One call, by its number.
+/// A call, by its index.
 pub(super) type Call = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 
-/// What is called over a connection.
+/// Creates the calls of a connection.
 pub(super) type Calls = Arc<dyn Fn(&Client) -> Call + Send + Sync>;
 
-/// What was measured.
+/// Merged measurements.
 pub(super) type Report = load::Report<Error>;
 
-/// How many callers there are.
+/// Number of clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crowd {
     /// Calls in flight over all connections.
     pub(super) concurrency: usize,
-    /// Connections; at most as many as calls are in flight.
+    /// Connections, at most one per call in flight.
     pub(super) connections: usize,
 }
 
 impl Crowd {
-    /// A connection for each call in flight, where not told how many.
+    /// Defaults to one connection per call in flight.
     pub(super) fn new(concurrency: NonZeroUsize, connections: Option<NonZeroUsize>) -> Self {
         let connections = connections.unwrap_or(concurrency).min(concurrency).get();
         Self { concurrency: concurrency.get(), connections }
@@ -47,13 +47,13 @@ impl Crowd {
         (0..threads).map(|thread| first(thread)..first(thread + 1)).collect()
     }
 
-    /// What a connection has of a total.
+    /// Share of a connection in a total.
     fn share(self, total: usize, connection: usize) -> usize {
         total / self.connections + usize::from(connection < total % self.connections)
     }
 }
 
-/// Callers that are connected and warm.
+/// Connected and warm clients.
 pub(super) struct Clients {
     threads: Vec<Member>,
 }
@@ -64,7 +64,7 @@ struct Member {
 }
 
 impl Clients {
-    /// Connects them all, and lets each make some calls.
+    /// Connects and warms all clients.
     pub(super) async fn gather(crowd: Crowd, builder: &Builder, calls: &Calls) -> Result<Self> {
         let start = |own| {
             let (ready, is_ready) = oneshot::channel();
@@ -95,10 +95,10 @@ impl Clients {
         Ok(Self { threads })
     }
 
-    /// Lets them all call, and adds up what they measured.
+    /// Runs all clients and merges their measurements.
     pub(super) async fn run(self, until: Until) -> Result<Report> {
         let told = self.threads.into_iter().map(|Member { go, done }| {
-            // One that is gone says so where its reports are awaited.
+            // A failed thread is reported where its results are awaited.
             let _gone = go.send(until);
             done
         });
@@ -112,10 +112,10 @@ impl Clients {
     }
 }
 
-/// A connection's place among all, and its calls.
+/// Index of a connection, and its calls.
 type Caller = (usize, Call);
 
-/// Connects the callers of a thread, and lets each make some calls.
+/// Connects and warms the clients of a thread.
 async fn connected(crowd: Crowd, own: Range<usize>, builder: &Builder, calls: &Calls) -> Result<Vec<Caller>, Error> {
     let clients = try_join_all(own.clone().map(|_| builder.clone().connect())).await?;
     let callers: Vec<_> = own.zip(clients.iter().map(|client| calls(client))).collect();
@@ -124,7 +124,7 @@ async fn connected(crowd: Crowd, own: Range<usize>, builder: &Builder, calls: &C
     Ok(callers)
 }
 
-/// Lets the callers of a thread call at once.
+/// Runs the clients of a thread concurrently.
 async fn measured(crowd: Crowd, callers: &[Caller], until: Until) -> Vec<Report> {
     let loops = callers.iter().map(|(connection, call)| {
         let until = match until {
@@ -135,7 +135,7 @@ async fn measured(crowd: Crowd, callers: &[Caller], until: Until) -> Vec<Report>
             Until::Elapsed(time) => Until::Elapsed(time),
         };
         let shape = Shape::Closed { concurrency: crowd.share(crowd.concurrency, *connection) };
-        // Connections begin with different inputs.
+        // Connections start with different inputs.
         load::run(shape, until, |number| call(*connection as u64 + number))
     });
     join_all(loops).await

@@ -1,4 +1,4 @@
-//! Embedding made-up texts, or token ids of made-up texts.
+//! Benchmark of embeddings of random texts or token ids.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rand::Rng;
 use super::{Calls, Items, Load, pick, texts};
 use crate::{
     error::{CliError, Result},
-    human,
+    format,
 };
 
 #[derive(Debug, Args)]
@@ -21,18 +21,18 @@ pub(super) struct EmbedBench {
     /// Name or alias of a loaded model.
     #[arg(long, default_value = "builtin")]
     model: String,
-    /// Words of a text.
+    /// Words per text.
     #[arg(long, default_value_t = 16, value_name = "N")]
     words: usize,
-    /// Send so many random token ids a text, and no words.
+    /// Send this many random token ids per text instead of words.
     #[arg(long, value_name = "N", conflicts_with = "words", value_parser = clap::value_parser!(u32).range(1..))]
     tokens: Option<u32>,
 }
 
 impl EmbedBench {
-    /// What is embedded, and calls that do so.
+    /// Returns a description of the input and the calls.
     pub(super) async fn calls(&self, builder: &Builder) -> Result<(String, Calls)> {
-        let texts = human::plural(self.items.batch.into(), "text");
+        let texts = format::plural(self.items.batch.into(), "text");
         Ok(match self.tokens {
             Some(tokens) => (format!("{texts} of {tokens} token ids"), self.calls_with_ids(tokens, builder).await?),
             None => (format!("{texts} of {} words", self.words), self.calls_with_words()),
@@ -69,7 +69,7 @@ impl EmbedBench {
     }
 }
 
-/// Texts of `length` ids each, out of a vocabulary.
+/// Random texts of `length` token ids.
 fn ids(texts: u32, length: u32, vocabulary: u32) -> Result<Tokens> {
     let total = texts.checked_mul(length).ok_or_else(|| CliError::Usage("too many token ids for one call".into()))?;
     let mut random = rand::rng();

@@ -1,4 +1,4 @@
-//! Parsing real files.
+//! Benchmark of parsing files.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -9,35 +9,35 @@ use clap::Args;
 use super::{Calls, Load};
 use crate::{
     error::{CliError, Result},
-    human, walk,
+    format, walk,
 };
 
-/// Larger files are passed over.
+/// Larger files are skipped.
 const MAX_FILE: u64 = 8 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct ParseBench {
     #[command(flatten)]
     pub(super) load: Load,
-    /// Where the files come from; Python's are taken until there are enough lines.
+    /// Folders to search for Python files until there are enough lines.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Lines of a call, at least.
+    /// Minimum lines per call.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     lines: usize,
-    /// Ask for the verdict alone, not for trees.
+    /// Request diagnostics only, no trees.
     #[arg(long)]
     verdict: bool,
 }
 
 impl ParseBench {
-    /// What is parsed, how many lines that is, and calls that do so.
+    /// Returns a description of the input, its number of lines and the calls.
     pub(super) fn calls(&self) -> Result<(String, u32, Calls)> {
         let (sources, lines) = self.sources()?;
         let bytes: usize = sources.iter().map(Bytes::len).sum();
-        let (files, size) = (human::plural(sources.len() as u64, "file"), human::bytes(bytes as u64));
+        let (files, size) = (format::plural(sources.len() as u64, "file"), format::bytes(bytes as u64));
         let what = if self.verdict { "verdicts" } else { "trees" };
-        let input = format!("{what} of {} lines, {size} in {files}", human::count(lines as u64));
+        let input = format!("{what} of {} lines, {size} in {files}", format::count(lines as u64));
         let output = if self.verdict { ParseOutput::LineStarts } else { ParseOutput::Tree };
         let options = ParseOptions::of([output]);
         let calls: Calls = Arc::new(move |client| {
@@ -63,7 +63,7 @@ impl ParseBench {
             sources.push(source.into());
         }
         if lines < self.lines {
-            let found = human::count(lines as u64);
+            let found = format::count(lines as u64);
             return Err(CliError::Usage(format!("{found} lines of Python were found, --lines wants {}", self.lines)));
         }
         Ok((sources, lines))

@@ -1,4 +1,4 @@
-//! The cluster of each row or point, as a file.
+//! Writes the cluster of each row or point to a file.
 
 use std::{
     collections::HashMap,
@@ -15,12 +15,12 @@ use crate::{
     npy,
 };
 
-/// Points whose payloads are read at once.
+/// Points per page.
 const PAGE: u32 = 4_096;
 
-/// A file to write, and how.
+/// An output file and its format.
 #[derive(Clone, Debug)]
-pub struct Output {
+pub struct AssignmentsFile {
     path: PathBuf,
     format: Format,
 }
@@ -32,15 +32,15 @@ enum Format {
     Npy,
 }
 
-/// What a point is about, where its payload says.
+/// Path and lines of a point, from its payload.
 #[derive(Debug, Default)]
 struct Origin {
     path: String,
     lines: Option<(i64, i64)>,
 }
 
-impl Output {
-    /// A file whose extension says how it is written.
+impl AssignmentsFile {
+    /// Parses a path; the extension selects the format.
     pub fn new(path: &str) -> Result<Self, String> {
         let path = PathBuf::from(path);
         let format = match path.extension().and_then(|extension| extension.to_str()) {
@@ -52,7 +52,7 @@ impl Output {
         Ok(Self { path, format })
     }
 
-    /// Writes the clusters of a file's rows, or of a collection's points.
+    /// Writes the clusters of rows, or of a collection's points.
     pub async fn write(&self, client: &Client, collection: Option<&str>, clusters: &Clusters) -> Result {
         if self.format == Format::Npy {
             return npy::write_ints(&self.path, clusters.assignments.as_slice());
@@ -132,7 +132,7 @@ fn csv_line(out: &mut impl Write, row: &Row, origin: Option<&Origin>, has_origin
     writeln!(out)
 }
 
-/// As RFC 4180 has it: in quotes where it has a comma, a quote or a line's end, quotes doubled.
+/// Quotes a field by RFC 4180.
 fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
@@ -162,8 +162,12 @@ mod tests {
 
     #[test]
     fn the_extension_says_how_it_is_written() {
-        assert!(Output::new("a.csv").is_ok() && Output::new("a.jsonl").is_ok() && Output::new("a.npy").is_ok());
-        assert!(Output::new("a.txt").is_err() && Output::new("csv").is_err());
+        assert!(
+            AssignmentsFile::new("a.csv").is_ok()
+                && AssignmentsFile::new("a.jsonl").is_ok()
+                && AssignmentsFile::new("a.npy").is_ok()
+        );
+        assert!(AssignmentsFile::new("a.txt").is_err() && AssignmentsFile::new("csv").is_err());
     }
 
     #[test]

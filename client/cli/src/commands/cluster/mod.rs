@@ -1,4 +1,4 @@
-//! k-means over a .npy file or a collection: how large the clusters are, and which members are nearest to their centre.
+//! Clusters a .npy file or a collection by k-means, and shows the sizes and the most central members of the clusters.
 
 mod assignments;
 
@@ -12,17 +12,17 @@ use accelerd_client::{Client, ClusterOptions, Clusters, Id, Ids, Matrix, Payload
 use clap::Args;
 use serde::Serialize;
 
-use self::assignments::Output;
+use self::assignments::AssignmentsFile;
 use super::{MAX_HITS, search::paths::shortest};
 use crate::{
     complete,
     error::{CliError, Result},
-    human, npy,
-    page::{Page, Paint},
-    screen::{Report, Screen},
+    format, npy,
+    output::{Output, Report},
+    renderer::{Renderer, Style},
 };
 
-/// Nearest points looked through for members, for each one shown: a few may belong to a neighbouring cluster.
+/// Nearest points to request for each member to show: some of them may belong to a neighbouring cluster.
 const CANDIDATES: u32 = 4;
 
 /// Cluster vectors by k-means and show each cluster's size and most central members.
@@ -34,31 +34,31 @@ pub struct ClusterArgs {
     /// Cluster all points of a collection.
     #[arg(long, short, add = complete::collections())]
     collection: Option<String>,
-    /// Clusters to make.
+    /// Number of clusters.
     #[arg(short = 'k', long = "clusters", default_value_t = 8, value_name = "N")]
     cluster_count: u32,
-    /// Members to show of each cluster.
+    /// Members to show per cluster.
     #[arg(long, default_value_t = 3, value_name = "N")]
     top: usize,
-    /// Iterations at most; 0 means the daemon's default.
+    /// Maximum iterations; 0 means the daemon's default.
     #[arg(long, default_value_t = 0, value_name = "N")]
     iterations: u32,
-    /// Starts to try; the best is kept.
+    /// Initialisations to run; the result with the lowest inertia is kept.
     #[arg(long, default_value_t = 1, value_name = "N")]
-    starts: u32,
-    /// Compare by angle: normalise rows and centres.
+    n_init: u32,
+    /// Normalise rows and centers (spherical k-means).
     #[arg(long)]
     spherical: bool,
-    /// Seed of the starts.
+    /// Seed of the initialisations.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Write the centres to a .npy file.
+    /// Write the centers to a .npy file.
     #[arg(long, value_name = "FILE.npy")]
     centers: Option<PathBuf>,
-    /// Write the cluster of each row or point to a file: .csv, .jsonl, or .npy (int32, in the order of the rows, or of the
-    /// points' ids). Points that `accelctl index` made come with path and lines.
-    #[arg(long, value_name = "FILE", value_parser = Output::new)]
-    assignments: Option<Output>,
+    /// Write the cluster of each row or point to a file: .csv, .jsonl, or .npy (int32, in the order of the rows or of the
+    /// points' ids). Points of `accelctl index` include path and lines.
+    #[arg(long, value_name = "FILE", value_parser = AssignmentsFile::new)]
+    assignments: Option<AssignmentsFile>,
 }
 
 #[derive(Serialize)]
@@ -71,7 +71,6 @@ struct Results {
     clusters: Vec<Cluster>,
 }
 
-/// The largest first.
 #[derive(Serialize)]
 struct Cluster {
     number: usize,
@@ -80,33 +79,32 @@ struct Cluster {
 }
 
 impl Report for Results {
-    fn render(&self, page: &mut Page) {
-        let time = human::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
+    fn render(&self, renderer: &mut Renderer) {
+        let time = format::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
         let how = if self.converged { "converged" } else { "stopped" };
         let (rows, iterations) =
-            (human::plural(self.rows as u64, "row"), human::plural(self.iterations.into(), "iteration"));
-        page.line(format!("{rows}, {how} after {iterations} in {time}, inertia {:.6}", self.inertia));
+            (format::plural(self.rows as u64, "row"), format::plural(self.iterations.into(), "iteration"));
+        renderer.line(format!("{rows}, {how} after {iterations} in {time}, inertia {:.6}", self.inertia));
         let largest = self.clusters.first().map_or(1, |cluster| cluster.size).max(1);
         for cluster in &self.clusters {
             let share = cluster.size as f64 / self.rows.max(1) as f64;
-            let bar = page.paint(Paint::Name, "▇".repeat((cluster.size * 24).div_ceil(largest)));
-            let name = page.paint(Paint::Title, format!("cluster {}", cluster.number));
-            page.line(format!("{name}  {} ({:.1}%)  {bar}", human::count(cluster.size as u64), share * 100.0));
+            let bar = renderer.style(Style::Name, "▇".repeat((cluster.size * 24).div_ceil(largest)));
+            let name = renderer.style(Style::Title, format!("cluster {}", cluster.number));
+            renderer.line(format!("{name}  {} ({:.1}%)  {bar}", format::count(cluster.size as u64), share * 100.0));
             for member in &cluster.members {
-                page.line(format!("    {}", shortest(member, None, page.width()).1));
+                renderer.line(format!("    {}", shortest(member, None, renderer.width()).1));
             }
         }
     }
 }
 
-/// Clusters and shows.
-pub async fn run(args: ClusterArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: ClusterArgs, client: &Client, output: &Output) -> Result {
     let start = Instant::now();
     let options = ClusterOptions {
         cluster_count: args.cluster_count,
         max_iterations: args.iterations,
         tolerance: None,
-        start_count: args.starts,
+        init_count: args.n_init,
         spherical: args.spherical,
         seed: args.seed,
     };
@@ -122,13 +120,13 @@ pub async fn run(args: ClusterArgs, client: &Client, screen: &Screen) -> Result 
             let members = central_points(client, name, &clusters, args.top).await?;
             (clusters, members)
         }
-        (None, None) => return Err(CliError::Usage("name a .npy file or a --collection".into())),
+        (None, None) => return Err(CliError::Usage("expected a .npy file or --collection".into())),
     };
     if let Some(path) = &args.centers {
         npy::write(path, &clusters.centers)?;
     }
-    if let Some(output) = &args.assignments {
-        output.write(client, args.collection.as_deref(), &clusters).await?;
+    if let Some(file) = &args.assignments {
+        file.write(client, args.collection.as_deref(), &clusters).await?;
     }
     let sizes = sizes(&clusters);
     members.resize(sizes.len(), vec![]);
@@ -137,7 +135,7 @@ pub async fn run(args: ClusterArgs, client: &Client, screen: &Screen) -> Result 
         .map(|(number, (size, members))| Cluster { number, size, members })
         .collect();
     shown.sort_by_key(|cluster| std::cmp::Reverse(cluster.size));
-    screen.show(&Results {
+    output.show(&Results {
         rows: clusters.assignments.rows(),
         inertia: clusters.inertia,
         iterations: clusters.iteration_count,
@@ -157,7 +155,7 @@ fn sizes(clusters: &Clusters) -> Vec<usize> {
     sizes
 }
 
-/// The rows nearest to the centre of each cluster.
+/// Returns the rows nearest to the center of each cluster.
 fn central_rows(vectors: &Matrix, clusters: &Clusters, top: usize) -> Vec<Vec<String>> {
     let mut members = vec![vec![]; clusters.centers.rows()];
     for (row, (vector, cluster)) in vectors.iter().zip(clusters.assignments.as_slice()).enumerate() {
@@ -178,7 +176,7 @@ fn central_rows(vectors: &Matrix, clusters: &Clusters, top: usize) -> Vec<Vec<St
     members.into_iter().map(name).collect()
 }
 
-/// The points nearest to the centre of each cluster, by the collection's own metric.
+/// Returns the points nearest to the center of each cluster by the collection's metric.
 async fn central_points(client: &Client, name: &str, clusters: &Clusters, top: usize) -> Result<Vec<Vec<String>>> {
     let (Some(ids), true) = (&clusters.ids, top > 0) else { return Ok(vec![]) };
     let cluster_of = clusters_by_id(ids, clusters.assignments.as_slice());

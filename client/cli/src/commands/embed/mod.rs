@@ -1,4 +1,4 @@
-//! Texts to vectors, as JSON lines or a .npy file.
+//! Embeds texts to JSON lines or a .npy file.
 
 use std::{
     fs,
@@ -12,23 +12,23 @@ use serde::Serialize;
 
 use crate::{
     error::{CliError, Result},
-    human, npy,
-    page::{Page, Paint},
-    screen::{self, COUNT_BAR, Report, Screen},
+    format, npy,
+    output::{self, COUNT_BAR, Output, Report},
+    renderer::{Renderer, Style},
 };
 
 mod send;
 mod source;
 
-/// Embed texts: prints one JSON document a text, or writes a .npy file.
+/// Embed texts; prints one JSON document per text, or writes a .npy file.
 ///
-/// Texts are read, sent and written in a stream: files may be of any size.
+/// Texts are streamed: files may be of any size.
 #[derive(Debug, Args)]
 pub struct EmbedArgs {
-    /// Texts; `-` reads them from standard input, one a line.
+    /// Texts; `-` reads one text per line of standard input.
     #[arg(required_unless_present = "file")]
     texts: Vec<String>,
-    /// Read texts from a file, one a line.
+    /// Read texts from a file, one per line.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Write the vectors to a .npy file.
@@ -38,13 +38,13 @@ pub struct EmbedArgs {
     model: ModelArgs,
 }
 
-/// Which model, and what of its vectors.
+/// Model options.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
     /// Name or alias of a loaded model.
     #[arg(long, default_value = "builtin", add = crate::complete::models())]
     model: String,
-    /// Leading dimensions to keep; 0 keeps all.
+    /// Leading dimensions to keep (Matryoshka embeddings); 0 keeps all.
     #[arg(long, default_value_t = 0, value_name = "N")]
     dimensions: u32,
     /// Name of one of the model's prompts, such as query.
@@ -53,7 +53,6 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// As the client has it.
     pub fn options(&self) -> EmbedOptions {
         EmbedOptions {
             model: self.model.clone(),
@@ -80,20 +79,20 @@ struct Written {
 }
 
 impl Report for Written {
-    fn render(&self, page: &mut Page) {
-        let output = page.paint(Paint::Name, self.output.display().to_string());
-        let tokens = human::plural(self.token_count, "token");
-        page.line(format!("wrote {output}: {} x {} float32, {tokens}", self.rows, self.dimensions));
+    fn render(&self, renderer: &mut Renderer) {
+        let output = renderer.style(Style::Name, self.output.display().to_string());
+        let tokens = format::plural(self.token_count, "token");
+        renderer.line(format!("wrote {output}: {} x {} float32, {tokens}", self.rows, self.dimensions));
     }
 }
 
-/// Where vectors go.
+/// Destination of the vectors.
 enum Sink {
     Lines,
     File(npy::Writer),
 }
 
-/// What was embedded.
+/// Totals of a run.
 #[derive(Default)]
 struct Tally {
     rows: usize,
@@ -101,13 +100,12 @@ struct Tally {
     token_count: u64,
 }
 
-/// Embeds and prints or writes.
-pub async fn run(args: EmbedArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: EmbedArgs, client: &Client, output: &Output) -> Result {
     let mut sink = match &args.output {
         Some(path) => Sink::File(npy::Writer::create(path)?),
         None => Sink::Lines,
     };
-    let bar = screen.bar(0, COUNT_BAR, "embedding");
+    let bar = output.bar(0, COUNT_BAR, "embedding");
     let mut tally = Tally::default();
     let texts = source::Texts { given: args.texts, file: args.file };
     let note = |batch: &[String], done: &Embeddings| {
@@ -118,12 +116,12 @@ pub async fn run(args: EmbedArgs, client: &Client, screen: &Screen) -> Result {
     send::each_batch(client, &args.model.options(), texts, note).await?;
     bar.finish_and_clear();
     if tally.rows == 0 {
-        return Err(CliError::Usage("there is no text to embed".into()));
+        return Err(CliError::Usage("no texts to embed".into()));
     }
-    let (Sink::File(file), Some(output)) = (sink, args.output) else { return Ok(()) };
+    let (Sink::File(file), Some(path)) = (sink, args.output) else { return Ok(()) };
     let Tally { rows, dimensions, token_count } = tally;
     file.finish(rows, dimensions)?;
-    screen.show(&Written { output, rows, dimensions, token_count })
+    output.show(&Written { output: path, rows, dimensions, token_count })
 }
 
 impl Tally {
@@ -141,13 +139,13 @@ impl Sink {
             Self::Lines => {
                 let vectors = done.vectors.iter().zip(&done.token_counts);
                 let line = |(text, (embedding, &token_count))| Line { text, token_count, embedding };
-                screen::write_json_lines(texts.iter().map(String::as_str).zip(vectors).map(line))
+                output::write_json_lines(texts.iter().map(String::as_str).zip(vectors).map(line))
             }
         }
     }
 }
 
-/// The lines of a file; `-` is standard input.
+/// Reads the lines of a file; `-` is standard input.
 pub fn lines(path: &Path) -> Result<Vec<String>> {
     let text = if path == Path::new("-") {
         let mut text = String::new();

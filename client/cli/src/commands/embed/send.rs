@@ -1,4 +1,4 @@
-//! A corpus as a bounded stream of batches, whose answers are put into order.
+//! Sends a corpus as a bounded stream of batches and reorders the responses.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,10 +12,10 @@ use tokio::sync::{Semaphore, mpsc};
 use super::source::Texts;
 use crate::error::{CliError, Result};
 
-/// Batches sent and not noted.
+/// Maximum batches in flight.
 const IN_FLIGHT: usize = 8;
 
-/// Embeds all texts and notes batch after batch, in order.
+/// Embeds all texts. Calls `note` for each batch, in order.
 pub async fn each_batch(
     client: &Client,
     options: &EmbedOptions,
@@ -27,7 +27,7 @@ pub async fn each_batch(
     let second = texts.batches.recv().await;
     match (first, second) {
         (None, _) => {}
-        // A single call waits for a busy daemon, and tries again.
+        // A unary call is retried while the daemon is busy.
         (Some(only), None) => note(&only, &client.embed_with(only.iter().cloned(), options).await?)?,
         (Some(first), Some(second)) => {
             let batches = stream::iter([first, second]).chain(received(&mut texts.batches));
@@ -37,7 +37,7 @@ pub async fn each_batch(
     texts.end()
 }
 
-/// Batches as they are read. They are taken out of the caller's hands, who only asks afterwards why they ended.
+/// Takes the receiver as a stream. The caller learns from `Batches::end` why it ended.
 fn received(from: &mut mpsc::Receiver<Vec<String>>) -> impl Stream<Item = Vec<String>> + Send + use<> {
     let (_, empty) = mpsc::channel(1);
     let from = std::mem::replace(from, empty);
@@ -60,10 +60,10 @@ async fn stream_all(
         let EmbedOutcome { sequence, result } = outcome?;
         ready.insert(sequence, result);
         while let Some(result) = ready.remove(&next) {
-            let batch = flight.land().ok_or_else(|| CliError::Partial("an answer to nothing".into()))?;
+            let batch = flight.land().ok_or_else(|| CliError::Partial("unexpected response".into()))?;
             let done = match result {
                 Ok(done) => done,
-                Err(error) => again(client, options, error, &batch).await?,
+                Err(error) => retry(client, options, error, &batch).await?,
             };
             note(&batch, &done)?;
             next += 1;
@@ -73,8 +73,8 @@ async fn stream_all(
     if is_complete { Ok(()) } else { Err(CliError::Partial("the daemon ended the stream early".into())) }
 }
 
-/// Embeds a batch once more, by itself and with retries, where that may help.
-async fn again(
+/// Retries a failed batch as a unary call, if the error is transient.
+async fn retry(
     client: &Client,
     options: &EmbedOptions,
     error: Error,
@@ -86,7 +86,7 @@ async fn again(
     Err(error.into())
 }
 
-/// Batches sent and not noted, in order.
+/// Batches in flight, in order.
 struct Flight {
     window: Semaphore,
     sent: Mutex<VecDeque<Vec<String>>>,

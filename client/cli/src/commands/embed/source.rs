@@ -1,4 +1,4 @@
-//! Texts from arguments, a file or standard input, read ahead in batches.
+//! Reads texts from arguments, a file or standard input, in batches and ahead of the stream.
 
 use std::{
     fs::File,
@@ -11,34 +11,34 @@ use tokio::sync::mpsc;
 
 use crate::error::{CliError, Result};
 
-/// Texts of one batch, at most.
+/// Maximum texts per batch.
 const BATCH: usize = 512;
-/// Bytes of one batch, about.
+/// Approximate maximum bytes per batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Where texts come from.
+/// Sources of texts.
 pub struct Texts {
     /// Texts; `-` is standard input.
     pub given: Vec<String>,
-    /// A file with one text a line.
+    /// A file with one text per line.
     pub file: Option<PathBuf>,
 }
 
-/// Batches that are read on a thread of their own.
+/// Batches from a reader thread.
 pub struct Batches {
     pub batches: mpsc::Receiver<Vec<String>>,
     reader: thread::JoinHandle<Result>,
 }
 
 impl Texts {
-    /// Starts to read. The thread is no one's to wait for where standard input never ends.
+    /// Starts the reader thread. It is detached unless `end` joins it, since standard input may never end.
     pub fn read(self) -> Batches {
         let (to, batches) = mpsc::channel(2);
-        let reader = thread::spawn(move || self.send(&mut Filling { to, batch: vec![], bytes: 0 }));
+        let reader = thread::spawn(move || self.send(&mut BatchBuilder { to, batch: vec![], bytes: 0 }));
         Batches { batches, reader }
     }
 
-    fn send(self, to: &mut Filling) -> Result {
+    fn send(self, to: &mut BatchBuilder) -> Result {
         for text in self.given {
             if text == "-" { lines(Path::new("-"), io::stdin().lock(), to)? } else { to.add(text) }
         }
@@ -52,28 +52,28 @@ impl Texts {
 }
 
 impl Batches {
-    /// Once all batches were taken: whether that was because there are no more.
+    /// Joins the reader after the last batch. Returns its error, if it failed.
     pub fn end(self) -> Result {
         drop(self.batches);
         self.reader.join().map_err(|_| CliError::Partial("the reader failed".into()))?
     }
 }
 
-fn lines(path: &Path, from: impl BufRead, to: &mut Filling) -> Result {
+fn lines(path: &Path, from: impl BufRead, to: &mut BatchBuilder) -> Result {
     for line in from.lines() {
         to.add(line.map_err(CliError::file(path))?);
     }
     Ok(())
 }
 
-/// A batch that is being filled.
-struct Filling {
+/// Collects texts into batches.
+struct BatchBuilder {
     to: mpsc::Sender<Vec<String>>,
     batch: Vec<String>,
     bytes: usize,
 }
 
-impl Filling {
+impl BatchBuilder {
     fn add(&mut self, text: String) {
         self.bytes += text.len();
         self.batch.push(text);
@@ -86,8 +86,8 @@ impl Filling {
         self.bytes = 0;
         let batch = std::mem::take(&mut self.batch);
         if !batch.is_empty() {
-            // Where nobody takes it any more, that has its reason, which is told elsewhere.
-            let _gone = self.to.blocking_send(batch);
+            // The receiver is dropped only after an error, which is reported elsewhere.
+            let _dropped = self.to.blocking_send(batch);
         }
     }
 }

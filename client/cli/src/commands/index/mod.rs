@@ -1,7 +1,7 @@
-//! Keeps a collection in step with files on disk: walk, read, compare, send what changed, delete what is gone.
+//! Synchronises a collection with files on disk: walks, reads, compares, sends changed files and deletes removed ones.
 //!
-//! A file's chunks carry its hash. The chunk that starts a file is written last, so that its hash in the collection
-//! says that the whole file is there; an interrupted run is mended by the next, from whatever machine.
+//! The chunks of a file carry its hash. The first chunk of a file is written last, so that its hash in the collection implies
+//! that the whole file is stored; the next run, on any machine, completes an interrupted one.
 
 mod outline;
 mod plan;
@@ -18,76 +18,75 @@ use accelerd_client::{Client, Code, Collection, CollectionOptions, Filter, Searc
 use clap::Args;
 use serde::Serialize;
 
-use self::{read::Cutting, send::Tally};
+use self::{read::SplitOptions, send::Tally};
 use super::MAX_HITS;
 use crate::{
     args::size,
     chunk::Windows,
     complete,
     error::{CliError, Result},
-    human,
-    page::{Page, Paint},
-    screen::{Report, Screen},
+    format,
+    output::{Output, Report},
+    renderer::{Renderer, Style},
     walk::{self, Walked},
 };
 
-/// Files whose leftovers are deleted by one call.
+/// Files per call that deletes stale chunks.
 const FILES_A_DELETE: usize = 1_000;
 
-/// Index files for search; only what changed since the last time is sent.
+/// Index files for search; only files that changed since the last run are sent.
 ///
-/// Python, Rust, JavaScript, TypeScript, Go, Java, C and C++ are cut by their functions and classes, everything else into
-/// windows of lines. Respects .gitignore, follows no symlinks, and passes over hidden, binary and very large files. Files that
-/// changed are replaced; files that are gone are deleted from the collection. Interrupted, it keeps what was sent, and the same
-/// command goes on from there.
+/// Python, Rust, JavaScript, TypeScript, Go, Java, C and C++ are split into functions and classes, other files into windows of
+/// lines. Respects .gitignore, does not follow symlinks, and skips hidden, binary and very large files. Changed files are
+/// replaced, and removed files are deleted from the collection. An interrupted run keeps what was sent; the same command
+/// resumes it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct IndexArgs {
     /// Files and folders to index.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// The collection; made if it does not exist.
+    /// The collection; created if it does not exist.
     #[arg(long, short, add = complete::collections())]
     collection: String,
-    /// The model of a collection that is made [default: builtin]. One that exists keeps its own.
+    /// Model of a new collection [default: builtin].
     #[arg(long, value_name = "MODEL", add = complete::models())]
     model: Option<String>,
-    /// Fail where the collection exists and keeps no texts. A collection that is made keeps them anyway.
+    /// Fail if the collection exists without a full-text index. A new collection has one by default.
     #[arg(long, hide = true)]
     hybrid: bool,
-    /// Make a collection that keeps vectors only: it takes less memory, and `search` cannot find by words in it.
+    /// Create the collection without a full-text index, which saves memory; `search` then uses vectors only.
     #[arg(long, visible_alias = "vectors-only", conflicts_with = "hybrid")]
     no_hybrid: bool,
-    /// Make the collection durable: it survives a restart or crash of a daemon that was started with --data-dir.
+    /// Create a durable collection, which survives a restart or crash of a daemon with --data-dir.
     #[arg(long)]
     durable: bool,
-    /// Leave out what matches, as in a .gitignore; may be given several times.
+    /// Exclude files that match, as in a .gitignore; can be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Say what would be done, and do nothing.
+    /// Show what would be done without changing anything.
     #[arg(long)]
     dry_run: bool,
-    /// Call the folder by this name instead of its place on this machine, so that several machines index as one.
+    /// Use this name instead of the absolute path of the folder, so that several machines can share a collection.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Lines of a chunk, and of a function or class that stays whole.
+    /// Lines per window, and maximum lines of a function or class that is not split.
     #[arg(long, default_value_t = 40, value_name = "N")]
     lines: usize,
-    /// Lines that a chunk shares with the next.
+    /// Lines that consecutive windows share.
     #[arg(long, default_value_t = 10, value_name = "N")]
     overlap: usize,
-    /// Pass over larger files.
+    /// Skip larger files.
     #[arg(long, default_value = "1MiB", value_parser = size, value_name = "SIZE")]
     max_file_size: u64,
 }
 
-/// The model that every daemon has.
+/// The built-in model.
 const DEFAULT_MODEL: &str = "builtin";
 
-/// The payload field with a chunk's text, in collections that know words.
+/// Payload field of a chunk's text, in collections with a full-text index.
 const TEXT_FIELD: &str = "text";
 
-/// What was done.
 #[derive(Debug, Serialize)]
 struct Summary {
     collection: String,
@@ -104,7 +103,7 @@ struct Summary {
     chunks_per_second: f64,
 }
 
-/// Files passed over, and why.
+/// Skipped files by reason.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Skipped {
     empty: u64,
@@ -114,60 +113,68 @@ struct Skipped {
 }
 
 impl Report for Summary {
-    fn render(&self, page: &mut Page) {
+    fn render(&self, renderer: &mut Renderer) {
         let would = if self.dry_run { "would index" } else { "indexed" };
-        let collection = page.paint(Paint::Name, &self.collection);
-        let figures = page.paint(Paint::Title, human::plural(self.indexed, "file"));
+        let collection = renderer.style(Style::Name, &self.collection);
+        let figures = renderer.style(Style::Title, format::plural(self.indexed, "file"));
         if self.indexed + self.removed == 0 {
-            page.line(format!("{collection} is up to date"));
+            renderer.line(format!("{collection} is up to date"));
         } else {
-            page.line(format!("{would} {figures} into {collection}"));
+            renderer.line(format!("{would} {figures} into {collection}"));
         }
-        let time = human::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
+        let time = format::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
         let mut facts = vec![];
         if self.chunks > 0 {
-            facts.extend([("chunks", human::count(self.chunks)), ("text", human::bytes(self.bytes))]);
+            facts.extend([("chunks", format::count(self.chunks)), ("text", format::bytes(self.bytes))]);
         }
         if !self.dry_run {
-            let rate = format!(", {} chunks/s", human::rate(self.chunks_per_second));
+            let rate = format!(", {} chunks/s", format::rate(self.chunks_per_second));
             facts.push(("time", if self.chunks > 0 { time + &rate } else { time }));
         }
-        facts.push(("unchanged", human::plural(self.unchanged, "file")));
-        facts.push(("removed", human::plural(self.removed, "file")));
+        facts.push(("unchanged", format::plural(self.unchanged, "file")));
+        facts.push(("removed", format::plural(self.removed, "file")));
         let Skipped { empty, binary, large, unreadable } = self.skipped;
-        let reasons = [(empty, "empty"), (binary, "binary"), (large, "too large"), (unreadable, "unreadable")];
-        let skipped: Vec<_> = reasons.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}")).collect();
+        let skipped_by = [(empty, "empty"), (binary, "binary"), (large, "too large"), (unreadable, "unreadable")];
+        let skipped: Vec<_> = skipped_by.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}")).collect();
         if !skipped.is_empty() {
             facts.push(("skipped", skipped.join(", ")));
         }
-        page.facts(facts);
+        renderer.facts(facts);
     }
 }
 
-/// Brings the collection in step.
-pub async fn run(args: IndexArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
     let start = Instant::now();
     let windows = Windows::new(args.lines, args.overlap).map_err(CliError::Usage)?;
     let trees = walk::trees(&args.paths, args.name.as_deref())?;
     let walked = walk::walk(trees, &args.exclude, args.max_file_size)?;
     for problem in &walked.problems {
-        screen.warn(problem);
+        output.warn(problem);
     }
     let collection = client.collection(&args.collection);
-    let there = open(client, &collection, &args, screen).await?;
+    let there = open(client, &collection, &args, output).await?;
     let has_points = there.as_ref().is_some_and(|described| described.point_count > 0);
 
-    let cutting = Cutting { windows, outlines: outline::are_offered(client, &walked, screen).await? };
+    let split_options = SplitOptions { windows, outlines: outline::are_offered(client, &walked, output).await? };
     let text_field = there.map(|described| described.text_field).filter(|field| !field.is_empty());
-    let job =
-        send::Job { client, collection: &collection, cutting, text_field, compare: has_points, dry_run: args.dry_run };
-    let tally = send::send(job, &walked, screen).await?;
-    let leftovers = if has_points && !args.dry_run { delete_leftovers(&collection, &tally.sent).await? } else { 0 };
-    let (removed, gone) =
-        if has_points { remove_gone(&collection, &walked, &tally, args.dry_run, screen).await? } else { (0, 0) };
+    let job = send::Job {
+        client,
+        collection: &collection,
+        split_options,
+        text_field,
+        compare: has_points,
+        dry_run: args.dry_run,
+    };
+    let tally = send::send(job, &walked, output).await?;
+    let leftovers = if has_points && !args.dry_run { delete_stale_chunks(&collection, &tally.sent).await? } else { 0 };
+    let (removed, gone) = if has_points {
+        delete_removed_files(&collection, &walked, &tally, args.dry_run, output).await?
+    } else {
+        (0, 0)
+    };
 
     let seconds = start.elapsed().as_secs_f64();
-    screen.show(&Summary {
+    output.show(&Summary {
         collection: args.collection,
         dry_run: args.dry_run,
         files: walked.files.len() as u64,
@@ -187,12 +194,12 @@ pub async fn run(args: IndexArgs, client: &Client, screen: &Screen) -> Result {
     })
 }
 
-/// The collection as it is, made if need be; `None` where a dry run would make it.
+/// Returns the collection, created if necessary; `None` if a dry run would create it.
 async fn open(
     client: &Client,
     collection: &Collection,
     args: &IndexArgs,
-    screen: &Screen,
+    output: &Output,
 ) -> Result<Option<proto::Collection>> {
     let there = match collection.get().await {
         Err(error) if error.is_not_found() => None,
@@ -205,48 +212,48 @@ async fn open(
             let (model, durable) = (args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()), args.durable);
             let options = CollectionOptions { model, durable, text_field, ..Default::default() };
             match collection.create(&options).await {
-                // Someone else was faster.
+                // A concurrent run created it.
                 Err(error) if error.code() == Code::AlreadyExists => Ok(Some(collection.get().await?)),
                 made => Ok(Some(made?)),
             }
         }
         Some(described) if described.model.is_empty() => {
-            Err(CliError::Usage(format!("collection {} has no model: it takes vectors, not texts", described.name)))
+            Err(CliError::Usage(format!("collection {} has no model and accepts only vectors", described.name)))
         }
         Some(described) if args.hybrid && described.text_field.is_empty() => {
             let name = described.name;
-            Err(CliError::Usage(format!("collection {name} keeps no texts: delete it, and index again")))
+            Err(CliError::Usage(format!("collection {name} has no full-text index: delete it and index again")))
         }
         Some(described) => {
-            same_model(client, &described, args.model.as_deref()).await?;
+            check_model(client, &described, args.model.as_deref()).await?;
             if args.durable && !described.durable {
-                screen.warn(format!("collection {} exists and is not durable", described.name));
+                output.warn(format!("collection {} exists and is not durable", described.name));
             }
             Ok(Some(described))
         }
     }
 }
 
-/// Refuses a model that is not the collection's. Either may be an alias.
-async fn same_model(client: &Client, collection: &proto::Collection, asked: Option<&str>) -> Result {
-    let (Some(asked), has) = (asked, collection.model.as_str()) else { return Ok(()) };
-    if asked == has {
+/// Checks that a requested model is the collection's. Either name may be an alias.
+async fn check_model(client: &Client, collection: &proto::Collection, requested: Option<&str>) -> Result {
+    let (Some(requested), actual) = (requested, collection.model.as_str()) else { return Ok(()) };
+    if requested == actual {
         return Ok(());
     }
     let models = client.models().await?;
     let is_it =
         |model: &proto::Model, name: &str| model.name == name || model.aliases.iter().any(|alias| alias == name);
-    if models.iter().any(|model| is_it(model, asked) && is_it(model, has)) {
+    if models.iter().any(|model| is_it(model, requested) && is_it(model, actual)) {
         return Ok(());
     }
     let name = &collection.name;
     Err(CliError::Usage(format!(
-        "collection {name} was made with the model {has:?}, not {asked:?}: leave out --model, or choose another collection"
+        "collection {name} has the model {actual:?}, not {requested:?}: omit --model, or choose another collection"
     )))
 }
 
-/// Deletes the chunks that files sent now had before. Hashes cover paths, so no other file's chunks have one of them.
-async fn delete_leftovers(collection: &Collection, sent: &[(String, String)]) -> Result<u64> {
+/// Deletes stale chunks of the files that were sent. Hashes cover paths, so no chunk of another file has one of these hashes.
+async fn delete_stale_chunks(collection: &Collection, sent: &[(String, String)]) -> Result<u64> {
     let mut deleted = 0;
     for files in sent.chunks(FILES_A_DELETE) {
         let paths = files.iter().map(|(path, _)| path.as_str());
@@ -256,16 +263,16 @@ async fn delete_leftovers(collection: &Collection, sent: &[(String, String)]) ->
     Ok(deleted)
 }
 
-/// Deletes the chunks of files that are in the walked trees no more. Returns files (at least) and chunks.
-async fn remove_gone(
+/// Deletes the chunks of files that were removed from the walked trees. Returns a lower bound of the files, and the chunks.
+async fn delete_removed_files(
     collection: &Collection,
     walked: &Walked,
     tally: &Tally,
     dry_run: bool,
-    screen: &Screen,
+    output: &Output,
 ) -> Result<(u64, u64)> {
     if !walked.complete {
-        screen.warn("not everything could be read, so nothing is taken for removed");
+        output.warn("some entries could not be read, so no files are treated as removed");
         return Ok((0, 0));
     }
     let trees = walked.trees.iter().map(|tree| tree.name.as_str());
@@ -275,7 +282,7 @@ async fn remove_gone(
     } else {
         filter.none_of("path", tally.present.iter().map(String::as_str))
     };
-    // The empty text is as near to everything as to anything: its hits are whatever passes the filter.
+    // The empty text is equally near to all points: its hits are any points that match the filter.
     let found = collection.search_text([""], &SearchOptions::limit(MAX_HITS).filter(filter.clone())).await?;
     let hits = found.results.into_iter().flatten();
     let paths: BTreeSet<_> =

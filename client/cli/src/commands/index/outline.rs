@@ -1,40 +1,40 @@
-//! Outlines of the Python files that changed, which say where to cut them.
+//! Requests outlines of changed Python files, by which they are split.
 
 use accelerd_client::{Client, Code, OutlineItem, ParseOptions, proto::ParseOutput};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::read::{By, Prepared};
+use super::read::{Prepared, SplitBy};
 use crate::{
     error::{CliError, Result},
     language,
-    screen::Screen,
+    output::Output,
     walk::Walked,
 };
 
-/// A call with this much text is full.
+/// Maximum bytes per call.
 const CALL_BYTES: usize = 1 << 20;
-/// Calls at once.
+/// Maximum calls in flight.
 const IN_FLIGHT: usize = 4;
 
-/// Whether the daemon outlines Python. Asked once and beforehand, for hashes say how a file was cut.
-pub async fn are_offered(client: &Client, walked: &Walked, screen: &Screen) -> Result<bool> {
+/// Whether the daemon parses Python. This is determined before hashing, because hashes include how a file is split.
+pub async fn are_offered(client: &Client, walked: &Walked, output: &Output) -> Result<bool> {
     let is_python = |path: &str| language::of_file(path.rsplit('/').next().unwrap_or_default()) == "python";
     if !walked.files.iter().any(|file| is_python(&file.below)) {
         return Ok(false);
     }
     match client.parse(["pass"], &options()).await {
         Err(error) if error.code() == Code::Unimplemented => {
-            screen.note("the daemon does not parse Python; it is cut into windows of lines like everything else");
+            output.note("the daemon does not parse Python; Python files are split into windows of lines");
             Ok(false)
         }
         parsed => Ok(parsed.map(|_| true)?),
     }
 }
 
-/// An outline for each file that is cut by one; none for what is not Python.
+/// Returns an outline for each file that is split by one; none for invalid Python.
 pub async fn outlines(client: &Client, files: &[Prepared]) -> Result<Vec<Option<Vec<OutlineItem>>>> {
-    let outlined: Vec<_> = (0..files.len()).filter(|at| files[*at].by == By::Outline).collect();
+    let outlined: Vec<_> = (0..files.len()).filter(|at| files[*at].by == SplitBy::Outline).collect();
     let calls = stream::iter(calls(&outlined, files)).map(|call| async move {
         let sources = call.iter().map(|at| Bytes::copy_from_slice(files[*at].text.as_bytes()));
         let parsed = client.parse(sources, &options()).await?;
@@ -53,7 +53,7 @@ fn options() -> ParseOptions {
     ParseOptions::of([ParseOutput::Outline])
 }
 
-/// Parts files among calls.
+/// Distributes files over calls.
 fn calls(wanted: &[usize], files: &[Prepared]) -> Vec<Vec<usize>> {
     let mut calls: Vec<Vec<usize>> = vec![];
     let mut room = 0;

@@ -1,4 +1,4 @@
-//! What to send, decided without a daemon: which files changed, and how pieces make batches.
+//! Decides what to send: which files changed, and how pieces are packed into batches.
 
 use std::collections::HashMap;
 
@@ -6,34 +6,34 @@ use accelerd_client::{Points, Upsert};
 
 use super::read::{Piece, Prepared};
 
-/// Most pieces of a batch: few enough that a slow model's progress shows.
+/// Maximum pieces per batch: few enough to show the progress of a slow model.
 const BATCH_PIECES: usize = 128;
-/// A batch with this much text is full.
+/// Maximum bytes per batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Whether the collection has this very file: the piece that starts it is there with its hash.
+/// Whether the collection has this version of a file: its first piece is stored with its hash.
 pub fn is_unchanged(file: &Prepared, stored_hashes: &HashMap<String, String>) -> bool {
     stored_hashes.get(&file.first_id).is_some_and(|hash| *hash == file.hash)
 }
 
-/// Points to send by one step of the stream, and what it means for the files when they have landed.
+/// One upsert of the stream, and the files that it completes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     pub upsert: Upsert,
-    /// Bytes of the files that its pieces stand for.
+    /// Bytes of its pieces' files, for progress.
     pub bytes: u64,
-    /// Path and hash of each file whose last piece this has.
+    /// Path and hash of each file whose last piece is in the batch.
     pub whole: Vec<(String, String)>,
 }
 
 impl Batch {
-    /// Points in it.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.upsert.ids.len()
     }
 }
 
-/// Pieces on their way into batches.
+/// Packs pieces into batches.
 #[derive(Debug, Default)]
 pub struct Batches {
     ids: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Adds a file's pieces, the first one last, and gives the batches that are full now.
+    /// Adds a file's pieces, the first one last. Returns the full batches.
     pub fn add(&mut self, file: &Prepared, pieces: Vec<Piece>) -> Vec<Batch> {
         let (count, mut left, mut full) = (pieces.len() as u64, file.size, vec![]);
         for (behind, piece) in (0..count).zip(pieces.into_iter().rev()) {
@@ -61,7 +61,7 @@ impl Batches {
         full
     }
 
-    /// What is left; `None` when nothing is.
+    /// Returns the last, partial batch.
     pub fn take(&mut self) -> Option<Batch> {
         let taken = std::mem::take(self);
         if taken.ids.is_empty() {

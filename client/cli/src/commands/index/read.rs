@@ -1,4 +1,4 @@
-//! One file: read, judged, cut into pieces that are ready to send.
+//! Reads a file, classifies it and splits it into pieces to send.
 
 use std::{
     collections::HashSet,
@@ -15,89 +15,89 @@ use crate::{
     walk::File,
 };
 
-/// Bytes looked at for a zero, which no text has.
+/// Bytes at the start of a file that are searched for a NUL, which marks a binary file.
 const SNIFFED_BYTES: usize = 8 << 10;
 
-/// Most bytes of a text that are kept in a payload, where daemons by default take 64 KiB.
+/// Maximum bytes of a text in a payload, which daemons limit to 64 KiB by default.
 const KEPT_BYTES: usize = 48 << 10;
 
-/// Part of each file's hash: files are sent anew by a version that cuts or describes them in another way.
+/// Part of each file's hash, so that a version that splits or describes files differently sends them again.
 const FORMAT: u32 = 2;
 
-/// Payload fields that say what `search` ranks lower or leaves out.
+/// Payload flag of tests, which `search` ranks lower or excludes.
 pub const IS_TEST: &str = "is_test";
-/// The same.
+/// Payload flag of generated files, which `search` ranks lower or excludes.
 pub const IS_GENERATED: &str = "is_generated";
 
 /// A chunk as a point of the collection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
-    /// A UUID that only its path, first line and name decide.
+    /// A UUID that is derived from path, first line and name only.
     pub id: String,
-    /// What the model sees.
+    /// The text to embed.
     pub text: String,
     pub payload: Payload,
 }
 
-/// A file that may have to be sent.
+/// A file that is ready to compare and send.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prepared {
     pub path: String,
-    /// The path below its tree, for people.
+    /// Path relative to its tree.
     pub below: String,
-    /// Of its path, its content and how it is cut.
+    /// Hash of path, content and split options.
     pub hash: String,
     pub size: u64,
-    /// The id of the piece that starts it.
+    /// Id of its first piece.
     pub first_id: String,
     pub text: String,
-    pub by: By,
+    pub by: SplitBy,
     pub tree: String,
     pub language: String,
     pub is_test: bool,
     pub is_generated: bool,
 }
 
-/// What a file is cut by.
+/// How a file is split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// Its lines.
+pub enum SplitBy {
+    /// Into windows of lines.
     #[default]
     Lines,
-    /// The daemon's outline of it, where it has one.
+    /// By the daemon's outline, if the file is valid Python.
     Outline,
-    /// The functions and classes that a grammar finds.
+    /// By the functions and classes that a grammar finds.
     Grammar(Grammar),
 }
 
-/// How files are cut.
+/// How files are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cutting {
+pub struct SplitOptions {
     pub windows: Windows,
-    /// Python by functions and classes, as the daemon outlines it.
+    /// Whether to split Python by the daemon's outline.
     pub outlines: bool,
 }
 
-/// What became of a file.
+/// Result of reading a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Ready(Prepared),
     Empty,
     Binary,
-    /// Why.
+    /// The reason.
     Unreadable(String),
 }
 
-/// Reads and cuts a file.
-pub fn read(file: &File, cutting: Cutting) -> Outcome {
+/// Reads and prepares a file.
+pub fn read(file: &File, split_options: SplitOptions) -> Outcome {
     match read_text(file) {
-        Ok(Some(bytes)) => prepare(file, cutting, &bytes),
+        Ok(Some(bytes)) => prepare(file, split_options, &bytes),
         Ok(None) => Outcome::Binary,
         Err(error) => Outcome::Unreadable(format!("{}: {error}", file.disk.display())),
     }
 }
 
-/// The content; `None` where its start shows that it is no text.
+/// Reads the content; `None` if its start is binary.
 fn read_text(file: &File) -> io::Result<Option<Vec<u8>>> {
     let mut source = fs::File::open(&file.disk)?;
     let mut bytes = Vec::with_capacity(usize::try_from(file.size).unwrap_or(0).max(SNIFFED_BYTES) + 1);
@@ -109,26 +109,26 @@ fn read_text(file: &File) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn prepare(file: &File, cutting: Cutting, bytes: &[u8]) -> Outcome {
+fn prepare(file: &File, split_options: SplitOptions, bytes: &[u8]) -> Outcome {
     let Ok(text) = std::str::from_utf8(bytes) else { return Outcome::Binary };
     let language = language::of_file(file.below.rsplit('/').next().unwrap_or_default());
     let name = file.below.rsplit('/').next().unwrap_or_default();
     let by = match Grammar::of(&language, name) {
-        Some(grammar) => By::Grammar(grammar),
-        None if cutting.outlines && language == "python" => By::Outline,
-        None => By::Lines,
+        Some(grammar) => SplitBy::Grammar(grammar),
+        None if split_options.outlines && language == "python" => SplitBy::Outline,
+        None => SplitBy::Lines,
     };
-    let Some(first_line) = cutting.windows.cut(text).first().map(|chunk| chunk.start_line) else {
+    let Some(first_line) = split_options.windows.split(text).first().map(|chunk| chunk.start_line) else {
         return Outcome::Empty;
     };
-    let hash = file_hash(&file.path, cutting.windows, by, bytes);
+    let hash = file_hash(&file.path, split_options.windows, by, bytes);
     Outcome::Ready(Prepared {
         path: file.path.clone(),
         below: file.below.clone(),
         hash,
         size: bytes.len() as u64,
-        // What is compared before it is parsed cannot depend on its outline.
-        first_id: piece_id(&file.path, &if by == By::Lines { first_line } else { 1 }.to_string()),
+        // The first id is compared before the file is parsed, so it cannot depend on the outline.
+        first_id: piece_id(&file.path, &if by == SplitBy::Lines { first_line } else { 1 }.to_string()),
         text: text.to_owned(),
         by,
         tree: file.tree.clone(),
@@ -139,18 +139,18 @@ fn prepare(file: &File, cutting: Cutting, bytes: &[u8]) -> Outcome {
 }
 
 impl Prepared {
-    /// Cuts it, by its functions and classes or into windows of lines. In the order of the file; at least one piece.
+    /// Splits the file by functions and classes or into windows of lines. Returns at least one piece, in the order of the file.
     pub fn pieces(&self, outline: Option<&[OutlineItem]>, windows: Windows) -> Vec<Piece> {
         let words = chunk::path_words(&self.below);
         let chunks = match (self.by, outline) {
-            (By::Grammar(grammar), _) => chunk::cut_by_grammar(&self.text, grammar, windows),
-            (By::Outline, Some(outline)) => Some(chunk::cut_python(&self.text, outline, windows)),
-            (By::Lines | By::Outline, _) => None,
+            (SplitBy::Grammar(grammar), _) => chunk::split_by_grammar(&self.text, grammar, windows),
+            (SplitBy::Outline, Some(outline)) => Some(chunk::split_python(&self.text, outline, windows)),
+            (SplitBy::Lines | SplitBy::Outline, _) => None,
         };
-        let chunks = chunks.unwrap_or_else(|| windows.cut(&self.text));
+        let chunks = chunks.unwrap_or_else(|| windows.split(&self.text));
         let mut ids = HashSet::with_capacity(chunks.len());
         let pieces = chunks.iter().enumerate().map(|(at, chunk)| self.piece(at, chunk, &words));
-        // No two points of an upsert may have one id, whatever the cutting does.
+        // The ids of an upsert must be distinct.
         pieces.filter(|piece| ids.insert(piece.id.clone())).collect()
     }
 
@@ -170,7 +170,7 @@ impl Prepared {
         payload.extend(chunk.name.as_ref().map(|name| ("name".to_owned(), Value::from(name.as_str()))));
         let id = match &chunk.name {
             _ if at == 0 => self.first_id.clone(),
-            // A class and its first method may start on one line.
+            // A class and its first method may start on the same line.
             Some(name) => piece_id(&self.path, &format!("{}:{name}", chunk.start_line)),
             None => piece_id(&self.path, &chunk.start_line.to_string()),
         };
@@ -179,7 +179,7 @@ impl Prepared {
 }
 
 impl Piece {
-    /// Puts the text into a field of the payload, as far as a payload may go.
+    /// Stores the text in a field of the payload, truncated to the limit.
     pub fn keep_text(&mut self, field: &str) {
         let kept =
             self.text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= KEPT_BYTES).last();
@@ -187,17 +187,17 @@ impl Piece {
     }
 }
 
-fn file_hash(path: &str, windows: Windows, by: By, bytes: &[u8]) -> String {
+fn file_hash(path: &str, windows: Windows, by: SplitBy, bytes: &[u8]) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(bytes).finalize();
     let by = match by {
-        By::Lines => "lines",
-        By::Outline => "outline",
-        By::Grammar(_) => "grammar",
+        SplitBy::Lines => "lines",
+        SplitBy::Outline => "outline",
+        SplitBy::Grammar(_) => "grammar",
     };
     format!("{}:{}:{by}:{FORMAT}", hex::encode(&digest[..16]), windows.tag())
 }
 
-/// A UUID of version 8 (RFC 9562: made by the application's own rule) from SHA-256.
+/// Derives a UUID of version 8 (RFC 9562: application-defined) from SHA-256.
 fn piece_id(path: &str, place: &str) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(place).finalize();
     let mut id = [0; 16];
@@ -221,18 +221,18 @@ mod tests {
         File { tree: "t".into(), path: path.into(), below, disk: PathBuf::from("/nowhere"), size: 0 }
     }
 
-    fn cutting() -> Cutting {
-        Cutting { windows: Windows::new(40, 10).unwrap(), outlines: true }
+    fn split_options() -> SplitOptions {
+        SplitOptions { windows: Windows::new(40, 10).unwrap(), outlines: true }
     }
 
     fn ready(path: &str, text: &str) -> Prepared {
-        let outcome = prepare(&file(path), cutting(), text.as_bytes());
+        let outcome = prepare(&file(path), split_options(), text.as_bytes());
         let Outcome::Ready(prepared) = outcome else { panic!("{outcome:?}") };
         prepared
     }
 
     fn windowed(path: &str, text: &str) -> Vec<Piece> {
-        ready(path, text).pieces(None, cutting().windows)
+        ready(path, text).pieces(None, split_options().windows)
     }
 
     fn outlined(
@@ -249,7 +249,7 @@ mod tests {
             docstring: None,
         };
         let outline: Vec<_> = items.iter().map(item).collect();
-        ready(path, text).pieces(Some(&outline), cutting().windows)
+        ready(path, text).pieces(Some(&outline), split_options().windows)
     }
 
     #[test]
@@ -291,8 +291,8 @@ mod tests {
         assert_ne!(hash("t/a", "x"), hash("t/a", "y"));
         assert_ne!(hash("t/a", "x"), hash("t/b", "x"));
         let other_windows = Windows::new(20, 5).unwrap();
-        assert_ne!(file_hash("t/a", other_windows, By::Lines, b"x"), hash("t/a", "x"));
-        assert_ne!(file_hash("t/a.py", cutting().windows, By::Lines, b"x"), hash("t/a.py", "x"));
+        assert_ne!(file_hash("t/a", other_windows, SplitBy::Lines, b"x"), hash("t/a", "x"));
+        assert_ne!(file_hash("t/a.py", split_options().windows, SplitBy::Lines, b"x"), hash("t/a.py", "x"));
     }
 
     #[test]
@@ -312,9 +312,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let zeros = File { disk: folder.path().join("a"), ..file("t/a") };
         fs::write(&zeros.disk, b"a\0b").unwrap();
-        assert_eq!(super::read(&zeros, cutting()), Outcome::Binary);
-        assert_eq!(prepare(&file("t/a"), cutting(), b"na\xefve"), Outcome::Binary);
-        assert_eq!(prepare(&file("t/a"), cutting(), b" \n\n"), Outcome::Empty);
-        assert!(matches!(read(&file("t/a"), cutting()), Outcome::Unreadable(_)));
+        assert_eq!(super::read(&zeros, split_options()), Outcome::Binary);
+        assert_eq!(prepare(&file("t/a"), split_options(), b"na\xefve"), Outcome::Binary);
+        assert_eq!(prepare(&file("t/a"), split_options(), b" \n\n"), Outcome::Empty);
+        assert!(matches!(read(&file("t/a"), split_options()), Outcome::Unreadable(_)));
     }
 }

@@ -1,4 +1,4 @@
-//! The pipeline: files are read ahead on other threads, compared in groups, and sent as a bounded stream of batches.
+//! The pipeline: reads files ahead on blocking threads, compares them in groups, and sends a bounded stream of batches.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,42 +20,42 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{
     Skipped, outline,
     plan::{Batch, Batches, is_unchanged},
-    read::{self, Cutting, Outcome, Prepared},
+    read::{self, Outcome, Prepared, SplitOptions},
 };
 use crate::{
     error::{self, CliError, Result},
-    human,
-    screen::{BYTES_BAR, Screen},
+    format,
+    output::{BYTES_BAR, Output},
     walk::{File, Walked},
 };
 
-/// Files read at once and ahead.
+/// Maximum files read ahead.
 const READ_AHEAD: usize = 16;
-/// Files cut at once and ahead.
-const CUT_AHEAD: usize = 4;
-/// Files compared with the collection by one call.
+/// Maximum files split ahead.
+const SPLIT_AHEAD: usize = 4;
+/// Files per call that compares hashes.
 const FILES_A_GROUP: usize = 256;
-/// Batches sent and not answered.
+/// Maximum batches in flight.
 const IN_FLIGHT: usize = 8;
 
-/// What to do.
+/// Parameters of a run.
 pub struct Job<'a> {
     pub client: &'a Client,
     pub collection: &'a Collection,
-    pub cutting: Cutting,
-    /// The payload field that is to have the text of a chunk.
+    pub split_options: SplitOptions,
+    /// Payload field for the text of a chunk.
     pub text_field: Option<String>,
-    /// Whether the collection may know some of the files.
+    /// Whether the collection may contain some of the files.
     pub compare: bool,
     pub dry_run: bool,
 }
 
-/// What was done.
+/// Totals of a run.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Path and hash of each file that was new or had changed.
+    /// Path and hash of each new or changed file.
     pub sent: Vec<(String, String)>,
-    /// Paths that belong in the collection.
+    /// Paths of all files that belong in the collection.
     pub present: BTreeSet<String>,
     pub unchanged: u64,
     pub skipped: Skipped,
@@ -63,15 +63,15 @@ pub struct Tally {
     pub bytes: u64,
 }
 
-/// Reads every file and sends those that the collection does not have.
+/// Reads all files and sends those that the collection lacks.
 ///
-/// Told to stop by Ctrl-C, it waits for what was sent to land, and fails with [`CliError::Interrupted`].
-pub async fn send(job: Job<'_>, walked: &Walked, screen: &Screen) -> Result<Tally> {
+/// After Ctrl-C it waits for the batches in flight and fails with [`CliError::Interrupted`].
+pub async fn send(job: Job<'_>, walked: &Walked, output: &Output) -> Result<Tally> {
     let total = walked.files.iter().map(|file| file.size).sum();
-    let bar = screen.bar(total, BYTES_BAR, "indexing");
+    let bar = output.bar(total, BYTES_BAR, "indexing");
     let mut tally = Tally::default();
     if job.dry_run {
-        produce(&job, walked, &mut tally, None, &bar, screen).await?;
+        produce(&job, walked, &mut tally, None, &bar, output).await?;
         bar.finish_and_clear();
         return Ok(tally);
     }
@@ -81,7 +81,7 @@ pub async fn send(job: Job<'_>, walked: &Walked, screen: &Screen) -> Result<Tall
     let sent = {
         let produced = async {
             tokio::select! {
-                produced = produce(&job, walked, &mut tally, Some((batches, &flight)), &bar, screen) => produced,
+                produced = produce(&job, walked, &mut tally, Some((batches, &flight)), &bar, output) => produced,
                 () = stop.notified() => {
                     flight.complete.store(true, Ordering::Relaxed);
                     Ok(())
@@ -94,8 +94,8 @@ pub async fn send(job: Job<'_>, walked: &Walked, screen: &Screen) -> Result<Tall
             sent = &mut both => sent,
             () = interrupt() => {
                 interrupted = true;
-                let note = "interrupted: waiting for what was sent to land; Ctrl-C again leaves at once";
-                bar.suspend(|| screen.note(note));
+                let note = "interrupted: waiting for batches in flight; press Ctrl-C again to exit at once";
+                bar.suspend(|| output.note(note));
                 stop.notify_one();
                 both.await
             }
@@ -103,26 +103,25 @@ pub async fn send(job: Job<'_>, walked: &Walked, screen: &Screen) -> Result<Tall
     };
     bar.finish_and_clear();
     if interrupted || sent.is_err() {
-        return Err(stopped(&job, &flight.landed(), sent, screen).await);
+        return Err(stopped(&job, &flight.landed(), sent, output).await);
     }
     Ok(tally)
 }
 
-/// What a run that did not get to its end has to say: what the collection has of it.
-async fn stopped(job: &Job<'_>, landed: &Landed, sent: Result, screen: &Screen) -> CliError {
-    // Files that landed whole are not looked at by the next run, so what they had before goes now.
+/// Returns the error of an incomplete run, with what the collection has of it.
+async fn stopped(job: &Job<'_>, landed: &Landed, sent: Result, output: &Output) -> CliError {
+    // The next run skips files that are stored whole, so their stale chunks are deleted now.
     if job.compare {
-        let _best_effort = super::delete_leftovers(job.collection, &landed.files).await;
+        let _best_effort = super::delete_stale_chunks(job.collection, &landed.files).await;
     }
-    let chunks = human::plural(landed.chunks, "chunk");
-    let files = human::plural(landed.files.len() as u64, "whole file");
-    let kept = format!(
-        "{chunks} were sent and stay in the collection, among them {files}; the same command goes on from there"
-    );
+    let chunks = format::plural(landed.chunks, "chunk");
+    let files = format::plural(landed.files.len() as u64, "whole file");
+    let kept =
+        format!("{chunks} were sent and stay in the collection, including {files}; run the same command to resume");
     match sent {
         Err(error) => {
             if landed.chunks > 0 {
-                screen.note(kept);
+                output.note(kept);
             }
             error
         }
@@ -130,7 +129,7 @@ async fn stopped(job: &Job<'_>, landed: &Landed, sent: Result, screen: &Screen) 
     }
 }
 
-/// Ends with the first Ctrl-C; from then on the next one ends the program.
+/// Completes at the first Ctrl-C; the next one exits the program.
 async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         return std::future::pending().await;
@@ -142,21 +141,21 @@ async fn interrupt() {
     });
 }
 
-/// Batches sent and not answered, by number, and what has landed.
+/// Batches in flight by sequence, and what is stored.
 struct Flight {
     window: Semaphore,
     batches: Mutex<HashMap<u64, Batch>>,
     landed: Mutex<Landed>,
-    /// Whether everything was sent, or all that will be.
+    /// Whether the last batch was sent.
     complete: AtomicBool,
     bar: ProgressBar,
 }
 
-/// What the collection has of this run.
+/// Chunks and files of this run that are stored.
 #[derive(Clone, Debug, Default)]
 struct Landed {
     chunks: u64,
-    /// Path and hash of each file that is there whole.
+    /// Path and hash of each file that is stored whole.
     files: Vec<(String, String)>,
 }
 
@@ -181,10 +180,10 @@ impl Flight {
         self.landed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sends a batch once there is room. Cancelled, it has sent it or has not.
+    /// Sends a batch when the window allows it. Cancel-safe: the batch is either sent and registered, or neither.
     async fn launch(&self, sequence: u64, batch: Batch, to: &mpsc::Sender<Upsert>) {
         let (Ok(permit), Ok(slot)) = (self.window.acquire().await, to.reserve().await) else {
-            // The stream broke, and `consume` is about to end all this by saying why.
+            // The stream broke; `consume` returns its error.
             return std::future::pending().await;
         };
         permit.forget();
@@ -193,7 +192,7 @@ impl Flight {
         slot.send(upsert);
     }
 
-    /// A batch was answered, well or not.
+    /// Removes a batch after its response.
     fn take(&self, sequence: u64) -> Option<Batch> {
         self.window.add_permits(1);
         self.batches().remove(&sequence)
@@ -204,7 +203,7 @@ impl Flight {
         landed.chunks += batch.len() as u64;
         landed.files.extend(batch.whole);
         self.bar.inc(batch.bytes);
-        self.bar.set_message(human::plural(landed.chunks, "chunk"));
+        self.bar.set_message(format::plural(landed.chunks, "chunk"));
     }
 }
 
@@ -214,26 +213,26 @@ async fn produce(
     tally: &mut Tally,
     out: Option<(mpsc::Sender<Upsert>, &Flight)>,
     bar: &ProgressBar,
-    screen: &Screen,
+    output: &Output,
 ) -> Result {
-    let cutting = job.cutting;
-    let read = |file: File| blocking(move || (read::read(&file, cutting), file));
+    let split_options = job.split_options;
+    let read = |file: File| blocking(move || (read::read(&file, split_options), file));
     let mut groups =
         stream::iter(walked.files.iter().cloned()).map(read).buffered(READ_AHEAD).try_chunks(FILES_A_GROUP);
     let (mut batches, mut sequence) = (Batches::default(), 0..);
     while let Some(group) = groups.next().await {
-        let ready = sort_out(group.map_err(|error| error.1)?, tally, bar, screen);
+        let ready = take_prepared(group.map_err(|error| error.1)?, tally, bar, output);
         let stored = if job.compare { stored_hashes(job.collection, &ready).await? } else { HashMap::new() };
         tally.present.extend(ready.iter().map(|file| file.path.clone()));
         let (unchanged, changed): (Vec<_>, Vec<_>) = ready.into_iter().partition(|file| is_unchanged(file, &stored));
         tally.unchanged += unchanged.len() as u64;
         bar.inc(unchanged.iter().map(|file| file.size).sum());
         let outlines = outline::outlines(job.client, &changed).await?;
-        let cut = |(file, outline): (Prepared, Option<Vec<_>>)| {
-            blocking(move || (file.pieces(outline.as_deref(), cutting.windows), file))
+        let split = |(file, outline): (Prepared, Option<Vec<_>>)| {
+            blocking(move || (file.pieces(outline.as_deref(), split_options.windows), file))
         };
-        let mut cut = stream::iter(changed.into_iter().zip(outlines)).map(cut).buffered(CUT_AHEAD);
-        while let Some(one) = cut.next().await {
+        let mut split = stream::iter(changed.into_iter().zip(outlines)).map(split).buffered(SPLIT_AHEAD);
+        while let Some(one) = split.next().await {
             let (mut pieces, file) = one?;
             if let Some(field) = &job.text_field {
                 for piece in &mut pieces {
@@ -261,13 +260,13 @@ async fn produce(
     Ok(())
 }
 
-/// Runs on a thread that may block.
+/// Runs on a blocking thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    spawn_blocking(work).await.map_err(|error| CliError::Partial(format!("a reader failed: {error}")))
+    spawn_blocking(work).await.map_err(|error| CliError::Partial(format!("reader thread failed: {error}")))
 }
 
-/// Counts what is passed over; gives what is left.
-fn sort_out(group: Vec<(Outcome, File)>, tally: &mut Tally, bar: &ProgressBar, screen: &Screen) -> Vec<Prepared> {
+/// Counts skipped files and returns the others.
+fn take_prepared(group: Vec<(Outcome, File)>, tally: &mut Tally, bar: &ProgressBar, output: &Output) -> Vec<Prepared> {
     let mut ready = vec![];
     for (outcome, file) in group {
         if !matches!(outcome, Outcome::Ready(_)) {
@@ -278,17 +277,17 @@ fn sort_out(group: Vec<(Outcome, File)>, tally: &mut Tally, bar: &ProgressBar, s
             Outcome::Empty => tally.skipped.empty += 1,
             Outcome::Binary => tally.skipped.binary += 1,
             Outcome::Unreadable(why) => {
-                // It is there, so what the collection has of it stays.
+                // The file exists, so its chunks stay in the collection.
                 tally.present.insert(file.path);
                 tally.skipped.unreadable += 1;
-                bar.suspend(|| screen.warn(why));
+                bar.suspend(|| output.warn(why));
             }
         }
     }
     ready
 }
 
-/// The hashes in the collection, by the id of each file's first piece.
+/// Returns the hashes in the collection by the id of each file's first piece.
 async fn stored_hashes(collection: &Collection, files: &[Prepared]) -> Result<HashMap<String, String>> {
     let firsts: Vec<_> = files.iter().map(|file| file.first_id.clone()).collect();
     if firsts.is_empty() {
@@ -311,7 +310,7 @@ async fn consume(collection: &Collection, batches: mpsc::Receiver<Upsert>, fligh
             (Ok(_), Some(batch)) => flight.land(batch),
             (Ok(_), None) => {}
             (Err(error), Some(batch)) => {
-                again(collection, error, batch.upsert.clone()).await?;
+                retry(collection, error, batch.upsert.clone()).await?;
                 flight.land(batch);
             }
             (Err(error), None) => return Err(error.into()),
@@ -320,18 +319,18 @@ async fn consume(collection: &Collection, batches: mpsc::Receiver<Upsert>, fligh
     if flight.complete.load(Ordering::Relaxed) && flight.batches().is_empty() {
         return Ok(());
     }
-    Err(CliError::Partial("the daemon ended the stream early; run the same command again to go on".into()))
+    Err(CliError::Partial("the daemon ended the stream early; run the same command to resume".into()))
 }
 
-/// Sends a batch once more, by itself and with retries, where that may help. A file whose batch is lost for good loses
-/// all it has in the collection, so that no later run takes it for whole.
-async fn again(collection: &Collection, error: Error, batch: Upsert) -> Result<(), Error> {
-    let may_help = matches!(error.code(), Code::ResourceExhausted | Code::Unavailable | Code::Aborted);
+/// Retries a failed batch as a unary call, if the error is transient. If the batch is lost, all chunks of its files are deleted,
+/// so that no later run takes them for whole.
+async fn retry(collection: &Collection, error: Error, batch: Upsert) -> Result<(), Error> {
+    let is_transient = matches!(error.code(), Code::ResourceExhausted | Code::Unavailable | Code::Aborted);
     let paths: BTreeSet<_> =
         batch.payloads.iter().filter_map(|payload| payload.get("path")?.as_str().map(str::to_owned)).collect();
-    let outcome = if may_help { collection.upsert(batch).await.map(|_| ()) } else { Err(error) };
+    let outcome = if is_transient { collection.upsert(batch).await.map(|_| ()) } else { Err(error) };
     if outcome.is_err() {
-        // The daemon may refuse this too; the failure to report is the first.
+        // The daemon may reject this too; the first error is reported.
         let _best_effort = collection.delete_points(Filter::new().any_of("path", paths)).await;
     }
     outcome

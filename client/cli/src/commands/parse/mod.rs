@@ -1,4 +1,4 @@
-//! Parses Python files and shows whether they are Python, their trees, outlines or tokens.
+//! Parses Python files and shows their errors, trees, outlines or tokens.
 
 mod send;
 mod show;
@@ -17,15 +17,15 @@ use self::{send::Batch, show::Problem};
 use crate::{
     args::size,
     error::{CliError, Result},
-    human,
-    page::{Page, Paint, Table},
-    screen::{Report, Screen},
+    format,
+    output::{Output, Report},
+    renderer::{Renderer, Style, Table},
 };
 
-/// Parse Python files: tells which have errors, or shows trees, outlines or tokens.
+/// Parse Python files: list syntax errors, or show trees, outlines or tokens.
 ///
-/// Takes the .py and .pyi files below folders, by the rules of `accelctl index`; files that are named are taken whatever
-/// their name. The verdict is CPython's, and so are the trees. Exits with 1 where a source has an error.
+/// Takes the .py and .pyi files below folders, by the rules of `accelctl index`, and all files that are arguments. Errors and
+/// trees are CPython's. Exits with 1 if a source has an error.
 #[derive(Debug, Args)]
 pub struct ParseArgs {
     /// Files and folders; `-` is standard input.
@@ -33,28 +33,28 @@ pub struct ParseArgs {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     show: ShowArgs,
-    /// Take the source for Python 3.N, 8 to 14; the newest by default.
+    /// Parse as Python 3.N, from 8 to 14 [default: the newest].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=14))]
     feature_version: Option<u32>,
-    /// Leave out what matches, as in a .gitignore; may be given several times.
+    /// Exclude files that match, as in a .gitignore; can be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Pass over larger files.
+    /// Skip larger files.
     #[arg(long, default_value = "8MiB", value_parser = size, value_name = "SIZE")]
     max_file_size: u64,
 }
 
-/// What to show of each source.
+/// Output options.
 #[derive(Clone, Copy, Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct ShowArgs {
-    /// Show the tree as `ast.dump` does; with several sources, --json says which is whose.
+    /// Show the tree as `ast.dump` does; with several sources, use --json to tell them apart.
     #[arg(long, group = "shown")]
     dump: bool,
-    /// Show lines and columns of nodes too.
+    /// Include lines and columns of nodes.
     #[arg(long, requires = "dump")]
     attributes: bool,
-    /// Spaces a level of the tree; without, it is one line.
+    /// Spaces per level of the tree [default: one line].
     #[arg(long, value_name = "N", requires = "dump", value_parser = clap::value_parser!(u8).range(..=16))]
     indent: Option<u8>,
     /// Show functions, classes and imports with their lines.
@@ -84,7 +84,6 @@ impl ShowArgs {
     }
 }
 
-/// What was found out.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     files: u64,
@@ -99,47 +98,46 @@ struct Summary {
 }
 
 impl Report for Summary {
-    fn render(&self, page: &mut Page) {
+    fn render(&self, renderer: &mut Renderer) {
         for problem in &self.errors {
-            page.whole_line(problem.line(page));
+            renderer.whole_line(problem.line(renderer));
         }
         if !self.errors.is_empty() {
-            page.gap();
+            renderer.gap();
         }
         let mut table = Table::new(["files", "lines", "size", "time", "MB/s", "errors", "?unreadable", "?too large"]);
-        let time = human::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
-        let paint = if self.error_count > 0 { Paint::Bad } else { Paint::Good };
+        let time = format::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
+        let style = if self.error_count > 0 { Style::Bad } else { Style::Good };
         table.row([
-            human::count(self.files),
-            human::count(self.lines),
-            human::bytes(self.bytes),
+            format::count(self.files),
+            format::count(self.lines),
+            format::bytes(self.bytes),
             time,
-            human::rate(self.megabytes_per_second),
-            page.paint(paint, human::count(self.error_count)),
-            human::count(self.unreadable),
-            human::count(self.too_large),
+            format::rate(self.megabytes_per_second),
+            renderer.style(style, format::count(self.error_count)),
+            format::count(self.unreadable),
+            format::count(self.too_large),
         ]);
-        page.table(&table);
+        renderer.table(&table);
     }
 }
 
-/// Parses and shows.
-pub async fn run(args: ParseArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: ParseArgs, client: &Client, output: &Output) -> Result {
     let start = Instant::now();
     let sources = sources::find(&args)?;
     for problem in &sources.problems {
-        screen.warn(problem);
+        output.warn(problem);
     }
     let options = ParseOptions { feature_version: args.feature_version.unwrap_or(0), outputs: args.show.outputs() };
     let mut summary = Summary { unreadable: sources.unreadable, too_large: sources.too_large, ..Default::default() };
-    send::each_batch(client, sources, &options, screen, |batch| note(batch, args.show, &mut summary, screen)).await?;
+    send::each_batch(client, sources, &options, output, |batch| note(batch, args.show, &mut summary, output)).await?;
     summary.seconds = start.elapsed().as_secs_f64();
     summary.megabytes_per_second = summary.bytes as f64 / 1e6 / summary.seconds.max(1e-9);
-    finish(&summary, args.show, screen)
+    finish(&summary, args.show, output)
 }
 
-/// Counts a batch and shows its sources where that was asked for.
-fn note(batch: &Batch, show: ShowArgs, summary: &mut Summary, screen: &Screen) -> Result {
+/// Counts a batch, and shows its sources if requested.
+fn note(batch: &Batch, show: ShowArgs, summary: &mut Summary, output: &Output) -> Result {
     summary.unreadable += batch.unreadable;
     for (path, parsed) in batch.sources() {
         summary.files += 1;
@@ -150,33 +148,33 @@ fn note(batch: &Batch, show: ShowArgs, summary: &mut Summary, screen: &Screen) -
             summary.errors.push(Problem::new(path, diagnostic));
         }
         if show.anything() {
-            show::show(path, parsed, show, screen)?;
+            show::show(path, parsed, show, output)?;
         }
     }
     Ok(())
 }
 
-/// Lines as editors count them: a final newline starts none.
+/// Number of lines as editors count them: a final newline does not start a line.
 fn line_count(parsed: Parsed<'_>) -> u64 {
     let lines = parsed.lines();
     let ends_open = lines.start(lines.len()) < parsed.text().len();
     (lines.len() - usize::from(!ends_open)) as u64
 }
 
-/// Shows the summary, or where something else was shown only the errors.
-fn finish(summary: &Summary, show: ShowArgs, screen: &Screen) -> Result {
+/// Shows the summary, or only the errors if sources were shown.
+fn finish(summary: &Summary, show: ShowArgs, output: &Output) -> Result {
     if !show.anything() {
-        screen.show(summary)?;
-    } else if !screen.json() {
+        output.show(summary)?;
+    } else if !output.json() {
         for problem in &summary.errors {
-            screen.warn(problem.plain());
+            output.warn(problem.plain());
         }
     }
     let wrong = summary.error_count + summary.unreadable;
     if wrong == 0 {
         return Ok(());
     }
-    let of = human::plural(summary.files + summary.unreadable, "source");
+    let of = format::plural(summary.files + summary.unreadable, "source");
     let verb = if wrong == 1 { "has" } else { "have" };
-    Err(CliError::Partial(format!("{} of {of} {verb} errors", human::count(wrong))))
+    Err(CliError::Partial(format!("{} of {of} {verb} errors", format::count(wrong))))
 }

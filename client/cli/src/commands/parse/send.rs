@@ -1,4 +1,4 @@
-//! The pipeline: files are read ahead on other threads, packed into batches, and several batches are parsed at once.
+//! The pipeline: reads files ahead on blocking threads, packs them into batches and parses several batches concurrently.
 
 use accelerd_client::{Client, Code, Error, ParseOptions, Parsed, ParsedBatch};
 use bytes::Bytes;
@@ -8,27 +8,27 @@ use tokio::task::spawn_blocking;
 use super::sources::{Source, Sources};
 use crate::{
     error::{CliError, Result},
-    screen::{BYTES_BAR, Screen},
+    output::{BYTES_BAR, Output},
 };
 
-/// A batch with this much text is full.
+/// Maximum bytes per batch.
 const BATCH_BYTES: u64 = 2 << 20;
-/// Most sources of a batch.
+/// Maximum sources per batch.
 const BATCH_SOURCES: usize = 256;
-/// Batches read or parsed at once.
+/// Maximum batches in flight.
 const IN_FLIGHT: usize = 6;
 
-/// Names of some sources, and what became of them.
+/// Names of sources and their results.
 type Parts = Vec<(Vec<String>, ParsedBatch)>;
 
-/// Sources that were parsed by one call, or by several where the answer to one would have been too large.
+/// Sources that were parsed by one call, or by several if the response would be too large.
 pub struct Batch {
     parts: Parts,
     pub unreadable: u64,
     size: u64,
 }
 
-/// A batch as it is read.
+/// A batch of file contents.
 #[derive(Default)]
 struct Read {
     names: Vec<String>,
@@ -38,27 +38,27 @@ struct Read {
 }
 
 impl Batch {
-    /// Names and what became of them, in order.
+    /// Names and results, in order.
     pub fn sources(&self) -> impl Iterator<Item = (&str, Parsed<'_>)> {
         self.parts.iter().flat_map(|(names, parsed)| names.iter().map(String::as_str).zip(parsed.iter()))
     }
 }
 
-/// Parses all sources and gives batch after batch, in order.
+/// Parses all sources. Calls `note` for each batch, in order.
 pub async fn each_batch(
     client: &Client,
     sources: Sources,
     options: &ParseOptions,
-    screen: &Screen,
+    output: &Output,
     mut note: impl FnMut(&Batch) -> Result,
 ) -> Result {
-    let bar = screen.bar(sources.files.iter().map(|source| source.size).sum(), BYTES_BAR, "parsing");
+    let bar = output.bar(sources.files.iter().map(|source| source.size).sum(), BYTES_BAR, "parsing");
     let mut batches = stream::iter(packed(sources.files))
         .map(|sources| async {
             let read = spawn_blocking(move || read(&sources)).await;
-            let read = read.map_err(|error| CliError::Partial(format!("a reader failed: {error}")))?;
+            let read = read.map_err(|error| CliError::Partial(format!("reader thread failed: {error}")))?;
             for problem in &read.problems {
-                bar.suspend(|| screen.warn(problem));
+                bar.suspend(|| output.warn(problem));
             }
             let (unreadable, size) = (read.problems.len() as u64, read.size);
             let parts = parse(client, read.names, read.contents, options).await?;
@@ -73,7 +73,7 @@ pub async fn each_batch(
     Ok(())
 }
 
-/// Sources as batches, full by the sizes that they had when they were found.
+/// Packs sources into batches by the sizes found in the walk.
 fn packed(sources: Vec<Source>) -> Vec<Vec<Source>> {
     let mut batches: Vec<Vec<Source>> = vec![];
     let mut room = 0;
@@ -106,7 +106,7 @@ fn read(sources: &[Source]) -> Read {
     read
 }
 
-/// Parses some sources; by halves where the answer is larger than a message may be, which trees can be.
+/// Parses sources; in halves if the response would exceed the maximum message size.
 fn parse<'a>(
     client: &'a Client,
     mut names: Vec<String>,
@@ -131,7 +131,7 @@ fn parse<'a>(
     .boxed()
 }
 
-/// Whether fewer sources may succeed: a full lane says when to come back, a message that is too large does not.
+/// Whether fewer sources may succeed. A full lane sends RetryInfo, a message that is too large does not.
 fn is_too_large(error: &Error) -> bool {
     matches!(error.code(), Code::ResourceExhausted | Code::OutOfRange) && error.retry_after().is_none()
 }

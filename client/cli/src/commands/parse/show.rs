@@ -1,4 +1,4 @@
-//! One source for people or programs: its tree, its outline, its tokens, its error.
+//! Shows the tree, outline, tokens or error of one source.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::ShowArgs;
 use crate::{
     error::Result,
-    page::{Page, Paint},
-    screen::{self, Screen},
+    output::{self, Output},
+    renderer::{Renderer, Style},
 };
 
 /// An error of a source.
@@ -39,9 +39,9 @@ impl Problem {
         format!("{}:{}:{}: {}", self.path, self.line, self.column, self.message)
     }
 
-    /// The same in colours.
-    pub fn line(&self, page: &Page) -> String {
-        let place = page.paint(Paint::Name, format!("{}:{}:{}:", self.path, self.line, self.column));
+    /// `file:line:column: message` with colours.
+    pub fn line(&self, renderer: &Renderer) -> String {
+        let place = renderer.style(Style::Name, format!("{}:{}:{}:", self.path, self.line, self.column));
         format!("{place} {}", self.message)
     }
 }
@@ -55,25 +55,25 @@ struct Shown {
     text: String,
 }
 
-/// Shows what was asked for of one source; nothing but the error where it has one.
-pub fn show(path: &str, parsed: Parsed<'_>, show: ShowArgs, screen: &Screen) -> Result {
-    if screen.json() {
-        return screen::write_json_lines([document(path, parsed, show)]);
+/// Shows the requested output of a source; nothing if the source has an error.
+pub fn show(path: &str, parsed: Parsed<'_>, show: ShowArgs, output: &Output) -> Result {
+    if output.json() {
+        return output::write_json_lines([document(path, parsed, show)]);
     }
     if !parsed.is_valid() && !show.tokens {
         return Ok(());
     }
     if show.dump {
-        return screen::write((parsed.dump(&show.dump_options()).unwrap_or_default() + "\n").as_bytes());
+        return output::write((parsed.dump(&show.dump_options()).unwrap_or_default() + "\n").as_bytes());
     }
-    let mut page = screen.page();
-    page.title(path);
+    let mut renderer = output.renderer();
+    renderer.title(path);
     if show.outline {
-        outline(parsed.outline(), &mut page);
+        outline(parsed.outline(), &mut renderer);
     } else {
-        tokens(&shown_tokens(parsed), &mut page);
+        tokens(&shown_tokens(parsed), &mut renderer);
     }
-    screen::write(page.text().as_bytes())
+    output::write(renderer.text().as_bytes())
 }
 
 fn document(path: &str, parsed: Parsed<'_>, show: ShowArgs) -> Value {
@@ -105,7 +105,7 @@ fn outline_item(item: &OutlineItem, outline: &[OutlineItem]) -> Value {
     })
 }
 
-/// How an item begins in the source.
+/// Keyword of an item.
 fn keyword(kind: NodeKind) -> &'static str {
     let keywords = [
         (NodeKind::AsyncFunctionDef, "async def"),
@@ -116,17 +116,17 @@ fn keyword(kind: NodeKind) -> &'static str {
     keywords.iter().find(|(own, _)| *own == kind).map_or("def", |(_, keyword)| keyword)
 }
 
-/// A tree of lines, each item below the one around it.
-fn outline(items: &[OutlineItem], page: &mut Page) {
+/// Renders items indented below their parents.
+fn outline(items: &[OutlineItem], renderer: &mut Renderer) {
     let mut depths: Vec<usize> = vec![];
     for item in items {
         let depth = item.parent.map_or(0, |parent| depths[parent] + 1);
         depths.push(depth);
-        let lines = page.paint(Paint::Dim, lines(item));
-        let keyword = page.paint(Paint::Dim, keyword(item.kind));
+        let lines = renderer.style(Style::Dim, lines(item));
+        let keyword = renderer.style(Style::Dim, keyword(item.kind));
         let is_import = matches!(item.kind, NodeKind::Import | NodeKind::ImportFrom);
-        let name = if is_import { item.name.clone() } else { page.paint(Paint::Name, &item.name) };
-        page.whole_line(format!("  {}{keyword} {name}  {lines}", "  ".repeat(depth)));
+        let name = if is_import { item.name.clone() } else { renderer.style(Style::Name, &item.name) };
+        renderer.whole_line(format!("  {}{keyword} {name}  {lines}", "  ".repeat(depth)));
     }
 }
 
@@ -135,7 +135,7 @@ fn lines(item: &OutlineItem) -> String {
     if first == last { first.to_string() } else { format!("{first}-{last}") }
 }
 
-/// Tokens and comments in the order of the source.
+/// Tokens and comments in source order.
 fn shown_tokens(parsed: Parsed<'_>) -> Vec<Shown> {
     let lines = parsed.lines();
     let tokens = parsed.tokens().map(|token| (token.span, token.kind.as_str_name(), token.text));
@@ -154,9 +154,9 @@ fn shown_tokens(parsed: Parsed<'_>) -> Vec<Shown> {
     all.into_iter().map(shown).collect()
 }
 
-fn tokens(tokens: &[Shown], page: &mut Page) {
+fn tokens(tokens: &[Shown], renderer: &mut Renderer) {
     for Shown { line, column, kind, text } in tokens {
-        let place = page.paint(Paint::Dim, format!("{:>10}", format!("{line}:{column}")));
-        page.whole_line(format!("{place}  {kind:<15} {}", text.escape_debug()));
+        let place = renderer.style(Style::Dim, format!("{:>10}", format!("{line}:{column}")));
+        renderer.whole_line(format!("{place}  {kind:<15} {}", text.escape_debug()));
     }
 }

@@ -1,4 +1,4 @@
-//! Which sources there are to parse, and reading them.
+//! Finds and reads the sources to parse.
 
 use std::{
     fs,
@@ -12,26 +12,26 @@ use crate::{
     walk,
 };
 
-/// How CPython calls it.
+/// CPython's name of standard input.
 const STDIN: &str = "<stdin>";
 
 /// A source to parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What to call it.
+    /// Name in the output.
     pub name: String,
-    /// Where it is; `None` is standard input.
+    /// Path; `None` means standard input.
     disk: Option<PathBuf>,
     pub size: u64,
 }
 
-/// What was found.
+/// Result of a walk.
 #[derive(Debug, Default)]
 pub struct Sources {
     pub files: Vec<Source>,
     pub too_large: u64,
     pub unreadable: u64,
-    /// What to tell about those that cannot be read.
+    /// Messages about sources that cannot be read.
     pub problems: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Source {
         Self { name: String::new(), disk: None, size }
     }
 
-    /// Its bytes, or why it cannot be read.
+    /// Reads the source. The error is a message.
     pub fn read(&self) -> Result<Vec<u8>, String> {
         let stdin = || {
             let mut bytes = vec![];
@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Lists the sources that the arguments mean.
+/// Finds the sources that the arguments name.
 pub fn find(args: &ParseArgs) -> Result<Sources> {
     let (stdin, paths): (Vec<_>, Vec<_>) = args.paths.iter().cloned().partition(|path| path == Path::new("-"));
     let walked = walk::walk(walk::trees_as_given(&paths)?, &args.exclude, args.max_file_size)?;

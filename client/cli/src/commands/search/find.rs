@@ -1,6 +1,6 @@
-//! Asks the daemon for hits, more of them where some will be left out or change their places here.
+//! Requests hits from the daemon: more than are shown, if some are filtered or reordered here.
 
-use accelerd_client::{Client, Code, Collection, Error, Filter, Found, Hit, SearchOptions, Value};
+use accelerd_client::{Client, Code, Collection, Error, Filter, Hit, SearchOptions, SearchResults, Value};
 
 use super::{SearchArgs, paths::PathFilter, rerank};
 use crate::{
@@ -11,12 +11,12 @@ use crate::{
     error::Result,
 };
 
-/// Hits to look at for each to show, so that one that a penalty puts down makes room for another.
+/// Candidates per hit to show, from which a penalised hit is replaced.
 const CANDIDATES: u32 = 4;
-/// The same for few.
+/// Minimum number of candidates.
 const MIN_CANDIDATES: u32 = 40;
 
-/// Which paths count.
+/// Filters of --path and --exclude.
 struct Paths {
     within: Option<PathFilter>,
     without: Vec<PathFilter>,
@@ -40,9 +40,9 @@ impl Paths {
     }
 }
 
-/// The best hits of each query, best first: as many as there are to show, or to choose from. The daemon compares paths only as
-/// a whole, so where paths are chosen more hits are asked for until enough are left.
-pub async fn hits(client: &Client, args: &SearchArgs) -> Result<Found> {
+/// Returns the candidates of each query, best first. The daemon filters only by whole paths, so with a path filter more hits
+/// are requested until enough of them match.
+pub async fn hits(client: &Client, args: &SearchArgs) -> Result<SearchResults> {
     let collection = client.collection(&args.collection);
     let paths = Paths::new(args)?;
     let wanted = match (&args.rerank, args.no_penalty) {
@@ -55,7 +55,7 @@ pub async fn hits(client: &Client, args: &SearchArgs) -> Result<Found> {
     let mut options = options(args);
     loop {
         options.limit = limit;
-        let mut found = ask(&collection, args, &mut options).await?;
+        let mut found = search(&collection, args, &mut options).await?;
         if paths.are_all() {
             return Ok(found);
         }
@@ -87,25 +87,25 @@ fn options(args: &SearchArgs) -> SearchOptions {
     options.score_threshold = args.min_score;
     options.filter = (filter != Filter::new()).then_some(filter);
     if !args.no_hybrid && args.min_score.is_none() {
-        options = options.fusion(args.fusion.into()).word_weight(args.word_weight);
+        options = options.fusion(args.fusion.into()).text_weight(args.text_weight);
     }
     options
 }
 
-/// Searches. A collection that keeps no texts is searched by vectors alone, unless words were asked for.
-async fn ask(collection: &Collection, args: &SearchArgs, options: &mut SearchOptions) -> Result<Found> {
-    let search = async |options: &SearchOptions| collection.search_text(args.queries.iter().cloned(), options).await;
-    match search(options).await {
-        Err(error) if options.hybrid && !args.hybrid && has_no_words(&error) => {
-            (options.hybrid, options.word_weight) = (false, None);
+/// Searches; by vectors only if the collection has no full-text index, unless --hybrid is set.
+async fn search(collection: &Collection, args: &SearchArgs, options: &mut SearchOptions) -> Result<SearchResults> {
+    let call = async |options: &SearchOptions| collection.search_text(args.queries.iter().cloned(), options).await;
+    match call(options).await {
+        Err(error) if options.hybrid && !args.hybrid && lacks_text_index(&error) => {
+            (options.hybrid, options.text_weight) = (false, None);
             options.fusion = accelerd_client::Fusion::Unspecified;
-            Ok(search(options).await?)
+            Ok(call(options).await?)
         }
         found => Ok(found?),
     }
 }
 
-fn has_no_words(error: &Error) -> bool {
+fn lacks_text_index(error: &Error) -> bool {
     let violations = error.failure().map(|failure| failure.violations.as_slice()).unwrap_or_default();
     error.code() == Code::InvalidArgument && violations.iter().any(|violation| violation.field == "hybrid")
 }

@@ -1,4 +1,4 @@
-//! Finds indexed chunks by meaning and shows them where they stand on disk.
+//! Searches an indexed collection and shows the hits with snippets of their files.
 
 mod find;
 pub mod paths;
@@ -22,80 +22,80 @@ use self::{
 use crate::{
     complete,
     error::{CliError, Result},
-    human, language,
-    page::{Page, Paint},
-    screen::{Report, Screen},
+    format, language,
+    output::{Output, Report},
+    renderer::{Renderer, Style},
 };
 
-/// Search an indexed collection by meaning and by words.
+/// Search an indexed collection by vectors and full text.
 ///
-/// Exits with 1 where nothing is found. Tests and generated files rank lower than other files, unless the query asks for
+/// Exits with 1 if there are no results. Tests and generated files rank lower than other files, unless the query asks for
 /// tests.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct SearchArgs {
-    /// What to look for, in words or code; several queries are one call.
+    /// Queries, in natural language or code; several queries are sent in one call.
     #[arg(required = true, value_name = "QUERY")]
     queries: Vec<String>,
     /// The collection.
     #[arg(long, short, add = complete::collections())]
     collection: String,
-    /// Hits a query.
+    /// Hits per query.
     #[arg(short, long = "limit", default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     k: u32,
-    /// Only files below this path, or with these path components in a row, or that match this glob.
+    /// Only files below this path, with these consecutive path components, or matching this glob.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// Leave out files that `--path` would mean; may be given several times.
+    /// Exclude files that `--path` would select; can be repeated.
     #[arg(long, value_name = "PATH")]
     exclude: Vec<String>,
-    /// Only files of this language: `py` or `python`.
+    /// Only files of this language, such as `py` or `python`.
     #[arg(long, value_name = "LANGUAGE", value_parser = language::of_word)]
     language: Option<&'static str>,
-    /// Leave out tests.
+    /// Exclude tests.
     #[arg(long)]
     no_tests: bool,
-    /// Leave out generated files.
+    /// Exclude generated files.
     #[arg(long)]
     no_generated: bool,
     /// Rank tests and generated files like all other files.
     #[arg(long)]
     no_penalty: bool,
-    /// Fail where the collection keeps no texts to find words in, instead of searching by meaning alone.
+    /// Fail if the collection has no full-text index, instead of searching by vectors only.
     #[arg(long)]
     hybrid: bool,
-    /// Search by meaning alone.
+    /// Search by vectors only.
     #[arg(long, visible_alias = "vectors-only", conflicts_with = "hybrid")]
     no_hybrid: bool,
-    /// What words weigh, from 0 to 1; meaning weighs the rest.
+    /// Weight of the full-text ranking, from 0 to 1; the vector ranking has the rest.
     #[arg(long, value_name = "WEIGHT", default_value_t = 0.3, conflicts_with = "no_hybrid", value_parser = weight)]
-    word_weight: f32,
-    /// How the rankings by words and by meaning become one.
+    text_weight: f32,
+    /// Fusion of the full-text ranking and the vector ranking.
     #[arg(long, value_name = "HOW", default_value = "relative-score", conflicts_with = "no_hybrid")]
     fusion: FusionArg,
-    /// Search for more, and put them in the order that this loaded cross-encoder gives their texts.
+    /// Rerank more hits with this loaded cross-encoder.
     #[arg(long, value_name = "MODEL", add = complete::models())]
     rerank: Option<String>,
-    /// Leave out hits with a lower score; searches by meaning alone, whose scores can be compared.
+    /// Omit hits with a lower score; implies a search by vectors only, whose scores are comparable.
     #[arg(long, value_name = "SCORE", conflicts_with_all = ["hybrid", "rerank"])]
     min_score: Option<f32>,
     /// Lines of each hit to show; 0 shows none.
     #[arg(long, default_value_t = 4, value_name = "N")]
     context: usize,
-    /// Where files indexed with --name are on this machine.
+    /// Folder of the files that were indexed with --name.
     #[arg(long, default_value = ".", value_name = "FOLDER")]
     root: PathBuf,
-    /// Show where the daemon spent the time.
+    /// Show the daemon's timings.
     #[arg(long)]
     timing: bool,
 }
 
-/// How two rankings become one.
+/// Fusion of two rankings.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FusionArg {
-    /// By where scores lie between the worst and the best.
+    /// Weighted sum of scaled scores.
     RelativeScore,
-    /// By one over the rank.
+    /// Reciprocal rank fusion.
     ReciprocalRank,
 }
 
@@ -114,7 +114,7 @@ fn weight(text: &str) -> std::result::Result<f32, String> {
 }
 
 impl SearchArgs {
-    /// Whether the daemon should say where it spent the time.
+    /// Whether to request timings.
     pub fn timing(&self) -> bool {
         self.timing
     }
@@ -156,23 +156,23 @@ struct Shown {
 }
 
 impl Report for Results {
-    fn render(&self, page: &mut Page) {
+    fn render(&self, renderer: &mut Renderer) {
         for (at, answer) in self.queries.iter().enumerate() {
             if at > 0 {
-                page.gap();
+                renderer.gap();
             }
-            page.title(&answer.query);
+            renderer.title(&answer.query);
             if answer.hits.is_empty() {
-                page.line(page.paint(Paint::Dim, "  nothing found"));
+                renderer.line(renderer.style(Style::Dim, "  no results"));
             }
             let words = Words::of(&answer.query);
-            answer.hits.iter().for_each(|hit| hit.render(page, &words));
+            answer.hits.iter().for_each(|hit| hit.render(renderer, &words));
         }
         if self.timing {
-            let stages = self.timings_ms.0.iter().map(|stage| (stage.name.as_str(), human::time(stage.duration)));
+            let stages = self.timings_ms.0.iter().map(|stage| (stage.name.as_str(), format::time(stage.duration)));
             let round_trip = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
-            page.gap();
-            page.facts(stages.chain([("round trip", human::time(round_trip))]));
+            renderer.gap();
+            renderer.facts(stages.chain([("round trip", format::time(round_trip))]));
         }
     }
 }
@@ -181,40 +181,39 @@ fn no_timings(timings: &Timings) -> bool {
     timings.0.is_empty()
 }
 
-/// Stages of a call as an object of milliseconds.
+/// Serializes the stages of a call as an object of milliseconds.
 fn milliseconds<S: Serializer>(timings: &Timings, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(timings.0.iter().map(|stage| (&stage.name, stage.duration.as_secs_f64() * 1e3)))
 }
 
 impl Shown {
-    fn render(&self, page: &mut Page, words: &Words) {
-        let score = page.paint(Paint::Figure, format!("{:.3}", self.score));
+    fn render(&self, renderer: &mut Renderer, words: &Words) {
+        let score = renderer.style(Style::Figure, format!("{:.3}", self.score));
         let lines = match (self.start_line, self.end_line) {
             (Some(start), Some(end)) => format!(":{start}-{end}"),
             _ => String::new(),
         };
         let name = self.path.as_deref().map_or_else(
-            || page.paint(Paint::Name, &self.id),
+            || renderer.style(Style::Name, &self.id),
             |path| {
-                let most =
-                    page.width().saturating_sub(30 + self.name.as_deref().map_or(0, |name| name.len() + 4)).max(30);
-                let (folder, rest) = shortest(path, self.tree.as_deref(), most);
-                page.paint(Paint::Dim, folder) + &page.paint(Paint::Name, rest)
+                let max_width =
+                    renderer.width().saturating_sub(30 + self.name.as_deref().map_or(0, |name| name.len() + 4)).max(30);
+                let (folder, rest) = shortest(path, self.tree.as_deref(), max_width);
+                renderer.style(Style::Dim, folder) + &renderer.style(Style::Name, rest)
             },
         );
-        let language = page.paint(Paint::Dim, self.language.as_deref().unwrap_or_default());
-        let qualified = self.name.as_ref().map(|name| page.paint(Paint::Title, name) + "  ").unwrap_or_default();
-        let lines = page.paint(Paint::Dim, lines);
-        page.line(format!("{:>3}  {score}  {name}{lines}  {qualified}{language}", self.rank));
+        let language = renderer.style(Style::Dim, self.language.as_deref().unwrap_or_default());
+        let qualified = self.name.as_ref().map(|name| renderer.style(Style::Title, name) + "  ").unwrap_or_default();
+        let lines = renderer.style(Style::Dim, lines);
+        renderer.line(format!("{:>3}  {score}  {name}{lines}  {qualified}{language}", self.rank));
         for (number, line) in self.snippet.iter().flat_map(Snippet::numbered) {
-            let line = words.mark(line, |word| page.paint(Paint::Warn, word));
-            page.line(format!("     {} {line}", page.paint(Paint::Dim, format!("{number:>5} │"))));
+            let line = words.mark(line, |word| renderer.style(Style::Warn, word));
+            renderer.line(format!("     {} {line}", renderer.style(Style::Dim, format!("{number:>5} │"))));
         }
     }
 }
 
-/// Searches and shows.
-pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
+pub async fn run(args: SearchArgs, client: &Client, output: &Output) -> Result {
     let start = Instant::now();
     let mut found = find::hits(client, &args).await?;
     if let Some(model) = &args.rerank {
@@ -235,7 +234,7 @@ pub async fn run(args: SearchArgs, client: &Client, screen: &Screen) -> Result {
             hits: (1..).zip(hits).map(|(rank, hit)| shown(rank, &hit, &words, &args)).collect(),
         }
     };
-    screen.show(&Results {
+    output.show(&Results {
         exact: found.exact,
         seconds,
         timings_ms: found.timings,

@@ -1,4 +1,4 @@
-//! Which paths count, and how they are shown.
+//! Filters and abbreviates paths.
 
 use std::{fs, path::Path};
 
@@ -6,22 +6,22 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::error::{CliError, Result};
 
-/// Which paths count.
+/// Filter of paths.
 #[derive(Debug)]
 pub enum PathFilter {
-    /// Those that match.
+    /// Paths that match a glob.
     Glob(GlobMatcher),
-    /// Those below a folder of this machine, or with these components in a row.
+    /// Paths below a folder of this machine, or with these consecutive components.
     Below {
-        /// Where the folder is, if there is one.
+        /// Absolute path of the folder, if it exists.
         place: Option<String>,
-        /// `/` before and after.
+        /// The components between slashes, as in `/src/net/`.
         components: String,
     },
 }
 
 impl PathFilter {
-    /// Understands `**/test_*.py`, `src/net` and `/usr/lib`, which an option was given.
+    /// Parses the value of an option, such as `**/test_*.py`, `src/net` or `/usr/lib`.
     pub fn new(option: &str, pattern: &str) -> Result<Self> {
         if !pattern.contains(['*', '?', '[', '{']) {
             let place = fs::canonicalize(pattern).ok().and_then(|place| place.to_str().map(str::to_owned));
@@ -34,7 +34,7 @@ impl PathFilter {
         Ok(Self::Glob(glob.compile_matcher()))
     }
 
-    /// Whether a path of the collection counts.
+    /// Whether the filter matches a path of the collection.
     pub fn matches(&self, path: &str) -> bool {
         match self {
             Self::Glob(glob) => glob.is_match(path),
@@ -46,8 +46,8 @@ impl PathFilter {
     }
 }
 
-/// A path as people like it, in two parts: the folder of its tree, and what tells it from others. It starts at the
-/// current folder where it is below that, and is cut on the left where it is too long.
+/// Abbreviates a path, in two parts: the folder of its tree and the rest. It is relative to the current folder if it is
+/// below it, and truncated on the left if it is too long.
 pub fn shortest(path: &str, tree: Option<&str>, most: usize) -> (String, String) {
     let here = std::env::current_dir().ok();
     let below = here.and_then(|here| Path::new(path).strip_prefix(here).ok()).and_then(Path::to_str);
@@ -61,7 +61,7 @@ pub fn shortest(path: &str, tree: Option<&str>, most: usize) -> (String, String)
     (if room > 1 { tail(folder, room) } else { String::new() }, rest)
 }
 
-/// The end of a text, marked where its beginning is cut off.
+/// Truncates a text on the left, with an ellipsis.
 fn tail(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {

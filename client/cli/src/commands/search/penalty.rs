@@ -4,17 +4,17 @@ use accelerd_client::{Hit, Value};
 
 use crate::commands::index::read::{IS_GENERATED, IS_TEST};
 
-/// What is left of a test's score.
+/// Factor of a test's score.
 const TEST: f32 = 0.75;
-/// What is left of a generated file's.
+/// Factor of a generated file's score.
 const GENERATED: f32 = 0.6;
 
-/// Words of a query that asks for tests.
+/// Words by which a query asks for tests.
 const TEST_WORDS: [&str; 10] =
     ["test", "tests", "tested", "testing", "spec", "specs", "unittest", "mock", "mocks", "fixture"];
 
-/// Puts the hits of a query in order by their scores less what they lose. Nothing changes where no hit is flagged, as in
-/// collections that `accelctl index` did not make.
+/// Reorders the hits of a query by their penalised scores. Nothing changes without flagged hits, as in collections that
+/// `accelctl index` did not create.
 pub fn apply(query: &str, hits: &mut [Hit]) {
     let mut words = query.split(|c: char| !c.is_alphanumeric());
     let asks_for_tests = words.any(|word| TEST_WORDS.contains(&word.to_lowercase().as_str()));
@@ -61,7 +61,7 @@ mod tests {
     fn scores_below_zero_get_worse_and_other_hits_stay_where_they_are() {
         let hits = vec![hit(1, -0.10, &[IS_TEST]), hit(2, -0.11, &[])];
         assert_eq!(order("x", hits), [Id::Number(2), Id::Number(1)]);
-        // Distances: the best has the lowest.
+        // Distances: lower is better.
         let distances = vec![hit(1, 0.1, &[]), hit(2, 0.2, &[])];
         assert_eq!(order("x", distances), [Id::Number(1), Id::Number(2)]);
     }

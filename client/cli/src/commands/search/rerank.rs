@@ -1,20 +1,19 @@
-//! The hits of a search in the order that a cross-encoder gives them, by their texts.
+//! Reranks the hits of a search by their texts with a cross-encoder.
 
 use std::path::Path;
 
-use accelerd_client::{Client, Found, Hit, RerankOptions, Value};
+use accelerd_client::{Client, Hit, RerankOptions, SearchResults, Value};
 
 use super::snippet;
 use crate::error::Result;
 
-/// Hits to read for so many to show: a cross-encoder is asked because the best may stand further down.
+/// Number of hits to rerank for the hits to show.
 pub fn candidates(shown: u32) -> u32 {
     shown.saturating_mul(4).max(32)
 }
 
-/// Puts the hits of each query in order, best first, each with the score of its text. Hits whose text is neither in the
-/// collection nor on this machine are left out.
-pub async fn hits(client: &Client, model: &str, queries: &[String], root: &Path, found: &mut Found) -> Result {
+/// Reranks the hits of each query, best first. Hits whose text is neither in the collection nor on this machine are dropped.
+pub async fn hits(client: &Client, model: &str, queries: &[String], root: &Path, found: &mut SearchResults) -> Result {
     for (query, hits) in queries.iter().zip(&mut found.results) {
         let (read, texts): (Vec<_>, Vec<_>) =
             hits.drain(..).filter_map(|hit| text_of(&hit, root).map(|text| (hit, text))).unzip();
@@ -28,7 +27,7 @@ pub async fn hits(client: &Client, model: &str, queries: &[String], root: &Path,
     Ok(())
 }
 
-/// As it was indexed with words, or as the file has it now.
+/// The indexed text of a hit, or the current lines of its file.
 fn text_of(hit: &Hit, root: &Path) -> Option<String> {
     let text = |field: &str| hit.payload.get(field).and_then(Value::as_str);
     let line = |field: &str| hit.payload.get(field).and_then(Value::as_int);

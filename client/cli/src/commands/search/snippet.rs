@@ -1,19 +1,19 @@
-//! The few lines of a hit that say most about the query.
+//! Selects the lines of a hit that are most relevant to the query.
 
 use std::{fs, path::Path};
 
 use serde::{Serialize, Serializer};
 
-/// Words too common to tell anything.
+/// Stop words.
 const COMMON: [&str; 24] = [
     "a", "an", "and", "are", "as", "at", "by", "do", "for", "from", "how", "in", "into", "is", "it", "of", "on", "or",
     "that", "the", "to", "we", "where", "with",
 ];
 
-/// Letters that two words must share at the start to count as related: `parse` and `parsing`.
+/// Minimum length of the common prefix of related words, such as `parse` and `parsing`.
 const STEM: usize = 4;
 
-/// The telling words of a query.
+/// The words of a query without stop words.
 #[derive(Debug)]
 pub struct Words(Vec<String>);
 
@@ -31,7 +31,7 @@ impl Serialize for Snippet {
 }
 
 impl Words {
-    /// Takes them from a query.
+    /// Extracts the words of a query.
     pub fn of(query: &str) -> Self {
         let words = query.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
         Self(words.filter(|word| word.len() > 1 && !COMMON.contains(&word.as_str())).collect())
@@ -42,16 +42,16 @@ impl Words {
         self.0.iter().any(|own| *own == word || related(own, &word))
     }
 
-    /// The line with its related words passed through `paint`.
-    pub fn mark(&self, line: &str, paint: impl Fn(&str) -> String) -> String {
+    /// Applies `style` to the words of a line that are related to the query.
+    pub fn mark(&self, line: &str, style: impl Fn(&str) -> String) -> String {
         let mut marked = String::with_capacity(line.len());
         for piece in pieces(line) {
-            if self.relates(piece) { marked.push_str(&paint(piece)) } else { marked.push_str(piece) }
+            if self.relates(piece) { marked.push_str(&style(piece)) } else { marked.push_str(piece) }
         }
         marked
     }
 
-    /// Which words of the query a line has, a bit for each of the first 64.
+    /// Bitmap of the first 64 query words that a line contains.
     fn found_in(&self, line: &str) -> u64 {
         let line: Vec<_> = pieces(line).map(str::to_lowercase).collect();
         let has = |own: &String| line.iter().any(|word| word == own || related(own, word));
@@ -59,14 +59,14 @@ impl Words {
     }
 }
 
-/// Whether two words share their beginning, and so much of it that `common` is not related to `command`.
+/// Whether two words have a long common prefix; `common` and `command` do not.
 fn related(one: &str, other: &str) -> bool {
     let shared = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let shorter = one.chars().count().min(other.chars().count());
     shared >= STEM && shared * 10 >= shorter * 7
 }
 
-/// Words and what is between them; `snake_case` and `camelCase` fall apart.
+/// Splits a line into words and separators; `snake_case` and `camelCase` are several words.
 fn pieces(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -84,14 +84,14 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Reads the best few lines of a chunk; `None` where the file is not there or has other lines now.
+/// Reads the best lines of a chunk; `None` if the file is gone or shorter.
 pub fn read(path: &Path, start: i64, end: i64, most: usize, words: &Words) -> Option<Snippet> {
     let lines = lines(path, start, end)?;
     let first = usize::try_from(start).ok()?;
     best(&lines.iter().map(String::as_str).collect::<Vec<_>>(), first, most, words)
 }
 
-/// Lines of a file, counted from 1; `None` where it cannot be read, or the numbers are none of lines.
+/// Reads a range of lines of a file, counted from 1; `None` if the file or the range is invalid.
 pub fn lines(path: &Path, start: i64, end: i64) -> Option<Vec<String>> {
     let text = fs::read_to_string(path).ok()?;
     let first = usize::try_from(start).ok()?.checked_sub(1)?;
@@ -99,8 +99,8 @@ pub fn lines(path: &Path, start: i64, end: i64) -> Option<Vec<String>> {
     Some(text.lines().skip(first).take(count).map(str::to_owned).collect())
 }
 
-/// The window with the most different words of the query, then with the most of them, that starts with one; the earliest
-/// among equals.
+/// Returns the window with the most distinct words of the query, then with the most occurrences, that starts with one; the
+/// first among equals.
 fn best(lines: &[&str], first: usize, most: usize, words: &Words) -> Option<Snippet> {
     let found: Vec<_> = lines.iter().map(|line| words.found_in(line)).collect();
     let score = |at: usize| {

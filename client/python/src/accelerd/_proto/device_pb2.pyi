@@ -42,13 +42,13 @@ class ListDevicesResponse(_message.Message):
     def __init__(self, devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ..., fallback_reason: _Optional[str] = ...) -> None: ...
 
 class Device(_message.Message):
-    __slots__ = ("name", "kind", "product", "compute_capability", "state", "unit_count", "memory_bytes", "pool")
+    __slots__ = ("name", "kind", "product", "compute_capability", "state", "compute_unit_count", "memory_bytes", "pool")
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PRODUCT_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
-    UNIT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_UNIT_COUNT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     name: str
@@ -56,10 +56,10 @@ class Device(_message.Message):
     product: str
     compute_capability: str
     state: DeviceState
-    unit_count: int
+    compute_unit_count: int
     memory_bytes: int
     pool: MemoryPool
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[DeviceKind, str]] = ..., product: _Optional[str] = ..., compute_capability: _Optional[str] = ..., state: _Optional[_Union[DeviceState, str]] = ..., unit_count: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., pool: _Optional[_Union[MemoryPool, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[DeviceKind, str]] = ..., product: _Optional[str] = ..., compute_capability: _Optional[str] = ..., state: _Optional[_Union[DeviceState, str]] = ..., compute_unit_count: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., pool: _Optional[_Union[MemoryPool, _Mapping]] = ...) -> None: ...
 
 class MemoryPool(_message.Message):
     __slots__ = ("used_bytes", "reserved_bytes", "peak_bytes", "limit_bytes", "allocation_count")

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class DeviceServiceStub(object):
-    """What the daemon runs on, and how it fares.
+    """Describes the daemon's devices and load, and drains it.
     """
 
     def __init__(self, channel):
@@ -68,59 +68,59 @@ class DeviceServiceStub(object):
 
 
 class DeviceServiceServicer(object):
-    """What the daemon runs on, and how it fares.
+    """Describes the daemon's devices and load, and drains it.
     """
 
     def ListDevices(self, request, context):
-        """Lists the devices in use, the CPU pool included.
+        """Lists the devices in use, including the CPU worker pool.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStats(self, request, context):
-        """Queues, batches, pools and kernel times since the start.
+        """Returns counters of queues, batches, memory pools and kernels since the start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """GetStats once a second, until the call is cancelled.
+        """Streams GetStats at an interval until the client cancels the call.
 
         Fails with:
-        - INVALID_ARGUMENT: an interval under 100 ms or over 1 h.
+        - INVALID_ARGUMENT: the interval is below 100 ms or above 1 h.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportReport(self, request, context):
-        """Everything above as one JSON document, for a bug report.
+        """Returns devices, statistics and settings as one JSON document, for a bug report.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Stops taking new work and finishes what was accepted. The daemon keeps answering DeviceService and health. Readiness is
-        false from the start of the drain, and liveness from its end (after drain.liveness_grace), so that an orchestrator
-        replaces the process unless Resume comes first.
+        """Stops accepting work and completes the requests already accepted. The daemon still answers DeviceService and health
+        checks. Readiness fails from the start of the drain; liveness fails `drain.liveness_grace` after its end, so that an
+        orchestrator replaces the process unless Resume is called first.
 
         Fails with:
-        - PERMISSION_DENIED: drain.allow_rpc is false in the daemon's settings, as it is by default.
-        - INVALID_ARGUMENT: a negative timeout.
+        - PERMISSION_DENIED: the setting `drain.allow_rpc` is false, which is the default.
+        - INVALID_ARGUMENT: the timeout is negative.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Resume(self, request, context):
-        """Ends a drain: the daemon takes new work again, and is ready and live.
+        """Ends a drain: the daemon accepts work again, and is ready and live.
 
         Fails with:
-        - PERMISSION_DENIED: drain.allow_rpc is false in the daemon's settings, as it is by default.
-        - UNAVAILABLE: the daemon is about to exit.
+        - PERMISSION_DENIED: the setting `drain.allow_rpc` is false, which is the default.
+        - UNAVAILABLE: the daemon is exiting.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -168,7 +168,7 @@ def add_DeviceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DeviceService(object):
-    """What the daemon runs on, and how it fares.
+    """Describes the daemon's devices and load, and drains it.
     """
 
     @staticmethod

@@ -217,10 +217,10 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "dimensions", "offered_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "takes_texts", "precision", "reranks", "cpu_precision")
+    __slots__ = ("name", "dimensions", "supported_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "accepts_text", "precision", "cross_encoder", "cpu_precision")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
-    OFFERED_DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    SUPPORTED_DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     VOCABULARY_SIZE_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -231,13 +231,13 @@ class Model(_message.Message):
     POOLING_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_FIELD_NUMBER: _ClassVar[int]
     PROMPT_NAMES_FIELD_NUMBER: _ClassVar[int]
-    TAKES_TEXTS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_TEXT_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
-    RERANKS_FIELD_NUMBER: _ClassVar[int]
+    CROSS_ENCODER_FIELD_NUMBER: _ClassVar[int]
     CPU_PRECISION_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
-    offered_dimensions: _containers.RepeatedScalarFieldContainer[int]
+    supported_dimensions: _containers.RepeatedScalarFieldContainer[int]
     vocabulary_size: int
     size_bytes: int
     sha256: str
@@ -248,11 +248,11 @@ class Model(_message.Message):
     pooling: Pooling
     normalize: bool
     prompt_names: _containers.RepeatedScalarFieldContainer[str]
-    takes_texts: bool
+    accepts_text: bool
     precision: Precision
-    reranks: bool
+    cross_encoder: bool
     cpu_precision: Precision
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., offered_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., takes_texts: bool = ..., precision: _Optional[_Union[Precision, str]] = ..., reranks: bool = ..., cpu_precision: _Optional[_Union[Precision, str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., supported_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., accepts_text: bool = ..., precision: _Optional[_Union[Precision, str]] = ..., cross_encoder: bool = ..., cpu_precision: _Optional[_Union[Precision, str]] = ...) -> None: ...
 
 class LoadModelRequest(_message.Message):
     __slots__ = ("name", "path", "aliases", "precision")

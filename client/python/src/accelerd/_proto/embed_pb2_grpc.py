@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class EmbedServiceStub(object):
-    """Turns text, code and token ids into vectors, and scores texts against a query.
+    """Embeds text, code and token ids, reranks documents, and manages the models.
     """
 
     def __init__(self, channel):
@@ -73,40 +73,40 @@ class EmbedServiceStub(object):
 
 
 class EmbedServiceServicer(object):
-    """Turns text, code and token ids into vectors, and scores texts against a query.
+    """Embeds text, code and token ids, reranks documents, and manages the models.
     """
 
     def Embed(self, request, context):
-        """Embeds many texts, or many token-id lists, in one call. Requests of many
-        clients share a launch; a vector does not depend on its neighbours.
+        """Embeds texts or lists of token ids. Requests of several clients share a batch; a vector does not depend on the other
+        inputs of its batch.
 
         Fails with:
-        - INVALID_ARGUMENT: no input, a token id outside the vocabulary, dimensions the model does not offer, offsets that
-        do not partition the ids, more texts or bytes than the configured limits, a text that is too long where
-        `long_input` says to refuse it, or a choice that the model does not have.
+        - INVALID_ARGUMENT: no input, a token id outside the vocabulary, unsupported dimensions, offsets that do not
+        partition the ids, more texts or bytes than the configured limits, an input that is too long with
+        LONG_INPUT_ERROR, or an option that the model does not support.
         - NOT_FOUND: the model is not loaded; ResourceInfo names it.
-        - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response is larger than a message may be.
+        - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response exceeds the maximum message size.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EmbedStream(self, request_iterator, context):
-        """Embeds batch after batch of a corpus. Each is answered as it finishes, perhaps before an earlier one; its failure is
-        inside its answer. A batch waits for room in the queue instead of being refused; the stream takes no more meanwhile.
+        """Embeds batches of a corpus. Responses come in the order of completion; a batch that fails has an error in its
+        response. Where the queue is full a batch waits instead of failing, and the stream applies flow control.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Rerank(self, request, context):
-        """Orders documents by how well they answer a query. A cross-encoder reads each document together with the query and
-        makes a score of the pair: slower than comparing vectors, and a better judge of the few that a search has found. Pairs
-        of many clients share a launch; a score does not depend on its neighbours.
+        """Ranks documents by their relevance to a query. A cross-encoder reads each document together with the query and scores
+        the pair, which is slower but more accurate than comparing vectors: rerank the few results of a search. Pairs of
+        several clients share a batch; a score does not depend on the other pairs.
 
         Fails with:
         - INVALID_ARGUMENT: no query or no documents, more texts or bytes than the configured limits, a query that leaves no
-        room for a document, or a model that is no cross-encoder.
+        tokens for a document, or a model that is not a cross-encoder.
         - NOT_FOUND: the model is not loaded; ResourceInfo names it.
         - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry.
         """
@@ -115,7 +115,7 @@ class EmbedServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Tokenize(self, request, context):
-        """Splits texts into the token ids a model would see.
+        """Converts texts to token ids with a model's tokenizer.
 
         Fails with:
         - INVALID_ARGUMENT: no texts, or more than the configured limits.
@@ -126,37 +126,37 @@ class EmbedServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListModels(self, request, context):
-        """Lists the models that are loaded.
+        """Lists the loaded models.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LoadModel(self, request, context):
-        """Loads a model from a folder as HuggingFace lays them out (config.json, *.safetensors, tokenizer.json), a table of
-        words from a .npy or .safetensors file, or a model of a hub. Returns once it has answered a first text. What a caller
-        who goes away has left unfetched of a hub's model is fetched by the next.
+        """Loads a model: a folder in the layout of Hugging Face (config.json, *.safetensors, tokenizer.json), a table of static
+        word embeddings in a .npy or .safetensors file, or a model of a hub. Returns after the model has embedded a first
+        text. A download that a client cancels is resumed by the next call.
 
         Fails with:
-        - INVALID_ARGUMENT: a name that is none, a folder that cannot be loaded; the message says which file or tensor.
-        - PERMISSION_DENIED: the path is not below one of the folders of the setting `models.folders`, the settings
-        `models.hub` do not let callers fetch this, or the hub does not let the daemon.
+        - INVALID_ARGUMENT: an invalid name, or a folder that cannot be loaded; the message names the file or tensor.
+        - PERMISSION_DENIED: the path is outside the folders of the setting `models.folders`, the settings `models.hub` do
+        not allow the download, or the hub denies access.
         - NOT_FOUND: the hub has no such model or revision.
-        - ALREADY_EXISTS: a model has this name or alias.
-        - RESOURCE_EXHAUSTED: the models would take more memory than the setting `models.memory_limit` or a device has, or the
-        disk is full.
-        - UNAVAILABLE: the hub does not answer, or broke off.
-        - DATA_LOSS: a file is not what the hub says of it.
+        - ALREADY_EXISTS: the name or an alias is taken.
+        - RESOURCE_EXHAUSTED: the models would exceed the setting `models.memory_limit` or a device's memory, or the disk is
+        full.
+        - UNAVAILABLE: the hub cannot be reached, or the connection broke.
+        - DATA_LOSS: a file's checksum differs from the hub's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnloadModel(self, request, context):
-        """Forgets a model. Calls that use it end undisturbed; then its memory is freed.
+        """Unloads a model. Calls in flight complete before its memory is freed.
 
         Fails with:
-        - INVALID_ARGUMENT: it is the built-in model.
+        - INVALID_ARGUMENT: the model is the built-in one.
         - NOT_FOUND: no model has this name or alias.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -210,7 +210,7 @@ def add_EmbedServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EmbedService(object):
-    """Turns text, code and token ids into vectors, and scores texts against a query.
+    """Embeds text, code and token ids, reranks documents, and manages the models.
     """
 
     @staticmethod

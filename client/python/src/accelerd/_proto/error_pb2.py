@@ -24,13 +24,14 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61\x63\x63\x65lerd/v1/error.proto\x12\x0b\x61\x63\x63\x65lerd.v1\"*\n\tItemError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61\x63\x63\x65lerd/v1/error.proto\x12\x0b\x61\x63\x63\x65lerd.v1\"*\n\tItemError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\tBX\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'accelerd.v1.error_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\025io.github.accelerd.v1P\001Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1'
   _globals['_ITEMERROR']._serialized_start=40
   _globals['_ITEMERROR']._serialized_end=82
 # @@protoc_insertion_point(module_scope)

@@ -68,7 +68,7 @@ class NodeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NODE_KIND_IF: _ClassVar[NodeKind]
     NODE_KIND_WITH: _ClassVar[NodeKind]
     NODE_KIND_ASYNC_WITH: _ClassVar[NodeKind]
-    NODE_KIND_MATCH: _ClassVar[NodeKind]
+    NODE_KIND_MATCH_STATEMENT: _ClassVar[NodeKind]
     NODE_KIND_RAISE: _ClassVar[NodeKind]
     NODE_KIND_TRY: _ClassVar[NodeKind]
     NODE_KIND_TRY_STAR: _ClassVar[NodeKind]
@@ -355,7 +355,7 @@ NODE_KIND_WHILE: NodeKind
 NODE_KIND_IF: NodeKind
 NODE_KIND_WITH: NodeKind
 NODE_KIND_ASYNC_WITH: NodeKind
-NODE_KIND_MATCH: NodeKind
+NODE_KIND_MATCH_STATEMENT: NodeKind
 NODE_KIND_RAISE: NodeKind
 NODE_KIND_TRY: NodeKind
 NODE_KIND_TRY_STAR: NodeKind

@@ -52,21 +52,21 @@ class ParseServiceServicer(object):
     """
 
     def Parse(self, request, context):
-        """Parses many sources in one call. A source that is not Python has a diagnostic in its result; the call succeeds.
+        """Parses sources. The result of a source with a syntax error has a diagnostic; the call succeeds.
 
         Fails with:
         - INVALID_ARGUMENT: no sources, an unknown feature version, output, source type or mode, source types that are
         neither one nor as many as the sources, or more sources or bytes than the configured limits; the message names them.
-        - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response is larger than a message may
-        be: ask for fewer outputs or send fewer sources.
+        - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response exceeds the maximum message
+        size: request fewer outputs or send fewer sources.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ParseStream(self, request_iterator, context):
-        """Parses batch after batch. Each is answered as it finishes, perhaps before an earlier one; its failure is inside its
-        answer.
+        """Parses batches of sources. Responses come in the order of completion; a batch that fails has an error in its
+        response.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -165,7 +165,7 @@ class Range(_message.Message):
     def __init__(self, gt: _Optional[float] = ..., gte: _Optional[float] = ..., lt: _Optional[float] = ..., lte: _Optional[float] = ...) -> None: ...
 
 class Collection(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_bytes", "device_bytes", "device", "create_time", "text_field")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_memory_bytes", "device_memory_bytes", "device", "create_time", "text_field")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -174,8 +174,8 @@ class Collection(_message.Message):
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     POINT_COUNT_FIELD_NUMBER: _ClassVar[int]
     TOMBSTONE_COUNT_FIELD_NUMBER: _ClassVar[int]
-    HOST_BYTES_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HOST_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_FIELD_NUMBER: _ClassVar[int]
@@ -187,12 +187,12 @@ class Collection(_message.Message):
     durable: bool
     point_count: int
     tombstone_count: int
-    host_bytes: int
-    device_bytes: int
+    host_memory_bytes: int
+    device_memory_bytes: int
     device: str
     create_time: _timestamp_pb2.Timestamp
     text_field: str
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_bytes: _Optional[int] = ..., device_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_memory_bytes: _Optional[int] = ..., device_memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ...) -> None: ...
 
 class CreateCollectionRequest(_message.Message):
     __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "text_field")
@@ -307,7 +307,7 @@ class DeletePointsResponse(_message.Message):
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid", "fusion", "word_weight", "columns")
+    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid", "fusion", "text_weight", "columns")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
@@ -319,7 +319,7 @@ class SearchRequest(_message.Message):
     INCLUDE_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     HYBRID_FIELD_NUMBER: _ClassVar[int]
     FUSION_FIELD_NUMBER: _ClassVar[int]
-    WORD_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     collection: str
     vectors: _tensor_pb2.Tensor
@@ -332,9 +332,9 @@ class SearchRequest(_message.Message):
     include_payload: bool
     hybrid: bool
     fusion: Fusion
-    word_weight: float
+    text_weight: float
     columns: bool
-    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ..., fusion: _Optional[_Union[Fusion, str]] = ..., word_weight: _Optional[float] = ..., columns: bool = ...) -> None: ...
+    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ..., fusion: _Optional[_Union[Fusion, str]] = ..., text_weight: _Optional[float] = ..., columns: bool = ...) -> None: ...
 
 class SearchResponse(_message.Message):
     __slots__ = ("results", "exact", "columns")
@@ -491,13 +491,13 @@ class RestoreCollectionResponse(_message.Message):
     def __init__(self, collection: _Optional[_Union[Collection, _Mapping]] = ...) -> None: ...
 
 class ClusterRequest(_message.Message):
-    __slots__ = ("vectors", "collection", "cluster_count", "max_iterations", "tolerance", "start_count", "spherical", "seed")
+    __slots__ = ("vectors", "collection", "cluster_count", "max_iterations", "tolerance", "init_count", "spherical", "seed")
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_COUNT_FIELD_NUMBER: _ClassVar[int]
     MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     TOLERANCE_FIELD_NUMBER: _ClassVar[int]
-    START_COUNT_FIELD_NUMBER: _ClassVar[int]
+    INIT_COUNT_FIELD_NUMBER: _ClassVar[int]
     SPHERICAL_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     vectors: _tensor_pb2.Tensor
@@ -505,10 +505,10 @@ class ClusterRequest(_message.Message):
     cluster_count: int
     max_iterations: int
     tolerance: float
-    start_count: int
+    init_count: int
     spherical: bool
     seed: int
-    def __init__(self, vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., collection: _Optional[str] = ..., cluster_count: _Optional[int] = ..., max_iterations: _Optional[int] = ..., tolerance: _Optional[float] = ..., start_count: _Optional[int] = ..., spherical: bool = ..., seed: _Optional[int] = ...) -> None: ...
+    def __init__(self, vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., collection: _Optional[str] = ..., cluster_count: _Optional[int] = ..., max_iterations: _Optional[int] = ..., tolerance: _Optional[float] = ..., init_count: _Optional[int] = ..., spherical: bool = ..., seed: _Optional[int] = ...) -> None: ...
 
 class ClusterResponse(_message.Message):
     __slots__ = ("centers", "assignments", "inertia", "iteration_count", "converged", "ids")

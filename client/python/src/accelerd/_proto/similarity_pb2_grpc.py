@@ -26,10 +26,10 @@ if _version_not_supported:
 
 
 class SimilarityServiceStub(object):
-    """Finds rows near to query rows, exactly, inline or in resident collections.
+    """Exact nearest-neighbour search over inline rows and over collections that the daemon keeps in memory.
 
-    Every answer is exact: equal to ranking all rows by their score computed in double precision and rounded to float,
-    ties to the lower row (for collections: the row stored first).
+    Results are exact: equal to a ranking of all rows by their score computed in double precision and rounded to float, with
+    ties to the lower row (in collections: to the row stored first).
     """
 
     def __init__(self, channel):
@@ -116,18 +116,18 @@ class SimilarityServiceStub(object):
 
 
 class SimilarityServiceServicer(object):
-    """Finds rows near to query rows, exactly, inline or in resident collections.
+    """Exact nearest-neighbour search over inline rows and over collections that the daemon keeps in memory.
 
-    Every answer is exact: equal to ranking all rows by their score computed in double precision and rounded to float,
-    ties to the lower row (for collections: the row stored first).
+    Results are exact: equal to a ranking of all rows by their score computed in double precision and rounded to float, with
+    ties to the lower row (in collections: to the row stored first).
     """
 
     def FindSimilar(self, request, context):
-        """Scores inline queries against an inline corpus and returns the best k rows of each.
+        """Scores inline queries against an inline corpus and returns the k best rows of each query.
 
         Fails with:
-        - INVALID_ARGUMENT: a shape does not match its data, the dims differ, a value is NaN or infinite, k is 0, above the
-        corpus's rows or above 16,384, or the message is larger than the device could hold.
+        - INVALID_ARGUMENT: a shape does not match its data, the dimensions differ, a value is NaN or infinite, k is 0, above
+        the number of corpus rows or above 16,384, or the request exceeds the device's memory.
         - RESOURCE_EXHAUSTED: the lane is full; RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -135,11 +135,12 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateCollection(self, request, context):
-        """Makes an empty collection.
+        """Creates an empty collection.
 
         Fails with:
         - ALREADY_EXISTS: the name is taken.
-        - INVALID_ARGUMENT: a bad name, dim 0 or above the limit, an unknown metric or storage, a model with another dim.
+        - INVALID_ARGUMENT: an invalid name, dimensions that are 0, above the limit or not the model's, or an unknown metric
+        or storage type.
         - NOT_FOUND: the model is not loaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -147,45 +148,45 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetCollection(self, request, context):
-        """Describes one collection. Fails with NOT_FOUND.
+        """Returns one collection. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCollections(self, request, context):
-        """Describes every collection, by name.
+        """Lists all collections.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteCollection(self, request, context):
-        """Drops a collection, its log and its local snapshots. Fails with NOT_FOUND.
+        """Deletes a collection, its log and its local snapshots. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Upsert(self, request, context):
-        """Inserts points, or replaces those whose id is there. All or nothing; once answered on a durable collection it
-        survives a crash.
+        """Inserts points, and replaces those whose ids exist. The write is atomic; on a durable collection it survives a crash
+        once it is acknowledged.
 
         Fails with:
-        - INVALID_ARGUMENT: counts or dims differ, a value is NaN or infinite, an id twice, an id that is no UUID or of
-        another kind than the collection's first, texts in a collection without a model, payloads both as messages and as
-        columns, a column whose bytes do not fit the number of points.
+        - INVALID_ARGUMENT: counts or dimensions differ, a value is NaN or infinite, a duplicate id, an invalid UUID, ids of
+        the other type than the collection's, texts in a collection without a model, payloads both as messages and as
+        columns, or a column whose size does not match the number of points.
         - NOT_FOUND: the collection does not exist.
-        - DATA_LOSS: what the disk holds of the collection is damaged; the message names file and offset.
-        - RESOURCE_EXHAUSTED: memory, disk or the lane is full.
+        - DATA_LOSS: the collection's files are corrupt; the message names file and offset.
+        - RESOURCE_EXHAUSTED: the memory, the disk or the lane is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpsertStream(self, request_iterator, context):
-        """Upserts in bulk. Requests are applied in order; each is answered as it finishes, its failure inside its answer.
-        Texts wait for room in the queue instead of being refused; the stream takes no more meanwhile.
+        """Upserts in bulk. Requests are applied in order; one that fails has an error in its response. Where the queue is full,
+        texts wait instead of failing, and the stream applies flow control.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -193,7 +194,7 @@ class SimilarityServiceServicer(object):
 
     def DeletePoints(self, request, context):
         """Deletes points by id or by filter. Unknown ids are not an error. Fails with NOT_FOUND for the collection and
-        INVALID_ARGUMENT for a bad filter.
+        INVALID_ARGUMENT for an invalid filter.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,34 +204,35 @@ class SimilarityServiceServicer(object):
         """Finds the points nearest to vectors, texts or stored points.
 
         Fails with:
-        - INVALID_ARGUMENT: no query, another dim, NaN, limit 0, offset + limit above 16,384, a bad filter, texts in a
-        collection without a model, words in one without a text_field, columns of payloads with too many different fields.
-        - NOT_FOUND: the collection, or a stored point named by id, does not exist.
+        - INVALID_ARGUMENT: no query, dimensions other than the collection's, NaN, limit 0, offset + limit above 16,384, an
+        invalid filter, texts in a collection without a model, `hybrid` in a collection without a text_field, or columns of
+        payloads with too many distinct fields.
+        - NOT_FOUND: the collection or a point in `ids` does not exist.
         - RESOURCE_EXHAUSTED: the lane is full; RetryInfo says when to retry.
-        - INTERNAL, WORDS_FAILED: the index of words cannot be read; without `hybrid` the collection can be searched.
+        - INTERNAL with the reason TEXT_INDEX_FAILED: the full-text index cannot be read. A search without `hybrid` works.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPoints(self, request, context):
-        """Reads points back by id. Unknown ids are left out. Fails with NOT_FOUND for the collection.
+        """Returns points by id. Unknown ids are omitted. Fails with NOT_FOUND for the collection.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ScrollPoints(self, request, context):
-        """Reads all points, or those that pass a filter, page by page in ascending order of their ids: numbers by value, UUIDs
-        by their bytes. The cursor of a page is the id that it ends with, so it stays valid through writes, compaction, a
-        restart, and on another daemon that restored the same collection.
+        """Returns all points, or those that match a filter, in pages in ascending order of id: numbers by value, UUIDs by their
+        bytes. A cursor encodes the last id of its page, so it stays valid after writes, compaction and a restart, and on
+        another daemon that restored the same collection.
 
-        Each page shows one moment, after every write that was answered before the call. A point that is there and passes
-        the filter from the first page to the last is returned exactly once, however often it is replaced meanwhile. A point
-        that is inserted or deleted meanwhile is returned at most once.
+        Each page is a consistent snapshot that includes every write acknowledged before the call. A point that exists and
+        matches the filter from the first page to the last is returned exactly once, even if it is replaced in between. A
+        point that is inserted or deleted in between is returned at most once.
 
         Fails with:
-        - INVALID_ARGUMENT: a limit above 16,384, a bad filter, a cursor that no page of this collection ended with.
+        - INVALID_ARGUMENT: a limit above 16,384, an invalid filter, or an invalid cursor.
         - NOT_FOUND: the collection does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -238,10 +240,11 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CountPoints(self, request, context):
-        """Counts all points, or those that pass a filter, at one moment after every write that was answered before the call.
+        """Counts all points, or those that match a filter, in a consistent snapshot that includes every write acknowledged
+        before the call.
 
         Fails with:
-        - INVALID_ARGUMENT: a bad filter.
+        - INVALID_ARGUMENT: an invalid filter.
         - NOT_FOUND: the collection does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -249,12 +252,12 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateSnapshot(self, request, context):
-        """Writes a versioned snapshot to an object store, atomically, with checksums.
+        """Writes a versioned snapshot with checksums to an object store, atomically.
 
         Fails with:
         - NOT_FOUND: the collection does not exist.
         - INVALID_ARGUMENT: a URL of an unknown scheme, or a folder with snapshots of another collection.
-        - PERMISSION_DENIED: a URL outside the folders that the daemon's settings offer.
+        - PERMISSION_DENIED: the URL is outside the folders that the daemon's settings allow.
         - UNAVAILABLE: the object store cannot be reached or is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -262,13 +265,12 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RestoreCollection(self, request, context):
-        """Makes a collection from a snapshot. It is durable where the snapshot's was and the daemon has a data folder, and
-        is there whole or not at all.
+        """Creates a collection from a snapshot, atomically. It is durable if the original was and the daemon has a data folder.
 
         Fails with:
         - ALREADY_EXISTS: the name is taken.
         - NOT_FOUND: there is no snapshot at the URL.
-        - PERMISSION_DENIED: a URL outside the folders that the daemon's settings offer.
+        - PERMISSION_DENIED: the URL is outside the folders that the daemon's settings allow.
         - DATA_LOSS: a checksum does not match.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -276,11 +278,11 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Cluster(self, request, context):
-        """Clusters rows by k-means with greedy k-means++ starts. Same seed, same device: same result.
+        """Clusters rows by k-means with greedy k-means++ initialisation. The result is deterministic for a seed and a device.
 
         Fails with:
-        - INVALID_ARGUMENT: no rows, NaN, cluster_count 0 or above the rows, a bad tolerance, above 100,000 iterations or
-        1,000 starts.
+        - INVALID_ARGUMENT: no rows, NaN, cluster_count 0 or above the number of rows, an invalid tolerance, more than 100,000
+        iterations or more than 1,000 initialisations.
         - NOT_FOUND: the collection does not exist.
         - RESOURCE_EXHAUSTED: the lane is full.
         """
@@ -375,10 +377,10 @@ def add_SimilarityServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SimilarityService(object):
-    """Finds rows near to query rows, exactly, inline or in resident collections.
+    """Exact nearest-neighbour search over inline rows and over collections that the daemon keeps in memory.
 
-    Every answer is exact: equal to ranking all rows by their score computed in double precision and rounded to float,
-    ties to the lower row (for collections: the row stored first).
+    Results are exact: equal to a ranking of all rows by their score computed in double precision and rounded to float, with
+    ties to the lower row (in collections: to the row stored first).
     """
 
     @staticmethod

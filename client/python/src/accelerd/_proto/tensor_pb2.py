@@ -24,13 +24,14 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/tensor.proto\x12\x0b\x61\x63\x63\x65lerd.v1\"H\n\x06Tensor\x12!\n\x05\x64type\x18\x01 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c*\x95\x01\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F16\x10\x01\x12\x0e\n\nDTYPE_BF16\x10\x02\x12\r\n\tDTYPE_F32\x10\x03\x12\r\n\tDTYPE_F64\x10\x04\x12\x0c\n\x08\x44TYPE_I8\x10\x05\x12\r\n\tDTYPE_I32\x10\x06\x12\r\n\tDTYPE_I64\x10\x07\x12\x0c\n\x08\x44TYPE_U8\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/tensor.proto\x12\x0b\x61\x63\x63\x65lerd.v1\"H\n\x06Tensor\x12!\n\x05\x64type\x18\x01 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c*\x95\x01\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F16\x10\x01\x12\x0e\n\nDTYPE_BF16\x10\x02\x12\r\n\tDTYPE_F32\x10\x03\x12\r\n\tDTYPE_F64\x10\x04\x12\x0c\n\x08\x44TYPE_I8\x10\x05\x12\r\n\tDTYPE_I32\x10\x06\x12\r\n\tDTYPE_I64\x10\x07\x12\x0c\n\x08\x44TYPE_U8\x10\x08\x42X\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'accelerd.v1.tensor_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\025io.github.accelerd.v1P\001Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1'
   _globals['_DTYPE']._serialized_start=116
   _globals['_DTYPE']._serialized_end=265
   _globals['_TENSOR']._serialized_start=41

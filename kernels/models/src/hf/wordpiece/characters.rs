@@ -1,4 +1,5 @@
-//! What BERT's normaliser and pre-tokeniser make of each character, asked of `tokenizers` a page of 256 at a time.
+//! The effect of BERT's normaliser and pre-tokeniser on each character, computed by `tokenizers` one page of 256 at a
+//! time.
 
 use std::sync::OnceLock;
 
@@ -10,49 +11,49 @@ use tokenizers::{
 const PAGE: usize = 256;
 const PAGES: usize = (char::MAX as usize + 1) / PAGE;
 
-/// A mark of the second highest combining class, which stands behind those of lower ones, and one of the lowest.
+/// A mark of the second highest combining class, which sorts after lower ones, and one of the lowest.
 const HIGH_MARK: char = '\u{345}';
 const LOW_MARK: char = '\u{334}';
 
-/// What becomes of a character, whatever stands around it.
+/// The context-free effect on a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// It is left out.
+    /// Removed.
     Nothing,
-    /// It ends a word.
+    /// Ends a word.
     Space,
-    /// It is part of a word.
+    /// Part of a word.
     Joins(&'a str),
-    /// It is a word of its own.
+    /// A word on its own.
     Alone(&'a str),
-    /// It depends on what stands around it.
-    Unsure,
+    /// Depends on its neighbours.
+    ContextDependent,
 }
 
-/// What becomes of an ASCII character.
+/// The effect on an ASCII character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plain {
-    /// It is left out.
+    /// Removed.
     Nothing,
-    /// It ends a word.
+    /// Ends a word.
     Space,
-    /// It is part of a word, as this byte.
+    /// Part of a word, as this byte.
     Joins(u8),
-    /// This byte is a word of its own.
+    /// A word on its own, as this byte.
     Alone(u8),
 }
 
-/// All characters under one normaliser.
+/// The characters of one normaliser.
 pub(super) struct Characters {
     normalizer: BertNormalizer,
     ascii: [Plain; 128],
-    /// Made when a text first has one of their characters.
+    /// Built on first use.
     pages: Box<[OnceLock<Box<Page>>]>,
 }
 
 struct Page {
     entries: [Entry; PAGE],
-    /// What stands for its characters, one after the other.
+    /// The replacements of its characters, concatenated.
     text: String,
 }
 
@@ -69,11 +70,11 @@ enum Kind {
     Space,
     Joins,
     Alone,
-    Unsure,
+    ContextDependent,
 }
 
 impl Characters {
-    /// Characters under a normaliser; `None` where its ASCII is not byte for byte.
+    /// `None` if the normaliser does not map ASCII byte for byte.
     pub(super) fn new(normalizer: BertNormalizer) -> Option<Self> {
         let mut ascii = [Plain::Nothing; 128];
         let page = Page::new(normalizer, 0);
@@ -83,18 +84,18 @@ impl Characters {
                 Part::Space => Plain::Space,
                 Part::Joins(text) if text.len() == 1 => Plain::Joins(text.as_bytes()[0]),
                 Part::Alone(text) if text.len() == 1 => Plain::Alone(text.as_bytes()[0]),
-                Part::Joins(_) | Part::Alone(_) | Part::Unsure => return None,
+                Part::Joins(_) | Part::Alone(_) | Part::ContextDependent => return None,
             };
         }
         Some(Self { normalizer, ascii, pages: (0..PAGES).map(|_| OnceLock::new()).collect() })
     }
 
-    /// What becomes of an ASCII character; of another byte, nothing.
+    /// The effect on an ASCII byte; `None` for other bytes.
     pub(super) fn ascii(&self, byte: u8) -> Option<Plain> {
         self.ascii.get(usize::from(byte)).copied()
     }
 
-    /// What becomes of a character.
+    /// The effect on a character.
     pub(super) fn part(&self, character: char) -> Part<'_> {
         let number = character as usize / PAGE;
         let page = self.pages[number].get_or_init(|| Box::new(Page::new(self.normalizer, number)));
@@ -104,11 +105,12 @@ impl Characters {
 
 impl Page {
     fn new(normalizer: BertNormalizer, number: usize) -> Self {
-        let mut page = Self { entries: [Entry { kind: Kind::Unsure, start: 0, end: 0 }; PAGE], text: String::new() };
+        let mut page =
+            Self { entries: [Entry { kind: Kind::ContextDependent, start: 0, end: 0 }; PAGE], text: String::new() };
         for at in 0..PAGE {
             let character = u32::try_from(number * PAGE + at).ok().and_then(char::from_u32);
             let outcome = character.and_then(|character| outcome(normalizer, character));
-            let (kind, text) = outcome.unwrap_or((Kind::Unsure, String::new()));
+            let (kind, text) = outcome.unwrap_or((Kind::ContextDependent, String::new()));
             let start = page.text.len();
             page.text.push_str(&text);
             let place = |at: usize| u16::try_from(at).ok();
@@ -127,13 +129,13 @@ impl Page {
             Kind::Space => Part::Space,
             Kind::Joins => Part::Joins(text),
             Kind::Alone => Part::Alone(text),
-            Kind::Unsure => Part::Unsure,
+            Kind::ContextDependent => Part::ContextDependent,
         }
     }
 }
 
-/// What becomes of a character between two letters. All that is done to it is done to each character by itself, but for
-/// the order of combining marks, which decomposition sorts across characters.
+/// The effect on a character between two letters. Every step is per character, except that decomposition sorts
+/// combining marks across characters.
 fn outcome(normalizer: BertNormalizer, character: char) -> Option<(Kind, String)> {
     let strips = normalizer.strip_accents.unwrap_or(normalizer.lowercase);
     if strips && decomposed(&character.to_string()).chars().any(|c| !is_starter(c) && !is_stripped(c)) {
@@ -164,13 +166,13 @@ fn decomposed(text: &str) -> String {
     NormalizedString::from(text).nfd().get().to_owned()
 }
 
-/// Whether no mark is ever sorted past a decomposed character.
+/// Whether no combining mark is sorted past a decomposed character.
 fn is_starter(character: char) -> bool {
     let stays = |text: String| decomposed(&text) == text;
     stays(format!("{HIGH_MARK}{character}")) && stays(format!("{character}{LOW_MARK}"))
 }
 
-/// Whether a decomposed character is left out with the accents.
+/// Whether accent stripping removes a decomposed character.
 fn is_stripped(character: char) -> bool {
     let strip = BertNormalizer::new(false, false, Some(true), false);
     normalized(strip, &character.to_string()).is_some_and(|string| string.get().is_empty())

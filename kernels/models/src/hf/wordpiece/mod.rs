@@ -1,8 +1,8 @@
-//! The way of BERT's family from a text to ids, all in one pass: what `BertNormalizer`, `BertPreTokenizer` and `WordPiece`
-//! of `tokenizers` make of it, with the same ids, several times faster.
+//! A one-pass WordPiece tokeniser: the ids of `BertNormalizer`, `BertPreTokenizer` and `WordPiece` of `tokenizers`,
+//! several times faster.
 //!
-//! What is not sure to come out the same is left to `tokenizers`: texts with an added token in them, and the few
-//! characters of which `characters` does not know what becomes of them without their neighbours.
+//! Falls back to `tokenizers` for texts with an added token, and for the few characters whose normalisation depends on
+//! their neighbours.
 
 use tokenizers::{AddedToken, AddedVocabulary, Model, ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
@@ -14,7 +14,7 @@ mod trie;
 use characters::{Characters, Part, Plain};
 use trie::Trie;
 
-/// Texts that both ways are tried on at the start.
+/// Texts to compare both implementations on at load.
 const PROBES: [&str; 4] =
     ["a", "Hello, World! (don't)", "naïve Straße 東京 #1\t\u{a0}x", "unaffable qwzx ##ing [ UNK ]"];
 
@@ -23,19 +23,19 @@ pub(super) struct WordPiece {
     characters: Characters,
     /// Pieces that start a word.
     starts: Trie,
-    /// Pieces that continue one, without the prefix that says so.
+    /// Pieces that continue one, without their prefix.
     inner: Trie,
-    /// What a word becomes that has no pieces.
+    /// The token of a word without pieces.
     unknown: u32,
-    /// Characters of a word; longer ones are unknown.
+    /// Maximum of characters of a word; longer words are unknown.
     longest: usize,
     added: Vec<String>,
-    /// Bytes that an added token starts with.
-    marks: [bool; 256],
+    /// The first bytes of added tokens.
+    added_starts: [bool; 256],
 }
 
 impl WordPiece {
-    /// What a tokeniser does, if it is one of these.
+    /// The native form of a tokeniser, if it is of BERT's family.
     pub(super) fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let (Some(NormalizerWrapper::BertNormalizer(normalizer)), Some(PreTokenizerWrapper::BertPreTokenizer(_))) =
             (tokenizer.get_normalizer(), tokenizer.get_pre_tokenizer())
@@ -44,8 +44,11 @@ impl WordPiece {
         };
         let ModelWrapper::WordPiece(model) = tokenizer.get_model() else { return None };
         let added = added(tokenizer.get_added_vocabulary())?;
-        let mut marks = [false; 256];
-        added.iter().filter_map(|token| token.as_bytes().first()).for_each(|byte| marks[usize::from(*byte)] = true);
+        let mut added_starts = [false; 256];
+        added
+            .iter()
+            .filter_map(|token| token.as_bytes().first())
+            .for_each(|byte| added_starts[usize::from(*byte)] = true);
         let vocabulary = model.get_vocab();
         let prefix = model.continuing_subword_prefix.as_str();
         let inner = vocabulary.iter().filter_map(|(piece, id)| Some((piece.strip_prefix(prefix)?.as_bytes(), *id)));
@@ -56,7 +59,7 @@ impl WordPiece {
             unknown: *vocabulary.get(&model.unk_token)?,
             longest: model.max_input_chars_per_word,
             added,
-            marks,
+            added_starts,
         };
         let agrees = |text: &&str| {
             let theirs = tokenizer.encode_fast(*text, false).ok();
@@ -65,14 +68,14 @@ impl WordPiece {
         PROBES.iter().all(agrees).then_some(own)
     }
 
-    /// The ids of a text; `None` where it is not sure which they are.
+    /// The ids of a text; `None` where `tokenizers` must decide.
     pub(super) fn encode(&self, text: &str) -> Option<Vec<u32>> {
         let mut words =
             Words { rules: self, ids: Vec::with_capacity(text.len() / 4 + 4), word: Vec::with_capacity(64) };
         let bytes = text.as_bytes();
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
-            if self.marks[usize::from(byte)] && self.is_added(&bytes[at..]) {
+            if self.added_starts[usize::from(byte)] && self.is_added(&bytes[at..]) {
                 return None;
             }
             at += match self.characters.ascii(byte) {
@@ -89,16 +92,16 @@ impl WordPiece {
     }
 }
 
-/// The added tokens as they stand in texts; `None` where some are looked for in normalised text.
+/// The added tokens; `None` if some are matched in normalised text.
 fn added(vocabulary: &AddedVocabulary) -> Option<Vec<String>> {
     let tokens = vocabulary.get_added_tokens_decoder();
     let plain = |token: &AddedToken| !token.normalized;
-    // Where two share an id, only one of them is described.
+    // Of tokens that share an id only one has a description.
     let all = tokens.len() == vocabulary.get_vocab().len() && tokens.values().all(plain);
     all.then(|| vocabulary.get_vocab().keys().cloned().collect())
 }
 
-/// Ids so far, and the word that is being read.
+/// The ids so far and the current word.
 struct Words<'a> {
     rules: &'a WordPiece,
     ids: Vec<u32>,
@@ -106,7 +109,7 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// Takes an ASCII character; its length.
+    /// Processes an ASCII character; returns its length.
     fn plain(&mut self, plain: Plain) -> usize {
         match plain {
             Plain::Nothing => {}
@@ -117,14 +120,14 @@ impl Words<'_> {
         1
     }
 
-    /// Takes another character; its length, or `None` where it is not sure what becomes of it.
+    /// Processes another character; returns its length, or `None` where its normalisation depends on its neighbours.
     fn part(&mut self, character: char) -> Option<usize> {
         match self.rules.characters.part(character) {
             Part::Nothing => {}
             Part::Space => self.end(),
             Part::Joins(text) => self.word.extend_from_slice(text.as_bytes()),
             Part::Alone(text) => self.alone(text.as_bytes()),
-            Part::Unsure => return None,
+            Part::ContextDependent => return None,
         }
         Some(character.len_utf8())
     }
@@ -135,7 +138,7 @@ impl Words<'_> {
         self.end();
     }
 
-    /// Ends the word that is being read, if there is one.
+    /// Ends the current word, if there is one.
     fn end(&mut self) {
         if self.word.is_empty() {
             return;
@@ -153,8 +156,7 @@ impl Words<'_> {
         self.word.len() > self.rules.longest && self.word.iter().filter(starts_character).count() > self.rules.longest
     }
 
-    /// Appends the longest pieces of the word, one after the other, as far as there are any; whether there were to its
-    /// end. Pieces are whole characters, so that they end between two.
+    /// Appends the longest pieces of the word in order; returns whether they cover it. Pieces end between characters.
     fn pieces(&mut self) -> bool {
         let mut pieces = &self.rules.starts;
         let mut rest = self.word.as_slice();

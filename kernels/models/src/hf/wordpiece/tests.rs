@@ -1,4 +1,4 @@
-//! The same ids as `tokenizers`, over all of Unicode and every setting.
+//! Compares ids with `tokenizers` over all of Unicode and all settings.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use tokenizers::{NormalizedString, Normalizer, Tokenizer, normalizers::BertNorma
 
 use super::*;
 
-/// Every setting of the normaliser.
+/// All settings of the normaliser.
 fn normalizers() -> impl Iterator<Item = BertNormalizer> {
     let bit = |n: usize, bit: usize| n >> bit & 1 == 0;
     let accents = |n: usize| [None, Some(true), Some(false)][n / 8];
     (0..24).map(move |n| BertNormalizer::new(bit(n, 0), bit(n, 1), accents(n), bit(n, 2)))
 }
 
-/// As most models have it, and as those have it that know capitals.
+/// The uncased and the cased setting.
 fn usual() -> [BertNormalizer; 2] {
     [BertNormalizer::new(true, true, None, true), BertNormalizer::new(true, true, None, false)]
 }
 
-/// A tokeniser with these pieces, which start and continue words, and some added tokens.
+/// A tokeniser with these initial and continuing pieces, and some added tokens.
 fn tokenizer(normalizer: BertNormalizer, pieces: impl IntoIterator<Item = String>, added: &[&str]) -> Tokenizer {
     let words: BTreeSet<_> = pieces.into_iter().collect();
     let named = ["[UNK]", "[CLS]"].map(str::to_owned).into_iter();
@@ -57,7 +57,7 @@ fn texts(characters: &[char]) -> impl Iterator<Item = String> {
     characters.chunks(16).map(move |some| some.iter().enumerate().map(spaced).collect())
 }
 
-/// Compares all characters of a kind, each next to others; how many are left to `tokenizers`.
+/// Compares characters, each next to others; returns how many fall back to `tokenizers`.
 fn compared(normalizer: BertNormalizer, characters: &[char]) -> usize {
     let mut left = 0;
     for block in characters.chunks(1 << 13) {
@@ -65,7 +65,7 @@ fn compared(normalizer: BertNormalizer, characters: &[char]) -> usize {
         let tokenizer = tokenizer(normalizer, normal(normalizer, &all), &["[UNK]", "[CLS]"]);
         let own = WordPiece::of(&tokenizer).expect("it is of the family");
         let (sure, unsure): (Vec<_>, Vec<_>) =
-            block.iter().copied().partition(|c| own.characters.part(*c) != Part::Unsure);
+            block.iter().copied().partition(|c| own.characters.part(*c) != Part::ContextDependent);
         left += unsure.len();
         for text in texts(&sure) {
             assert_eq!(own.encode(&text), Some(theirs(&tokenizer, &text)), "{text:?} by {normalizer:?}");
@@ -79,7 +79,7 @@ fn compared(normalizer: BertNormalizer, characters: &[char]) -> usize {
 
 #[test]
 fn every_character_of_unicode_becomes_what_it_becomes_there() {
-    // Planes 2 and 3 are ideographs, 4 to 13 empty, 15 and 16 for private use: of those a page here and there.
+    // Samples pages of planes 2 and 3 (ideographs), 4 to 13 (empty), 15 and 16 (private use).
     let is_tried = |c: char| matches!(c as u32 >> 16, 0 | 1 | 14) || (c as u32 >> 8).is_multiple_of(37);
     let all: Vec<_> = ('\0'..=char::MAX).filter(|c| is_tried(*c)).collect();
     let [plain, cased] = usual();
@@ -96,7 +96,7 @@ fn every_setting_of_the_normaliser_is_followed() {
     }
 }
 
-/// Characters that do something: marks of several classes, some that stay among them, blanks, controls, Hangul, ideographs.
+/// Special characters: combining marks of several classes, spacing marks, blanks, controls, Hangul, ideographs.
 const SPECIAL: [char; 40] = [
     'a',
     'b',

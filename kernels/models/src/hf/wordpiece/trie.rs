@@ -1,20 +1,20 @@
-//! A trie over bytes as a double array (Aoe, 1989), by which the longest piece of a word is found with one look a byte.
+//! A double-array trie over bytes (Aoe, 1989): finds the longest piece of a word with one lookup per byte.
 
-/// Marks a cell that is nobody's child, and one where no piece ends.
+/// A cell without a parent, or without a token.
 const NONE: u32 = u32::MAX;
 
-/// Cells that are added at once: as many as a node could have children.
+/// Cells that are added at once: the maximum of children.
 const BLOCK: usize = 256;
 
-/// Free cells that are tried for a node with several children before a block is added.
+/// Free cells to try for a node with several children before a block is added.
 const TRIES: usize = 256;
 
-/// Finds the longest piece that a word starts with.
+/// Finds the longest piece that is a prefix of a word.
 pub(super) struct Trie {
     cells: Vec<Cell>,
 }
 
-/// A node, or room for one. The child of node `n` for byte `b` is cell `base ^ b`, if that has `n` as its parent.
+/// A node or a free cell. The child of node `n` for byte `b` is cell `base ^ b`, if its parent is `n`.
 #[derive(Clone, Copy)]
 struct Cell {
     base: u32,
@@ -26,14 +26,14 @@ struct Cell {
 const FREE: Cell = Cell { base: 0, parent: NONE, token: NONE };
 
 impl Trie {
-    /// A trie of pieces and their tokens, none of which is `u32::MAX`. Empty pieces are never found.
+    /// Builds a trie of pieces and their tokens, none of which is `u32::MAX`. Empty pieces are never found.
     pub(super) fn new<'a>(pieces: impl IntoIterator<Item = (&'a [u8], u32)>) -> Self {
         let mut pieces: Vec<_> = pieces.into_iter().collect();
         pieces.sort_unstable();
         Room::default().filled(&pieces)
     }
 
-    /// The token of the longest piece that `word` starts with, and its length.
+    /// The token and length of the longest piece that is a prefix of `word`.
     pub(super) fn longest(&self, word: &[u8]) -> Option<(u32, usize)> {
         let (mut node, mut base) = (0, self.cells.first()?.base);
         let mut best = None;
@@ -50,19 +50,19 @@ impl Trie {
     }
 }
 
-/// Cells while a trie is made of them.
+/// A trie under construction.
 #[derive(Default)]
 struct Room {
     cells: Vec<Cell>,
-    /// The free cells, and some that were taken since.
+    /// The free cells, and some that are used by now.
     free: Vec<u32>,
 }
 
 impl Room {
-    /// Gives each node its children, breadth first: those with many come first, and those with one fill what they leave.
+    /// Places the children of each node, breadth first; nodes with many children first, those with one fill the gaps.
     fn filled(mut self, pieces: &[(&[u8], u32)]) -> Trie {
         self.grow();
-        // The root is its own parent; no byte leads to it, since nobody else is.
+        // The root is its own parent, so no byte leads to it.
         self.cells[0].parent = 0;
         let mut nodes = std::collections::VecDeque::from([(0, pieces, 0)]);
         while let Some((node, pieces, depth)) = nodes.pop_front() {
@@ -86,7 +86,7 @@ impl Room {
         Trie { cells: self.cells }
     }
 
-    /// A base from which every one of some bytes leads to a free cell.
+    /// A base from which all these bytes lead to free cells.
     fn place(&mut self, bytes: &[u8]) -> u32 {
         while self.free.pop_if(|cell| self.cells[*cell as usize].parent != NONE).is_some() {}
         let bases = self.free.iter().rev().take(TRIES).map(|cell| cell ^ u32::from(bytes[0]));
@@ -112,7 +112,7 @@ impl Room {
     }
 }
 
-/// Nodes are fewer than the bytes of the vocabulary, and a block a node of them still is below 2^32.
+/// There are fewer nodes than bytes of the vocabulary, so a block per node is below 2^32 cells.
 fn id(cell: usize) -> u32 {
     u32::try_from(cell).expect("a vocabulary is a few megabytes")
 }

@@ -1,7 +1,7 @@
-//! `unicode_escape` and `raw_unicode_escape`: Latin-1 with escapes of Python.
+//! `unicode_escape` and `raw_unicode_escape`: Latin-1 with Python's escapes.
 
 use super::{Decoded, Undecodable};
-use crate::values;
+use crate::unicode_names;
 
 const TRUNCATED: [(u8, usize, &str); 3] = [
     (b'x', 2, "truncated \\xXX escape"),
@@ -93,7 +93,7 @@ pub(super) fn raw_unicode_escape(bytes: &[u8]) -> Decoded {
 
 type Escape = Result<(u32, usize), (usize, &'static str)>;
 
-/// The number of an escape at a backslash, and its end.
+/// The code point and the end of a hexadecimal escape at a backslash.
 fn hexadecimal(bytes: &[u8], at: usize) -> Escape {
     let (_, count, reason) =
         TRUNCATED.into_iter().find(|(letter, ..)| bytes[at + 1] == *letter).unwrap_or(TRUNCATED[0]);
@@ -106,7 +106,7 @@ fn hexadecimal(bytes: &[u8], at: usize) -> Escape {
     Ok((point, end))
 }
 
-/// The character of a name in braces, and the end of the escape.
+/// The code point and the end of a `\N{...}` escape.
 fn named(bytes: &[u8], at: usize) -> Escape {
     const MALFORMED: &str = "malformed \\N character escape";
     if bytes.get(at + 2) != Some(&b'{') {
@@ -118,6 +118,6 @@ fn named(bytes: &[u8], at: usize) -> Escape {
         return Err((at + 3, MALFORMED));
     }
     let end = at + 3 + length + 1;
-    let point = values::character_named(&name[..length]).ok_or((end, "unknown Unicode character name"))?;
+    let point = unicode_names::lookup(&name[..length]).ok_or((end, "unknown Unicode character name"))?;
     Ok((u32::from(point), end))
 }

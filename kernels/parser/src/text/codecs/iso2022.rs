@@ -1,4 +1,4 @@
-//! The codecs that escape sequences switch: ISO 2022's family, and HZ.
+//! Codecs that switch character sets by escape sequences: ISO 2022 and HZ.
 
 use super::tables::{Table, table};
 use super::{Decoded, Undecodable};
@@ -6,23 +6,23 @@ use super::{Decoded, Undecodable};
 const ESCAPE: u8 = 0x1b;
 const ILLEGAL: &str = "illegal multibyte sequence";
 const INCOMPLETE: &str = "incomplete multibyte sequence";
-/// CPython looks so far for the end of an escape sequence.
-const MOST_SEQUENCE: usize = 16;
-/// A set of two bytes a character, beside the byte that names it.
+/// CPython's MAX_ESCSEQLEN.
+const MAX_ESCAPE: usize = 16;
+/// Flags a double-byte set, together with its final byte.
 const DOUBLE: u16 = 0x100;
 const ASCII: u16 = b'B' as u16;
 const LATIN1: u16 = b'A' as u16;
 const GREEK: u16 = b'F' as u16;
 
-/// What a codec has of ISO 2022.
+/// The features of an ISO 2022 codec.
 struct Config {
     name: &'static str,
     sets: &'static [u16],
     /// Shift in and shift out switch to the second set, as in Korean.
     shifts: bool,
-    /// Single shifts to a third set.
+    /// Has single shifts to G2.
     third: bool,
-    /// JIS X 0208 may be announced with its revision.
+    /// Accepts the escape that announces a revision of JIS X 0208.
     announced: bool,
 }
 
@@ -58,13 +58,13 @@ struct State<'a> {
     bytes: &'a [u8],
     sets: [u16; 3],
     shifted: bool,
-    /// Inside an escape sequence of another standard, which stays.
+    /// Inside an unknown escape sequence, which is kept.
     foreign: bool,
     points: Vec<u32>,
 }
 
-/// Why a place cannot be decoded: so many bytes are illegal, or more were to follow.
-enum Wrong {
+/// An undecodable sequence: its length in bytes, or more bytes are needed.
+enum SequenceError {
     Illegal(usize),
     Incomplete,
 }
@@ -76,8 +76,8 @@ pub(super) fn decode(codec: &str, bytes: &[u8]) -> Decoded {
     let mut at = 0;
     while at < bytes.len() {
         let length = state.step(at).map_err(|wrong| match wrong {
-            Wrong::Illegal(length) => Undecodable::new(state.config.name, at, at + length, ILLEGAL),
-            Wrong::Incomplete => Undecodable::new(state.config.name, at, bytes.len(), INCOMPLETE),
+            SequenceError::Illegal(length) => Undecodable::new(state.config.name, at, at + length, ILLEGAL),
+            SequenceError::Incomplete => Undecodable::new(state.config.name, at, bytes.len(), INCOMPLETE),
         })?;
         at += length;
     }
@@ -85,8 +85,8 @@ pub(super) fn decode(codec: &str, bytes: &[u8]) -> Decoded {
 }
 
 impl State<'_> {
-    /// Decodes what stands at a place, and gives its length.
-    fn step(&mut self, at: usize) -> Result<usize, Wrong> {
+    /// Decodes the sequence at an offset; returns its length.
+    fn step(&mut self, at: usize) -> Result<usize, SequenceError> {
         let byte = self.bytes[at];
         if self.foreign {
             self.foreign = !ends_sequence(byte);
@@ -103,7 +103,7 @@ impl State<'_> {
                 Ok(self.plain(byte))
             }
             0..0x20 => Ok(self.plain(byte)),
-            0x80.. => Err(Wrong::Illegal(1)),
+            0x80.. => Err(SequenceError::Illegal(1)),
             _ => match self.sets[usize::from(self.shifted)] {
                 ASCII => Ok(self.plain(byte)),
                 set => self.character(at, set),
@@ -116,8 +116,8 @@ impl State<'_> {
         1
     }
 
-    fn escape(&mut self, at: usize) -> Result<usize, Wrong> {
-        match *self.bytes.get(at + 1).ok_or(Wrong::Incomplete)? {
+    fn escape(&mut self, at: usize) -> Result<usize, SequenceError> {
+        match *self.bytes.get(at + 1).ok_or(SequenceError::Incomplete)? {
             b'(' | b')' | b'$' | b'.' | b'&' => self.designate(at),
             b'N' if self.config.third => self.single_shift(at),
             _ => {
@@ -127,12 +127,12 @@ impl State<'_> {
         }
     }
 
-    /// An escape sequence that makes a set the first, the second or the third one.
-    fn designate(&mut self, at: usize) -> Result<usize, Wrong> {
+    /// An escape sequence that designates G0, G1 or G2.
+    fn designate(&mut self, at: usize) -> Result<usize, SequenceError> {
         let rest = &self.bytes[at..];
         let (mut length, mut next) = (0, 1);
-        while next < MOST_SEQUENCE {
-            let byte = *rest.get(next).ok_or(Wrong::Incomplete)?;
+        while next < MAX_ESCAPE {
+            let byte = *rest.get(next).ok_or(SequenceError::Incomplete)?;
             if ends_sequence(byte) {
                 length = next + 1;
                 break;
@@ -141,53 +141,52 @@ impl State<'_> {
             next += if announces { 3 } else { 1 };
         }
         let (set, number) = match (length, &rest[..length]) {
-            (0, _) => return Err(Wrong::Illegal(1)),
+            (0, _) => return Err(SequenceError::Illegal(1)),
             (_, &[_, b'$', set] | &[_, b'$', b'(', set]) => (DOUBLE | u16::from(set), 0),
             (_, &[_, b'(', set]) => (u16::from(set), 0),
             (_, &[_, b')', set]) => (u16::from(set), 1),
             (_, &[_, b'.', set]) if self.config.third => (u16::from(set), 2),
             (_, &[_, b'$', b')', set]) => (DOUBLE | u16::from(set), 1),
             (_, &[_, _, _, ESCAPE, b'$', b'B']) if self.config.announced => (JISX0208, 0),
-            _ => return Err(Wrong::Illegal(length)),
+            _ => return Err(SequenceError::Illegal(length)),
         };
         if set != ASCII && !self.config.sets.contains(&set) {
-            return Err(Wrong::Illegal(length));
+            return Err(SequenceError::Illegal(length));
         }
         self.sets[number] = set;
         Ok(length)
     }
 
-    /// One character of the third set.
-    fn single_shift(&mut self, at: usize) -> Result<usize, Wrong> {
-        let byte = *self.bytes.get(at + 2).ok_or(Wrong::Incomplete)?;
+    /// One character of G2.
+    fn single_shift(&mut self, at: usize) -> Result<usize, SequenceError> {
+        let byte = *self.bytes.get(at + 2).ok_or(SequenceError::Incomplete)?;
         let point = match self.sets[2] {
             LATIN1 if byte < 0x80 => Some(u32::from(byte) + 0x80),
             GREEK => greek(byte ^ 0x80),
             ASCII if byte < 0x80 => Some(u32::from(byte)),
             _ => None,
         };
-        self.points.push(point.ok_or(Wrong::Illegal(3))?);
+        self.points.push(point.ok_or(SequenceError::Illegal(3))?);
         Ok(3)
     }
 
-    /// A character of a set.
-    fn character(&mut self, at: usize, set: u16) -> Result<usize, Wrong> {
+    fn character(&mut self, at: usize, set: u16) -> Result<usize, SequenceError> {
         let byte = self.bytes[at];
         let single = match (set, byte) {
             (ROMAN, b'\\') => Some(0xa5),
             (ROMAN, b'~') => Some(0x203e),
             (ROMAN, _) => Some(u32::from(byte)),
             (KATAKANA, 0x21..=0x5f) => Some(0xff40 + u32::from(byte)),
-            // Latin-1 and Greek decode behind a single shift only.
+            // Latin-1 and Greek need a single shift.
             _ if set & DOUBLE == 0 => None,
             _ => return self.double(at, set),
         };
-        self.points.push(single.ok_or(Wrong::Illegal(1))?);
+        self.points.push(single.ok_or(SequenceError::Illegal(1))?);
         Ok(1)
     }
 
-    fn double(&mut self, at: usize, set: u16) -> Result<usize, Wrong> {
-        let second = *self.bytes.get(at + 1).ok_or(Wrong::Incomplete)?;
+    fn double(&mut self, at: usize, set: u16) -> Result<usize, SequenceError> {
+        let second = *self.bytes.get(at + 1).ok_or(SequenceError::Incomplete)?;
         let table = match set {
             JISX0212 => table("jisx0212"),
             GB2312 => table("gb2312_set"),
@@ -197,7 +196,7 @@ impl State<'_> {
             JISX0213_SECOND => table("jisx0213_2"),
             _ => table("jisx0208"),
         };
-        let found = in_set(table, self.bytes[at], second).ok_or(Wrong::Illegal(2))?;
+        let found = in_set(table, self.bytes[at], second).ok_or(SequenceError::Illegal(2))?;
         self.points.extend(found.into_iter().filter(|&point| point != 0));
         Ok(2)
     }
@@ -208,7 +207,7 @@ fn in_set(table: &Table, first: u8, second: u8) -> Option<[u32; 2]> {
     table.character(place(first)? * 94 + place(second)?)
 }
 
-/// A byte of ISO 8859-7 in its first edition, which this family has.
+/// A byte of ISO 8859-7:1987.
 fn greek(byte: u8) -> Option<u32> {
     match byte {
         0..=0xa0 | 0xa3 | 0xa6..=0xa9 | 0xab..=0xad | 0xb0..=0xb3 | 0xb7 | 0xbb | 0xbd => Some(u32::from(byte)),
@@ -224,7 +223,7 @@ fn ends_sequence(byte: u8) -> bool {
     matches!(byte, b'A'..=b'Z' | b'@')
 }
 
-/// HZ: `~{` and `~}` around GB 2312.
+/// HZ: GB 2312 between `~{` and `~}`.
 pub(super) fn hz(bytes: &[u8]) -> Decoded {
     let mut points = Vec::with_capacity(bytes.len());
     let (mut at, mut chinese) = (0, false);

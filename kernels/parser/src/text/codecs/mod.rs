@@ -1,6 +1,6 @@
-//! The codecs that a source may declare, by all names that CPython knows them by, with its errors.
+//! CPython's text codecs, with their aliases and errors.
 //!
-//! `codecs/generate.py` asks CPython for its names and tables; what no table can say is code here.
+//! `codecs/generate.py` extracts aliases and tables from CPython; stateful codecs are code here.
 
 mod escapes;
 mod iso2022;
@@ -15,18 +15,18 @@ use memchr::{memchr, memmem};
 
 use crate::{Mode, Options};
 
-/// A line a codec: its module, what it is, and its aliases; `>=` says which minor version brought one.
+/// One codec a line: module, kind and aliases; `>=` gives the minor version that added an alias.
 const NAMES: &str = include_str!("../../../codecs/names.txt");
 
 /// A codec of CPython.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Codec {
     module: &'static str,
-    /// `charmap`, `pairs`, `binary`, or the module again where the codec has code of its own.
+    /// `charmap`, `pairs`, `binary`, or the module's name for a codec implemented here.
     kind: &'static str,
 }
 
-/// Bytes that a codec refuses.
+/// Bytes that a codec rejects.
 #[derive(Debug, PartialEq, Eq)]
 struct Undecodable {
     codec: &'static str,
@@ -44,7 +44,7 @@ impl Undecodable {
         Self::new(codec, at, at + 1, reason)
     }
 
-    /// The words of `UnicodeDecodeError`; `before` bytes less are in front of it than here.
+    /// The message of `UnicodeDecodeError`, with positions reduced by `before` bytes.
     fn message(&self, bytes: &[u8], before: usize) -> String {
         let Self { codec, at, end, reason } = self;
         let position = at - before;
@@ -60,11 +60,11 @@ impl Undecodable {
     }
 }
 
-/// Code points, or what is wrong with the bytes.
+/// Code points, or the undecodable bytes.
 type Decoded = Result<Vec<u32>, Undecodable>;
 
 impl Codec {
-    /// The codec of a name, as `encodings` looks it up: case does not matter, nor which punctuation stands between words.
+    /// Looks up a codec as `encodings` does: case and the punctuation between words do not matter.
     pub(super) fn named(name: &str, options: Options) -> Option<Self> {
         let name = normalized(name);
         let dotless = name.replace('.', "_");
@@ -73,12 +73,12 @@ impl Codec {
             .or_else(|| lines().find(|(codec, _)| codec.module == name).map(|(codec, _)| codec))
     }
 
-    /// Whether it makes something else of bytes than text.
+    /// Whether it is no text encoding.
     pub(super) fn is_binary(self) -> bool {
         self.kind == "binary"
     }
 
-    /// The text of a source, or CPython's message.
+    /// Decodes a source; an error is CPython's message.
     pub(super) fn decode(self, source: &[u8], options: Options) -> Result<Cow<'_, str>, String> {
         let found = match self.kind {
             "utf_8" | "utf_8_sig" => {
@@ -92,12 +92,12 @@ impl Codec {
             "pairs" => return self.pairs(source, options).map(Cow::Owned),
             _ => return self.decode_lines(source, options).map(Cow::Owned),
         };
-        // CPython has made each kind of newline a line feed by then.
+        // CPython normalises newlines before it decodes.
         let pairs = |at: usize| memmem::find_iter(&source[..at], b"\r\n").count();
         found.map(Cow::Owned).map_err(|bad| bad.message(source, pairs(bad.at)))
     }
 
-    /// Decodes pairs of bytes. A pair that a carriage return breaks is another one to CPython, which decodes line feeds.
+    /// Decodes pairs of bytes. CPython normalises newlines first, which changes a pair with a carriage return.
     fn pairs(self, source: &[u8], options: Options) -> Result<String, String> {
         multibyte::decode(self.module, source).or_else(|_| {
             let bytes = with_line_feeds(source, options.mode == Mode::Exec);
@@ -105,7 +105,7 @@ impl Codec {
         })
     }
 
-    /// Decodes what CPython decodes: each newline is a line feed, and a module ends with one.
+    /// Decodes with normalised newlines; a module ends with one.
     fn decode_lines(self, source: &[u8], options: Options) -> Result<String, String> {
         let bytes = with_line_feeds(source, options.mode == Mode::Exec);
         let decoded = match self.kind {
@@ -166,7 +166,7 @@ fn with_line_feeds(source: &[u8], is_module: bool) -> Vec<u8> {
     bytes
 }
 
-/// Code points as UTF-8, which has none for a surrogate.
+/// Encodes code points as UTF-8; surrogates are an error.
 fn encoded(points: &[u32]) -> Result<String, String> {
     let text: Option<String> = points.iter().map(|&point| char::from_u32(point)).collect();
     text.ok_or_else(|| super::surrogates_message(points))
@@ -190,7 +190,7 @@ fn characters(module: &str) -> &'static [u16] {
     &tables::charmaps().numbers[number * 256..][..256]
 }
 
-/// Whether newlines are what they are in ASCII, as they are not in EBCDIC.
+/// Whether newlines are those of ASCII; those of EBCDIC differ.
 fn has_line_feeds(module: &str) -> bool {
     let table = characters(module);
     [b'\n', b'\r'].into_iter().all(|byte| table[usize::from(byte)] == u16::from(byte))
@@ -199,7 +199,7 @@ fn has_line_feeds(module: &str) -> bool {
 fn charmap(module: &str, source: &[u8], options: Options) -> Result<String, Undecodable> {
     let table = characters(module);
     let one = |(at, &byte): (usize, &u8)| match table[usize::from(byte)] {
-        // 3.14 mended this one.
+        // Fixed in 3.14.
         0x9b if module == "palmos" && options.feature_version >= 14 => Ok('\u{203a}'),
         tables::NONE => Err(Undecodable::byte("charmap", at, "character maps to <undefined>")),
         point => Ok(char::from_u32(u32::from(point)).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Codecs of several bytes a character and no state.
+//! Stateless multibyte codecs.
 
 use super::Undecodable;
 use super::tables::{Table, gb18030_ranges, table};
@@ -14,7 +14,7 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
         "euc_jisx0213" => Some(table("euc_jisx0213_triples")),
         _ => None,
     };
-    // CPython takes what the set of 2000 lacks of that of 2004 for one character that is illegal.
+    // CPython reports a character of JIS X 0213:2004 that the 2000 set lacks as one illegal pair.
     let newer = match codec {
         "euc_jisx0213" => Some(table("euc_jis_2004")),
         "shift_jisx0213" => Some(table("shift_jis_2004")),
@@ -29,11 +29,11 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
             _ => one(pairs, triples, codec == "gb18030", rest),
         };
         let (character, length) = found.map_err(|wrong| match wrong {
-            Wrong::Illegal => {
+            PairError::Illegal => {
                 let length = if newer.is_some_and(|newer| has_pair(newer, rest)) { 2 } else { 1 };
                 Undecodable::new(codec, at, at + length, "illegal multibyte sequence")
             }
-            Wrong::Incomplete => Undecodable::new(codec, at, source.len(), "incomplete multibyte sequence"),
+            PairError::Incomplete => Undecodable::new(codec, at, source.len(), "incomplete multibyte sequence"),
         })?;
         let characters = character.into_iter().filter(|&point| point != 0 || character[0] == 0);
         text.extend(characters.take(2).filter_map(char::from_u32));
@@ -42,17 +42,18 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
     Ok(text)
 }
 
-/// The first byte of every letter of a composed syllable of KS X 1001, and the second of the filler that it begins with.
+/// The first byte of every letter of a composed syllable of KS X 1001, and the second of the filler that it begins
+/// with.
 const SYLLABLE: u8 = 0xa4;
 const FILLER: u8 = 0xd4;
 
 /// A syllable of KS X 1001's annex 3, in eight bytes: a filler, then initial, vowel and final or another filler.
-fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), Wrong> {
+fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), PairError> {
     /// Consonants that begin a syllable, and those that end one, in the order of Unicode's syllables.
     const INITIALS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
     const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ";
     let &[_, _, SYLLABLE, initial, SYLLABLE, vowel, SYLLABLE, end, ..] = rest else {
-        return Err(if rest.len() < 8 { Wrong::Incomplete } else { Wrong::Illegal });
+        return Err(if rest.len() < 8 { PairError::Incomplete } else { PairError::Illegal });
     };
     // Bytes from 0xa1 on are the letters from U+3131 on.
     let letter = |byte: u8| byte.checked_sub(0xa1).and_then(|place| char::from_u32(0x3131 + u32::from(place)));
@@ -62,11 +63,11 @@ fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), Wrong> {
     let end = if end == FILLER { Some(0) } else { place(FINALS, end).map(|(_, place)| place + 1) };
     match (initial, vowel, end) {
         (Some(initial), Some(vowel), Some(end)) => Ok(([0xac00 + initial * 588 + vowel * 28 + end, 0], 8)),
-        _ => Err(Wrong::Illegal),
+        _ => Err(PairError::Illegal),
     }
 }
 
-/// Whether some bytes start with a pair of a table.
+/// Whether some bytes start with a pair in a table.
 fn has_pair(pairs: &Table, rest: &[u8]) -> bool {
     let &[first, second, ..] = rest else { return false };
     let row = first.checked_sub(0x80).map(usize::from);
@@ -74,53 +75,53 @@ fn has_pair(pairs: &Table, rest: &[u8]) -> bool {
 }
 
 #[derive(Clone, Copy)]
-enum Wrong {
+enum PairError {
     Illegal,
     Incomplete,
 }
 
-/// The first character of some bytes, and how many of them it takes.
-fn one(pairs: &Table, triples: Option<&Table>, fours: bool, rest: &[u8]) -> Result<([u32; 2], usize), Wrong> {
+/// The first character of some bytes, and its length.
+fn one(pairs: &Table, triples: Option<&Table>, fours: bool, rest: &[u8]) -> Result<([u32; 2], usize), PairError> {
     let first = rest[0];
     if let Some(character) = pairs.character(usize::from(first)) {
         return Ok((character, 1));
     }
     if let Some(triples) = triples.filter(|_| first == THIRD_SET) {
-        let &[_, second, third, ..] = rest else { return Err(Wrong::Incomplete) };
+        let &[_, second, third, ..] = rest else { return Err(PairError::Incomplete) };
         let set = |byte: u8| byte.checked_sub(0xa1).filter(|&place| place < 94).map(usize::from);
-        let (Some(row), Some(cell)) = (set(second), set(third)) else { return Err(Wrong::Illegal) };
-        return triples.character(row * 94 + cell).map(|found| (found, 3)).ok_or(Wrong::Illegal);
+        let (Some(row), Some(cell)) = (set(second), set(third)) else { return Err(PairError::Illegal) };
+        return triples.character(row * 94 + cell).map(|found| (found, 3)).ok_or(PairError::Illegal);
     }
     let Some(row) = first.checked_sub(0x80).map(|row| 256 + usize::from(row) * 256) else {
-        return Err(Wrong::Illegal);
+        return Err(PairError::Illegal);
     };
     let Some(&second) = rest.get(1) else {
         let leads = (row..row + 256).any(|entry| pairs.character(entry).is_some());
-        return Err(if leads { Wrong::Incomplete } else { Wrong::Illegal });
+        return Err(if leads { PairError::Incomplete } else { PairError::Illegal });
     };
     if fours && second.is_ascii_digit() {
         return four(rest);
     }
-    pairs.character(row + usize::from(second)).map(|found| (found, 2)).ok_or(Wrong::Illegal)
+    pairs.character(row + usize::from(second)).map(|found| (found, 2)).ok_or(PairError::Illegal)
 }
 
 /// Four bytes of gb18030.
-fn four(rest: &[u8]) -> Result<([u32; 2], usize), Wrong> {
-    let &[first, second, third, fourth, ..] = rest else { return Err(Wrong::Incomplete) };
+fn four(rest: &[u8]) -> Result<([u32; 2], usize), PairError> {
+    let &[first, second, third, fourth, ..] = rest else { return Err(PairError::Incomplete) };
     if first < 0x81 || third < 0x81 || !fourth.is_ascii_digit() {
-        return Err(Wrong::Illegal);
+        return Err(PairError::Illegal);
     }
     let digit = |byte: u8, zero: u8| u32::from(byte - zero);
     let number =
         ((digit(first, 0x81) * 10 + digit(second, 0x30)) * 126 + digit(third, 0x81)) * 10 + digit(fourth, 0x30);
-    // From 0x90308130 on come all characters beyond the basic plane, in their order.
+    // From 0x90308130 on: the supplementary planes, in order.
     if let Some(beyond) = number.checked_sub(189_000) {
-        return if beyond < 0x10_0000 { Ok(([0x1_0000 + beyond, 0], 4)) } else { Err(Wrong::Illegal) };
+        return if beyond < 0x10_0000 { Ok(([0x1_0000 + beyond, 0], 4)) } else { Err(PairError::Illegal) };
     }
     let runs = gb18030_ranges();
     let run = runs.partition_point(|run| run[0] <= number).checked_sub(1).map(|run| runs[run]);
     match run {
         Some([from, character, count]) if number - from < count => Ok(([character + (number - from), 0], 4)),
-        _ => Err(Wrong::Illegal),
+        _ => Err(PairError::Illegal),
     }
 }

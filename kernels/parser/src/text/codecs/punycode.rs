@@ -1,5 +1,4 @@
-//! `punycode` and `idna`, which hardly any source can be written in: a module ends with a line feed, and to Punycode that is
-//! no digit.
+//! `punycode` and `idna`. Few sources decode: a module ends with a line feed, which is no Punycode digit.
 
 use super::{Undecodable, ascii, encoded};
 use crate::Options;
@@ -13,8 +12,8 @@ fn digit(byte: u8) -> Option<u32> {
     }
 }
 
-/// What is wrong with the digits: at a place among them, or behind the last one.
-enum Wrong {
+/// An error at a digit, or at the end.
+enum DigitError {
     Digit(usize),
     End,
     TooLarge(u32),
@@ -31,15 +30,15 @@ fn adapted(delta: u32, first: bool, count: u32) -> u32 {
     divisions + 36 * delta / (delta + 38)
 }
 
-/// Inserts what the digits say into some characters.
-fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), Wrong> {
+/// Decodes the digits and inserts their characters: RFC 3492.
+fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), DigitError> {
     let (mut point, mut place, mut bias, mut at) = (0x80_u32, 0_u32, 72_u32, 0);
     let mut first = true;
     while at < digits.len() {
         let (mut delta, mut weight, mut number) = (0_u32, 1_u32, 36_u32);
         loop {
-            let byte = *digits.get(at).ok_or(Wrong::End)?;
-            let value = digit(byte).ok_or(Wrong::Digit(at))?;
+            let byte = *digits.get(at).ok_or(DigitError::End)?;
+            let value = digit(byte).ok_or(DigitError::Digit(at))?;
             at += 1;
             delta = delta.saturating_add(value.saturating_mul(weight));
             let threshold = number.saturating_sub(bias).clamp(1, 26);
@@ -53,7 +52,7 @@ fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), Wrong> {
         place = place.saturating_add(delta);
         point = point.saturating_add(place / count);
         if point > u32::from(char::MAX) {
-            return Err(Wrong::TooLarge(point));
+            return Err(DigitError::TooLarge(point));
         }
         place %= count;
         points.insert(place as usize, point);
@@ -64,44 +63,44 @@ fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The code points of a text in Punycode, or CPython's message.
+/// Decodes Punycode; an error is CPython's message.
 pub(super) fn decode(bytes: &[u8], options: Options) -> Result<Vec<u32>, String> {
     let hyphen = bytes.iter().rposition(|&byte| byte == b'-');
     let (base, digits) = hyphen.map_or((&bytes[..0], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
     let offset = bytes.len() - digits.len();
     let modern = options.feature_version >= 13;
-    // From 3.13 on the digits need not be ASCII to be read.
+    // From 3.13 the digits are not decoded as ASCII first.
     for part in [base, if modern { &digits[..0] } else { digits }] {
         ascii(part, "ascii").map_err(|bad| bad.message(part, 0))?;
     }
     let mut points = base.iter().map(|&byte| u32::from(byte)).collect();
     insert(&mut points, digits).map_err(|wrong| {
         let at = match wrong {
-            Wrong::Digit(at) => at,
-            Wrong::End | Wrong::TooLarge(_) => digits.len().saturating_sub(1),
+            DigitError::Digit(at) => at,
+            DigitError::End | DigitError::TooLarge(_) => digits.len().saturating_sub(1),
         };
         let byte = digits.get(at).copied().unwrap_or_default();
         let upper = char::from(byte.to_ascii_uppercase());
         match wrong {
-            Wrong::Digit(_) if modern => {
+            DigitError::Digit(_) if modern => {
                 Undecodable::byte("punycode", offset + at, format!("Invalid extended code point '{byte}'"))
                     .message(bytes, 0)
             }
-            Wrong::Digit(_) => before_3_13("punycode", &format!("Invalid extended code point '{upper}'"), options),
-            Wrong::End if modern => {
+            DigitError::Digit(_) => before_3_13("punycode", &format!("Invalid extended code point '{upper}'"), options),
+            DigitError::End if modern => {
                 Undecodable::byte("punycode", offset + at, "incomplete punycode string").message(bytes, 0)
             }
-            Wrong::End => before_3_13("punycode", "incomplete punicode string", options),
-            Wrong::TooLarge(point) if modern => {
+            DigitError::End => before_3_13("punycode", "incomplete punicode string", options),
+            DigitError::TooLarge(point) if modern => {
                 Undecodable::byte("punycode", offset + at, format!("Invalid character U+{point:x}")).message(bytes, 0)
             }
-            Wrong::TooLarge(point) => before_3_13("punycode", &format!("Invalid character U+{point:x}"), options),
+            DigitError::TooLarge(point) => before_3_13("punycode", &format!("Invalid character U+{point:x}"), options),
         }
     })?;
     Ok(points)
 }
 
-/// A `UnicodeError` of no bytes: up to 3.11 the codec is named around it.
+/// A plain `UnicodeError`, which names the codec up to 3.11.
 fn before_3_13(codec: &str, message: &str, options: Options) -> String {
     if options.feature_version >= 12 {
         return message.to_owned();
@@ -109,7 +108,7 @@ fn before_3_13(codec: &str, message: &str, options: Options) -> String {
     format!("decoding with '{codec}' codec failed (UnicodeError: {message})")
 }
 
-/// The text of a source in IDNA: ASCII, unless what stands between two dots starts with `xn--`.
+/// Decodes IDNA: labels are ASCII, or Punycode after `xn--`.
 pub(super) fn idna(bytes: &[u8], options: Options) -> Result<String, String> {
     let modern = options.feature_version >= 13;
     let mut text = String::with_capacity(bytes.len());

@@ -1,17 +1,17 @@
-//! CPython's tables, inflated when they are first used.
+//! CPython's codec tables, inflated on first use.
 
 use std::sync::OnceLock;
 
 use miniz_oxide::inflate::decompress_to_vec_zlib;
 
-/// What `generate.py` writes: a name, the compressed and the whole length, and the compressed bytes of each table.
+/// The output of `generate.py`: for each table its name, compressed length, length and compressed bytes.
 static BLOB: &[u8] = include_bytes!("../../../codecs/tables.bin");
 
-/// An entry that stands for no character.
+/// An unmapped entry.
 pub(super) const NONE: u16 = 0xfffe;
-/// The first entry that stands for one of the listed characters, or pairs of them, and how many there may be.
+/// The first entry that is an index into `listed`, and the maximum number of those.
 const LISTED: u16 = 0xd800;
-const MOST_LISTED: u16 = 2048;
+const MAX_LISTED: u16 = 2048;
 
 /// A table of characters.
 pub(super) struct Table {
@@ -20,13 +20,13 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The character of an entry, and the one that follows it or 0.
+    /// The character of an entry, and a second one or 0.
     pub(super) fn character(&self, entry: usize) -> Option<[u32; 2]> {
         let number = *self.numbers.get(entry)?;
         if number == NONE {
             return None;
         }
-        match number.checked_sub(LISTED).filter(|&number| number < MOST_LISTED) {
+        match number.checked_sub(LISTED).filter(|&number| number < MAX_LISTED) {
             Some(number) => self.listed.get(usize::from(number)).copied(),
             None => Some([u32::from(number), 0]),
         }
@@ -52,7 +52,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
 }
 
-/// The contents of a table; empty where there is none of the name.
+/// The contents of a table.
 fn inflated(name: &str) -> Vec<u8> {
     let mut rest = BLOB;
     while let Some((&length, after)) = rest.split_first() {
@@ -99,7 +99,7 @@ tables! {
     "euc_jisx0213_triples" "jisx0208" "jisx0212" "gb2312_set" "ksx1001" "jisx0213_2000_1" "jisx0213_2004_1" "jisx0213_2"
 }
 
-/// The runs of gb18030's four bytes: number of the first one, its character, and how many follow each other.
+/// Runs of gb18030's four-byte codes: first code, its character, length.
 pub(super) fn gb18030_ranges() -> &'static [[u32; 3]] {
     static RANGES: OnceLock<Vec<[u32; 3]>> = OnceLock::new();
     RANGES.get_or_init(|| {

@@ -2,7 +2,7 @@
 
 use super::{Decoded, Undecodable};
 
-/// A number of UTF-7's base 64.
+/// A digit of UTF-7's base64.
 fn sextet(byte: u8) -> Option<u32> {
     Some(match byte {
         b'A'..=b'Z' => u32::from(byte - b'A'),
@@ -14,7 +14,7 @@ fn sextet(byte: u8) -> Option<u32> {
     })
 }
 
-/// A section of base 64.
+/// A base64 section of UTF-7.
 #[derive(Default)]
 struct Section {
     start: usize,
@@ -24,7 +24,7 @@ struct Section {
 }
 
 impl Section {
-    /// Takes six more bits.
+    /// Appends six bits.
     fn take(&mut self, sextet: u32, points: &mut Vec<u32>) {
         (self.buffer, self.bits) = (self.buffer << 6 | sextet, self.bits + 6);
         let Some(rest) = self.bits.checked_sub(16) else { return };
@@ -44,7 +44,7 @@ impl Section {
         }
     }
 
-    /// What is wrong with the bits that are left where it ends.
+    /// The error of the bits left at its end, if any.
     fn rest(&self) -> Option<&'static str> {
         match self.bits {
             6.. => Some("partial character in shift sequence"),
@@ -76,7 +76,7 @@ pub(super) fn utf7(bytes: &[u8]) -> Decoded {
             }
             points.extend(section.surrogate.filter(|_| byte.is_ascii() && byte != b'+'));
             open = None;
-            // A hyphen belongs to the section; any other byte stands for itself.
+            // A hyphen ends the section; any other byte is a character.
             at -= usize::from(byte != b'-');
         } else if byte == b'+' {
             match bytes.get(at) {
@@ -101,7 +101,7 @@ pub(super) fn utf7(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// Which end comes first, and where the text starts: a byte order mark says so in front of it.
+/// Whether it is big-endian, and the offset after a byte order mark.
 fn order(kind: &str, bytes: &[u8], little: &[u8], big: &[u8]) -> (bool, usize) {
     if kind.ends_with("_be") {
         (true, 0)

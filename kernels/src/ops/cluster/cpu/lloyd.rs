@@ -1,19 +1,19 @@
-//! Lloyd's iteration: rows to their nearest centre, centres to the mean of their rows.
+//! Lloyd's iteration: assign rows to their nearest centre, move centres to the mean of their rows.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use rayon::prelude::*;
 
-use super::{
-    super::ClusterRequest,
-    points::{PIECE, Points},
-};
-use crate::cpu::{
-    Pool, exact,
-    products::{BLOCK_BYTES, Far, Floats, Packed},
-    simd::{self, Isa, Kernel, Lanes},
+use super::points::{CHUNK_ROWS, Points};
+use crate::{
+    cpu::{
+        Pool, f64_sums,
+        gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
+        simd::{self, Isa, Kernel, Lanes},
+    },
+    ops::cluster::request::ClusterRequest,
 };
 
-/// Where the iteration arrived, in the units of [`Points`].
+/// The result of the iteration, in the coordinates of [`Points`].
 pub(super) struct Fit {
     /// [clusters][dim].
     pub(super) centers: Vec<f32>,
@@ -24,23 +24,23 @@ pub(super) struct Fit {
 
 /// The nearest centre of each row, and its squared distance.
 #[derive(PartialEq)]
-struct Nearest {
+struct Assignment {
     clusters: Vec<u32>,
     distances: Vec<f32>,
 }
 
-/// Iterates from centres on these rows, until no row changes its cluster, or the centres move by no more than the
-/// tolerance, or as often as the request allows.
+/// Iterates from centres on the rows `first` until no assignment changes, the centres move by at most the tolerance, or
+/// the request's limit is reached.
 pub(super) fn fit(points: &Points, first: &[usize], request: &ClusterRequest, pool: &Pool) -> Fit {
     let tolerance = request.tolerance * points.variance;
     let mut centers: Vec<f32> = first.iter().flat_map(|&row| points.row(row)).copied().collect();
-    let mut before: Option<Nearest> = None;
+    let mut before: Option<Assignment> = None;
     let mut iterations = 0;
     loop {
         let nearest = pool.time("kmeans_assign", || assign(points, &centers));
-        let settled = before.is_some_and(|before| before.clusters == nearest.clusters);
-        if settled || iterations == request.max_iterations.max(1) {
-            return Fit { centers, assignments: nearest.clusters, iterations, converged: settled };
+        let converged = before.is_some_and(|before| before.clusters == nearest.clusters);
+        if converged || iterations == request.max_iterations.max(1) {
+            return Fit { centers, assignments: nearest.clusters, iterations, converged };
         }
         let moved = pool.time("kmeans_update", || update(points, &nearest, &mut centers));
         iterations += 1;
@@ -54,65 +54,66 @@ pub(super) fn fit(points: &Points, first: &[usize], request: &ClusterRequest, po
 
 /// Bytes of centres that are packed together.
 const GROUP_BYTES: usize = 512 << 10;
-/// Most centres that are packed together: their products with a block must stay in the cache as well.
-const GROUP: usize = 288;
+/// The most centres that are packed together, so that their inner products with a block stay in the cache too.
+const GROUP_CENTERS: usize = 288;
 
 /// Centres that are packed together.
-struct Group {
+struct CenterGroup {
     first: u32,
-    packed: Packed,
-    /// Minus half of the squared norms; minus infinity to the end of the last vector.
-    offsets: Floats,
+    packed: PackedMatrix,
+    /// -|c|^2 / 2, padded with minus infinity.
+    offsets: AlignedF32,
 }
 
-fn groups(dim: usize, centers: &[f32], isa: Isa) -> Vec<Group> {
-    let most = (GROUP_BYTES / size_of::<f32>() / dim.max(1) / 48 * 48).clamp(48, GROUP);
+fn groups(dim: usize, centers: &[f32], isa: Isa) -> Vec<CenterGroup> {
+    let most = (GROUP_BYTES / size_of::<f32>() / dim.max(1) / 48 * 48).clamp(48, GROUP_CENTERS);
     let group = |(at, centers): (usize, &[f32])| {
-        let packed = Packed::new(isa, dim, centers.len() / dim.max(1), centers);
-        let mut offsets = Floats::zeros(packed.columns());
+        let packed = PackedMatrix::new(isa, dim, centers.len() / dim.max(1), centers);
+        let mut offsets = AlignedF32::zeros(packed.columns());
         offsets.fill(f32::NEG_INFINITY);
         #[expect(clippy::cast_possible_truncation, reason = "the product is f32 as well")]
-        let half = |center: &[f32]| -(exact::squared_norm(center) / 2.0) as f32;
+        let half = |center: &[f32]| -(f64_sums::squared_norm(center) / 2.0) as f32;
         offsets.iter_mut().zip(centers.chunks_exact(dim.max(1))).for_each(|(offset, center)| *offset = half(center));
-        Group { first: u32::try_from(at * most).expect("centres are counted in u32"), packed, offsets }
+        CenterGroup { first: u32::try_from(at * most).expect("centres are counted in u32"), packed, offsets }
     };
     centers.chunks(most * dim.max(1)).enumerate().map(group).collect()
 }
 
-fn assign(points: &Points, centers: &[f32]) -> Nearest {
+fn assign(points: &Points, centers: &[f32]) -> Assignment {
     let (dim, isa) = (points.dim, Isa::best());
     let groups = groups(dim, centers, isa);
-    let block = (BLOCK_BYTES / size_of::<f32>() / dim.max(1)).clamp(8, 256);
+    let block = (ROW_BLOCK_BYTES / size_of::<f32>() / dim.max(1)).clamp(8, 256);
     let columns = groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0);
-    let mut nearest = Nearest { clusters: vec![0; points.len], distances: vec![f32::NEG_INFINITY; points.len] };
-    let pieces = nearest.clusters.par_chunks_mut(PIECE).zip(nearest.distances.par_chunks_mut(PIECE)).enumerate();
-    pieces.for_each_init(
-        || Floats::zeros(block * columns),
-        |tile, (piece, (clusters, best))| {
+    let mut nearest = Assignment { clusters: vec![0; points.len], distances: vec![f32::NEG_INFINITY; points.len] };
+    let chunks =
+        nearest.clusters.par_chunks_mut(CHUNK_ROWS).zip(nearest.distances.par_chunks_mut(CHUNK_ROWS)).enumerate();
+    chunks.for_each_init(
+        || AlignedF32::zeros(block * columns),
+        |tile, (chunk, (clusters, best))| {
             for group in &groups {
                 for (at, (clusters, best)) in clusters.chunks_mut(block).zip(best.chunks_mut(block)).enumerate() {
-                    let first = piece * PIECE + at * block;
-                    group.packed.multiply(&points.all()[first * dim..][..best.len() * dim], tile, Far::Rows);
-                    isa.run(Choose { group, products: tile, clusters, best });
+                    let first = chunk * CHUNK_ROWS + at * block;
+                    group.packed.multiply(&points.all()[first * dim..][..best.len() * dim], tile, Prefetch::Rows);
+                    isa.run(AssignTile { group, products: tile, clusters, best });
                 }
             }
-            let norms = &points.squared_norms[piece * PIECE..];
+            let norms = &points.squared_norms[chunk * CHUNK_ROWS..];
             best.iter_mut().zip(norms).for_each(|(best, norm)| *best = (norm - 2.0 * *best).max(0.0));
         },
     );
     nearest
 }
 
-/// Takes the centre with the largest `x.c - |c|^2 / 2`, the first of equals, where it beats what was best before.
-struct Choose<'a> {
-    group: &'a Group,
+/// Assigns rows to the centre with the largest `x.c - |c|^2 / 2`, ties to the first, if it exceeds the best so far.
+struct AssignTile<'a> {
+    group: &'a CenterGroup,
     /// [rows][columns].
     products: &'a [f32],
     clusters: &'a mut [u32],
     best: &'a mut [f32],
 }
 
-impl Kernel for Choose<'_> {
+impl Kernel for AssignTile<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -146,11 +147,11 @@ impl Kernel for Choose<'_> {
     }
 }
 
-/// Moves centres to the mean of their rows; returns the sum of their squared movements.
-fn update(points: &Points, nearest: &Nearest, centers: &mut [f32]) -> f64 {
+/// Moves centres to the mean of their rows and returns the sum of squared movements.
+fn update(points: &Points, nearest: &Assignment, centers: &mut [f32]) -> f64 {
     let dim = points.dim.max(1);
-    let mut sums = Sums::new(points, nearest, centers.len() / dim);
-    sums.fill_empty(points, nearest);
+    let mut sums = ClusterSums::new(points, nearest, centers.len() / dim);
+    sums.reseed_empty(points, nearest);
     let mut moved = 0.0;
     for (cluster, center) in centers.chunks_exact_mut(dim).enumerate() {
         let Some(factor) = sums.factor(cluster, points.spherical) else { continue };
@@ -164,18 +165,18 @@ fn update(points: &Points, nearest: &Nearest, centers: &mut [f32]) -> f64 {
     moved
 }
 
-/// Rows of one cluster whose sum is taken by one thread.
+/// Rows of one cluster that one task sums.
 const SEGMENT: usize = 1024;
 
-/// Sums and numbers of the rows of each cluster.
-struct Sums {
+/// The sum and the number of the rows of each cluster.
+struct ClusterSums {
     sums: Vec<Vec<f64>>,
     counts: Vec<usize>,
 }
 
-impl Sums {
-    fn new(points: &Points, nearest: &Nearest, clusters: usize) -> Self {
-        let (order, counts) = by_cluster(&nearest.clusters, clusters);
+impl ClusterSums {
+    fn new(points: &Points, nearest: &Assignment, clusters: usize) -> Self {
+        let (order, counts) = sort_by_cluster(&nearest.clusters, clusters);
         let mut segments = vec![];
         let mut rest = order.as_slice();
         for (cluster, &count) in counts.iter().enumerate() {
@@ -184,7 +185,7 @@ impl Sums {
             rest = others;
         }
         let parts: Vec<_> =
-            segments.par_iter().map(|&(cluster, rows)| (cluster, Isa::best().run(Add { points, rows }))).collect();
+            segments.par_iter().map(|&(cluster, rows)| (cluster, Isa::best().run(SumRows { points, rows }))).collect();
         let mut sums = vec![vec![0.0; points.dim]; clusters];
         for (cluster, part) in parts {
             sums[cluster].iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
@@ -192,8 +193,8 @@ impl Sums {
         Self { sums, counts }
     }
 
-    /// Gives each cluster without rows the row that is farthest from its centre, of those whose cluster has others.
-    fn fill_empty(&mut self, points: &Points, nearest: &Nearest) {
+    /// Gives each empty cluster the row farthest from its centre, among rows that are not the last of their cluster.
+    fn reseed_empty(&mut self, points: &Points, nearest: &Assignment) {
         let empty: Vec<usize> = (0..self.counts.len()).filter(|&cluster| self.counts[cluster] == 0).collect();
         if empty.is_empty() {
             return;
@@ -214,7 +215,7 @@ impl Sums {
         }
     }
 
-    /// What a cluster's sum is multiplied with; `None` where its centre stays.
+    /// The factor from a cluster's sum to its centre; `None` if the centre stays.
     fn factor(&self, cluster: usize, spherical: bool) -> Option<f64> {
         let length = if spherical {
             self.sums[cluster].iter().map(|x| x * x).sum::<f64>().sqrt()
@@ -225,8 +226,8 @@ impl Sums {
     }
 }
 
-/// The rows cluster by cluster, each in ascending order, and how many each cluster has.
-fn by_cluster(assignments: &[u32], clusters: usize) -> (Vec<u32>, Vec<usize>) {
+/// The rows sorted by cluster, ascending within one, and the number of rows of each cluster.
+fn sort_by_cluster(assignments: &[u32], clusters: usize) -> (Vec<u32>, Vec<usize>) {
     let mut counts = vec![0; clusters];
     for &cluster in assignments {
         counts[cluster as usize] += 1;
@@ -241,20 +242,20 @@ fn by_cluster(assignments: &[u32], clusters: usize) -> (Vec<u32>, Vec<usize>) {
         .collect();
     let mut order = vec![0; assignments.len()];
     for (row, &cluster) in (0..).zip(assignments) {
-        let place = &mut next[cluster as usize];
-        order[*place] = row;
-        *place += 1;
+        let position = &mut next[cluster as usize];
+        order[*position] = row;
+        *position += 1;
     }
     (order, counts)
 }
 
-/// The sum of some rows, in f64.
-struct Add<'a> {
+/// The sum of the given rows, in f64.
+struct SumRows<'a> {
     points: &'a Points,
     rows: &'a [u32],
 }
 
-impl Kernel for Add<'_> {
+impl Kernel for SumRows<'_> {
     type Out = Vec<f64>;
 
     #[inline(always)]

@@ -1,19 +1,19 @@
-//! k-means on the CPU: Lloyd's iteration over greedy k-means++ starts. Sums are taken in f64 over pieces of fixed size in
-//! fixed order, so that answers do not depend on the number of threads.
+//! k-means on the CPU: greedy k-means++ initialisation, then Lloyd's iteration. Sums are taken in f64 over chunks of
+//! fixed size in fixed order, so that results do not depend on the number of threads.
 //!
-//! A row goes to the centre that is nearest in f32: within rounding of the nearest, on rows that were centred and scaled
-//! so that rounding is relative to their spread. Centres are means in f64, rounded to f32; the inertia is measured in f64
-//! from the rows as they were given.
+//! Rows are assigned to the nearest centre in f32, on rows that were centred and scaled so that rounding errors are
+//! relative to their spread. Centres are means in f64, rounded to f32. The inertia is computed in f64 from the original
+//! rows.
 
-use super::{ClusterRequest, Clusters, random};
+use super::request::{ClusterRequest, Clusters};
 use crate::{
     Matrix, OpError,
     cpu::{Pool, Worker},
 };
 
+mod init;
 mod lloyd;
 mod points;
-mod start;
 #[cfg(test)]
 mod tests;
 
@@ -29,22 +29,22 @@ fn one(request: &ClusterRequest, pool: &Pool) -> Result<Clusters, OpError> {
     let source = Source::new(&request.rows);
     let (rows, clusters) = (source.len(), request.clusters);
     if clusters == 0 || clusters > rows {
-        return Err(OpError::Invalid(format!("{clusters} clusters asked for, of {rows} rows")));
+        return Err(OpError::Invalid(format!("expected 1 to {rows} clusters, one per row at most, got {clusters}")));
     }
     let points = pool.time("kmeans_prepare", || Points::new(&source, request.spherical));
     let mut best: Option<Clusters> = None;
-    for start in 0..request.starts.max(1) as u64 {
-        let first = pool.time("kmeans_start", || start::centers(&points, clusters, request.seed, start));
+    for start in 0..request.init_count.max(1) as u64 {
+        let first = pool.time("kmeans_init", || init::choose_centers(&points, clusters, request.seed, start));
         let fit = lloyd::fit(&points, &first, request, pool);
         let found = finish(&source, &points, fit, pool);
         if best.as_ref().is_none_or(|best| found.inertia < best.inertia) {
             best = Some(found);
         }
     }
-    Ok(best.expect("there is at least one start"))
+    Ok(best.expect("at least one initialisation"))
 }
 
-/// The clusters in the units of the rows as they were given.
+/// The clusters in the coordinates of the original rows.
 fn finish(source: &Source<'_>, points: &Points, fit: Fit, pool: &Pool) -> Clusters {
     let centers = points.restore(&fit.centers);
     let inertia = pool.time("kmeans_inertia", || points.inertia(source, &centers, &fit.assignments));

@@ -1,19 +1,18 @@
-//! The rows in the form that k-means computes with: gathered, and moved and scaled to where f32 is precise.
+//! The rows in the form that k-means computes with: gathered, centred and scaled to where f32 is precise.
 
 use std::borrow::Cow;
 
 use rayon::prelude::*;
 
-use super::super::Rows;
 use crate::{
-    cpu::{exact, products::Floats},
-    ops::similarity::View,
+    cpu::{f64_sums, gemm::AlignedF32},
+    ops::{cluster::request::Rows, similarity::View},
 };
 
-/// Rows whose sums are taken together.
-pub(super) const PIECE: usize = 2048;
+/// Rows that are summed together. Partial sums are then added in order, so that results do not depend on the threads.
+pub(super) const CHUNK_ROWS: usize = 2048;
 
-/// The rows as they were given.
+/// The original rows.
 pub(super) enum Source<'a> {
     Inline { rows: Cow<'a, [f32]>, len: usize, dim: usize },
     Corpus { view: View, live: Vec<u32> },
@@ -25,9 +24,10 @@ impl<'a> Source<'a> {
             Rows::Inline(matrix) => Self::Inline { rows: matrix.as_f32(), len: matrix.rows(), dim: matrix.cols() },
             Rows::Corpus(corpus) => {
                 let view = corpus.view();
-                let dead = view.dead_bits().unwrap_or_default();
-                let is_dead = |row: u32| dead.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1);
-                let live = (0..).take(view.len()).filter(|&row| !is_dead(row)).collect();
+                let deleted = view.deleted_bits().unwrap_or_default();
+                let is_deleted =
+                    |row: u32| deleted.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1);
+                let live = (0..).take(view.len()).filter(|&row| !is_deleted(row)).collect();
                 Self::Corpus { view, live }
             }
         }
@@ -55,17 +55,17 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Rows to compute with: `(given - shift) * scale`, or normalised.
+/// The rows to compute with: `(row - mean) * scale`, or the normalised rows.
 pub(super) struct Points {
     pub(super) dim: usize,
     pub(super) len: usize,
-    /// [len][dim], and zeros to the end of the line.
-    rows: Floats,
+    /// [len][dim].
+    rows: AlignedF32,
     pub(super) squared_norms: Vec<f32>,
-    /// Mean variance of the columns.
+    /// The mean variance of the columns.
     pub(super) variance: f64,
     pub(super) spherical: bool,
-    shift: Vec<f64>,
+    mean: Vec<f64>,
     /// A power of two.
     scale: f64,
 }
@@ -73,17 +73,17 @@ pub(super) struct Points {
 impl Points {
     pub(super) fn new(source: &Source<'_>, spherical: bool) -> Self {
         let (len, dim) = (source.len(), source.dim());
-        let (shift, scale) = if spherical { (vec![0.0; dim], 1.0) } else { frame(source) };
-        let mut rows = Floats::zeros(len * dim);
-        rows[..len * dim].par_chunks_mut(PIECE * dim.max(1)).enumerate().for_each(|(piece, to)| {
+        let (mean, scale) = if spherical { (vec![0.0; dim], 1.0) } else { mean_and_scale(source) };
+        let mut rows = AlignedF32::zeros(len * dim);
+        rows[..len * dim].par_chunks_mut(CHUNK_ROWS * dim.max(1)).enumerate().for_each(|(chunk, to)| {
             for (at, to) in to.chunks_exact_mut(dim.max(1)).enumerate() {
-                place(source.row(piece * PIECE + at), &shift, if spherical { None } else { Some(scale) }, to);
+                transform(source.row(chunk * CHUNK_ROWS + at), &mean, if spherical { None } else { Some(scale) }, to);
             }
         });
         let all = rows[..len * dim].par_chunks(dim.max(1));
         #[expect(clippy::cast_possible_truncation, reason = "the rest of the distance is f32 as well")]
-        let squared_norms = all.with_min_len(PIECE).map(|row| exact::squared_norm(row) as f32).collect();
-        let mut points = Self { dim, len, rows, squared_norms, variance: 0.0, spherical, shift, scale };
+        let squared_norms = all.with_min_len(CHUNK_ROWS).map(|row| f64_sums::squared_norm(row) as f32).collect();
+        let mut points = Self { dim, len, rows, squared_norms, variance: 0.0, spherical, mean, scale };
         points.variance = points.mean_variance();
         points
     }
@@ -98,63 +98,63 @@ impl Points {
 
     fn mean_variance(&self) -> f64 {
         let count = self.len as f64;
-        let rows = || self.all().par_chunks(PIECE * self.dim.max(1));
-        let sums = column_sums(rows().map(|piece| piece.chunks_exact(self.dim.max(1))), self.dim, |_, x| x);
-        let squares = column_sums(rows().map(|piece| piece.chunks_exact(self.dim.max(1))), self.dim, |at, x| {
+        let rows = || self.all().par_chunks(CHUNK_ROWS * self.dim.max(1));
+        let sums = column_sums(rows().map(|chunk| chunk.chunks_exact(self.dim.max(1))), self.dim, |_, x| x);
+        let squares = column_sums(rows().map(|chunk| chunk.chunks_exact(self.dim.max(1))), self.dim, |at, x| {
             (x - sums[at] / count).powi(2)
         });
         squares.iter().sum::<f64>() / count / self.dim.max(1) as f64
     }
 
-    /// Centres in the units of the rows as they were given.
+    /// Transforms centres back to the coordinates of the original rows.
     #[expect(clippy::cast_possible_truncation, reason = "centres are f32")]
     pub(super) fn restore(&self, centers: &[f32]) -> Vec<f32> {
-        let restore = |(x, shift): (&f32, &f64)| (f64::from(*x) / self.scale + shift) as f32;
-        centers.chunks_exact(self.dim.max(1)).flat_map(|center| center.iter().zip(&self.shift).map(restore)).collect()
+        let restore = |(x, mean): (&f32, &f64)| (f64::from(*x) / self.scale + mean) as f32;
+        centers.chunks_exact(self.dim.max(1)).flat_map(|center| center.iter().zip(&self.mean).map(restore)).collect()
     }
 
-    /// Sum of squared distances of the rows, as they were given or normalised, to their centres.
+    /// Sum of squared distances of the original or normalised rows to their centres.
     pub(super) fn inertia(&self, source: &Source<'_>, centers: &[f32], assignments: &[u32]) -> f64 {
         let distance = |row: usize, cluster: u32| {
             let given = if self.spherical { self.row(row) } else { source.row(row) };
-            exact::squared_distance(given, &centers[cluster as usize * self.dim..][..self.dim])
+            f64_sums::squared_distance(given, &centers[cluster as usize * self.dim..][..self.dim])
         };
-        let piece = |(piece, assignments): (usize, &[u32])| -> f64 {
-            assignments.iter().enumerate().map(|(at, &cluster)| distance(piece * PIECE + at, cluster)).sum()
+        let chunk = |(chunk, assignments): (usize, &[u32])| -> f64 {
+            assignments.iter().enumerate().map(|(at, &cluster)| distance(chunk * CHUNK_ROWS + at, cluster)).sum()
         };
-        let sums: Vec<f64> = assignments.par_chunks(PIECE).enumerate().map(piece).collect();
+        let sums: Vec<f64> = assignments.par_chunks(CHUNK_ROWS).enumerate().map(chunk).collect();
         sums.iter().sum()
     }
 }
 
-/// Where the middle of the rows is, and the power of two that brings the farthest column to about 1.
-fn frame(source: &Source<'_>) -> (Vec<f64>, f64) {
-    let pieces = || (0..source.len().div_ceil(PIECE)).into_par_iter();
-    let piece = |at: usize| (at * PIECE..source.len().min((at + 1) * PIECE)).map(|row| source.row(row));
-    let mut shift = column_sums(pieces().map(piece), source.dim(), |_, x| x);
-    for sum in &mut shift {
+/// The mean of the rows, and the power of two that scales the largest centred coordinate to about 1.
+fn mean_and_scale(source: &Source<'_>) -> (Vec<f64>, f64) {
+    let chunks = || (0..source.len().div_ceil(CHUNK_ROWS)).into_par_iter();
+    let chunk = |at: usize| (at * CHUNK_ROWS..source.len().min((at + 1) * CHUNK_ROWS)).map(|row| source.row(row));
+    let mut mean = column_sums(chunks().map(chunk), source.dim(), |_, x| x);
+    for sum in &mut mean {
         *sum /= source.len() as f64;
     }
-    let reach = |row: &[f32]| row.iter().zip(&shift).map(|(x, m)| (f64::from(*x) - m).abs()).fold(0.0, f64::max);
-    let reach = pieces().map(|at| piece(at).map(reach).fold(0.0, f64::max)).reduce(|| 0.0, f64::max);
+    let reach = |row: &[f32]| row.iter().zip(&mean).map(|(x, m)| (f64::from(*x) - m).abs()).fold(0.0, f64::max);
+    let reach = chunks().map(|at| chunk(at).map(reach).fold(0.0, f64::max)).reduce(|| 0.0, f64::max);
     let scale = if reach > 0.0 { (-reach.log2().ceil()).exp2() } else { 1.0 };
-    (shift, scale)
+    (mean, scale)
 }
 
-/// Sums of a function of each column, piece by piece.
+/// Column sums of a function of each number, chunk by chunk.
 fn column_sums<'a, I: Iterator<Item = &'a [f32]>>(
-    pieces: impl IndexedParallelIterator<Item = I>,
+    chunks: impl IndexedParallelIterator<Item = I>,
     dim: usize,
     of: impl Fn(usize, f64) -> f64 + Sync,
 ) -> Vec<f64> {
-    let sum = |piece: I| {
+    let sum = |chunk: I| {
         let mut sums = vec![0.0; dim];
-        for row in piece {
+        for row in chunk {
             sums.iter_mut().zip(row).enumerate().for_each(|(at, (sum, x))| *sum += of(at, f64::from(*x)));
         }
         sums
     };
-    let parts: Vec<Vec<f64>> = pieces.map(sum).collect();
+    let parts: Vec<Vec<f64>> = chunks.map(sum).collect();
     let mut sums = vec![0.0; dim];
     for part in parts {
         sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
@@ -162,14 +162,14 @@ fn column_sums<'a, I: Iterator<Item = &'a [f32]>>(
     sums
 }
 
-/// Moves and scales a row, or normalises it.
-#[expect(clippy::cast_possible_truncation, reason = "the rows computed with are f32")]
-fn place(row: &[f32], shift: &[f64], scale: Option<f64>, to: &mut [f32]) {
-    let scale = scale.unwrap_or_else(|| match exact::squared_norm(row) {
+/// Centres and scales a row, or normalises it if there is no scale.
+#[expect(clippy::cast_possible_truncation, reason = "the rows to compute with are f32")]
+fn transform(row: &[f32], mean: &[f64], scale: Option<f64>, to: &mut [f32]) {
+    let scale = scale.unwrap_or_else(|| match f64_sums::squared_norm(row) {
         0.0 => 0.0,
         squared_norm => 1.0 / squared_norm.sqrt(),
     });
-    for ((to, x), shift) in to.iter_mut().zip(row).zip(shift) {
-        *to = ((f64::from(*x) - shift) * scale) as f32;
+    for ((to, x), mean) in to.iter_mut().zip(row).zip(mean) {
+        *to = ((f64::from(*x) - mean) * scale) as f32;
     }
 }

@@ -1,5 +1,5 @@
-//! Clusters on the CPU, against their definitions and the oracle.
-#![expect(clippy::float_cmp, reason = "what is exact is compared exactly")]
+//! k-means on the CPU against its definition and the oracle.
+#![expect(clippy::float_cmp, reason = "exact results are compared exactly")]
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn request(rows: &Matrix, clusters: usize) -> ClusterRequest {
         clusters,
         max_iterations: 30,
         tolerance: 1e-4,
-        starts: 1,
+        init_count: 1,
         spherical: false,
         seed: 7,
     }
@@ -38,7 +38,7 @@ fn run(request: &ClusterRequest, threads: usize) -> Clusters {
     Cluster::run(&[request], &mut backend).expect("clustered").remove(0)
 }
 
-/// Every row is with its nearest centre but for rounding, and the inertia is what it says.
+/// Every row is assigned to its nearest centre up to rounding, and the inertia is right.
 fn is_consistent(rows: &Matrix, found: &Clusters) {
     let (data, centers) = (rows.as_f32(), found.centers.as_f32());
     assert_eq!(found.assignments.len(), rows.rows());
@@ -50,11 +50,11 @@ fn is_consistent(rows: &Matrix, found: &Clusters) {
         assert!(mine <= nearest * (1.0 + 1e-4) + 1e-5, "{mine} from its centre, {nearest} from another");
         inertia += mine;
     }
-    assert!((inertia - found.inertia).abs() <= 1e-9 * inertia, "{inertia} measured, {} said", found.inertia);
+    assert!((inertia - found.inertia).abs() <= 1e-9 * inertia, "expected {inertia}, got {}", found.inertia);
 }
 
 #[test]
-fn rows_are_with_their_nearest_centre_and_lloyd_in_f64_finds_nothing_better() {
+fn assignments_are_nearest_and_inertia_is_close_to_lloyd_in_f64() {
     for (rows, dim, clusters) in [(1, 1, 1), (33, 3, 4), (1025, 31, 7), (3000, 127, 13), (2500, 16, 300), (5000, 5, 49)]
     {
         let rows = numbers(rows, dim, 1);
@@ -69,7 +69,7 @@ fn rows_are_with_their_nearest_centre_and_lloyd_in_f64_finds_nothing_better() {
 #[test]
 fn the_same_seed_gives_the_same_clusters_on_any_number_of_threads() {
     let rows = numbers(9000, 40, 2);
-    let request = ClusterRequest { starts: 2, ..request(&rows, 24) };
+    let request = ClusterRequest { init_count: 2, ..request(&rows, 24) };
     let one = run(&request, 1);
     for threads in [2, 3, 7] {
         let other = run(&request, threads);
@@ -95,7 +95,7 @@ fn separated_blobs_are_found() {
 }
 
 #[test]
-fn as_many_clusters_as_rows_have_no_inertia() {
+fn one_cluster_per_row_has_no_inertia() {
     let rows = numbers(40, 5, 5);
     let found = run(&request(&rows, 40), 2);
     assert!(found.inertia < 1e-9, "inertia {}", found.inertia);
@@ -163,9 +163,9 @@ fn numbers_of_any_magnitude_are_clustered_alike() {
 }
 
 #[test]
-fn the_best_of_several_starts_is_kept() {
+fn the_best_of_several_initialisations_is_kept() {
     let rows = numbers(800, 6, 8);
-    let of = |starts| run(&ClusterRequest { starts, ..request(&rows, 20) }, 2).inertia;
+    let of = |init_count| run(&ClusterRequest { init_count, ..request(&rows, 20) }, 2).inertia;
     let (one, several) = (of(1), of(6));
     assert!(several <= one, "{several} {one}");
 }
@@ -183,11 +183,11 @@ fn iterations_end_at_the_limit_or_the_tolerance() {
 }
 
 #[test]
-fn dead_rows_of_a_corpus_do_not_count() {
+fn deleted_rows_of_a_corpus_do_not_count() {
     let rows = numbers(700, 6, 10);
     let corpus = Corpus::new(6, Metric::Dot, Storage::F32, DeviceId::Cpu);
     corpus.append(&rows);
-    corpus.kill(&(0..700).step_by(3).collect::<Vec<_>>());
+    corpus.delete(&(0..700).step_by(3).collect::<Vec<_>>());
     let live: Vec<f32> =
         rows.as_f32().chunks(6).enumerate().filter(|(at, _)| at % 3 != 0).flat_map(|(_, row)| row).copied().collect();
     let live = Matrix::from_vec(live.len() / 6, 6, live).expect("whole rows");
@@ -205,7 +205,7 @@ fn more_clusters_than_rows_are_refused() {
 }
 
 #[test]
-fn greedy_starts_beat_plain_draws() {
+fn greedy_initialisation_beats_evenly_spaced_rows() {
     let rows = Rows::Inline(numbers(4000, 4, 11));
     let source = Source::new(&rows);
     let points = Points::new(&source, false);
@@ -214,7 +214,7 @@ fn greedy_starts_beat_plain_draws() {
         let nearest = |row| oracle::squared_distances(row, &centers).into_iter().fold(f64::INFINITY, f64::min);
         points.all().chunks(4).map(nearest).sum()
     };
-    let greedy = cost(&start::centers(&points, 40, 3, 0));
+    let greedy = cost(&init::choose_centers(&points, 40, 3, 0));
     let plain = cost(&(0..40).map(|at| at * 100).collect::<Vec<_>>());
     assert!(greedy < 0.9 * plain, "{greedy} {plain}");
 }

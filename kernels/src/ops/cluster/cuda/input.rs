@@ -1,11 +1,11 @@
-//! The rows of a request on their way to the device.
+//! The upload of a request's rows.
 
 use std::borrow::Cow;
 
 use crate::{
     Matrix, OpError,
     cuda::{Buffer, Worker},
-    ops::{cluster::Rows, similarity::View},
+    ops::{cluster::request::Rows, similarity::View},
 };
 
 /// The rows of a request on the host.
@@ -25,7 +25,7 @@ impl<'a> Input<'a> {
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Inline(matrix) => matrix.rows(),
-            Self::Corpus(view) => view.len() - view.dead(),
+            Self::Corpus(view) => view.len() - view.deleted_count(),
         }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The live rows, one after the other.
+    /// Uploads the live rows, contiguously.
     pub(super) fn upload(&self, worker: &Worker) -> Result<Buffer<f32>, OpError> {
         let buffer = worker.alloc(self.count() * self.dim())?;
         match self {
@@ -52,17 +52,17 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The longest pieces of neighbouring rows that are alive.
+/// The maximal ranges of consecutive live rows.
 fn live(view: &View) -> impl Iterator<Item = &[f32]> {
-    let dead = view.dead_bits().unwrap_or_default();
-    let is_dead = |row: usize| dead.get(row / 32).is_some_and(|word| word >> (row % 32) & 1 == 1);
+    let deleted = view.deleted_bits().unwrap_or_default();
+    let is_deleted = |row: usize| deleted.get(row / 32).is_some_and(|word| word >> (row % 32) & 1 == 1);
     let dim = view.dim();
     view.chunks().flat_map(move |(first, rows)| {
         let mut at = 0;
         let count = rows.len() / dim;
         std::iter::from_fn(move || {
-            at += (at..count).take_while(|row| is_dead(first + row)).count();
-            let many = (at..count).take_while(|row| !is_dead(first + row)).count();
+            at += (at..count).take_while(|row| is_deleted(first + row)).count();
+            let many = (at..count).take_while(|row| !is_deleted(first + row)).count();
             let piece = &rows[at * dim..(at + many) * dim];
             at += many;
             (many > 0).then_some(piece)
@@ -79,11 +79,11 @@ mod tests {
     };
 
     #[test]
-    fn live_rows_come_in_order_and_dead_ones_not_at_all() {
+    fn live_rows_are_uploaded_in_order_without_deleted_ones() {
         let corpus = Corpus::new(2, Metric::Dot, Storage::F32, DeviceId::Cpu);
         let numbers = (0..20).map(|x| x as f32).collect();
         corpus.append(&Matrix::from_vec(10, 2, numbers).expect("10 rows"));
-        corpus.kill(&[0, 3, 4, 9]);
+        corpus.delete(&[0, 3, 4, 9]);
         let view = corpus.view();
         let pieces: Vec<&[f32]> = live(&view).collect();
         assert_eq!(pieces, [&[2.0, 3.0, 4.0, 5.0][..], &[10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0]]);

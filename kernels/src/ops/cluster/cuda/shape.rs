@@ -1,41 +1,41 @@
-//! The sizes of a run.
+//! The sizes of a k-means run on a GPU.
 
 use crate::{OpError, ops::cluster::random::trials};
 
 /// Centres are padded to a multiple of the largest tile of the assignment.
-const PADDED: usize = 128;
-/// Rows of the sorted order that one piece sums, as in the kernels.
+const CENTER_TILE: usize = 128;
+/// Sorted rows per segment sum, as in the kernels.
 const SEGMENT: usize = 64;
-/// Most candidates of a step, as in the kernels.
-const MOST_TRIALS: usize = 64;
-/// Dynamic shared memory that needs no leave, and in which the sort keeps its counters where they fit.
+/// The most candidates per step, as in the kernels.
+const MAX_TRIALS: usize = 64;
+/// Dynamic shared memory available without opting in. The sort keeps its counters there if they fit.
 const SHARED_BYTES: usize = 48 << 10;
-/// Counters of the sort at most: 128 MiB.
-const MOST_COUNTERS: usize = 32 << 20;
+/// The most counters of the sort: 128 MiB.
+const MAX_COUNTERS: usize = 32 << 20;
 
 /// The sizes of a run, as the kernels take them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct KMeansShape {
     pub(super) count: usize,
     pub(super) dim: usize,
     pub(super) clusters: usize,
-    /// Columns of the frame.
+    /// Columns of centred rows.
     pub(super) pitch: usize,
-    /// Rows of the centres' frame.
+    /// Rows of the centred centres.
     pub(super) padded: usize,
-    /// Rows of a run of the sort, and how many runs.
+    /// Rows per run of the sort, and the number of runs.
     pub(super) run: usize,
     pub(super) runs: usize,
-    /// From one candidate's distances to the next one's.
+    /// Elements between the distances of two candidates.
     pub(super) stride: usize,
-    /// Candidates of a step of the start.
+    /// Candidates per step of k-means++.
     pub(super) trials: usize,
-    /// Rows of a block's share in the start, and how many blocks.
+    /// Rows per block in k-means++, and the number of blocks.
     pub(super) share: usize,
     pub(super) shares: usize,
 }
 
-impl Shape {
+impl KMeansShape {
     pub(super) fn new(count: usize, dim: usize, clusters: usize, units: usize) -> Result<Self, OpError> {
         if dim == 0 || clusters == 0 || clusters > count {
             return Err(OpError::Invalid(format!("{clusters} clusters of {count} rows of {dim} columns")));
@@ -48,17 +48,17 @@ impl Shape {
             (share, rows.div_ceil(share))
         };
         let (share, shares) = run(count, 128, 2 * units);
-        let (run, runs) = run(count, 32, (16 * units).min(MOST_COUNTERS / clusters));
+        let (run, runs) = run(count, 32, (16 * units).min(MAX_COUNTERS / clusters));
         Ok(Self {
             count,
             dim,
             clusters,
             pitch: dim.next_multiple_of(if dim <= 128 { dim.next_power_of_two().max(64) } else { 64 }),
-            padded: clusters.next_multiple_of(PADDED),
+            padded: clusters.next_multiple_of(CENTER_TILE),
             run,
             runs,
             stride: count.next_multiple_of(128),
-            trials: trials(clusters).min(MOST_TRIALS),
+            trials: trials(clusters).min(MAX_TRIALS),
             share,
             shares,
         })
@@ -68,14 +68,14 @@ impl Shape {
         self.count.div_ceil(SEGMENT)
     }
 
-    /// Dynamic shared memory of the sort's counters, 4 warps a block; 0 where they do not fit.
+    /// Dynamic shared memory of the sort's counters, 4 warps per block; 0 if they do not fit.
     pub(super) fn counter_bytes(&self) -> usize {
         let bytes = 4 * self.clusters * size_of::<u32>();
         if bytes <= SHARED_BYTES { bytes } else { 0 }
     }
 }
 
-/// A count that [`Shape`] has checked.
+/// A size that [`KMeansShape`] has checked, as a kernel argument.
 #[expect(clippy::cast_possible_truncation, reason = "shapes are checked to be below 2^31")]
 pub(super) fn word(count: usize) -> u32 {
     count as u32
@@ -89,18 +89,18 @@ mod tests {
     fn shares_cover_all_rows_and_none_is_empty() {
         for count in [1, 31, 32, 33, 127, 128, 129, 1025, 99_999, 1_000_000] {
             for clusters in [1, 2, 256, 5000] {
-                let Ok(shape) = Shape::new(count, 17, clusters, 132) else { continue };
+                let Ok(shape) = KMeansShape::new(count, 17, clusters, 132) else { continue };
                 assert!(shape.share % 128 == 0 && shape.run % 32 == 0);
                 assert!(shape.share * shape.shares >= count && shape.share * (shape.shares - 1) < count);
                 assert!(shape.run * shape.runs >= count && shape.run * (shape.runs - 1) < count);
-                assert!(shape.runs * clusters <= MOST_COUNTERS);
+                assert!(shape.runs * clusters <= MAX_COUNTERS);
             }
         }
     }
 
     #[test]
-    fn frames_have_the_columns_that_the_assignments_know() {
-        let pitch = |dim| Shape::new(10, dim, 2, 132).map(|shape| shape.pitch).expect("small");
+    fn pitches_match_the_instances_of_the_assignment() {
+        let pitch = |dim| KMeansShape::new(10, dim, 2, 132).map(|shape| shape.pitch).expect("small");
         assert_eq!([1, 64, 65, 96, 128, 129, 192, 768].map(pitch), [64, 64, 128, 128, 128, 192, 192, 768]);
     }
 }

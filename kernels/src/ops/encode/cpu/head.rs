@@ -1,13 +1,13 @@
-//! What a cross-encoder makes of the pooled state of a pair: its score.
+//! The classification head of a cross-encoder: the pooled hidden state of a pair to its score.
 //!
-//! On the CPU and in f32, wherever the states were computed: a head has two small products a pair, where a layer of the
-//! encoder has a dozen of that size a token. The score of a row depends on that row alone, to the bit.
+//! It runs on the CPU in f32, wherever the encoder ran: a head has two small products per pair, a layer of the encoder a
+//! dozen of that size per token. The bits of a score depend on its own row alone.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use super::{
     Arithmetic, Cpu, Weight,
-    rows::{Map, Rule, each},
-    states::{Held, States},
+    hidden_states::{HiddenStates, RowBuffer},
+    row_kernels::{Map, RowNorm, map_in_place},
 };
 use crate::{
     OpError,
@@ -16,14 +16,14 @@ use crate::{
         simd::{Isa, Kernel, Lanes},
     },
     ops::encode::{
-        Activation, Linear, Norm, Pooling, Role, Tensor, Then,
+        Activation, Epilogue, Linear, Norm, Pooling, Role, Tensor,
         config::invalid,
         primitives::Primitives,
         weights::{check_norm, expect},
     },
 };
 
-/// Rows that are scored before the next.
+/// Rows per block.
 const BLOCK: usize = 64;
 
 /// The function between the two products of a head.
@@ -37,8 +37,8 @@ pub enum HeadActivation {
 
 /// What a head is made of: `out(norm(activation(dense(state))))`.
 #[derive(Clone, Debug)]
-pub struct HeadParts<W> {
-    /// How the states of a pair's tokens become one.
+pub struct HeadWeights<W> {
+    /// How the hidden states of a pair's tokens are pooled.
     pub pooling: Pooling,
     /// `[hidden, hidden]`.
     pub dense: Linear<W>,
@@ -52,15 +52,15 @@ pub struct HeadParts<W> {
 
 /// The head of a cross-encoder.
 #[derive(Debug)]
-pub struct Head {
-    parts: HeadParts<Weight>,
+pub struct ClassificationHead {
+    parts: HeadWeights<Weight>,
     bytes: u64,
 }
 
-impl Head {
+impl ClassificationHead {
     /// Checks the weights and packs them for products.
-    pub fn new(parts: &HeadParts<Tensor>) -> Result<Self, OpError> {
-        let HeadParts { pooling, dense, activation, norm, out } = parts;
+    pub fn new(parts: &HeadWeights<Tensor>) -> Result<Self, OpError> {
+        let HeadWeights { pooling, dense, activation, norm, out } = parts;
         let hidden = dense.inputs;
         let products = [("dense", dense, hidden), ("out", out, 1)];
         for (name, linear, outputs) in products {
@@ -78,9 +78,9 @@ impl Head {
         let mut bytes = 0;
         let mut load = |tensor: &Tensor, role: Role| {
             bytes += tensor.bytes().len() as u64;
-            Weight::new(tensor, role, Arithmetic::Single(Isa::best()))
+            Weight::new(tensor, role, Arithmetic::F32(Isa::best()))
         };
-        let parts = HeadParts {
+        let parts = HeadWeights {
             pooling: *pooling,
             dense: dense.map(Role::Matrix, &mut load)?,
             activation: *activation,
@@ -90,7 +90,7 @@ impl Head {
         Ok(Self { parts, bytes })
     }
 
-    /// How the states of a pair's tokens become one.
+    /// How the hidden states of a pair's tokens are pooled.
     pub fn pooling(&self) -> Pooling {
         self.parts.pooling
     }
@@ -105,38 +105,40 @@ impl Head {
         self.bytes
     }
 
-    /// The scores of pooled states, `[n, hidden]`.
-    pub fn scores(&self, states: &[f32]) -> Result<Vec<f32>, OpError> {
+    /// The scores of pooled hidden states, `[n, hidden]`.
+    pub fn scores(&self, hidden_states: &[f32]) -> Result<Vec<f32>, OpError> {
         let hidden = self.hidden();
-        if !states.len().is_multiple_of(hidden) {
-            return invalid(format!("{} numbers are no states of {hidden}", states.len()));
+        if !hidden_states.len().is_multiple_of(hidden) {
+            return invalid(format!("{} numbers are not rows of {hidden}", hidden_states.len()));
         }
-        let mut scores = Vec::with_capacity(states.len() / hidden);
-        for rows in states.chunks(BLOCK * hidden) {
-            let mut block = States::new(rows.len() / hidden, hidden);
+        let mut scores = Vec::with_capacity(hidden_states.len() / hidden);
+        for rows in hidden_states.chunks(BLOCK * hidden) {
+            let mut block = RowBuffer::new(rows.len() / hidden, hidden);
             block.numbers_mut().copy_from_slice(rows);
-            scores.extend_from_slice(self.parts.run(&Held::Numbers(block))?.numbers()?.numbers());
+            scores.extend_from_slice(self.parts.run(&HiddenStates::F32(block))?.numbers()?.numbers());
         }
         Ok(scores)
     }
 }
 
-impl HeadParts<Weight> {
-    fn run(&self, states: &Held) -> Result<Held, OpError> {
+impl HeadWeights<Weight> {
+    fn run(&self, hidden_states: &HiddenStates) -> Result<HiddenStates, OpError> {
         let isa = Isa::best();
-        let on = &mut Cpu { isa, arithmetic: Arithmetic::Single(isa), spread: false };
-        let mut states = match self.activation {
-            HeadActivation::Of(activation) => on.linear(states, &self.dense, Then::Activate(activation))?,
+        let on = &mut Cpu { isa, arithmetic: Arithmetic::F32(isa), parallel: false };
+        let mut hidden_states = match self.activation {
+            HeadActivation::Of(activation) => {
+                on.linear(hidden_states, &self.dense, Epilogue::Activation(activation))?
+            }
             HeadActivation::Tanh => {
-                let mut states = on.linear(states, &self.dense, Then::Nothing)?;
-                isa.run(Squash(states.numbers_mut()?.numbers_mut()));
-                states
+                let mut hidden_states = on.linear(hidden_states, &self.dense, Epilogue::Bias)?;
+                isa.run(Squash(hidden_states.numbers_mut()?.numbers_mut()));
+                hidden_states
             }
         };
         if let Some(norm) = &self.norm {
-            Rule::new(norm)?.apply(isa, states.numbers_mut()?.numbers_mut());
+            RowNorm::new(norm)?.apply(isa, hidden_states.numbers_mut()?.numbers_mut());
         }
-        on.linear(&states, &self.out, Then::Nothing)
+        on.linear(&hidden_states, &self.out, Epilogue::Bias)
     }
 }
 
@@ -147,7 +149,7 @@ impl Kernel for Squash<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        each(lanes, self.0, Tanh);
+        map_in_place(lanes, self.0, Tanh);
     }
 }
 
@@ -183,10 +185,10 @@ mod tests {
         }
     }
 
-    fn parts(hidden: usize, activation: HeadActivation, with_norm: bool) -> HeadParts<Tensor> {
+    fn parts(hidden: usize, activation: HeadActivation, with_norm: bool) -> HeadWeights<Tensor> {
         let mut random = StdRng::seed_from_u64(hidden as u64);
         let weight = Tensor::from_f32(&[hidden], &numbers(&mut random, hidden, 2.0)).expect("a tensor");
-        HeadParts {
+        HeadWeights {
             pooling: Pooling::Cls,
             dense: linear(&mut random, hidden, hidden, !with_norm),
             activation,
@@ -203,7 +205,7 @@ mod tests {
             .collect()
     }
 
-    fn exact(parts: &HeadParts<Tensor>, state: &[f32]) -> f64 {
+    fn exact(parts: &HeadWeights<Tensor>, state: &[f32]) -> f64 {
         let state: Vec<_> = state.iter().map(|x| f64::from(*x)).collect();
         let mut x = product(&parts.dense, &state);
         for x in &mut x {
@@ -224,19 +226,19 @@ mod tests {
 
     #[test]
     fn scores_are_those_of_f64_loops_and_the_same_bits_alone_and_in_company() {
-        let kinds = [
+        let activations = [
             (HeadActivation::Tanh, false),
             (HeadActivation::Of(Activation::Relu), false),
             (HeadActivation::Of(Activation::Gelu), true),
         ];
         for hidden in [1, 7, 32, 384] {
-            for (activation, with_norm) in kinds {
+            for (activation, with_norm) in activations {
                 let parts = parts(hidden, activation, with_norm);
-                let head = Head::new(&parts).expect("a head");
-                let states = numbers(&mut StdRng::seed_from_u64(5), 150 * hidden, 3.0);
-                let scores = head.scores(&states).expect("scores");
+                let head = ClassificationHead::new(&parts).expect("a head");
+                let hidden_states = numbers(&mut StdRng::seed_from_u64(5), 150 * hidden, 3.0);
+                let scores = head.scores(&hidden_states).expect("scores");
                 assert_eq!(scores.len(), 150);
-                for (state, score) in states.chunks(hidden).zip(scores) {
+                for (state, score) in hidden_states.chunks(hidden).zip(scores) {
                     let expected = exact(&parts, state);
                     assert!((f64::from(score) - expected).abs() < 2e-5 * (1.0 + expected.abs()), "{score} {expected}");
                     assert_eq!(head.scores(state).expect("a score")[0].to_bits(), score.to_bits());
@@ -248,14 +250,14 @@ mod tests {
     #[test]
     fn heads_that_do_not_fit_and_states_of_another_width_are_refused() {
         let fit = parts(8, HeadActivation::Tanh, true);
-        let head = Head::new(&fit).expect("a head");
+        let head = ClassificationHead::new(&fit).expect("a head");
         assert_eq!((head.hidden(), head.bytes()), (8, 4 * (64 + 8 + 8 + 1)));
         assert!(head.scores(&[0.0; 9]).is_err(), "one number too many");
         assert!(head.scores(&[]).expect("none").is_empty());
         let wide = linear(&mut StdRng::seed_from_u64(1), 2, 8, true);
-        assert!(Head::new(&HeadParts { out: wide, ..fit.clone() }).is_err(), "two scores");
+        assert!(ClassificationHead::new(&HeadWeights { out: wide, ..fit.clone() }).is_err(), "two scores");
         let other = parts(9, HeadActivation::Tanh, true);
-        assert!(Head::new(&HeadParts { norm: other.norm, ..fit.clone() }).is_err(), "a wider norm");
-        assert!(Head::new(&HeadParts { pooling: Pooling::None, ..fit }).is_err(), "no pooling");
+        assert!(ClassificationHead::new(&HeadWeights { norm: other.norm, ..fit.clone() }).is_err(), "a wider norm");
+        assert!(ClassificationHead::new(&HeadWeights { pooling: Pooling::None, ..fit }).is_err(), "no pooling");
     }
 }

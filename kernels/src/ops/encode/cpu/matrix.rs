@@ -1,15 +1,15 @@
 //! A matrix packed for products, in the numbers they are computed in.
 
-use super::{Arithmetic, States};
+use super::{Arithmetic, RowBuffer};
 use crate::cpu::{
-    halves::{self, BLOCK, Rows},
-    products::{self, Far},
+    gemm::{self, Prefetch},
+    gemm_bf16::{self, BLOCK_SIDE, Bf16Rows},
 };
 
-/// Packed columns of a product.
+/// A matrix packed for GEMM.
 pub(in crate::ops::encode) enum Matrix {
-    Single(products::Packed),
-    Halves(halves::Unit, halves::Packed),
+    F32(gemm::PackedMatrix),
+    Bf16(gemm_bf16::AmxToken, gemm_bf16::PackedBf16),
 }
 
 impl Matrix {
@@ -21,14 +21,14 @@ impl Matrix {
         vector: impl Fn(usize) -> &'a [f32],
     ) -> Self {
         match arithmetic {
-            Arithmetic::Single(isa) => {
-                let mut vectors = States::new(count, dim);
+            Arithmetic::F32(isa) => {
+                let mut vectors = RowBuffer::new(count, dim);
                 vectors.numbers_mut().chunks_exact_mut(dim.max(1)).enumerate().for_each(|(at, to)| {
                     to.copy_from_slice(vector(at));
                 });
-                Self::Single(products::Packed::new(isa, dim, count, vectors.numbers()))
+                Self::F32(gemm::PackedMatrix::new(isa, dim, count, vectors.numbers()))
             }
-            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::new(unit, dim, count, vector)),
+            Arithmetic::Bf16(amx) => Self::Bf16(amx, gemm_bf16::PackedBf16::new(amx, dim, count, vector)),
         }
     }
 
@@ -36,11 +36,11 @@ impl Matrix {
     pub(super) fn of_weight(arithmetic: Arithmetic, inputs: usize, outputs: usize, gated: bool, all: &[f32]) -> Self {
         let vector = |at: usize| &all[at * inputs..][..inputs];
         match arithmetic {
-            Arithmetic::Single(isa) => Self::Single(products::Packed::new(isa, inputs, outputs, all)),
-            Arithmetic::Halves(unit) if gated => {
-                Self::Halves(unit, halves::Packed::of_halves(unit, inputs, outputs, vector))
+            Arithmetic::F32(isa) => Self::F32(gemm::PackedMatrix::new(isa, inputs, outputs, all)),
+            Arithmetic::Bf16(amx) if gated => {
+                Self::Bf16(amx, gemm_bf16::PackedBf16::interleaved(amx, inputs, outputs, vector))
             }
-            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::new(unit, inputs, outputs, vector)),
+            Arithmetic::Bf16(amx) => Self::Bf16(amx, gemm_bf16::PackedBf16::new(amx, inputs, outputs, vector)),
         }
     }
 
@@ -52,26 +52,26 @@ impl Matrix {
         row: impl Fn(usize) -> &'a [f32],
     ) -> Self {
         match arithmetic {
-            Arithmetic::Single(isa) => Self::Single(products::Packed::of_columns(isa, dim, count, row)),
-            Arithmetic::Halves(unit) => Self::Halves(unit, halves::Packed::of_columns(unit, dim, count, row)),
+            Arithmetic::F32(isa) => Self::F32(gemm::PackedMatrix::of_columns(isa, dim, count, row)),
+            Arithmetic::Bf16(amx) => Self::Bf16(amx, gemm_bf16::PackedBf16::of_columns(amx, dim, count, row)),
         }
     }
 
     /// Numbers in a row of a product, with those of padding.
     pub(super) fn columns(&self) -> usize {
         match self {
-            Self::Single(packed) => packed.columns(),
-            Self::Halves(_, packed) => packed.columns().next_multiple_of(BLOCK),
+            Self::F32(packed) => packed.columns(),
+            Self::Bf16(_, packed) => packed.columns().next_multiple_of(BLOCK_SIDE),
         }
     }
 
     /// `tile[r][v] = rows[r] . vectors[v]`, for as many rows as there are. Columns of padding are 0 or left alone.
     pub(super) fn multiply(&self, dim: usize, rows: &[f32], tile: &mut [f32]) {
         match self {
-            Self::Single(packed) => packed.multiply(rows, tile, Far::Nothing),
-            Self::Halves(unit, packed) => {
-                let rows = Rows::rounded(*unit, dim, rows);
-                packed.multiply_into(*unit, rows.part(0, rows.count()), &[], tile, self.columns());
+            Self::F32(packed) => packed.multiply(rows, tile, Prefetch::None),
+            Self::Bf16(amx, packed) => {
+                let rows = Bf16Rows::from_f32(*amx, dim, rows);
+                packed.multiply_into(*amx, rows.part(0, rows.count()), &[], tile, self.columns());
             }
         }
     }

@@ -1,50 +1,49 @@
-//! Encoders on the CPU: in f32, or with products in bfloat16 where the machine has tile registers. States, norms, softmax
-//! and activations are in f32 in both.
+//! Encoders on the CPU: in f32, or with GEMMs in bfloat16 on AMX. Hidden states, norms, softmax and activations are f32 in
+//! both.
 //!
-//! A batch is cut into groups of whole texts, small enough that a group's states stay in a core's second cache; each
-//! group goes through all layers on one thread, so that threads meet only at the end. Where there are fewer groups than
-//! threads, the rows of each step are spread over them instead. No cut changes a bit of a result: every row of every
-//! step is computed from its own text in an order that the model alone sets.
+//! A batch is split into groups of whole sequences whose hidden states fit a core's L2 cache; each group passes all layers
+//! on one thread, so that threads synchronise only at the end. With fewer groups than threads, the rows of each step are
+//! distributed instead. The split does not affect the bits of a result: every row is computed from its own sequence, in an
+//! order that depends on the model alone.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::{
-    Element, EncodeRequest, Encoded, Encoder, Packed, Precision, Role, Tensor, Weights,
+    DType, EncodeRequest, Encoded, Encoder, PackedBatch, Precision, Role, Tensor, Weights,
     encoder::{Model, forward},
     primitives::Batch,
 };
 use crate::{
     OpError,
-    cpu::{self, halves, simd::Isa},
+    cpu::{self, gemm_bf16, simd::Isa},
 };
 
 mod attention;
 mod head;
+mod hidden_states;
+mod linear_bf16;
 mod matrix;
 mod pool;
-mod rounded;
-mod rows;
-mod states;
+mod primitives;
+mod row_kernels;
 #[cfg(test)]
 mod tests;
 
-pub use head::{Head, HeadActivation, HeadParts};
+pub use head::{ClassificationHead, HeadActivation, HeadWeights};
+use hidden_states::RowBuffer;
 use matrix::Matrix;
 pub(super) use pool::pooled;
-use states::States;
 
-/// Tokens of a group, about: with 1,536 numbers each, a megabyte and a half.
+/// The target size of a group: about 1.5 MB with 1,536 numbers a token.
 const GROUP_TOKENS: usize = 256;
 
-/// A weight as the CPU keeps it.
 pub(super) enum Weight {
-    /// Packed for products.
+    /// Packed for GEMM.
     Matrix(Matrix),
-    /// As f32.
     Numbers(Vec<f32>),
-    /// As it came.
+    /// In the type of the checkpoint.
     Table(Tensor),
 }
 
@@ -67,139 +66,138 @@ impl Weight {
             }
             (Role::Table, [_, _]) => Ok(Self::Table(tensor.clone())),
             (Role::Bias | Role::Exact, _) => Ok(Self::Numbers(tensor.to_f32())),
-            (Role::Matrix | Role::Gated | Role::Table, shape) => misplaced(&format!("a tensor of shape {shape:?}")),
+            (Role::Matrix | Role::Gated | Role::Table, shape) => {
+                unexpected_weight(&format!("a tensor of shape {shape:?}"))
+            }
         }
     }
 
     fn matrix(&self) -> Result<&Matrix, OpError> {
         match self {
             Self::Matrix(packed) => Ok(packed),
-            Self::Numbers(_) | Self::Table(_) => misplaced("a matrix"),
+            Self::Numbers(_) | Self::Table(_) => unexpected_weight("a matrix"),
         }
     }
 
     fn numbers(&self) -> Result<&[f32], OpError> {
         match self {
             Self::Numbers(numbers) => Ok(numbers),
-            Self::Matrix(_) | Self::Table(_) => misplaced("numbers"),
+            Self::Matrix(_) | Self::Table(_) => unexpected_weight("numbers"),
         }
     }
 
     /// Adds a row of a table to `to`.
     fn add_row(&self, row: usize, to: &mut [f32]) -> Result<(), OpError> {
-        let Self::Table(table) = self else { return misplaced("a table") };
-        let bytes = table.element().bytes();
+        let Self::Table(table) = self else { return unexpected_weight("a table") };
+        let bytes = table.dtype().bytes();
         let Some(row) = table.bytes().get(row * to.len() * bytes..(row + 1) * to.len() * bytes) else {
-            return misplaced("a row of a table");
+            return unexpected_weight("a row of a table");
         };
         let halves = row.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-        match table.element() {
-            Element::F32 => {
+        match table.dtype() {
+            DType::F32 => {
                 row.chunks_exact(4).zip(to).for_each(|(x, to)| *to += f32::from_le_bytes([x[0], x[1], x[2], x[3]]));
             }
-            Element::F16 => halves.zip(to).for_each(|(x, to)| *to += half::f16::from_bits(x).to_f32()),
-            Element::Bf16 => halves.zip(to).for_each(|(x, to)| *to += half::bf16::from_bits(x).to_f32()),
+            DType::F16 => halves.zip(to).for_each(|(x, to)| *to += half::f16::from_bits(x).to_f32()),
+            DType::Bf16 => halves.zip(to).for_each(|(x, to)| *to += half::bf16::from_bits(x).to_f32()),
         }
         Ok(())
     }
 }
 
-/// A checked encoder has every weight in its place.
-fn misplaced<T>(what: &str) -> Result<T, OpError> {
-    Err(OpError::Invalid(format!("{what} is not where an encoder has it")))
+/// Unreachable for a checked encoder.
+fn unexpected_weight<T>(what: &str) -> Result<T, OpError> {
+    Err(OpError::Invalid(format!("expected {what} as this weight of the encoder")))
 }
 
-/// What products are computed in.
+/// The arithmetic of GEMMs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arithmetic {
-    /// f32.
-    Single(Isa),
-    /// bfloat16.
-    Halves(halves::Unit),
+    F32(Isa),
+    Bf16(gemm_bf16::AmxToken),
 }
 
 impl Arithmetic {
-    /// What a precision comes to on a machine that has this unit, or none.
-    pub(super) fn of(precision: Precision, unit: Option<halves::Unit>) -> Self {
-        match (precision, unit) {
-            (Precision::Bf16, Some(unit)) => Self::Halves(unit),
-            (Precision::Bf16 | Precision::Auto | Precision::F16 | Precision::F32, _) => Self::Single(Isa::best()),
+    /// The arithmetic of a precision on a machine with or without AMX.
+    pub(super) fn of(precision: Precision, amx: Option<gemm_bf16::AmxToken>) -> Self {
+        match (precision, amx) {
+            (Precision::Bf16, Some(amx)) => Self::Bf16(amx),
+            (Precision::Bf16 | Precision::Auto | Precision::F16 | Precision::F32, _) => Self::F32(Isa::best()),
         }
     }
 }
 
-/// The weights of an encoder as the CPU keeps them.
 pub(super) fn load(encoder: &Encoder, arithmetic: Arithmetic) -> Result<Weights<Weight>, OpError> {
     encoder.weights().map(&mut |tensor, role| Weight::new(tensor, role, arithmetic))
 }
 
-/// What a group of texts is computed with.
+/// The CPU implementation of the primitives.
 struct Cpu {
     isa: Isa,
     arithmetic: Arithmetic,
-    /// Whether the rows of a step are spread over the threads.
-    spread: bool,
+    /// Whether the rows of a step are distributed over the threads.
+    parallel: bool,
 }
 
-/// Runs checked requests, which share encoder and precision.
+/// Runs checked requests of one encoder and precision.
 pub(super) fn run(requests: &[&EncodeRequest], worker: &cpu::Worker) -> Result<Vec<Encoded>, OpError> {
-    run_with(requests, worker, halves::Unit::of_machine())
+    run_with(requests, worker, gemm_bf16::AmxToken::detect())
 }
 
-/// The same on a machine that has this unit, or none.
+/// The same on a machine with or without AMX.
 fn run_with(
     requests: &[&EncodeRequest],
     worker: &cpu::Worker,
-    unit: Option<halves::Unit>,
+    amx: Option<gemm_bf16::AmxToken>,
 ) -> Result<Vec<Encoded>, OpError> {
     let Some(first) = requests.first() else { return Ok(vec![]) };
     let encoder = &first.encoder;
-    let arithmetic = Arithmetic::of(first.precision, unit);
-    let packed = Packed::new(requests)?;
+    let arithmetic = Arithmetic::of(first.precision, amx);
+    let packed = PackedBatch::new(requests)?;
     let pool = worker.pool();
     let pooled = pool.time("encode", || {
         let model = Model { config: encoder.config(), weights: encoder.on_cpu(arithmetic)? };
-        let states = states(&model, &packed.batch, arithmetic, pool.threads())?;
-        Ok(pool::pool(&states, model.config.hidden, &packed.rows))
+        let hidden_states = hidden_states(&model, &packed.batch, arithmetic, pool.threads())?;
+        Ok(pool::pool(&hidden_states, model.config.hidden, &packed.rows))
     })?;
     packed.split(pooled)
 }
 
-/// The last states of all tokens, `[T, hidden]`.
-fn states(
+/// The last hidden states, `[T, hidden]`.
+fn hidden_states(
     model: &Model<'_, Weight>,
     batch: &Batch,
     arithmetic: Arithmetic,
     threads: usize,
 ) -> Result<Vec<f32>, OpError> {
     let hidden = model.config.hidden;
-    let mut states = vec![0.0; batch.ids.len() * hidden];
-    let groups = groups(&batch.starts, GROUP_TOKENS.min(batch.ids.len().div_ceil(threads)));
-    let spread = groups.len() < threads;
-    let mut rest = states.as_mut_slice();
+    let mut hidden_states = vec![0.0; batch.ids.len() * hidden];
+    let groups = groups(&batch.cu_seqlens, GROUP_TOKENS.min(batch.ids.len().div_ceil(threads)));
+    let parallel = groups.len() < threads;
+    let mut rest = hidden_states.as_mut_slice();
     let mut parts = Vec::with_capacity(groups.len());
-    for texts in groups {
-        let group = part(batch, texts);
+    for sequences in groups {
+        let group = slice_batch(batch, sequences);
         let (own, after) = std::mem::take(&mut rest).split_at_mut(group.ids.len() * hidden);
         rest = after;
         parts.push((group, own));
     }
     parts.into_par_iter().try_for_each(|(group, out)| {
-        let group = forward(&mut Cpu { isa: Isa::best(), arithmetic, spread }, model, &group)?;
+        let group = forward(&mut Cpu { isa: Isa::best(), arithmetic, parallel }, model, &group)?;
         out.copy_from_slice(group.numbers()?.numbers());
         Ok(())
     })?;
-    Ok(states)
+    Ok(hidden_states)
 }
 
-/// Runs of texts with at most `most` tokens each, or one text that has more. Runs without tokens are left out.
-fn groups(starts: &[u32], most: usize) -> Vec<Range<usize>> {
+/// Ranges of sequences of at most `max_tokens` tokens, or a single longer one. Ranges without tokens are omitted.
+fn groups(cu_seqlens: &[u32], max_tokens: usize) -> Vec<Range<usize>> {
     let mut groups = vec![];
     let mut first = 0;
-    for end in 1..starts.len() {
-        let tokens = |to: usize| (starts[to] - starts[first]) as usize;
-        let is_last = end + 1 == starts.len();
-        if tokens(end) > 0 && (is_last || tokens(end + 1) > most) {
+    for end in 1..cu_seqlens.len() {
+        let tokens = |to: usize| (cu_seqlens[to] - cu_seqlens[first]) as usize;
+        let is_last = end + 1 == cu_seqlens.len();
+        if tokens(end) > 0 && (is_last || tokens(end + 1) > max_tokens) {
             groups.push(first..end);
             first = end;
         }
@@ -207,14 +205,14 @@ fn groups(starts: &[u32], most: usize) -> Vec<Range<usize>> {
     groups
 }
 
-fn part(batch: &Batch, texts: Range<usize>) -> Batch {
-    let starts = &batch.starts[texts.start..=texts.end];
-    let first = starts[0];
-    let tokens = first as usize..starts[starts.len() - 1] as usize;
+fn slice_batch(batch: &Batch, sequences: Range<usize>) -> Batch {
+    let cu_seqlens = &batch.cu_seqlens[sequences.start..=sequences.end];
+    let first = cu_seqlens[0];
+    let tokens = first as usize..cu_seqlens[cu_seqlens.len() - 1] as usize;
     Batch {
         ids: batch.ids[tokens.clone()].to_vec(),
-        types: batch.types.get(tokens).unwrap_or_default().to_vec(),
-        starts: starts.iter().map(|start| start - first).collect(),
-        longest: batch.longest,
+        token_type_ids: batch.token_type_ids.get(tokens).unwrap_or_default().to_vec(),
+        cu_seqlens: cu_seqlens.iter().map(|start| start - first).collect(),
+        max_seqlen: batch.max_seqlen,
     }
 }

@@ -3,17 +3,17 @@
 use super::super::{samples, *};
 use crate::{
     Backend, Op,
-    cpu::{self, halves::Unit},
+    cpu::{self, gemm_bf16::AmxToken},
 };
 
 /// What encoders are computed in here: f32, bfloat16 as this machine has it, and where a machine has no unit for it.
-fn kinds() -> [(Precision, Option<Unit>); 3] {
-    [(Precision::F32, None), (Precision::Bf16, Unit::of_machine()), (Precision::Bf16, None)]
+fn precisions() -> [(Precision, Option<AmxToken>); 3] {
+    [(Precision::F32, None), (Precision::Bf16, AmxToken::detect()), (Precision::Bf16, None)]
 }
 
-fn run_on(unit: Option<Unit>, requests: &[EncodeRequest], threads: usize) -> Vec<Encoded> {
+fn run_on(amx: Option<AmxToken>, requests: &[EncodeRequest], threads: usize) -> Vec<Encoded> {
     let worker = cpu::Worker::new(cpu::Pool::start(threads).expect("threads"));
-    super::run_with(&requests.iter().collect::<Vec<_>>(), &worker, unit).expect("a fit batch")
+    super::run_with(&requests.iter().collect::<Vec<_>>(), &worker, amx).expect("a fit batch")
 }
 
 fn cosine(a: &[f32], b: &[f64]) -> f64 {
@@ -52,13 +52,13 @@ fn every_architecture_is_close_to_its_oracle() {
 fn bfloat16_is_close_to_the_oracle_and_f32_where_there_is_no_unit() {
     for (name, encoder) in samples::all().expect("fit samples") {
         let request = samples::request(&encoder, &[1, 2, 13, 16, 17, 70, encoder.config().max_tokens]);
-        let single = run_on(Unit::of_machine(), std::slice::from_ref(&request), 2);
+        let single = run_on(AmxToken::detect(), std::slice::from_ref(&request), 2);
         let auto = EncodeRequest { precision: Precision::Auto, ..request.clone() };
-        assert_eq!(run_on(Unit::of_machine(), &[auto], 2), single, "{name}: f32, unless it is asked for");
+        assert_eq!(run_on(AmxToken::detect(), &[auto], 2), single, "{name}: f32, unless it is asked for");
         let request = EncodeRequest { precision: Precision::Bf16, ..request };
         assert_eq!(run_on(None, std::slice::from_ref(&request), 2), single, "{name}");
         let expected = oracle::vectors(&request).expect("a fit request");
-        let got = floats(&run_on(Unit::of_machine(), &[request], 2)[0]);
+        let got = floats(&run_on(AmxToken::detect(), &[request], 2)[0]);
         for (got, expected) in got.chunks(encoder.config().hidden).zip(&expected) {
             let cosine = cosine(got, expected);
             assert!(cosine >= 0.9999, "{name}: {cosine}");
@@ -68,7 +68,7 @@ fn bfloat16_is_close_to_the_oracle_and_f32_where_there_is_no_unit() {
 
 #[test]
 fn numbers_that_overflow_stay_in_their_text() {
-    for (precision, unit) in kinds() {
+    for (precision, amx) in precisions() {
         let config = EncoderConfig { layers: 1, ..samples::bert() };
         let sound = samples::encoder(config.clone()).expect("a fit sample");
         let weights = sound.weights().map(&mut |tensor: &Tensor, role| {
@@ -79,14 +79,14 @@ fn numbers_that_overflow_stay_in_their_text() {
             Tensor::from_f32(tensor.shape(), &numbers)
         });
         let encoder = Arc::new(Encoder::new(config.clone(), weights.expect("tensors")).expect("fit weights"));
-        let texts = [vec![5_u32; 20], vec![7, 0, 9], vec![5; 20]];
+        let sequences = [vec![5_u32; 20], vec![7, 0, 9], vec![5; 20]];
         let request = EncodeRequest {
-            ids: texts.concat(),
+            ids: sequences.concat(),
             offsets: vec![0, 20, 23, 43],
             precision,
             ..samples::request(&encoder, &[])
         };
-        let got = floats(&run_on(unit, &[request], 1)[0]);
+        let got = floats(&run_on(amx, &[request], 1)[0]);
         let mut got = got.chunks(config.hidden);
         let (first, touched, last) = (got.next(), got.next(), got.next());
         assert!(first == last && first.is_some_and(|text| text.iter().all(|x| x.is_finite())), "{precision:?}");
@@ -96,18 +96,18 @@ fn numbers_that_overflow_stay_in_their_text() {
 
 #[test]
 fn a_text_has_the_same_bits_alone_in_pairs_and_among_five_hundred() {
-    for (precision, unit) in kinds() {
-        same_bits(precision, unit);
+    for (precision, amx) in precisions() {
+        same_bits(precision, amx);
     }
 }
 
-fn same_bits(precision: Precision, unit: Option<Unit>) {
-    let run = |requests: &[EncodeRequest], threads| run_on(unit, requests, threads);
+fn same_bits(precision: Precision, amx: Option<AmxToken>) {
+    let run = |requests: &[EncodeRequest], threads| run_on(amx, requests, threads);
     for (name, encoder) in samples::all().expect("fit samples") {
         let lengths: Vec<_> =
             (0..500).map(|i| (i * i) % 41 % encoder.config().max_tokens + usize::from(i % 7 > 0)).collect();
         let whole = EncodeRequest { precision, ..samples::request(&encoder, &lengths) };
-        let singles: Vec<_> = (0..500).map(|at| samples::text(&whole, at)).collect();
+        let singles: Vec<_> = (0..500).map(|at| samples::sequence(&whole, at)).collect();
         let width = encoder.config().hidden * 4;
         let crowd = &run(&[whole], 2)[0].bytes;
         for at in [0, 3, 77, 204, 499] {
@@ -124,13 +124,13 @@ fn spans_token_vectors_and_kinds_of_pooling_are_those_of_the_oracle() {
     let (_, encoder) = samples::all().expect("fit samples").remove(0);
     for pooling in [Pooling::Cls, Pooling::Mean, Pooling::Max, Pooling::WeightedMean, Pooling::Last, Pooling::None] {
         for spans in [None, Some(vec![[0, 3], [3, 9], [5, 5], [2, 12]])] {
-            for output in [Output::F32, Output::F16, Output::Bf16] {
+            for output in [OutputType::F32, OutputType::F16, OutputType::Bf16] {
                 let request = samples::request(&encoder, &[7, 0, 5]);
                 let request = EncodeRequest { pooling, spans: spans.clone(), output, dimensions: 5, ..request };
-                let expected = oracle::answer(&request).expect("a fit request");
+                let expected = oracle::encode(&request).expect("a fit request");
                 let got = run(&[request], 2).remove(0);
                 assert_eq!((got.rows, got.bytes.len()), (expected.rows, expected.bytes.len()));
-                if output == Output::F32 {
+                if output == OutputType::F32 {
                     let pairs = floats(&got).into_iter().zip(floats(&expected));
                     assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 2e-6), "{pooling:?} {spans:?}");
                 }
@@ -151,8 +151,8 @@ fn requests_that_would_read_outside_an_encoder_are_refused() {
         EncodeRequest { offsets: vec![0, 3, 2, 4], ..fit.clone() },
         EncodeRequest { offsets: vec![0, 2], ..fit.clone() },
         EncodeRequest { offsets: vec![], ..fit.clone() },
-        EncodeRequest { types: vec![0], ..fit.clone() },
-        EncodeRequest { types: vec![0, 0, 0, 9], ..fit.clone() },
+        EncodeRequest { token_type_ids: vec![0], ..fit.clone() },
+        EncodeRequest { token_type_ids: vec![0, 0, 0, 9], ..fit.clone() },
         EncodeRequest { spans: Some(vec![[1, 5]]), ..fit.clone() },
         EncodeRequest { spans: Some(vec![[3, 1]]), ..fit.clone() },
         EncodeRequest { dimensions: 0, ..fit.clone() },

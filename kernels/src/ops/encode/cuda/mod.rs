@@ -1,42 +1,58 @@
-//! Encoders on a GPU: a batch of requests in one pass.
+//! Encoders on a GPU: one forward pass per batch.
 
-mod answers;
-pub(crate) mod few;
-mod input;
-pub(crate) mod join;
-mod kernels;
-mod primitives;
-mod replay;
-pub(crate) mod sources;
-mod states;
+mod attention;
+mod device_batch;
+mod forward;
+mod gemm;
+mod graph_cache;
+mod head_dim;
+mod hidden_states;
+mod launch;
+mod norm;
+mod pool;
 mod weights;
 
 use std::sync::Arc;
 
-use answers::Answers;
-use replay::Passes;
-use weights::Resident;
+use graph_cache::GraphCache;
+use pool::OutputBuffer;
+use weights::DeviceWeights;
 
-use super::{EncodeRequest, Encoded, Encoder, Packed, Precision};
-use crate::{OpError, cuda::Worker};
+use super::{EncodeRequest, Encoded, Encoder, PackedBatch, Precision};
+use crate::{
+    OpError,
+    cuda::{Module, Worker},
+};
+
+/// The encoder's kernels.
+pub(crate) fn modules() -> Vec<&'static Module> {
+    let single = [&weights::PACK_MODULE, &pool::POOL_MODULE];
+    [&single[..], &norm::MODULES, &gemm::MODULES, &attention::MODULES].concat()
+}
 
 /// Runs a checked batch, whose requests share encoder and precision.
 pub(super) fn run(batch: &[&EncodeRequest], worker: &Worker) -> Result<Vec<Encoded>, OpError> {
     let Some(first) = batch.first() else { return Ok(vec![]) };
-    let resident = resident(&first.encoder, first.precision.on_gpu(), worker)?;
-    let packed = Packed::new(batch)?;
+    let device_weights = device_weights(&first.encoder, first.precision.on_gpu(), worker)?;
+    let packed = PackedBatch::new(batch)?;
     if packed.batch.ids.is_empty() {
         return packed.split(packed.zeros());
     }
-    // Uploaded first, so that nothing stands between the states and them.
-    let answers = Answers::new(worker, &packed.rows)?;
-    let passes = Passes { worker, config: first.encoder.config(), resident: &resident };
-    let pooled = passes.with_states(&packed.batch, |states| answers.pooled(worker, resident.format, states))?;
+    // Before the forward pass, so that no upload separates it from pooling.
+    let output = OutputBuffer::new(worker, &packed.rows)?;
+    let graphs = GraphCache { worker, config: first.encoder.config(), device_weights: &device_weights };
+    let pooled = graphs.with_hidden_states(&packed.batch, |hidden_states| {
+        output.pooled(worker, device_weights.dtype, hidden_states)
+    })?;
     packed.split(pooled)
 }
 
-/// The encoder's weights on the worker's device, uploaded when first asked for. They go when the encoder goes.
-fn resident(encoder: &Arc<Encoder>, precision: Precision, worker: &Worker) -> Result<Arc<Resident>, OpError> {
+/// The encoder's weights on the worker's device: uploaded at first use, freed with the encoder.
+fn device_weights(
+    encoder: &Arc<Encoder>,
+    precision: Precision,
+    worker: &Worker,
+) -> Result<Arc<DeviceWeights>, OpError> {
     let id = encoder.id() * 3 + precision as u64;
-    worker.device().residents().get_or_make(id, encoder, || Resident::new(encoder, precision, worker))
+    worker.device().device_cache().get_or_create(id, encoder, || DeviceWeights::new(encoder, precision, worker))
 }

@@ -1,65 +1,87 @@
-//! The weights of an encoder on a device: tiled, in the format computed in, and in the order that the kernels want.
+//! The encoder's weights on a device: in the compute type, tiled, and permuted as the kernels expect.
 
-use super::kernels::{self, Format, PACK, Pack, padded_head};
+use super::{
+    head_dim::{mma_head_dim_index, padded_head_dim},
+    launch::{fit, kernel},
+};
 use crate::{
     OpError,
-    cuda::{Args, Buffer, Grid, Worker},
-    ops::encode::{Element, Embeddings, Encoder, EncoderConfig, Layer, Linear, Norm, Precision, Tensor, Weights},
+    cuda::{Args, Buffer, COMMON, Grid, Kernel, Module, Worker, cu, launch_structs},
+    ops::encode::{DType, Embeddings, Encoder, EncoderConfig, Layer, Linear, Norm, Precision, Tensor, Weights},
 };
 
-const THREADS: u32 = 256;
-/// Columns of the widest tile of a product: it may read so many rows of a weight.
-const WIDEST: usize = 256;
+launch_structs! {
+    header PACK_WEIGHTS_LAUNCH = "launch/pack_weights.cuh";
 
-/// A weight on a device.
+    /// Parameters of `pack_weights`.
+    pub(super) struct PackWeightsParams {
+        pub(super) from: "const u8*",
+        pub(super) to: "u8*",
+        pub(super) from_rows: u32,
+        pub(super) from_columns: u32,
+        pub(super) from_type: u32,
+        pub(super) to_type: u32,
+        pub(super) to_rows: u32,
+        pub(super) tiles_per_row: u32,
+        pub(super) head_dim: u32,
+        pub(super) padded_head_dim: u32,
+        pub(super) gate_rows: u32,
+        pub(super) column_head_dim: u32,
+        pub(super) column_padded_head_dim: u32,
+        pub(super) row_major: u32,
+    }
+}
+
+pub(super) const PACK_WEIGHTS: Kernel = kernel::<PackWeightsParams>("pack_weights");
+const THREADS: u32 = 256;
+
+/// Columns of the widest GEMM tile: weights are padded to a multiple of it in rows.
+const MAX_TILE_N: usize = 256;
+
 #[derive(Debug)]
 pub(crate) struct Weight {
     buffer: Buffer<u8>,
-    /// Rows, with zeros up to whole tiles of a product's columns; numbers, where it is no matrix.
+    /// Rows of a matrix, zero-padded to whole tiles; the length of a vector.
     pub(super) rows: u32,
-    /// Tiles in a row.
-    pub(super) steps: u32,
-    /// Numbers in a row, as it came.
+    pub(super) tiles_per_row: u32,
+    /// Columns before padding.
     pub(super) width: usize,
-    /// What its numbers are.
-    pub(super) format: Format,
-    /// What products with it are written in.
-    pub(super) out: Format,
+    pub(super) dtype: DType,
+    /// The type in which a GEMM with this weight writes its output.
+    pub(super) out_dtype: DType,
 }
 
 impl Weight {
-    /// Where it lies.
     pub(super) fn address(&self) -> u64 {
         self.buffer.ptr().address()
     }
 }
 
-/// An encoder on a device.
 #[derive(Debug)]
-pub(super) struct Resident {
+pub(super) struct DeviceWeights {
     pub(super) weights: Weights<Weight>,
-    pub(super) format: Format,
+    pub(super) dtype: DType,
 }
 
-impl Resident {
-    /// Uploads all weights, and waits for them.
+impl DeviceWeights {
+    /// Uploads and packs all weights, and waits for completion.
     pub(super) fn new(encoder: &Encoder, precision: Precision, worker: &Worker) -> Result<Self, OpError> {
-        let format = match precision {
-            Precision::F32 => Format::F32,
-            Precision::F16 => Format::F16,
-            Precision::Bf16 | Precision::Auto => Format::Bf16,
+        let dtype = match precision {
+            Precision::F32 => DType::F32,
+            Precision::F16 => DType::F16,
+            Precision::Bf16 | Precision::Auto => DType::Bf16,
         };
-        let loader = Loader { worker, format, config: encoder.config() };
-        worker.tidy()?;
+        let loader = Loader { worker, dtype, config: encoder.config() };
+        worker.reclaim()?;
         let free = worker.free_bytes();
-        let weights = loader.weights(encoder.weights()).map_err(|error| whole(error, free))?;
+        let weights = loader.weights(encoder.weights()).map_err(|error| total_requested(error, free))?;
         worker.synchronize()?;
-        Ok(Self { weights, format })
+        Ok(Self { weights, dtype })
     }
 }
 
-/// The same error with the need of all weights up to the one that did not fit, where `before` bytes were free.
-fn whole(error: OpError, before: u64) -> OpError {
+/// Extends an out-of-memory error to the bytes of all weights up to the one that did not fit; `before` bytes were free at first.
+fn total_requested(error: OpError, before: u64) -> OpError {
     match error {
         OpError::OutOfMemory { device, requested, free } => {
             let requested = requested.saturating_add(before.saturating_sub(free));
@@ -69,41 +91,41 @@ fn whole(error: OpError, before: u64) -> OpError {
     }
 }
 
-/// How rows or columns of a tensor are put in order.
+/// The permutation and padding of rows or columns.
 #[derive(Clone, Copy)]
-enum Order {
-    /// As they are.
+enum Layout {
+    /// In order.
     Plain,
-    /// Heads, each padded.
+    /// Each head of `head` columns is zero-padded to `padded`.
     Heads { head: usize, padded: usize },
-    /// Turns of 8 of the first and of the second half.
-    Halves { half: usize },
+    /// Gate and up projection interleaved in groups of 8.
+    Gated { half: usize },
 }
 
-impl Order {
-    /// How many there are afterwards, where there are `count`, and tiles have `columns`.
+impl Layout {
+    /// The padded length of `count`, with tiles of `columns`.
     fn count(self, count: usize, columns: usize) -> usize {
         match self {
             Self::Plain => count.next_multiple_of(columns),
             Self::Heads { head, padded } => (count / head * padded).next_multiple_of(columns),
-            Self::Halves { half } => 2 * half.next_multiple_of(columns),
+            Self::Gated { half } => 2 * half.next_multiple_of(columns),
         }
     }
 
-    /// Head and padded head, as kernels take them.
+    /// Head size and padded head size.
     fn heads(self) -> (usize, usize) {
         match self {
             Self::Heads { head, padded } => (head, padded),
-            Self::Plain | Self::Halves { .. } => (1, 1),
+            Self::Plain | Self::Gated { .. } => (1, 1),
         }
     }
 
-    /// Which of `count` comes to place `at`.
+    /// The source index of position `at`, or none for padding.
     fn source(self, at: usize, count: usize) -> Option<usize> {
         let source = match self {
-            Self::Halves { half } => {
-                let turn = at / 16 * 8 + at % 8;
-                (turn < half).then_some(if at % 16 < 8 { turn } else { turn + half })
+            Self::Gated { half } => {
+                let source = at / 16 * 8 + at % 8;
+                (source < half).then_some(if at % 16 < 8 { source } else { source + half })
             }
             Self::Plain | Self::Heads { .. } => {
                 let (head, padded) = self.heads();
@@ -116,19 +138,19 @@ impl Order {
 
 struct Loader<'a> {
     worker: &'a Worker,
-    format: Format,
+    dtype: DType,
     config: &'a EncoderConfig,
 }
 
 impl Loader<'_> {
     fn weights(&self, from: &Weights<Tensor>) -> Result<Weights<Weight>, OpError> {
-        let exact = |numbers: &Option<Tensor>| numbers.as_ref().map(|numbers| self.exact(numbers)).transpose();
-        let Embeddings { words, positions, types, norm } = &from.embeddings;
+        let exact = |numbers: &Option<Tensor>| numbers.as_ref().map(|numbers| self.f32_vector(numbers)).transpose();
+        let Embeddings { word_embeddings, position_embeddings, token_type_embeddings, norm } = &from.embeddings;
         Ok(Weights {
             embeddings: Embeddings {
-                words: self.table(words)?,
-                positions: positions.as_ref().map(|table| self.table(table)).transpose()?,
-                types: types.as_ref().map(|table| self.table(table)).transpose()?,
+                word_embeddings: self.table(word_embeddings)?,
+                position_embeddings: position_embeddings.as_ref().map(|table| self.table(table)).transpose()?,
+                token_type_embeddings: token_type_embeddings.as_ref().map(|table| self.table(table)).transpose()?,
                 norm: self.norm_option(norm.as_ref())?,
             },
             rotary: exact(&from.rotary)?,
@@ -142,30 +164,30 @@ impl Loader<'_> {
 
     fn layer(&self, from: &Layer<Tensor>) -> Result<Layer<Weight>, OpError> {
         let head = self.config.head_dim;
-        let heads = Order::Heads { head, padded: padded_head(self.format, head) };
-        let up = if self.config.gated { Order::Halves { half: self.config.intermediate } } else { Order::Plain };
+        let heads = Layout::Heads { head, padded: padded_head_dim(self.dtype, head) };
+        let up = if self.config.gated { Layout::Gated { half: self.config.intermediate } } else { Layout::Plain };
         Ok(Layer {
             attention_norm: self.norm_option(from.attention_norm.as_ref())?,
             qkv: self.qkv(&from.qkv, heads)?,
             query_norm: self.norm_option(from.query_norm.as_ref())?,
             key_norm: self.norm_option(from.key_norm.as_ref())?,
-            output: self.linear(&from.output, Order::Plain, heads)?,
+            output: self.linear(&from.output, Layout::Plain, heads)?,
             mlp_norm: self.norm(&from.mlp_norm)?,
-            up: self.linear(&from.up, up, Order::Plain)?,
-            down: self.linear(&from.down, Order::Plain, Order::Plain)?,
+            up: self.linear(&from.up, up, Layout::Plain)?,
+            down: self.linear(&from.down, Layout::Plain, Layout::Plain)?,
         })
     }
 
     /// Written in what attention takes.
-    fn qkv(&self, from: &Linear<Tensor>, heads: Order) -> Result<Linear<Weight>, OpError> {
-        let mut linear = self.linear(from, heads, Order::Plain)?;
-        if kernels::attend(self.format, self.config.head_dim, self.worker.compute_capability()).is_some() {
-            linear.weight.out = Format::F16;
+    fn qkv(&self, from: &Linear<Tensor>, heads: Layout) -> Result<Linear<Weight>, OpError> {
+        let mut linear = self.linear(from, heads, Layout::Plain)?;
+        if mma_head_dim_index(self.dtype, self.config.head_dim, self.worker.compute_capability()).is_some() {
+            linear.weight.out_dtype = DType::F16;
         }
         Ok(linear)
     }
 
-    fn linear(&self, from: &Linear<Tensor>, rows: Order, columns: Order) -> Result<Linear<Weight>, OpError> {
+    fn linear(&self, from: &Linear<Tensor>, rows: Layout, columns: Layout) -> Result<Linear<Weight>, OpError> {
         Ok(Linear {
             weight: self.pack(&from.weight, rows, columns, None)?,
             bias: from.bias.as_ref().map(|bias| self.numbers(bias, rows)).transpose()?,
@@ -182,107 +204,116 @@ impl Loader<'_> {
         Ok(Norm {
             kind: from.kind,
             epsilon: from.epsilon,
-            weight: self.exact(&from.weight)?,
-            bias: from.bias.as_ref().map(|bias| self.exact(bias)).transpose()?,
+            weight: self.f32_vector(&from.weight)?,
+            bias: from.bias.as_ref().map(|bias| self.f32_vector(bias)).transpose()?,
         })
     }
 
     /// A table with rows of whole tiles' width: as it came, if the kernels read that, else f32. So nothing of it is
     /// rounded before it is added.
     fn table(&self, from: &Tensor) -> Result<Weight, OpError> {
-        let kept = if format_of(from.element()) == self.format { self.format } else { Format::F32 };
-        self.pack(from, Order::Plain, Order::Plain, Some(kept))
+        let kept = if from.dtype() == self.dtype { self.dtype } else { DType::F32 };
+        self.pack(from, Layout::Plain, Layout::Plain, Some(kept))
     }
 
     /// f32, with zeros up to whole tiles of a row.
-    fn exact(&self, from: &Tensor) -> Result<Weight, OpError> {
-        self.numbers(from, Order::Plain)
+    fn f32_vector(&self, from: &Tensor) -> Result<Weight, OpError> {
+        self.numbers(from, Layout::Plain)
     }
 
-    /// f32 in an order, with zeros up to whole tiles of a product's columns.
-    fn numbers(&self, from: &Tensor, order: Order) -> Result<Weight, OpError> {
+    /// f32, permuted and zero-padded to whole GEMM tiles.
+    fn numbers(&self, from: &Tensor, layout: Layout) -> Result<Weight, OpError> {
         let numbers = from.to_f32();
-        let count = order.count(numbers.len(), self.format.columns()).next_multiple_of(WIDEST);
-        let at = |at| order.source(at, numbers.len()).map_or(0.0, |source| numbers[source]);
+        let count = layout.count(numbers.len(), self.dtype.tile_columns()).next_multiple_of(MAX_TILE_N);
+        let at = |at| layout.source(at, numbers.len()).map_or(0.0, |source| numbers[source]);
         let ordered: Vec<f32> = (0..count).map(at).collect();
         let buffer = self.worker.upload_new::<u8>(bytemuck::cast_slice(&ordered))?;
-        Ok(Weight { buffer, rows: fit(count)?, steps: 0, width: numbers.len(), format: Format::F32, out: self.format })
+        Ok(Weight {
+            buffer,
+            rows: fit(count)?,
+            tiles_per_row: 0,
+            width: numbers.len(),
+            dtype: DType::F32,
+            out_dtype: self.dtype,
+        })
     }
 
-    /// A matrix `[rows, columns]` in tiles, or, where `flat` says in what, row after row.
-    fn pack(&self, from: &Tensor, rows: Order, columns: Order, flat: Option<Format>) -> Result<Weight, OpError> {
+    /// A matrix `[rows, columns]` in tiles of the compute type, or row-major in the given type.
+    fn pack(&self, from: &Tensor, rows: Layout, columns: Layout, row_major: Option<DType>) -> Result<Weight, OpError> {
         let &[from_rows, from_columns] = from.shape() else {
             return Err(OpError::Invalid(format!("a matrix of shape {:?}", from.shape())));
         };
-        let tile = self.format.columns();
-        let to_rows = if flat.is_some() { from_rows } else { rows.count(from_rows, tile) };
-        let stored_rows = if flat.is_some() { to_rows } else { to_rows.next_multiple_of(WIDEST) };
-        let format = flat.unwrap_or(self.format);
-        let steps = columns.count(from_columns, tile) / format.columns();
+        let tile = self.dtype.tile_columns();
+        let to_rows = if row_major.is_some() { from_rows } else { rows.count(from_rows, tile) };
+        let stored_rows = if row_major.is_some() { to_rows } else { to_rows.next_multiple_of(MAX_TILE_N) };
+        let dtype = row_major.unwrap_or(self.dtype);
+        let tiles_per_row = columns.count(from_columns, tile) / dtype.tile_columns();
         let source = self.worker.upload_new::<u8>(from.bytes())?;
-        let buffer = self.worker.alloc::<u8>(stored_rows * steps * 128)?;
-        let half = if let Order::Halves { half } = rows { half } else { 0 };
-        let pack = Pack {
+        let buffer = self.worker.alloc::<u8>(stored_rows * tiles_per_row * 128)?;
+        let half = if let Layout::Gated { half } = rows { half } else { 0 };
+        let pack = PackWeightsParams {
             from: source.ptr().address(),
             to: buffer.ptr().address(),
             from_rows: fit(from_rows)?,
             from_columns: fit(from_columns)?,
-            from_type: format_of(from.element()) as u32,
-            to_type: format as u32,
+            from_type: from.dtype() as u32,
+            to_type: dtype as u32,
             to_rows: fit(stored_rows)?,
-            steps: fit(steps)?,
-            head: fit(rows.heads().0)?,
-            padded: fit(rows.heads().1)?,
-            half: fit(half)?,
-            column_head: fit(columns.heads().0)?,
-            column_padded: fit(columns.heads().1)?,
-            flat: flat.is_some().into(),
+            tiles_per_row: fit(tiles_per_row)?,
+            head_dim: fit(rows.heads().0)?,
+            padded_head_dim: fit(rows.heads().1)?,
+            gate_rows: fit(half)?,
+            column_head_dim: fit(columns.heads().0)?,
+            column_padded_head_dim: fit(columns.heads().1)?,
+            row_major: row_major.is_some().into(),
         };
-        let blocks = fit((stored_rows * steps * 8).div_ceil(THREADS as usize))?;
-        self.worker.launch(&PACK, Grid::x(blocks), THREADS, 0, &mut Args::new().value(pack))?;
-        Ok(Weight { buffer, rows: fit(to_rows)?, steps: fit(steps)?, width: from_columns, format, out: self.format })
+        let blocks = fit((stored_rows * tiles_per_row * 8).div_ceil(THREADS as usize))?;
+        self.worker.launch(&PACK_WEIGHTS, Grid::x(blocks), THREADS, 0, &mut Args::new().value(pack))?;
+        Ok(Weight {
+            buffer,
+            rows: fit(to_rows)?,
+            tiles_per_row: fit(tiles_per_row)?,
+            width: from_columns,
+            dtype,
+            out_dtype: self.dtype,
+        })
     }
 }
 
-fn format_of(element: Element) -> Format {
-    match element {
-        Element::F32 => Format::F32,
-        Element::F16 => Format::F16,
-        Element::Bf16 => Format::Bf16,
-    }
-}
-
-/// A size that kernels count in 32 bits.
-pub(super) fn fit(size: usize) -> Result<u32, OpError> {
-    u32::try_from(size).map_err(|_| OpError::Invalid(format!("{size} of something that is counted in 32 bits")))
-}
+pub(super) static PACK_MODULE: Module = Module {
+    name: "pack_weights",
+    source: cu!("gemm/pack_weights.cu"),
+    headers: &[COMMON, cu!("common/tiled.cuh"), PACK_WEIGHTS_LAUNCH],
+    defines: &[],
+    kernels: &[PACK_WEIGHTS],
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_fit_is_named_with_all_that_was_loaded_before_it() {
+    fn out_of_memory_reports_the_bytes_of_all_weights_so_far() {
         let device = crate::DeviceId::Cuda(0);
         let last = OpError::OutOfMemory { device, requested: 300, free: 200 };
-        assert_eq!(whole(last, 1_000), OpError::OutOfMemory { device, requested: 1_100, free: 1_000 });
-        assert_eq!(whole(OpError::Invalid("no".to_owned()), 1_000), OpError::Invalid("no".to_owned()));
+        assert_eq!(total_requested(last, 1_000), OpError::OutOfMemory { device, requested: 1_100, free: 1_000 });
+        assert_eq!(total_requested(OpError::Invalid("no".to_owned()), 1_000), OpError::Invalid("no".to_owned()));
     }
 
     #[test]
-    fn rows_come_in_heads_and_in_turns_of_halves() {
-        let heads = Order::Heads { head: 3, padded: 4 };
+    fn heads_are_padded_and_gates_interleaved() {
+        let heads = Layout::Heads { head: 3, padded: 4 };
         assert_eq!(heads.count(6, 8), 8);
         let sources: Vec<_> = (0..8).map(|at| heads.source(at, 6)).collect();
         assert_eq!(sources, [Some(0), Some(1), Some(2), None, Some(3), Some(4), Some(5), None]);
-        let halves = Order::Halves { half: 12 };
+        let halves = Layout::Gated { half: 12 };
         assert_eq!(halves.count(24, 64), 128);
         assert_eq!(
             [0, 7, 8, 15, 16, 19, 20, 24].map(|at| halves.source(at, 24)),
             [Some(0), Some(7), Some(12), Some(19), Some(8), Some(11), None, Some(20)]
         );
         assert_eq!(
-            (Order::Plain.count(65, 64), Order::Plain.source(64, 65), Order::Plain.source(65, 65)),
+            (Layout::Plain.count(65, 64), Layout::Plain.source(64, 65), Layout::Plain.source(65, 65)),
             (128, Some(64), None)
         );
     }

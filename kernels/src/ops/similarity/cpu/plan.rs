@@ -1,51 +1,53 @@
-//! How each request of a batch reads the rows that it selects: which of them share a pass over all rows, which gather theirs
-//! from wherever they lie, and which score theirs at once.
+//! How each request of a batch reads the rows that it selects: by a pass over all rows that requests share, by
+//! gathering its rows, or by scoring them directly.
 
 use std::borrow::Cow;
 
 use super::{
-    Asked, Selection, keep,
-    table::{Filter, Table},
+    collectors,
+    table::{Filter, QueryBatch, Table},
 };
+use crate::ops::similarity::request::Selection;
 
-/// Up to so many scores cost less in f64 than a scan, its proof and what that needs.
-const DIRECT: usize = 512;
-/// A request that selects a smaller share of the rows than one in so many never joins a pass over all rows.
-const JOINS: usize = 8;
-/// Gathered rows cost more to read than rows side by side: by so many parts of `WHOLE`.
-const GATHER: usize = 5;
-const WHOLE: usize = 4;
+/// Up to this many scores cost less in f64 than a scan with its certificate.
+const DIRECT_SCORES: usize = 512;
+/// A request joins a pass over all rows only if it selects at least one row in this many.
+const SHARED_PASS_RATIO: usize = 8;
+/// Cost of reading a gathered row relative to a contiguous one: `GATHER_COST / CONTIGUOUS_COST`.
+const GATHER_COST: usize = 5;
+const CONTIGUOUS_COST: usize = 4;
 
 /// The filter of each request.
-pub(super) fn filters<'a>(table: &Table<'_>, asked: &[Asked<'a>]) -> Vec<Filter<'a>> {
-    let counts: Vec<_> = asked.iter().map(|asked| selected(table.len, asked.selection)).collect();
-    let is_whole = |asked: &Asked<'_>| matches!(asked.selection, Selection::All);
-    let gathered: usize = counts.iter().filter(|count| **count * JOINS >= table.len).sum();
-    // One pass over all rows serves everybody who selects many of them, if somebody needs it or their rows are as many.
-    let shares = asked.iter().any(is_whole) || gathered * GATHER > table.len * WHOLE;
-    asked.iter().zip(counts).map(|(asked, count)| filter(table.len, asked, count, shares)).collect()
+pub(super) fn filters<'a>(table: &Table<'_>, batches: &[QueryBatch<'a>]) -> Vec<Filter<'a>> {
+    let counts: Vec<_> = batches.iter().map(|batch| selected(table.len, batch.selection)).collect();
+    let selects_all = |batch: &QueryBatch<'_>| matches!(batch.selection, Selection::All);
+    let gathered: usize = counts.iter().filter(|count| **count * SHARED_PASS_RATIO >= table.len).sum();
+    // One pass over all rows serves every request that selects many of them, if some request needs the pass or
+    // gathering would cost more.
+    let shares = batches.iter().any(selects_all) || gathered * GATHER_COST > table.len * CONTIGUOUS_COST;
+    batches.iter().zip(counts).map(|(batch, count)| filter(table.len, batch, count, shares)).collect()
 }
 
-fn filter<'a>(len: usize, asked: &Asked<'a>, count: usize, shares: bool) -> Filter<'a> {
-    let all_are_kept = count <= keep::kept(asked.k);
-    let is_few = all_are_kept || count.saturating_mul(asked.count) <= DIRECT;
-    match asked.selection {
-        Selection::All if all_are_kept => Filter::Rows((0..).take(len).collect()),
+fn filter<'a>(len: usize, batch: &QueryBatch<'a>, count: usize, shares: bool) -> Filter<'a> {
+    let all_are_candidates = count <= collectors::candidate_count(batch.k);
+    let is_direct = all_are_candidates || count.saturating_mul(batch.count) <= DIRECT_SCORES;
+    match batch.selection {
+        Selection::All if all_are_candidates => Filter::Rows((0..).take(len).collect()),
         Selection::All => Filter::All,
-        Selection::Mask(bits) if shares && !is_few && count * JOINS >= len => Filter::Mask(bits),
+        Selection::Mask(bits) if shares && !is_direct && count * SHARED_PASS_RATIO >= len => Filter::Mask(bits),
         selection @ (Selection::Mask(_) | Selection::Rows(_)) => {
             let rows = rows(len, selection);
-            if is_few { Filter::Rows(rows) } else { Filter::Gathered(rows) }
+            if is_direct { Filter::Rows(rows) } else { Filter::Gathered(rows) }
         }
     }
 }
 
-/// How many rows a selection has, dead ones included.
+/// The number of rows that a selection has, deleted ones included.
 fn selected(len: usize, selection: &Selection) -> usize {
     match selection {
         Selection::All => len,
         Selection::Mask(bits) => words(len, bits).iter().map(|word| word.count_ones() as usize).sum(),
-        Selection::Rows(rows) => there(len, rows).len(),
+        Selection::Rows(rows) => existing(len, rows).len(),
     }
 }
 
@@ -54,16 +56,16 @@ fn rows(len: usize, selection: &Selection) -> Cow<'_, [u32]> {
     match selection {
         Selection::All => (0..).take(len).collect(),
         Selection::Mask(bits) => (0..).zip(words(len, bits)).flat_map(|(at, &word)| set_bits(at, word)).collect(),
-        Selection::Rows(rows) => Cow::Borrowed(there(len, rows)),
+        Selection::Rows(rows) => Cow::Borrowed(existing(len, rows)),
     }
 }
 
-/// Those of a list that are there.
-fn there(len: usize, rows: &[u32]) -> &[u32] {
+/// The rows of an ascending list that exist.
+fn existing(len: usize, rows: &[u32]) -> &[u32] {
     &rows[..rows.partition_point(|&row| (row as usize) < len)]
 }
 
-/// The words of a mask that have bits of rows.
+/// The words of a mask that cover existing rows.
 fn words(len: usize, bits: &[u32]) -> &[u32] {
     &bits[..bits.len().min(len.div_ceil(32))]
 }

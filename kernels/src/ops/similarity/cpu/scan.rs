@@ -1,162 +1,159 @@
-//! One pass over all rows, or over those of a list, for all queries: products in blocks that stay in the second cache, and
-//! what reaches its query's bar goes to that query's keeper.
+//! One pass over all rows, or over listed ones, for all queries: inner products in blocks that stay in the L2 cache,
+//! fused with the upper bounds. A row whose bound reaches a query's pruning threshold goes to that query's collector.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::{
-    bound::{self, Limits, Term},
-    exact,
-    keep::Keeper,
-    table::{Piece, Query, Table},
+    bounds::{self, RowBound, ScanError},
+    collectors::Collector,
+    table::{Query, RowRange, Table},
 };
 use crate::cpu::{
-    Pool,
-    products::{BLOCK_BYTES, Far, Floats, Packed},
+    Pool, f64_sums,
+    gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
     simd::{Isa, Kernel, Lanes},
 };
 
 /// Bytes of rows that a thread takes at a time.
 const SPAN_BYTES: usize = 1 << 20;
-/// Most rows in a block, so that its products stay in the cache.
+/// The most rows per block, so that its inner products stay in the cache.
 const BLOCK_ROWS: usize = 256;
 /// Bytes of queries that are packed together.
 const GROUP_BYTES: usize = 512 << 10;
-/// Most queries that are packed together, for the same.
-const GROUP: usize = 144;
+/// The most queries that are packed together, likewise for the inner products.
+const GROUP_QUERIES: usize = 144;
 /// Queries in a full panel of the widest vectors.
 const PANEL: usize = 48;
-/// Up to so many queries beyond full panels are packed by themselves, not padded.
+/// Up to this many queries beyond full panels form a group of their own instead of being padded.
 const REST: usize = 8;
 
-/// Scans all rows of the table, or the listed ones, for some of the queries; as many keepers, in the same order.
-pub(super) fn scan<K: Keeper>(
+/// Scans the listed rows, or all if `rows` is `None`; returns one collector per query, in the same order.
+pub(super) fn scan<C: Collector>(
     table: &Table<'_>,
     rows: Option<&[u32]>,
     queries: &[&Query<'_>],
     pool: &Pool,
     isa: Isa,
-    keeper: impl Fn(usize) -> K + Sync,
-) -> Vec<K> {
+    collector: impl Fn(usize) -> C + Sync,
+) -> Vec<C> {
     let row_bytes = size_of::<f32>() * table.dim.max(1);
-    let block = (BLOCK_BYTES / row_bytes).clamp(8, BLOCK_ROWS) / 8 * 8;
+    let block = (ROW_BLOCK_BYTES / row_bytes).clamp(8, BLOCK_ROWS) / 8 * 8;
     let len = rows.map_or(table.len, <[u32]>::len);
     let threads = pool.threads();
     let share = (len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
     let most = (share / row_bytes).max(block);
     let spans: Vec<Span<'_>> = match rows {
-        None => table.pieces(most).into_iter().map(Span::Whole).collect(),
+        None => table.ranges(most).into_iter().map(Span::Contiguous).collect(),
         Some(rows) => rows.chunks(most).map(Span::Listed).collect(),
     };
-    let longest = bound::longest(table.metric, queries.iter().map(|query| query.squared_norm));
-    let limits = Limits::new(table.metric, table.dim, longest);
+    let max_norm = bounds::max_query_norm(table.metric, queries.iter().map(|query| query.squared_norm));
+    let error = ScanError::new(table.metric, table.dim, max_norm);
     let groups = groups(table, queries, isa);
-    let takes_single_rows = groups.iter().all(|group| group.packed.takes_single_rows());
-    let scan = Scan { table, isa, block, groups, takes_single_rows, limits };
+    let gathers = rows.is_some() && !groups.iter().all(|group| group.packed.is_gemv());
+    let scan = Scan { table, isa, block, groups, gathers, error };
     let next = AtomicUsize::new(0);
     let part = || {
-        let mut part = Part::new(&scan, (0..queries.len()).map(&keeper).collect(), rows.is_some());
+        let mut part = ScanThread::new(&scan, (0..queries.len()).map(&collector).collect());
         while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
             match span {
-                Span::Whole(piece) => part.whole(&scan, piece),
-                Span::Listed(rows) => part.listed(&scan, rows),
+                Span::Contiguous(range) => part.scan_range(&scan, range),
+                Span::Listed(rows) => part.scan_listed(&scan, rows),
             }
         }
-        part.keepers
+        part.collectors
     };
     let parts = threads.min(spans.len()).max(1);
-    pool.side_by_side(parts, part).into_iter().reduce(merge).unwrap_or_default()
+    pool.run_parallel(parts, part).into_iter().reduce(merge).unwrap_or_default()
 }
 
 /// What all threads of a scan share.
 struct Scan<'a> {
     table: &'a Table<'a>,
     isa: Isa,
-    /// Most rows that are multiplied at a time.
+    /// The most rows per block.
     block: usize,
-    groups: Vec<Group>,
-    /// Whether no group needs rows that lie one after the other.
-    takes_single_rows: bool,
-    limits: Limits,
+    groups: Vec<QueryGroup>,
+    /// Whether listed rows are copied together, because some group takes the GEMM path.
+    gathers: bool,
+    error: ScanError,
 }
 
-/// What one of them has for itself.
-struct Part<K> {
-    keepers: Vec<K>,
-    /// Those of each group.
-    bars: Vec<Floats>,
-    tile: Floats,
-    terms: Vec<Term>,
-    /// Room for a block of rows, where they are copied.
-    gathered: Floats,
+/// The state of one thread of a scan.
+struct ScanThread<C> {
+    collectors: Vec<C>,
+    /// The pruning thresholds of each group.
+    thresholds: Vec<AlignedF32>,
+    tile: AlignedF32,
+    bounds: Vec<RowBound>,
+    /// A block of rows, if they are gathered.
+    gathered: AlignedF32,
 }
 
-impl<K: Keeper> Part<K> {
-    fn new(scan: &Scan<'_>, keepers: Vec<K>, gathers: bool) -> Self {
+impl<C: Collector> ScanThread<C> {
+    fn new(scan: &Scan<'_>, collectors: Vec<C>) -> Self {
         let columns = scan.groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0);
         Self {
-            bars: scan.groups.iter().map(|group| group.bars(&keepers)).collect(),
-            keepers,
-            tile: Floats::zeros(scan.block * columns),
-            terms: vec![],
-            gathered: Floats::zeros(if gathers && !scan.takes_single_rows { scan.block * scan.table.dim } else { 0 }),
+            thresholds: scan.groups.iter().map(|group| group.thresholds(&collectors)).collect(),
+            collectors,
+            tile: AlignedF32::zeros(scan.block * columns),
+            bounds: vec![],
+            gathered: AlignedF32::zeros(if scan.gathers { scan.block * scan.table.dim } else { 0 }),
         }
     }
 
-    /// Scans rows that lie one after the other.
-    fn whole(&mut self, scan: &Scan<'_>, span: &Piece<'_>) {
+    fn scan_range(&mut self, scan: &Scan<'_>, span: &RowRange<'_>) {
         let dim = scan.table.dim;
-        span_terms(&scan.limits, dim, span, &mut self.terms);
-        for (group, bars) in scan.groups.iter().zip(&mut self.bars) {
-            for piece in span.split(dim, scan.block) {
-                let keepers = &mut self.keepers[group.first..][..group.packed.count()];
-                group.packed.multiply(piece.rows, &mut self.tile, Far::Rows);
-                let terms = &self.terms[piece.first - span.first..][..piece.rows.len() / dim.max(1)];
-                let numbers = Numbers::From(piece.first);
-                scan.isa.run(Select { group, tile: &self.tile, terms, numbers, bars, keepers });
+        row_bounds(&scan.error, dim, span, &mut self.bounds);
+        for (group, thresholds) in scan.groups.iter().zip(&mut self.thresholds) {
+            for range in span.split(dim, scan.block) {
+                let collectors = &mut self.collectors[group.first..][..group.packed.count()];
+                group.packed.multiply(range.rows, &mut self.tile, Prefetch::Rows);
+                let bounds = &self.bounds[range.first - span.first..][..range.rows.len() / dim.max(1)];
+                let ids = RowIds::From(range.first);
+                scan.isa.run(PruneTile { group, tile: &self.tile, bounds, ids, thresholds, collectors });
             }
         }
     }
 
-    /// Scans rows that lie anywhere, in blocks. Few queries read them where they lie; for many, they are copied side by side.
-    fn listed(&mut self, scan: &Scan<'_>, rows: &[u32]) {
+    /// Scans listed rows in blocks, in place if all groups take the GEMV path, else gathered.
+    fn scan_listed(&mut self, scan: &Scan<'_>, rows: &[u32]) {
         for list in rows.chunks(scan.block) {
-            self.terms.clear();
-            self.terms.extend(list.iter().map(|&row| scan.limits.term(scan.table.squared_norm(row as usize))));
-            let gathered = if scan.takes_single_rows { &[] } else { gather(scan.table, list, &mut self.gathered) };
-            for (group, bars) in scan.groups.iter().zip(&mut self.bars) {
-                let keepers = &mut self.keepers[group.first..][..group.packed.count()];
-                if scan.takes_single_rows {
-                    let tile = self.tile.chunks_exact_mut(group.packed.columns());
-                    for (row, tile) in ahead(scan.table, list).zip(tile) {
-                        group.packed.multiply(row, tile, Far::Nothing);
-                    }
+            self.bounds.clear();
+            self.bounds.extend(list.iter().map(|&row| scan.error.row_bound(scan.table.squared_norm(row as usize))));
+            let gathered = if scan.gathers { gather(scan.table, list, &mut self.gathered) } else { &[] };
+            for (group, thresholds) in scan.groups.iter().zip(&mut self.thresholds) {
+                let collectors = &mut self.collectors[group.first..][..group.packed.count()];
+                if scan.gathers {
+                    group.packed.multiply(gathered, &mut self.tile, Prefetch::None);
                 } else {
-                    group.packed.multiply(gathered, &mut self.tile, Far::Nothing);
+                    let tile = self.tile.chunks_exact_mut(group.packed.columns());
+                    for (row, tile) in prefetched(scan.table, list).zip(tile) {
+                        group.packed.multiply(row, tile, Prefetch::None);
+                    }
                 }
-                let (terms, numbers) = (&self.terms, Numbers::List(list));
-                scan.isa.run(Select { group, tile: &self.tile, terms, numbers, bars, keepers });
+                let (bounds, ids) = (&self.bounds, RowIds::List(list));
+                scan.isa.run(PruneTile { group, tile: &self.tile, bounds, ids, thresholds, collectors });
             }
         }
     }
 }
 
-/// What a thread takes at a time.
+/// A thread's unit of work.
 enum Span<'a> {
-    Whole(Piece<'a>),
-    /// These rows, wherever they lie.
+    Contiguous(RowRange<'a>),
     Listed(&'a [u32]),
 }
 
-/// Which rows are multiplied.
+/// The indices of a block's rows.
 #[derive(Clone, Copy)]
-enum Numbers<'a> {
-    /// From this one on.
+enum RowIds<'a> {
+    /// Consecutive from this one on.
     From(usize),
     List(&'a [u32]),
 }
 
-impl Numbers<'_> {
+impl RowIds<'_> {
     fn at(self, at: usize) -> u32 {
         match self {
             Self::From(first) => u32::try_from(first + at).expect("rows are counted in u32"),
@@ -165,58 +162,59 @@ impl Numbers<'_> {
     }
 }
 
-/// Rows that are asked for ahead of the one that is read.
-const AHEAD: usize = 8;
+/// Prefetch distance in listed rows.
+const PREFETCH_ROWS: usize = 8;
 
-/// Rows of a list, some of which are asked for ahead.
-fn ahead<'a>(table: &Table<'a>, list: &[u32]) -> impl Iterator<Item = &'a [f32]> {
-    list.iter().take(AHEAD).for_each(|&row| table.prefetch(row));
+/// Listed rows, prefetched.
+fn prefetched<'a>(table: &Table<'a>, list: &[u32]) -> impl Iterator<Item = &'a [f32]> {
+    list.iter().take(PREFETCH_ROWS).for_each(|&row| table.prefetch(row));
     list.iter().enumerate().map(|(at, &row)| {
-        list.get(at + AHEAD).inspect(|&&row| table.prefetch(row));
+        list.get(at + PREFETCH_ROWS).inspect(|&&row| table.prefetch(row));
         table.row(row as usize)
     })
 }
 
-/// Copies rows side by side.
-fn gather<'a>(table: &Table<'_>, list: &[u32], to: &'a mut Floats) -> &'a [f32] {
-    for (row, to) in ahead(table, list).zip(to.chunks_exact_mut(table.dim.max(1))) {
+/// Copies listed rows into contiguous memory.
+fn gather<'a>(table: &Table<'_>, list: &[u32], to: &'a mut AlignedF32) -> &'a [f32] {
+    for (row, to) in prefetched(table, list).zip(to.chunks_exact_mut(table.dim.max(1))) {
         to.copy_from_slice(row);
     }
     &to[..list.len() * table.dim]
 }
 
-fn merge<K: Keeper>(mut into: Vec<K>, from: Vec<K>) -> Vec<K> {
+fn merge<C: Collector>(mut into: Vec<C>, from: Vec<C>) -> Vec<C> {
     into.iter_mut().zip(from).for_each(|(into, from)| into.merge(from));
     into
 }
 
 /// Queries that are packed together.
-struct Group {
-    /// Of those that are scanned for.
+struct QueryGroup {
+    /// The index of the first query among those of the scan.
     first: usize,
-    packed: Packed,
-    /// One a query, and zeros to the end of the last vector.
-    scales: Floats,
+    packed: PackedMatrix,
+    /// One per query, padded with zeros.
+    scales: AlignedF32,
 }
 
-fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<Group> {
-    let most = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / PANEL * PANEL).clamp(PANEL, GROUP);
+fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<QueryGroup> {
+    let most = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / PANEL * PANEL).clamp(PANEL, GROUP_QUERIES);
     let mut groups = vec![];
     let mut first = 0;
     while first < queries.len() {
-        let taken = group(queries.len() - first, most);
+        let taken = group_len(queries.len() - first, most);
         let mut vectors = Vec::with_capacity(taken * table.dim);
-        let together = &queries[first..first + taken];
-        let scales: Vec<_> = together.iter().map(|query| bound::prepare(table.metric, query, &mut vectors)).collect();
-        let packed = Packed::new(isa, table.dim, taken, &vectors);
-        groups.push(Group { first, scales: Floats::copy(&scales, packed.columns()), packed });
+        let group = &queries[first..first + taken];
+        let scales: Vec<_> =
+            group.iter().map(|query| bounds::prepare_query(table.metric, query, &mut vectors)).collect();
+        let packed = PackedMatrix::new(isa, table.dim, taken, &vectors);
+        groups.push(QueryGroup { first, scales: AlignedF32::copy(&scales, packed.columns()), packed });
         first += taken;
     }
     groups
 }
 
-/// How many of the queries that are left go together.
-fn group(left: usize, most: usize) -> usize {
+/// The number of queries in the next group, of those that are left.
+fn group_len(left: usize, most: usize) -> usize {
     match left % PANEL {
         _ if left >= most => most,
         1..=REST if left > PANEL => left - left % PANEL,
@@ -224,58 +222,61 @@ fn group(left: usize, most: usize) -> usize {
     }
 }
 
-impl Group {
-    /// The bars of its queries, and bars that nothing exceeds to the end of the last vector.
-    fn bars<K: Keeper>(&self, keepers: &[K]) -> Floats {
-        let mut bars = Floats::zeros(self.packed.columns());
-        bars.fill(f32::INFINITY);
-        let own = &keepers[self.first..][..self.packed.count()];
-        bars.iter_mut().zip(own).for_each(|(bar, keeper)| *bar = keeper.bar());
-        bars
+impl QueryGroup {
+    /// The pruning thresholds of its queries, padded with infinity, which no bound exceeds.
+    fn thresholds<C: Collector>(&self, collectors: &[C]) -> AlignedF32 {
+        let mut thresholds = AlignedF32::zeros(self.packed.columns());
+        thresholds.fill(f32::INFINITY);
+        let own = &collectors[self.first..][..self.packed.count()];
+        thresholds.iter_mut().zip(own).for_each(|(threshold, collector)| *threshold = collector.pruning_threshold());
+        thresholds
     }
 }
 
-/// The terms of the span's rows, instead of what was there.
-fn span_terms(limits: &Limits, dim: usize, span: &Piece<'_>, terms: &mut Vec<Term>) {
-    terms.clear();
-    match span.squared_norms {
-        Some(known) => terms.extend(known.iter().map(|&squared_norm| limits.term(squared_norm))),
-        None => terms.extend(span.rows.chunks_exact(dim.max(1)).map(|row| limits.term(exact::squared_norm(row)))),
+/// Replaces `bounds` by those of the rows.
+fn row_bounds(error: &ScanError, dim: usize, range: &RowRange<'_>, bounds: &mut Vec<RowBound>) {
+    bounds.clear();
+    if let Some(known) = range.squared_norms {
+        bounds.extend(known.iter().map(|&squared_norm| error.row_bound(squared_norm)));
+    } else {
+        let rows = range.rows.chunks_exact(dim.max(1));
+        bounds.extend(rows.map(|row| error.row_bound(f64_sums::squared_norm(row))));
     }
 }
 
-/// Offers what exceeds its bar.
-struct Select<'a, K> {
-    group: &'a Group,
-    /// Products, [rows][columns].
+/// Offers the rows whose bound exceeds a query's pruning threshold.
+struct PruneTile<'a, C> {
+    group: &'a QueryGroup,
+    /// Inner products, [rows][columns].
     tile: &'a [f32],
-    /// Of the rows there are products of.
-    terms: &'a [Term],
-    numbers: Numbers<'a>,
-    bars: &'a mut [f32],
-    keepers: &'a mut [K],
+    /// One per row.
+    bounds: &'a [RowBound],
+    ids: RowIds<'a>,
+    thresholds: &'a mut [f32],
+    collectors: &'a mut [C],
 }
 
-impl<K: Keeper> Kernel for Select<'_, K> {
+impl<C: Collector> Kernel for PruneTile<'_, C> {
     type Out = ();
 
     #[inline(always)]
     fn run<L: Lanes>(mut self, lanes: L) {
         let columns = self.group.packed.columns();
-        assert!(columns.is_multiple_of(L::WIDTH) && self.bars.len() >= columns && self.group.scales.len() >= columns);
-        for (at, (products, term)) in self.tile.chunks_exact(columns).zip(self.terms).enumerate() {
-            let (factor, slope, offset) = (lanes.splat(term.factor), lanes.splat(term.slope), lanes.splat(term.offset));
-            for from in (0..self.keepers.len()).step_by(L::WIDTH) {
+        let long_enough = self.thresholds.len() >= columns && self.group.scales.len() >= columns;
+        assert!(columns.is_multiple_of(L::WIDTH) && long_enough);
+        for (at, (products, row)) in self.tile.chunks_exact(columns).zip(self.bounds).enumerate() {
+            let (factor, slope, offset) = (lanes.splat(row.factor), lanes.splat(row.slope), lanes.splat(row.offset));
+            for from in (0..self.collectors.len()).step_by(L::WIDTH) {
                 // SAFETY: all three have `columns` numbers, a multiple of WIDTH above `from`.
-                let (dot, scale, bar) = unsafe {
+                let (dot, scale, threshold) = unsafe {
                     (
                         lanes.load(products.as_ptr().add(from)),
                         lanes.load(self.group.scales.as_ptr().add(from)),
-                        lanes.load(self.bars.as_ptr().add(from)),
+                        lanes.load(self.thresholds.as_ptr().add(from)),
                     )
                 };
                 let bound = lanes.mul_add(dot, factor, lanes.mul_add(scale, slope, offset));
-                let over = lanes.not_at_most(bound, bar);
+                let over = lanes.not_at_most(bound, threshold);
                 if over != 0 {
                     let mut bounds = [0.0; 16];
                     // SAFETY: no vector is wider than 16.
@@ -287,18 +288,18 @@ impl<K: Keeper> Kernel for Select<'_, K> {
     }
 }
 
-impl<K: Keeper> Select<'_, K> {
+impl<C: Collector> PruneTile<'_, C> {
     #[cold]
     #[inline(never)]
     fn offer(&mut self, at: usize, from: usize, mut over: u32, bounds: &[f32; 16]) {
-        let row = self.numbers.at(at);
+        let row = self.ids.at(at);
         while over != 0 {
             let lane = over.trailing_zeros() as usize;
             over &= over - 1;
-            // Columns of padding reach their bar where a bound is NaN.
-            if let Some(keeper) = self.keepers.get_mut(from + lane) {
-                keeper.offer(row, bounds[lane]);
-                self.bars[from + lane] = keeper.bar();
+            // Padding columns reach their threshold if a bound is NaN.
+            if let Some(collector) = self.collectors.get_mut(from + lane) {
+                collector.offer(row, bounds[lane]);
+                self.thresholds[from + lane] = collector.pruning_threshold();
             }
         }
     }

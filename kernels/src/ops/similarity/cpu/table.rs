@@ -1,16 +1,22 @@
-//! What is searched and what is asked, in the form that the scan and the scoring share.
+//! Rows and queries in the form that scan and rescoring share.
 
 use std::borrow::Cow;
 
-use super::{Hit, Metric, View, bound, exact};
-use crate::cpu::simd;
+use crate::{
+    cpu::{f64_sums, simd},
+    ops::similarity::{
+        corpus::View,
+        metric::Metric,
+        request::{Hit, Selection},
+    },
+};
 
 /// Rows to search, resident or inline.
 pub(super) struct Table<'a> {
     pub(super) metric: Metric,
     pub(super) dim: usize,
     pub(super) len: usize,
-    dead: Option<&'a [u32]>,
+    deleted: Option<&'a [u32]>,
     source: Source<'a>,
 }
 
@@ -19,17 +25,18 @@ enum Source<'a> {
     Inline(&'a [f32]),
 }
 
-/// Rows that lie one after the other.
+/// Contiguous rows.
 #[derive(Clone, Copy)]
-pub(super) struct Piece<'a> {
+pub(super) struct RowRange<'a> {
+    /// The index of the first row.
     pub(super) first: usize,
     pub(super) rows: &'a [f32],
-    /// Where they are known.
+    /// Known for resident rows only.
     pub(super) squared_norms: Option<&'a [f64]>,
 }
 
-impl Piece<'_> {
-    /// The same rows in pieces of at most so many.
+impl RowRange<'_> {
+    /// The same rows in ranges of at most `most` rows.
     pub(super) fn split(self, dim: usize, most: usize) -> impl Iterator<Item = Self> {
         let dim = dim.max(1);
         self.rows.chunks(most * dim).enumerate().map(move |(at, rows)| {
@@ -42,27 +49,27 @@ impl Piece<'_> {
 
 impl<'a> Table<'a> {
     pub(super) fn resident(view: &'a View, metric: Metric) -> Self {
-        Self { metric, dim: view.dim(), len: view.len(), dead: view.dead_bits(), source: Source::Resident(view) }
+        Self { metric, dim: view.dim(), len: view.len(), deleted: view.deleted_bits(), source: Source::Resident(view) }
     }
 
     pub(super) fn inline(rows: &'a [f32], len: usize, dim: usize, metric: Metric) -> Self {
-        Self { metric, dim, len, dead: None, source: Source::Inline(rows) }
+        Self { metric, dim, len, deleted: None, source: Source::Inline(rows) }
     }
 
-    /// All rows, in pieces of at most so many.
-    pub(super) fn pieces(&self, most: usize) -> Vec<Piece<'a>> {
+    /// All rows, in ranges of at most `most` rows.
+    pub(super) fn ranges(&self, most: usize) -> Vec<RowRange<'a>> {
         let dim = self.dim;
         match self.source {
             Source::Resident(view) => {
                 let chunks = view.chunks().zip(view.norms());
-                let whole = chunks.map(|((first, rows), (_, norms))| Piece { first, rows, squared_norms: Some(norms) });
-                whole.flat_map(|piece| piece.split(dim, most)).collect()
+                let whole =
+                    chunks.map(|((first, rows), (_, norms))| RowRange { first, rows, squared_norms: Some(norms) });
+                whole.flat_map(|range| range.split(dim, most)).collect()
             }
-            Source::Inline(rows) => Piece { first: 0, rows, squared_norms: None }.split(dim, most).collect(),
+            Source::Inline(rows) => RowRange { first: 0, rows, squared_norms: None }.split(dim, most).collect(),
         }
     }
 
-    /// One row.
     pub(super) fn row(&self, row: usize) -> &'a [f32] {
         match self.source {
             Source::Resident(view) => view.row(row),
@@ -70,56 +77,61 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Squared norm of one row.
     pub(super) fn squared_norm(&self, row: usize) -> f64 {
         match self.source {
             Source::Resident(view) => view.squared_norm(row),
-            Source::Inline(_) => exact::squared_norm(self.row(row)),
+            Source::Inline(_) => f64_sums::squared_norm(self.row(row)),
         }
     }
 
-    /// Asks for a row that will be scored soon.
     pub(super) fn prefetch(&self, row: u32) {
         simd::prefetch(self.row(row as usize));
     }
 
-    fn is_alive(&self, row: u32) -> bool {
-        self.dead.is_none_or(|bits| !is_set(bits, row))
-    }
-
-    /// Whether a row is among those that a query asks for.
-    pub(super) fn counts(&self, query: &Query<'_>, row: u32) -> bool {
+    /// Whether a row is live and passes the query's filter.
+    pub(super) fn matches(&self, query: &Query<'_>, row: u32) -> bool {
         let selected = match query.filter {
             Filter::Mask(bits) => is_set(bits, row),
             Filter::All | Filter::Rows(_) | Filter::Gathered(_) => true,
         };
-        selected && self.is_alive(row)
+        selected && self.deleted.is_none_or(|bits| !is_set(bits, row))
     }
 
-    /// The row with its score: in f64, rounded to f32, where zero has no sign.
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is asked for")]
+    /// The row with its score, computed in f64 and rounded to f32; a zero has no sign.
+    #[expect(clippy::cast_possible_truncation, reason = "scores are rounded to f32")]
     pub(super) fn score(&self, query: &Query<'_>, row: u32) -> Hit {
-        let numbers = self.row(row as usize);
+        let vector = self.row(row as usize);
         let score = match self.metric {
-            Metric::Dot => exact::dot(query.vector, numbers),
-            Metric::SquaredL2 => exact::squared_distance(query.vector, numbers),
+            Metric::Dot => f64_sums::dot(query.vector, vector),
+            Metric::SquaredL2 => f64_sums::squared_distance(query.vector, vector),
             Metric::Cosine => match query.squared_norm * self.squared_norm(row as usize) {
                 0.0 => 0.0,
-                norms => exact::dot(query.vector, numbers) / norms.sqrt(),
+                norms => f64_sums::dot(query.vector, vector) / norms.sqrt(),
             },
         };
         Hit { row, score: score as f32 + 0.0 }
     }
 }
 
-/// Which rows count, of those that are alive.
+/// The queries of one request.
+pub(super) struct QueryBatch<'a> {
+    /// [count, dim].
+    pub(super) queries: &'a [f32],
+    pub(super) count: usize,
+    pub(super) k: usize,
+    pub(super) threshold: Option<f32>,
+    pub(super) selection: &'a Selection,
+}
+
+/// The live rows that a query considers, and how they are read.
 pub(super) enum Filter<'a> {
+    /// All, in a pass over all rows.
     All,
-    /// Those whose bit is set.
+    /// Those whose bit is set, in a pass over all rows.
     Mask(&'a [u32]),
-    /// These, ascending. They are scored without a scan.
+    /// These, ascending; scored directly, without a scan.
     Rows(Cow<'a, [u32]>),
-    /// These, ascending. They alone are scanned.
+    /// These, ascending; scanned alone.
     Gathered(Cow<'a, [u32]>),
 }
 
@@ -147,13 +159,13 @@ pub(super) struct Query<'a> {
 
 impl<'a> Query<'a> {
     pub(super) fn new(vector: &'a [f32], k: usize, threshold: Option<f32>, filter: &'a Filter<'a>) -> Self {
-        // Adding zero takes the sign from a zero, as scores have none.
+        // Adding zero turns -0 into 0, since scores have no negative zero.
         let threshold = threshold.map(|threshold| threshold + 0.0);
-        Self { vector, squared_norm: exact::squared_norm(vector), k, threshold, filter }
+        Self { vector, squared_norm: f64_sums::squared_norm(vector), k, threshold, filter }
     }
 
     /// Whether a score passes the threshold.
     pub(super) fn admits(&self, metric: Metric, score: f32) -> bool {
-        self.threshold.is_none_or(|threshold| bound::compare(metric, score, threshold).is_le())
+        self.threshold.is_none_or(|threshold| metric.compare(score, threshold).is_le())
     }
 }

@@ -1,4 +1,4 @@
-//! Every answer of the CPU equals the oracle's, and every bound of the scan holds.
+//! Every result on the CPU equals the oracle's, and every bound of the scan holds.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 use super::{
-    keep::{self, Keeper},
+    collectors::{self, Collector},
     table::{Filter, Query, Table},
     *,
 };
 use crate::{
     Backend, DeviceId, Matrix, Op,
-    cpu::exact,
-    ops::similarity::{Corpus, FindSimilar, Search, Storage, oracle},
+    cpu::f64_sums,
+    ops::similarity::{Corpus, FindSimilar, Metric, Search, Storage, oracle},
 };
 
 const METRICS: [Metric; 3] = [Metric::Cosine, Metric::Dot, Metric::SquaredL2];
 
-/// How the numbers of a test are spread.
+/// The distribution of a test's numbers.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// Evenly between -1 and 1.
+    /// Uniform between -1 and 1.
     Even,
     /// Among a few small integers, so that scores tie.
     Few,
@@ -43,26 +43,26 @@ fn numbers(spread: Spread, rows: usize, dim: usize, seed: u64) -> Matrix {
     Matrix::from_vec(rows, dim, data).expect("the data was made for this shape")
 }
 
-/// A corpus on the CPU, with all that the oracle must know of it.
-struct World {
+/// A corpus on the CPU with the state that the oracle needs.
+struct Fixture {
     worker: Backend,
     pool: Arc<Pool>,
     corpus: Arc<Corpus>,
     rows: Matrix,
-    dead: Vec<u32>,
+    deleted: Vec<u32>,
 }
 
-impl World {
+impl Fixture {
     fn new(metric: Metric, rows: Matrix, threads: usize) -> Self {
         let pool = Pool::start(threads).expect("a few threads");
         let corpus = Corpus::new(rows.cols(), metric, Storage::F32, DeviceId::Cpu);
         corpus.append(&rows);
-        Self { worker: Backend::Cpu(Worker::new(Arc::clone(&pool))), pool, corpus, rows, dead: vec![] }
+        Self { worker: Backend::Cpu(Worker::new(Arc::clone(&pool))), pool, corpus, rows, deleted: vec![] }
     }
 
-    fn kill(&mut self, every: usize) {
-        self.dead = (0..).take(self.rows.rows()).step_by(every).collect();
-        self.corpus.kill(&self.dead);
+    fn delete(&mut self, every: usize) {
+        self.deleted = (0..).take(self.rows.rows()).step_by(every).collect();
+        self.corpus.delete(&self.deleted);
     }
 
     fn request(&self, queries: Matrix, k: usize) -> SearchRequest {
@@ -81,7 +81,7 @@ impl World {
                 Selection::Mask(words) => words.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1),
                 Selection::Rows(rows) => rows.contains(&row),
             };
-            selected && !self.dead.contains(&row)
+            selected && !self.deleted.contains(&row)
         };
         oracle::search(queries, &self.rows, self.corpus.metric(), *k, *threshold, allowed)
     }
@@ -114,7 +114,7 @@ fn mask(rows: usize, keep: impl Fn(usize) -> bool) -> Selection {
 }
 
 #[test]
-fn every_shape_is_ranked_as_by_the_oracle() {
+fn every_shape_is_ranked_like_the_oracle() {
     for metric in METRICS {
         for (rows, dim, queries, k) in [
             (1, 1, 1, 1),
@@ -127,15 +127,15 @@ fn every_shape_is_ranked_as_by_the_oracle() {
             (3000, 127, 200, 100),
             (9001, 33, 5, 1025),
         ] {
-            let mut world = World::new(metric, numbers(Spread::Even, rows, dim, 1), 2);
-            let request = world.request(numbers(Spread::Even, queries, dim, 2), k);
-            world.check(&[request]);
+            let mut fixture = Fixture::new(metric, numbers(Spread::Even, rows, dim, 1), 2);
+            let request = fixture.request(numbers(Spread::Even, queries, dim, 2), k);
+            fixture.check(&[request]);
         }
     }
 }
 
 #[test]
-fn an_inline_corpus_is_ranked_alike_aligned_or_not() {
+fn inline_corpora_need_no_alignment() {
     let mut worker = Backend::Cpu(Worker::new(Pool::start(2).expect("two threads")));
     for metric in METRICS {
         let (corpus, queries) = (numbers(Spread::Even, 1025, 31, 1), numbers(Spread::Even, 7, 31, 2));
@@ -153,44 +153,45 @@ fn an_inline_corpus_is_ranked_alike_aligned_or_not() {
 }
 
 #[test]
-fn nothing_to_find_or_to_ask_gives_empty_lists() {
-    let mut world = World::new(Metric::Dot, numbers(Spread::Even, 0, 5, 1), 1);
-    let requests = [world.request(numbers(Spread::Even, 2, 5, 1), 3), world.request(numbers(Spread::Even, 0, 5, 1), 3)];
-    let lists: Vec<_> = world.run(&requests).into_iter().map(|hits| hits.lists).collect();
+fn empty_corpora_and_empty_requests_give_empty_lists() {
+    let mut fixture = Fixture::new(Metric::Dot, numbers(Spread::Even, 0, 5, 1), 1);
+    let requests =
+        [fixture.request(numbers(Spread::Even, 2, 5, 1), 3), fixture.request(numbers(Spread::Even, 0, 5, 1), 3)];
+    let lists: Vec<_> = fixture.run(&requests).into_iter().map(|hits| hits.lists).collect();
     assert_eq!(lists, [vec![vec![], vec![]], vec![]]);
-    world.check(&[]);
+    fixture.check(&[]);
 }
 
 #[test]
-fn near_ties_take_a_second_scan_and_are_ranked() {
+fn near_ties_fail_the_certificate_and_are_ranked_by_a_second_scan() {
     for metric in METRICS {
         for queries in [3, 20] {
-            let mut world = World::new(metric, numbers(Spread::Near, 5000, 96, 1), 2);
-            let request = world.request(numbers(Spread::Even, queries, 96, 2), 10);
-            world.check(&[request]);
-            assert_eq!(world.calls("search_rescan"), 1, "{metric:?}: the first scan cannot tell these rows apart");
+            let mut fixture = Fixture::new(metric, numbers(Spread::Near, 5000, 96, 1), 2);
+            let request = fixture.request(numbers(Spread::Even, queries, 96, 2), 10);
+            fixture.check(&[request]);
+            assert_eq!(fixture.calls("search_rescan"), 1, "{metric:?}: the first scan cannot tell these rows apart");
         }
     }
 }
 
 #[test]
-fn clear_cut_rows_are_proved_in_one_scan() {
+fn separated_scores_are_certified_by_one_scan() {
     for metric in METRICS {
-        let mut world = World::new(metric, numbers(Spread::Even, 20_000, 64, 1), 2);
-        let request = world.request(numbers(Spread::Even, 30, 64, 2), 10);
-        world.check(&[request]);
-        assert_eq!((world.calls("search_scan"), world.calls("search_rescan")), (1, 0), "{metric:?}");
+        let mut fixture = Fixture::new(metric, numbers(Spread::Even, 20_000, 64, 1), 2);
+        let request = fixture.request(numbers(Spread::Even, 30, 64, 2), 10);
+        fixture.check(&[request]);
+        assert_eq!((fixture.calls("search_scan"), fixture.calls("search_rescan")), (1, 0), "{metric:?}");
     }
 }
 
 #[test]
-fn equal_rows_rank_by_row() {
+fn equal_rows_rank_by_index() {
     for metric in METRICS {
         let one = numbers(Spread::Even, 1, 40, 3).as_f32().into_owned();
         let rows = Matrix::from_vec(3000, 40, one.repeat(3000)).expect("3000 copies");
-        let mut world = World::new(metric, rows, 2);
-        let request = world.request(numbers(Spread::Even, 14, 40, 4), 37);
-        world.check(&[request]);
+        let mut fixture = Fixture::new(metric, rows, 2);
+        let request = fixture.request(numbers(Spread::Even, 14, 40, 4), 37);
+        fixture.check(&[request]);
     }
 }
 
@@ -200,22 +201,22 @@ fn zero_rows_and_zero_queries_have_scores() {
         let mut rows = numbers(Spread::Even, 2000, 20, 5).as_f32().into_owned();
         rows[400..30_000].fill(0.0);
         let rows = Matrix::from_vec(2000, 20, rows).expect("2000 rows");
-        let mut world = World::new(metric, rows, 2);
+        let mut fixture = Fixture::new(metric, rows, 2);
         let queries = [numbers(Spread::Even, 1, 20, 6).as_f32().as_ref(), &[0.0; 20], &[-0.0; 20]].concat();
         let queries = Matrix::from_vec(3, 20, queries).expect("three queries");
-        let requests = [world.request(queries.clone(), 700), world.request(queries, 2000)];
-        world.check(&requests);
+        let requests = [fixture.request(queries.clone(), 700), fixture.request(queries, 2000)];
+        fixture.check(&requests);
     }
 }
 
 #[test]
 fn scores_past_the_range_of_floats_are_infinite_and_tie() {
     for metric in METRICS {
-        let mut world = World::new(metric, numbers(Spread::Wild, 3000, 24, 7), 2);
+        let mut fixture = Fixture::new(metric, numbers(Spread::Wild, 3000, 24, 7), 2);
         let queries = numbers(Spread::Wild, 14, 24, 8);
         for k in [1, 10, 500] {
-            let request = world.request(queries.clone(), k);
-            world.check(&[request]);
+            let request = fixture.request(queries.clone(), k);
+            fixture.check(&[request]);
         }
     }
 }
@@ -224,8 +225,8 @@ fn scores_past_the_range_of_floats_are_infinite_and_tie() {
 fn requests_of_a_batch_keep_their_own_selection_threshold_and_k() {
     for metric in METRICS {
         let rows = 6000;
-        let mut world = World::new(metric, numbers(Spread::Even, rows, 32, 9), 2);
-        world.kill(7);
+        let mut fixture = Fixture::new(metric, numbers(Spread::Even, rows, 32, 9), 2);
+        fixture.delete(7);
         let selections = [
             Selection::All,
             mask(rows, |row| row % 3 == 0),
@@ -243,43 +244,44 @@ fn requests_of_a_batch_keep_their_own_selection_threshold_and_k() {
                 k: 3 + 2 * at,
                 threshold: (at % 2 == 0).then_some(threshold),
                 selection,
-                ..world.request(numbers(Spread::Even, 1 + 3 * at, 32, 10 + at as u64), 1)
+                ..fixture.request(numbers(Spread::Even, 1 + 3 * at, 32, 10 + at as u64), 1)
             })
             .collect();
-        world.check(&requests);
-        let together = world.run(&requests);
+        fixture.check(&requests);
+        let together = fixture.run(&requests);
         for (request, answer) in requests.iter().zip(together) {
-            assert_eq!(world.run(std::slice::from_ref(request)), [answer], "alone as in company");
+            assert_eq!(fixture.run(std::slice::from_ref(request)), [answer], "a batch of n equals n batches of one");
         }
     }
 }
 
 #[test]
-fn rows_that_lie_anywhere_are_gathered_and_ranked() {
+fn scattered_rows_are_gathered_and_ranked() {
     for metric in METRICS {
         for (spread, dim) in [(Spread::Even, 33), (Spread::Near, 96), (Spread::Few, 7)] {
             let rows = 15_000;
-            let mut world = World::new(metric, numbers(spread, rows, dim, 21), 2);
-            world.kill(11);
+            let mut fixture = Fixture::new(metric, numbers(spread, rows, dim, 21), 2);
+            fixture.delete(11);
             let listed = Selection::Rows(Arc::new((0..20_000).filter(|row| row % 7 < 3).collect()));
             for (queries, selection) in
                 [(1, mask(rows, |row| row % 3 == 0)), (14, mask(rows, |row| row < 900)), (3, listed)]
             {
-                let request = SearchRequest { selection, ..world.request(numbers(spread, queries, dim, 22), 10) };
-                let passes = world.calls("search_scan");
-                world.check(&[request]);
-                assert_eq!(world.calls("search_scan"), passes + 1);
+                let request = SearchRequest { selection, ..fixture.request(numbers(spread, queries, dim, 22), 10) };
+                let passes = fixture.calls("search_scan");
+                fixture.check(&[request]);
+                assert_eq!(fixture.calls("search_scan"), passes + 1);
             }
         }
     }
 }
 
 #[test]
-fn requests_share_a_pass_over_all_rows_where_that_reads_less() {
+fn requests_share_a_pass_over_all_rows_if_that_reads_less() {
     let rows = 20_000;
-    let mut world = World::new(Metric::Dot, numbers(Spread::Even, rows, 16, 23), 2);
+    let mut fixture = Fixture::new(Metric::Dot, numbers(Spread::Even, rows, 16, 23), 2);
     let some = |every: usize| mask(rows, move |row| row % every == 0);
-    // Passes over rows: a scan of all where halves add up to it or somebody asks for all, else one for each request.
+    // Passes over rows: a shared scan of all rows if gathering would cost more or a request needs all, else one per
+    // request.
     for (selections, passes) in [
         (vec![some(2)], 1),
         (vec![some(3), some(4)], 2),
@@ -289,38 +291,38 @@ fn requests_share_a_pass_over_all_rows_where_that_reads_less() {
         (vec![some(1)], 1),
     ] {
         let request =
-            |(at, selection)| SearchRequest { selection, ..world.request(numbers(Spread::Even, 12, 16, at), 10) };
+            |(at, selection)| SearchRequest { selection, ..fixture.request(numbers(Spread::Even, 12, 16, at), 10) };
         let requests: Vec<_> = (24_u64..).zip(selections).map(request).collect();
-        let before = world.calls("search_scan");
-        world.check(&requests);
-        assert_eq!(world.calls("search_scan"), before + passes, "{} requests", requests.len());
+        let before = fixture.calls("search_scan");
+        fixture.check(&requests);
+        assert_eq!(fixture.calls("search_scan"), before + passes, "{} requests", requests.len());
     }
 }
 
 #[test]
 fn a_threshold_is_inclusive() {
     for metric in METRICS {
-        let mut world = World::new(metric, numbers(Spread::Even, 900, 50, 11), 1);
+        let mut fixture = Fixture::new(metric, numbers(Spread::Even, 900, 50, 11), 1);
         let queries = numbers(Spread::Even, 4, 50, 12);
-        let whole = world.request(queries.clone(), 900);
-        let ranked = world.expected(&whole);
+        let whole = fixture.request(queries.clone(), 900);
+        let ranked = fixture.expected(&whole);
         for rank in [0, 17, 899] {
             for k in [10, 900] {
                 let threshold = Some(ranked[1][rank].score);
-                let request = SearchRequest { threshold, ..world.request(queries.clone(), k) };
-                world.check(std::slice::from_ref(&request));
-                let found = world.run(&[request]).remove(0).lists[1].len();
+                let request = SearchRequest { threshold, ..fixture.request(queries.clone(), k) };
+                fixture.check(std::slice::from_ref(&request));
+                let found = fixture.run(&[request]).remove(0).lists[1].len();
                 assert_eq!(found, k.min(rank + 1));
             }
         }
     }
 }
 
-/// Keeps every bound that it is offered.
+/// Collects every offered bound.
 struct All(Vec<(u32, f32)>);
 
-impl Keeper for All {
-    fn bar(&self) -> f32 {
+impl Collector for All {
+    fn pruning_threshold(&self) -> f32 {
         f32::NEG_INFINITY
     }
 
@@ -347,7 +349,7 @@ fn no_bound_of_any_instruction_set_is_below_its_score() {
                 let asked: Vec<_> = queries[..count].iter().collect();
                 let offered = scan::scan(&table, None, &asked, &pool, isa, |_| All(vec![]));
                 for (query, All(offered)) in asked.iter().zip(offered) {
-                    assert_eq!(offered.len(), 60, "minus infinity keeps nothing away");
+                    assert_eq!(offered.len(), 60, "minus infinity prunes nothing");
                     for (row, bound) in offered {
                         let row = &rows[row as usize * dim..][..dim];
                         let least = ranked_by(metric, query, row);
@@ -360,19 +362,19 @@ fn no_bound_of_any_instruction_set_is_below_its_score() {
     }
 }
 
-/// The number that the scan bounds, but for the rounding of f64.
+/// The number that the scan bounds, up to the rounding of f64.
 fn ranked_by(metric: Metric, query: &Query<'_>, row: &[f32]) -> f64 {
-    let norms = query.squared_norm * exact::squared_norm(row);
+    let norms = query.squared_norm * f64_sums::squared_norm(row);
     match metric {
-        Metric::Dot => exact::dot(query.vector, row),
-        Metric::SquaredL2 => exact::dot(query.vector, row) - exact::squared_norm(row) / 2.0,
+        Metric::Dot => f64_sums::dot(query.vector, row),
+        Metric::SquaredL2 => f64_sums::dot(query.vector, row) - f64_sums::squared_norm(row) / 2.0,
         Metric::Cosine if norms == 0.0 => 0.0,
-        Metric::Cosine => exact::dot(query.vector, row) / norms.sqrt(),
+        Metric::Cosine => f64_sums::dot(query.vector, row) / norms.sqrt(),
     }
 }
 
 #[test]
-fn a_bar_at_the_floor_of_a_score_keeps_that_score() {
+fn the_pruning_threshold_of_a_score_admits_that_score() {
     let row = numbers(Spread::Even, 1, 40, 15);
     let row = row.as_f32();
     for metric in METRICS {
@@ -381,15 +383,15 @@ fn a_bar_at_the_floor_of_a_score_keeps_that_score() {
             let query = query.as_f32();
             let query = Query::new(&query, 1, None, &Filter::All);
             let score = Table::inline(&row, 1, 40, metric).score(&query, 0).score;
-            let floor = bound::floor(metric, &query, score);
-            assert!(f64::from(floor) < ranked_by(metric, &query, &row), "{metric:?}");
+            let threshold = bounds::pruning_threshold(metric, &query, score);
+            assert!(f64::from(threshold) < ranked_by(metric, &query, &row), "{metric:?}");
         }
     }
 }
 
 #[test]
-fn more_is_kept_than_is_asked_for() {
-    assert!([1, 16, 1000, 16_384].into_iter().all(|k| keep::kept(k) >= k + 16));
+fn there_are_more_candidates_than_hits() {
+    assert!([1, 16, 1000, 16_384].into_iter().all(|k| collectors::candidate_count(k) >= k + 16));
 }
 
 proptest! {
@@ -403,19 +405,19 @@ proptest! {
         k in prop_oneof![1_usize..20, 1_usize..3000],
         metric in prop::sample::select(&METRICS[..]),
         spread in prop::sample::select(&[Spread::Even, Spread::Few, Spread::Near, Spread::Wild][..]),
-        dead in prop::option::of(1_usize..9),
+        deleted in prop::option::of(1_usize..9),
         selected in prop::option::of(1_usize..50),
         threshold in prop::option::of(-1.0_f32..3.0),
         threads in 1_usize..4,
         seed in 0_u64..1000,
     ) {
-        let mut world = World::new(metric, numbers(spread, rows, dim, seed), threads);
-        if let Some(every) = dead {
-            world.kill(every);
+        let mut fixture = Fixture::new(metric, numbers(spread, rows, dim, seed), threads);
+        if let Some(every) = deleted {
+            fixture.delete(every);
         }
         let selection = selected.map_or(Selection::All, |every| mask(rows, |row| row % every == 0));
         let queries = numbers(spread, queries, dim, seed + 1);
-        let request = SearchRequest { threshold, selection, ..world.request(queries, k) };
-        world.check(&[request]);
+        let request = SearchRequest { threshold, selection, ..fixture.request(queries, k) };
+        fixture.check(&[request]);
     }
 }

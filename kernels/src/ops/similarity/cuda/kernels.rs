@@ -1,236 +1,270 @@
-//! The kernels of similarity search: their sources, their arguments, and the structs they share with the host.
+//! The kernels of search: their sources, their parameters, and the constants and structs they share with the host.
 
-use bytemuck::{Pod, Zeroable};
+use crate::cuda::{COMMON, Kernel, MMA, Module, Source, WGMMA, cu, launch_structs};
 
-use crate::cuda::{Kernel, Module, modules::COMMON};
+const BOUNDS: Source = cu!("search/bounds.cuh");
+const TOPK: Source = cu!("search/topk.cuh");
+const EPILOGUE: Source = cu!("search/scan_epilogue.cuh");
 
-const SHARED: (&str, &str) = ("similarity.cuh", include_str!("../../../../cu/similarity.cuh"));
-const TOPK: (&str, &str) = ("topk.cuh", include_str!("../../../../cu/topk.cuh"));
-const MMA: (&str, &str) = ("mma.cuh", include_str!("../../../../cu/mma.cuh"));
-const WGMMA: (&str, &str) = ("wgmma.cuh", include_str!("../../../../cu/wgmma.cuh"));
-const TILE: (&str, &str) = ("similarity_tile.cuh", include_str!("../../../../cu/similarity_tile.cuh"));
-const TILES: (&str, &str) = ("similarity_tiles.cuh", include_str!("../../../../cu/similarity_tiles.cuh"));
-const GROUPS: (&str, &str) = ("similarity_warpgroup.cuh", include_str!("../../../../cu/similarity_warpgroup.cuh"));
+launch_structs! {
+    header LAUNCH = "launch/search.cuh";
 
-/// Corpus rows of a tile, and of a peak.
-pub(super) const TILE_ROWS: usize = 128;
-/// Bytes of such a tile: 128 of each row.
-pub(super) const TILE_BYTES: usize = TILE_ROWS * 128;
+    /// Corpus rows of a tile.
+    pub(super) const TILE_ROWS: usize = 128;
+    /// Bytes of such a tile: 128 of each row.
+    pub(super) const TILE_BYTES: usize = TILE_ROWS * 128;
+    /// Keys that a block sorts in shared memory.
+    pub(super) const SORTED: usize = 4096;
+    /// Keys that a thread of the selecting kernels holds.
+    pub(super) const KEYS_PER_THREAD: usize = 32;
+    /// The mask of a query without one.
+    pub(super) const NO_MASK: u32 = u32::MAX;
+    /// The count to be read from the status.
+    pub(super) const NO_COUNT: u32 = u32::MAX;
+    /// The status of a query whose candidates exceeded a capacity.
+    pub(super) const OVERFLOWED: u32 = u32::MAX;
+
+    pub(super) const F32: u32 = 0;
+    pub(super) const F16: u32 = 1;
+    pub(super) const BF16: u32 = 2;
+    pub(super) const I8: u32 = 3;
+    /// A query's copy in f32, for the GEMV kernels.
+    pub(super) const QUERY_F32: u32 = 4;
+    /// A query's copy in two int8 per column, a coarse part and a fine part in steps of 1/256, for the GEMV kernels.
+    pub(super) const QUERY_I8X2: u32 = 5;
+    /// No copy of a query.
+    pub(super) const QUERY_NONE: u32 = 6;
+
+    pub(super) const COSINE: u32 = 0;
+    pub(super) const DOT: u32 = 1;
+    pub(super) const SQUARED_L2: u32 = 2;
+
+    const STORE: u32 = 0;
+    const SAMPLE: u32 = 1;
+    const FILTER: u32 = 2;
+
+    /// A corpus row.
+    pub(super) align(16) struct RowMeta {
+        /// The quantisation scale.
+        scale: f32,
+        /// -|x|^2/2 for the squared distance, else 0.
+        shift: f32,
+        /// The norm of the quantisation error, rounded up.
+        error: f32,
+        /// The norm, rounded up.
+        norm: f32,
+    }
+
+    /// A query.
+    pub(super) align(16) struct QueryMeta {
+        /// The quantisation scale.
+        scale: f32,
+        /// The factors of the error bound.
+        per_error: f32,
+        per_norm: f32,
+        pruning_threshold: f32,
+    }
+
+    /// Parameters of a query.
+    pub(super) align(16) struct SearchParams {
+        pub(super) k: u32,
+        /// The slot of its mask, or `NO_MASK`.
+        pub(super) mask: u32,
+        /// The worst score to return, if `has_threshold`.
+        pub(super) threshold: f32,
+        pub(super) has_threshold: u32,
+    }
+
+    /// The state of a query.
+    #[derive(PartialEq)]
+    pub(super) align(16) struct SearchStatus {
+        /// The number of rescored candidates, or `OVERFLOWED`.
+        pub(super) candidates: u32,
+        /// The pruning threshold that they reached.
+        pub(super) pruning_threshold: f32,
+        /// |q|^2.
+        pub(super) squared_norm: f64,
+    }
+
+    /// The problem shape of a tiled scan.
+    pub(super) struct ScanShape {
+        pub(super) rows: u32,
+        pub(super) queries: u32,
+        pub(super) query_tiles: u32,
+        /// Tiles of rows that are scanned: every `tile_stride`-th from the first on.
+        pub(super) row_tiles: u32,
+        pub(super) tile_stride: u32,
+        pub(super) k_tiles: u32,
+        pub(super) pitch: u32,
+        /// Groups of 16 rows of a scanned tile.
+        pub(super) row_groups: u32,
+        /// The distance of queries in `upper_bounds`.
+        pub(super) stride: u32,
+        /// The distance of queries in `candidates`.
+        pub(super) capacity: u32,
+        pub(super) mask_words: u32,
+        /// A [`ScanMode`].
+        pub(super) mode: u32,
+        /// All scales are 1 and all shifts 0, so that a sum is the approximation itself.
+        pub(super) unscaled: u32,
+    }
+}
+
 /// Allocated rows are a multiple of this: the tallest tile that is read whole.
-pub(super) const ROWS_STEP: usize = 256;
-/// Keys that one block sorts in shared memory.
-pub(super) const SORTED: usize = 4096;
-/// A query without a mask.
-pub(super) const NO_MASK: u32 = u32::MAX;
-/// A count that is not given but read from the status.
-pub(super) const NO_COUNT: u32 = u32::MAX;
-/// A status whose candidates had no room.
-pub(super) const OVERFLOW: u32 = u32::MAX;
-/// Modes of a scan by tiles.
-pub(super) const STORE: u32 = 0;
-/// See [`STORE`].
-pub(super) const SAMPLE: u32 = 1;
-/// See [`STORE`].
-pub(super) const FILTER: u32 = 2;
+pub(super) const ROW_ALIGNMENT: usize = 2 * TILE_ROWS;
 
-/// `Wish` of similarity.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub(super) struct Wish {
-    pub(super) k: u32,
-    pub(super) mask: u32,
-    pub(super) threshold: f32,
-    pub(super) bounded: u32,
+/// The epilogue of a tiled scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum ScanMode {
+    /// Writes all upper bounds, and the best lower bound of each row group.
+    Store = STORE,
+    /// Writes the best lower bound of each row group.
+    Sample = SAMPLE,
+    /// Appends the rows whose upper bound reaches the pruning threshold to the candidates.
+    Filter = FILTER,
 }
-
-/// `Status` of similarity.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-pub(super) struct Status {
-    pub(super) kept: u32,
-    pub(super) floor: f32,
-    pub(super) norm2: f64,
-}
-
-/// `Shape` of similarity_tile.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub(super) struct Shape {
-    pub(super) n: u32,
-    pub(super) queries: u32,
-    pub(super) query_tiles: u32,
-    pub(super) row_tiles: u32,
-    pub(super) apart: u32,
-    pub(super) steps: u32,
-    pub(super) pitch: u32,
-    pub(super) groups: u32,
-    pub(super) stride: u32,
-    pub(super) room: u32,
-    pub(super) mask_words: u32,
-    pub(super) mode: u32,
-    pub(super) plain: u32,
-}
-
-/// Bytes of `Row` and of `Query`.
-pub(super) const ROW_BYTES: usize = 16;
-/// See [`ROW_BYTES`].
-pub(super) const QUERY_BYTES: usize = 16;
 
 const fn quantise(name: &'static str) -> Kernel {
     Kernel { name, params: &[8, 8, 8, 8, 4, 4, 4, 4, 4] }
 }
 
-const fn vector(name: &'static str) -> Kernel {
+const fn gemv(name: &'static str) -> Kernel {
     Kernel { name, params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4] }
 }
 
-const fn tiles(name: &'static str) -> Kernel {
-    Kernel { name, params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, size_of::<Shape>()] }
+const fn mma(name: &'static str) -> Kernel {
+    Kernel { name, params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, size_of::<ScanShape>()] }
 }
 
-const fn groups(name: &'static str) -> Kernel {
-    Kernel { name, params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, size_of::<Shape>(), 4] }
+const fn wgmma(name: &'static str) -> Kernel {
+    Kernel { name, params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, size_of::<ScanShape>(), 4] }
 }
 
-/// Gives rows a pitch.
-pub(super) const SPREAD: Kernel = Kernel { name: "similarity_spread", params: &[8, 8, 8, 4, 4] };
-/// Copies queries for a scan.
-pub(super) const PREPARE: Kernel =
-    Kernel { name: "similarity_prepare", params: &[8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4] };
-/// Raises floors by groups of rows.
-pub(super) const FLOOR: Kernel = Kernel { name: "similarity_floor", params: &[8, 8, 8, 8, 4, 4] };
-/// Keeps rows whose upper bound reaches the floor.
-pub(super) const COLLECT: Kernel = Kernel { name: "similarity_collect", params: &[8, 8, 8, 8, 4, 4] };
-/// Raises floors by candidates, and lists those that are left.
-pub(super) const NARROW: Kernel = Kernel { name: "similarity_narrow", params: &[8, 8, 8, 8, 8, 8, 8, 4, 4, 4] };
-/// Computes exact scores.
+/// Pads rows to the pitch.
+pub(super) const PAD_ROWS: Kernel = Kernel { name: "search_pad_rows", params: &[8, 8, 8, 4, 4] };
+/// Quantises queries and initialises their state.
+pub(super) const QUANTISE_QUERIES: Kernel =
+    Kernel { name: "search_quantise_queries", params: &[8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4] };
+/// Raises pruning thresholds to the k-th best lower bound of row groups.
+pub(super) const RAISE_THRESHOLD: Kernel = Kernel { name: "search_raise_threshold", params: &[8, 8, 8, 8, 4, 4] };
+/// Compacts the rows whose upper bound reaches the threshold.
+pub(super) const COMPACT: Kernel = Kernel { name: "search_compact_candidates", params: &[8, 8, 8, 8, 4, 4] };
+/// Raises thresholds to the k-th best lower bound of candidates, and prunes them.
+pub(super) const PRUNE: Kernel = Kernel { name: "search_prune_candidates", params: &[8, 8, 8, 8, 8, 8, 8, 4, 4, 4] };
+/// Computes scores in f64.
 pub(super) const RESCORE: Kernel =
-    Kernel { name: "similarity_rescore", params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4] };
-/// Floor, candidates, exact scores and sorting at once.
-pub(super) const FINISH: Kernel =
-    Kernel { name: "similarity_finish", params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4] };
-/// Sorts, and keeps the best.
-pub(super) const SORT: Kernel = Kernel { name: "similarity_sort", params: &[8, 8, 8, 8, 8, 8, 4, 4, 4, 4] };
-/// Copies rows for scanning; by format.
-pub(super) const QUANTISE: [Kernel; 4] = [
-    quantise("similarity_quantise_f32"),
-    quantise("similarity_quantise_f16"),
-    quantise("similarity_quantise_bf16"),
-    quantise("similarity_quantise_i8"),
+    Kernel { name: "search_rescore", params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4] };
+/// Threshold, compaction, pruning, rescoring and sorting fused.
+pub(super) const REFINE: Kernel = Kernel { name: "search_refine", params: &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4] };
+/// Sorts keys and keeps the best.
+pub(super) const TOP_K: Kernel = Kernel { name: "search_top_k", params: &[8, 8, 8, 8, 8, 8, 4, 4, 4, 4] };
+/// Quantises rows; by format.
+pub(super) const QUANTISE_ROWS: [Kernel; 4] = [
+    quantise("search_quantise_rows_f32"),
+    quantise("search_quantise_rows_f16"),
+    quantise("search_quantise_rows_bf16"),
+    quantise("search_quantise_rows_i8"),
 ];
 /// Scans for one, two or four queries; by format.
-pub(super) const VECTOR: [[Kernel; 3]; 4] = [
-    [vector("similarity_vector_f32_1"), vector("similarity_vector_f32_2"), vector("similarity_vector_f32_4")],
-    [vector("similarity_vector_f16_1"), vector("similarity_vector_f16_2"), vector("similarity_vector_f16_4")],
-    [vector("similarity_vector_bf16_1"), vector("similarity_vector_bf16_2"), vector("similarity_vector_bf16_4")],
-    [vector("similarity_vector_i8_1"), vector("similarity_vector_i8_2"), vector("similarity_vector_i8_4")],
+pub(super) const SCAN_GEMV: [[Kernel; 3]; 4] = [
+    [gemv("search_scan_gemv_f32_q1"), gemv("search_scan_gemv_f32_q2"), gemv("search_scan_gemv_f32_q4")],
+    [gemv("search_scan_gemv_f16_q1"), gemv("search_scan_gemv_f16_q2"), gemv("search_scan_gemv_f16_q4")],
+    [gemv("search_scan_gemv_bf16_q1"), gemv("search_scan_gemv_bf16_q2"), gemv("search_scan_gemv_bf16_q4")],
+    [gemv("search_scan_gemv_i8_q1"), gemv("search_scan_gemv_i8_q2"), gemv("search_scan_gemv_i8_q4")],
 ];
-/// Scans for 16 or 128 queries at a time by `mma.sync`; by format.
-pub(super) const TILED: [[Kernel; 2]; 4] = [
-    [tiles("similarity_tiles_f32_16"), tiles("similarity_tiles_f32_128")],
-    [tiles("similarity_tiles_f16_16"), tiles("similarity_tiles_f16_128")],
-    [tiles("similarity_tiles_bf16_16"), tiles("similarity_tiles_bf16_128")],
-    [tiles("similarity_tiles_i8_16"), tiles("similarity_tiles_i8_128")],
+/// Scans for tiles of 16 or 128 queries by `mma.sync`; by format.
+pub(super) const SCAN_MMA: [[Kernel; 2]; 4] = [
+    [mma("search_scan_mma_f32_q16"), mma("search_scan_mma_f32_q128")],
+    [mma("search_scan_mma_f16_q16"), mma("search_scan_mma_f16_q128")],
+    [mma("search_scan_mma_bf16_q16"), mma("search_scan_mma_bf16_q128")],
+    [mma("search_scan_mma_i8_q16"), mma("search_scan_mma_i8_q128")],
 ];
-/// The same by warpgroups, and for 128 queries by pairs of blocks; by format, from f16 on.
-pub(super) const GROUPED: [[Kernel; 3]; 3] = [
+/// The same by `wgmma`, and for 128 queries also by clusters of two blocks; by format, from f16 on.
+pub(super) const SCAN_WGMMA: [[Kernel; 3]; 3] = [
     [
-        groups("similarity_warpgroup_f16_16"),
-        groups("similarity_warpgroup_f16_128"),
-        groups("similarity_warpgroup_f16_pair"),
+        wgmma("search_scan_wgmma_f16_q16"),
+        wgmma("search_scan_wgmma_f16_q128"),
+        wgmma("search_scan_wgmma_f16_q128_cluster2"),
     ],
     [
-        groups("similarity_warpgroup_bf16_16"),
-        groups("similarity_warpgroup_bf16_128"),
-        groups("similarity_warpgroup_bf16_pair"),
+        wgmma("search_scan_wgmma_bf16_q16"),
+        wgmma("search_scan_wgmma_bf16_q128"),
+        wgmma("search_scan_wgmma_bf16_q128_cluster2"),
     ],
     [
-        groups("similarity_warpgroup_i8_16"),
-        groups("similarity_warpgroup_i8_128"),
-        groups("similarity_warpgroup_i8_pair"),
+        wgmma("search_scan_wgmma_i8_q16"),
+        wgmma("search_scan_wgmma_i8_q128"),
+        wgmma("search_scan_wgmma_i8_q128_cluster2"),
     ],
 ];
 
-/// Copies of rows and queries.
-pub(crate) static COPY: Module = Module {
-    name: "similarity_copy",
-    source: include_str!("../../../../cu/similarity_copy.cu"),
-    headers: &[COMMON, SHARED],
-    kernels: &[QUANTISE[0], QUANTISE[1], QUANTISE[2], QUANTISE[3], SPREAD, PREPARE],
+const fn mma_module(name: &'static str, defines: &'static [&'static str], kernels: &'static [Kernel]) -> Module {
+    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, EPILOGUE];
+    Module { name, source: cu!("search/scan_mma.cu"), headers, defines, kernels }
+}
+
+const fn wgmma_module(name: &'static str, defines: &'static [&'static str], kernels: &'static [Kernel]) -> Module {
+    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, WGMMA, EPILOGUE];
+    Module { name, source: cu!("search/scan_wgmma.cu"), headers, defines, kernels }
+}
+
+const DEFINES_F32: &[&str] = &["DTYPE=f32", "SCAN_FORMAT=F32"];
+const DEFINES_F16: &[&str] = &["DTYPE=f16", "SCAN_FORMAT=F16"];
+const DEFINES_BF16: &[&str] = &["DTYPE=bf16", "SCAN_FORMAT=BF16"];
+const DEFINES_I8: &[&str] = &["DTYPE=i8", "SCAN_FORMAT=I8"];
+
+static QUANTISE_MODULE: Module = Module {
+    name: "search_quantise",
+    source: cu!("search/quantise.cu"),
+    headers: &[COMMON, LAUNCH, BOUNDS],
+    defines: &[],
+    kernels: &[QUANTISE_ROWS[0], QUANTISE_ROWS[1], QUANTISE_ROWS[2], QUANTISE_ROWS[3], PAD_ROWS, QUANTISE_QUERIES],
 };
-/// What makes answers of bounds.
-pub(crate) static ANSWER: Module = Module {
-    name: "similarity_answer",
-    source: include_str!("../../../../cu/similarity_answer.cu"),
-    headers: &[COMMON, SHARED, TOPK],
-    kernels: &[FLOOR, COLLECT, NARROW, RESCORE, SORT, FINISH],
+static REFINE_MODULE: Module = Module {
+    name: "search_refine",
+    source: cu!("search/refine.cu"),
+    headers: &[COMMON, LAUNCH, BOUNDS, TOPK],
+    defines: &[],
+    kernels: &[RAISE_THRESHOLD, COMPACT, PRUNE, RESCORE, TOP_K, REFINE],
 };
-/// Scans for few queries.
-pub(crate) static VECTORS: Module = Module {
-    name: "similarity_vector",
-    source: include_str!("../../../../cu/similarity_vector.cu"),
-    headers: &[COMMON, SHARED],
+static SCAN_GEMV_MODULE: Module = Module {
+    name: "search_scan_gemv",
+    source: cu!("search/scan_gemv.cu"),
+    headers: &[COMMON, LAUNCH, BOUNDS],
+    defines: &[],
     kernels: &[
-        VECTOR[0][0],
-        VECTOR[0][1],
-        VECTOR[0][2],
-        VECTOR[1][0],
-        VECTOR[1][1],
-        VECTOR[1][2],
-        VECTOR[2][0],
-        VECTOR[2][1],
-        VECTOR[2][2],
-        VECTOR[3][0],
-        VECTOR[3][1],
-        VECTOR[3][2],
+        SCAN_GEMV[0][0],
+        SCAN_GEMV[0][1],
+        SCAN_GEMV[0][2],
+        SCAN_GEMV[1][0],
+        SCAN_GEMV[1][1],
+        SCAN_GEMV[1][2],
+        SCAN_GEMV[2][0],
+        SCAN_GEMV[2][1],
+        SCAN_GEMV[2][2],
+        SCAN_GEMV[3][0],
+        SCAN_GEMV[3][1],
+        SCAN_GEMV[3][2],
     ],
 };
-/// Scans of f32 by `mma.sync`.
-pub(crate) static TILES_F32: Module = Module {
-    name: "similarity_tiles_f32",
-    source: include_str!("../../../../cu/similarity_tiles_f32.cu"),
-    headers: &[COMMON, SHARED, MMA, TILE, TILES],
-    kernels: &TILED[0],
-};
-/// Scans of f16 by `mma.sync`.
-pub(crate) static TILES_F16: Module = Module {
-    name: "similarity_tiles_f16",
-    source: include_str!("../../../../cu/similarity_tiles_f16.cu"),
-    headers: &[COMMON, SHARED, MMA, TILE, TILES],
-    kernels: &TILED[1],
-};
-/// Scans of bf16 by `mma.sync`.
-pub(crate) static TILES_BF16: Module = Module {
-    name: "similarity_tiles_bf16",
-    source: include_str!("../../../../cu/similarity_tiles_bf16.cu"),
-    headers: &[COMMON, SHARED, MMA, TILE, TILES],
-    kernels: &TILED[2],
-};
-/// Scans of i8 by `mma.sync`.
-pub(crate) static TILES_I8: Module = Module {
-    name: "similarity_tiles_i8",
-    source: include_str!("../../../../cu/similarity_tiles_i8.cu"),
-    headers: &[COMMON, SHARED, MMA, TILE, TILES],
-    kernels: &TILED[3],
-};
-/// Scans of f16 by warpgroups.
-pub(crate) static GROUPS_F16: Module = Module {
-    name: "similarity_warpgroup_f16",
-    source: include_str!("../../../../cu/similarity_warpgroup_f16.cu"),
-    headers: &[COMMON, SHARED, MMA, WGMMA, TILE, GROUPS],
-    kernels: &GROUPED[0],
-};
-/// Scans of bf16 by warpgroups.
-pub(crate) static GROUPS_BF16: Module = Module {
-    name: "similarity_warpgroup_bf16",
-    source: include_str!("../../../../cu/similarity_warpgroup_bf16.cu"),
-    headers: &[COMMON, SHARED, MMA, WGMMA, TILE, GROUPS],
-    kernels: &GROUPED[1],
-};
-/// Scans of i8 by warpgroups.
-pub(crate) static GROUPS_I8: Module = Module {
-    name: "similarity_warpgroup_i8",
-    source: include_str!("../../../../cu/similarity_warpgroup_i8.cu"),
-    headers: &[COMMON, SHARED, MMA, WGMMA, TILE, GROUPS],
-    kernels: &GROUPED[2],
-};
+static SCAN_MMA_F32: Module = mma_module("search_scan_mma_f32", DEFINES_F32, &SCAN_MMA[0]);
+static SCAN_MMA_F16: Module = mma_module("search_scan_mma_f16", DEFINES_F16, &SCAN_MMA[1]);
+static SCAN_MMA_BF16: Module = mma_module("search_scan_mma_bf16", DEFINES_BF16, &SCAN_MMA[2]);
+static SCAN_MMA_I8: Module = mma_module("search_scan_mma_i8", DEFINES_I8, &SCAN_MMA[3]);
+static SCAN_WGMMA_F16: Module = wgmma_module("search_scan_wgmma_f16", DEFINES_F16, &SCAN_WGMMA[0]);
+static SCAN_WGMMA_BF16: Module = wgmma_module("search_scan_wgmma_bf16", DEFINES_BF16, &SCAN_WGMMA[1]);
+static SCAN_WGMMA_I8: Module = wgmma_module("search_scan_wgmma_i8", DEFINES_I8, &SCAN_WGMMA[2]);
+
+pub(crate) static MODULES: &[&Module] = &[
+    &QUANTISE_MODULE,
+    &REFINE_MODULE,
+    &SCAN_GEMV_MODULE,
+    &SCAN_MMA_F32,
+    &SCAN_MMA_F16,
+    &SCAN_MMA_BF16,
+    &SCAN_MMA_I8,
+    &SCAN_WGMMA_F16,
+    &SCAN_WGMMA_BF16,
+    &SCAN_WGMMA_I8,
+];

@@ -1,51 +1,52 @@
-//! Search on a GPU: a scan in few bits gives bounds of every score; only rows whose upper bound reaches what k rows are
-//! proven to have are scored exactly. `similarity.cuh` has the proof.
+//! Search on a GPU: a scan of quantised rows bounds every score; only rows whose upper bound reaches a threshold that k
+//! rows provably reach are rescored in f64. The proof is in `cu/search/bounds.cuh`.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::{FindSimilarRequest, Hit, Hits, SearchRequest, Selection};
+use super::request::{FindSimilarRequest, Hit, Hits, SearchRequest, Selection};
 use crate::{OpError, cuda::Worker};
 
-mod answer;
-pub(crate) mod kernels;
+mod certificate;
+mod kernels;
 mod plan;
 mod rows;
 mod run;
 mod trace;
 
+pub(crate) use kernels::MODULES;
+
 pub use trace::trace_stages;
 
-use plan::{Format, Machine, Problem, Way, queries_at_once};
-use rows::{Resident, Rows};
-use run::{Ask, Listed, Place, distinct_masks, run};
+use plan::{DeviceCaps, QuerySpec, ScanFormat, SearchPlan, SearchProblem, queries_at_once};
+use rows::{DeviceCorpus, DeviceRows};
+use run::{RowList, SearchContext, distinct_masks, run};
 
-/// Pairs of query and row up to which the rows of a mask are scored without a scan.
+/// Up to this many pairs of query and selected row, the rows of a mask are scored without a scan.
 const SPARSE_PAIRS: usize = 1 << 16;
-/// Rows of a mask up to which that is so for any number of queries.
+/// Up to this many selected rows, likewise for any number of queries.
 const SPARSE_ROWS: usize = 1 << 12;
 
-static WARPGROUPS: AtomicBool = AtomicBool::new(true);
+static ALLOW_WGMMA: AtomicBool = AtomicBool::new(true);
 
-/// Whether scans may use Hopper's warpgroup products, which is so from the start; without, they use `mma.sync`. For
-/// measurements.
-pub fn allow_warpgroups(allowed: bool) {
-    WARPGROUPS.store(allowed, Relaxed);
+/// Whether scans may use `wgmma`, the default, or only `mma.sync`; for benchmarks.
+pub fn allow_wgmma(allowed: bool) {
+    ALLOW_WGMMA.store(allowed, Relaxed);
 }
 
 /// Searches resident corpora.
 pub(super) fn search(batch: &[&SearchRequest], worker: &mut Worker) -> Result<Vec<Hits>, OpError> {
     let Some(first) = batch.first() else { return Ok(vec![]) };
-    let resident = Resident::current(&first.corpus, worker)?;
-    let place = Place {
+    let corpus_copy = DeviceCorpus::current(&first.corpus, worker)?;
+    let context = SearchContext {
         worker,
-        machine: machine(worker),
-        rows: &resident.rows,
-        len: resident.len,
-        dead: resident.dead.as_deref(),
+        caps: device_caps(worker),
+        rows: &corpus_copy.rows,
+        len: corpus_copy.len,
+        deleted: corpus_copy.deleted.as_deref(),
     };
-    let found = search_resident(batch, place);
+    let found = search_resident(batch, context);
     if found.is_err() {
-        // What was launched may still read the copy.
+        // Kernels in flight may still read the device's copy.
         let _ = worker.synchronize();
     }
     found
@@ -61,52 +62,52 @@ fn find_one(request: &FindSimilarRequest, worker: &Worker) -> Result<Hits, OpErr
     if corpus.rows() == 0 || queries.rows() == 0 || corpus.cols() == 0 {
         return Ok(Hits { lists: vec![vec![]; queries.rows()] });
     }
-    let machine = machine(worker);
-    // A copy of every row pays only where it is read more than once.
-    let format = if queries.rows() <= 8 || !machine.tensor { Format::F32 } else { Format::Bf16 };
+    let caps = device_caps(worker);
+    // Quantising every row pays only if rows are read more than once.
+    let format = if queries.rows() <= 8 || !caps.mma { ScanFormat::F32 } else { ScanFormat::Bf16 };
     let dim = corpus.cols();
-    let problem = Problem { rows: corpus.rows(), dim, queries: queries.rows(), k: *k, format };
-    let scanned = problem.way(&machine) != Way::Direct;
-    let rows = Rows::inline(&corpus.as_f32(), dim, *metric, format, scanned, worker)?;
-    let place = Place { worker, machine, rows: &rows, len: corpus.rows(), dead: None };
+    let problem = SearchProblem { rows: corpus.rows(), dim, queries: queries.rows(), k: *k, format };
+    let scanned = problem.plan(&caps) != SearchPlan::BruteForce;
+    let rows = DeviceRows::inline(&corpus.as_f32(), dim, *metric, format, scanned, worker)?;
+    let context = SearchContext { worker, caps, rows: &rows, len: corpus.rows(), deleted: None };
     let data = queries.as_f32();
-    let ask = |at| Ask { queries: &data, at, k: *k, threshold: *threshold, mask: None };
-    let asks: Vec<_> = (0..queries.rows()).map(ask).collect();
-    scan(place, &asks).map(|lists| Hits { lists })
+    let spec = |at| QuerySpec { queries: &data, at, k: *k, threshold: *threshold, mask: None };
+    let specs: Vec<_> = (0..queries.rows()).map(spec).collect();
+    scan(context, &specs).map(|lists| Hits { lists })
 }
 
-fn machine(worker: &Worker) -> Machine {
+fn device_caps(worker: &Worker) -> DeviceCaps {
     let capability = worker.compute_capability();
-    Machine {
-        units: worker.units(),
+    DeviceCaps {
+        sm_count: worker.sm_count(),
         shared_bytes: worker.shared_bytes() as usize,
-        tensor: capability >= (8, 0),
-        groups: capability == (9, 0) && WARPGROUPS.load(Relaxed),
+        mma: capability >= (8, 0),
+        wgmma: capability == (9, 0) && ALLOW_WGMMA.load(Relaxed),
     }
 }
 
-/// Queries of a batch that are searched together.
+/// How the queries of a request are searched.
 enum Part<'a> {
-    /// By scanning.
+    /// By a scan, with a mask or of all rows.
     Scan(Option<&'a [u32]>),
     /// By scoring these rows.
     List(&'a [u32]),
 }
 
-fn search_resident(batch: &[&SearchRequest], place: Place<'_>) -> Result<Vec<Hits>, OpError> {
+fn search_resident(batch: &[&SearchRequest], context: SearchContext<'_>) -> Result<Vec<Hits>, OpError> {
     let mut answers: Vec<Hits> =
         batch.iter().map(|request| Hits { lists: vec![vec![]; request.queries.rows()] }).collect();
-    if place.len == 0 || place.rows.dim == 0 {
+    if context.len == 0 || context.rows.dim == 0 {
         return Ok(answers);
     }
     let queries: Vec<_> = batch.iter().map(|request| request.queries.as_f32()).collect();
-    let asks_of = |at: usize, mask| {
+    let specs_of = |at: usize, mask| {
         let SearchRequest { k, threshold, .. } = *batch[at];
         let queries = &queries[at][..];
-        (0..batch[at].queries.rows()).map(move |at| Ask { queries, at, k, threshold, mask })
+        (0..batch[at].queries.rows()).map(move |at| QuerySpec { queries, at, k, threshold, mask })
     };
-    let sparse: Vec<_> = batch.iter().map(|request| sparse_rows(request, place.len)).collect();
-    let (mut scanned, mut asks) = (vec![], vec![]);
+    let sparse: Vec<_> = batch.iter().map(|request| sparse_rows(request, context.len)).collect();
+    let (mut scanned, mut specs) = (vec![], vec![]);
     for (at, request) in batch.iter().enumerate() {
         let part = match (&request.selection, &sparse[at]) {
             (Selection::Rows(list), _) => Part::List(list),
@@ -115,14 +116,16 @@ fn search_resident(batch: &[&SearchRequest], place: Place<'_>) -> Result<Vec<Hit
             (Selection::All, None) => Part::Scan(None),
         };
         match part {
-            Part::List(list) => answers[at].lists = score_listed(place, &asks_of(at, None).collect::<Vec<_>>(), list)?,
+            Part::List(list) => {
+                answers[at].lists = score_listed(context, &specs_of(at, None).collect::<Vec<_>>(), list)?;
+            }
             Part::Scan(mask) => {
-                asks.extend(asks_of(at, mask));
+                specs.extend(specs_of(at, mask));
                 scanned.push(at);
             }
         }
     }
-    let mut lists = scan(place, &asks)?.into_iter();
+    let mut lists = scan(context, &specs)?.into_iter();
     for at in scanned {
         let count = answers[at].lists.len();
         answers[at].lists = lists.by_ref().take(count).collect();
@@ -130,7 +133,7 @@ fn search_resident(batch: &[&SearchRequest], place: Place<'_>) -> Result<Vec<Hit
     Ok(answers)
 }
 
-/// The rows of a mask that lets so few count that a scan is not worth it.
+/// The rows of a mask that selects too few for a scan to pay.
 fn sparse_rows(request: &SearchRequest, len: usize) -> Option<Vec<u32>> {
     let Selection::Mask(mask) = &request.selection else { return None };
     let words = &mask[..mask.len().min(len.div_ceil(32))];
@@ -142,7 +145,7 @@ fn sparse_rows(request: &SearchRequest, len: usize) -> Option<Vec<u32>> {
     })
 }
 
-/// The places of the bits of a word that are set.
+/// The indices of the set bits of a word.
 fn set_bits(mut word: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros())?;
@@ -151,26 +154,26 @@ fn set_bits(mut word: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Scores the rows of a list exactly.
-fn score_listed(place: Place<'_>, asks: &[Ask<'_>], list: &[u32]) -> Result<Vec<Vec<Hit>>, OpError> {
-    if list.is_empty() || asks.is_empty() {
-        return Ok(vec![vec![]; asks.len()]);
+/// Scores listed rows by brute force.
+fn score_listed(context: SearchContext<'_>, specs: &[QuerySpec<'_>], list: &[u32]) -> Result<Vec<Vec<Hit>>, OpError> {
+    if list.is_empty() || specs.is_empty() {
+        return Ok(vec![vec![]; specs.len()]);
     }
-    let uploaded = place.worker.upload_new(list)?;
-    let listed = Listed { list: Some(&uploaded), count: list.len() };
-    let found = in_groups(place, asks, Way::Direct, listed)?;
+    let uploaded = context.worker.upload_new(list)?;
+    let listed = RowList { list: Some(&uploaded), count: list.len() };
+    let found = in_groups(context, specs, SearchPlan::BruteForce, listed)?;
     Ok(found.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// Searches all rows; what one way leaves open, the next one answers.
-fn scan(place: Place<'_>, asks: &[Ask<'_>]) -> Result<Vec<Vec<Hit>>, OpError> {
-    let mut lists = vec![vec![]; asks.len()];
-    let mut open: Vec<usize> = (0..asks.len()).collect();
-    let mut way = problem(place, asks).way(&place.machine);
-    let all = Listed { list: None, count: place.len };
+/// Searches all rows; queries that a plan fails to certify fall back to the next plan.
+fn scan(context: SearchContext<'_>, specs: &[QuerySpec<'_>]) -> Result<Vec<Vec<Hit>>, OpError> {
+    let mut lists = vec![vec![]; specs.len()];
+    let mut open: Vec<usize> = (0..specs.len()).collect();
+    let mut plan = problem(context, specs).plan(&context.caps);
+    let all = RowList { list: None, count: context.len };
     while !open.is_empty() {
-        let these: Vec<_> = open.iter().map(|&at| asks[at]).collect();
-        let found = in_groups(place, &these, way, all)?;
+        let these: Vec<_> = open.iter().map(|&at| specs[at]).collect();
+        let found = in_groups(context, &these, plan, all)?;
         let mut left = vec![];
         for (at, list) in open.into_iter().zip(found) {
             match list {
@@ -179,30 +182,30 @@ fn scan(place: Place<'_>, asks: &[Ask<'_>]) -> Result<Vec<Vec<Hit>>, OpError> {
             }
         }
         open = left;
-        way = way.after();
+        plan = plan.fallback();
     }
     Ok(lists)
 }
 
-fn problem(place: Place<'_>, asks: &[Ask<'_>]) -> Problem {
-    let k = asks.iter().map(|ask| ask.k).max().unwrap_or(1);
-    Problem { rows: place.len, dim: place.rows.dim, queries: asks.len(), k, format: place.rows.format }
+fn problem(context: SearchContext<'_>, specs: &[QuerySpec<'_>]) -> SearchProblem {
+    let k = specs.iter().map(|spec| spec.k).max().unwrap_or(1);
+    SearchProblem { rows: context.len, dim: context.rows.dim, queries: specs.len(), k, format: context.rows.format }
 }
 
-/// Runs as many queries at once as memory allows.
+/// Runs groups of as many queries as memory allows.
 fn in_groups(
-    place: Place<'_>,
-    asks: &[Ask<'_>],
-    way: Way,
-    listed: Listed<'_>,
+    context: SearchContext<'_>,
+    specs: &[QuerySpec<'_>],
+    plan: SearchPlan,
+    listed: RowList<'_>,
 ) -> Result<Vec<Option<Vec<Hit>>>, OpError> {
-    let memory = usize::try_from(place.worker.device().info().memory_bytes).unwrap_or(usize::MAX);
+    let memory = usize::try_from(context.worker.device().info().memory_bytes).unwrap_or(usize::MAX);
     let budget = (memory / 16).clamp(64 << 20, 1 << 30);
-    let masks = distinct_masks(asks).len();
-    let at_once = queries_at_once(&problem(place, asks), way, masks, listed.count, budget);
-    let mut found = Vec::with_capacity(asks.len());
-    for asks in asks.chunks(at_once) {
-        found.extend(run(place, asks, way, listed)?);
+    let masks = distinct_masks(specs).len();
+    let at_once = queries_at_once(&problem(context, specs), plan, masks, listed.count, budget);
+    let mut found = Vec::with_capacity(specs.len());
+    for specs in specs.chunks(at_once) {
+        found.extend(run(context, specs, plan, listed)?);
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! Times of a search's stages, for measurements: while tracing is on, each stage is waited for.
+//! Stage timing of searches, for benchmarks: while tracing, each stage is synchronised.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -13,15 +13,15 @@ fn stages() -> MutexGuard<'static, Option<Vec<(&'static str, Duration)>>> {
     STAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `work`, and returns what each stage of the searches in it took on a GPU, in order. Waiting for a stage adds some
-/// microseconds to it. One thread at a time may trace.
+/// Calls `work` and returns the time of each stage of its searches on a GPU, in order. Synchronisation adds some
+/// microseconds to a stage. Only one thread may trace at a time.
 pub fn trace_stages(work: impl FnOnce()) -> Vec<(&'static str, Duration)> {
     *stages() = Some(vec![]);
     work();
     stages().take().unwrap_or_default()
 }
 
-/// Runs one stage.
+/// Runs one stage, timed while tracing.
 pub(super) fn stage<T>(
     name: &'static str,
     on: &Worker,

@@ -1,0 +1,325 @@
+// Attention on tensor cores (mma.sync, from sm_80 on). On older devices the kernels are empty.
+
+#pragma once
+#include "attention/attention.cuh"
+#include "common/mma.cuh"
+
+// attention_mma_{D}, attention_mma_{D}_long: attention (see attention.cuh) for heads padded to D = 32, 64 or 128 columns, of
+// sequences of at most 64 tokens and of longer ones. Queries, keys, values and probabilities are binary16 even in bfloat16 models:
+// they fit its range, and its three extra bits matter where scores amplify rounding errors. The output is bfloat16 with
+// `out_bf16`.
+// A block of 128 threads processes a work item and head, or for short sequences an item and 2 or 4 heads; a warp has 16 or 32
+// queries. Keys and values are double-buffered in shared memory, 64 rows at a time. Scores and accumulators are f32, with online
+// softmax (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
+//   dynamic shared memory: 512 * D bytes
+#if __CUDA_ARCH__ >= 800
+
+// The swizzled shared-memory offset of a 16-byte chunk of one of 64 rows: free of bank conflicts for 8 consecutive rows.
+template <int D>
+__device__ __forceinline__ u32 smem_offset(u32 row, u32 chunk) {
+    if (D == 32) return row * 64 + ((chunk ^ (row / 2 & 3)) << 4);
+    return chunk / 8 * 8192 + row * 128 + ((chunk % 8 ^ (row & 7)) << 4);
+}
+
+// A warp's tile: 16 M queries of a head, and the first row of its keys among the 64 in shared memory.
+struct QueryTile {
+    u32 start, length; // of the text
+    u32 head, query, first_row;
+};
+
+// Starts to load keys and values: 64 rows of one head from `key`, or the first rows of 4 / W heads. Rows past the end repeat the
+// last row of the sequence.
+template <int D, int W>
+__device__ __forceinline__ void load_kv(const AttentionParams& params, const QueryTile& tile, u32 head, u32 key, u32 keys, u32 values) {
+    constexpr u32 CHUNKS = D / 8, SIZE = 16 * W;
+#pragma unroll
+    for (u32 at = threadIdx.x; at < 64 * CHUNKS; at += 128) {
+        const u32 row = at / CHUNKS, chunk = at % CHUNKS;
+        const u32 mine = W == 4 ? head : min(head + row / SIZE, params.heads - 1);
+        const u32 token = min(W == 4 ? key + row : row % SIZE, tile.length - 1);
+        const u32 column = (params.heads + mine / params.group_size) * CHUNKS + chunk;
+        const u32 to = smem_offset<D>(row, chunk);
+        cp_async(keys + to, params.qkv + chunk_offset(tile.start + token, column, params.tiles_per_row));
+        cp_async(values + to, params.qkv + chunk_offset(tile.start + token, column + params.kv_heads * CHUNKS, params.tiles_per_row));
+    }
+    cp_async_commit();
+}
+
+// The state of a warp with 16 M queries: query fragments, output accumulators, and running maximum and sum of a lane's 2 M rows.
+template <int D, int M>
+struct MmaState {
+    u32 queries[M][D / 16][4];
+    float acc[M][D / 8][4];
+    float row_max[M][2], row_sum[M][2];
+};
+
+template <int D, int M>
+__device__ __forceinline__ void init(MmaState<D, M>& state, const AttentionParams& params, const QueryTile& tile) {
+    const u32 lane = threadIdx.x & 31;
+#pragma unroll
+    for (u32 m = 0; m < M; m++) {
+#pragma unroll
+        for (u32 h = 0; h < 2; h++) {
+            const u32 row = tile.start + min(tile.query + 16 * m + lane / 4 + 8 * h, tile.length - 1);
+#pragma unroll
+            for (u32 k = 0; k < D / 16; k++) {
+#pragma unroll
+                for (u32 half = 0; half < 2; half++) {
+                    const u64 at = chunk_offset(row, tile.head * (D / 8) + 2 * k + half, params.tiles_per_row) + lane % 4 * 4;
+                    state.queries[m][k][2 * half + h] = *(const u32*)(params.qkv + at);
+                }
+            }
+            state.row_max[m][h] = -INFINITY;
+            state.row_sum[m][h] = 0.0f;
+        }
+#pragma unroll
+        for (u32 i = 0; i < D / 8; i++) {
+#pragma unroll
+            for (u32 e = 0; e < 4; e++) state.acc[m][i][e] = 0.0f;
+        }
+    }
+}
+
+// Whether all of 16 queries from `query` attend to all of `count` keys from `key`.
+__device__ __forceinline__ bool all_visible(const AttentionParams& params, const QueryTile& tile, u32 query, u32 key, u32 count) {
+    const u32 last = key + count - 1;
+    return last < tile.length && (!params.causal || last <= query) &&
+           (params.window == NO_WINDOW || (query + 15 <= key + params.window && last <= query + params.window));
+}
+
+// Turns products of 16 queries and keys into base-2 scores: scaled, biased, and minus infinity where masked.
+template <int TILES>
+__device__ __forceinline__ void bias_and_mask(float (&scores)[TILES][4], const AttentionParams& params, const QueryTile& tile, u32 query, u32 key) {
+    const u32 lane = threadIdx.x & 31;
+    const float scale = params.scale * LOG2_E;
+    const bool biased = params.slopes || params.relative_bias;
+    if (!biased && !params.causal && params.window == NO_WINDOW) {
+        // Only the end of the sequence masks keys.
+        const int left = (int)(tile.length - key) - (int)(lane % 4 * 2);
+#pragma unroll
+        for (int j = 0; j < TILES; j++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) scores[j][e] = 8 * j + e % 2 < left ? scores[j][e] * scale : -INFINITY;
+        }
+        return;
+    }
+#pragma unroll
+    for (u32 j = 0; j < TILES; j++) {
+#pragma unroll
+        for (u32 e = 0; e < 4; e++) {
+            float& score = scores[j][e];
+            const u32 from = query + lane / 4 + 8 * (e / 2), to = key + 8 * j + lane % 4 * 2 + e % 2;
+            score *= scale;
+            if (!is_visible(params, from, to, tile.length)) score = -INFINITY;
+            else if (biased && from < tile.length) score = fmaf(attention_bias(params, tile.head, from, to), LOG2_E, score);
+        }
+    }
+}
+
+// Turns scores, in units of `score_scale`, into probabilities of 16 queries, and rescales the accumulators to the new row maximum.
+template <int D, int M, int TILES>
+__device__ __forceinline__ void softmax(float (&scores)[TILES][4], MmaState<D, M>& state, u32 m, float score_scale) {
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) {
+        float new_max = scores[0][2 * h];
+#pragma unroll
+        for (u32 j = 0; j < TILES; j++) new_max = fmaxf(new_max, fmaxf(scores[j][2 * h], scores[j][2 * h + 1]));
+        new_max = fmaxf(new_max, __shfl_xor_sync(FULL_WARP, new_max, 1));
+        new_max = fmaxf(new_max, __shfl_xor_sync(FULL_WARP, new_max, 2));
+        new_max = fmaxf(new_max * score_scale, state.row_max[m][h]);
+        // A fully masked row has no maximum yet; any finite one serves.
+        const float from = new_max == -INFINITY ? 0.0f : new_max, correction = exp2_approx(state.row_max[m][h] - from);
+        float row_sum = 0.0f;
+        state.row_max[m][h] = new_max;
+#pragma unroll
+        for (u32 j = 0; j < TILES; j++) {
+#pragma unroll
+            for (u32 e = 0; e < 2; e++) {
+                float& score = scores[j][2 * h + e];
+                score = exp2_approx(fmaf(score, score_scale, -from));
+                row_sum += score;
+            }
+        }
+        state.row_sum[m][h] = fmaf(state.row_sum[m][h], correction, row_sum);
+#pragma unroll
+        for (u32 i = 0; i < D / 8; i++) {
+            state.acc[m][i][2 * h] *= correction;
+            state.acc[m][i][2 * h + 1] *= correction;
+        }
+    }
+}
+
+// Attends to 16 W keys and values from `key`.
+template <int D, int W, int M>
+__device__ __forceinline__ void attend_kv(MmaState<D, M>& state, const AttentionParams& params, const QueryTile& tile, u32 key, u32 keys, u32 values) {
+    const u32 lane = threadIdx.x & 31;
+    float scores[M][2 * W][4] = {};
+#pragma unroll
+    for (u32 k = 0; k < D / 16; k++) {
+#pragma unroll
+        for (u32 n = 0; n < W; n++) {
+            u32 b[4];
+            ldmatrix_x4(b, keys + smem_offset<D>(tile.first_row + 16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+#pragma unroll
+            for (u32 m = 0; m < M; m++) {
+                MmaF16::mma(scores[m][2 * n], state.queries[m][k], b[0], b[1]);
+                MmaF16::mma(scores[m][2 * n + 1], state.queries[m][k], b[2], b[3]);
+            }
+        }
+    }
+#pragma unroll
+    for (u32 m = 0; m < M; m++) {
+        const u32 query = tile.query + 16 * m;
+        const bool plain = !params.slopes && !params.relative_bias && all_visible(params, tile, query, key, 16 * W);
+        if (!plain) bias_and_mask<2 * W>(scores[m], params, tile, query, key);
+        softmax(scores[m], state, m, plain ? params.scale * LOG2_E : 1.0f);
+    }
+#pragma unroll
+    for (u32 n = 0; n < W; n++) {
+        u32 a[M][4];
+#pragma unroll
+        for (u32 m = 0; m < M; m++) {
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) {
+                const float* pair = &scores[m][2 * n + i / 2][i % 2 * 2];
+                a[m][i] = f32_to_f16x2(pair[0], pair[1]);
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < D / 16; i++) {
+            u32 b[4];
+            ldmatrix_x4_trans(b, values + smem_offset<D>(tile.first_row + 16 * n + lane % 16, 2 * i + lane / 16));
+#pragma unroll
+            for (u32 m = 0; m < M; m++) {
+                MmaF16::mma(state.acc[m][2 * i], a[m], b[0], b[1]);
+                MmaF16::mma(state.acc[m][2 * i + 1], a[m], b[2], b[3]);
+            }
+        }
+    }
+}
+
+template <int D, int M>
+__device__ __forceinline__ void store_output(const MmaState<D, M>& state, const AttentionParams& params, const QueryTile& tile) {
+    const u32 lane = threadIdx.x & 31;
+#pragma unroll
+    for (u32 m = 0; m < M; m++) {
+#pragma unroll
+        for (u32 h = 0; h < 2; h++) {
+            float row_sum = state.row_sum[m][h];
+            row_sum += __shfl_xor_sync(FULL_WARP, row_sum, 1);
+            row_sum += __shfl_xor_sync(FULL_WARP, row_sum, 2);
+            const u32 query = tile.query + 16 * m + lane / 4 + 8 * h;
+            if (query >= tile.length) continue;
+            const float factor = 1.0f / row_sum;
+#pragma unroll
+            for (u32 i = 0; i < D / 8; i++) {
+                u8* to = params.out + chunk_offset(tile.start + query, tile.head * (D / 8) + i, params.out_tiles_per_row) + lane % 4 * 4;
+                const float low = state.acc[m][i][2 * h] * factor, high = state.acc[m][i][2 * h + 1] * factor;
+                *(u32*)to = params.out_bf16 ? f32_to_bf16x2(low, high) : f32_to_f16x2(low, high);
+            }
+        }
+    }
+}
+
+// The logical index of a block.
+__device__ __forceinline__ u32 block_index(const AttentionParams& params) {
+    return params.reverse ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+}
+
+// A sequence of at most 16 W tokens, 4 / W heads from `head`.
+template <int D, int W>
+__device__ __forceinline__ void attend_short_sequence(const AttentionParams& params, u32 text, u32 head, u32 keys, u32 values) {
+    const u32 warp = threadIdx.x / 32, start = params.cu_seqlens[text];
+    const QueryTile tile = {start, params.cu_seqlens[text + 1] - start, head + warp / W, warp % W * 16, warp / W * 16 * W};
+    griddepcontrol_wait();
+    load_kv<D, W>(params, tile, head, 0, keys, values);
+    const bool some = tile.head < params.heads && tile.query < tile.length;
+    MmaState<D, 1> state;
+    if (some) init(state, params, tile);
+    cp_async_wait<0>();
+    __syncthreads();
+    if (!some) return;
+    attend_kv<D, W, 1>(state, params, tile, 0, keys, values);
+    store_output(state, params, tile);
+}
+
+// 64 M queries of a sequence and head, from `query`.
+template <int D, int M>
+__device__ __forceinline__ void attend_query_tile(const AttentionParams& params, u32 start, u32 length, u32 query, u32 head, u32 keys, u32 values) {
+    constexpr u32 BYTES = 128 * D, QUERIES = 64 * M;
+    const QueryTile tile = {start, length, head, query + threadIdx.x / 32 * (16 * M), 0};
+    u32 first = 0, last = length;
+    if (params.window != NO_WINDOW) {
+        first = query > params.window ? (query - params.window) / 64 * 64 : 0;
+        last = min(last, min(query + QUERIES - 1, length) + min(params.window, length) + 1);
+    }
+    if (params.causal) last = min(last, query + QUERIES);
+    load_kv<D, 4>(params, tile, head, first, keys, values);
+    MmaState<D, M> state;
+    init(state, params, tile);
+    u32 stage = 0;
+    for (u32 key = first; key < last; key += 64) {
+        if (key + 64 < last) {
+            load_kv<D, 4>(params, tile, head, key + 64, keys + (stage ^ 1) * BYTES, values + (stage ^ 1) * BYTES);
+            cp_async_wait<1>();
+        } else {
+            cp_async_wait<0>();
+        }
+        __syncthreads();
+        if (tile.query < length) attend_kv<D, 4, M>(state, params, tile, key, keys + stage * BYTES, values + stage * BYTES);
+        __syncthreads();
+        stage ^= 1;
+    }
+    if (tile.query < length) store_output(state, params, tile);
+}
+
+// Sequences of more than 64 tokens. Where registers allow it, a warp has two tiles of queries and so uses each load of keys and
+// values twice.
+template <int D>
+__device__ __forceinline__ void attention_mma_long(const AttentionParams& params) {
+    griddepcontrol_launch_and_wait();
+    extern __shared__ __align__(128) u8 shared[];
+    const u32 keys = smem_address(shared), values = keys + 256 * D, block = block_index(params), head = block % params.heads;
+    const uint2 item = params.work_items[block / params.heads];
+    const u32 start = params.cu_seqlens[item.x], length = params.cu_seqlens[item.x + 1] - start;
+    constexpr u32 TILES = D < 128 ? 2 : 1;
+#pragma unroll 1
+    for (u32 query = item.y; query < min(item.y + 128, length); query += 64 * TILES) {
+        attend_query_tile<D, TILES>(params, start, length, query, head, keys, values);
+    }
+}
+
+// Sequences of at most 64 tokens. The batch is uploaded before the first launch of a pass; only the output of preceding grids is
+// waited for.
+template <int D>
+__device__ __forceinline__ void attention_mma(const AttentionParams& params) {
+    griddepcontrol_launch_dependents();
+    extern __shared__ __align__(128) u8 shared[];
+    const u32 keys = smem_address(shared), values = keys + 256 * D;
+    const u32 pairs = (params.heads + 1) / 2, fours = (params.heads + 3) / 4;
+    const uint2* items = params.work_items + params.long_items;
+    u32 block = block_index(params);
+    if (block < params.whole_items * params.heads) {
+        attend_short_sequence<D, 4>(params, items[block / params.heads].x, block % params.heads, keys, values);
+        return;
+    }
+    block -= params.whole_items * params.heads;
+    items += params.whole_items;
+    if (block < params.middle_items * pairs) {
+        attend_short_sequence<D, 2>(params, items[block / pairs].x, block % pairs * 2, keys, values);
+        return;
+    }
+    block -= params.middle_items * pairs;
+    items += params.middle_items;
+    attend_short_sequence<D, 1>(params, items[block / fours].x, block % fours * 4, keys, values);
+}
+
+#else
+
+template <int D>
+__device__ __forceinline__ void attention_mma_long(const AttentionParams& params) {}
+
+template <int D>
+__device__ __forceinline__ void attention_mma(const AttentionParams& params) {}
+
+#endif

@@ -1,0 +1,131 @@
+//! Compiles all kernels for an architecture in parallel, or loads them from the cache.
+
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
+
+use super::{
+    arch::Arch,
+    cache::{Cache, Key},
+    module::Module,
+    nvrtc::{Nvrtc, Target},
+};
+
+/// A module compiled for a device.
+pub(super) struct Compiled {
+    pub(super) module: &'static Module,
+    /// Machine code, or NUL-terminated PTX.
+    pub(super) image: Vec<u8>,
+    cached: bool,
+}
+
+/// A module compiled by [`compile_kernels`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompiledModule {
+    /// Module name.
+    pub module: &'static str,
+    /// Target architecture.
+    pub arch: Arch,
+    /// Size of the code in bytes.
+    pub bytes: u64,
+    /// Whether it was already cached.
+    pub cached: bool,
+}
+
+/// Why kernels could not be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// The compiler is missing, or does not support the architecture.
+    #[error("{0}")]
+    Compiler(String),
+    /// A kernel does not compile.
+    #[error("kernels {module} do not compile for {arch}: {log}")]
+    Compile {
+        /// Module name.
+        module: &'static str,
+        /// Target architecture.
+        arch: Arch,
+        /// The first lines of the compiler's log.
+        log: String,
+    },
+    /// The cache is not writable.
+    #[error("the kernel cache {folder} is not writable: {reason}")]
+    Cache {
+        /// Folder of the cache.
+        folder: PathBuf,
+        /// The operating system's error.
+        reason: String,
+    },
+}
+
+/// Compiles `modules` for `archs` into the folder `cache`, for a daemon configured with the same folder. Modules already
+/// in the cache are not recompiled. Needs NVRTC, but neither a GPU nor a driver.
+pub fn compile_kernels(
+    modules: &[&'static Module],
+    archs: &[Arch],
+    cache: &Path,
+    library_paths: &[PathBuf],
+) -> Result<Vec<CompiledModule>, CompileError> {
+    let nvrtc = Nvrtc::find(library_paths).map_err(CompileError::Compiler)?;
+    let store = Cache::new(cache, 0);
+    let failed = |e: std::io::Error| CompileError::Cache { folder: cache.to_owned(), reason: e.to_string() };
+    store.prepare().map_err(failed)?;
+    let mut built = vec![];
+    for arch in archs {
+        let target = nvrtc.target(*arch).map_err(CompileError::Compiler)?;
+        for one in parallel(modules, |module| compile(&nvrtc, module, *arch, target, Some(&store)))? {
+            let key = Key::new(one.module, target, &nvrtc.version());
+            if store.get(&key).is_none() {
+                store.put(&key, &one.image).map_err(failed)?;
+            }
+            let (module, bytes) = (one.module.name, one.image.len() as u64);
+            built.push(CompiledModule { module, arch: *arch, bytes, cached: one.cached });
+        }
+    }
+    Ok(built)
+}
+
+/// Every module for `arch`. Errors of the cache are ignored.
+pub(super) fn all(
+    modules: &[&'static Module],
+    nvrtc: &Nvrtc,
+    arch: Arch,
+    cache: Option<&Cache>,
+) -> Result<Vec<Compiled>, CompileError> {
+    let target = nvrtc.target(arch).map_err(CompileError::Compiler)?;
+    parallel(modules, |module| compile(nvrtc, module, arch, target, cache))
+}
+
+/// Runs `work` on all modules in parallel; returns the first error.
+fn parallel(
+    modules: &[&'static Module],
+    work: impl Fn(&'static Module) -> Result<Compiled, CompileError> + Sync,
+) -> Result<Vec<Compiled>, CompileError> {
+    let work = &work;
+    thread::scope(|scope| {
+        let running: Vec<_> = modules.iter().map(|&module| (module.name, scope.spawn(move || work(module)))).collect();
+        let died = |name| CompileError::Compiler(format!("the compilation of {name} panicked"));
+        running.into_iter().map(|(name, thread)| thread.join().unwrap_or_else(|_| Err(died(name)))).collect()
+    })
+}
+
+fn compile(
+    nvrtc: &Nvrtc,
+    module: &'static Module,
+    arch: Arch,
+    target: Target,
+    cache: Option<&Cache>,
+) -> Result<Compiled, CompileError> {
+    let key = Key::new(module, target, &nvrtc.version());
+    if let Some(image) = cache.and_then(|cache| cache.get(&key)) {
+        return Ok(Compiled { module, image, cached: true });
+    }
+    let failed = |log| CompileError::Compile { module: module.name, arch, log };
+    let image = Nvrtc::compile(module, target).map_err(failed)?;
+    if let Some(cache) = cache {
+        // A full or read-only folder only makes the next start recompile.
+        let _ = cache.put(&key, &image);
+    }
+    Ok(Compiled { module, image, cached: false })
+}

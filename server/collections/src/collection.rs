@@ -1,0 +1,346 @@
+//! A collection: validates points, sends changes to the writer, and reads points back.
+
+use std::{
+    collections::HashSet,
+    hash::Hash,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use accelerd_engine::{Context, SubmitError};
+use accelerd_kernels::{DeviceId, Matrix, OpError, ops::similarity::Corpus};
+use accelerd_proto::v1::{Payload, value::Kind};
+use accelerd_store::{CollectionMeta, Ids, Journal};
+use prost::Message as _;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    Env, Filter, NewPayloads, PayloadColumns,
+    generation::Generation,
+    not_found,
+    points::Upserted,
+    shared::{Prepared, Shared},
+    writer::{Job, View, Writer},
+};
+use crate::error::CollectionError;
+
+/// Capacity of the writer's queue; callers wait while it is full.
+const QUEUE: usize = 64;
+/// Host memory of a point besides its vector and payload: id, hash table slot, bitmap bits.
+const POINT_BYTES: u64 = 64;
+
+/// A collection of points.
+#[derive(Debug)]
+pub struct Collection {
+    shared: Arc<Shared>,
+    jobs: mpsc::Sender<Job>,
+    /// Serialises snapshots, so that their versions follow their contents.
+    pub(super) snapshots: tokio::sync::Mutex<()>,
+}
+
+/// Vectors, or texts to embed.
+#[derive(Clone, Debug)]
+pub enum Vectors {
+    /// One vector per row.
+    Rows(Matrix),
+    /// Texts for the collection's model to embed.
+    Texts(Vec<String>),
+}
+
+/// Points to upsert.
+#[derive(Clone, Debug)]
+pub struct NewPoints {
+    /// One id per point.
+    pub ids: Ids,
+    /// One vector or text per point.
+    pub vectors: Vectors,
+    /// Empty, or one payload per point.
+    pub payloads: NewPayloads,
+}
+
+/// Points read back.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// Ids that exist, in the order requested.
+    pub ids: Ids,
+    /// One per point.
+    pub payloads: Vec<Payload>,
+    /// One row per point, if requested.
+    pub vectors: Option<Matrix>,
+}
+
+/// The current state of a collection.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Stored metadata.
+    pub meta: CollectionMeta,
+    /// Number of points.
+    pub points: u64,
+    /// Number of deleted rows that are not compacted yet.
+    pub tombstones: u64,
+    /// Bytes in host memory.
+    pub host_bytes: u64,
+    /// Bytes in device memory.
+    pub device_bytes: u64,
+    /// The device that searches it.
+    pub device: DeviceId,
+}
+
+impl Collection {
+    /// Starts a collection and its writer.
+    pub(super) fn start(
+        env: Arc<Env>,
+        meta: CollectionMeta,
+        generation: Generation,
+        journal: Option<Journal>,
+        sequence: u64,
+        checkpoint_bytes: u64,
+    ) -> Self {
+        let held = Mutex::new(env.budget.empty_reservation());
+        let runtime = env.runtime.clone();
+        let generation = RwLock::new(Arc::new(generation));
+        let shared = Arc::new(Shared { env, meta, generation, applying: tokio::sync::Mutex::default(), held });
+        shared.recount();
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        runtime.spawn(Writer::new(Arc::clone(&shared), journal, sequence, checkpoint_bytes).run(queue));
+        Self { shared, jobs, snapshots: tokio::sync::Mutex::default() }
+    }
+
+    /// The stored metadata.
+    pub fn meta(&self) -> &CollectionMeta {
+        &self.shared.meta
+    }
+
+    /// Describes the current state.
+    pub fn describe(&self) -> Description {
+        let generation = self.shared.generation();
+        let (points, rows) = generation.counts();
+        Description {
+            meta: self.shared.meta.clone(),
+            points: points as u64,
+            tombstones: (rows - points) as u64,
+            host_bytes: generation.host_bytes(),
+            device_bytes: generation.corpus.device_bytes(),
+            device: generation.corpus.device(),
+        }
+    }
+
+    /// Validates points, reserves memory and embeds texts. If the embedder's queue is full, texts wait with `may_wait`
+    /// and fail otherwise.
+    pub async fn prepare(
+        &self,
+        points: NewPoints,
+        may_wait: bool,
+        context: Context,
+    ) -> Result<Prepared, CollectionError> {
+        let NewPoints { ids, vectors, payloads } = points;
+        let count = match &vectors {
+            Vectors::Rows(rows) => rows.rows(),
+            Vectors::Texts(texts) => texts.len(),
+        };
+        check_ids(&ids, count)?;
+        let payload_bytes = self.check_payloads(&payloads, count)?;
+        let bytes = count as u64 * (u64::from(self.meta().dim) * 4 + POINT_BYTES) + payload_bytes;
+        let reservation = self.shared.env.budget.reserve(bytes)?;
+        let vectors = self.vectors("vectors", vectors, may_wait, context).await?;
+        Ok(Prepared { ids, vectors, payloads, reservation })
+    }
+
+    /// Sends points to the writer, which applies them in the order of calls. The returned future resolves when they are
+    /// applied and, in a durable collection, on disk. Dropping it does not cancel the write.
+    pub async fn enqueue(
+        &self,
+        points: Prepared,
+    ) -> Result<impl Future<Output = Result<Upserted, CollectionError>> + Send + use<>, CollectionError> {
+        let (done, answer) = oneshot::channel();
+        self.send(Job::Upsert { points, done }).await?;
+        let name = self.meta().name.clone();
+        Ok(async move { answer.await.unwrap_or_else(|_| Err(not_found(&name))) })
+    }
+
+    /// Inserts points, or replaces those whose ids exist.
+    pub async fn upsert(&self, points: NewPoints, context: Context) -> Result<Upserted, CollectionError> {
+        let prepared = self.prepare(points, false, context).await?;
+        self.enqueue(prepared).await?.await
+    }
+
+    /// Deletes the points that match a filter and returns their number.
+    pub async fn delete(&self, filter: Filter) -> Result<u64, CollectionError> {
+        if filter.is_empty() {
+            return Err(CollectionError::invalid("filter", "expected ids or conditions, got an empty filter"));
+        }
+        self.ask(|done| Job::Delete { filter, done }).await?
+    }
+
+    /// Reads points back by id.
+    pub fn fetch(&self, ids: &Ids, with_vectors: bool) -> Fetched {
+        let generation = self.shared.generation();
+        let (ids, payloads, rows) = {
+            let points = generation.read();
+            let rows: Vec<_> = points.find(ids).into_iter().map(|(_, row)| row).collect();
+            let payloads = rows.iter().map(|row| points.payloads().get(*row)).collect();
+            (points.ids_of(&rows), payloads, rows)
+        };
+        let vectors = with_vectors.then(|| generation.corpus.gather(&rows));
+        Fetched { ids, payloads, vectors }
+    }
+
+    /// The device that searches it.
+    pub(super) fn device(&self) -> DeviceId {
+        self.shared.generation().corpus.device()
+    }
+
+    /// Bytes of vectors in host memory.
+    pub(super) fn vector_bytes(&self) -> u64 {
+        self.shared.generation().corpus.host_bytes()
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// A view of the points after all changes sent before.
+    pub(super) async fn view(&self) -> Result<View, CollectionError> {
+        self.ask(|done| Job::View { done }).await
+    }
+
+    /// Finishes queued changes and stops the writer. Later changes fail with `NotFound`.
+    pub(super) async fn close(&self) {
+        let _ = self.ask(|done| Job::Close { done }).await;
+    }
+
+    /// Checks the dim of vectors, or embeds texts.
+    pub(super) async fn vectors(
+        &self,
+        field: &str,
+        vectors: Vectors,
+        may_wait: bool,
+        context: Context,
+    ) -> Result<Matrix, CollectionError> {
+        let dim = self.meta().dim;
+        match vectors {
+            Vectors::Rows(rows) if rows.cols() == dim as usize => Ok(rows),
+            Vectors::Rows(rows) => {
+                Err(CollectionError::invalid(field, format!("expected vectors of dim {dim}, got {}", rows.cols())))
+            }
+            Vectors::Texts(texts) => {
+                let model = &self.meta().model;
+                if model.is_empty() {
+                    let reason = format!("collection {:?} has no model, so it takes vectors only", self.meta().name);
+                    return Err(CollectionError::invalid("texts", reason));
+                }
+                let embedded = self.shared.env.services.embedder.embed(model, texts, dim, may_wait, context).await;
+                embedded.map_err(CollectionError::Embedder)
+            }
+        }
+    }
+
+    /// Checks payloads and returns their encoded size in bytes.
+    fn check_payloads(&self, payloads: &NewPayloads, count: usize) -> Result<u64, CollectionError> {
+        let most = self.shared.env.settings.max_payload_bytes;
+        let payloads = match payloads {
+            NewPayloads::Messages(payloads) => payloads,
+            NewPayloads::Columns(columns) => {
+                return check_columns(columns, most, self.shared.env.settings.max_upsert_bytes);
+            }
+        };
+        if !payloads.is_empty() && payloads.len() != count {
+            let reason = format!("expected none or one per point, which is {count}, got {}", payloads.len());
+            return Err(CollectionError::invalid("payloads", reason));
+        }
+        payloads.iter().enumerate().map(|(i, payload)| check_payload(i, payload, most)).sum()
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, CollectionError> {
+        let (done, answer) = oneshot::channel();
+        self.send(job(done)).await?;
+        answer.await.map_err(|_| not_found(&self.meta().name))
+    }
+
+    async fn send(&self, job: Job) -> Result<(), CollectionError> {
+        self.jobs.send(job).await.map_err(|_| not_found(&self.meta().name))
+    }
+}
+
+impl Env {
+    /// Returns whether a GPU was lost; if so, moves its corpus to the CPU.
+    pub(super) fn fall_back_if_lost(&self, corpus: &Corpus, device: DeviceId, error: &SubmitError) -> bool {
+        if !matches!(error, SubmitError::Op(OpError::DeviceLost { .. })) || device == DeviceId::Cpu {
+            return false;
+        }
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lost.contains(&device) {
+            tracing::error!(%device, %error, "device lost; its collections move to the CPU");
+            lost.push(device);
+        }
+        if corpus.device() == device {
+            corpus.set_device(DeviceId::Cpu);
+        }
+        true
+    }
+}
+
+fn check_ids(ids: &Ids, count: usize) -> Result<(), CollectionError> {
+    if ids.len() != count {
+        return Err(CollectionError::invalid(
+            "ids",
+            format!("expected one per point, which is {count}, got {}", ids.len()),
+        ));
+    }
+    if ids.is_empty() {
+        return Err(CollectionError::invalid("ids", "expected at least one point, got none"));
+    }
+    let twice = match ids {
+        Ids::Numbers(ids) => first_twice(ids).map(|at| format!("numbers[{at}]")),
+        Ids::Uuids(ids) => first_twice(ids).map(|at| format!("uuids[{at}]")),
+    };
+    match twice {
+        Some(at) => Err(CollectionError::invalid(format!("ids.{at}"), "expected distinct ids, got a duplicate")),
+        None => Ok(()),
+    }
+}
+
+fn first_twice<K: Copy + Eq + Hash>(ids: &[K]) -> Option<usize> {
+    let mut seen = HashSet::with_capacity(ids.len());
+    ids.iter().position(|id| !seen.insert(*id))
+}
+
+/// Checks the encoded size of columnar payloads, which a dictionary can make larger than the columns.
+fn check_columns(columns: &PayloadColumns, most: usize, most_together: usize) -> Result<u64, CollectionError> {
+    let mut sum = 0_usize;
+    for point in 0..columns.len() {
+        let bytes = columns.encoded_len(point);
+        if bytes > most {
+            let reason = format!("expected at most {most} bytes per point, got {bytes} for point {point}");
+            return Err(CollectionError::invalid("payload_columns", reason));
+        }
+        sum += bytes;
+    }
+    if sum > most_together {
+        let reason =
+            format!("expected payloads of at most {most_together} bytes in total, got {sum} without a dictionary");
+        return Err(CollectionError::invalid("payload_columns", reason));
+    }
+    Ok(sum as u64)
+}
+
+fn check_payload(i: usize, payload: &Payload, most: usize) -> Result<u64, CollectionError> {
+    let bytes = payload.encoded_len();
+    if bytes > most {
+        return Err(CollectionError::invalid(
+            format!("payloads[{i}]"),
+            format!("expected at most {most} bytes, got {bytes}"),
+        ));
+    }
+    for (name, value) in &payload.fields {
+        let at = || format!("payloads[{i}].fields[{name:?}]");
+        match &value.kind {
+            None => return Err(CollectionError::invalid(at(), "expected a value, got none")),
+            Some(Kind::DoubleValue(x)) if !x.is_finite() => {
+                return Err(CollectionError::invalid(at(), format!("expected a finite number, got {x}")));
+            }
+            Some(_) if name.is_empty() => return Err(CollectionError::invalid(at(), "expected a name, got none")),
+            Some(_) => {}
+        }
+    }
+    Ok(bytes as u64)
+}

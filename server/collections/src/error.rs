@@ -1,0 +1,90 @@
+//! Errors of collections.
+
+use accelerd_engine::SubmitError;
+use accelerd_store::StoreError;
+
+/// Any error of [`TextEmbedder`](crate::TextEmbedder).
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An error of a collection.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectionError {
+    /// A field of the request is invalid.
+    #[error("{field}: {reason}")]
+    Invalid {
+        /// Path of the field, as in `queries.shape`.
+        field: String,
+        /// The expected and the actual value.
+        reason: String,
+    },
+    /// A named resource does not exist.
+    #[error("{kind} {name:?} does not exist")]
+    NotFound {
+        /// `collection`, `point` or `snapshot`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A name is taken.
+    #[error("{kind} {name:?} exists already")]
+    AlreadyExists {
+        /// `collection`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The settings forbid the call.
+    #[error("{0}")]
+    Denied(String),
+    /// Stored bytes are damaged.
+    #[error("{0}")]
+    DataLoss(String),
+    /// Memory for collections or disk space is exhausted.
+    #[error("{0}")]
+    Exhausted(String),
+    /// A dependency does not respond: an object store, a device.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The text index of a collection cannot be read; vector search still works.
+    #[error("{0}; without `hybrid` the collection can be searched")]
+    TextIndex(String),
+    /// The embedder failed.
+    #[error(transparent)]
+    Embedder(BoxError),
+    /// The engine rejected or failed a request.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+impl CollectionError {
+    /// The error of an invalid field.
+    pub fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Invalid { field: field.into(), reason: reason.into() }
+    }
+}
+
+impl From<StoreError> for CollectionError {
+    fn from(error: StoreError) -> Self {
+        let message = error.public();
+        if error.is_internal() {
+            tracing::warn!(%error, "store call failed");
+        }
+        match error {
+            StoreError::Io { .. } if error.is_full() => Self::Exhausted(message),
+            StoreError::Io { .. } | StoreError::Object { .. } | StoreError::InUse(_) | StoreError::Closed => {
+                Self::Unavailable(message)
+            }
+            StoreError::Corrupt { .. } | StoreError::Damaged { .. } | StoreError::Format { .. } => {
+                Self::DataLoss(message)
+            }
+            StoreError::Exists(name) => Self::AlreadyExists { kind: "collection", name },
+            StoreError::Name(_) => Self::invalid("name", message),
+            StoreError::TooLarge { .. } => Self::invalid("points", message),
+            StoreError::Url { .. } | StoreError::Scheme { .. } | StoreError::OtherCollection { .. } => {
+                Self::invalid("url", message)
+            }
+            StoreError::Outside(_) => Self::Denied(format!("url: {message}")),
+            StoreError::NoSnapshot(name) => Self::NotFound { kind: "snapshot", name },
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! Named collections: ids and payloads over a resident corpus, kept on disk when durable.
+//!
+//! The crate searches through the engine and writes through the store. It depends neither on gRPC nor on the daemon's
+//! settings: payloads and filters are the protocol's messages, and [`Services`] provides its other dependencies.
+//!
+//! # Order and visibility
+//!
+//! Each collection has one writer task. It takes changes in the order of arrival, logs them if the collection is
+//! durable, applies them in log order once they are on disk, and then replies: a search that starts after the reply
+//! sees the change.
+//!
+//! A search does not block the writer. It sees each point in some state between its start and its end: of a point
+//! replaced concurrently, it returns the old row or the new one, never neither and never both. Rows are appended before
+//! those they replace are deleted, and a row never changes its point within a generation, so two anomalies remain: a
+//! search sees both rows, or its filter was evaluated before the replacement and the corpus searched after it. Both are
+//! detected afterwards, and the search runs once more while the writer is excluded.
+//!
+//! When too many rows are deleted, a new generation is built next to the old one and swapped in; running searches
+//! finish on the generation they started with.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard},
+    thread,
+    time::{Duration, Instant},
+};
+
+use accelerd_kernels::DeviceId;
+use accelerd_store::{CollectionMeta, Fsync, Metric, Record, Recovered, Storage, Store, StoreError};
+use futures::{StreamExt as _, stream};
+use tokio::runtime::Handle;
+
+mod budget;
+mod cluster;
+mod collection;
+mod columns;
+mod error;
+mod filter;
+mod generation;
+mod hybrid;
+mod ids;
+mod index;
+mod meta;
+mod new_payloads;
+mod order;
+mod payload;
+mod points;
+mod scroll;
+mod search;
+mod services;
+mod shared;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod text_index;
+mod writer;
+
+pub use cluster::check_clusters;
+pub use collection::{Collection, Description, Fetched, NewPoints, Vectors};
+pub use columns::{PayloadColumns, payload_columns};
+pub use error::{BoxError, CollectionError};
+pub use filter::Filter;
+pub use hybrid::{Fusion, Hybrid};
+pub use ids::parse_ids;
+pub use new_payloads::NewPayloads;
+pub use points::{PointId, Upserted};
+pub use scroll::{MAX_PAGE, Page, PageSpec};
+pub use search::{Found, Query, SearchSpec};
+pub use services::{Services, TextEmbedder};
+pub use shared::Prepared;
+pub use snapshot::Snapshot;
+
+use budget::Budget;
+use text_index::TextIndexError;
+
+/// Maximum number of recovery threads, which are bound by the disk rather than the CPU.
+const RECOVERY_THREADS: usize = 8;
+/// Number of collections closed concurrently.
+const CLOSING: usize = 64;
+/// Bytes recovered between two checks of the memory limit.
+const RECOVERY_STEP: usize = 1 << 20;
+
+/// Settings of the collections.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Folder of durable collections; with `None`, collections are in memory only.
+    pub data_dir: Option<PathBuf>,
+    /// When a durable write is acknowledged.
+    pub fsync: Fsync,
+    /// A log of at least this size is folded into a checkpoint.
+    pub wal_limit: u64,
+    /// Threads that write logs.
+    pub writer_threads: usize,
+    /// Maximum number of open log files.
+    pub open_logs: usize,
+    /// Maximum host memory of all collections in bytes; 0 means no limit.
+    pub memory_limit: u64,
+    /// Default folder of snapshots in an object store; empty for none.
+    pub snapshot_url: String,
+    /// Further folders that callers may use for snapshots, including their subfolders.
+    pub snapshot_folders: Vec<String>,
+    /// Options of the object store, as in `aws_region`.
+    pub object_options: Vec<(String, String)>,
+    /// Maximum dimensions of a vector.
+    pub max_dimensions: u32,
+    /// Maximum bytes of an encoded payload.
+    pub max_payload_bytes: usize,
+    /// Maximum total bytes of an upsert's payloads, encoded as messages.
+    pub max_upsert_bytes: usize,
+    /// Maximum number of collections.
+    pub max_collections: usize,
+    /// A collection is compacted when more than this fraction of its rows is deleted.
+    pub compact_share: f64,
+    /// Minimum number of rows for a compaction.
+    pub compact_rows: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            data_dir: None,
+            fsync: Fsync::Always,
+            wal_limit: 256 << 20,
+            writer_threads: 8,
+            open_logs: 256,
+            memory_limit: 0,
+            snapshot_url: String::new(),
+            snapshot_folders: vec![],
+            object_options: vec![],
+            max_dimensions: 8192,
+            max_payload_bytes: 64 << 10,
+            max_upsert_bytes: 64 << 20,
+            max_collections: 1024,
+            compact_share: 0.3,
+            compact_rows: 4096,
+        }
+    }
+}
+
+/// All collections of the daemon.
+#[derive(Debug)]
+pub struct Collections {
+    env: Arc<Env>,
+    slots: RwLock<BTreeMap<String, Slot>>,
+}
+
+/// The state of a collection name.
+#[derive(Clone, Debug)]
+enum Slot {
+    /// Being created, restored or deleted.
+    Busy,
+    /// Serving.
+    Ready(Arc<Collection>),
+    /// Recovery failed, for this reason.
+    Damaged(String),
+    /// Recovery exceeded the memory limit; the collection stays on disk.
+    TooLarge(String),
+}
+
+/// An error of recovery.
+#[derive(Debug, thiserror::Error)]
+enum RecoveryError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Full(CollectionError),
+}
+
+impl From<RecoveryError> for Slot {
+    fn from(error: RecoveryError) -> Self {
+        match error {
+            RecoveryError::Store(error) => Self::Damaged(error.public()),
+            RecoveryError::Full(error) => Self::TooLarge(format!("the collection was not recovered: {error}")),
+        }
+    }
+}
+
+/// Parameters of a new collection.
+#[derive(Clone, Debug)]
+pub struct NewCollection {
+    /// Unique name.
+    pub name: String,
+    /// Dimensions; 0 takes the model's.
+    pub dimensions: u32,
+    /// The similarity metric.
+    pub metric: Metric,
+    /// Precision of the scanned copy.
+    pub storage: Storage,
+    /// Model that embeds texts; empty for none.
+    pub model: String,
+    /// Payload field with a text index; empty for none.
+    pub text_field: String,
+    /// Whether changes are logged to disk.
+    pub durable: bool,
+}
+
+/// The environment shared by all collections.
+struct Env {
+    settings: Settings,
+    services: Services,
+    budget: Arc<Budget>,
+    lost: Mutex<Vec<DeviceId>>,
+    store: Option<Store>,
+    /// Runs the writers, which outlive the call that created them.
+    runtime: Handle,
+}
+
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Env")
+            .field("settings", &self.settings)
+            .field("services", &self.services)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Collections {
+    /// Opens the data folder and recovers its collections. Blocking; must be called within a runtime, which runs the
+    /// writers.
+    pub fn open(settings: Settings, services: Services) -> Result<Arc<Self>, StoreError> {
+        let (store, found) = match &settings.data_dir {
+            Some(dir) => Store::open(dir, settings.store_options()).map(|(store, found)| (Some(store), found))?,
+            None => (None, vec![]),
+        };
+        let budget = Budget::new(settings.memory_limit);
+        let (lost, runtime) = (Mutex::default(), Handle::current());
+        let env = Arc::new(Env { settings, services, budget, lost, store, runtime });
+        let this = Arc::new(Self { env, slots: RwLock::default() });
+        this.recover_all(found);
+        if let Some(store) = &this.env.store {
+            store.record_durable_offsets();
+        }
+        Ok(this)
+    }
+
+    /// Recovers all collections in parallel. Blocking.
+    fn recover_all(&self, found: Vec<Recovered>) {
+        let threads = RECOVERY_THREADS.min(found.len());
+        let queue = Mutex::new(found.into_iter());
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| std::iter::from_fn(next).for_each(|found| self.recover_slot(found)));
+            }
+            std::iter::from_fn(next).for_each(|found| self.recover_slot(found));
+        });
+    }
+
+    fn recover_slot(&self, found: Recovered) {
+        let name = found.name.clone();
+        let slot = match self.recover(found) {
+            Ok(collection) => Slot::Ready(Arc::new(collection)),
+            Err(error) => {
+                tracing::error!(collection = name, %error, "recovery of a collection failed; its files are unchanged");
+                error.into()
+            }
+        };
+        self.write().insert(name, slot);
+    }
+
+    /// Totals over all collections.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for collection in self.list() {
+            let collection = collection.describe();
+            totals.collections += 1;
+            totals.points += collection.points;
+            totals.host_bytes += collection.host_bytes;
+            totals.device_bytes += collection.device_bytes;
+        }
+        (totals.held_bytes, totals.limit_bytes) = self.env.budget.usage();
+        totals
+    }
+
+    /// Returns a collection by name.
+    pub fn get(&self, name: &str) -> Result<Arc<Collection>, CollectionError> {
+        match self.slots.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            Some(Slot::Ready(collection)) => Ok(Arc::clone(collection)),
+            Some(Slot::Damaged(reason)) => Err(CollectionError::DataLoss(reason.clone())),
+            Some(Slot::TooLarge(reason)) => Err(CollectionError::Exhausted(reason.clone())),
+            Some(Slot::Busy) | None => Err(not_found(name)),
+        }
+    }
+
+    /// All collections that are ready, ordered by name.
+    pub fn list(&self) -> Vec<Arc<Collection>> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let ready = |slot: &Slot| match slot {
+            Slot::Ready(collection) => Some(Arc::clone(collection)),
+            Slot::Busy | Slot::Damaged(_) | Slot::TooLarge(_) => None,
+        };
+        slots.values().filter_map(ready).collect()
+    }
+
+    /// Creates an empty collection.
+    pub async fn create(self: &Arc<Self>, spec: NewCollection) -> Result<Arc<Collection>, CollectionError> {
+        let meta = self.env.check_new(spec)?;
+        let reserved = self.reserve(&meta.name)?;
+        let device = self.pick_device();
+        let env = Arc::clone(&self.env);
+        // A task of its own finishes even if the caller is cancelled, so that disk and memory agree.
+        let made = self.env.runtime.spawn_blocking(move || {
+            let journal = match &env.store {
+                Some(store) if meta.durable => Some(store.create(&meta)?),
+                Some(_) | None => None,
+            };
+            let generation = meta::new_generation(&meta, device);
+            Ok(reserved.fill(Collection::start(env, meta, generation, journal, 0, 0)))
+        });
+        made.await.unwrap_or_else(|error| Err(stopped(&error)))
+    }
+
+    /// Deletes a collection and its files; snapshots in object stores are kept.
+    pub async fn delete(self: &Arc<Self>, name: &str) -> Result<(), CollectionError> {
+        let old = {
+            let mut slots = self.write();
+            match slots.get_mut(name) {
+                None | Some(Slot::Busy) => return Err(not_found(name)),
+                Some(slot) => std::mem::replace(slot, Slot::Busy),
+            }
+        };
+        let reserved =
+            NameReservation { collections: Arc::clone(self), name: name.to_owned(), slot: Some(old.clone()) };
+        let env = Arc::clone(&self.env);
+        let dropped = self.env.runtime.spawn(async move {
+            let durable = match &old {
+                Slot::Ready(collection) => {
+                    collection.close().await;
+                    collection.meta().durable
+                }
+                Slot::Damaged(_) | Slot::TooLarge(_) | Slot::Busy => true,
+            };
+            blocking(move || reserved.delete_files(&env, durable)).await
+        });
+        dropped.await.unwrap_or_else(|error| Err(stopped(&error)))
+    }
+
+    /// Finishes queued changes, stops the writers and releases the data folder. The last step of a drain.
+    pub async fn close(&self) {
+        let slots = std::mem::take(&mut *self.write());
+        let ready = slots.into_values().filter_map(|slot| match slot {
+            Slot::Ready(collection) => Some(collection),
+            Slot::Busy | Slot::Damaged(_) | Slot::TooLarge(_) => None,
+        });
+        stream::iter(ready).for_each_concurrent(CLOSING, |collection| async move { collection.close().await }).await;
+        if let Some(store) = &self.env.store {
+            store.release();
+        }
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Slot>> {
+        self.slots.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves a name, so that only one call creates a collection of that name.
+    fn reserve(self: &Arc<Self>, name: &str) -> Result<NameReservation, CollectionError> {
+        let mut slots = self.write();
+        if slots.contains_key(name) {
+            return Err(CollectionError::AlreadyExists { kind: "collection", name: name.to_owned() });
+        }
+        let most = self.env.settings.max_collections;
+        if slots.len() >= most {
+            return Err(CollectionError::Exhausted(format!(
+                "there are {} collections, expected at most {most}",
+                slots.len()
+            )));
+        }
+        slots.insert(name.to_owned(), Slot::Busy);
+        Ok(NameReservation { collections: Arc::clone(self), name: name.to_owned(), slot: None })
+    }
+
+    /// The GPU with the fewest bytes of vectors, or the CPU.
+    fn pick_device(&self) -> DeviceId {
+        let lost = self.env.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let usable = |id: &&DeviceId| matches!(id, DeviceId::Cuda(_)) && !lost.contains(id);
+        let collections = self.list();
+        let held = |id: &DeviceId| -> u64 {
+            let there = collections.iter().filter(|collection| collection.device() == *id);
+            there.map(|collection| collection.vector_bytes()).sum()
+        };
+        let gpus = self.env.services.devices.iter().filter(usable);
+        gpus.min_by_key(|id| held(id)).copied().unwrap_or(DeviceId::Cpu)
+    }
+
+    /// Recovers a collection from disk. Blocking.
+    fn recover(&self, found: Recovered) -> Result<Collection, RecoveryError> {
+        let meta = found.meta.clone()?;
+        let generation = meta::new_generation(&meta, self.pick_device());
+        let (started, mut logged, mut records) = (Instant::now(), Instant::now(), 0u64);
+        let (mut held, mut unseen) = (self.env.budget.empty_reservation(), 0);
+        let replayed = found.replay(|record| {
+            if let Record::Upsert(points) = &record {
+                unseen += points.vectors.len() + points.payloads.iter().map(bytes::Bytes::len).sum::<usize>();
+                if unseen > RECOVERY_STEP {
+                    unseen = 0;
+                    held.try_resize(snapshot::required_bytes(&generation, points)).map_err(RecoveryError::Full)?;
+                }
+            }
+            generation.replay(&meta, &record)?;
+            records += 1;
+            if logged.elapsed() > Duration::from_secs(5) {
+                logged = Instant::now();
+                tracing::info!(collection = meta.name, records, points = generation.read().count(), "recovering");
+            }
+            Ok::<_, RecoveryError>(())
+        })?;
+        held.try_resize(generation.host_bytes()).map_err(RecoveryError::Full)?;
+        let points = generation.read().count();
+        tracing::info!(collection = meta.name, points, records, elapsed = ?started.elapsed(), "recovered");
+        let (sequence, bytes) = (replayed.sequence, replayed.checkpoint_bytes);
+        let env = Arc::clone(&self.env);
+        let started = Collection::start(env, meta, generation, Some(replayed.journal), sequence, bytes);
+        drop(held);
+        Ok(started)
+    }
+}
+
+/// Totals over all collections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Number of collections.
+    pub collections: u64,
+    /// Number of points.
+    pub points: u64,
+    /// Bytes in host memory.
+    pub host_bytes: u64,
+    /// Bytes on devices.
+    pub device_bytes: u64,
+    /// Reserved bytes of the memory limit, including those of pending writes.
+    pub held_bytes: u64,
+    /// The memory limit in bytes; 0 means no limit.
+    pub limit_bytes: u64,
+}
+
+impl Settings {
+    fn store_options(&self) -> accelerd_store::Options {
+        let Self { fsync, writer_threads, open_logs, .. } = *self;
+        accelerd_store::Options { fsync, writer_threads, open_logs }
+    }
+}
+
+/// A reserved name. On drop, the name gets `slot`, or becomes free with `None`.
+struct NameReservation {
+    collections: Arc<Collections>,
+    name: String,
+    slot: Option<Slot>,
+}
+
+impl NameReservation {
+    /// Publishes the collection under the name.
+    fn fill(mut self, collection: Collection) -> Arc<Collection> {
+        let collection = Arc::new(collection);
+        self.slot = Some(Slot::Ready(Arc::clone(&collection)));
+        collection
+    }
+
+    /// Deletes the files, then frees the name. Blocking.
+    fn delete_files(mut self, env: &Env, durable: bool) -> Result<(), CollectionError> {
+        let reopened = self.slot.take();
+        if let (Some(store), true) = (&env.store, durable)
+            && let Err(error) = store.delete(&self.name)
+        {
+            // The writer has stopped; the collection stays visible as damaged, and deleting it can be retried.
+            let reason = format!("it could not be deleted: {}", error.public());
+            self.slot = reopened.map(|_| Slot::Damaged(reason));
+            return Err(error.into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NameReservation {
+    fn drop(&mut self) {
+        let mut slots = self.collections.write();
+        match self.slot.take() {
+            Some(slot) => _ = slots.insert(self.name.clone(), slot),
+            None => _ = slots.remove(&self.name),
+        }
+    }
+}
+
+impl Env {
+    /// Validates a new collection and fills in defaults.
+    fn check_new(&self, spec: NewCollection) -> Result<CollectionMeta, CollectionError> {
+        let NewCollection { name, dimensions, metric, storage, model, text_field, durable } = spec;
+        accelerd_store::check_name(&name)?;
+        if durable && self.store.is_none() {
+            return Err(CollectionError::invalid(
+                "durable",
+                "this daemon keeps nothing on disk: store.data_dir is not set",
+            ));
+        }
+        let of_model = || self.services.embedder.dimensions(&model, dimensions).map_err(CollectionError::Embedder);
+        let dim = if model.is_empty() { dimensions } else { of_model()? };
+        let most = self.settings.max_dimensions;
+        if dim == 0 || dim > most {
+            return Err(CollectionError::invalid("dimensions", format!("expected 1 to {most}, got {dim}")));
+        }
+        let format = CollectionMeta::FORMAT;
+        let create_time_ms = meta::now_ms();
+        Ok(CollectionMeta { format, name, dim, metric, storage, model, text_field, durable, create_time_ms })
+    }
+}
+
+impl From<TextIndexError> for CollectionError {
+    fn from(error: TextIndexError) -> Self {
+        Self::TextIndex(error.to_string())
+    }
+}
+
+fn not_found(name: &str) -> CollectionError {
+    CollectionError::NotFound { kind: "collection", name: name.to_owned() }
+}
+
+fn stopped(error: &tokio::task::JoinError) -> CollectionError {
+    CollectionError::Unavailable(format!("the task was aborted: {error}"))
+}
+
+/// Runs blocking work off the reactor.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CollectionError> + Send + 'static,
+) -> Result<T, CollectionError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(stopped(&error)))
+}

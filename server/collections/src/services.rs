@@ -1,0 +1,50 @@
+//! Dependencies that the daemon provides to collections: devices, the search lane, an embedder, and a timing callback.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use accelerd_engine::{Completion, Context, Lane};
+use accelerd_kernels::{DeviceId, Matrix, ops::similarity::Search};
+use futures::future::BoxFuture;
+
+use crate::error::BoxError;
+
+/// Embeds the texts of collections that name a model.
+pub trait TextEmbedder: Send + Sync + 'static {
+    /// The dimensions of a collection of this model: `asked` if the model supports it, or its native ones for 0.
+    fn dimensions(&self, model: &str, asked: u32) -> Result<u32, BoxError>;
+
+    /// Returns one unit vector per text. If the queue is full, requests wait with `may_wait` and fail otherwise.
+    fn embed<'a>(
+        &'a self,
+        model: &'a str,
+        texts: Vec<String>,
+        dimensions: u32,
+        may_wait: bool,
+        context: Context,
+    ) -> BoxFuture<'a, Result<Matrix, BoxError>>;
+}
+
+/// Dependencies that the daemon provides to collections.
+#[derive(Clone)]
+pub struct Services {
+    /// Devices of the engine.
+    pub devices: Vec<DeviceId>,
+    /// The search lane.
+    pub search: Lane<Search>,
+    /// Embedder of collections with a model.
+    pub embedder: Arc<dyn TextEmbedder>,
+    /// Called in the caller's task with the queue and execution time of each request.
+    pub record_timing: fn(queue: Duration, execute: Duration),
+}
+
+impl Services {
+    pub(crate) fn record<R>(&self, completion: &Completion<R>) {
+        (self.record_timing)(completion.queue, completion.execute);
+    }
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services").field("devices", &self.devices).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! State shared by a collection and its writer, and the points that the collection sends to the writer.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use accelerd_engine::Context;
+use accelerd_kernels::{
+    Matrix,
+    ops::similarity::{Hits, SearchRequest},
+};
+use accelerd_store::{CollectionMeta, Ids};
+
+use super::{Env, budget::Reservation, filter::Filter, generation::Generation, new_payloads::NewPayloads};
+use crate::error::CollectionError;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) env: Arc<Env>,
+    pub(super) meta: CollectionMeta,
+    pub(super) generation: RwLock<Arc<Generation>>,
+    /// Held while a change is applied, and by a search that must exclude changes.
+    pub(super) applying: tokio::sync::Mutex<()>,
+    pub(super) held: Mutex<Reservation>,
+}
+
+/// Validated and embedded points with a memory reservation.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) ids: Ids,
+    pub(super) vectors: Matrix,
+    pub(super) payloads: NewPayloads,
+    pub(super) reservation: Reservation,
+}
+
+impl Shared {
+    /// The current generation.
+    pub(super) fn generation(&self) -> Arc<Generation> {
+        Arc::clone(&self.generation.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the generation with its compaction.
+    pub(super) fn swap(&self, generation: Arc<Generation>) {
+        *self.generation.write().unwrap_or_else(PoisonError::into_inner) = generation;
+    }
+
+    /// Builds the indexes that a filter needs and accounts for their memory.
+    pub(super) fn prepare(&self, generation: &Generation, filter: &Filter) {
+        if generation.prepare(filter, &self.env.budget) {
+            self.recount();
+        }
+    }
+
+    /// Updates the memory reservation to the actual use.
+    pub(super) fn recount(&self) {
+        let bytes = self.generation().host_bytes();
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).resize(bytes);
+    }
+
+    /// Searches a corpus on its device, or on the CPU if that device is lost.
+    pub(super) async fn submit(&self, request: SearchRequest, context: Context) -> Result<Hits, CollectionError> {
+        let corpus = Arc::clone(&request.corpus);
+        let device = corpus.device();
+        let done = match self.env.services.search.submit(request.clone(), context.clone()).await {
+            Err(error) if self.env.fall_back_if_lost(&corpus, device, &error) => {
+                self.env.services.search.submit(request, context).await?
+            }
+            done => done?,
+        };
+        self.env.services.record(&done);
+        Ok(done.response)
+    }
+}

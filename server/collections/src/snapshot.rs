@@ -1,0 +1,245 @@
+//! Snapshots of collections in object stores.
+
+use std::sync::Arc;
+
+use accelerd_store::{Access, CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert};
+use url::Url;
+
+use super::{
+    Collection, Collections, Env, NameReservation, blocking, generation::Generation, meta, stopped, writer::View,
+};
+use crate::error::CollectionError;
+
+/// A snapshot in an object store.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The argument of [`Collections::restore`].
+    pub url: String,
+    /// Increases with each snapshot of a collection.
+    pub version: u64,
+    /// Number of points.
+    pub points: u64,
+    /// Total size.
+    pub bytes: u64,
+    /// Creation time, in milliseconds since the Unix epoch.
+    pub create_time_ms: u64,
+}
+
+impl Collections {
+    /// Writes a snapshot into a folder; an empty URL means the collection's subfolder of the configured one.
+    pub async fn snapshot(self: &Arc<Self>, name: &str, url: &str) -> Result<Snapshot, CollectionError> {
+        let collection = self.get(name)?;
+        let (place, access) = self.env.snapshot_url(url, name)?;
+        // A task of its own finishes or cleans up even if the caller is cancelled.
+        let written = self.env.runtime.spawn(async move { collection.write_snapshot(&place, &access).await });
+        let written = written.await.unwrap_or_else(|error| Err(stopped(&error)));
+        // The location of the configured folder is not disclosed to callers.
+        if url.is_empty() { written.map_err(|error| self.env.hide_default(error)) } else { written }
+    }
+
+    /// Restores a collection from a snapshot, or from the newest in a folder. An empty name keeps the snapshot's. The
+    /// collection is durable if the snapshot's was and this daemon has a data folder.
+    pub async fn restore(self: &Arc<Self>, url: &str, name: &str) -> Result<Arc<Collection>, CollectionError> {
+        let access = self.env.access(url)?;
+        let reader = SnapshotReader::open(url, &access).await?;
+        let mut meta = reader.manifest().collection.clone();
+        if !name.is_empty() {
+            name.clone_into(&mut meta.name);
+        }
+        accelerd_store::check_name(&meta.name)?;
+        let most = self.env.settings.max_dimensions;
+        if !(1..=most).contains(&meta.dim) {
+            return Err(CollectionError::invalid(
+                "url",
+                format!("it has vectors of dim {}, expected 1 to {most}", meta.dim),
+            ));
+        }
+        meta.durable &= self.env.store.is_some();
+        let reserved = self.reserve(&meta.name)?;
+        let (env, device) = (Arc::clone(&self.env), self.pick_device());
+        let restored = self.env.runtime.spawn(async move {
+            let generation = meta::new_generation(&meta, device);
+            let restore = Restore { env, meta, generation, reserved };
+            restore.run(reader).await
+        });
+        restored.await.unwrap_or_else(|error| Err(stopped(&error)))
+    }
+}
+
+impl Collection {
+    async fn write_snapshot(&self, url: &str, access: &Access) -> Result<Snapshot, CollectionError> {
+        let _one_at_a_time = self.snapshots.lock().await;
+        let view = self.view().await?;
+        let tag = uuid::Uuid::new_v4().simple().to_string();
+        let mut writer = SnapshotWriter::create(url, access, self.meta().clone(), view.sequence, &tag[..8]).await?;
+        if let Err(error) = push_all(&mut writer, &view).await {
+            writer.abort().await;
+            return Err(error);
+        }
+        let written = writer.finish().await?;
+        let manifest = written.manifest;
+        tracing::info!(collection = self.meta().name, url = written.url, points = manifest.point_count, "snapshot");
+        Ok(Snapshot {
+            url: written.url,
+            version: manifest.version,
+            points: manifest.point_count,
+            bytes: manifest.size_bytes,
+            create_time_ms: manifest.create_time_ms,
+        })
+    }
+}
+
+async fn push_all(writer: &mut SnapshotWriter, view: &View) -> Result<(), CollectionError> {
+    for rows in view.chunks() {
+        let (generation, rows) = (Arc::clone(&view.generation), rows.to_vec());
+        let points = blocking(move || Ok(generation.export(&rows))).await?;
+        writer.push(points).await?;
+    }
+    Ok(())
+}
+
+impl Env {
+    /// The URL of a collection's snapshots and the access to it.
+    fn snapshot_url(&self, given: &str, name: &str) -> Result<(String, Access), CollectionError> {
+        let configured = self.settings.snapshot_url.trim_end_matches('/');
+        match (given, configured) {
+            ("", "") => {
+                Err(CollectionError::invalid("url", "expected the URL of a folder, got none, and none is configured"))
+            }
+            ("", configured) => {
+                let url = format!("{configured}/{name}");
+                let access = self.access(&url)?;
+                Ok((url, access))
+            }
+            (given, _) => Ok((given.to_owned(), self.access(given)?)),
+        }
+    }
+
+    /// Access to a URL if it is within a folder that the settings allow.
+    fn access(&self, given: &str) -> Result<Access, CollectionError> {
+        let url = Url::parse(given).map_err(|error| CollectionError::invalid("url", format!("{given:?}: {error}")))?;
+        let offered = self.settings.snapshot_folders.iter().chain([&self.settings.snapshot_url]);
+        let mut offered = offered.filter_map(|folder| Url::parse(folder).ok());
+        if let Some(folder) = offered.find(|folder| is_within(&url, folder)) {
+            let options = self.settings.object_options.clone();
+            return Ok(Access { options, within: folder.to_file_path().ok() });
+        }
+        let reason = "is neither in store.snapshot_url nor in store.snapshot_folders of the daemon's settings";
+        Err(CollectionError::Denied(format!("url: {given} {reason}")))
+    }
+
+    /// Removes the URL of the configured folder from an error.
+    fn hide_default(&self, error: CollectionError) -> CollectionError {
+        let hide =
+            |message: String| message.replace(self.settings.snapshot_url.trim_end_matches('/'), "store.snapshot_url");
+        match error {
+            CollectionError::Unavailable(message) => CollectionError::Unavailable(hide(message)),
+            CollectionError::DataLoss(message) => CollectionError::DataLoss(hide(message)),
+            CollectionError::Denied(message) => CollectionError::Denied(hide(message)),
+            CollectionError::Invalid { field, reason } => CollectionError::Invalid { field, reason: hide(reason) },
+            other @ (CollectionError::NotFound { .. }
+            | CollectionError::AlreadyExists { .. }
+            | CollectionError::Embedder(_)
+            | CollectionError::Exhausted(_)
+            | CollectionError::TextIndex(_)
+            | CollectionError::Submit(_)) => other,
+        }
+    }
+}
+
+/// Whether a URL is a folder or below it. `Url` has resolved dot segments; encoded slashes and dots, which could hide
+/// more, are rejected.
+fn is_within(url: &Url, folder: &Url) -> bool {
+    let segments = |url: &Url| -> Vec<String> {
+        url.path_segments().into_iter().flatten().filter(|s| !s.is_empty()).map(str::to_owned).collect()
+    };
+    let hidden =
+        |segment: &String| ["%2f", "%5c", "%2e"].iter().any(|code| segment.to_ascii_lowercase().contains(code));
+    let (inner, outer) = (segments(url), segments(folder));
+    let same = (url.scheme(), url.host_str(), url.port()) == (folder.scheme(), folder.host_str(), folder.port());
+    same && inner.starts_with(&outer) && !inner.iter().any(hidden)
+}
+
+/// A restore in progress.
+struct Restore {
+    env: Arc<Env>,
+    meta: CollectionMeta,
+    generation: Generation,
+    reserved: NameReservation,
+}
+
+impl Restore {
+    async fn run(self, mut reader: SnapshotReader) -> Result<Arc<Collection>, CollectionError> {
+        let Self { env, meta, generation, reserved } = self;
+        let (env, meta, generation) = (env, Arc::new(meta), Arc::new(generation));
+        let mut staged = stage(&env, &meta).await?;
+        // Released once the started collection has reserved its actual use.
+        let mut held = env.budget.empty_reservation();
+        while let Some(points) = reader.next().await? {
+            held.try_resize(required_bytes(&generation, &points))?;
+            let (meta, generation) = (Arc::clone(&meta), Arc::clone(&generation));
+            staged = blocking(move || {
+                if let Some(staged) = &mut staged {
+                    staged.push(&points)?;
+                }
+                generation.replay(&meta, &Record::Upsert(points))?;
+                Ok(staged)
+            })
+            .await?;
+        }
+        let generation = Arc::into_inner(generation).ok_or(StoreError::Closed)?;
+        let meta = Arc::unwrap_or_clone(meta);
+        blocking(move || {
+            let bytes = generation.corpus.host_bytes();
+            let journal: Option<Journal> = staged.map(accelerd_store::Staged::commit).transpose()?;
+            let started = reserved.fill(Collection::start(env, meta, generation, journal, 0, bytes));
+            drop(held);
+            Ok(started)
+        })
+        .await
+    }
+}
+
+/// Peak bytes of a generation while these points are added.
+pub(super) fn required_bytes(generation: &Generation, points: &Upsert) -> u64 {
+    let payload: usize = points.payloads.iter().map(bytes::Bytes::len).sum();
+    // An encoded field takes at least two bytes.
+    let growth = generation.growth_bytes(points.ids.len(), payload / 2);
+    generation.host_bytes() + growth + (points.vectors.len() + payload) as u64
+}
+
+async fn stage(env: &Arc<Env>, meta: &Arc<CollectionMeta>) -> Result<Option<accelerd_store::Staged>, CollectionError> {
+    let (env, meta) = (Arc::clone(env), Arc::clone(meta));
+    blocking(move || match &env.store {
+        Some(store) if meta.durable => Ok(Some(store.stage(&meta)?)),
+        Some(_) | None => Ok(None),
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_urls_below_a_folder_are_within_it() {
+        let within =
+            |url: &str, folder: &str| is_within(&Url::parse(url).expect("a URL"), &Url::parse(folder).expect("a URL"));
+        for url in ["file:///snapshots", "file:///snapshots/", "file:///snapshots/a/v1", "file:///x/../snapshots/a"] {
+            assert!(within(url, "file:///snapshots"), "{url}");
+        }
+        for url in [
+            "file:///",
+            "file:///snapshots-of-others",
+            "file:///snapshots/../etc",
+            "file:///snapshots/%2e%2e/etc",
+            "file:///snapshots/..%2fetc",
+            "file:///snapshots/a%2F..%2F..%2Fetc",
+            "s3://snapshots/a",
+        ] {
+            assert!(!within(url, "file:///snapshots"), "{url}");
+        }
+        assert!(within("s3://bucket/a/b", "s3://bucket/a/"));
+        assert!(!within("s3://other/a/b", "s3://bucket/a"));
+    }
+}

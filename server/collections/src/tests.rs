@@ -1,0 +1,576 @@
+//! Tests of collections on a real engine on the CPU: visibility of changes, recovery, snapshots.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig, SubmitError};
+use accelerd_kernels::{
+    Choice, DeviceId, Matrix, OpError, Settings as Devices, discover, ops::cluster::ClusterRequest,
+};
+use accelerd_models::words;
+use accelerd_proto::v1::{self, Payload, value::Kind};
+use accelerd_store::{Ids, Metric, Storage};
+use futures::future::{BoxFuture, FutureExt as _};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::{payload::tests::payload, *};
+
+const DIM: usize = 4;
+
+/// An engine, and collections on it.
+struct Fixture {
+    engine: Engine,
+    collections: Arc<Collections>,
+}
+
+fn lane() -> LaneConfig {
+    let second = Duration::from_secs(1);
+    LaneConfig {
+        max_batch_items: 1024,
+        max_batch_bytes: 64 << 20,
+        gpu_max_batch_bytes: 64 << 20,
+        max_wait: Duration::ZERO,
+        concurrency: 1,
+        max_age: second,
+        cpu_max_bytes: 0,
+        large_request_bytes: 0,
+    }
+}
+
+fn fixture(settings: Settings) -> Fixture {
+    let devices = Devices { choice: Choice::Cpu, cpu_threads: 1, ..Devices::default() };
+    let found = discover(&devices).expect("there is a CPU");
+    let config = EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1 << 20, max_bytes: 1 << 30 };
+    let engine = Engine::start(found.devices, config).expect("the engine starts");
+    let collections = open(&engine, settings);
+    Fixture { engine, collections }
+}
+
+fn open(engine: &Engine, settings: Settings) -> Arc<Collections> {
+    Collections::open(settings, services(engine, vec![DeviceId::Cpu])).expect("the folder opens")
+}
+
+fn services(engine: &Engine, devices: Vec<DeviceId>) -> Services {
+    Services { devices, search: engine.lane(lane()), embedder: Arc::new(BagOfWords), record_timing: |_, _| {} }
+}
+
+/// An embedder that counts words by their hash; every model offers `MODEL_DIM` dimensions.
+struct BagOfWords;
+
+const MODEL_DIM: u32 = 64;
+
+impl TextEmbedder for BagOfWords {
+    fn dimensions(&self, _: &str, asked: u32) -> Result<u32, BoxError> {
+        match asked {
+            0 | MODEL_DIM => Ok(MODEL_DIM),
+            _ => Err(CollectionError::invalid("dimensions", format!("expected {MODEL_DIM}, got {asked}")).into()),
+        }
+    }
+
+    fn embed<'a>(
+        &'a self,
+        _: &'a str,
+        texts: Vec<String>,
+        dimensions: u32,
+        _: bool,
+        _: Context,
+    ) -> BoxFuture<'a, Result<Matrix, BoxError>> {
+        let dim = dimensions as usize;
+        let mut numbers = vec![0.0; texts.len() * dim];
+        for (row, text) in numbers.chunks_mut(dim).zip(&texts) {
+            for word in words(text) {
+                // FNV-1a, modulo a prime.
+                let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+                let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+                row[usize::try_from(hash % 61).expect("below 61")] += 1.0;
+            }
+            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(1.0);
+            for number in row {
+                *number /= norm;
+            }
+        }
+        async move { Ok(Matrix::from_vec(texts.len(), dim, numbers)?) }.boxed()
+    }
+}
+
+fn spec(name: &str) -> NewCollection {
+    NewCollection {
+        name: name.into(),
+        dimensions: 4,
+        metric: Metric::SquaredL2,
+        storage: Storage::F32,
+        model: String::new(),
+        durable: false,
+        text_field: String::new(),
+    }
+}
+
+fn durable(name: &str) -> NewCollection {
+    NewCollection { durable: true, ..spec(name) }
+}
+
+fn on_disk(dir: &TempDir) -> Settings {
+    Settings { data_dir: Some(dir.path().into()), ..Settings::default() }
+}
+
+/// Points whose vectors hold their id and the stamp of the write.
+fn points(ids: &[u64], stamp: f32) -> NewPoints {
+    let numbers = ids.iter().flat_map(|id| [*id as f32, stamp, 0.0, 0.0]).collect();
+    let rows = Matrix::from_vec(ids.len(), DIM, numbers).expect("four numbers an id");
+    let of = |id: &u64| {
+        payload(&[("even", Kind::BoolValue(id.is_multiple_of(2))), ("id", Kind::IntValue(id.cast_signed()))])
+    };
+    NewPoints {
+        ids: Ids::Numbers(ids.to_vec()),
+        vectors: Vectors::Rows(rows),
+        payloads: NewPayloads::Messages(ids.iter().map(of).collect()),
+    }
+}
+
+fn near(vector: [f32; DIM], limit: usize) -> SearchSpec {
+    let rows = Matrix::from_vec(1, DIM, vector.to_vec()).expect("one row");
+    SearchSpec {
+        query: Query::Vectors(Vectors::Rows(rows)),
+        offset: 0,
+        limit,
+        threshold: None,
+        filter: None,
+        with_payload: false,
+        hybrid: None,
+    }
+}
+
+fn even() -> Filter {
+    let value = v1::Value { kind: Some(Kind::BoolValue(true)) };
+    let test = Some(v1::condition::Test::Equals(value));
+    let must = vec![v1::Condition { field: "even".into(), test }];
+    Filter::parse("filter", &v1::Filter { must, ..v1::Filter::default() }).expect("it is well-formed")
+}
+
+fn ids_of(found: &[Found]) -> Vec<u64> {
+    let number = |found: &Found| match found.id {
+        PointId::Number(number) => number,
+        PointId::Uuid(_) => panic!("tests here use numbers"),
+    };
+    found.iter().map(number).collect()
+}
+
+async fn ids(collection: &Collection, spec: SearchSpec) -> Vec<u64> {
+    let found = collection.search(spec, Context::default()).await.expect("it can be searched");
+    ids_of(&found[0])
+}
+
+async fn upsert(collection: &Collection, ids: &[u64], stamp: f32) -> Upserted {
+    collection.upsert(points(ids, stamp), Context::default()).await.expect("there is room")
+}
+
+/// The stamp of each point by id.
+fn contents(collection: &Collection) -> BTreeMap<u64, f32> {
+    let fetched = collection.fetch(&Ids::Numbers((0..100).collect()), true);
+    let Ids::Numbers(ids) = fetched.ids else { panic!("tests here use numbers") };
+    let vectors = fetched.vectors.expect("they were asked for");
+    let stamps = vectors.as_f32().chunks(DIM).map(|row| row[1]).collect::<Vec<_>>();
+    for (id, payload) in ids.iter().zip(&fetched.payloads) {
+        assert_eq!(payload.fields["id"].kind, Some(Kind::IntValue(id.cast_signed())));
+    }
+    ids.into_iter().zip(stamps).collect()
+}
+
+fn message<T>(result: Result<T, CollectionError>) -> String {
+    result.map(|_| ()).expect_err("it must be refused").to_string()
+}
+
+#[tokio::test]
+async fn points_are_found_replaced_and_deleted() {
+    let fixture = fixture(Settings::default());
+    let collection = fixture.collections.create(spec("c")).await.expect("the name is free");
+    assert_eq!(ids(&collection, near([0.0; 4], 5)).await, [0u64; 0]);
+    assert_eq!(upsert(&collection, &[1, 2, 3, 4], 0.0).await, Upserted { inserted: 4, updated: 0 });
+    assert_eq!(ids(&collection, near([3.1, 0.0, 0.0, 0.0], 2)).await, [3, 4]);
+    assert_eq!(upsert(&collection, &[3, 5], 9.0).await, Upserted { inserted: 1, updated: 1 });
+    assert_eq!(ids(&collection, near([3.1, 0.0, 0.0, 0.0], 2)).await, [4, 2]);
+    assert_eq!(ids(&collection, SearchSpec { offset: 1, ..near([3.1, 0.0, 0.0, 0.0], 2) }).await, [2, 1]);
+    let filtered = SearchSpec { filter: Some(even()), with_payload: true, ..near([3.1, 0.0, 0.0, 0.0], 9) };
+    assert_eq!(ids(&collection, filtered).await, [4, 2]);
+    assert_eq!(collection.delete(even()).await.expect("it can"), 2);
+    assert_eq!(contents(&collection), BTreeMap::from([(1, 0.0), (3, 9.0), (5, 9.0)]));
+    let described = collection.describe();
+    assert_eq!((described.points, described.tombstones), (3, 3));
+}
+
+#[tokio::test]
+async fn a_stored_point_finds_itself_and_an_unknown_one_is_named() {
+    let fixture = fixture(Settings::default());
+    let collection = fixture.collections.create(spec("c")).await.expect("the name is free");
+    upsert(&collection, &[1, 2, 3], 0.0).await;
+    let by_ids = |ids: &[u64]| SearchSpec { query: Query::Ids(Ids::Numbers(ids.to_vec())), ..near([0.0; 4], 1) };
+    let found = collection.search(by_ids(&[3, 1]), Context::default()).await.expect("both are there");
+    assert_eq!(found.iter().map(|found| ids_of(found)).collect::<Vec<_>>(), [[3], [1]]);
+    let missing = collection.search(by_ids(&[3, 77]), Context::default()).await.expect_err("77 is not there");
+    assert!(matches!(&missing, CollectionError::NotFound { kind: "point", name } if name == "77"), "{missing}");
+}
+
+#[tokio::test]
+async fn errors_of_invalid_input_name_the_field() {
+    let fixture = fixture(Settings::default());
+    let collection = fixture.collections.create(spec("c")).await.expect("the name is free");
+    upsert(&collection, &[1], 0.0).await;
+    let twice = collection.upsert(points(&[2, 3, 2], 0.0), Context::default()).await;
+    assert!(message(twice).starts_with("ids.numbers[2]: "));
+    let uuids = NewPoints { ids: Ids::Uuids(vec![[7; 16]]), ..points(&[2], 0.0) };
+    assert_eq!(
+        message(collection.upsert(uuids, Context::default()).await),
+        "ids: the collection's ids are numbers, got UUIDs"
+    );
+    let few = NewPoints { payloads: NewPayloads::Messages(vec![Payload::default()]), ..points(&[2, 3], 0.0) };
+    assert!(message(collection.upsert(few, Context::default()).await).starts_with("payloads: "));
+    let nan = NewPoints {
+        payloads: NewPayloads::Messages(vec![payload(&[("x", Kind::DoubleValue(f64::NAN))])]),
+        ..points(&[2], 0.0)
+    };
+    assert!(message(collection.upsert(nan, Context::default()).await).starts_with("payloads[0].fields[\"x\"]: "));
+    let texts = NewPoints { vectors: Vectors::Texts(vec!["a".into()]), ..points(&[2], 0.0) };
+    assert!(message(collection.upsert(texts, Context::default()).await).starts_with("texts: "));
+    assert!(message(collection.delete(Filter::default()).await).starts_with("filter: "));
+    let search = |spec| collection.search(spec, Context::default());
+    assert!(message(search(near([0.0; 4], 0)).await).starts_with("limit: "));
+    assert!(message(search(near([0.0; 4], 16_385)).await).starts_with("limit: "));
+    let other_dim = Matrix::from_vec(1, 3, vec![0.0; 3]).expect("one row");
+    let other_dim = SearchSpec { query: Query::Vectors(Vectors::Rows(other_dim)), ..near([0.0; 4], 1) };
+    assert_eq!(message(search(other_dim).await), "vectors: expected vectors of dim 4, got 3");
+    for (bad, field) in [
+        (NewCollection { name: "../c".into(), ..spec("") }, "name"),
+        (NewCollection { dimensions: 0, ..spec("d") }, "dimensions"),
+        (NewCollection { dimensions: 8193, ..spec("d") }, "dimensions"),
+        (NewCollection { dimensions: 63, model: "builtin".into(), ..spec("d") }, "dimensions"),
+        (durable("d"), "durable"),
+    ] {
+        let refused = message(fixture.collections.create(bad).await);
+        assert!(refused.starts_with(&format!("{field}: ")), "{refused}");
+    }
+    let taken = fixture.collections.create(spec("c")).await.expect_err("the name is taken");
+    assert!(matches!(taken, CollectionError::AlreadyExists { kind: "collection", .. }));
+}
+
+#[tokio::test]
+async fn texts_are_embedded_by_the_collections_model() {
+    let fixture = fixture(Settings::default());
+    let spec = NewCollection { dimensions: 0, model: "builtin".into(), metric: Metric::Cosine, ..spec("c") };
+    let collection = fixture.collections.create(spec).await.expect("the name is free");
+    let texts = ["parse a date from a string", "open a tcp socket", "sort a list of numbers"];
+    let points = NewPoints {
+        ids: Ids::Numbers(vec![10, 20, 30]),
+        vectors: Vectors::Texts(texts.map(str::to_owned).to_vec()),
+        payloads: NewPayloads::Messages(vec![]),
+    };
+    collection.upsert(points, Context::default()).await.expect("they can be embedded");
+    let query = Query::Vectors(Vectors::Texts(vec!["open a tcp socket".into()]));
+    assert_eq!(ids(&collection, SearchSpec { query, ..near([0.0; 4], 1) }).await, [20]);
+}
+
+/// A collection with a text index.
+fn of_texts(name: &str, durable: bool) -> NewCollection {
+    NewCollection { dimensions: 0, model: "builtin".into(), text_field: "body".into(), durable, ..spec(name) }
+}
+
+fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
+    let body = |text: &&str| payload(&[("body", Kind::StringValue((*text).to_owned()))]);
+    let vectors = Vectors::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+    NewPoints {
+        ids: Ids::Numbers(ids.to_vec()),
+        vectors,
+        payloads: NewPayloads::Messages(texts.iter().map(body).collect()),
+    }
+}
+
+/// A text-only search.
+fn by_words(text: &str, limit: usize) -> SearchSpec {
+    let query = Query::Vectors(Vectors::Texts(vec![text.to_owned()]));
+    let hybrid = Hybrid { fusion: Fusion::RelativeScore, text_weight: 1.0 };
+    SearchSpec { query, hybrid: Some(hybrid), ..near([0.0; 4], limit) }
+}
+
+#[tokio::test]
+async fn acknowledged_points_are_found_by_their_text_at_once_and_after_a_restart() {
+    let dir = TempDir::new().expect("a folder");
+    let fixture = fixture(on_disk(&dir));
+    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
+    for id in 0..20 {
+        let point = texts(&[id], &[&format!("number word{id}")]);
+        collection.upsert(point, Context::default()).await.expect("it can be embedded");
+        assert_eq!(ids(&collection, by_words(&id.to_string(), 1)).await, [id]);
+    }
+    drop(collection);
+    fixture.collections.close().await;
+    let again = open(&fixture.engine, on_disk(&dir)).get("c").expect("it is on disk");
+    for id in 0..20 {
+        assert_eq!(ids(&again, by_words(&id.to_string(), 1)).await, [id]);
+    }
+}
+
+#[tokio::test]
+async fn a_corrupt_text_index_fails_text_only_searches() {
+    let fixture = fixture(Settings::default());
+    let collection = fixture.collections.create(of_texts("c", false)).await.expect("the name is free");
+    collection.upsert(texts(&[1, 2], &["open a file", "sort"]), Context::default()).await.expect("it can be embedded");
+    collection.shared().generation().text_index().expect("it has a text field").corrupt();
+    let failed = collection.search(by_words("open", 1), Context::default()).await;
+    assert!(matches!(&failed, Err(CollectionError::TextIndex(_))), "{failed:?}");
+    assert!(message(failed).contains("without `hybrid` the collection can be searched"));
+    collection.upsert(texts(&[3], &["close a file"]), Context::default()).await.expect("it still takes points");
+    let nearest = SearchSpec { hybrid: None, ..by_words("close a file", 1) };
+    assert_eq!(ids(&collection, nearest).await, [3]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_during_replacements_finds_each_point_exactly_once() {
+    let settings = Settings { compact_rows: 64, ..Settings::default() };
+    let fixture = fixture(settings);
+    let collection = fixture.collections.create(spec("c")).await.expect("the name is free");
+    let all: Vec<u64> = (0..40).collect();
+    upsert(&collection, &all, 0.0).await;
+    let writer = {
+        let (collection, all) = (Arc::clone(&collection), all.clone());
+        tokio::spawn(async move {
+            for stamp in 1..400_u16 {
+                let part: Vec<_> = all.iter().copied().filter(|id| (id + u64::from(stamp)).is_multiple_of(3)).collect();
+                upsert(&collection, &part, f32::from(stamp)).await;
+            }
+        })
+    };
+    let mut searches = 0;
+    while !writer.is_finished() {
+        let mut found = ids(&collection, near([0.0; 4], 40)).await;
+        found.sort_unstable();
+        assert_eq!(found, all, "search {searches}");
+        let mut found = ids(&collection, SearchSpec { filter: Some(even()), ..near([0.0; 4], 40) }).await;
+        found.sort_unstable();
+        assert_eq!(found, all.iter().copied().filter(|id| id % 2 == 0).collect::<Vec<_>>(), "search {searches}");
+        searches += 1;
+    }
+    writer.await.expect("it does not panic");
+    assert!(searches > 0);
+    assert!(collection.describe().tombstones < 400 * 13, "nothing was compacted");
+}
+
+#[tokio::test]
+async fn memory_is_limited_and_released() {
+    let fixture = fixture(Settings { memory_limit: 64 << 20, ..Settings::default() });
+    let wide = NewCollection { dimensions: 8192, ..spec("c") };
+    let collection = fixture.collections.create(wide).await.expect("the name is free");
+    let points = |rows: usize| NewPoints {
+        ids: Ids::Numbers((0..rows as u64).collect()),
+        vectors: Vectors::Rows(Matrix::from_vec(rows, 8192, vec![1.0; rows * 8192]).expect("whole rows")),
+        payloads: NewPayloads::Messages(vec![]),
+    };
+    let refused = collection.upsert(points(2049), Context::default()).await.expect_err("64 MiB are not enough");
+    assert!(matches!(&refused, CollectionError::Exhausted(why) if why.contains("67108864")), "{refused}");
+    collection.upsert(points(1024), Context::default()).await.expect("32 MiB are enough");
+    assert!(collection.upsert(points(1024), Context::default()).await.is_err());
+    drop(collection);
+    fixture.collections.delete("c").await.expect("it is there");
+    let again = NewCollection { dimensions: 8192, ..spec("d") };
+    let collection = fixture.collections.create(again).await.expect("the name is free");
+    collection.upsert(points(1024), Context::default()).await.expect("the memory was given back");
+}
+
+#[tokio::test]
+async fn snapshots_are_restored_under_another_name_and_on_another_daemon() {
+    let (dir, data) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
+    let url = format!("file://{}", dir.path().display());
+    let offers = |settings| Settings { snapshot_folders: vec![url.clone(), "ftp://host".to_owned()], ..settings };
+    let fixture = fixture(offers(on_disk(&data)));
+    let collection = fixture.collections.create(durable("c")).await.expect("the name is free");
+    upsert(&collection, &[1, 2, 3], 1.0).await;
+    upsert(&collection, &[2], 2.0).await;
+    let snapshot = fixture.collections.snapshot("c", &url).await.expect("it can be written");
+    assert_eq!((snapshot.version, snapshot.points), (1, 3));
+    upsert(&collection, &[9], 3.0).await;
+    let expected = BTreeMap::from([(1, 1.0), (2, 2.0), (3, 1.0)]);
+
+    let copy = fixture.collections.restore(&url, "copy").await.expect("it is whole");
+    assert_eq!(contents(&copy), expected);
+    assert!(copy.meta().durable);
+    upsert(&copy, &[4], 4.0).await;
+    let taken = fixture.collections.restore(&snapshot.url, "").await.expect_err("c is there");
+    assert!(matches!(taken, CollectionError::AlreadyExists { .. }), "{taken}");
+
+    let other = open(&fixture.engine, offers(Settings::default()));
+    let copy = other.restore(&snapshot.url, "").await.expect("it is whole");
+    assert_eq!((contents(&copy), copy.meta().name.as_str()), (expected.clone(), "c"));
+    assert!(!copy.meta().durable, "there is no folder");
+
+    fixture.collections.close().await;
+    let reopened = open(&fixture.engine, offers(on_disk(&data)));
+    let copy = reopened.get("copy").expect("it is durable");
+    assert_eq!(contents(&copy), expected.into_iter().chain([(4, 4.0)]).collect());
+    assert_eq!(contents(&reopened.get("c").expect("it is durable")).len(), 4);
+    let nothing = message(reopened.restore(&format!("{url}/nowhere"), "x").await);
+    assert!(nothing.contains("/nowhere"), "{nothing}");
+    assert!(message(reopened.snapshot("c", "ftp://host/x").await).starts_with("url: "));
+    assert!(message(reopened.snapshot("c", "").await).starts_with("url: "));
+}
+
+#[tokio::test]
+async fn snapshots_are_limited_to_folders_of_the_settings() {
+    let (dir, data) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
+    let url = |name: &str| format!("file://{}/{name}", dir.path().display());
+    let fixture = fixture(Settings { snapshot_url: url("offered"), ..on_disk(&data) });
+    let collection = fixture.collections.create(durable("c")).await.expect("the name is free");
+    upsert(&collection, &[1], 1.0).await;
+    let denied = fixture.collections.snapshot("c", &url("other")).await.expect_err("it is not offered");
+    assert!(matches!(denied, CollectionError::Denied(_)), "{denied}");
+    let written = fixture.collections.snapshot("c", "").await.expect("the configured folder is");
+    std::fs::rename(dir.path().join("offered"), dir.path().join("elsewhere")).expect("it can be moved");
+    let moved = written.url.replace("offered", "elsewhere");
+    let denied = fixture.collections.restore(&moved, "x").await.expect_err("it is not offered");
+    assert!(matches!(denied, CollectionError::Denied(_)), "{denied}");
+}
+
+#[tokio::test]
+async fn a_damaged_collection_reports_it_and_the_others_serve() {
+    let data = TempDir::new().expect("it can be made");
+    let fixture = fixture(on_disk(&data));
+    for name in ["good", "bad"] {
+        let collection = fixture.collections.create(durable(name)).await.expect("the name is free");
+        upsert(&collection, &[1, 2, 3], 1.0).await;
+    }
+    fixture.collections.close().await;
+    let log = data.path().join("collections/bad/wal-00000000000000000001.log");
+    let mut bytes = std::fs::read(&log).expect("it is there");
+    bytes[80] ^= 0x10;
+    std::fs::write(&log, bytes).expect("it can be written");
+    let reopened = open(&fixture.engine, on_disk(&data));
+    let damaged = reopened.get("bad").expect_err("it is damaged");
+    assert!(
+        matches!(&damaged, CollectionError::DataLoss(why) if why.contains("wal-") && why.contains("offset")),
+        "{damaged}"
+    );
+    assert_eq!(reopened.list().len(), 1);
+    assert!(reopened.create(durable("bad")).await.is_err());
+    assert_eq!(contents(&reopened.get("good").expect("it is whole")).len(), 3);
+    reopened.delete("bad").await.expect("it can be dropped");
+    reopened.create(durable("bad")).await.expect("the name is free");
+}
+
+#[tokio::test]
+async fn a_collection_is_clustered_with_its_ids() {
+    let fixture = fixture(Settings::default());
+    let collection = fixture.collections.create(spec("c")).await.expect("the name is free");
+    upsert(&collection, &[1, 50, 2, 51, 3, 52], 0.0).await;
+    collection
+        .delete(
+            Filter::parse(
+                "filter",
+                &v1::Filter {
+                    ids: Some(v1::PointIds { numbers: vec![2], ..Default::default() }),
+                    ..v1::Filter::default()
+                },
+            )
+            .expect("it is well-formed"),
+        )
+        .await
+        .expect("it can");
+    let request = |rows| ClusterRequest {
+        rows,
+        clusters: 2,
+        max_iterations: 10,
+        tolerance: 0.0,
+        init_count: 1,
+        spherical: false,
+        seed: 7,
+    };
+    let lane = fixture.engine.lane(lane());
+    let (clusters, ids) = collection.cluster(&lane, request, Context::default()).await.expect("there are rows");
+    assert_eq!(ids, Ids::Numbers(vec![1, 50, 51, 3, 52]));
+    let of = &clusters.assignments;
+    assert!(of[0] == of[3] && of[1] == of[2] && of[2] == of[4] && of[0] != of[1], "{of:?}");
+    let too_many = |rows| ClusterRequest { clusters: 6, ..request(rows) };
+    assert!(message(collection.cluster(&lane, too_many, Context::default()).await).starts_with("cluster_count: "));
+}
+
+#[tokio::test]
+async fn collections_of_a_lost_gpu_move_to_the_cpu_and_new_ones_avoid_it() {
+    let fixture = fixture(Settings::default());
+    let gpus = vec![DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cpu];
+    let collections = Collections::open(Settings::default(), services(&fixture.engine, gpus));
+    let collections = collections.expect("there is no folder to open");
+    let on = async |name: &str| collections.create(spec(name)).await.expect("the name is free").describe().device;
+    assert_eq!(on("a").await, DeviceId::Cuda(0));
+    let corpus = Arc::clone(&collections.get("a").expect("it is there").shared().generation().corpus);
+    let (device, reason) = (DeviceId::Cuda(0), "illegal address".to_owned());
+    let lost = SubmitError::Op(OpError::DeviceLost { device, reason });
+    assert!(collections.env.fall_back_if_lost(&corpus, device, &lost));
+    assert_eq!(corpus.device(), DeviceId::Cpu);
+    assert!(!collections.env.fall_back_if_lost(&corpus, DeviceId::Cpu, &lost), "there is nowhere else to go");
+    assert!(!collections.env.fall_back_if_lost(&corpus, device, &SubmitError::Draining));
+    let collection = collections.get("a").expect("it is there");
+    upsert(&collection, &[1], 0.0).await;
+    assert_eq!(ids(&collection, near([0.0; 4], 1)).await, [1]);
+    assert_eq!(on("b").await, DeviceId::Cuda(1));
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Upsert(Vec<u64>),
+    Delete(Vec<u64>),
+    DeleteEven,
+    Reopen,
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    let ids = || proptest::collection::btree_set(0..30u64, 1..8).prop_map(|ids| ids.into_iter().collect::<Vec<_>>());
+    prop_oneof![
+        6 => ids().prop_map(Op::Upsert),
+        2 => ids().prop_map(Op::Delete),
+        1 => Just(Op::DeleteEven),
+        1 => Just(Op::Reopen),
+    ]
+}
+
+fn only(ids: Vec<u64>) -> Filter {
+    let ids = Some(v1::PointIds { numbers: ids, ..Default::default() });
+    Filter::parse("filter", &v1::Filter { ids, ..v1::Filter::default() }).expect("it is well-formed")
+}
+
+/// Runs operations on a collection and a map, and compares them at each reopening and at the end.
+async fn follow(ops: Vec<Op>) {
+    let data = TempDir::new().expect("it can be made");
+    let settings = || Settings { wal_limit: 1500, compact_rows: 16, ..on_disk(&data) };
+    let fixture = fixture(settings());
+    let mut collections = Arc::clone(&fixture.collections);
+    let mut collection = collections.create(durable("c")).await.expect("the name is free");
+    let mut expected = BTreeMap::new();
+    for (stamp, op) in (1u16..).zip(ops.into_iter().chain([Op::Reopen])) {
+        match op {
+            Op::Upsert(ids) => {
+                upsert(&collection, &ids, f32::from(stamp)).await;
+                expected.extend(ids.into_iter().map(|id| (id, f32::from(stamp))));
+            }
+            Op::Delete(ids) => {
+                collection.delete(only(ids.clone())).await.expect("it can");
+                expected.retain(|id, _| !ids.contains(id));
+            }
+            Op::DeleteEven => {
+                collection.delete(even()).await.expect("it can");
+                expected.retain(|id, _| id % 2 == 1);
+            }
+            Op::Reopen => {
+                collections.close().await;
+                collections = open(&fixture.engine, settings());
+                collection = collections.get("c").expect("it is durable");
+            }
+        }
+        assert_eq!(contents(&collection), expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_durable_collection_is_the_same_after_each_restart(ops in proptest::collection::vec(any_op(), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        runtime.expect("a runtime can be made").block_on(follow(ops));
+    }
+}

@@ -1,0 +1,362 @@
+//! One lane on one device: its queue, and running its batches. A batch that fails is split until the faulty request is
+//! alone.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use accelerd_kernels::{DeviceId, Op, OpError, Size};
+use tokio::{sync::oneshot, time};
+use tracing::Span;
+
+use crate::{
+    admission::Permit,
+    batcher::{BatchLimits, Entry, EntryId, NextBatch},
+    config::{Context, LaneConfig},
+    device::{AnyLane, DeviceQueues, PollOutcome, WorkerContext},
+    metrics::{Stage, error_kind},
+    outcome::{Completion, SubmitError},
+    queue::{Depth, Queue},
+    shared::{LaneCore, Shared},
+    stats::Launch,
+};
+
+pub(crate) struct DeviceLane<O: Op> {
+    pub(crate) device: Arc<DeviceQueues>,
+    pub(crate) queue: Queue<O::Key, Pending<O>>,
+    core: Arc<LaneCore>,
+    shared: Arc<Shared>,
+    limits: BatchLimits,
+    /// Its batches need a [`LargeRequestPermit`](crate::device::LargeRequestPermit).
+    large: bool,
+}
+
+/// An admitted request, which may try several devices.
+pub(crate) struct Job<O: Op> {
+    pub(crate) request: O::Request,
+    pub(crate) permit: Permit,
+    /// At least one item and one byte.
+    pub(crate) size: Size,
+    pub(crate) context: Context,
+    /// The caller's span.
+    pub(crate) span: Span,
+    pub(crate) affinity: Option<DeviceId>,
+    pub(crate) submitted: Instant,
+    /// Devices lost while it ran on them.
+    pub(crate) device_losses: u32,
+}
+
+/// A queued request, and the channel of its reply.
+pub(crate) struct Pending<O: Op> {
+    pub(crate) job: Job<O>,
+    pub(crate) reply: oneshot::Sender<Reply<O>>,
+}
+
+pub(crate) enum Reply<O: Op> {
+    /// The permit is held until the caller takes the response: a caller whose stream stalls leaves responses in their
+    /// channels.
+    Completed(Completion<O::Response>, Permit),
+    Failed(SubmitError),
+    /// The device is lost: the caller tries another.
+    Rerouted(Box<Job<O>>),
+}
+
+impl<O: Op> Job<O> {
+    fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.submitted)
+    }
+}
+
+impl<O: Op> DeviceLane<O> {
+    pub(crate) fn new(
+        core: &Arc<LaneCore>,
+        shared: &Arc<Shared>,
+        device: &Arc<DeviceQueues>,
+        config: &LaneConfig,
+        large: bool,
+    ) -> Self {
+        let limits = BatchLimits {
+            items: config.max_batch_items,
+            bytes: config.batch_bytes(device.id()),
+            wait: config.max_wait,
+            age: config.max_age,
+        };
+        Self {
+            device: Arc::clone(device),
+            queue: Queue::new(limits, config.concurrency, Arc::clone(&device.signal)),
+            core: Arc::clone(core),
+            shared: Arc::clone(shared),
+            limits,
+            large,
+        }
+    }
+
+    /// Queues a request; returns it if the queue is closed.
+    #[allow(clippy::result_large_err)] // The request is returned only when the device was just lost.
+    pub(crate) fn push(&self, now: Instant, pending: Pending<O>) -> Result<EntryId, Pending<O>> {
+        let Job { request, size, context, .. } = &pending.job;
+        let bytes = size.bytes;
+        let entry = Entry {
+            key: O::key(request),
+            priority: context.priority,
+            principal: context.principal,
+            items: size.items,
+            bytes,
+            deadline: context.deadline,
+            payload: pending,
+        };
+        self.device.add_outstanding(bytes);
+        self.queue.push(now, entry).inspect_err(|_| self.device.remove_outstanding(bytes))
+    }
+
+    /// Counts a request whose caller is gone.
+    pub(crate) fn record_cancelled(&self, stage: Stage, deadline: Option<Instant>) {
+        let expired = deadline.is_some_and(|deadline| deadline <= time::Instant::now().into_std());
+        self.shared.record_cancelled(&self.core, stage, expired);
+    }
+
+    /// Runs a batch: each of its requests is answered or rerouted. Returns how long the batch took, if it ran unsplit.
+    fn run(&self, worker: &mut WorkerContext, batch: Vec<Pending<O>>) -> Option<Duration> {
+        let span = batch_span(&batch, worker);
+        let _entered = span.enter();
+        let whole = batch.len();
+        let mut took = None;
+        let mut parts = vec![batch];
+        while let Some(part) = parts.pop() {
+            let part = self.drop_cancelled(part);
+            if worker.device.lost().is_some() {
+                self.reroute(part, false);
+            } else if !part.is_empty() {
+                let requests = part.len();
+                let (outcome, execution) = self.launch(worker, &part);
+                if requests == whole {
+                    took = outcome.is_ok().then_some(execution.took);
+                }
+                self.settle(worker, part, outcome, &execution, &mut parts);
+            }
+        }
+        took
+    }
+
+    /// Drops the requests whose caller is gone or whose deadline has passed.
+    fn drop_cancelled(&self, mut part: Vec<Pending<O>>) -> Vec<Pending<O>> {
+        let now = Instant::now();
+        let is_late = |job: &Job<O>| job.context.deadline.is_some_and(|deadline| deadline <= now);
+        let gone = |pending: &mut Pending<O>| pending.reply.is_closed() || is_late(&pending.job);
+        part.extract_if(.., gone).for_each(|pending| self.expire(pending, now));
+        part
+    }
+
+    /// Answers a request whose deadline passed before its launch, or whose caller is gone.
+    fn expire(&self, pending: Pending<O>, now: Instant) {
+        self.record_cancelled(Stage::Queued, pending.job.context.deadline);
+        let late = SubmitError::DeadlineExceeded { waited: pending.job.waited(now) };
+        drop(pending.job);
+        // The caller may be gone.
+        let _ = pending.reply.send(Reply::Failed(late));
+    }
+
+    /// Returns requests to their callers, because the device is lost; `ran` if it was lost while it ran them.
+    fn reroute(&self, part: Vec<Pending<O>>, ran: bool) {
+        for Pending { mut job, reply } in part {
+            job.device_losses += u32::from(ran);
+            let deadline = job.context.deadline;
+            if reply.send(Reply::Rerouted(Box::new(job))).is_err() {
+                self.record_cancelled(Stage::Queued, deadline);
+            }
+        }
+    }
+
+    /// Launches once and records it.
+    fn launch(
+        &self,
+        worker: &mut WorkerContext,
+        part: &[Pending<O>],
+    ) -> (Result<Vec<O::Response>, OpError>, Execution) {
+        let began = Instant::now();
+        let outcome = execute::<O>(worker, part);
+        let took = began.elapsed();
+        let launch = Launch {
+            requests: part.len() as u64,
+            items: part.iter().map(|pending| pending.job.size.items).sum(),
+            fill_ratio: self.fill_ratio(part),
+            execute: took,
+        };
+        self.core.record.launched(&launch, part.iter().map(|pending| pending.job.waited(began)));
+        let waits = part.iter().map(|pending| pending.job.waited(began).as_secs_f64());
+        self.shared.metrics.launched(&self.core.labels, worker.device.index, &launch, waits);
+        (outcome, Execution { began, took })
+    }
+
+    /// The share of the batch limit that a launch fills, in items or bytes, whichever is larger.
+    fn fill_ratio(&self, part: &[Pending<O>]) -> f64 {
+        let items = part.iter().map(|pending| pending.job.size.items).sum::<u64>();
+        let bytes = part.iter().fold(0_u64, |sum, pending| sum.saturating_add(pending.job.size.bytes));
+        let share = |sum: u64, limit: u64| sum as f64 / limit.max(1) as f64;
+        share(items, self.limits.items).max(share(bytes, self.limits.bytes)).min(1.0)
+    }
+
+    /// Answers the requests of a launch; after a failure, reroutes them, or splits them into two of `parts`.
+    fn settle(
+        &self,
+        worker: &WorkerContext,
+        mut part: Vec<Pending<O>>,
+        outcome: Result<Vec<O::Response>, OpError>,
+        execution: &Execution,
+        parts: &mut Vec<Vec<Pending<O>>>,
+    ) {
+        let error = match outcome {
+            Ok(responses) => return self.complete(worker, part, responses, execution),
+            Err(error) => error,
+        };
+        self.shared.metrics.failed(error_kind(&error));
+        if let OpError::DeviceLost { reason, .. } = error {
+            worker.device.lose(reason);
+            self.reroute(part, true);
+        } else if part.len() == 1 {
+            self.core.record.count(|counts| counts.failures += 1);
+            for pending in part {
+                self.reply(pending, |_, _| Reply::Failed(error.clone().into()));
+            }
+        } else {
+            tracing::debug!(lane = O::NAME, requests = part.len(), %error, "a batch failed and is split");
+            self.core.record.count(|counts| counts.splits += 1);
+            let right = part.split_off(part.len() / 2);
+            parts.extend([right, part]);
+        }
+    }
+
+    fn complete(
+        &self,
+        worker: &WorkerContext,
+        part: Vec<Pending<O>>,
+        responses: Vec<O::Response>,
+        execution: &Execution,
+    ) {
+        let batch_requests = part.len();
+        let device = worker.device.id();
+        // Requests are freed after the last reply: freeing a large input takes longer than replying.
+        let mut spent = Vec::with_capacity(batch_requests);
+        for (pending, response) in part.into_iter().zip(responses) {
+            let queue = pending.job.waited(execution.began);
+            let completion = Completion { response, device, batch_requests, queue, execute: execution.took };
+            self.reply(pending, |request, permit| {
+                spent.push(request);
+                Reply::Completed(completion, permit)
+            });
+        }
+    }
+
+    fn reply(&self, pending: Pending<O>, reply_with: impl FnOnce(O::Request, Permit) -> Reply<O>) {
+        let Pending { job, reply } = pending;
+        let deadline = job.context.deadline;
+        if reply.send(reply_with(job.request, job.permit)).is_err() {
+            self.record_cancelled(Stage::Running, deadline);
+        }
+    }
+}
+
+impl<O: Op> AnyLane for DeviceLane<O> {
+    fn is_available(&self) -> bool {
+        self.queue.is_available() && (!self.large || self.device.has_large_request_permit())
+    }
+
+    fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome {
+        if !self.queue.is_available() {
+            return PollOutcome::Idle;
+        }
+        let permit = if self.large { self.device.large_request_permit() } else { None };
+        if self.large && permit.is_none() {
+            return PollOutcome::Idle;
+        }
+        let now = Instant::now();
+        let taken = self.queue.take(now);
+        for pending in taken.expired {
+            self.device.remove_outstanding(pending.job.size.bytes);
+            self.expire(pending, now);
+        }
+        match taken.next {
+            NextBatch::Empty => PollOutcome::Idle,
+            NextBatch::WaitUntil(until) => PollOutcome::WaitUntil(until),
+            NextBatch::Ready(batch) => {
+                self.device.batch_started(position);
+                let took = self.run(worker, batch.payloads);
+                self.queue.finish(&batch.key, batch.items, took);
+                drop(permit);
+                self.device.remove_outstanding(batch.bytes);
+                self.shared.admission.tick(Instant::now());
+                PollOutcome::Ran
+            }
+        }
+    }
+
+    fn evict(&self) {
+        let left = self.queue.close();
+        for pending in &left {
+            self.device.remove_outstanding(pending.job.size.bytes);
+        }
+        self.reroute(left, false);
+    }
+
+    fn stop(&self) {
+        for Pending { job, reply } in self.queue.close() {
+            self.device.remove_outstanding(job.size.bytes);
+            drop(job);
+            // The caller may be gone.
+            let _ = reply.send(Reply::Failed(SubmitError::Draining));
+        }
+    }
+
+    fn depth(&self) -> Depth {
+        self.queue.depth()
+    }
+}
+
+/// When a launch began, and how long it took.
+struct Execution {
+    began: Instant,
+    took: Duration,
+}
+
+/// A span that links to the spans of the requests: a batch serves many traces.
+fn batch_span<O: Op>(batch: &[Pending<O>], worker: &WorkerContext) -> Span {
+    let device = worker.device.id();
+    let span = tracing::info_span!(parent: None, "batch", lane = O::NAME, %device, requests = batch.len());
+    if !span.is_disabled() {
+        for pending in batch {
+            span.follows_from(&pending.job.span);
+        }
+    }
+    span
+}
+
+/// Calls the operation, which may panic and may return the wrong number of responses.
+fn execute<O: Op>(worker: &mut WorkerContext, part: &[Pending<O>]) -> Result<Vec<O::Response>, OpError> {
+    let requests: Vec<_> = part.iter().map(|pending| &pending.job.request).collect();
+    let failed = |reason| OpError::Failed { device: worker.device.id(), kernel: O::NAME, reason };
+    match catch_unwind(AssertUnwindSafe(|| O::run(&requests, &mut worker.backend))) {
+        Ok(Ok(responses)) if responses.len() != part.len() => {
+            Err(failed(format!("{} responses to {} requests", responses.len(), part.len())))
+        }
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            let error = failed(format!("it panicked: {}", panic_message(panic.as_ref())));
+            tracing::error!(lane = O::NAME, %error, "an operation panicked; its backend is reopened");
+            // The panic may have left the backend in an inconsistent state.
+            let reopened = worker.device.handle().open();
+            worker.backend = reopened.map_err(|open| OpError::DeviceLost {
+                device: worker.device.id(),
+                reason: format!("{error}, and the backend could not be reopened: {open}"),
+            })?;
+            Err(error)
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let literal = panic.downcast_ref::<&str>().copied();
+    literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

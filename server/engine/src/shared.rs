@@ -1,0 +1,161 @@
+//! What the engine, its lanes and its workers share: devices, admission, metrics and the registry of lanes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use accelerd_kernels::{Device, DeviceId};
+use opentelemetry::{global, metrics::AsyncInstrument};
+
+use crate::{
+    admission::Admission,
+    config::EngineConfig,
+    device::{AnyLane, DeviceQueues},
+    metrics::{LaneLabels, Metrics, Stage},
+    queue::Depth,
+    stats::{LaneRecord, LaneStats},
+};
+
+pub(crate) struct Shared {
+    /// In the order given to the engine.
+    pub(crate) devices: Vec<Arc<DeviceQueues>>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) metrics: Metrics,
+    lanes: Mutex<Vec<RegisteredLane>>,
+    /// Most bytes that any device for requests without an affinity can hold.
+    capacity: u64,
+}
+
+/// The part of a lane that does not depend on the operation's types.
+pub(crate) struct LaneCore {
+    /// The operation.
+    pub(crate) name: &'static str,
+    pub(crate) labels: LaneLabels,
+    pub(crate) record: LaneRecord,
+}
+
+/// A lane that is open.
+pub(crate) struct RegisteredLane {
+    core: Arc<LaneCore>,
+    device_lanes: Vec<Arc<dyn AnyLane>>,
+}
+
+/// How many workers a device has.
+pub(crate) fn worker_count(device: DeviceId, config: &EngineConfig) -> usize {
+    let count = match device {
+        DeviceId::Cpu => config.cpu_workers,
+        DeviceId::Cuda(_) => config.cuda_workers,
+    };
+    count.max(1)
+}
+
+impl Shared {
+    pub(crate) fn new(devices: Vec<Device>, config: &EngineConfig) -> Self {
+        let queues = |(index, device): (usize, Device)| {
+            let workers = worker_count(device.id(), config);
+            Arc::new(DeviceQueues::new(device, index, workers))
+        };
+        let devices: Vec<_> = devices.into_iter().enumerate().map(queues).collect();
+        let largest = |cpu: bool| {
+            let of_kind = devices.iter().filter(move |device| (device.id() == DeviceId::Cpu) == cpu);
+            of_kind.map(|device| device.capacity()).max()
+        };
+        let capacity = largest(false).or_else(|| largest(true)).unwrap_or(u64::MAX);
+        Self {
+            devices,
+            admission: Arc::new(Admission::new(config)),
+            metrics: Metrics::new(),
+            lanes: Mutex::default(),
+            capacity,
+        }
+    }
+
+    /// Most bytes that a request with this affinity can use.
+    pub(crate) fn capacity(&self, affinity: Option<DeviceId>) -> u64 {
+        match affinity {
+            None => self.capacity,
+            Some(id) => {
+                self.devices.iter().find(|device| device.id() == id).map_or(u64::MAX, |device| device.capacity())
+            }
+        }
+    }
+
+    /// Adds a lane to the statistics and metrics.
+    pub(crate) fn register(&self, core: Arc<LaneCore>, device_lanes: Vec<Arc<dyn AnyLane>>) {
+        self.lanes().push(RegisteredLane { core, device_lanes });
+    }
+
+    pub(crate) fn unregister(&self, core: &Arc<LaneCore>) {
+        self.lanes().retain(|lane| !Arc::ptr_eq(&lane.core, core));
+    }
+
+    pub(crate) fn lanes(&self) -> MutexGuard<'_, Vec<RegisteredLane>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request whose caller cancelled it, or whose deadline passed.
+    pub(crate) fn record_cancelled(&self, core: &LaneCore, stage: Stage, expired: bool) {
+        core.record.count(|counts| {
+            *match (stage, expired) {
+                (Stage::Queued, false) => &mut counts.cancelled_queued,
+                (Stage::Queued, true) => &mut counts.expired_queued,
+                (Stage::Running, false) => &mut counts.cancelled_running,
+                (Stage::Running, true) => &mut counts.expired_running,
+            } += 1;
+        });
+        self.metrics.cancelled(&core.labels, stage);
+    }
+
+    /// Registers gauges that read the queues when the meter collects: requests pay nothing for them.
+    pub(crate) fn observe_queues(self: &Arc<Self>) {
+        let meter = global::meter("accelerd");
+        let observer = |measure: fn(Depth) -> u64| {
+            let shared = Arc::downgrade(self);
+            move |instrument: &dyn AsyncInstrument<u64>| observe(&shared, measure, instrument)
+        };
+        meter
+            .u64_observable_gauge("accelerd_queue_items")
+            .with_description("Items queued now.")
+            .with_callback(observer(|depth| depth.items))
+            .build();
+        meter
+            .u64_observable_gauge("accelerd_queue_bytes")
+            .with_description("Bytes queued now.")
+            .with_callback(observer(|depth| depth.bytes))
+            .build();
+    }
+}
+
+/// Reports one measure of every lane; lanes of one name are added up.
+fn observe(shared: &Weak<Shared>, measure: fn(Depth) -> u64, instrument: &dyn AsyncInstrument<u64>) {
+    let Some(shared) = shared.upgrade() else { return };
+    let lanes = shared.lanes();
+    for (position, lane) in lanes.iter().enumerate() {
+        let is_first = lanes[..position].iter().all(|earlier| earlier.core.name != lane.core.name);
+        if is_first {
+            let namesakes = lanes[position..].iter().filter(|other| other.core.name == lane.core.name);
+            instrument.observe(namesakes.map(|lane| measure(lane.depth())).sum(), &lane.core.labels.lane);
+        }
+    }
+}
+
+impl RegisteredLane {
+    /// Sum over all devices.
+    fn depth(&self) -> Depth {
+        self.device_lanes.iter().map(|lane| lane.depth()).fold(Depth::default(), |sum, depth| Depth {
+            requests: sum.requests + depth.requests,
+            items: sum.items + depth.items,
+            bytes: sum.bytes.saturating_add(depth.bytes),
+            running: sum.running + depth.running,
+        })
+    }
+
+    pub(crate) fn stats(&self) -> LaneStats {
+        let depth = self.depth();
+        LaneStats {
+            queued_requests: depth.requests,
+            queued_items: depth.items,
+            queued_bytes: depth.bytes,
+            running_batches: depth.running,
+            ..self.core.record.stats(self.core.name)
+        }
+    }
+}

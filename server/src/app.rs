@@ -1,0 +1,277 @@
+//! The daemon's state: settings, devices, engine, models, collections and telemetry, as its services share it.
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use accelerd_collections::{Collections, Services, Settings};
+use accelerd_engine::{Engine, Lane};
+use accelerd_kernels::{
+    self as kernels, Device, DiscoverError, OpError,
+    ops::{cluster::Cluster, similarity::FindSimilar},
+};
+use accelerd_models::Model;
+use accelerd_store::{Access, StoreError};
+use tokio::{runtime::Handle, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{ByteSize, Config, Fsync, environment, to_usize},
+    embedder::Embedder,
+    error::ApiError,
+    health::Reporter,
+    layers::timing,
+    telemetry::{Metrics, TelemetryError},
+    transport::{memory::TransportMemory, offload::Offload},
+};
+
+/// How long an object store may take to list a folder before the start fails.
+const SNAPSHOT_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener could not be opened.
+    #[error("cannot listen on {address} ({key}): {error}")]
+    Listen {
+        /// The setting.
+        key: &'static str,
+        /// Address or path.
+        address: String,
+        /// The operating system's error.
+        error: io::Error,
+    },
+    /// No device could be opened.
+    #[error(transparent)]
+    Devices(#[from] DiscoverError),
+    /// The engine did not start.
+    #[error("the engine did not start: {0}")]
+    Engine(OpError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
+    /// The data directory could not be opened.
+    #[error("cannot use store.data_dir: {0}")]
+    Store(#[from] StoreError),
+    /// A snapshot folder cannot be listed.
+    #[error("cannot use {key}: {error}")]
+    Snapshots {
+        /// The setting.
+        key: &'static str,
+        /// Why.
+        error: StoreError,
+    },
+    /// The object store of a snapshot folder did not answer in time.
+    #[error("cannot use {0}: the object store does not answer")]
+    SnapshotsTimeout(&'static str),
+    /// A model of `models.preload` could not be loaded.
+    #[error("cannot load model {name:?} of models.preload: {error}")]
+    Model {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: ApiError,
+    },
+    /// Telemetry could not be set up.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// The start was cancelled.
+    #[error("shut down before the daemon was serving")]
+    Cancelled,
+}
+
+/// State shared by the services.
+pub struct App {
+    /// The settings.
+    pub config: Config,
+    /// Devices and their queues.
+    pub engine: Engine,
+    /// Why no GPU is used; `None` if one is.
+    pub fallback: Option<String>,
+    /// Models, and the lanes they run on.
+    pub embedder: Embedder,
+    /// Collections, and the lane of their searches.
+    pub collections: Arc<Collections>,
+    /// Lane of searches over a corpus sent with the request.
+    pub find_similar: Lane<FindSimilar>,
+    /// Lane of clusterings.
+    pub cluster: Lane<Cluster>,
+    /// Readiness and liveness.
+    pub health: Reporter,
+    /// Instruments and their exporters.
+    pub metrics: Arc<Metrics>,
+    /// Memory of connections, request messages and responses.
+    pub transport_memory: Arc<TransportMemory>,
+    /// When the daemon started.
+    pub started: Instant,
+    /// Threads for work that would block a reactor.
+    pub(crate) offload: Offload,
+    /// Cancelled when the daemon closes; ends streams that have no end of their own.
+    pub(crate) closing: CancellationToken,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("engine", &self.engine).field("embedder", &self.embedder).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// Discovers devices, starts the engine, opens the lanes, loads models and reads collections, unless cancelled. Blocks;
+    /// must run within a runtime.
+    pub(crate) fn start(
+        config: Config,
+        closing: CancellationToken,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Self>, StartError> {
+        log_memory(&config);
+        let found = kernels::discover(&config.devices())?;
+        let fallback = found.fallback;
+        log_devices(&found.devices, fallback.as_deref());
+        let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
+        let engine = start_engine(found.devices, &config, &metrics)?;
+        let lanes = &config.lanes;
+        let tables = engine.lane(lanes.lane(&lanes.embed));
+        let encoders = engine.lane(lanes.lane(&lanes.encode));
+        let embedder = Embedder::new(vec![], tables, encoders)
+            .with_registry(vec![Model::builtin()], &config.models)
+            .with_hub(&config.models.hub, hub_token())
+            .with_limits(config.limits.clone());
+        let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
+        check_snapshot_folders(&config, cancel)?;
+        preload_models(&embedder, &config, cancel)?;
+        let services = Services {
+            devices: engine.devices().into_iter().map(|(device, _)| device.id()).collect(),
+            search: engine.lane(lanes.lane(&lanes.search)),
+            embedder: Arc::new(embedder.clone()),
+            record_timing: timing::add,
+        };
+        let collections = Collections::open(collection_settings(&config), services)?;
+        let (find_similar, cluster) =
+            (engine.lane(lanes.lane(&lanes.find_similar)), engine.lane(lanes.lane(&lanes.cluster)));
+        let transport_memory = TransportMemory::new(config.admission.max_message_memory.as_u64());
+        let offload = Offload::start().map_err(StartError::Threads)?;
+        let health = Reporter::new(closing.clone());
+        Ok(Arc::new(Self {
+            config,
+            engine,
+            fallback,
+            embedder,
+            collections,
+            find_similar,
+            cluster,
+            health,
+            metrics,
+            transport_memory,
+            started: Instant::now(),
+            offload,
+            closing,
+        }))
+    }
+}
+
+fn collection_settings(config: &Config) -> Settings {
+    let (store, limits) = (&config.store, &config.limits);
+    Settings {
+        data_dir: store.folder().map(Into::into),
+        fsync: match store.fsync {
+            Fsync::Always => accelerd_store::Fsync::Always,
+            Fsync::Never => accelerd_store::Fsync::Never,
+        },
+        wal_limit: store.wal_limit.as_u64(),
+        writer_threads: store.writer_threads,
+        open_logs: store.open_logs,
+        memory_limit: store.memory_limit.as_u64(),
+        snapshot_url: store.snapshot_url.clone(),
+        snapshot_folders: store.snapshot_folders.clone(),
+        object_options: object_store_options(),
+        max_dimensions: limits.max_dimensions,
+        max_payload_bytes: to_usize(limits.max_payload_bytes),
+        max_upsert_bytes: config.server.max_message(),
+        max_collections: limits.max_collections,
+        ..Settings::default()
+    }
+}
+
+/// The environment variables of object stores: credentials, regions, endpoints.
+fn object_store_options() -> Vec<(String, String)> {
+    let is_option = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
+    let options = environment().filter(|(name, _)| is_option(name));
+    options.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+}
+
+/// Lists each snapshot folder, so that wrong credentials fail the start and not the first snapshot.
+fn check_snapshot_folders(config: &Config, cancel: &CancellationToken) -> Result<(), StartError> {
+    if !config.store.snapshot_check {
+        return Ok(());
+    }
+    let default = Some(("store.snapshot_url", &config.store.snapshot_url)).filter(|(_, url)| !url.is_empty());
+    let folders = config.store.snapshot_folders.iter().map(|url| ("store.snapshot_folders", url));
+    let access = Access { options: object_store_options(), within: None };
+    for (key, url) in default.into_iter().chain(folders) {
+        let probe = async { timeout(SNAPSHOT_CHECK_TIMEOUT, accelerd_store::probe(url, &access)).await };
+        let probed = Handle::current().block_on(cancel.run_until_cancelled(probe)).ok_or(StartError::Cancelled)?;
+        let listed = probed.map_err(|_elapsed| StartError::SnapshotsTimeout(key))?;
+        listed.map_err(|error| StartError::Snapshots { key, error })?;
+    }
+    Ok(())
+}
+
+/// The hub token for gated and private models, from the variable that other hub clients read.
+fn hub_token() -> Option<String> {
+    environment().find(|(name, _)| name == "HF_TOKEN").map(|(_, token)| token.trim().to_owned())
+}
+
+/// Loads the models of `models.preload` in order. Cancelling aborts a download; the files fetched so far are kept for the
+/// next start.
+fn preload_models(embedder: &Embedder, config: &Config, cancel: &CancellationToken) -> Result<(), StartError> {
+    for preload in &config.models.preload {
+        let loading = cancel.run_until_cancelled(embedder.preload(preload.into()));
+        let loaded = Handle::current().block_on(loading).ok_or(StartError::Cancelled)?;
+        let model = loaded.map_err(|error| StartError::Model { name: preload.name.clone(), error })?;
+        tracing::info!(model = model.name(), bytes = model.bytes(), "model loaded");
+    }
+    if cancel.is_cancelled() { Err(StartError::Cancelled) } else { Ok(()) }
+}
+
+fn log_devices(devices: &[Device], fallback: Option<&str>) {
+    let names: Vec<_> = devices.iter().map(|device| format!("{} ({})", device.id(), device.info().product)).collect();
+    let devices = names.join(", ");
+    if let Some(reason) = fallback {
+        tracing::info!(devices, reason, "using the CPU only");
+    } else {
+        tracing::info!(devices, "using GPUs");
+    }
+}
+
+/// Logs the detected memory and the budgets, and warns if they exceed it.
+fn log_memory(config: &Config) {
+    let (memory, derived) = (config.memory.to_string(), config.derived.join(", "));
+    let (store, models) = (config.store.memory_limit, config.models.memory_limit);
+    let (admission, transport) = (config.admission.max_bytes, config.admission.max_message_memory);
+    let cap = |size: ByteSize| if size.as_u64() == 0 { "none".to_owned() } else { size.to_string() };
+    tracing::info!(
+        memory,
+        "store.memory_limit" = cap(store),
+        "models.memory_limit" = cap(models),
+        "admission.max_bytes" = %admission,
+        "admission.max_message_memory" = %transport,
+        derived,
+        "budgets of host memory"
+    );
+    let total = config.total_budget();
+    if total.is_none_or(|total| total > config.memory.bytes) {
+        let total = total.map_or_else(|| "unlimited".to_owned(), |bytes| ByteSize::b(bytes).to_string());
+        tracing::warn!(memory, total, "budgets exceed host memory: the kernel may kill the process");
+    }
+}
+
+/// Starts the engine with this daemon's meter. The engine reads the global meter provider, so starts are serialised.
+fn start_engine(devices: Vec<Device>, config: &Config, metrics: &Metrics) -> Result<Engine, StartError> {
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    metrics.make_global();
+    Engine::start(devices, config.engine()).map_err(StartError::Engine)
+}

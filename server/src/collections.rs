@@ -1,0 +1,62 @@
+//! Connects the collections to the daemon: its embedder, its timings and its errors.
+
+use accelerd_collections::{BoxError, CollectionError, TextEmbedder};
+use accelerd_engine::Context;
+use accelerd_kernels::Matrix;
+use futures::{FutureExt as _, future::BoxFuture};
+
+use crate::{
+    embedder::{Embedder, Input, Options},
+    error::ApiError,
+};
+
+impl TextEmbedder for Embedder {
+    fn dimensions(&self, model: &str, asked: u32) -> Result<u32, BoxError> {
+        let model = self.embedding_model(model)?;
+        let offered = model.offered_dimensions();
+        match offered.first() {
+            Some(all) if asked == 0 => Ok(*all),
+            _ if model.offers(asked) => Ok(asked),
+            _ => {
+                let reason = format!("model {:?} offers {offered:?}, got {asked}", model.name());
+                Err(ApiError::invalid("dimensions", reason).into())
+            }
+        }
+    }
+
+    fn embed<'a>(
+        &'a self,
+        model: &'a str,
+        texts: Vec<String>,
+        dimensions: u32,
+        may_wait: bool,
+        context: Context,
+    ) -> BoxFuture<'a, Result<Matrix, BoxError>> {
+        let embedded = async move {
+            let options = Options { waits: may_wait, ..Options::unit(dimensions) };
+            let model = self.model(model)?;
+            Ok::<_, BoxError>(Embedder::embed(self, &model, Input::Texts(texts), &options, context).await?.matrix()?)
+        };
+        embedded.boxed()
+    }
+}
+
+impl From<CollectionError> for ApiError {
+    fn from(error: CollectionError) -> Self {
+        match error {
+            CollectionError::Invalid { field, reason } => Self::Invalid { field, reason },
+            CollectionError::NotFound { kind, name } => Self::NotFound { kind, name },
+            CollectionError::AlreadyExists { kind, name } => Self::AlreadyExists { kind, name },
+            CollectionError::Denied(reason) => Self::Denied(reason),
+            CollectionError::DataLoss(reason) => Self::DataLoss(reason),
+            CollectionError::Exhausted(reason) => Self::Exhausted(reason),
+            CollectionError::Unavailable(reason) => Self::Unavailable(reason),
+            error @ CollectionError::TextIndex(_) => Self::TextIndex(error.to_string()),
+            CollectionError::Submit(error) => Self::Submit(error),
+            // The daemon's own embedder returns no other errors.
+            CollectionError::Embedder(error) => {
+                error.downcast().map_or_else(|other| Self::Unavailable(other.to_string()), |error| *error)
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Settings: typed, layered from defaults, file, environment and flags, and validated in one pass.
+
+mod bounds;
+mod budgets;
+mod deserialize;
+mod load;
+mod log_filter;
+mod memory;
+mod redact;
+mod settings;
+mod size;
+
+pub use budgets::Shares;
+pub use load::{ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULTS, environment, load};
+pub(crate) use log_filter::log_filter;
+pub use memory::{MemoryOrigin, ProcessMemory};
+pub(crate) use settings::to_usize;
+pub use settings::{
+    Admission, Allow, Backend, BackendKind, Config, Cuda, Drain, Fsync, HubSettings, Lane, LaneOverride, Lanes, Limits,
+    LogFormat, ModelSettings, Precision, Preload, Server, Store, Telemetry,
+};
+pub use size::ByteSize;

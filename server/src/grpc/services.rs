@@ -1,0 +1,175 @@
+//! Routes calls to the services: methods with large messages through [`super::call`], the others through generated servers.
+
+use std::{
+    convert::Infallible,
+    future::ready,
+    sync::Arc,
+    task::{self, Poll},
+};
+
+use accelerd_proto::v1::{
+    device_service_server::DeviceServiceServer,
+    embed_service_server::{EmbedService as _, EmbedServiceServer},
+    parse_service_server::{ParseService as _, ParseServiceServer},
+    similarity_service_server::{SimilarityService as _, SimilarityServiceServer},
+};
+use bytes::Bytes;
+use http_body::Body as HttpBody;
+use tonic::{
+    body::Body,
+    codegen::{BoxFuture, StdError},
+    server::NamedService,
+    service::Routes,
+};
+use tower::Service;
+
+use super::{
+    call::{CallRunner, call_of},
+    device, embed,
+    encode::ChargedBody,
+    parse, similarity,
+};
+use crate::{app::App, transport::MAX_UNACCOUNTED_REQUEST};
+
+/// The services of the main port.
+#[derive(Clone)]
+pub(crate) struct Services(Arc<Table>);
+
+struct Table {
+    calls: CallRunner,
+    embed: Arc<embed::Embed>,
+    similarity: Arc<similarity::Similarity>,
+    parse: Arc<parse::Parser>,
+    embed_server: EmbedServiceServer<embed::Embed>,
+    similarity_server: SimilarityServiceServer<similarity::Similarity>,
+    parse_server: ParseServiceServer<parse::Parser>,
+    device_server: DeviceServiceServer<device::Devices>,
+    other: Routes,
+}
+
+/// Sets the message size limits of a generated server.
+macro_rules! limited {
+    ($service:expr, $app:expr) => {{
+        let limit = $app.config.server.max_message();
+        $service.max_decoding_message_size(limit).max_encoding_message_size(limit)
+    }};
+}
+
+impl Services {
+    pub(crate) fn new(app: &Arc<App>) -> Self {
+        let other = Routes::new(app.health.service());
+        let other = if app.config.server.reflection { with_reflection(other) } else { other };
+        let largest = usize::try_from(app.transport_memory.largest_message()).unwrap_or(usize::MAX);
+        let limit = app.config.server.max_message().min(largest);
+        let embedder = app.embedder.clone();
+        let dimensions = Arc::new(move |model: &str| embedder.model(model).map_or(0, |model| model.dimensions()));
+        let calls = CallRunner { limit, offload: app.offload.handle().clone(), dimensions };
+        let embed = Arc::new(embed::Embed::new(app));
+        let similarity = Arc::new(similarity::Similarity::new(app));
+        let parse = Arc::new(parse::Parser::new(app));
+        Self(Arc::new(Table {
+            calls,
+            embed_server: limited!(EmbedServiceServer::from_arc(Arc::clone(&embed)), app),
+            similarity_server: limited!(SimilarityServiceServer::from_arc(Arc::clone(&similarity)), app),
+            parse_server: limited!(ParseServiceServer::from_arc(Arc::clone(&parse)), app),
+            device_server: limited!(device::service(app), app),
+            embed,
+            similarity,
+            parse,
+            other: other.prepare(),
+        }))
+    }
+}
+
+/// Adds reflection v1, and v1alpha for older tools.
+fn with_reflection(routes: Routes) -> Routes {
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(accelerd_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // Types of error details.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+    };
+    match (builder().build_v1(), builder().build_v1alpha()) {
+        (Ok(v1), Ok(v1alpha)) => routes
+            .add_service(v1.max_decoding_message_size(MAX_UNACCOUNTED_REQUEST))
+            .add_service(v1alpha.max_decoding_message_size(MAX_UNACCOUNTED_REQUEST)),
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "reflection is disabled");
+            routes
+        }
+    }
+}
+
+/// Whether a path names a method of the service.
+fn routes_to<S: NamedService>(path: &str, _: &S) -> bool {
+    path.strip_prefix('/').and_then(|path| path.strip_prefix(S::NAME)).is_some_and(|rest| rest.starts_with('/'))
+}
+
+impl<B> Service<http::Request<B>> for Services
+where
+    B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let table = &self.0;
+        let calls = table.calls.clone();
+        macro_rules! unary {
+            ($service:ident . $method:ident) => {{
+                let service = Arc::clone(&table.$service);
+                let handler = |request| async move { service.$method(request).await };
+                Box::pin(async move { Ok(calls.unary(request, handler).await) })
+            }};
+        }
+        macro_rules! streaming {
+            ($service:ident . $method:ident) => {{
+                let service = Arc::clone(&table.$service);
+                let handler = move |context, batches| service.$method(context, batches);
+                Box::pin(ready(Ok(calls.stream(request, handler))))
+            }};
+        }
+        macro_rules! generated {
+            ($server:ident) => {{
+                let server = table.$server.clone();
+                Box::pin(async move { Ok(calls.generated(request, server).await) })
+            }};
+        }
+        let path = request.uri().path();
+        match path {
+            "/accelerd.v1.EmbedService/Embed" => unary!(embed.embed),
+            "/accelerd.v1.EmbedService/EmbedStream" => streaming!(embed.embed_batches),
+            "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
+            "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
+            "/accelerd.v1.ParseService/Parse" => unary!(parse.parse),
+            "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
+            "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
+            "/accelerd.v1.SimilarityService/FindSimilar" => unary!(similarity.find_similar),
+            "/accelerd.v1.SimilarityService/GetPoints" => unary!(similarity.get_points),
+            "/accelerd.v1.SimilarityService/Search" => unary!(similarity.search),
+            "/accelerd.v1.SimilarityService/Upsert" => unary!(similarity.upsert),
+            "/accelerd.v1.SimilarityService/UpsertStream" => streaming!(similarity.upsert_batches),
+            _ if routes_to(path, &table.embed_server) => generated!(embed_server),
+            _ if routes_to(path, &table.similarity_server) => generated!(similarity_server),
+            _ if routes_to(path, &table.parse_server) => generated!(parse_server),
+            _ if routes_to(path, &table.device_server) => generated!(device_server),
+            _ => Box::pin(other(table.other.clone(), request)),
+        }
+    }
+}
+
+/// Health and reflection, which run on the reactor.
+async fn other<B>(mut routes: Routes, request: http::Request<B>) -> Result<http::Response<Body>, Infallible>
+where
+    B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
+{
+    let call = call_of(&request);
+    let response = routes.call(request.map(Body::new)).await?;
+    Ok(response.map(|body| Body::new(ChargedBody { body, call })))
+}

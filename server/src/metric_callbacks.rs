@@ -1,0 +1,269 @@
+//! Callbacks of observable instruments, read when metrics are collected: memory, connections, budgets, build information.
+
+use std::sync::{Arc, Weak};
+
+use accelerd_collections::Totals;
+use accelerd_kernels::{Device, FallbackStats, KernelStats};
+use opentelemetry::{KeyValue, metrics::AsyncInstrument};
+
+use crate::{
+    app::App,
+    listen::Reactor,
+    transport::{memory::MemoryKind, registry::Connections},
+};
+
+/// Registers the callbacks on the daemon's meter. They hold `app`, `connections` and `reactors` weakly.
+pub(crate) fn register(app: &Arc<App>, connections: &Arc<Connections>, reactors: &Arc<[Reactor]>) {
+    self::reactors(app, reactors);
+    devices(app);
+    kernels(app);
+    left(app);
+    transport_memory(app);
+    collections(app);
+    models(app);
+    info(app);
+    let meter = app.metrics.meter();
+    let open = Arc::downgrade(connections);
+    meter
+        .u64_observable_gauge("accelerd_connections")
+        .with_description("Open connections.")
+        .with_callback(move |gauge| with(&open, |connections| gauge.observe(connections.count() as u64, &[])))
+        .build();
+    let refused = Arc::downgrade(connections);
+    meter
+        .u64_observable_counter("accelerd_connections_refused")
+        .with_description("Connections refused because the limit on connections or memory was reached.")
+        .with_callback(move |counter| with(&refused, |connections| counter.observe(connections.refused(), &[])))
+        .build();
+    let evicted = Arc::downgrade(connections);
+    meter
+        .u64_observable_counter("accelerd_connections_evicted")
+        .with_description("Idle connections closed to admit new ones.")
+        .with_callback(move |counter| with(&evicted, |connections| counter.observe(connections.evicted(), &[])))
+        .build();
+    let stalled = Arc::downgrade(connections);
+    meter
+        .u64_observable_counter("accelerd_calls_stalled")
+        .with_description("Calls aborted because the client stopped sending the request or receiving the response.")
+        .with_callback(move |counter| with(&stalled, |connections| counter.observe(connections.stalled_calls(), &[])))
+        .build();
+}
+
+fn reactors(app: &Arc<App>, reactors: &Arc<[Reactor]>) {
+    let meter = app.metrics.meter();
+    let label = |at: usize| [KeyValue::new("reactor", at.to_string())];
+    let all = Arc::downgrade(reactors);
+    meter
+        .u64_observable_gauge("accelerd_reactor_connections")
+        .with_description("Open connections of a reactor thread.")
+        .with_callback(move |gauge| {
+            let each = |(at, one): (usize, &Reactor)| gauge.observe(one.connections() as u64, &label(at));
+            with(&all, |all| all.iter().enumerate().for_each(each));
+        })
+        .build();
+    let all = Arc::downgrade(reactors);
+    meter
+        .f64_observable_counter("accelerd_reactor_busy_seconds")
+        .with_description("Time that a reactor thread spent running tasks, in seconds.")
+        .with_callback(move |counter| {
+            let each = |(at, one): (usize, &Reactor)| counter.observe(one.busy_duration().as_secs_f64(), &label(at));
+            with(&all, |all| all.iter().enumerate().for_each(each));
+        })
+        .build();
+}
+
+fn with<T: ?Sized>(weak: &Weak<T>, read: impl FnOnce(&T)) {
+    if let Some(value) = weak.upgrade() {
+        read(&value);
+    }
+}
+
+fn devices(app: &Arc<App>) {
+    let weak = Arc::downgrade(app);
+    app.metrics
+        .meter()
+        .u64_observable_gauge("accelerd_device_memory_bytes")
+        .with_description(
+            "Memory of a device in bytes, by state: total; used and reserved by the pool; the pool's peak use.",
+        )
+        .with_callback(move |gauge| with(&weak, |app| device_memory(app, gauge)))
+        .build();
+    let weak = Arc::downgrade(app);
+    app.metrics
+        .meter()
+        .u64_observable_gauge("accelerd_device_lost")
+        .with_description("1 if the device is out of service after an unrecoverable error, else 0.")
+        .with_callback(move |gauge| {
+            with(&weak, |app| {
+                for (device, lost) in app.engine.devices() {
+                    gauge.observe(lost.is_some().into(), &[KeyValue::new("device", device.id().to_string())]);
+                }
+            });
+        })
+        .build();
+}
+
+fn device_memory(app: &App, gauge: &dyn AsyncInstrument<u64>) {
+    for (device, _) in app.engine.devices() {
+        let name = device.id().to_string();
+        let observe = |state: &'static str, bytes| {
+            gauge.observe(bytes, &[KeyValue::new("device", name.clone()), KeyValue::new("state", state)]);
+        };
+        observe("total", device.info().memory_bytes);
+        if let Some(pool) = device.pool_stats() {
+            observe("used", pool.used_bytes);
+            observe("reserved", pool.reserved_bytes);
+            observe("peak", pool.peak_bytes);
+        }
+    }
+}
+
+fn kernels(app: &Arc<App>) {
+    let labels =
+        |device: &Device, kernel| [KeyValue::new("kernel", kernel), KeyValue::new("device", device.id().to_string())];
+    let weak = Arc::downgrade(app);
+    let meter = app.metrics.meter();
+    meter
+        .u64_observable_counter("accelerd_kernel_launches")
+        .with_description("Launches of a kernel.")
+        .with_callback(move |counter| {
+            with(&weak, |app| {
+                for_each_kernel(app, |device, kernel| counter.observe(kernel.calls, &labels(device, kernel.name)));
+            });
+        })
+        .build();
+    let weak = Arc::downgrade(app);
+    meter
+        .f64_observable_counter("accelerd_kernel_seconds")
+        .with_description("Device time of a kernel in seconds.")
+        .with_callback(move |counter| {
+            with(&weak, |app| {
+                for_each_kernel(app, |device, kernel| {
+                    counter.observe(kernel.nanos as f64 / 1e9, &labels(device, kernel.name));
+                });
+            });
+        })
+        .build();
+}
+
+fn for_each_kernel(app: &App, observe: impl Fn(&Device, &KernelStats)) {
+    for (device, _) in app.engine.devices() {
+        device.kernel_stats().iter().for_each(|kernel| observe(&device, kernel));
+    }
+}
+
+fn left(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let counter = |name, description, measure: fn(&FallbackStats) -> u64| {
+        let weak = Arc::downgrade(app);
+        meter
+            .u64_observable_counter(name)
+            .with_description(description)
+            .with_callback(move |counter| with(&weak, |app| device_fallbacks(app, measure, counter)))
+            .build();
+    };
+    counter("accelerd_cpu_fallback_items", "Items that a GPU op finished on the CPU, by reason.", |fallback| {
+        fallback.items
+    });
+    counter(
+        "accelerd_cpu_fallback_bytes",
+        "Bytes of the items that a GPU op finished on the CPU, by reason.",
+        |fallback| fallback.bytes,
+    );
+}
+
+fn device_fallbacks(app: &App, measure: fn(&FallbackStats) -> u64, counter: &dyn AsyncInstrument<u64>) {
+    for (device, _) in app.engine.devices() {
+        let name = device.id().to_string();
+        for fallback in device.fallback_stats() {
+            let (lane, reason) = (KeyValue::new("lane", fallback.op), KeyValue::new("reason", fallback.reason));
+            counter.observe(measure(&fallback), &[lane, reason, KeyValue::new("device", name.clone())]);
+        }
+    }
+}
+
+fn transport_memory(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let memory = Arc::downgrade(&app.transport_memory);
+    meter
+        .u64_observable_gauge("accelerd_transport_memory_bytes")
+        .with_description("Transport memory in use in bytes, by kind: connections, requests or responses.")
+        .with_callback(move |gauge| {
+            with(&memory, |memory| {
+                for kind in MemoryKind::ALL {
+                    gauge.observe(memory.used_by(kind), &[KeyValue::new("kind", kind.name())]);
+                }
+            });
+        })
+        .build();
+    let refused = Arc::downgrade(&app.transport_memory);
+    meter
+        .u64_observable_counter("accelerd_transport_memory_refused")
+        .with_description("Charges refused because transport memory was exhausted.")
+        .with_callback(move |counter| with(&refused, |memory| counter.observe(memory.refused(), &[])))
+        .build();
+}
+
+fn collections(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let gauge = |name, description, measure: fn(&Totals) -> u64| {
+        let weak = Arc::downgrade(app);
+        meter
+            .u64_observable_gauge(name)
+            .with_description(description)
+            .with_callback(move |gauge| {
+                with(&weak, |app| gauge.observe(measure(&app.collections.totals()), &[]));
+            })
+            .build();
+    };
+    gauge("accelerd_collections", "Open collections.", |totals| totals.collections);
+    gauge("accelerd_collection_points", "Points in all collections.", |totals| totals.points);
+    gauge("accelerd_collection_memory_bytes", "Host memory of all collections in bytes.", |totals| totals.host_bytes);
+    gauge("accelerd_collection_device_memory_bytes", "Device memory of all collections in bytes.", |totals| {
+        totals.device_bytes
+    });
+    gauge(
+        "accelerd_collection_budget_bytes",
+        "Bytes reserved of store.memory_limit, including writes in progress.",
+        |totals| totals.held_bytes,
+    );
+    gauge(
+        "accelerd_collection_budget_limit_bytes",
+        "The setting store.memory_limit in bytes; 0 means no limit.",
+        |totals| totals.limit_bytes,
+    );
+}
+
+fn models(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let count = Arc::downgrade(app);
+    meter
+        .u64_observable_gauge("accelerd_models")
+        .with_description("Loaded models, including the built-in one.")
+        .with_callback(move |gauge| with(&count, |app| gauge.observe(app.embedder.models().len() as u64, &[])))
+        .build();
+    let bytes = Arc::downgrade(app);
+    meter
+        .u64_observable_gauge("accelerd_model_memory_bytes")
+        .with_description("Size of the weights of all loaded models in their files, in bytes.")
+        .with_callback(move |gauge| {
+            with(&bytes, |app| gauge.observe(app.embedder.models().iter().map(|model| model.bytes()).sum(), &[]));
+        })
+        .build();
+}
+
+fn info(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    meter
+        .u64_observable_gauge("accelerd_build_info")
+        .with_description("1, labelled with the version.")
+        .with_callback(|gauge| gauge.observe(1, &[KeyValue::new("version", env!("CARGO_PKG_VERSION"))]))
+        .build();
+    if let Some(reason) = app.fallback.clone() {
+        meter
+            .u64_observable_gauge("accelerd_fallback_info")
+            .with_description("1 if no GPU is used, labelled with the reason.")
+            .with_callback(move |gauge| gauge.observe(1, &[KeyValue::new("reason", reason.clone())]))
+            .build();
+    }
+}

@@ -1,0 +1,239 @@
+//! Maps errors to gRPC statuses with machine-readable details.
+
+use std::{collections::HashMap, time::Duration};
+
+use accelerd_engine::SubmitError;
+use accelerd_kernels::OpError;
+use accelerd_proto::v1 as pb;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::error::ApiError;
+
+/// The domain of `ErrorInfo` reasons.
+const DOMAIN: &str = "accelerd";
+
+/// Retry delay of errors without a better estimate.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+impl From<ApiError> for Status {
+    fn from(error: ApiError) -> Self {
+        let message = error.to_string();
+        match error {
+            ApiError::Invalid { field, reason } => {
+                let details = ErrorDetails::with_bad_request_violation(field, reason);
+                Self::with_error_details(Code::InvalidArgument, message, details)
+            }
+            ApiError::NotFound { kind, name } => {
+                let details = ErrorDetails::with_resource_info(kind, name, "", "does not exist");
+                Self::with_error_details(Code::NotFound, message, details)
+            }
+            ApiError::AlreadyExists { kind, name } => {
+                let details = ErrorDetails::with_resource_info(kind, name, "", "already exists");
+                Self::with_error_details(Code::AlreadyExists, message, details)
+            }
+            ApiError::Denied(_) => with_reason(Code::PermissionDenied, message, "NOT_ALLOWED", HashMap::new()),
+            ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
+            ApiError::ResponseTooLarge { bytes, limit } => too_large(message, bytes as u64, limit as u64),
+            ApiError::Exhausted(_) => {
+                let details = ErrorDetails::with_quota_failure_violation("daemon", message.clone());
+                Self::with_error_details(Code::ResourceExhausted, message, details)
+            }
+            ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
+            ApiError::TextIndex(_) => with_reason(Code::Internal, message, "TEXT_INDEX_FAILED", HashMap::new()),
+            ApiError::Submit(error) => from_submit(error, message),
+        }
+    }
+}
+
+fn from_submit(error: SubmitError, message: String) -> Status {
+    match error {
+        SubmitError::Full { retry_after, .. } => retry(Code::ResourceExhausted, message, "QUEUE_FULL", retry_after),
+        SubmitError::TooLarge { measure, asked, limit } => {
+            let metadata =
+                [("measure", measure.to_owned()), ("asked", asked.to_string()), ("limit", limit.to_string())];
+            let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+            let mut details = ErrorDetails::with_bad_request_violation("request", message.clone());
+            details.set_error_info("TOO_LARGE", DOMAIN, metadata);
+            Status::with_error_details(Code::InvalidArgument, message, details)
+        }
+        SubmitError::Draining => {
+            let mut details = ErrorDetails::with_error_info("DRAINING", DOMAIN, HashMap::new());
+            details.set_retry_info(Some(RETRY_AFTER));
+            details.add_precondition_failure_violation("DRAINING", "daemon", "the daemon accepts no new work");
+            Status::with_error_details(Code::Unavailable, message, details)
+        }
+        SubmitError::DeadlineExceeded { waited } => {
+            let metadata = HashMap::from([("waited_ms".to_owned(), waited.as_millis().to_string())]);
+            with_reason(Code::DeadlineExceeded, message, "DEADLINE_IN_QUEUE", metadata)
+        }
+        SubmitError::Op(error) => from_op(&error, message),
+    }
+}
+
+fn from_op(error: &OpError, message: String) -> Status {
+    match error {
+        OpError::OutOfMemory { device, requested, free } => {
+            let mut details = ErrorDetails::with_retry_info(Some(RETRY_AFTER));
+            let (requested, free) = (requested.to_string(), free.to_string());
+            let metadata = [("device", device.to_string()), ("requested_bytes", requested), ("free_bytes", free)];
+            let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+            details.set_error_info("OUT_OF_MEMORY", DOMAIN, metadata);
+            Status::with_error_details(Code::ResourceExhausted, message, details)
+        }
+        OpError::Invalid(reason) => {
+            let details = ErrorDetails::with_bad_request_violation("request", reason);
+            Status::with_error_details(Code::InvalidArgument, message, details)
+        }
+        OpError::Failed { device, kernel, .. } => {
+            let metadata = [("device", device.to_string()), ("kernel", (*kernel).to_owned())];
+            let metadata = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+            with_reason(Code::Internal, message, "KERNEL_FAILED", metadata)
+        }
+        OpError::DeviceLost { device, .. } => {
+            let metadata = HashMap::from([("device".to_owned(), device.to_string())]);
+            let mut details = ErrorDetails::with_error_info("DEVICE_LOST", DOMAIN, metadata);
+            details.set_retry_info(Some(RETRY_AFTER));
+            Status::with_error_details(Code::Unavailable, message, details)
+        }
+    }
+}
+
+/// Transport memory is exhausted. `kind` names what it was needed for.
+pub(crate) fn transport_memory_full(kind: &str, asked: u64, held: u64, limit: u64) -> Status {
+    let message =
+        format!("admission limit reached: {held} of {limit} bytes of transport memory in use, {kind} need {asked}");
+    retry(Code::ResourceExhausted, message, "TRANSPORT_MEMORY_FULL", RETRY_AFTER)
+}
+
+/// The client neither sends the rest of a message nor receives the response.
+pub(crate) fn stalled() -> Status {
+    let message = "the call stalled: the client stopped sending the request or receiving the response".to_owned();
+    retry(Code::ResourceExhausted, message, "STALLED", RETRY_AFTER)
+}
+
+/// The metadata exceeds the configured limit.
+pub(crate) fn metadata_too_large(asked: usize, limit: usize) -> Status {
+    let message = format!("the metadata has {asked} bytes, expected at most {limit}");
+    let metadata = [("asked".to_owned(), asked.to_string()), ("limit".to_owned(), limit.to_string())];
+    with_reason(Code::ResourceExhausted, message, "METADATA_TOO_LARGE", metadata.into())
+}
+
+/// A request message exceeds the configured limit.
+pub(crate) fn message_too_large(asked: u64, limit: u64) -> Status {
+    too_large(format!("the request message has {asked} bytes, expected at most {limit}"), asked, limit)
+}
+
+/// A response would exceed the maximum message size.
+pub(crate) fn response_too_large(size: usize, limit: usize) -> Status {
+    let advice = "request fewer outputs or send fewer sources";
+    let message = format!("the response needs {size} bytes, the maximum is {limit}: {advice}");
+    too_large(message, size as u64, limit as u64)
+}
+
+fn too_large(message: String, asked: u64, limit: u64) -> Status {
+    let metadata = [("asked".to_owned(), asked.to_string()), ("limit".to_owned(), limit.to_string())];
+    with_reason(Code::ResourceExhausted, message, "MESSAGE_TOO_LARGE", metadata.into())
+}
+
+/// The error of one item of a stream.
+pub(crate) fn item_error(status: &Status) -> pb::ItemError {
+    pb::ItemError { code: status.code().into(), message: status.message().to_owned() }
+}
+
+/// The call's deadline has passed.
+pub(crate) fn deadline_exceeded() -> Status {
+    with_reason(Code::DeadlineExceeded, "the deadline passed".to_owned(), "DEADLINE", HashMap::new())
+}
+
+/// A handler panicked. The panic message is only logged.
+pub(crate) fn panicked() -> Status {
+    let message = "internal error; see the daemon's log".to_owned();
+    with_reason(Code::Internal, message, "PANIC", HashMap::new())
+}
+
+fn with_reason(code: Code, message: String, reason: &str, metadata: HashMap<String, String>) -> Status {
+    Status::with_error_details(code, message, ErrorDetails::with_error_info(reason, DOMAIN, metadata))
+}
+
+fn retry(code: Code, message: String, reason: &str, after: Duration) -> Status {
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+    details.set_retry_info(Some(after));
+    Status::with_error_details(code, message, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_kernels::DeviceId;
+
+    use super::*;
+
+    fn status(error: impl Into<ApiError>) -> Status {
+        Status::from(error.into())
+    }
+
+    fn reason(status: &Status) -> String {
+        status.get_details_error_info().expect("error info").reason
+    }
+
+    #[test]
+    fn an_invalid_field_is_named() {
+        let status = status(ApiError::invalid("queries.shape", "expected 2 extents, got 3"));
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let violations = status.get_details_bad_request().expect("bad request").field_violations;
+        assert_eq!(violations[0].field, "queries.shape");
+        assert_eq!(violations[0].description, "expected 2 extents, got 3");
+    }
+
+    #[test]
+    fn unknown_and_taken_names_are_resources() {
+        let missing = status(ApiError::NotFound { kind: "collection", name: "code".into() });
+        let info = missing.get_details_resource_info().expect("resource info");
+        assert_eq!((missing.code(), info.resource_name.as_str()), (Code::NotFound, "code"));
+        let taken = status(ApiError::AlreadyExists { kind: "collection", name: "code".into() });
+        assert_eq!(taken.code(), Code::AlreadyExists);
+        assert_eq!(taken.get_details_resource_info().expect("resource info").resource_type, "collection");
+    }
+
+    #[test]
+    fn a_full_queue_has_a_retry_delay() {
+        let retry_after = Duration::from_millis(7);
+        let full = SubmitError::Full { measure: "items", held: 9, limit: 10, asked: 2, retry_after };
+        let status = status(full);
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert_eq!(status.get_details_retry_info().expect("retry info").retry_delay, Some(retry_after));
+    }
+
+    #[test]
+    fn a_request_above_the_limit_is_invalid_and_names_it() {
+        let status = status(SubmitError::TooLarge { measure: "bytes", asked: 9, limit: 4 });
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(status.get_details_error_info().expect("error info").metadata["limit"], "4");
+    }
+
+    #[test]
+    fn draining_and_a_lost_device_are_unavailable() {
+        let draining = status(SubmitError::Draining);
+        assert_eq!((draining.code(), reason(&draining).as_str()), (Code::Unavailable, "DRAINING"));
+        assert!(draining.get_details_precondition_failure().is_some());
+        let lost = OpError::DeviceLost { device: DeviceId::Cuda(1), reason: "illegal address".into() };
+        let lost = status(SubmitError::Op(lost));
+        assert_eq!((lost.code(), reason(&lost).as_str()), (Code::Unavailable, "DEVICE_LOST"));
+    }
+
+    #[test]
+    fn other_errors_map_to_their_codes() {
+        let op = |error| status(SubmitError::Op(error)).code();
+        assert_eq!(op(OpError::OutOfMemory { device: DeviceId::Cpu, requested: 1, free: 0 }), Code::ResourceExhausted);
+        assert_eq!(op(OpError::Invalid("no".into())), Code::InvalidArgument);
+        let failed = OpError::Failed { device: DeviceId::Cpu, kernel: "k", reason: "r".into() };
+        assert_eq!(op(failed), Code::Internal);
+        let late = SubmitError::DeadlineExceeded { waited: Duration::from_millis(1) };
+        assert_eq!(status(late).code(), Code::DeadlineExceeded);
+        assert_eq!(status(ApiError::DataLoss("checksum".into())).code(), Code::DataLoss);
+        assert_eq!(status(ApiError::Exhausted("disk".into())).code(), Code::ResourceExhausted);
+        assert_eq!(status(ApiError::Unavailable("store".into())).code(), Code::Unavailable);
+        let words = status(ApiError::TextIndex("the text index failed: gone".into()));
+        assert_eq!((words.code(), reason(&words).as_str()), (Code::Internal, "TEXT_INDEX_FAILED"));
+    }
+}
