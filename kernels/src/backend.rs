@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{DeviceId, DeviceInfo, FallbackStats, KernelStats, OpError, PoolStats, cpu, cuda};
+use crate::{
+    DeviceId, DeviceInfo, FallbackStats, KernelStats, OpError, PoolStats, PreemptionHook, cpu, cuda,
+    preemption::Preemption,
+};
 
 /// A device of this machine, shared by its workers.
 #[derive(Clone, Debug)]
@@ -71,6 +74,14 @@ impl Device {
 }
 
 impl Backend {
+    /// Sets what happens at the preemption points of the operations that it runs.
+    pub fn set_preemption(&mut self, hook: PreemptionHook) {
+        match self {
+            Self::Cpu(worker) => worker.preemption = Preemption::new(hook),
+            Self::Cuda(worker) => worker.preemption = Preemption::new(hook),
+        }
+    }
+
     /// Frees idle memory: copies of tensors dropped on the host, graphs that refer to dropped tensors, and unused pool
     /// memory.
     pub fn trim(&self) -> Result<(), OpError> {

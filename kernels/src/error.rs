@@ -36,6 +36,9 @@ pub enum OpError {
         /// The driver's error.
         reason: String,
     },
+    /// The batch was abandoned at a preemption point, because no caller awaits it any more.
+    #[error("no caller awaits the result any more")]
+    Cancelled,
 }
 
 /// Why device discovery failed.

@@ -12,6 +12,7 @@ mod error;
 pub mod matrix;
 pub mod op;
 pub mod ops;
+mod preemption;
 
 pub use backend::{Backend, Device};
 pub use cpu::observe::{Observer, observe_kernels};
@@ -20,6 +21,7 @@ pub use discovery::{Discovered, discover};
 pub use error::{DiscoverError, OpError};
 pub use matrix::{Matrix, ShapeError};
 pub use op::{Op, Size};
+pub use preemption::PreemptionHook;
 
 #[cfg(target_endian = "big")]
 compile_error!("tensors are little-endian on the wire and are read in place");

@@ -41,9 +41,17 @@ pub trait Op: 'static {
         None
     }
 
+    /// Estimated work of a request, proportional to the time it takes. The unit is the operation's own, such as
+    /// multiply-adds or bytes scanned; the engine learns how long a unit takes on each device.
+    fn cost(request: &Self::Request) -> u64 {
+        Self::size(request).bytes
+    }
+
     /// Computes a batch of requests with equal keys; returns one response per request, in the same order.
     ///
     /// A response depends on its own request alone, never on others in the batch. An error fails the whole batch: the
     /// engine splits it and retries until the error belongs to a single request.
+    ///
+    /// A long operation passes a preemption point of its worker between slices of its work.
     fn run(batch: &[&Self::Request], on: &mut Backend) -> Result<Vec<Self::Response>, OpError>;
 }

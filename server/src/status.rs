@@ -96,6 +96,7 @@ fn from_op(error: &OpError, message: String) -> Status {
             details.set_retry_info(Some(RETRY_AFTER));
             Status::with_error_details(Code::Unavailable, message, details)
         }
+        OpError::Cancelled => Status::cancelled(message),
     }
 }
 

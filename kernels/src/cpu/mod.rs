@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{DeviceId, DeviceInfo, KernelStats};
+use crate::{DeviceId, DeviceInfo, KernelStats, OpError, preemption::Preemption};
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -147,12 +147,19 @@ impl Pool {
 #[derive(Debug)]
 pub struct Worker {
     pool: Arc<Pool>,
+    pub(crate) preemption: Preemption,
 }
 
 impl Worker {
     /// A worker on the pool.
     pub fn new(pool: Arc<Pool>) -> Self {
-        Self { pool }
+        Self { pool, preemption: Preemption::default() }
+    }
+
+    /// Lets other work run if it is due; fails if no caller awaits the running batch any more. Operations call it between
+    /// slices of about 10 ms, outside of the pool's threads.
+    pub(crate) fn preemption_point(&self) -> Result<(), OpError> {
+        self.preemption.point()
     }
 
     /// The pool that runs this worker's kernels.

@@ -26,7 +26,7 @@ use super::{
     staging::Staging,
     stream::{AllocError, Stream},
 };
-use crate::OpError;
+use crate::{OpError, preemption::Preemption};
 
 /// A worker thread's stream, staging memory and library handles. It stays on the thread that opened it.
 ///
@@ -39,6 +39,7 @@ pub struct Worker {
     copy_streams: OnceCell<CopyStreams>,
     second_stream: OnceCell<Box<Self>>,
     graphs: RefCell<GraphCache<CachedGraph>>,
+    pub(crate) preemption: Preemption,
     stays_here: PhantomData<*const ()>,
 }
 
@@ -65,8 +66,15 @@ impl Worker {
             copy_streams: OnceCell::new(),
             second_stream: OnceCell::new(),
             graphs: RefCell::default(),
+            preemption: Preemption::default(),
             stays_here: PhantomData,
         })
+    }
+
+    /// Lets other work run if it is due; fails if no caller awaits the running batch any more. Operations call it between
+    /// slices of about 5 ms; kernels that are queued on the stream keep running meanwhile.
+    pub(crate) fn preemption_point(&self) -> Result<(), OpError> {
+        self.preemption.point()
     }
 
     /// Another worker of the same thread, opened on first use, whose stream runs concurrently with this one's. It has the

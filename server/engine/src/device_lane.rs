@@ -146,13 +146,13 @@ impl<O: Op> DeviceLane<O> {
         let now = Instant::now();
         let is_late = |job: &Job<O>| job.context.deadline.is_some_and(|deadline| deadline <= now);
         let gone = |pending: &mut Pending<O>| pending.reply.is_closed() || is_late(&pending.job);
-        part.extract_if(.., gone).for_each(|pending| self.expire(pending, now));
+        part.extract_if(.., gone).for_each(|pending| self.expire(pending, Stage::Queued, now));
         part
     }
 
-    /// Answers a request whose deadline passed before its launch, or whose caller is gone.
-    fn expire(&self, pending: Pending<O>, now: Instant) {
-        self.record_cancelled(Stage::Queued, pending.job.context.deadline);
+    /// Answers a request whose deadline passed, or whose caller is gone.
+    fn expire(&self, pending: Pending<O>, stage: Stage, now: Instant) {
+        self.record_cancelled(stage, pending.job.context.deadline);
         let late = SubmitError::DeadlineExceeded { waited: pending.job.waited(now) };
         drop(pending.job);
         // The caller may be gone.
@@ -212,6 +212,10 @@ impl<O: Op> DeviceLane<O> {
             Ok(responses) => return self.complete(worker, part, responses, execution),
             Err(error) => error,
         };
+        if let OpError::Cancelled = error {
+            let now = Instant::now();
+            return part.into_iter().for_each(|pending| self.expire(pending, Stage::Running, now));
+        }
         self.shared.metrics.failed(error_kind(&error));
         if let OpError::DeviceLost { reason, .. } = error {
             worker.device.lose(reason);
@@ -276,7 +280,7 @@ impl<O: Op> AnyLane for DeviceLane<O> {
         let taken = self.queue.take(now);
         for pending in taken.expired {
             self.device.remove_outstanding(pending.job.size.bytes);
-            self.expire(pending, now);
+            self.expire(pending, Stage::Queued, now);
         }
         match taken.next {
             NextBatch::Empty => PollOutcome::Idle,

@@ -55,6 +55,7 @@ pub(crate) fn error_kind(error: &OpError) -> &'static str {
         OpError::Invalid(_) => "invalid",
         OpError::Failed { .. } => "failed",
         OpError::DeviceLost { .. } => "device_lost",
+        OpError::Cancelled => "cancelled",
     }
 }
 

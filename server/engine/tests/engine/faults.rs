@@ -198,7 +198,7 @@ fn is_error_of(error: &OpError, fault: Fault) -> bool {
     match error {
         OpError::Invalid(_) => fault == Fault::Invalid,
         OpError::Failed { .. } => matches!(fault, Fault::Failed | Fault::Panic | Fault::MissingResponse),
-        OpError::OutOfMemory { .. } | OpError::DeviceLost { .. } => false,
+        OpError::OutOfMemory { .. } | OpError::DeviceLost { .. } | OpError::Cancelled => false,
     }
 }
 
