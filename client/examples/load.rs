@@ -1,13 +1,12 @@
 //! Puts load on a daemon: `cargo run --release -p accelerd-client --example load -- embed --concurrency 32`, or
-//! `... -- search --collection code --rate 500` for an open loop that does not wait for answers, or
-//! `... -- upsert --collection new --text-field body --concurrency 1` for points with words.
+//! `... -- upsert --collection new --text-field body --concurrency 1` for points with words. `accelctl bench` has open loops.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::time::Duration;
 
 use accelerd_client::{
-    Client, Code, Collection, CollectionOptions, DEFAULT_URL, Error, Payload, SearchOptions, Value,
-    load::{self, Shape, Until},
+    Client, Code, Collection, CollectionOptions, DEFAULT_URL, Error, Payload, Priority, SearchOptions, Value,
+    load::{self, Until},
 };
 use clap::{Parser, ValueEnum};
 
@@ -19,12 +18,9 @@ struct Args {
     /// Where the daemon is.
     #[arg(long, env = "ACCELERD_SERVER", default_value = DEFAULT_URL)]
     server: String,
-    /// Calls in flight (closed loop).
+    /// Calls in flight.
     #[arg(long, default_value_t = 32)]
     concurrency: usize,
-    /// Calls a second (open loop).
-    #[arg(long, conflicts_with = "concurrency")]
-    rate: Option<f64>,
     /// Seconds to run.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
@@ -81,17 +77,18 @@ async fn main() -> Result<(), Error> {
     if matches!(args.what, What::Upsert) {
         make(&collection, &args.text_field).await?;
     }
-    let shape = args.rate.map_or(Shape::Closed { concurrency: args.concurrency }, |rate| Shape::Open { rate });
     let until = Until::Elapsed(Duration::try_from_secs_f64(args.seconds).unwrap_or(Duration::from_secs(5)));
-    let report = load::run(shape, until, async |call| match args.what {
+    let priorities = std::iter::repeat(Priority::Normal);
+    let report = load::closed_loop(args.concurrency, until, priorities, None, async |call, _| match args.what {
         What::Embed => client.embed(texts(call, args.batch)).await.map(|_| ()),
         What::Search => collection.search_text(texts(call, args.batch), &options).await.map(|_| ()),
         What::Upsert => upsert(&collection, call, args.batch, &args.text_field).await,
     })
     .await;
-    println!("{:.0} calls/s, {} answered, {} failed", report.rate(), report.succeeded, report.failed);
+    let total = report.total();
+    println!("{:.0} calls/s, {} answered, {} failed", report.rate(), total.ok(), total.failed());
     for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
-        println!("{name} {:?}", report.latencies.quantile(share));
+        println!("{name} {:?}", total.latencies.quantile(share));
     }
     report.first_error.map_or(Ok(()), Err)
 }

@@ -18,7 +18,7 @@ use tonic::{
 };
 
 use crate::{
-    Error, Result, RetryPolicy,
+    Error, Priority, Result, RetryPolicy,
     codec::Shared,
     error::Failure,
     timing::{self, Timings},
@@ -38,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) retry: RetryPolicy,
     pub(crate) max_message_bytes: usize,
     pub(crate) timings: bool,
+    pub(crate) priority: Priority,
 }
 
 /// The connections of a client and its clones.
@@ -94,6 +95,13 @@ impl Client {
         self
     }
 
+    /// Returns a client whose calls have another priority, over the same connections.
+    #[must_use]
+    pub fn with_priority(mut self, priority: Priority) -> Self {
+        self.settings.priority = priority;
+        self
+    }
+
     /// Makes a unary call, with retries until the deadline.
     pub(crate) async fn unary<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<Reply<R>>
     where
@@ -132,7 +140,7 @@ impl Client {
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut request = Request::new(message);
+        let mut request = self.request(message);
         request.set_timeout(until.saturating_duration_since(Instant::now()));
         if self.settings.timings {
             request.metadata_mut().insert(timing::REQUEST_KEY, MetadataValue::from_static("1"));
@@ -149,7 +157,7 @@ impl Client {
     {
         let mut grpc = self.ready().await.map_err(final_error)?;
         let path = PathAndQuery::from_static(method.path);
-        let response = grpc.server_streaming(Request::new(Arc::new(message)), path, Shared::default()).await;
+        let response = grpc.server_streaming(self.request(Arc::new(message)), path, Shared::default()).await;
         response.map(Response::into_inner).map_err(final_error)
     }
 
@@ -165,8 +173,15 @@ impl Client {
     {
         let mut grpc = self.ready().await.map_err(final_error)?;
         let path = PathAndQuery::from_static(method.path);
-        let response = grpc.streaming(Request::new(messages.map(Arc::new)), path, Shared::default()).await;
+        let response = grpc.streaming(self.request(messages.map(Arc::new)), path, Shared::default()).await;
         response.map(Response::into_inner).map_err(final_error)
+    }
+
+    /// A request with the metadata of all calls.
+    fn request<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        self.settings.priority.insert(request.metadata_mut());
+        request
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>, Status> {

@@ -1,12 +1,12 @@
 //! Addresses, connections and settings of a client.
 
-use std::{error::Error as StdError, num::NonZero, time::Duration};
+use std::{error::Error as StdError, net::IpAddr, num::NonZero, time::Duration};
 
 use futures::future::try_join_all;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{
-    Client, Error, Result, RetryPolicy,
+    Client, Error, Priority, Result, RetryPolicy,
     call::{Channels, Settings},
 };
 
@@ -30,6 +30,7 @@ pub struct Builder {
     urls: Vec<String>,
     connections: NonZero<usize>,
     connect_timeout: Duration,
+    local_address: Option<IpAddr>,
     settings: Settings,
 }
 
@@ -40,11 +41,13 @@ impl Builder {
             urls: vec![url.into()],
             connections: NonZero::<usize>::MIN,
             connect_timeout: Duration::from_secs(5),
+            local_address: None,
             settings: Settings {
                 deadline: Duration::from_secs(60),
                 retry: RetryPolicy::default(),
                 max_message_bytes: 256 << 20,
                 timings: false,
+                priority: Priority::Normal,
             },
         }
     }
@@ -92,6 +95,20 @@ impl Builder {
         self
     }
 
+    /// Priority of the calls in the daemon's queues; default normal.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.settings.priority = priority;
+        self
+    }
+
+    /// Local address of the connections, such as that of one of several network interfaces. Unix sockets ignore it.
+    #[must_use]
+    pub fn local_address(mut self, address: IpAddr) -> Self {
+        self.local_address = Some(address);
+        self
+    }
+
     /// Timeout of a connection attempt; default five seconds.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
@@ -125,7 +142,8 @@ impl Builder {
     }
 
     fn endpoints(&self) -> Result<Vec<Endpoint>> {
-        self.urls.iter().map(|url| endpoint(url, self.connect_timeout)).collect()
+        let endpoints = self.urls.iter().map(|url| endpoint(url, self.connect_timeout));
+        endpoints.map(|one| Ok(one?.local_address(self.local_address))).collect()
     }
 }
 

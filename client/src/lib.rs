@@ -32,6 +32,7 @@ pub mod load;
 mod matrix;
 mod parse;
 mod payload;
+mod priority;
 mod rerank;
 mod retry;
 mod similar;
@@ -57,6 +58,7 @@ pub use self::{
         Parsed, ParsedBatch, Position, Token, Tree,
     },
     payload::{Filter, Id, Ids, Payload, Value},
+    priority::Priority,
     proto::{Fusion, Metric, RankedDocument},
     rerank::{RerankOptions, Reranked},
     retry::RetryPolicy,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accelerd_client::DEFAULT_URL;
+use accelerd_client::{DEFAULT_URL, Priority};
 use clap::{Args, ValueEnum};
 
 /// Global options.
@@ -24,6 +24,9 @@ pub struct Global {
     /// Timeout of a call, retries included.
     #[arg(long, global = true, value_parser = duration, default_value = "60s", value_name = "TIME")]
     pub timeout: Duration,
+    /// Priority of the calls in the daemon's queues: low, normal or high.
+    #[arg(long, global = true, default_value_t = Priority::Normal, value_name = "PRIORITY")]
+    pub priority: Priority,
 }
 
 /// When to use colours.

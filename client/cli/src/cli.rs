@@ -77,7 +77,7 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, output).await,
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
-        Command::Bench(args) => bench::run(args, &builder(global, false), output).await,
+        Command::Bench(args) => bench::run(args, &builder(global, false), global.priority, output).await,
         Command::Models(args) => models::run(args, &connect(global, false).await?, output).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,
         Command::Health(args) => health::run(&args, global, output).await,
@@ -91,7 +91,7 @@ async fn connect(global: &Global, timings: bool) -> Result<Client> {
 }
 
 fn builder(global: &Global, timings: bool) -> Builder {
-    Client::builder(&global.server).deadline(global.timeout).timings(timings)
+    Client::builder(&global.server).deadline(global.timeout).priority(global.priority).timings(timings)
 }
 
 #[cfg(test)]

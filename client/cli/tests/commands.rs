@@ -350,9 +350,49 @@ async fn every_other_command_prints_one_json_document() {
     let bench = json(&["bench", "embed", "--model", "toy", "--tokens", "5", "--batch", "3", "--requests", "2"]).await;
     assert_eq!((&bench["input"], &bench["levels"][0]["failed"]), (&"3 texts of 5 token ids".into(), &0.into()));
     let bench = json(&["bench", "search", "--rows", "100", "--dim", "64", "--requests", "5"]).await;
-    assert_eq!(bench["levels"][0]["calls"], 5);
+    assert_eq!((&bench["levels"][0]["calls"], &bench["collection"]), (&5.into(), &Value::Null));
+    let bench =
+        json(&["bench", "cluster", "--rows", "50", "--dim", "64", "-k", "3", "--requests", "2", "--keep"]).await;
+    let kept = bench["collection"].as_str().expect("it is named").to_owned();
+    let again = json(&["bench", "cluster", "--collection", &kept, "-k", "3", "--requests", "2"]).await;
+    assert_eq!(again["input"], "3 clusters of 50 points x 64");
+    assert_eq!(json(&["collections", "delete", &kept]).await["deleted"][0], kept.as_str());
     assert_eq!(json(&["collections", "delete", "code"]).await["deleted"][0], "code");
     assert_eq!(json(&["collections", "list"]).await["collections"], Value::Array(vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_loop_reports_refusals_and_expired_calls_by_priority() {
+    let (fake, server) = served().await;
+    fake.fail_next_of("Embed", (0..6).map(|_| busy(None)));
+    fake.fail_next_of("Embed", (0..3).map(|_| Status::deadline_exceeded("in the queue")));
+    let load = ["--rate", "400", "--requests", "50", "--deadline", "30s", "--warm-up", "0"];
+    let words = [&["bench", "embed", "--json", "--priorities", "high=1,low=1"][..], &load].concat();
+    // A busy machine can make the generator late, which the exit code and this field tell.
+    let ran = run(&server, &words).await;
+    let level = &ran.json()["levels"][0];
+    assert_eq!(ran.code == 0, level["generator"]["kept_up"] == true, "{}", ran.err);
+    let counts = |of: &Value| ["sent", "refused", "expired", "errors"].map(|name| of[name].as_u64().expect("a count"));
+    assert_eq!(counts(level), [50, 6, 3, 0]);
+    assert_eq!(
+        (&level["calls"], &level["rate"], &level["codes"]["ResourceExhausted"]),
+        (&41.into(), &400.0.into(), &6.into())
+    );
+    let [high, low] = ["high", "low"].map(|name| counts(&level["priorities"][name]));
+    assert_eq!(std::array::from_fn(|at| high[at] + low[at]), counts(level));
+    assert!(level["refused_p99_ms"].as_f64() > Some(0.0) && level["priorities"]["normal"].is_null());
+    let sent = std::mem::take(&mut fake.state().priorities);
+    assert_eq!(sent.iter().filter(|name| name.as_deref() == Some("high")).count() as u64, high[0]);
+
+    // Any other error is unexpected.
+    fake.fail_next_of("Embed", [Status::internal("kernel")]);
+    let ran = run(&server, &[&["bench", "embed"][..], &load].concat()).await;
+    assert!(
+        ran.code == 1 && ran.err.contains("1 call failed") && ran.out.contains("kernel"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

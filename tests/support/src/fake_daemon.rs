@@ -35,6 +35,10 @@ pub struct FakeDaemon(Arc<Mutex<State>>);
 pub struct State {
     /// Statuses that the next calls fail with.
     pub failures: VecDeque<Status>,
+    /// Statuses that the next calls of a name fail with.
+    pub failures_of: BTreeMap<&'static str, VecDeque<Status>>,
+    /// Priority metadata of the received calls of Embed, in order.
+    pub priorities: Vec<Option<String>>,
     /// Names of the received calls, in order.
     pub calls: Vec<&'static str>,
     /// Peer addresses of the calls that list models, in order.
@@ -113,6 +117,11 @@ impl FakeDaemon {
         self.state().failures.extend(failures);
     }
 
+    /// Fails the next calls of a name with these statuses, in order.
+    pub fn fail_next_of(&self, call: &'static str, failures: impl IntoIterator<Item = Status>) {
+        self.state().failures_of.entry(call).or_default().extend(failures);
+    }
+
     /// Ids of a collection with their payload's `path` and `start_line`.
     pub fn points(&self, collection: &str) -> Vec<(String, i64)> {
         let state = self.state();
@@ -133,7 +142,8 @@ impl FakeDaemon {
         let hang = {
             let mut state = self.state();
             state.calls.push(call);
-            if let Some(failure) = state.failures.pop_front() {
+            let of_this_name = state.failures_of.get_mut(call).and_then(VecDeque::pop_front);
+            if let Some(failure) = of_this_name.or_else(|| state.failures.pop_front()) {
                 return Err(failure);
             }
             std::mem::take(&mut state.hang)

@@ -11,6 +11,8 @@ use super::{FakeDaemon, Replies, Reply, tensor, toy_vector};
 #[tonic::async_trait]
 impl EmbedService for FakeDaemon {
     async fn embed(&self, request: Request<proto::EmbedRequest>) -> Reply<proto::EmbedResponse> {
+        let priority = request.metadata().get("accelerd-priority").and_then(|value| value.to_str().ok());
+        self.state().priorities.push(priority.map(str::to_owned));
         self.enter("Embed").await?;
         toy_embeddings(request.into_inner()).map(Response::new)
     }
