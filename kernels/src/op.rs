@@ -41,10 +41,10 @@ pub trait Op: 'static {
         None
     }
 
-    /// Estimated work of a request, proportional to the time it takes. The unit is the operation's own, such as
-    /// multiply-adds or bytes scanned; the engine learns how long a unit takes on each device.
+    /// Estimated work of a request, proportional to the time it takes, and at least 1. The unit is the operation's own, such
+    /// as multiply-adds or bytes scanned; the engine learns how long a unit takes on each device.
     fn cost(request: &Self::Request) -> u64 {
-        Self::size(request).bytes
+        Self::size(request).bytes.max(1)
     }
 
     /// Computes a batch of requests with equal keys; returns one response per request, in the same order.
@@ -54,4 +54,9 @@ pub trait Op: 'static {
     ///
     /// A long operation passes a preemption point of its worker between slices of its work.
     fn run(batch: &[&Self::Request], on: &mut Backend) -> Result<Vec<Self::Response>, OpError>;
+}
+
+/// The product of the factors of a cost, at most `u64::MAX`.
+pub(crate) fn product<const N: usize>(factors: [usize; N]) -> u64 {
+    factors.into_iter().fold(1, |product: u64, factor| product.saturating_mul(factor as u64))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Matrix, ops::similarity::Corpus};
+use crate::{Matrix, op::product, ops::similarity::Corpus};
 
 /// The rows to cluster.
 #[derive(Clone, Debug)]
@@ -30,6 +30,22 @@ pub struct ClusterRequest {
     pub spherical: bool,
     /// The seed of the initialisations.
     pub seed: u64,
+}
+
+impl ClusterRequest {
+    /// Rows and columns; deleted rows of a corpus count.
+    pub(super) fn shape(&self) -> (usize, usize) {
+        match &self.rows {
+            Rows::Inline(rows) => (rows.rows(), rows.cols()),
+            Rows::Corpus(corpus) => (corpus.len(), corpus.dim()),
+        }
+    }
+
+    /// Bytes of the centres and assignments.
+    pub(super) fn result_bytes(&self) -> u64 {
+        let (rows, dim) = self.shape();
+        product([self.clusters, dim, size_of::<f32>()]).saturating_add(product([rows, size_of::<u32>()]))
+    }
 }
 
 /// The result of k-means.

@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Backend, Op, OpError, Size};
+use crate::{Backend, Op, OpError, Size, op::product};
 
 mod cpu;
 pub(crate) mod cuda;
@@ -115,6 +115,11 @@ impl Op for Embed {
     fn size(request: &EmbedRequest) -> Size {
         let texts = request.sequence_count() as u64;
         Size { items: texts.max(1), bytes: 4 * (request.ids.len() as u64 + texts * (request.dimensions as u64 + 1)) }
+    }
+
+    /// Multiply-adds: the kept dimensions of each token's row, and of each vector.
+    fn cost(request: &EmbedRequest) -> u64 {
+        product([request.ids.len().saturating_add(request.sequence_count()), request.dimensions]).max(1)
     }
 
     fn run(batch: &[&EmbedRequest], on: &mut Backend) -> Result<Vec<Vec<f32>>, OpError> {

@@ -1,6 +1,6 @@
 //! The architecture of an encoder: one description for BERT and its relatives, rotary encoders, and decoders used to embed.
 
-use crate::OpError;
+use crate::{OpError, op::product};
 
 /// The sizes and options of an encoder.
 ///
@@ -162,6 +162,24 @@ impl EncoderConfig {
     /// Bytes of the hidden states of a token while a layer runs in f32.
     pub fn token_bytes(&self) -> usize {
         4 * (3 * self.hidden + self.qkv_width().max(self.mlp_up_width() + self.intermediate))
+    }
+
+    /// Multiply-adds of a layer's linear layers for one token.
+    fn linear_multiply_adds(&self) -> u64 {
+        let attention = product([self.hidden, self.qkv_width()]) + product([self.attention_width(), self.hidden]);
+        attention + product([self.hidden, self.mlp_up_width()]) + product([self.intermediate, self.hidden])
+    }
+
+    /// Multiply-adds of the forward pass of a sequence, and the numbers of its embeddings.
+    pub(super) fn multiply_adds(&self, tokens: usize) -> u64 {
+        let windowed = (0..self.layers).filter(|layer| self.window(*layer).is_some()).count();
+        let near = self.window.as_ref().map_or(tokens, |window| tokens.min(window.distance.saturating_mul(2) + 1));
+        let scores = product([self.layers - windowed, tokens]).saturating_add(product([windowed, near]));
+        // A causal mask hides half of the keys on average.
+        let scores = if self.causal { scores.div_ceil(2) } else { scores };
+        let attention = scores.saturating_mul(product([2, self.attention_width()]));
+        let linear = self.linear_multiply_adds().saturating_mul(self.layers as u64);
+        attention.saturating_add(linear).saturating_add(self.hidden as u64).saturating_mul(tokens as u64)
     }
 
     /// The width of the attention output, before its projection.

@@ -273,6 +273,13 @@ impl Op for Encode {
         (size_of::<u32>() * numbers).saturating_add(request.output_bytes()) as u64
     }
 
+    /// Multiply-adds of the forward pass.
+    fn cost(request: &EncodeRequest) -> u64 {
+        let lengths = request.offsets.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as usize);
+        let config = &request.encoder.config;
+        lengths.fold(0_u64, |sum, tokens| sum.saturating_add(config.multiply_adds(tokens))).max(1)
+    }
+
     fn run(batch: &[&EncodeRequest], on: &mut Backend) -> Result<Vec<Encoded>, OpError> {
         batch.iter().try_for_each(|request| request.check())?;
         match on {

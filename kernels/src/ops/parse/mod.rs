@@ -111,6 +111,11 @@ impl Op for Parse {
         Size { items: count.max(1), bytes: bytes as u64 * BYTES_PER_BYTE + count * BYTES_PER_SOURCE }
     }
 
+    /// Bytes of source.
+    fn cost(request: &ParseRequest) -> u64 {
+        (request.sources.iter().map(Bytes::len).sum::<usize>() as u64).max(1)
+    }
+
     fn run(batch: &[&ParseRequest], on: &mut Backend) -> Result<Vec<ParseResponse>, OpError> {
         match on {
             Backend::Cpu(worker) => Ok(cpu::run(batch, worker.pool())),

@@ -6,7 +6,7 @@
 //! then proves that no other row belongs in the result; if it fails, a more expensive pass answers the query. Scores
 //! past the range of f32 are infinite, and tie.
 
-use crate::{Backend, DeviceId, Matrix, Op, OpError, Size};
+use crate::{Backend, DeviceId, Matrix, Op, OpError, Size, op::product};
 
 mod arena;
 mod corpus;
@@ -53,6 +53,12 @@ impl Op for Search {
         Some(request.corpus.device())
     }
 
+    /// Multiply-adds of the selected rows with the queries. Deleted rows are read as well.
+    fn cost(request: &SearchRequest) -> u64 {
+        let SearchRequest { corpus, queries, selection, .. } = request;
+        product([selection.count(corpus.len()), corpus.dim(), queries.rows()]).max(1)
+    }
+
     fn run(batch: &[&SearchRequest], on: &mut Backend) -> Result<Vec<Hits>, OpError> {
         match on {
             Backend::Cpu(worker) => Ok(cpu::search(batch, worker)),
@@ -87,6 +93,11 @@ impl Op for FindSimilar {
     fn size(request: &FindSimilarRequest) -> Size {
         let bytes = query_bytes(&request.queries, request.k).saturating_add(request.corpus.bytes().len() as u64);
         Size { items: items(&request.queries), bytes }
+    }
+
+    /// Multiply-adds of all rows with the queries.
+    fn cost(request: &FindSimilarRequest) -> u64 {
+        product([request.corpus.rows(), request.corpus.cols(), request.queries.rows()]).max(1)
     }
 
     fn run(batch: &[&FindSimilarRequest], on: &mut Backend) -> Result<Vec<Hits>, OpError> {

@@ -19,6 +19,27 @@ pub enum Selection {
     Rows(Arc<Vec<u32>>),
 }
 
+impl Selection {
+    /// The number of selected rows among the first `len`, deleted ones included.
+    pub(super) fn count(&self, len: usize) -> usize {
+        match self {
+            Self::All => len,
+            Self::Mask(bits) => mask_words(bits, len).iter().map(|word| word.count_ones() as usize).sum(),
+            Self::Rows(rows) => existing_rows(rows, len).len(),
+        }
+    }
+}
+
+/// The words of a mask that cover the first `len` rows.
+pub(super) fn mask_words(bits: &[u32], len: usize) -> &[u32] {
+    &bits[..bits.len().min(len.div_ceil(32))]
+}
+
+/// The rows of an ascending list that are among the first `len`.
+pub(super) fn existing_rows(rows: &[u32], len: usize) -> &[u32] {
+    &rows[..rows.partition_point(|&row| (row as usize) < len)]
+}
+
 /// The best rows of each query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hits {

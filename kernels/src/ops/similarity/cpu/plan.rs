@@ -7,7 +7,7 @@ use super::{
     collectors,
     table::{Filter, QueryBatch, Table},
 };
-use crate::ops::similarity::request::Selection;
+use crate::ops::similarity::request::{Selection, existing_rows, mask_words};
 
 /// Up to this many scores cost less in f64 than a scan with its certificate.
 const DIRECT_SCORES: usize = 512;
@@ -19,7 +19,7 @@ const CONTIGUOUS_COST: usize = 4;
 
 /// The filter of each request.
 pub(super) fn filters<'a>(table: &Table<'_>, batches: &[QueryBatch<'a>]) -> Vec<Filter<'a>> {
-    let counts: Vec<_> = batches.iter().map(|batch| selected(table.len, batch.selection)).collect();
+    let counts: Vec<_> = batches.iter().map(|batch| batch.selection.count(table.len)).collect();
     let selects_all = |batch: &QueryBatch<'_>| matches!(batch.selection, Selection::All);
     let gathered: usize = counts.iter().filter(|count| **count * SHARED_PASS_RATIO >= table.len).sum();
     // One pass over all rows serves every request that selects many of them, if some request needs the pass or
@@ -42,32 +42,13 @@ fn filter<'a>(len: usize, batch: &QueryBatch<'a>, count: usize, shares: bool) ->
     }
 }
 
-/// The number of rows that a selection has, deleted ones included.
-fn selected(len: usize, selection: &Selection) -> usize {
-    match selection {
-        Selection::All => len,
-        Selection::Mask(bits) => words(len, bits).iter().map(|word| word.count_ones() as usize).sum(),
-        Selection::Rows(rows) => existing(len, rows).len(),
-    }
-}
-
 /// The rows of a selection, ascending.
 fn rows(len: usize, selection: &Selection) -> Cow<'_, [u32]> {
     match selection {
         Selection::All => (0..).take(len).collect(),
-        Selection::Mask(bits) => (0..).zip(words(len, bits)).flat_map(|(at, &word)| set_bits(at, word)).collect(),
-        Selection::Rows(rows) => Cow::Borrowed(existing(len, rows)),
+        Selection::Mask(bits) => (0..).zip(mask_words(bits, len)).flat_map(|(at, &word)| set_bits(at, word)).collect(),
+        Selection::Rows(rows) => Cow::Borrowed(existing_rows(rows, len)),
     }
-}
-
-/// The rows of an ascending list that exist.
-fn existing(len: usize, rows: &[u32]) -> &[u32] {
-    &rows[..rows.partition_point(|&row| (row as usize) < len)]
-}
-
-/// The words of a mask that cover existing rows.
-fn words(len: usize, bits: &[u32]) -> &[u32] {
-    &bits[..bits.len().min(len.div_ceil(32))]
 }
 
 fn set_bits(at: u32, mut word: u32) -> impl Iterator<Item = u32> {
