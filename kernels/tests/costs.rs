@@ -64,10 +64,11 @@ fn an_embedding_costs_tokens_and_texts_by_dimensions() {
 fn a_forward_pass_costs_its_multiply_adds() {
     let config = samples::bert();
     let (hidden, inner) = (config.hidden as u64, config.intermediate as u64);
-    assert_eq!(config.attention_width(), config.hidden);
+    let (qkv, heads) = (config.qkv_width() as u64, config.attention_width() as u64);
     let encoder = Arc::new(samples::encoder(config.clone()).expect("a fit description"));
     let cost = |lengths: &[usize]| Encode::cost(&samples::request(&encoder, lengths));
-    let layer = |tokens: u64| tokens * (4 * hidden * hidden + 2 * hidden * inner) + 2 * hidden * tokens * tokens;
+    let token = hidden * qkv + heads * hidden + 2 * hidden * inner;
+    let layer = |tokens: u64| tokens * token + 2 * heads * tokens * tokens;
     let sequence = |tokens: u64| config.layers as u64 * layer(tokens) + tokens * hidden;
     assert_eq!(cost(&[9]), sequence(9));
     assert_eq!(cost(&[9, 0, 4]), sequence(9) + sequence(4), "sequences add up");

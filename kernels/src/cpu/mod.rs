@@ -20,7 +20,9 @@ pub(crate) mod gemm_bf16;
 mod info;
 pub(crate) mod math;
 pub(crate) mod observe;
+pub(crate) mod pace;
 pub(crate) mod simd;
+pub(crate) mod slices;
 
 /// The threads that CPU work runs on.
 pub struct Pool {

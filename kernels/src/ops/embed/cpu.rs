@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
-use super::{EmbedRequest, simd};
-use crate::cpu::Worker;
+use super::{Embed, EmbedRequest, simd};
+use crate::{Op, OpError, cpu::Worker, op::product};
 
 /// With fewer tokens, waking threads costs more than it saves (about 0.1 ms of one core).
 const SPREAD_TOKENS: usize = 8192;
@@ -13,15 +11,21 @@ const SPREAD_TOKENS: usize = 8192;
 /// The least tokens of a task, so that a thousand short sequences are not a thousand tasks.
 const STEP_TOKENS: usize = 2048;
 
+/// Multiply-adds of f32 that take as long as those of a dimension of a token, whose row is anywhere in the table.
+const LOOKUP_COST: u64 = 4;
+
 /// Pools all sequences of a checked batch.
-pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Vec<Vec<f32>> {
+pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f32>>, OpError> {
     let tokens: usize = batch.iter().map(|request| request.ids.len() + request.sequence_count()).sum();
-    let pool = worker.pool();
-    if tokens < SPREAD_TOKENS {
-        // On the worker's own thread, because the pool may be busy with a long task.
-        return pool.time_inline("embed_pool", || batch.iter().map(|request| embed(request)).collect());
-    }
-    pool.time("embed_pool", || batch.par_iter().map(|request| embed_spread(request)).collect())
+    let cost = batch.iter().map(|request| Embed::cost(request)).fold(0, u64::saturating_add);
+    worker.pool().time_inline("embed_pool", || {
+        if tokens < SPREAD_TOKENS || worker.runs_inline(cost.saturating_mul(LOOKUP_COST)) {
+            // On the worker's own thread, because the pool may be busy with a long task.
+            Ok(batch.iter().map(|request| embed(request)).collect())
+        } else {
+            embed_spread(batch, worker)
+        }
+    })
 }
 
 fn embed(request: &EmbedRequest) -> Vec<f32> {
@@ -30,19 +34,25 @@ fn embed(request: &EmbedRequest) -> Vec<f32> {
     vectors
 }
 
-/// Splits the request between sequences, so the bits of a vector do not depend on the split.
-fn embed_spread(request: &EmbedRequest) -> Vec<f32> {
-    let mut vectors = vec![0.0; request.sequence_count() * request.dimensions];
-    let mut rest = vectors.as_mut_slice();
-    let steps: Vec<_> = steps(&request.offsets)
-        .map(|texts| {
+/// Splits the requests between sequences, so the bits of a vector do not depend on the split.
+fn embed_spread(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f32>>, OpError> {
+    let empty = |request: &&EmbedRequest| vec![0.0; request.sequence_count() * request.dimensions];
+    let mut vectors: Vec<Vec<f32>> = batch.iter().map(empty).collect();
+    let mut all = vec![];
+    for (request, vectors) in batch.iter().zip(&mut vectors) {
+        let mut rest = vectors.as_mut_slice();
+        for texts in steps(&request.offsets) {
             let (step, after) = std::mem::take(&mut rest).split_at_mut(texts.len() * request.dimensions);
             rest = after;
-            (texts, step)
-        })
-        .collect();
-    steps.into_par_iter().for_each(|(texts, step)| embed_texts(request, texts, step));
-    vectors
+            all.push((*request, texts, step));
+        }
+    }
+    let cost = |(request, texts, _): &(&EmbedRequest, Range<usize>, &mut [f32])| {
+        let tokens = (request.offsets[texts.end] - request.offsets[texts.start]) as usize + texts.len();
+        product([tokens, request.dimensions]).saturating_mul(LOOKUP_COST)
+    };
+    worker.for_each(all, cost, || (), |(), (request, texts, step)| embed_texts(request, texts, step))?;
+    Ok(vectors)
 }
 
 /// Ranges of sequences with at least [`STEP_TOKENS`] tokens, where each sequence counts as one more.

@@ -125,7 +125,7 @@ impl Op for Embed {
     fn run(batch: &[&EmbedRequest], on: &mut Backend) -> Result<Vec<Vec<f32>>, OpError> {
         batch.iter().try_for_each(|request| request.check())?;
         match on {
-            Backend::Cpu(worker) => Ok(cpu::run(batch, worker)),
+            Backend::Cpu(worker) => cpu::run(batch, worker),
             Backend::Cuda(worker) => cuda::run(batch, worker),
         }
     }

@@ -8,7 +8,7 @@ use super::{
     encoder::{Model, forward},
     primitives::{Batch, OutputRow, OutputType, PooledOutput, Primitives},
 };
-use crate::OpError;
+use crate::{OpError, cpu::pace::complete};
 
 /// Requests packed for one forward pass.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub fn encode<P: Primitives>(
     if packed.batch.ids.is_empty() {
         return Ok(packed.zeros());
     }
-    let hidden_states = forward(on, model, &packed.batch)?;
+    let hidden_states = complete(forward(on, model, &packed.batch))?;
     on.pool(&hidden_states, &packed.rows)
 }
 

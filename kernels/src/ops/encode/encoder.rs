@@ -17,35 +17,39 @@ pub struct Model<'a, W> {
 }
 
 /// The last hidden states of a batch, `[T, hidden]`.
-pub fn forward<P: Primitives>(on: &mut P, model: &Model<'_, P::Weight>, batch: &Batch) -> Result<P::Tensor, OpError> {
-    let hidden_states = on.embed(batch, &model.weights.embeddings, model.config.position_offset)?;
+pub async fn forward<P: Primitives>(
+    on: &mut P,
+    model: &Model<'_, P::Weight>,
+    batch: &Batch,
+) -> Result<P::Tensor, OpError> {
+    let hidden_states = on.embed(batch, &model.weights.embeddings, model.config.position_offset).await?;
     match model.config.norm_placement {
-        NormPlacement::PostNorm => post_norm_layers(on, model, batch, hidden_states),
-        NormPlacement::PreNorm => pre_norm_layers(on, model, batch, hidden_states),
+        NormPlacement::PostNorm => post_norm_layers(on, model, batch, hidden_states).await,
+        NormPlacement::PreNorm => pre_norm_layers(on, model, batch, hidden_states).await,
     }
 }
 
-fn post_norm_layers<P: Primitives>(
+async fn post_norm_layers<P: Primitives>(
     on: &mut P,
     model: &Model<'_, P::Weight>,
     batch: &Batch,
     mut hidden_states: P::Tensor,
 ) -> Result<P::Tensor, OpError> {
     for (at, layer) in model.weights.layers.iter().enumerate() {
-        let attended = model.self_attention(on, batch, at, layer, &hidden_states)?;
+        let attended = model.self_attention(on, batch, at, layer, &hidden_states).await?;
         hidden_states = match &layer.attention_norm {
-            Some(norm) => on.linear_add_norm(&attended, &layer.output, hidden_states, norm)?,
+            Some(norm) => on.linear_add_norm(&attended, &layer.output, hidden_states, norm).await?,
             None => return missing_norm(at),
         };
         drop(attended);
-        let intermediate = model.mlp_up(on, layer, &hidden_states)?;
-        hidden_states = on.linear_add_norm(&intermediate, &layer.down, hidden_states, &layer.mlp_norm)?;
+        let intermediate = model.mlp_up(on, layer, &hidden_states).await?;
+        hidden_states = on.linear_add_norm(&intermediate, &layer.down, hidden_states, &layer.mlp_norm).await?;
     }
     Ok(hidden_states)
 }
 
 /// A layer's output is added to the residual together with the next norm, in one pass over memory.
-fn pre_norm_layers<P: Primitives>(
+async fn pre_norm_layers<P: Primitives>(
     on: &mut P,
     model: &Model<'_, P::Weight>,
     batch: &Batch,
@@ -54,22 +58,22 @@ fn pre_norm_layers<P: Primitives>(
     let mut pending = None;
     for (at, layer) in model.weights.layers.iter().enumerate() {
         let attended = match (pending.take(), &layer.attention_norm) {
-            (None, None) => model.attention_sublayer(on, batch, at, layer, &residual)?,
+            (None, None) => model.attention_sublayer(on, batch, at, layer, &residual).await?,
             (None, Some(norm)) => {
-                let input = on.norm(&residual, norm)?;
-                model.attention_sublayer(on, batch, at, layer, &input)?
+                let input = on.norm(&residual, norm).await?;
+                model.attention_sublayer(on, batch, at, layer, &input).await?
             }
             (Some(delta), Some(norm)) => {
-                let input = on.fused_add_norm(&mut residual, delta, norm)?;
-                model.attention_sublayer(on, batch, at, layer, &input)?
+                let input = on.fused_add_norm(&mut residual, delta, norm).await?;
+                model.attention_sublayer(on, batch, at, layer, &input).await?
             }
             (Some(_), None) => return missing_norm(at),
         };
-        let input = on.fused_add_norm(&mut residual, attended, &layer.mlp_norm)?;
-        pending = Some(model.mlp(on, layer, &input)?);
+        let input = on.fused_add_norm(&mut residual, attended, &layer.mlp_norm).await?;
+        pending = Some(model.mlp(on, layer, &input).await?);
     }
     match (pending, &model.weights.final_norm) {
-        (Some(delta), Some(norm)) => on.fused_add_norm(&mut residual, delta, norm),
+        (Some(delta), Some(norm)) => on.fused_add_norm(&mut residual, delta, norm).await,
         _ => missing_norm(model.config.layers),
     }
 }
@@ -80,7 +84,7 @@ fn missing_norm<T>(layer: usize) -> Result<T, OpError> {
 
 impl<W> Model<'_, W> {
     /// The heads' outputs, before the output projection.
-    fn self_attention<P: Primitives<Weight = W>>(
+    async fn self_attention<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         batch: &Batch,
@@ -88,12 +92,12 @@ impl<W> Model<'_, W> {
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let qkv = on.linear(input, &layer.qkv, Epilogue::Bias)?;
-        on.attention(batch, qkv, &self.attention_params(at, layer))
+        let qkv = on.linear(input, &layer.qkv, Epilogue::Bias).await?;
+        on.attention(batch, qkv, &self.attention_params(at, layer)).await
     }
 
     /// Self-attention with its output projection.
-    fn attention_sublayer<P: Primitives<Weight = W>>(
+    async fn attention_sublayer<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         batch: &Batch,
@@ -101,12 +105,12 @@ impl<W> Model<'_, W> {
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let attended = self.self_attention(on, batch, at, layer, input)?;
-        on.linear(&attended, &layer.output, Epilogue::Bias)
+        let attended = self.self_attention(on, batch, at, layer, input).await?;
+        on.linear(&attended, &layer.output, Epilogue::Bias).await
     }
 
     /// The MLP's up projection and activation.
-    fn mlp_up<P: Primitives<Weight = W>>(
+    async fn mlp_up<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         layer: &Layer<W>,
@@ -115,17 +119,17 @@ impl<W> Model<'_, W> {
         let activation = self.config.activation;
         let epilogue =
             if self.config.gated { Epilogue::GatedActivation(activation) } else { Epilogue::Activation(activation) };
-        on.linear(input, &layer.up, epilogue)
+        on.linear(input, &layer.up, epilogue).await
     }
 
-    fn mlp<P: Primitives<Weight = W>>(
+    async fn mlp<P: Primitives<Weight = W>>(
         &self,
         on: &mut P,
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let intermediate = self.mlp_up(on, layer, input)?;
-        on.linear(&intermediate, &layer.down, Epilogue::Bias)
+        let intermediate = self.mlp_up(on, layer, input).await?;
+        on.linear(&intermediate, &layer.down, Epilogue::Bias).await
     }
 
     /// The attention parameters of layer `at`.

@@ -4,7 +4,7 @@ use super::{
     Attention, Batch, Embeddings, EncodeRequest, Encoded, Epilogue, Linear, Model, Norm, NormKind, OutputRow,
     PackedBatch, PooledOutput, Primitives, Reduction, Tensor, forward, pooled,
 };
-use crate::{OpError, ops::encode::Activation};
+use crate::{OpError, cpu::pace::complete, ops::encode::Activation};
 
 /// A weight and its shape.
 type Weight = (Vec<f64>, Vec<usize>);
@@ -25,7 +25,7 @@ pub fn encode(request: &EncodeRequest) -> Result<Encoded, OpError> {
 /// The unrounded vectors of a checked request, in the order of its rows.
 pub fn vectors(request: &EncodeRequest) -> Result<Vec<Vec<f64>>, OpError> {
     run(request, |model, packed| {
-        let rows = forward(&mut Oracle, model, &packed.batch)?;
+        let rows = complete(forward(&mut Oracle, model, &packed.batch))?;
         Ok(packed.rows.iter().map(|row| reduce(&rows, row)).collect())
     })
 }
@@ -62,7 +62,7 @@ impl Primitives for Oracle {
     type Weight = Weight;
     type Tensor = Rows;
 
-    fn embed(
+    async fn embed(
         &mut self,
         batch: &Batch,
         embeddings: &Embeddings<Weight>,
@@ -89,12 +89,12 @@ impl Primitives for Oracle {
         }
         let rows = Rows { numbers, width };
         match &embeddings.norm {
-            Some(norm) => self.norm(&rows, norm),
+            Some(norm) => self.norm(&rows, norm).await,
             None => Ok(rows),
         }
     }
 
-    fn linear(&mut self, x: &Rows, linear: &Linear<Weight>, epilogue: Epilogue) -> Result<Rows, OpError> {
+    async fn linear(&mut self, x: &Rows, linear: &Linear<Weight>, epilogue: Epilogue) -> Result<Rows, OpError> {
         let product = |row: &[f64]| -> Vec<f64> {
             let outputs = linear.weight.0.chunks_exact(linear.inputs).enumerate();
             outputs
@@ -117,7 +117,7 @@ impl Primitives for Oracle {
         })
     }
 
-    fn attention(&mut self, batch: &Batch, qkv: Rows, params: &Attention<'_, Weight>) -> Result<Rows, OpError> {
+    async fn attention(&mut self, batch: &Batch, qkv: Rows, params: &Attention<'_, Weight>) -> Result<Rows, OpError> {
         let mut out = Rows { numbers: vec![], width: params.heads * params.head_dim };
         for text in batch.cu_seqlens.windows(2) {
             let rows: Vec<_> = (text[0] as usize..text[1] as usize)
@@ -131,18 +131,18 @@ impl Primitives for Oracle {
         Ok(out)
     }
 
-    fn norm(&mut self, x: &Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
+    async fn norm(&mut self, x: &Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
         Ok(x.map(x.width, |_, row| normalized(row, norm)))
     }
 
-    fn add_norm(&mut self, mut residual: Rows, delta: Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
+    async fn add_norm(&mut self, mut residual: Rows, delta: Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
         residual.add(&delta);
-        self.norm(&residual, norm)
+        self.norm(&residual, norm).await
     }
 
-    fn fused_add_norm(&mut self, residual: &mut Rows, delta: Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
+    async fn fused_add_norm(&mut self, residual: &mut Rows, delta: Rows, norm: &Norm<Weight>) -> Result<Rows, OpError> {
         residual.add(&delta);
-        self.norm(residual, norm)
+        self.norm(residual, norm).await
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the answer is in f32")]

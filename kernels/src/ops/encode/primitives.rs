@@ -7,6 +7,8 @@
 //! Batch invariance is part of the contract: the bits of a token's row depend on its own sequence alone. The order of a sum
 //! may depend on the layer and the length of the sequence, but not on the number of rows; split-K by row count violates it.
 
+use std::future::Future;
+
 use super::{
     config::{Activation, QkNorm},
     weights::{Embeddings, Linear, Norm},
@@ -139,7 +141,8 @@ pub struct PooledOutput {
     pub scales: Vec<f32>,
 }
 
-/// The operations of one forward pass; a backend creates a value per batch.
+/// The operations of one forward pass; a backend creates a value per batch. A backend whose work is cut into slices suspends
+/// itself between them, the others never do.
 pub trait Primitives {
     /// A weight as the backend keeps it; see [`super::Weights::map`] and [`super::Role`].
     type Weight;
@@ -153,7 +156,7 @@ pub trait Primitives {
         batch: &Batch,
         embeddings: &Embeddings<Self::Weight>,
         position_offset: usize,
-    ) -> Result<Self::Tensor, OpError>;
+    ) -> impl Future<Output = Result<Self::Tensor, OpError>>;
 
     /// `[T, inputs]` to `[T, outputs]` (`[T, outputs / 2]` where it is gated): `x * weight^T + bias`, then the epilogue.
     fn linear(
@@ -161,7 +164,7 @@ pub trait Primitives {
         x: &Self::Tensor,
         linear: &Linear<Self::Weight>,
         epilogue: Epilogue,
-    ) -> Result<Self::Tensor, OpError>;
+    ) -> impl Future<Output = Result<Self::Tensor, OpError>>;
 
     /// `[T, (heads + 2 * kv_heads) * head_dim]` (all queries, all keys, all values, head after head) to
     /// `[T, heads * head_dim]`: within each sequence, `softmax(scale * q k^T + bias) v` over the visible tokens.
@@ -170,10 +173,14 @@ pub trait Primitives {
         batch: &Batch,
         qkv: Self::Tensor,
         params: &Attention<'_, Self::Weight>,
-    ) -> Result<Self::Tensor, OpError>;
+    ) -> impl Future<Output = Result<Self::Tensor, OpError>>;
 
     /// `norm(x)`, of the same shape.
-    fn norm(&mut self, x: &Self::Tensor, norm: &Norm<Self::Weight>) -> Result<Self::Tensor, OpError>;
+    fn norm(
+        &mut self,
+        x: &Self::Tensor,
+        norm: &Norm<Self::Weight>,
+    ) -> impl Future<Output = Result<Self::Tensor, OpError>>;
 
     /// `norm(residual + delta)`, the new residual of a post-norm layer.
     fn add_norm(
@@ -181,7 +188,7 @@ pub trait Primitives {
         residual: Self::Tensor,
         delta: Self::Tensor,
         norm: &Norm<Self::Weight>,
-    ) -> Result<Self::Tensor, OpError>;
+    ) -> impl Future<Output = Result<Self::Tensor, OpError>>;
 
     /// `norm(residual + y)`, where `y` is [`Primitives::linear`] of `x`.
     fn linear_add_norm(
@@ -190,9 +197,11 @@ pub trait Primitives {
         linear: &Linear<Self::Weight>,
         residual: Self::Tensor,
         norm: &Norm<Self::Weight>,
-    ) -> Result<Self::Tensor, OpError> {
-        let delta = self.linear(x, linear, Epilogue::Bias)?;
-        self.add_norm(residual, delta, norm)
+    ) -> impl Future<Output = Result<Self::Tensor, OpError>> {
+        async {
+            let delta = self.linear(x, linear, Epilogue::Bias).await?;
+            self.add_norm(residual, delta, norm).await
+        }
     }
 
     /// `residual += delta`, then `norm(residual)`, in a pre-norm layer.
@@ -201,7 +210,7 @@ pub trait Primitives {
         residual: &mut Self::Tensor,
         delta: Self::Tensor,
         norm: &Norm<Self::Weight>,
-    ) -> Result<Self::Tensor, OpError>;
+    ) -> impl Future<Output = Result<Self::Tensor, OpError>>;
 
     /// Pools hidden states `[T, hidden]` to the output rows, and waits for them.
     fn pool(&mut self, hidden_states: &Self::Tensor, rows: &[OutputRow]) -> Result<PooledOutput, OpError>;

@@ -4,13 +4,18 @@ use std::borrow::Cow;
 
 use accelerd_parser::{Columns, Parsed, Terminal, Tokens, Tree, outline};
 use bytes::Bytes;
-use rayon::prelude::*;
 
-use crate::cpu::Pool;
+use crate::{
+    OpError,
+    cpu::{
+        Worker,
+        slices::{SLICE, Schedule},
+    },
+};
 
 use super::{
     Counts, Item, Located, Options, Outputs, ParseRequest, ParseResponse, SourceResult,
-    gather::{ColumnSlice, ColumnSlices, gather},
+    gather::{ColumnSlice, ColumnSlices, copy_cost, gather},
 };
 
 /// Bytes of source below which waking more threads costs more than it saves (about 0.1 ms of one core).
@@ -23,47 +28,112 @@ const FREED_PER_THREAD: usize = 64;
 /// columns of a short one are so small that one thread copies them.
 const LONG_BYTES: usize = 64 << 10;
 
-/// Parses every source of every request: on the pool, or on this thread if there is little to parse, or if a long batch has
-/// reserved the pool and this one is short.
-pub(super) fn run(batch: &[&ParseRequest], pool: &Pool) -> Vec<ParseResponse> {
-    let sizes = || batch.iter().map(|request| request.sources.iter().map(Bytes::len).sum::<usize>());
+/// Multiply-adds of f32 that take as long as parsing a byte of source.
+const PARSE_COST: u64 = 512;
+
+/// Requests of at most this many bytes of source are gathered on one thread each, in the time of a slice.
+const GATHER_BYTES: usize = 1 << 20;
+
+/// Parses every source of every request: in slices of sources on the pool, or on this thread if there is little to parse, or
+/// if a long batch has reserved the pool and this one is short. A source is never cut, so a huge one is a slice as long as it
+/// takes.
+pub(super) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
+    let pool = worker.pool();
+    let sizes = || batch.iter().map(|request| source_bytes(request));
     let is_long = sizes().any(|bytes| bytes > LONG_BYTES);
     if sizes().sum::<usize>() < MIN_PARALLEL_BYTES || (!is_long && pool.is_reserved()) {
-        return pool.time_inline("parse", || sequential(batch));
+        return pool.time_inline("parse", || sequential(batch, worker));
     }
     let _reservation = is_long.then(|| pool.reserve());
-    pool.time("parse", || parallel(batch))
+    pool.time_inline("parse", || parallel(batch, worker))
+}
+
+fn source_bytes(request: &ParseRequest) -> usize {
+    request.sources.iter().map(Bytes::len).sum()
+}
+
+/// The cost of work that takes as long as parsing `bytes` bytes.
+fn parse_cost(bytes: usize) -> u64 {
+    PARSE_COST.saturating_mul(bytes as u64)
 }
 
 /// Parses on this thread.
-fn sequential(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
-    let one = |request: &&ParseRequest| {
+fn sequential(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
+    let mut responses = Vec::with_capacity(batch.len());
+    let mut cost = 0;
+    for request in batch {
         let sources = request.sources.iter().enumerate();
-        let parsed: Vec<_> =
-            sources.map(|(at, source)| ParsedSource::parse(source, request.options_of(at), request.outputs)).collect();
-        let columns = gather(parsed.iter().map(ParsedSource::columns), request.outputs, None);
-        ParseResponse { results: parsed.into_iter().map(|parsed| parsed.result).collect(), columns }
-    };
-    batch.iter().map(one).collect()
-}
-
-/// Parses on the current pool.
-fn parallel(batch: &[&ParseRequest]) -> Vec<ParseResponse> {
-    let response = |request: &&ParseRequest| {
-        let sources = request.sources.par_iter().enumerate();
         let parsed =
             sources.map(|(at, source)| ParsedSource::parse(source, request.options_of(at), request.outputs)).collect();
-        respond(request, parsed)
+        responses.push(respond(request, parsed, Schedule::Inline)?);
+        cost += parse_cost(source_bytes(request));
+        if cost >= SLICE {
+            worker.preemption_point()?;
+            cost = 0;
+        }
+    }
+    Ok(responses)
+}
+
+/// Parses on the pool.
+fn parallel(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
+    let sources = batch.iter().flat_map(|request| (0..request.sources.len()).map(move |at| (*request, at))).collect();
+    let cost = |(request, at): &(&ParseRequest, usize)| parse_cost(request.sources[*at].len());
+    let parse = |(request, at): (&ParseRequest, usize)| {
+        ParsedSource::parse(&request.sources[at], request.options_of(at), request.outputs)
     };
-    batch.par_iter().map(response).collect()
+    let mut parsed = worker.map(sources, cost, parse)?.into_iter();
+    let requests = batch.iter().map(|request| (*request, parsed.by_ref().take(request.sources.len()).collect()));
+    respond_to_all(requests.collect(), worker)
+}
+
+/// Builds the responses of requests from their sources, in order.
+fn respond_to_all(
+    mut requests: Vec<(&ParseRequest, Vec<ParsedSource>)>,
+    worker: &Worker,
+) -> Result<Vec<ParseResponse>, OpError> {
+    let mut responses = Vec::with_capacity(requests.len());
+    while let Some((first, _)) = requests.first() {
+        if source_bytes(first) > GATHER_BYTES {
+            let (request, sources) = requests.remove(0);
+            responses.push(respond(request, sources, Schedule::Slices(worker))?);
+            continue;
+        }
+        let long = requests.iter().position(|(request, _)| source_bytes(request) > GATHER_BYTES);
+        let after = requests.split_off(long.unwrap_or(requests.len()));
+        let cost = |(request, _): &(&ParseRequest, Vec<ParsedSource>)| gather_cost(source_bytes(request));
+        let done = worker.map(requests, cost, |(request, sources)| respond(request, sources, Schedule::Slice))?;
+        responses.extend(done.into_iter().collect::<Result<Vec<_>, _>>()?);
+        requests = after;
+    }
+    Ok(responses)
+}
+
+/// The cost of gathering the columns of sources of `bytes` bytes in all.
+fn gather_cost(bytes: usize) -> u64 {
+    copy_cost(bytes).saturating_mul(super::BYTES_PER_BYTE)
 }
 
 /// Builds the response of a request from its sources.
-fn respond(request: &ParseRequest, sources: Vec<ParsedSource>) -> ParseResponse {
-    let columns = gather(sources.iter().map(ParsedSource::columns), request.outputs, None);
+fn respond(
+    request: &ParseRequest,
+    sources: Vec<ParsedSource>,
+    schedule: Schedule<'_>,
+) -> Result<ParseResponse, OpError> {
+    let columns = gather(sources.iter().map(ParsedSource::columns), request.outputs, None, schedule)?;
     // Freeing the parser's columns takes a while, too.
-    let results = sources.into_par_iter().with_min_len(FREED_PER_THREAD).map(|parsed| parsed.result).collect();
-    ParseResponse { results, columns }
+    let mut results: Vec<SourceResult> = sources.iter().map(|_| SourceResult::default()).collect();
+    let mut sources = sources.into_iter();
+    let parts: Vec<_> = results
+        .chunks_mut(FREED_PER_THREAD)
+        .map(|results| (sources.by_ref().take(results.len()).collect(), results))
+        .collect();
+    let free = |(): &mut (), (sources, results): (Vec<ParsedSource>, &mut [SourceResult])| {
+        sources.into_iter().zip(results).for_each(|(parsed, result)| *result = parsed.result);
+    };
+    let each = gather_cost(source_bytes(request)) / parts.len().max(1) as u64;
+    schedule.for_each(parts, |_| each, || (), free)?;
+    Ok(ParseResponse { results, columns })
 }
 
 /// A parsed source: its columns and its result.
@@ -190,9 +260,10 @@ impl Locate<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
 
     use super::*;
+    use crate::cpu::Pool;
 
     fn request(sources: Vec<Bytes>) -> ParseRequest {
         let outputs = Outputs { tree: true, ..Outputs::default() };
@@ -202,13 +273,14 @@ mod tests {
     #[test]
     fn a_short_batch_does_not_queue_after_a_long_one() {
         let pool = Pool::start(1).expect("one thread");
+        let worker = Worker::new(Arc::clone(&pool));
         let short = request(vec![Bytes::from("x = 1\n".repeat(10_000))]);
         assert!((MIN_PARALLEL_BYTES..LONG_BYTES).contains(&short.sources[0].len()));
         let (release, released) = mpsc::channel::<()>();
         let _reservation = pool.reserve();
         pool.scope(|scope| {
             scope.spawn(move |_| released.recv().expect("the short batch ends first"));
-            let responses = run(&[&short], &pool);
+            let responses = run(&[&short], &worker).expect("parsed");
             release.send(()).expect("the pool's only thread is taken until now");
             assert_eq!(responses[0].results[0].counts.nodes, 30_000);
         });
@@ -217,14 +289,15 @@ mod tests {
     #[test]
     fn a_long_batch_reserves_the_pool_while_it_runs() {
         let pool = Pool::start(2).expect("two threads");
+        let worker = Worker::new(Arc::clone(&pool));
         let long = request(vec![Bytes::from("x = 1\n".repeat(50_000))]);
         assert!(!pool.is_reserved());
-        let responses = run(&[&long], &pool);
+        let responses = run(&[&long], &worker).expect("parsed");
         assert_eq!(responses[0].results[0].counts.nodes, 150_000);
         assert!(!pool.is_reserved(), "it releases the pool");
         let reservation = pool.reserve();
         assert!(pool.is_reserved());
         drop(reservation);
-        assert_eq!(run(&[&long], &pool), responses);
+        assert_eq!(run(&[&long], &worker), Ok(responses));
     }
 }

@@ -118,7 +118,7 @@ impl Op for Parse {
 
     fn run(batch: &[&ParseRequest], on: &mut Backend) -> Result<Vec<ParseResponse>, OpError> {
         match on {
-            Backend::Cpu(worker) => Ok(cpu::run(batch, worker.pool())),
+            Backend::Cpu(worker) => cpu::run(batch, worker),
             Backend::Cuda(worker) => cuda::run(batch, worker),
         }
     }

@@ -61,7 +61,7 @@ impl Op for Search {
 
     fn run(batch: &[&SearchRequest], on: &mut Backend) -> Result<Vec<Hits>, OpError> {
         match on {
-            Backend::Cpu(worker) => Ok(cpu::search(batch, worker)),
+            Backend::Cpu(worker) => cpu::search(batch, worker),
             Backend::Cuda(worker) => cuda::search(batch, worker),
         }
     }
@@ -102,7 +102,7 @@ impl Op for FindSimilar {
 
     fn run(batch: &[&FindSimilarRequest], on: &mut Backend) -> Result<Vec<Hits>, OpError> {
         match on {
-            Backend::Cpu(worker) => Ok(cpu::find_similar(batch, worker)),
+            Backend::Cpu(worker) => cpu::find_similar(batch, worker),
             Backend::Cuda(worker) => cuda::find_similar(batch, worker),
         }
     }

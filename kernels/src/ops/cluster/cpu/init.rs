@@ -4,30 +4,58 @@
 //! scikit-learn's).
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use rayon::prelude::*;
-
 use super::points::{CHUNK_ROWS, Points};
 use crate::{
+    OpError,
     cpu::{
+        Worker,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
         simd::{Isa, Kernel, Lanes},
+        slices::{READ_COST, SLICE, Schedule},
     },
+    op::product,
     ops::cluster::random,
 };
 
-/// The rows that become the initial centres.
-pub(super) fn choose_centers(points: &Points, clusters: usize, seed: u64, start: u64) -> Vec<usize> {
+/// The rows that become the initial centres. A slice does as many steps as fit, or a part of one.
+pub(super) fn choose_centers(
+    points: &Points,
+    clusters: usize,
+    seed: u64,
+    start: u64,
+    worker: &Worker,
+) -> Result<Vec<usize>, OpError> {
     let mut seeding = Seeding::new(points, random::trials(clusters));
     let mut chosen = Vec::with_capacity(clusters);
-    seeding.evaluate(&[uniform_row(random::uniform(seed, start, 0, 0), points.len)]);
-    chosen.push(seeding.keep_best());
-    for step in 1..clusters as u64 {
-        let draw = |trial| seeding.sample(random::uniform(seed, start, step, trial));
-        let candidates: Vec<usize> = (0..random::trials(clusters) as u64).map(draw).collect();
-        seeding.evaluate(&candidates);
+    let mut step = |schedule: Schedule<'_>| -> Result<(), OpError> {
+        let uniform = |trial| random::uniform(seed, start, chosen.len() as u64, trial);
+        let candidates: Vec<usize> = match chosen.len() {
+            0 => vec![uniform_row(uniform(0), points.len)],
+            _ => (0..random::trials(clusters) as u64).map(|trial| seeding.sample(uniform(trial))).collect(),
+        };
+        seeding.evaluate(&candidates, schedule)?;
         chosen.push(seeding.keep_best());
+        Ok(())
+    };
+    let cost = step_cost(points.dim, points.len, random::trials(clusters)).max(1);
+    let steps = usize::try_from(SLICE.saturating_mul(worker.pool().threads() as u64) / cost).unwrap_or(usize::MAX);
+    for first in (0..clusters).step_by(steps.max(1)) {
+        let count = steps.max(1).min(clusters - first);
+        if worker.runs_inline(cost.saturating_mul(count as u64)) {
+            (0..count).try_for_each(|_| step(Schedule::Inline))?;
+        } else if steps > 0 {
+            worker.pool().install(|| (0..count).try_for_each(|_| step(Schedule::Slice)))?;
+        } else {
+            step(Schedule::Slices(worker))?;
+        }
+        worker.preemption_point()?;
     }
-    chosen
+    Ok(chosen)
+}
+
+/// Multiply-adds of the distances of `rows` rows to the candidates of a step.
+fn step_cost(dim: usize, rows: usize, trials: usize) -> u64 {
+    product([rows, dim]).saturating_mul((trials.next_multiple_of(16) as u64).max(READ_COST))
 }
 
 /// The row that a number in [0, 1) selects uniformly.
@@ -96,7 +124,7 @@ impl<'a> Seeding<'a> {
     }
 
     /// Computes the distances of all rows to the candidates.
-    fn evaluate(&mut self, candidates: &[usize]) {
+    fn evaluate(&mut self, candidates: &[usize], schedule: Schedule<'_>) -> Result<(), OpError> {
         let Self { points, nearest, columns, sums, kept, .. } = self;
         let (dim, columns, kept) = (points.dim, *columns, *kept);
         let isa = Isa::best();
@@ -105,8 +133,10 @@ impl<'a> Seeding<'a> {
         let norms = AlignedF32::copy(&norms, columns);
         let packed = PackedMatrix::new(isa, dim, candidates.len(), &vectors);
         let block = (ROW_BLOCK_BYTES / size_of::<f32>() / dim.max(1)).clamp(8, 256);
-        let chunks = nearest[..points.len * columns].par_chunks_mut(CHUNK_ROWS * columns).zip(sums).enumerate();
-        chunks.for_each_init(
+        let chunks = nearest[..points.len * columns].chunks_mut(CHUNK_ROWS * columns).zip(sums).enumerate();
+        schedule.for_each(
+            chunks.collect(),
+            |_| step_cost(dim, CHUNK_ROWS, candidates.len()),
             || AlignedF32::zeros(block * columns),
             |tile, (chunk, (nearest, sums))| {
                 *sums = vec![0.0; columns];
@@ -127,8 +157,9 @@ impl<'a> Seeding<'a> {
                     });
                 }
             },
-        );
+        )?;
         self.candidates = candidates.to_vec();
+        Ok(())
     }
 
     /// Makes the candidate with the least sum a centre, ties to the first, and returns its row.

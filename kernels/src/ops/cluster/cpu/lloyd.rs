@@ -1,15 +1,16 @@
 //! Lloyd's iteration: assign rows to their nearest centre, move centres to the mean of their rows.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use rayon::prelude::*;
-
 use super::points::{CHUNK_ROWS, Points};
 use crate::{
+    OpError,
     cpu::{
-        Pool, f64_sums,
+        Worker, f64_sums,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
         simd::{self, Isa, Kernel, Lanes},
+        slices::{READ_COST, SLICE},
     },
+    op::product,
     ops::cluster::request::ClusterRequest,
 };
 
@@ -31,22 +32,23 @@ struct Assignment {
 
 /// Iterates from centres on the rows `first` until no assignment changes, the centres move by at most the tolerance, or
 /// the request's limit is reached.
-pub(super) fn fit(points: &Points, first: &[usize], request: &ClusterRequest, pool: &Pool) -> Fit {
+pub(super) fn fit(points: &Points, first: &[usize], request: &ClusterRequest, worker: &Worker) -> Result<Fit, OpError> {
+    let pool = worker.pool();
     let tolerance = request.tolerance * points.variance;
     let mut centers: Vec<f32> = first.iter().flat_map(|&row| points.row(row)).copied().collect();
     let mut before: Option<Assignment> = None;
     let mut iterations = 0;
     loop {
-        let nearest = pool.time("kmeans_assign", || assign(points, &centers));
+        let nearest = pool.time_inline("kmeans_assign", || assign(points, &centers, worker))?;
         let converged = before.is_some_and(|before| before.clusters == nearest.clusters);
         if converged || iterations == request.max_iterations.max(1) {
-            return Fit { centers, assignments: nearest.clusters, iterations, converged };
+            return Ok(Fit { centers, assignments: nearest.clusters, iterations, converged });
         }
-        let moved = pool.time("kmeans_update", || update(points, &nearest, &mut centers));
+        let moved = pool.time_inline("kmeans_update", || update(points, &nearest, &mut centers, worker))?;
         iterations += 1;
         if moved <= tolerance {
-            let nearest = pool.time("kmeans_assign", || assign(points, &centers));
-            return Fit { centers, assignments: nearest.clusters, iterations, converged: true };
+            let nearest = pool.time_inline("kmeans_assign", || assign(points, &centers, worker))?;
+            return Ok(Fit { centers, assignments: nearest.clusters, iterations, converged: true });
         }
         before = Some(nearest);
     }
@@ -79,29 +81,41 @@ fn groups(dim: usize, centers: &[f32], isa: Isa) -> Vec<CenterGroup> {
     centers.chunks(most * dim.max(1)).enumerate().map(group).collect()
 }
 
-fn assign(points: &Points, centers: &[f32]) -> Assignment {
+fn assign(points: &Points, centers: &[f32], worker: &Worker) -> Result<Assignment, OpError> {
     let (dim, isa) = (points.dim, Isa::best());
     let groups = groups(dim, centers, isa);
     let block = (ROW_BLOCK_BYTES / size_of::<f32>() / dim.max(1)).clamp(8, 256);
     let columns = groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0);
     let mut nearest = Assignment { clusters: vec![0; points.len], distances: vec![f32::NEG_INFINITY; points.len] };
-    let chunks =
-        nearest.clusters.par_chunks_mut(CHUNK_ROWS).zip(nearest.distances.par_chunks_mut(CHUNK_ROWS)).enumerate();
-    chunks.for_each_init(
-        || AlignedF32::zeros(block * columns),
-        |tile, (chunk, (clusters, best))| {
-            for group in &groups {
-                for (at, (clusters, best)) in clusters.chunks_mut(block).zip(best.chunks_mut(block)).enumerate() {
-                    let first = chunk * CHUNK_ROWS + at * block;
-                    group.packed.multiply(&points.all()[first * dim..][..best.len() * dim], tile, Prefetch::Rows);
-                    isa.run(AssignTile { group, products: tile, clusters, best });
+    // A chunk of rows meets as many centres as fit a slice, then the next chunk does.
+    let group_cost = product([CHUNK_ROWS, dim, columns]).max(1);
+    let per_pass = usize::try_from(SLICE / group_cost).unwrap_or(usize::MAX).max(1);
+    for (pass, some) in groups.chunks(per_pass).enumerate() {
+        let is_last = (pass + 1) * per_pass >= groups.len();
+        let Assignment { clusters, distances } = &mut nearest;
+        let chunks = clusters.chunks_mut(CHUNK_ROWS).zip(distances.chunks_mut(CHUNK_ROWS)).enumerate().collect();
+        let cost = group_cost.saturating_mul(some.len() as u64);
+        let tile = || AlignedF32::zeros(block * columns);
+        worker.for_each(
+            chunks,
+            |_| cost,
+            tile,
+            |tile, (chunk, (clusters, best))| {
+                for group in some {
+                    for (at, (clusters, best)) in clusters.chunks_mut(block).zip(best.chunks_mut(block)).enumerate() {
+                        let first = chunk * CHUNK_ROWS + at * block;
+                        group.packed.multiply(&points.all()[first * dim..][..best.len() * dim], tile, Prefetch::Rows);
+                        isa.run(AssignTile { group, products: tile, clusters, best });
+                    }
                 }
-            }
-            let norms = &points.squared_norms[chunk * CHUNK_ROWS..];
-            best.iter_mut().zip(norms).for_each(|(best, norm)| *best = (norm - 2.0 * *best).max(0.0));
-        },
-    );
-    nearest
+                if is_last {
+                    let norms = &points.squared_norms[chunk * CHUNK_ROWS..];
+                    best.iter_mut().zip(norms).for_each(|(best, norm)| *best = (norm - 2.0 * *best).max(0.0));
+                }
+            },
+        )?;
+    }
+    Ok(nearest)
 }
 
 /// Assigns rows to the centre with the largest `x.c - |c|^2 / 2`, ties to the first, if it exceeds the best so far.
@@ -148,9 +162,9 @@ impl Kernel for AssignTile<'_> {
 }
 
 /// Moves centres to the mean of their rows and returns the sum of squared movements.
-fn update(points: &Points, nearest: &Assignment, centers: &mut [f32]) -> f64 {
+fn update(points: &Points, nearest: &Assignment, centers: &mut [f32], worker: &Worker) -> Result<f64, OpError> {
     let dim = points.dim.max(1);
-    let mut sums = ClusterSums::new(points, nearest, centers.len() / dim);
+    let mut sums = ClusterSums::new(points, nearest, centers.len() / dim, worker)?;
     sums.reseed_empty(points, nearest);
     let mut moved = 0.0;
     for (cluster, center) in centers.chunks_exact_mut(dim).enumerate() {
@@ -162,7 +176,7 @@ fn update(points: &Points, nearest: &Assignment, centers: &mut [f32]) -> f64 {
             *x = next;
         }
     }
-    moved
+    Ok(moved)
 }
 
 /// Rows of one cluster that one task sums.
@@ -175,7 +189,7 @@ struct ClusterSums {
 }
 
 impl ClusterSums {
-    fn new(points: &Points, nearest: &Assignment, clusters: usize) -> Self {
+    fn new(points: &Points, nearest: &Assignment, clusters: usize, worker: &Worker) -> Result<Self, OpError> {
         let (order, counts) = sort_by_cluster(&nearest.clusters, clusters);
         let mut segments = vec![];
         let mut rest = order.as_slice();
@@ -184,13 +198,14 @@ impl ClusterSums {
             segments.extend(mine.chunks(SEGMENT).map(|rows| (cluster, rows)));
             rest = others;
         }
-        let parts: Vec<_> =
-            segments.par_iter().map(|&(cluster, rows)| (cluster, Isa::best().run(SumRows { points, rows }))).collect();
+        let cost = |(_, rows): &(usize, &[u32])| READ_COST.saturating_mul(product([rows.len(), points.dim]));
+        let parts =
+            worker.map(segments, cost, |(cluster, rows)| (cluster, Isa::best().run(SumRows { points, rows })))?;
         let mut sums = vec![vec![0.0; points.dim]; clusters];
         for (cluster, part) in parts {
             sums[cluster].iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
         }
-        Self { sums, counts }
+        Ok(Self { sums, counts })
     }
 
     /// Gives each empty cluster the row farthest from its centre, among rows that are not the last of their cluster.

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use rayon::prelude::*;
-
 use crate::{
-    cpu::{f64_sums, gemm::AlignedF32},
+    OpError,
+    cpu::{Worker, f64_sums, gemm::AlignedF32, slices::READ_COST},
+    op::product,
     ops::{cluster::request::Rows, similarity::View},
 };
 
@@ -71,21 +71,25 @@ pub(super) struct Points {
 }
 
 impl Points {
-    pub(super) fn new(source: &Source<'_>, spherical: bool) -> Self {
+    pub(super) fn new(source: &Source<'_>, spherical: bool, worker: &Worker) -> Result<Self, OpError> {
         let (len, dim) = (source.len(), source.dim());
-        let (mean, scale) = if spherical { (vec![0.0; dim], 1.0) } else { mean_and_scale(source) };
+        let (mean, scale) = if spherical { (vec![0.0; dim], 1.0) } else { mean_and_scale(source, worker)? };
         let mut rows = AlignedF32::zeros(len * dim);
-        rows[..len * dim].par_chunks_mut(CHUNK_ROWS * dim.max(1)).enumerate().for_each(|(chunk, to)| {
-            for (at, to) in to.chunks_exact_mut(dim.max(1)).enumerate() {
+        let mut squared_norms = vec![0.0; len];
+        let chunks = rows[..len * dim].chunks_mut(CHUNK_ROWS * dim.max(1)).zip(squared_norms.chunks_mut(CHUNK_ROWS));
+        let prepare = |chunk: usize, rows: &mut [f32], norms: &mut [f32]| {
+            for (at, (to, norm)) in rows.chunks_exact_mut(dim.max(1)).zip(norms).enumerate() {
                 transform(source.row(chunk * CHUNK_ROWS + at), &mean, if spherical { None } else { Some(scale) }, to);
+                #[expect(clippy::cast_possible_truncation, reason = "the rest of the distance is f32 as well")]
+                let squared_norm = f64_sums::squared_norm(to) as f32;
+                *norm = squared_norm;
             }
-        });
-        let all = rows[..len * dim].par_chunks(dim.max(1));
-        #[expect(clippy::cast_possible_truncation, reason = "the rest of the distance is f32 as well")]
-        let squared_norms = all.with_min_len(CHUNK_ROWS).map(|row| f64_sums::squared_norm(row) as f32).collect();
+        };
+        let work = |(): &mut (), (chunk, (rows, norms)): (usize, (&mut [f32], &mut [f32]))| prepare(chunk, rows, norms);
+        worker.for_each(chunks.enumerate().collect(), |_| pass_cost(dim), || (), work)?;
         let mut points = Self { dim, len, rows, squared_norms, variance: 0.0, spherical, mean, scale };
-        points.variance = points.mean_variance();
-        points
+        points.variance = points.mean_variance(worker)?;
+        Ok(points)
     }
 
     pub(super) fn all(&self) -> &[f32] {
@@ -96,14 +100,12 @@ impl Points {
         &self.rows[row * self.dim..][..self.dim]
     }
 
-    fn mean_variance(&self) -> f64 {
+    fn mean_variance(&self, worker: &Worker) -> Result<f64, OpError> {
         let count = self.len as f64;
-        let rows = || self.all().par_chunks(CHUNK_ROWS * self.dim.max(1));
-        let sums = column_sums(rows().map(|chunk| chunk.chunks_exact(self.dim.max(1))), self.dim, |_, x| x);
-        let squares = column_sums(rows().map(|chunk| chunk.chunks_exact(self.dim.max(1))), self.dim, |at, x| {
-            (x - sums[at] / count).powi(2)
-        });
-        squares.iter().sum::<f64>() / count / self.dim.max(1) as f64
+        let rows = || self.all().chunks(CHUNK_ROWS * self.dim.max(1)).map(|chunk| chunk.chunks_exact(self.dim.max(1)));
+        let sums = column_sums(rows().collect(), self.dim, |_, x| x, worker)?;
+        let squares = column_sums(rows().collect(), self.dim, |at, x| (x - sums[at] / count).powi(2), worker)?;
+        Ok(squares.iter().sum::<f64>() / count / self.dim.max(1) as f64)
     }
 
     /// Transforms centres back to the coordinates of the original rows.
@@ -114,7 +116,13 @@ impl Points {
     }
 
     /// Sum of squared distances of the original or normalised rows to their centres.
-    pub(super) fn inertia(&self, source: &Source<'_>, centers: &[f32], assignments: &[u32]) -> f64 {
+    pub(super) fn inertia(
+        &self,
+        source: &Source<'_>,
+        centers: &[f32],
+        assignments: &[u32],
+        worker: &Worker,
+    ) -> Result<f64, OpError> {
         let distance = |row: usize, cluster: u32| {
             let given = if self.spherical { self.row(row) } else { source.row(row) };
             f64_sums::squared_distance(given, &centers[cluster as usize * self.dim..][..self.dim])
@@ -122,31 +130,35 @@ impl Points {
         let chunk = |(chunk, assignments): (usize, &[u32])| -> f64 {
             assignments.iter().enumerate().map(|(at, &cluster)| distance(chunk * CHUNK_ROWS + at, cluster)).sum()
         };
-        let sums: Vec<f64> = assignments.par_chunks(CHUNK_ROWS).enumerate().map(chunk).collect();
-        sums.iter().sum()
+        let chunks = assignments.chunks(CHUNK_ROWS).enumerate().collect();
+        let sums: Vec<f64> = worker.map(chunks, |_| pass_cost(self.dim), chunk)?;
+        Ok(sums.iter().sum())
     }
 }
 
 /// The mean of the rows, and the power of two that scales the largest centred coordinate to about 1.
-fn mean_and_scale(source: &Source<'_>) -> (Vec<f64>, f64) {
-    let chunks = || (0..source.len().div_ceil(CHUNK_ROWS)).into_par_iter();
+fn mean_and_scale(source: &Source<'_>, worker: &Worker) -> Result<(Vec<f64>, f64), OpError> {
+    let chunks = 0..source.len().div_ceil(CHUNK_ROWS);
     let chunk = |at: usize| (at * CHUNK_ROWS..source.len().min((at + 1) * CHUNK_ROWS)).map(|row| source.row(row));
-    let mut mean = column_sums(chunks().map(chunk), source.dim(), |_, x| x);
+    let mut mean = column_sums(chunks.clone().map(chunk).collect(), source.dim(), |_, x| x, worker)?;
     for sum in &mut mean {
         *sum /= source.len() as f64;
     }
     let reach = |row: &[f32]| row.iter().zip(&mean).map(|(x, m)| (f64::from(*x) - m).abs()).fold(0.0, f64::max);
-    let reach = chunks().map(|at| chunk(at).map(reach).fold(0.0, f64::max)).reduce(|| 0.0, f64::max);
+    let of_chunk = |at: usize| chunk(at).map(reach).fold(0.0, f64::max);
+    let reaches = worker.map(chunks.collect(), |_| pass_cost(source.dim()), of_chunk)?;
+    let reach = reaches.into_iter().fold(0.0, f64::max);
     let scale = if reach > 0.0 { (-reach.log2().ceil()).exp2() } else { 1.0 };
-    (mean, scale)
+    Ok((mean, scale))
 }
 
 /// Column sums of a function of each number, chunk by chunk.
-fn column_sums<'a, I: Iterator<Item = &'a [f32]>>(
-    chunks: impl IndexedParallelIterator<Item = I>,
+fn column_sums<'a, I: Iterator<Item = &'a [f32]> + Send>(
+    chunks: Vec<I>,
     dim: usize,
-    of: impl Fn(usize, f64) -> f64 + Sync,
-) -> Vec<f64> {
+    of: impl Fn(usize, f64) -> f64 + Sync + Send,
+    worker: &Worker,
+) -> Result<Vec<f64>, OpError> {
     let sum = |chunk: I| {
         let mut sums = vec![0.0; dim];
         for row in chunk {
@@ -154,12 +166,17 @@ fn column_sums<'a, I: Iterator<Item = &'a [f32]>>(
         }
         sums
     };
-    let parts: Vec<Vec<f64>> = chunks.map(sum).collect();
+    let parts: Vec<Vec<f64>> = worker.map(chunks, |_| pass_cost(dim), sum)?;
     let mut sums = vec![0.0; dim];
     for part in parts {
         sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
     }
-    sums
+    Ok(sums)
+}
+
+/// The cost of a pass over a chunk of rows.
+fn pass_cost(dim: usize) -> u64 {
+    READ_COST.saturating_mul(product([CHUNK_ROWS, dim]))
 }
 
 /// Centres and scales a row, or normalises it if there is no scale.

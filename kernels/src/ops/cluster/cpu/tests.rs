@@ -9,6 +9,7 @@ use rand::{Rng, SeedableRng, rngs::SmallRng};
 use super::{super::oracle, *};
 use crate::{
     Backend, DeviceId, Op,
+    cpu::Pool,
     ops::{
         cluster::{Cluster, Rows},
         similarity::{Corpus, Metric, Storage},
@@ -118,11 +119,11 @@ fn an_empty_cluster_takes_the_farthest_row() {
     let rows = Matrix::from_vec(6, 1, vec![0.0, 0.1, 0.2, 10.0, 0.3, 5.0]).expect("six rows");
     let source_rows = Rows::Inline(rows);
     let source = Source::new(&source_rows);
-    let points = Points::new(&source, false);
-    let pool = Pool::start(1).expect("one thread");
+    let worker = Worker::new(Pool::start(1).expect("one thread"));
+    let points = Points::new(&source, false, &worker).expect("nothing cancels");
     let asked = ClusterRequest { rows: source_rows.clone(), ..request(&numbers(1, 1, 1), 3) };
-    let fit = lloyd::fit(&points, &[0, 0, 0], &asked, &pool);
-    let found = finish(&source, &points, fit, &pool);
+    let fit = lloyd::fit(&points, &[0, 0, 0], &asked, &worker).expect("nothing cancels");
+    let found = finish(&source, &points, fit, &worker).expect("nothing cancels");
     let mut centers = found.centers.as_f32().into_owned();
     centers.sort_by(f32::total_cmp);
     let expected = [0.15, 5.0, 10.0];
@@ -208,13 +209,14 @@ fn more_clusters_than_rows_are_refused() {
 fn greedy_initialisation_beats_evenly_spaced_rows() {
     let rows = Rows::Inline(numbers(4000, 4, 11));
     let source = Source::new(&rows);
-    let points = Points::new(&source, false);
+    let worker = Worker::new(Pool::start(2).expect("two threads"));
+    let points = Points::new(&source, false, &worker).expect("nothing cancels");
     let cost = |chosen: &[usize]| -> f64 {
         let centers: Vec<f32> = chosen.iter().flat_map(|&row| points.row(row)).copied().collect();
         let nearest = |row| oracle::squared_distances(row, &centers).into_iter().fold(f64::INFINITY, f64::min);
         points.all().chunks(4).map(nearest).sum()
     };
-    let greedy = cost(&init::choose_centers(&points, 40, 3, 0));
+    let greedy = cost(&init::choose_centers(&points, 40, 3, 0, &worker).expect("nothing cancels"));
     let plain = cost(&(0..40).map(|at| at * 100).collect::<Vec<_>>());
     assert!(greedy < 0.9 * plain, "{greedy} {plain}");
 }

@@ -170,6 +170,7 @@ impl<'a> KMeansRun<'a> {
         let mut best: Option<Clusters> = None;
         for start in 0..self.request.init_count.max(1) {
             let state = self.run_once(start as u64)?;
+            self.worker.preemption_point()?;
             if best.as_ref().is_none_or(|best| state.inertia < best.inertia) {
                 best = Some(self.clusters(&state)?);
             }
@@ -293,6 +294,7 @@ impl<'a> KMeansRun<'a> {
                 if readback.wait()?.is_some_and(|state: KMeansState| state.done != 0) {
                     return Ok(());
                 }
+                self.worker.preemption_point()?;
                 readback.start(&self.state)?;
             }
             self.assign(precision, false)?;

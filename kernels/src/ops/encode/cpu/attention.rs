@@ -14,7 +14,11 @@ use super::{
 };
 use crate::{
     OpError,
-    cpu::simd::{Isa, Kernel, Lanes},
+    cpu::{
+        simd::{Isa, Kernel, Lanes},
+        slices::{READ_COST, SLICE},
+    },
+    op::product,
     ops::encode::primitives::{Attention, Batch},
 };
 
@@ -24,13 +28,13 @@ const KV_BLOCK: usize = 256;
 const Q_BLOCK: usize = 64;
 
 impl Cpu {
-    pub(super) fn attend(
-        &self,
+    pub(super) async fn attend(
+        &mut self,
         batch: &Batch,
         mut qkv: RowBuffer,
         params: &Attention<'_, Weight>,
     ) -> Result<RowBuffer, OpError> {
-        self.prepare(batch, &mut qkv, params)?;
+        self.prepare(batch, &mut qkv, params).await?;
         let (width, dim) = (params.heads * params.head_dim, params.head_dim);
         let bias = Bias::new(params)?;
         let sequences = batch.cu_seqlens.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
@@ -46,32 +50,70 @@ impl Cpu {
                 }
             }
         };
-        let attend = |(text, kv_head): &(Range<usize>, usize)| {
+        let (isa, arithmetic) = (self.isa, self.arithmetic);
+        let head_group = |(text, kv_head): &(Range<usize>, usize)| {
             let rows = &qkv.numbers()[text.start * qkv.width()..text.end * qkv.width()];
-            HeadGroup {
-                isa: self.isa,
-                arithmetic: self.arithmetic,
-                rows,
-                width: qkv.width(),
-                kv_head: *kv_head,
-                params,
-                bias: &bias,
-            }
-            .attend()
+            HeadGroup { isa, arithmetic, rows, width: qkv.width(), kv_head: *kv_head, params, bias: &bias }
         };
-        if self.parallel {
-            let attended: Vec<_> = heads.par_iter().map(attend).map(|rows| rows.numbers().to_vec()).collect();
-            heads.iter().zip(&attended).for_each(|(head, attended)| scatter(head, attended));
-        } else {
-            for head in &heads {
-                scatter(head, attend(head).numbers());
+        let most = SLICE.saturating_mul(self.threads() as u64);
+        let mut rest = heads.as_slice();
+        while let Some(first) = rest.first() {
+            let costs = rest.iter().scan(0_u64, |sum, head| {
+                *sum = sum.saturating_add(head_group(head).cost());
+                Some(*sum)
+            });
+            let taken = costs.take_while(|cost| *cost <= most).count();
+            if taken == 0 {
+                scatter(first, self.attend_long(&head_group(first)).await.numbers());
+                rest = &rest[1..];
+                continue;
+            }
+            let round;
+            (round, rest) = rest.split_at(taken);
+            let cost = round.iter().map(|head| head_group(head).cost()).sum::<u64>();
+            self.pace.spend(cost / self.threads() as u64).await;
+            if self.parallel {
+                let attend = |head| head_group(head).attend().numbers().to_vec();
+                let attended: Vec<_> = round.par_iter().map(attend).collect();
+                round.iter().zip(&attended).for_each(|(head, attended)| scatter(head, attended));
+            } else {
+                for head in round {
+                    scatter(head, head_group(head).attend().numbers());
+                }
             }
         }
         Ok(out)
     }
 
+    /// The same as [`HeadGroup::attend`], in slices: for sequences so long that a head exceeds one.
+    async fn attend_long(&mut self, heads: &HeadGroup<'_>) -> RowBuffer {
+        let (threads, q_block) = (self.threads(), Q_BLOCK * heads.params.head_dim);
+        let kv_blocks = heads.kv_blocks();
+        let mut out = RowBuffer::new(heads.count() * heads.tokens(), heads.params.head_dim);
+        for (in_group, out) in out.numbers_mut().chunks_exact_mut(heads.tokens() * heads.params.head_dim).enumerate() {
+            let bias = heads.bias(in_group);
+            for (round, out) in out.chunks_mut(threads * q_block).enumerate() {
+                self.pace.spend(heads.block_cost()).await;
+                let attend = |(block, out): (usize, &mut [f32])| {
+                    heads.block(heads.head(in_group), (round * threads + block) * Q_BLOCK, &kv_blocks, &bias, out);
+                };
+                if self.parallel {
+                    out.par_chunks_mut(q_block).enumerate().for_each(attend);
+                } else {
+                    out.chunks_mut(q_block).enumerate().for_each(attend);
+                }
+            }
+        }
+        out
+    }
+
     /// QK norm and rotary embedding, and the score scale applied to the queries.
-    fn prepare(&self, batch: &Batch, qkv: &mut RowBuffer, params: &Attention<'_, Weight>) -> Result<(), OpError> {
+    async fn prepare(
+        &mut self,
+        batch: &Batch,
+        qkv: &mut RowBuffer,
+        params: &Attention<'_, Weight>,
+    ) -> Result<(), OpError> {
         let norms = params.query_norm.map(|(_, queries, keys)| Ok((RowNorm::new(queries)?, RowNorm::new(keys)?)));
         let norms: Option<(RowNorm<'_>, RowNorm<'_>)> = norms.transpose()?;
         let rotary = params.rotary.map(|(table, dims)| Ok((table.numbers()?, dims))).transpose()?;
@@ -80,12 +122,13 @@ impl Cpu {
         let width = qkv.width();
         let split = params.heads * params.head_dim;
         let keys_end = split + params.kv_heads * params.head_dim;
-        self.by_rows(qkv.numbers_mut(), width, |first, rows| {
+        let isa = self.isa;
+        let prepare = |first: usize, rows: &mut [f32]| {
             for (row, position) in rows.chunks_exact_mut(width).zip(&positions[first..]) {
                 let (queries, keys) = row[..keys_end].split_at_mut(split);
                 if let Some((of_queries, of_keys)) = &norms {
-                    of_queries.apply(self.isa, queries);
-                    of_keys.apply(self.isa, keys);
+                    of_queries.apply(isa, queries);
+                    of_keys.apply(isa, keys);
                 }
                 if let Some((table, dims)) = rotary {
                     let rotary_row = &table[position * dims..][..dims];
@@ -96,7 +139,8 @@ impl Cpu {
                     *x *= params.scale;
                 }
             }
-        });
+        };
+        self.by_rows(qkv.numbers_mut(), width, READ_COST.saturating_mul(keys_end as u64), prepare).await;
         Ok(())
     }
 }
@@ -173,23 +217,51 @@ impl HeadGroup<'_> {
         &self.rows[token * self.width + column..][..self.params.head_dim]
     }
 
+    /// The query heads.
+    fn count(&self) -> usize {
+        self.params.heads / self.params.kv_heads
+    }
+
+    /// The number of a query head of this group.
+    fn head(&self, in_group: usize) -> usize {
+        self.kv_head * self.count() + in_group
+    }
+
+    /// Multiply-adds of a block of queries of one head.
+    fn block_cost(&self) -> u64 {
+        let near = self.params.window.map_or(usize::MAX, |distance| distance.saturating_mul(2).saturating_add(Q_BLOCK));
+        product([2, Q_BLOCK, near.min(self.tokens()), self.params.head_dim])
+    }
+
+    /// Multiply-adds of all query heads.
+    fn cost(&self) -> u64 {
+        self.block_cost().saturating_mul(product([self.count(), self.tokens().div_ceil(Q_BLOCK)]))
+    }
+
     /// `[query heads, tokens, head_dim]`.
     fn attend(&self) -> RowBuffer {
         let (tokens, dim) = (self.tokens(), self.params.head_dim);
-        let group = self.params.heads / self.params.kv_heads;
-        let kv_blocks: Vec<_> = (0..tokens).step_by(KV_BLOCK).map(|first| self.kv_block(first)).collect();
-        let mut out = RowBuffer::new(group * tokens, dim);
+        let kv_blocks = self.kv_blocks();
+        let mut out = RowBuffer::new(self.count() * tokens, dim);
         if tokens == 0 {
             return out;
         }
         for (in_group, out) in out.numbers_mut().chunks_exact_mut(tokens * dim).enumerate() {
-            let head = self.kv_head * group + in_group;
-            let bias = self.bias.of_head(head, tokens);
+            let bias = self.bias(in_group);
             for (block, out) in out.chunks_mut(Q_BLOCK * dim).enumerate() {
-                self.block(head, block * Q_BLOCK, &kv_blocks, &bias, out);
+                self.block(self.head(in_group), block * Q_BLOCK, &kv_blocks, &bias, out);
             }
         }
         out
+    }
+
+    fn kv_blocks(&self) -> Vec<KvBlock> {
+        (0..self.tokens()).step_by(KV_BLOCK).map(|first| self.kv_block(first)).collect()
+    }
+
+    /// The bias of a query head's scores.
+    fn bias(&self, in_group: usize) -> Vec<f32> {
+        self.bias.of_head(self.head(in_group), self.tokens())
     }
 
     fn kv_block(&self, first: usize) -> KvBlock {

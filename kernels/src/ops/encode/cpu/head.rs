@@ -13,6 +13,7 @@ use crate::{
     OpError,
     cpu::{
         math,
+        pace::complete,
         simd::{Isa, Kernel, Lanes},
     },
     ops::encode::{
@@ -124,13 +125,13 @@ impl ClassificationHead {
 impl HeadWeights<Weight> {
     fn run(&self, hidden_states: &HiddenStates) -> Result<HiddenStates, OpError> {
         let isa = Isa::best();
-        let on = &mut Cpu { isa, arithmetic: Arithmetic::F32(isa), parallel: false };
+        let on = &mut Cpu::new(isa, Arithmetic::F32(isa), false);
         let mut hidden_states = match self.activation {
             HeadActivation::Of(activation) => {
-                on.linear(hidden_states, &self.dense, Epilogue::Activation(activation))?
+                complete(on.linear(hidden_states, &self.dense, Epilogue::Activation(activation)))?
             }
             HeadActivation::Tanh => {
-                let mut hidden_states = on.linear(hidden_states, &self.dense, Epilogue::Bias)?;
+                let mut hidden_states = complete(on.linear(hidden_states, &self.dense, Epilogue::Bias))?;
                 isa.run(Squash(hidden_states.numbers_mut()?.numbers_mut()));
                 hidden_states
             }
@@ -138,7 +139,7 @@ impl HeadWeights<Weight> {
         if let Some(norm) = &self.norm {
             RowNorm::new(norm)?.apply(isa, hidden_states.numbers_mut()?.numbers_mut());
         }
-        on.linear(&hidden_states, &self.out, Epilogue::Bias)
+        complete(on.linear(&hidden_states, &self.out, Epilogue::Bias))
     }
 }
 

@@ -2,13 +2,11 @@
 //! both.
 //!
 //! A batch is split into groups of whole sequences whose hidden states fit a core's L2 cache; each group passes all layers
-//! on one thread, so that threads synchronise only at the end. With fewer groups than threads, the rows of each step are
-//! distributed instead. The split does not affect the bits of a result: every row is computed from its own sequence, in an
-//! order that depends on the model alone.
+//! in slices of one thread, which end between steps of a layer or between blocks of rows, so that threads synchronise only at
+//! the end. With fewer groups than threads, the rows of each step are distributed instead. Neither split affects the bits of
+//! a result: every row is computed from its own sequence, in an order that depends on the model alone.
 
 use std::ops::Range;
-
-use rayon::prelude::*;
 
 use super::{
     DType, EncodeRequest, Encoded, Encoder, PackedBatch, Precision, Role, Tensor, Weights,
@@ -17,7 +15,11 @@ use super::{
 };
 use crate::{
     OpError,
-    cpu::{self, gemm_bf16, simd::Isa},
+    cpu::{
+        self, gemm_bf16,
+        pace::{Pace, Sliced, resume},
+        simd::Isa,
+    },
 };
 
 mod attention;
@@ -137,6 +139,7 @@ struct Cpu {
     arithmetic: Arithmetic,
     /// Whether the rows of a step are distributed over the threads.
     parallel: bool,
+    pace: Pace,
 }
 
 /// Runs checked requests of one encoder and precision.
@@ -154,10 +157,9 @@ fn run_with(
     let encoder = &first.encoder;
     let arithmetic = Arithmetic::of(first.precision, amx);
     let packed = PackedBatch::new(requests)?;
-    let pool = worker.pool();
-    let pooled = pool.time("encode", || {
+    let pooled = worker.pool().time_inline("encode", || {
         let model = Model { config: encoder.config(), weights: encoder.on_cpu(arithmetic)? };
-        let hidden_states = hidden_states(&model, &packed.batch, arithmetic, pool.threads())?;
+        let hidden_states = hidden_states(&model, &packed.batch, arithmetic, worker)?;
         Ok(pool::pool(&hidden_states, model.config.hidden, &packed.rows))
     })?;
     packed.split(pooled)
@@ -168,24 +170,29 @@ fn hidden_states(
     model: &Model<'_, Weight>,
     batch: &Batch,
     arithmetic: Arithmetic,
-    threads: usize,
+    worker: &cpu::Worker,
 ) -> Result<Vec<f32>, OpError> {
+    let threads = worker.pool().threads();
     let hidden = model.config.hidden;
     let mut hidden_states = vec![0.0; batch.ids.len() * hidden];
     let groups = groups(&batch.cu_seqlens, GROUP_TOKENS.min(batch.ids.len().div_ceil(threads)));
     let parallel = groups.len() < threads;
     let mut rest = hidden_states.as_mut_slice();
-    let mut parts = Vec::with_capacity(groups.len());
+    let mut passes: Vec<Sliced<'_, Result<(), OpError>>> = Vec::with_capacity(groups.len());
     for sequences in groups {
         let group = slice_batch(batch, sequences);
         let (own, after) = std::mem::take(&mut rest).split_at_mut(group.ids.len() * hidden);
         rest = after;
-        parts.push((group, own));
+        passes.push(Box::pin(async move {
+            let mut on = Cpu::new(Isa::best(), arithmetic, parallel);
+            let group = forward(&mut on, model, &group).await?;
+            own.copy_from_slice(group.numbers()?.numbers());
+            Ok(())
+        }));
     }
-    parts.into_par_iter().try_for_each(|(group, out)| {
-        let group = forward(&mut Cpu { isa: Isa::best(), arithmetic, parallel }, model, &group)?;
-        out.copy_from_slice(group.numbers()?.numbers());
-        Ok(())
+    worker.run_in_slices(passes, |mut pass| match resume(pass.as_mut()) {
+        Some(result) => result.map(|()| None),
+        None => Ok(Some(pass)),
     })?;
     Ok(hidden_states)
 }

@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use super::{
-    Cpu, Weight,
+    Arithmetic, Cpu, Weight,
     hidden_states::{HiddenStates, RowBuffer},
     linear_bf16::LinearBf16,
     matrix::Matrix,
@@ -14,8 +14,11 @@ use crate::{
     OpError,
     cpu::{
         gemm::{PackedMatrix, Prefetch},
+        pace::Pace,
         simd::{Isa, Kernel, Lanes},
+        slices::{READ_COST, SLICE},
     },
+    op::product,
     ops::encode::{
         Activation, Embeddings, Linear, Norm,
         primitives::{Attention, Batch, Epilogue, OutputRow, PooledOutput, Primitives},
@@ -25,49 +28,79 @@ use crate::{
 /// Rows per GEMM and epilogue: enough to amortise loading a weight, and few enough that the epilogue finds them in the L2
 /// cache.
 const BLOCK: usize = 256;
+/// Rows per block of a weight so large that [`BLOCK`] rows exceed a slice: still enough to amortise loading it.
+const MIN_BLOCK: usize = 64;
 /// Threads get multiples of this many rows.
 const ROW_MULTIPLE: usize = 8;
 
 impl Cpu {
-    /// Calls `work` with blocks of rows of `out` and the index of their first row.
-    pub(super) fn by_rows(&self, out: &mut [f32], width: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
-        if self.parallel {
-            // One block per thread, because each block reads the whole weight.
-            let share = (out.len() / width).div_ceil(rayon::current_num_threads());
-            let rows = share.next_multiple_of(ROW_MULTIPLE).clamp(ROW_MULTIPLE, BLOCK);
-            let blocks = out.par_chunks_mut(rows * width).enumerate();
-            blocks.for_each(|(block, out)| work(block * rows, out));
-        } else {
-            let blocks = out.chunks_mut(BLOCK * width).enumerate();
-            blocks.for_each(|(block, out)| work(block * BLOCK, out));
+    /// A computation of a thread alone, or distributed over all of them.
+    pub(super) fn new(isa: Isa, arithmetic: Arithmetic, parallel: bool) -> Self {
+        Self { isa, arithmetic, parallel, pace: Pace::new() }
+    }
+
+    /// The threads that work on this pass.
+    pub(super) fn threads(&self) -> usize {
+        if self.parallel { rayon::current_num_threads() } else { 1 }
+    }
+
+    /// Calls `work` with blocks of rows of `out` and the index of their first row. A row costs `row_cost` multiply-adds.
+    pub(super) async fn by_rows(
+        &mut self,
+        out: &mut [f32],
+        width: usize,
+        row_cost: u64,
+        work: impl Fn(usize, &mut [f32]) + Sync,
+    ) {
+        let threads = self.threads();
+        // One block per thread where that is possible, because each block reads the whole weight.
+        let share = (out.len() / width).div_ceil(threads).next_multiple_of(ROW_MULTIPLE);
+        let rows = share.clamp(ROW_MULTIPLE, block_rows(row_cost));
+        for (round, out) in out.chunks_mut(threads * rows * width).enumerate() {
+            let first = round * threads * rows;
+            self.pace.spend(row_cost.saturating_mul(rows.min(out.len() / width) as u64)).await;
+            if self.parallel {
+                let blocks = out.par_chunks_mut(rows * width).enumerate();
+                blocks.for_each(|(block, out)| work(first + block * rows, out));
+            } else {
+                work(first, out);
+            }
         }
     }
 
-    fn multiply(&self, x: &RowBuffer, packed: &PackedMatrix, epilogue_rows: EpilogueRows<'_>) -> RowBuffer {
-        let (inputs, width) = (x.width(), epilogue_rows.width());
+    async fn multiply(&mut self, x: &RowBuffer, packed: &PackedMatrix, epilogue_rows: EpilogueRows<'_>) -> RowBuffer {
+        let (isa, inputs, width) = (self.isa, x.width(), epilogue_rows.width());
+        let row_cost = product([inputs, packed.columns()]);
         let mut out = RowBuffer::new(x.numbers().len() / inputs, width);
-        self.by_rows(out.numbers_mut(), width, |first, out| {
+        let block = |first: usize, out: &mut [f32]| {
             let rows = out.len() / width;
             let x = &x.numbers()[first * inputs..][..rows * inputs];
             if packed.columns() == width {
                 packed.multiply(x, out, Prefetch::Columns);
-                epilogue_rows.in_place(self.isa, out, width);
+                epilogue_rows.in_place(isa, out, width);
             } else {
                 let mut tile = RowBuffer::new(rows, packed.columns());
                 packed.multiply(x, tile.numbers_mut(), Prefetch::Columns);
-                epilogue_rows.in_place(self.isa, tile.numbers_mut(), packed.columns());
-                epilogue_rows.write(self.isa, tile.numbers(), packed.columns(), out);
+                epilogue_rows.in_place(isa, tile.numbers_mut(), packed.columns());
+                epilogue_rows.write(isa, tile.numbers(), packed.columns(), out);
             }
-        });
+        };
+        self.by_rows(out.numbers_mut(), width, row_cost, block).await;
         out
     }
+}
+
+/// The most rows of a block: as many as fit a slice, within bounds.
+fn block_rows(row_cost: u64) -> usize {
+    let fit = usize::try_from(SLICE / row_cost.max(1)).unwrap_or(usize::MAX);
+    fit.clamp(MIN_BLOCK, BLOCK) / ROW_MULTIPLE * ROW_MULTIPLE
 }
 
 impl Primitives for Cpu {
     type Weight = Weight;
     type Tensor = HiddenStates;
 
-    fn embed(
+    async fn embed(
         &mut self,
         batch: &Batch,
         embeddings: &Embeddings<Weight>,
@@ -90,12 +123,13 @@ impl Primitives for Cpu {
         }
         if let Some(norm) = &embeddings.norm {
             let norm = RowNorm::new(norm)?;
-            self.by_rows(hidden_states.numbers_mut(), width, |_, rows| norm.apply(self.isa, rows));
+            let isa = self.isa;
+            self.by_rows(hidden_states.numbers_mut(), width, norm_cost(width), |_, rows| norm.apply(isa, rows)).await;
         }
         Ok(HiddenStates::F32(hidden_states))
     }
 
-    fn linear(
+    async fn linear(
         &mut self,
         x: &HiddenStates,
         linear: &Linear<Weight>,
@@ -105,51 +139,55 @@ impl Primitives for Cpu {
         let outputs = linear.outputs;
         match linear.weight.matrix()? {
             Matrix::F32(packed) => {
-                let hidden_states = self.multiply(x.numbers()?, packed, EpilogueRows { bias, outputs, epilogue });
-                Ok(HiddenStates::F32(hidden_states))
+                let epilogue_rows = EpilogueRows { bias, outputs, epilogue };
+                Ok(HiddenStates::F32(self.multiply(x.numbers()?, packed, epilogue_rows).await))
             }
             Matrix::Bf16(amx, matrix) => {
-                Ok(self.linear_bf16(x, linear.inputs, &LinearBf16 { amx: *amx, matrix, bias, outputs, epilogue }))
+                let of_layer = LinearBf16 { amx: *amx, matrix, bias, outputs, epilogue };
+                Ok(self.linear_bf16(x, linear.inputs, &of_layer).await)
             }
         }
     }
 
-    fn attention(
+    async fn attention(
         &mut self,
         batch: &Batch,
         qkv: HiddenStates,
         params: &Attention<'_, Weight>,
     ) -> Result<HiddenStates, OpError> {
-        Ok(HiddenStates::F32(self.attend(batch, qkv.into_numbers()?, params)?))
+        Ok(HiddenStates::F32(self.attend(batch, qkv.into_numbers()?, params).await?))
     }
 
-    fn norm(&mut self, x: &HiddenStates, norm: &Norm<Weight>) -> Result<HiddenStates, OpError> {
+    async fn norm(&mut self, x: &HiddenStates, norm: &Norm<Weight>) -> Result<HiddenStates, OpError> {
         let x = x.numbers()?;
         let width = x.width();
-        let norm = RowNorm::new(norm)?;
+        let (isa, norm) = (self.isa, RowNorm::new(norm)?);
         let mut out = RowBuffer::new(x.numbers().len() / width, width);
-        self.by_rows(out.numbers_mut(), width, |first, out| {
+        let block = |first: usize, out: &mut [f32]| {
             out.copy_from_slice(&x.numbers()[first * width..][..out.len()]);
-            norm.apply(self.isa, out);
-        });
+            norm.apply(isa, out);
+        };
+        self.by_rows(out.numbers_mut(), width, norm_cost(width), block).await;
         Ok(HiddenStates::F32(out))
     }
 
-    fn add_norm(
+    async fn add_norm(
         &mut self,
         mut residual: HiddenStates,
         delta: HiddenStates,
         norm: &Norm<Weight>,
     ) -> Result<HiddenStates, OpError> {
-        let norm = RowNorm::new(norm)?;
+        let (isa, norm) = (self.isa, RowNorm::new(norm)?);
         let delta = delta.numbers()?;
-        self.by_rows(residual.numbers_mut()?.numbers_mut(), delta.width(), |first, rows| {
-            norm.add_and_apply(self.isa, rows, &delta.numbers()[first * delta.width()..]);
-        });
+        let width = delta.width();
+        let block = |first: usize, rows: &mut [f32]| {
+            norm.add_and_apply(isa, rows, &delta.numbers()[first * width..]);
+        };
+        self.by_rows(residual.numbers_mut()?.numbers_mut(), width, norm_cost(width), block).await;
         Ok(residual)
     }
 
-    fn fused_add_norm(
+    async fn fused_add_norm(
         &mut self,
         residual: &mut HiddenStates,
         delta: HiddenStates,
@@ -158,14 +196,20 @@ impl Primitives for Cpu {
         let delta = delta.numbers()?;
         let width = delta.width();
         let sums = residual.numbers_mut()?.numbers_mut();
-        self.by_rows(sums, width, |first, rows| add(rows, &delta.numbers()[first * width..]));
-        self.norm(residual, norm)
+        let block = |first: usize, rows: &mut [f32]| add(rows, &delta.numbers()[first * width..]);
+        self.by_rows(sums, width, norm_cost(width), block).await;
+        self.norm(residual, norm).await
     }
 
     fn pool(&mut self, hidden_states: &HiddenStates, rows: &[OutputRow]) -> Result<PooledOutput, OpError> {
         let hidden_states = hidden_states.numbers()?;
         Ok(super::pool::pool(hidden_states.numbers(), hidden_states.width(), rows))
     }
+}
+
+/// The cost of normalising a row.
+fn norm_cost(width: usize) -> u64 {
+    READ_COST.saturating_mul(width as u64)
 }
 
 impl Embeddings<Weight> {

@@ -75,7 +75,7 @@ impl Primitives for ForwardPass<'_> {
     type Weight = Weight;
     type Tensor = HiddenStates;
 
-    fn embed(
+    async fn embed(
         &mut self,
         _batch: &Batch,
         embeddings: &Embeddings<Weight>,
@@ -109,17 +109,19 @@ impl Primitives for ForwardPass<'_> {
         Ok(out)
     }
 
-    fn linear(
+    async fn linear(
         &mut self,
         x: &HiddenStates,
         linear: &Linear<Weight>,
         epilogue: Epilogue,
     ) -> Result<HiddenStates, OpError> {
+        let mut rounded = None;
         if x.dtype != self.launch.dtype {
-            let rounded = self.alloc(x.width)?;
-            residual_norm(&self.launch, x, None, None, &rounded, NO_NORM)?;
-            return self.linear(&rounded, linear, epilogue);
+            let out = self.alloc(x.width)?;
+            residual_norm(&self.launch, x, None, None, &out, NO_NORM)?;
+            rounded = Some(out);
         }
+        let x = rounded.as_ref().unwrap_or(x);
         let columns = linear.weight.rows as usize;
         let out_dtype = linear.weight.out_dtype;
         let (activation, gated) = match epilogue {
@@ -138,7 +140,7 @@ impl Primitives for ForwardPass<'_> {
         Ok(out)
     }
 
-    fn attention(
+    async fn attention(
         &mut self,
         _batch: &Batch,
         qkv: HiddenStates,
@@ -155,13 +157,13 @@ impl Primitives for ForwardPass<'_> {
         Ok(out)
     }
 
-    fn norm(&mut self, x: &HiddenStates, norm: &Norm<Weight>) -> Result<HiddenStates, OpError> {
+    async fn norm(&mut self, x: &HiddenStates, norm: &Norm<Weight>) -> Result<HiddenStates, OpError> {
         let out = self.alloc(x.width)?;
         residual_norm(&self.launch, x, None, None, &out, norm_params(norm))?;
         Ok(out)
     }
 
-    fn add_norm(
+    async fn add_norm(
         &mut self,
         residual: HiddenStates,
         delta: HiddenStates,
@@ -171,7 +173,7 @@ impl Primitives for ForwardPass<'_> {
         Ok(residual)
     }
 
-    fn linear_add_norm(
+    async fn linear_add_norm(
         &mut self,
         x: &HiddenStates,
         linear: &Linear<Weight>,
@@ -179,8 +181,8 @@ impl Primitives for ForwardPass<'_> {
         norm: &Norm<Weight>,
     ) -> Result<HiddenStates, OpError> {
         let Some((fused, clusters)) = linear_residual_norm(&self.launch, x, linear, &residual)? else {
-            let delta = self.linear(x, linear, Epilogue::Bias)?;
-            return self.add_norm(residual, delta, norm);
+            let delta = self.linear(x, linear, Epilogue::Bias).await?;
+            return self.add_norm(residual, delta, norm).await;
         };
         let layer =
             LinearParams { reverse: self.launch.direction(), ..linear_params(self.launch.rows, x, linear, &residual)? };
@@ -200,7 +202,7 @@ impl Primitives for ForwardPass<'_> {
         Ok(residual)
     }
 
-    fn fused_add_norm(
+    async fn fused_add_norm(
         &mut self,
         residual: &mut HiddenStates,
         delta: HiddenStates,

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     OpError,
+    cpu::pace::complete,
     cuda::{CachedGraph, GraphLookup, Worker},
     ops::encode::{Batch, EncoderConfig, Model, forward},
 };
@@ -47,7 +48,7 @@ impl GraphCache<'_> {
 
     fn hidden_states(&self, input: DeviceBatch, batch: &Batch) -> Result<HiddenStates, OpError> {
         let model = Model { config: self.config, weights: &self.device_weights.weights };
-        forward(&mut self.pass(input, usize::MAX), &model, batch)
+        complete(forward(&mut self.pass(input, usize::MAX), &model, batch))
     }
 
     fn pass(&self, input: DeviceBatch, max_bytes: usize) -> ForwardPass<'_> {
@@ -84,7 +85,7 @@ impl GraphCache<'_> {
     fn record(&self, bucket: ShapeBucket, batch: &Batch) -> Result<(CachedGraph, usize), OpError> {
         let model = Model { config: self.config, weights: &self.device_weights.weights };
         let mut pass = self.pass(DeviceBatch::for_bucket(bucket, self.worker)?, self.most_bytes());
-        let (graph, hidden_states) = self.worker.record(|| forward(&mut pass, &model, batch))?;
+        let (graph, hidden_states) = self.worker.record(|| complete(forward(&mut pass, &model, batch)))?;
         let input = pass.into_input();
         let bytes = input.bytes() + hidden_states.pool_bytes();
         Ok((CachedGraph { graph, memory: Box::new(Recorded { input, hidden_states }) }, bytes))

@@ -34,6 +34,7 @@ use parse::{Lexed, Summary, Trees, trees};
 use super::{Counts, Outputs, ParseRequest, ParseResponse, SourceResult, columns::Table, gather::gather};
 use crate::{
     OpError,
+    cpu::slices::Schedule,
     cuda::{DownloadPlan, HostBuffer, Layout, PendingDownload, PinnedPool, Region, StreamKind, Worker},
 };
 
@@ -71,7 +72,7 @@ pub(super) fn run(requests: &[&ParseRequest], worker: &Worker) -> Result<Vec<Par
     let bytes: usize = batch.sources.iter().map(|source| source.bytes.len()).sum();
     let finished = FinishedBatch { batch: &batch, slices, arenas, pool: device.pinned() };
     let respond = || finished.responses(requests);
-    let responses = if bytes < MIN_PARALLEL_BYTES { respond() } else { cpu.install(respond) };
+    let responses = if bytes < MIN_PARALLEL_BYTES { respond() } else { cpu.install(respond) }?;
     // Freeing the CPU's results takes a while, for which no caller should wait.
     let Batch { results, .. } = batch;
     cpu.spawn(move || drop(results));
@@ -175,6 +176,7 @@ impl<'a> Pipeline<'a> {
         }
         if let Some(first) = self.parsing.pop_front() {
             self.parsed.push_back(first.wait(self.wanted, fallback)?);
+            self.worker.preemption_point()?;
         }
         Ok(())
     }
@@ -340,7 +342,7 @@ struct FinishedBatch<'a> {
 }
 
 impl FinishedBatch<'_> {
-    fn responses(&self, requests: &[&ParseRequest]) -> Vec<ParseResponse> {
+    fn responses(&self, requests: &[&ParseRequest]) -> Result<Vec<ParseResponse>, OpError> {
         let mut first = 0;
         let response = |request: &&ParseRequest| {
             let range = first..first + request.sources.len();
@@ -351,7 +353,7 @@ impl FinishedBatch<'_> {
     }
 
     /// The response to the request with a range of the batch's sources.
-    fn response(&self, range: Range<usize>, wanted: Outputs) -> ParseResponse {
+    fn response(&self, range: Range<usize>, wanted: Outputs) -> Result<ParseResponse, OpError> {
         let result = |source: usize| self.result(source, wanted);
         let bytes: usize = self.batch.sources[range.clone()].iter().map(|source| source.bytes.len()).sum();
         let results = if wanted.outline && bytes >= MIN_PARALLEL_BYTES {
@@ -364,7 +366,8 @@ impl FinishedBatch<'_> {
             let sources = own.start.max(range.start)..own.end.min(range.end);
             (!sources.is_empty()).then(|| slice.columns(sources, &self.arenas))
         });
-        ParseResponse { results, columns: gather(columns, wanted, Some(self.pool)) }
+        let columns = gather(columns, wanted, Some(self.pool), Schedule::Slice)?;
+        Ok(ParseResponse { results, columns })
     }
 
     fn result(&self, source: usize, wanted: Outputs) -> SourceResult {

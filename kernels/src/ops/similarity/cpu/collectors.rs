@@ -104,6 +104,11 @@ impl<'a> TopHits<'a> {
         Self { table, query, hits: vec![], pruning_threshold }
     }
 
+    /// The number of hits so far.
+    pub(super) fn len(&self) -> usize {
+        self.hits.len()
+    }
+
     /// The best k, best first.
     pub(super) fn finish(mut self) -> Vec<Hit> {
         select_top_k(self.table, self.query, &mut self.hits);

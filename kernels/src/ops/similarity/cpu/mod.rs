@@ -6,14 +6,16 @@
 //! result is certified. If not, a second scan rescores every row whose bound reaches the k-th score found so far; its
 //! result needs no certificate. Other queries of the batch affect nothing but the time.
 
-use rayon::prelude::*;
-
 use self::{
     collectors::{Collector, TopCandidates, TopHits},
     table::{Filter, Query, QueryBatch, Table},
 };
 use super::request::{FindSimilarRequest, Hit, Hits, SearchRequest, Selection};
-use crate::cpu::{Pool, Worker, simd::Isa};
+use crate::{
+    OpError,
+    cpu::{Worker, simd::Isa, slices::READ_COST},
+    op::product,
+};
 
 mod bounds;
 mod collectors;
@@ -25,8 +27,8 @@ mod table;
 mod tests;
 
 /// Searches a resident corpus, the same for the whole batch.
-pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Vec<Hits> {
-    let Some(first) = batch.first() else { return vec![] };
+pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Result<Vec<Hits>, OpError> {
+    let Some(first) = batch.first() else { return Ok(vec![]) };
     let view = first.corpus.view();
     let table = Table::resident(&view, first.corpus.metric());
     let queries: Vec<_> = batch.iter().map(|request| request.queries.as_f32()).collect();
@@ -37,11 +39,11 @@ pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Vec<Hits> {
         threshold: request.threshold,
         selection: &request.selection,
     });
-    search_table(&table, &batches.collect::<Vec<_>>(), worker.pool())
+    search_table(&table, &batches.collect::<Vec<_>>(), worker)
 }
 
 /// Searches inline corpora, one after the other.
-pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Vec<Hits> {
+pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Result<Vec<Hits>, OpError> {
     let one = |request: &&FindSimilarRequest| {
         let (rows, queries) = (request.corpus.as_f32(), request.queries.as_f32());
         let table = Table::inline(&rows, request.corpus.rows(), request.corpus.cols(), request.metric);
@@ -52,13 +54,13 @@ pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Ve
             threshold: request.threshold,
             selection: &Selection::All,
         };
-        search_table(&table, &[batch], worker.pool()).pop().unwrap_or(Hits { lists: vec![] })
+        Ok(search_table(&table, &[batch], worker)?.pop().unwrap_or(Hits { lists: vec![] }))
     };
     batch.iter().map(one).collect()
 }
 
 /// Answers all requests of a batch together.
-fn search_table(table: &Table<'_>, batches: &[QueryBatch<'_>], pool: &Pool) -> Vec<Hits> {
+fn search_table(table: &Table<'_>, batches: &[QueryBatch<'_>], worker: &Worker) -> Result<Vec<Hits>, OpError> {
     let filters = plan::filters(table, batches);
     let queries: Vec<_> = batches
         .iter()
@@ -70,12 +72,12 @@ fn search_table(table: &Table<'_>, batches: &[QueryBatch<'_>], pool: &Pool) -> V
             })
         })
         .collect();
-    let mut lists = search_queries(table, &queries, pool).into_iter();
-    batches.iter().map(|batch| Hits { lists: lists.by_ref().take(batch.count).collect() }).collect()
+    let mut lists = search_queries(table, &queries, worker)?.into_iter();
+    Ok(batches.iter().map(|batch| Hits { lists: lists.by_ref().take(batch.count).collect() }).collect())
 }
 
 /// The hits of each query.
-fn search_queries(table: &Table<'_>, queries: &[Query<'_>], pool: &Pool) -> Vec<Vec<Hit>> {
+fn search_queries(table: &Table<'_>, queries: &[Query<'_>], worker: &Worker) -> Result<Vec<Vec<Hit>>, OpError> {
     let mut lists = vec![vec![]; queries.len()];
     let (mut direct, mut scanned, mut gathered) = (vec![], vec![], vec![]);
     for (at, query) in queries.iter().enumerate() {
@@ -86,18 +88,19 @@ fn search_queries(table: &Table<'_>, queries: &[Query<'_>], pool: &Pool) -> Vec<
         }
     }
     if !direct.is_empty() {
-        let rows = direct.iter().map(|&at| queries[at].filter.rows().map_or(0, <[u32]>::len)).sum();
+        let rows: Vec<_> = direct.iter().map(|&at| queries[at].filter.rows().map_or(0, <[u32]>::len)).collect();
         let score = |at: usize| collectors::score_selected(table, &queries[at]);
-        store(&mut lists, &direct, score_each(pool, "search_direct", rows, direct.clone(), score));
+        let each = || score_each(worker, table.dim, &rows, direct.clone(), score);
+        store(&mut lists, &direct, worker.pool().time_inline("search_direct", each)?);
     }
     if !scanned.is_empty() {
-        Pass { table, queries, rows: None, pool }.run(&scanned, &mut lists);
+        Pass { table, queries, rows: None, worker }.run(&scanned, &mut lists)?;
     }
     // Queries of one request share its rows.
     for of in gathered.chunk_by(|&a, &b| std::ptr::eq(queries[a].filter, queries[b].filter)) {
-        Pass { table, queries, rows: queries[of[0]].filter.rows(), pool }.run(of, &mut lists);
+        Pass { table, queries, rows: queries[of[0]].filter.rows(), worker }.run(of, &mut lists)?;
     }
-    lists
+    Ok(lists)
 }
 
 /// Queries that share a pass over the rows.
@@ -106,58 +109,75 @@ struct Pass<'a> {
     queries: &'a [Query<'a>],
     /// The rows to scan, ascending; all rows if `None`.
     rows: Option<&'a [u32]>,
-    pool: &'a Pool,
+    worker: &'a Worker,
 }
 
 impl Pass<'_> {
     /// Finds the hits of the queries `of`.
-    fn run(&self, of: &[usize], lists: &mut [Vec<Hit>]) {
-        let uncertified = self.search(of, lists);
-        if !uncertified.is_empty() {
-            self.rescan(&uncertified, lists);
-        }
+    fn run(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
+        let uncertified = self.search(of, lists)?;
+        if uncertified.is_empty() { Ok(()) } else { self.rescan(&uncertified, lists) }
     }
 
-    fn scan<C: Collector>(&self, queries: &[&Query<'_>], collector: impl Fn(usize) -> C + Sync) -> Vec<C> {
-        scan::scan(self.table, self.rows, queries, self.pool, Isa::best(), collector)
+    /// Scans for so many queries at a time that a thread's share of the rows fits a slice.
+    fn scan<C: Collector>(
+        &self,
+        kernel: &'static str,
+        queries: &[&Query<'_>],
+        collector: impl Fn(usize) -> C + Sync,
+    ) -> Result<Vec<C>, OpError> {
+        self.worker.pool().time_inline(kernel, || {
+            let mut collectors = Vec::with_capacity(queries.len());
+            for (pass, queries) in queries.chunks(scan::PASS_QUERIES).enumerate() {
+                let collector = |at: usize| collector(pass * scan::PASS_QUERIES + at);
+                collectors.extend(scan::scan(self.table, self.rows, queries, self.worker, Isa::best(), collector)?);
+            }
+            Ok(collectors)
+        })
     }
 
     /// Scan, rescoring and certificate for the queries `of`; returns those whose certificate failed.
-    fn search(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Vec<usize> {
-        let (table, pool) = (self.table, self.pool);
+    fn search(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<Vec<usize>, OpError> {
+        let (table, worker) = (self.table, self.worker);
         let queries: Vec<_> = of.iter().map(|&at| &self.queries[at]).collect();
-        let scan = || self.scan(&queries, |at| TopCandidates::new(table, queries[at]));
-        let candidates = pool.time_inline("search_scan", scan);
-        let rows = queries.iter().map(|query| collectors::candidate_count(query.k)).sum();
-        let rescored = score_each(pool, "search_rescore", rows, candidates, TopCandidates::rescore);
+        let candidates = self.scan("search_scan", &queries, |at| TopCandidates::new(table, queries[at]))?;
+        let rows: Vec<_> = queries.iter().map(|query| collectors::candidate_count(query.k)).collect();
+        let rescore = || score_each(worker, table.dim, &rows, candidates, TopCandidates::rescore);
+        let rescored = worker.pool().time_inline("search_rescore", rescore)?;
         let (hits, certified): (Vec<_>, Vec<_>) = rescored.into_iter().unzip();
         store(lists, of, hits);
-        of.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&at, _)| at).collect()
+        Ok(of.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&at, _)| at).collect())
     }
 
     /// Scans again for queries whose first hits are in `lists`.
-    fn rescan(&self, of: &[usize], lists: &mut [Vec<Hit>]) {
-        let (table, pool) = (self.table, self.pool);
+    fn rescan(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
+        let table = self.table;
         let queries: Vec<_> = of.iter().map(|&at| &self.queries[at]).collect();
         let known: Vec<_> = of.iter().map(|&at| &lists[at]).collect();
-        let scan = || self.scan(&queries, |at| TopHits::better_than(table, queries[at], known[at]));
-        let found = pool.time_inline("search_rescan", scan);
-        store(lists, of, pool.install(|| found.into_par_iter().map(TopHits::finish).collect()));
+        let found = self.scan("search_rescan", &queries, |at| TopHits::better_than(table, queries[at], known[at]))?;
+        let cost = |hits: &TopHits<'_>| READ_COST.saturating_mul(hits.len() as u64);
+        store(lists, of, self.worker.map(found, cost, TopHits::finish)?);
+        Ok(())
     }
 }
 
-/// Scores the rows of each query. A small number of rows is scored on this thread, before another would have woken up.
+/// Scores `rows` rows of each query. A small number of rows is scored on this thread, before another would have woken up.
 fn score_each<T: Send, R: Send>(
-    pool: &Pool,
-    kernel: &'static str,
-    rows: usize,
+    worker: &Worker,
+    dim: usize,
+    rows: &[usize],
     queries: Vec<T>,
     score: impl Fn(T) -> R + Sync + Send,
-) -> Vec<R> {
-    if rows <= collectors::SCORE_GRAIN {
-        return pool.time_inline(kernel, || queries.into_iter().map(score).collect());
+) -> Result<Vec<R>, OpError> {
+    let cost = |rows: usize| READ_COST.saturating_mul(product([rows, dim]));
+    let total = rows.iter().copied().fold(0, usize::saturating_add);
+    // More rows of one query are distributed over the threads of the pool.
+    let on_one_thread = rows.iter().all(|&rows| rows <= collectors::SCORE_GRAIN);
+    if on_one_thread && (total <= collectors::SCORE_GRAIN || worker.runs_inline(cost(total))) {
+        return Ok(queries.into_iter().map(score).collect());
     }
-    pool.time(kernel, || queries.into_par_iter().map(score).collect())
+    let queries = queries.into_iter().zip(rows).collect();
+    worker.map(queries, |(_, rows)| cost(**rows).max(1), |(query, _)| score(query))
 }
 
 fn store(lists: &mut [Vec<Hit>], of: &[usize], hits: Vec<Vec<Hit>>) {

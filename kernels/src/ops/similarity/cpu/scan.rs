@@ -2,17 +2,25 @@
 //! fused with the upper bounds. A row whose bound reaches a query's pruning threshold goes to that query's collector.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use super::{
     bounds::{self, RowBound, ScanError},
     collectors::Collector,
     table::{Query, RowRange, Table},
 };
-use crate::cpu::{
-    Pool, f64_sums,
-    gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
-    simd::{Isa, Kernel, Lanes},
+use crate::{
+    OpError,
+    cpu::{
+        Worker, f64_sums,
+        gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
+        simd::{Isa, Kernel, Lanes},
+        slices::{READ_COST, grouped},
+    },
+    op::product,
 };
 
 /// Bytes of rows that a thread takes at a time.
@@ -23,6 +31,8 @@ const BLOCK_ROWS: usize = 256;
 const GROUP_BYTES: usize = 512 << 10;
 /// The most queries that are packed together, likewise for the inner products.
 const GROUP_QUERIES: usize = 144;
+/// The most queries of a scan: [`SPAN_BYTES`] of rows meet them in the time of a slice. Whole groups of any size.
+pub(super) const PASS_QUERIES: usize = 7 * GROUP_QUERIES;
 /// Queries in a full panel of the widest vectors.
 const PANEL: usize = 48;
 /// Up to this many queries beyond full panels form a group of their own instead of being padded.
@@ -33,14 +43,14 @@ pub(super) fn scan<C: Collector>(
     table: &Table<'_>,
     rows: Option<&[u32]>,
     queries: &[&Query<'_>],
-    pool: &Pool,
+    worker: &Worker,
     isa: Isa,
     collector: impl Fn(usize) -> C + Sync,
-) -> Vec<C> {
+) -> Result<Vec<C>, OpError> {
     let row_bytes = size_of::<f32>() * table.dim.max(1);
     let block = (ROW_BLOCK_BYTES / row_bytes).clamp(8, BLOCK_ROWS) / 8 * 8;
     let len = rows.map_or(table.len, <[u32]>::len);
-    let threads = pool.threads();
+    let threads = worker.pool().threads();
     let share = (len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
     let most = (share / row_bytes).max(block);
     let spans: Vec<Span<'_>> = match rows {
@@ -52,19 +62,55 @@ pub(super) fn scan<C: Collector>(
     let groups = groups(table, queries, isa);
     let gathers = rows.is_some() && !groups.iter().all(|group| group.packed.is_gemv());
     let scan = Scan { table, isa, block, groups, gathers, error };
-    let next = AtomicUsize::new(0);
-    let part = || {
-        let mut part = ScanThread::new(&scan, (0..queries.len()).map(&collector).collect());
-        while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
-            match span {
-                Span::Contiguous(range) => part.scan_range(&scan, range),
-                Span::Listed(rows) => part.scan_listed(&scan, rows),
-            }
-        }
-        part.collectors
+    let part = || ScanThread::new(&scan, (0..queries.len()).map(&collector).collect());
+    let row_cost = product([table.dim]).saturating_mul(READ_COST.saturating_add(queries.len() as u64));
+    let cost = row_cost.saturating_mul(len as u64);
+    let parts = if !worker.fits_slice(cost) {
+        scan_in_slices(&scan, spans, row_cost, part, worker)?
+    } else if worker.runs_inline(cost) {
+        vec![scan_at_once(&scan, &spans, &AtomicUsize::new(0), part)]
+    } else {
+        let next = AtomicUsize::new(0);
+        worker.pool().run_parallel(threads.min(spans.len()).max(1), || scan_at_once(&scan, &spans, &next, part))
     };
-    let parts = threads.min(spans.len()).max(1);
-    pool.run_parallel(parts, part).into_iter().reduce(merge).unwrap_or_default()
+    worker.preemption_point()?;
+    Ok(parts.into_iter().map(|part| part.collectors).reduce(merge).unwrap_or_default())
+}
+
+/// Scans spans from `next` on, as long as other threads leave any.
+fn scan_at_once<C: Collector>(
+    scan: &Scan<'_>,
+    spans: &[Span<'_>],
+    next: &AtomicUsize,
+    part: impl Fn() -> ScanThread<C>,
+) -> ScanThread<C> {
+    let mut part = part();
+    while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
+        part.scan_span(scan, span);
+    }
+    part
+}
+
+/// Scans all spans in slices. A slice goes on with what some earlier one has collected.
+fn scan_in_slices<C: Collector>(
+    scan: &Scan<'_>,
+    spans: Vec<Span<'_>>,
+    row_cost: u64,
+    part: impl Fn() -> ScanThread<C> + Sync,
+    worker: &Worker,
+) -> Result<Vec<ScanThread<C>>, OpError> {
+    let cost = |span: &Span<'_>| row_cost.saturating_mul(span.rows(scan.table.dim) as u64);
+    let total = spans.iter().map(cost).fold(0, u64::saturating_add);
+    let parts = Mutex::new(vec![]);
+    let lock = || parts.lock().unwrap_or_else(PoisonError::into_inner);
+    worker.run_in_slices(grouped(spans, worker.task_cost(total), cost), |spans| {
+        let free = lock().pop();
+        let mut own = free.unwrap_or_else(&part);
+        spans.iter().for_each(|span| own.scan_span(scan, span));
+        lock().push(own);
+        Ok(None)
+    })?;
+    Ok(parts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What all threads of a scan share.
@@ -99,6 +145,13 @@ impl<C: Collector> ScanThread<C> {
             tile: AlignedF32::zeros(scan.block * columns),
             bounds: vec![],
             gathered: AlignedF32::zeros(if scan.gathers { scan.block * scan.table.dim } else { 0 }),
+        }
+    }
+
+    fn scan_span(&mut self, scan: &Scan<'_>, span: &Span<'_>) {
+        match span {
+            Span::Contiguous(range) => self.scan_range(scan, range),
+            Span::Listed(rows) => self.scan_listed(scan, rows),
         }
     }
 
@@ -143,6 +196,15 @@ impl<C: Collector> ScanThread<C> {
 enum Span<'a> {
     Contiguous(RowRange<'a>),
     Listed(&'a [u32]),
+}
+
+impl Span<'_> {
+    fn rows(&self, dim: usize) -> usize {
+        match self {
+            Self::Contiguous(range) => range.rows.len() / dim.max(1),
+            Self::Listed(rows) => rows.len(),
+        }
+    }
 }
 
 /// The indices of a block's rows.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Backend, DeviceId, Matrix, Op,
-    cpu::f64_sums,
+    cpu::{Pool, f64_sums},
     ops::similarity::{Corpus, FindSimilar, Metric, Search, Storage, oracle},
 };
 
@@ -337,7 +337,7 @@ impl Collector for All {
 
 #[test]
 fn no_bound_of_any_instruction_set_is_below_its_score() {
-    let pool = Pool::start(1).expect("a thread");
+    let worker = Worker::new(Pool::start(1).expect("a thread"));
     let spreads = [Spread::Even, Spread::Few, Spread::Near, Spread::Wild];
     for (spread, asked) in spreads.into_iter().flat_map(|a| spreads.map(|b| (a, b))) {
         for (metric, dim) in METRICS.into_iter().flat_map(|metric| [1, 17, 130, 768].map(|dim| (metric, dim))) {
@@ -347,8 +347,8 @@ fn no_bound_of_any_instruction_set_is_below_its_score() {
             let queries: Vec<_> = queries.chunks(dim).map(|query| Query::new(query, 1, None, &Filter::All)).collect();
             for (isa, count) in Isa::all().into_iter().flat_map(|isa| [(isa, 5), (isa, 15)]) {
                 let asked: Vec<_> = queries[..count].iter().collect();
-                let offered = scan::scan(&table, None, &asked, &pool, isa, |_| All(vec![]));
-                for (query, All(offered)) in asked.iter().zip(offered) {
+                let offered = scan::scan(&table, None, &asked, &worker, isa, |_| All(vec![]));
+                for (query, All(offered)) in asked.iter().zip(offered.expect("nothing cancels")) {
                     assert_eq!(offered.len(), 60, "minus infinity prunes nothing");
                     for (row, bound) in offered {
                         let row = &rows[row as usize * dim..][..dim];

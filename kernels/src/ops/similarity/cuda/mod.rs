@@ -206,6 +206,7 @@ fn in_groups(
     let mut found = Vec::with_capacity(specs.len());
     for specs in specs.chunks(at_once) {
         found.extend(run(context, specs, plan, listed)?);
+        context.worker.preemption_point()?;
     }
     Ok(found)
 }

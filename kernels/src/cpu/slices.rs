@@ -1,0 +1,299 @@
+//! Long work in slices. The pool takes work of its workers in order of arrival, and a task that runs is not interrupted. So a
+//! worker hands it a bounded number of short tasks at a time, and passes a preemption point before it hands over the next:
+//! what another worker hands over meanwhile waits for a few slices, not for the whole batch.
+
+use std::{
+    collections::VecDeque,
+    panic::{self, AssertUnwindSafe},
+    sync::mpsc,
+};
+
+use rayon::prelude::*;
+
+use super::Worker;
+use crate::OpError;
+
+/// The most work of a slice, in multiply-adds of f32: about 10 ms of one thread. A core with AVX-512 or AVX2 computes 20 to 40 a
+/// nanosecond, in GEMMs that are bound by arithmetic. Other work is counted by the multiply-adds that take as long.
+pub(crate) const SLICE: u64 = 1 << 28;
+
+/// Multiply-adds that take as long as reading a number from memory, or computing with it in f64 (about 0.4 ns).
+pub(crate) const READ_COST: u64 = 16;
+
+/// Work that a worker does on its own thread even if the pool is idle (about 20 us): handing it over takes as long.
+const INLINE_COST: u64 = SLICE / 512;
+
+/// Short work that a worker does on its own thread if long work has reserved the pool: it would wait for slices of that.
+const SHORT_COST: u64 = SLICE / 4;
+
+/// Tasks per thread that long work is cut into, so that all threads finish at about the same time.
+const TASKS_PER_THREAD: u64 = 16;
+
+/// Who distributes work over the pool's threads.
+#[derive(Clone, Copy)]
+pub(crate) enum Schedule<'a> {
+    /// Nobody: the work is so little that the calling thread does it.
+    Inline,
+    /// A thread of the pool: the work is part of a slice.
+    Slice,
+    /// The worker: the work is cut into slices.
+    Slices(&'a Worker),
+}
+
+impl Schedule<'_> {
+    /// Runs `work` on each item, with the state that `init` makes for a sequence of items. `cost` is that of an item in
+    /// multiply-adds.
+    pub(crate) fn for_each<T: Send, S>(
+        self,
+        items: Vec<T>,
+        cost: impl Fn(&T) -> u64,
+        init: impl Fn() -> S + Sync + Send,
+        work: impl Fn(&mut S, T) + Sync + Send,
+    ) -> Result<(), OpError> {
+        match self {
+            Self::Inline => {
+                let mut state = init();
+                items.into_iter().for_each(|item| work(&mut state, item));
+                Ok(())
+            }
+            Self::Slice => {
+                items.into_par_iter().for_each_init(init, work);
+                Ok(())
+            }
+            Self::Slices(worker) => worker.for_each(items, cost, init, work),
+        }
+    }
+}
+
+impl Worker {
+    /// Whether work runs on the worker's own thread rather than on the pool.
+    pub(crate) fn runs_inline(&self, cost: u64) -> bool {
+        cost <= INLINE_COST || (cost <= SHORT_COST && self.pool().is_reserved())
+    }
+
+    /// Whether the pool can do work at once, in the time of a slice.
+    pub(crate) fn fits_slice(&self, cost: u64) -> bool {
+        cost <= SLICE.saturating_mul(self.pool().threads() as u64)
+    }
+
+    /// The cost of a task of long work: at most a slice, and so little that all threads finish at about the same time, but no
+    /// less than what keeps the worker, which hands the tasks over, from being the bottleneck.
+    pub(crate) fn task_cost(&self, total: u64) -> u64 {
+        let threads = self.pool().threads() as u64;
+        let least = (SLICE / 32).max(SLICE / 512 * threads).min(SLICE);
+        (total / (TASKS_PER_THREAD * threads)).clamp(least, SLICE)
+    }
+
+    /// Runs `work` on each item: on this thread if the items cost little, at once if they fit a slice, else in slices.
+    pub(crate) fn for_each<T: Send, S>(
+        &self,
+        items: Vec<T>,
+        cost: impl Fn(&T) -> u64,
+        init: impl Fn() -> S + Sync + Send,
+        work: impl Fn(&mut S, T) + Sync + Send,
+    ) -> Result<(), OpError> {
+        let run = |items: Vec<T>| {
+            let mut state = init();
+            items.into_iter().for_each(|item| work(&mut state, item));
+        };
+        let total = items.iter().map(&cost).fold(0, u64::saturating_add);
+        if self.runs_inline(total) {
+            run(items);
+            return self.preemption_point();
+        }
+        if self.fits_slice(total) {
+            self.pool().install(|| items.into_par_iter().for_each_init(&init, &work));
+            return self.preemption_point();
+        }
+        self.run_in_slices(grouped(items, self.task_cost(total), cost), |items| {
+            run(items);
+            Ok(None)
+        })
+    }
+
+    /// What `work` makes of each item, in order; see [`Self::for_each`].
+    pub(crate) fn map<T: Send, R: Send>(
+        &self,
+        items: Vec<T>,
+        cost: impl Fn(&T) -> u64,
+        work: impl Fn(T) -> R + Sync + Send,
+    ) -> Result<Vec<R>, OpError> {
+        let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
+        let items = items.into_iter().zip(&mut done).collect();
+        self.for_each(items, |(item, _)| cost(item), || (), |(), (item, done)| *done = Some(work(item)))?;
+        Ok(done.into_iter().map(|done| done.expect("work ran on each item")).collect())
+    }
+
+    /// Runs tasks on the pool's threads. `slice` runs one slice of a task, and returns the task if it is unfinished. One task
+    /// more than there are threads is handed over at a time, so that no thread waits for this one.
+    pub(crate) fn run_in_slices<T: Send>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+        slice: impl Fn(T) -> Result<Option<T>, OpError> + Sync,
+    ) -> Result<(), OpError> {
+        let pool = self.pool();
+        let _reservation = pool.reserve();
+        let (mut new, mut resumed, mut running) = (tasks.into_iter(), VecDeque::new(), 0);
+        let (done, finished) = mpsc::channel();
+        let (slice, done) = (&slice, &done);
+        pool.scope(|scope| {
+            loop {
+                while running <= pool.threads()
+                    && let Some(task) = resumed.pop_front().or_else(|| new.next())
+                {
+                    let done = done.clone();
+                    scope.spawn(move |_| {
+                        // The receiver lives until all tasks have ended.
+                        let _ = done.send(panic::catch_unwind(AssertUnwindSafe(|| slice(task))));
+                    });
+                    running += 1;
+                }
+                if running == 0 {
+                    return Ok(());
+                }
+                let outcome = finished.recv().expect("a running task sends its outcome");
+                running -= 1;
+                resumed.extend(outcome.unwrap_or_else(|panic| panic::resume_unwind(panic))?);
+                self.preemption_point()?;
+            }
+        })
+    }
+}
+
+/// Consecutive items that cost at most `most` together, or a single one.
+pub(crate) fn grouped<T>(items: Vec<T>, most: u64, cost: impl Fn(&T) -> u64) -> impl Iterator<Item = Vec<T>> {
+    let mut items = items.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut group = vec![items.next()?];
+        let mut sum = cost(&group[0]);
+        while let Some(next) = items.next_if(|next| sum.saturating_add(cost(next)) <= most) {
+            sum = sum.saturating_add(cost(&next));
+            group.push(next);
+        }
+        Some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ops::ControlFlow,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+    };
+
+    use super::*;
+    use crate::{
+        cpu::Pool,
+        preemption::{Preemption, PreemptionHook},
+    };
+
+    fn worker(threads: usize, hook: PreemptionHook) -> Worker {
+        let mut worker = Worker::new(Pool::start(threads).expect("a few threads"));
+        worker.preemption = Preemption::new(hook);
+        worker
+    }
+
+    /// A worker that breaks at its preemption point number `last`, and the number of those that it passed.
+    fn counting(threads: usize, last: usize) -> (Worker, Arc<AtomicUsize>) {
+        let passed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&passed);
+        let hook = move || {
+            if count.fetch_add(1, SeqCst) + 1 == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        (worker(threads, Arc::new(hook)), passed)
+    }
+
+    #[test]
+    fn tasks_run_slice_by_slice_to_their_end() {
+        for threads in [1, 2, 5] {
+            let (worker, passed) = counting(threads, usize::MAX);
+            let slices = AtomicUsize::new(0);
+            let task = |left: usize| {
+                slices.fetch_add(1, SeqCst);
+                Ok(left.checked_sub(1))
+            };
+            worker.run_in_slices([3, 0, 7, 1], task).expect("nothing fails");
+            assert_eq!((slices.into_inner(), passed.load(SeqCst)), (15, 15), "a point after each slice");
+            assert!(!worker.pool().is_reserved());
+        }
+    }
+
+    #[test]
+    fn a_hook_that_breaks_ends_the_work_after_the_slices_that_run() {
+        let (worker, passed) = counting(2, 4);
+        let slices = AtomicUsize::new(0);
+        let task = |_| {
+            slices.fetch_add(1, SeqCst);
+            Ok(Some(()))
+        };
+        assert_eq!(worker.run_in_slices([(); 100], task), Err(OpError::Cancelled));
+        assert_eq!(passed.load(SeqCst), 4);
+        assert!((4..=6).contains(&slices.into_inner()), "at most one task more than threads was handed over");
+        assert_eq!(worker.run_in_slices([1], |_| Ok(None)), Ok(()), "the worker is usable");
+        assert!(!worker.pool().is_reserved());
+    }
+
+    #[test]
+    fn an_error_of_a_slice_is_that_of_the_work() {
+        let (worker, _) = counting(2, usize::MAX);
+        let error = || OpError::Invalid("three".to_owned());
+        let failed = worker.run_in_slices(0..10, |at| if at == 3 { Err(error()) } else { Ok(None) });
+        assert_eq!(failed, Err(error()));
+    }
+
+    #[test]
+    fn a_panic_of_a_slice_reaches_the_worker() {
+        let (worker, _) = counting(1, usize::MAX);
+        let run = || worker.run_in_slices([1], |_| -> Result<Option<i32>, _> { panic!("a slice") });
+        assert!(panic::catch_unwind(AssertUnwindSafe(run)).is_err());
+        assert_eq!(worker.run_in_slices([1], |_| Ok(None)), Ok(()), "the worker is usable");
+    }
+
+    #[test]
+    fn items_are_done_once_and_in_order_whatever_they_cost() {
+        for threads in [1, 3] {
+            for cost in [0, INLINE_COST / 100, SLICE / 1000, SLICE / 50, SLICE, u64::MAX] {
+                let (worker, passed) = counting(threads, usize::MAX);
+                let doubled = worker.map((0..100).collect(), |_| cost, |x| 2 * x).expect("nothing fails");
+                assert_eq!(doubled, (0..100).map(|x| 2 * x).collect::<Vec<_>>());
+                let slices = cost.saturating_mul(100) / SLICE;
+                let least = if slices <= threads as u64 { 1 } else { slices.min(100) };
+                assert!(passed.load(SeqCst) as u64 >= least, "{threads} threads, {cost} an item");
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_consecutive_and_within_the_cost() {
+        let groups: Vec<_> = grouped(vec![3, 1, 1, 9, 2, 2, 2], 4, |x| *x).collect();
+        assert_eq!(groups, [vec![3, 1], vec![1], vec![9], vec![2, 2], vec![2]]);
+        assert_eq!(grouped(vec![], 4, |x: &u64| *x).count(), 0);
+    }
+
+    #[test]
+    fn what_another_worker_hands_over_waits_for_the_slices_that_were_handed_over_before() {
+        let pool = Pool::start(1).expect("a thread");
+        let order = Arc::new(std::sync::Mutex::new(vec![]));
+        let mut long = Worker::new(Arc::clone(&pool));
+        let (other, at) = (Arc::clone(&pool), Arc::clone(&order));
+        let points = AtomicUsize::new(0);
+        long.preemption = Preemption::new(Arc::new(move || {
+            if points.fetch_add(1, SeqCst) == 0 {
+                let at = Arc::clone(&at);
+                other.spawn(move || at.lock().expect("no panic").push("short"));
+            }
+            ControlFlow::Continue(())
+        }));
+        let slice = |left: usize| {
+            order.lock().expect("no panic").push("slice");
+            Ok(left.checked_sub(1))
+        };
+        long.run_in_slices([50, 50], slice).expect("nothing fails");
+        // Spawned after the first slice, while one is handed over.
+        let order = order.lock().expect("no panic").clone();
+        assert!(order.iter().position(|done| *done == "short").is_some_and(|at| at <= 3), "{order:?}");
+    }
+}
