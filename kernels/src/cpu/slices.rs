@@ -53,7 +53,9 @@ impl Schedule<'_> {
         match self {
             Self::Inline => {
                 let mut state = init();
-                items.into_iter().for_each(|item| work(&mut state, item));
+                for item in items {
+                    work(&mut state, item);
+                }
                 Ok(())
             }
             Self::Slice => {
@@ -94,7 +96,9 @@ impl Worker {
     ) -> Result<(), OpError> {
         let run = |items: Vec<T>| {
             let mut state = init();
-            items.into_iter().for_each(|item| work(&mut state, item));
+            for item in items {
+                work(&mut state, item);
+            }
         };
         let total = items.iter().map(&cost).fold(0, u64::saturating_add);
         if self.runs_inline(total) {
@@ -225,7 +229,7 @@ mod tests {
     fn a_hook_that_breaks_ends_the_work_after_the_slices_that_run() {
         let (worker, passed) = counting(2, 4);
         let slices = AtomicUsize::new(0);
-        let task = |_| {
+        let task = |()| {
             slices.fetch_add(1, SeqCst);
             Ok(Some(()))
         };

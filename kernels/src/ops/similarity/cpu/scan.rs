@@ -106,7 +106,9 @@ fn scan_in_slices<C: Collector>(
     worker.run_in_slices(grouped(spans, worker.task_cost(total), cost), |spans| {
         let free = lock().pop();
         let mut own = free.unwrap_or_else(&part);
-        spans.iter().for_each(|span| own.scan_span(scan, span));
+        for span in &spans {
+            own.scan_span(scan, span);
+        }
         lock().push(own);
         Ok(None)
     })?;
