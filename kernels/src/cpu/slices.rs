@@ -23,9 +23,6 @@ pub(crate) const READ_COST: u64 = 16;
 /// Work that a worker does on its own thread even if the pool is idle (about 20 us): handing it over takes as long.
 const INLINE_COST: u64 = SLICE / 512;
 
-/// Short work that a worker does on its own thread if long work has reserved the pool: it would wait for slices of that.
-const SHORT_COST: u64 = SLICE / 4;
-
 /// Tasks per thread that long work is cut into, so that all threads finish at about the same time.
 const TASKS_PER_THREAD: u64 = 16;
 
@@ -68,9 +65,16 @@ impl Schedule<'_> {
 }
 
 impl Worker {
+    /// Whether long work of another worker has reserved the pool, and this work takes less time on the worker's own thread than
+    /// it would wait for the slices before it, of which one ends on each thread in the time of a slice.
+    pub(crate) fn avoids_pool(&self, cost: u64) -> bool {
+        let wait = 2 * SLICE / self.pool().threads().max(2) as u64;
+        cost <= wait && self.pool().is_reserved()
+    }
+
     /// Whether work runs on the worker's own thread rather than on the pool.
     pub(crate) fn runs_inline(&self, cost: u64) -> bool {
-        cost <= INLINE_COST || (cost <= SHORT_COST && self.pool().is_reserved())
+        is_tiny(cost) || self.avoids_pool(cost)
     }
 
     /// Whether the pool can do work at once, in the time of a slice.
@@ -101,7 +105,7 @@ impl Worker {
             }
         };
         let total = items.iter().map(&cost).fold(0, u64::saturating_add);
-        if self.runs_inline(total) {
+        if is_tiny(total) {
             run(items);
             return self.preemption_point();
         }
@@ -162,6 +166,11 @@ impl Worker {
             }
         })
     }
+}
+
+/// Whether work is so little that handing it to the pool does not pay.
+pub(crate) fn is_tiny(cost: u64) -> bool {
+    cost <= INLINE_COST
 }
 
 /// Consecutive items that cost at most `most` together, or a single one.
@@ -268,6 +277,19 @@ mod tests {
                 assert!(passed.load(SeqCst) as u64 >= least, "{threads} threads, {cost} an item");
             }
         }
+    }
+
+    #[test]
+    fn short_work_avoids_a_pool_that_long_work_has_reserved() {
+        let (worker, _) = counting(4, usize::MAX);
+        assert!(worker.runs_inline(INLINE_COST) && !worker.runs_inline(INLINE_COST + 1));
+        let reservation = worker.pool().reserve();
+        assert!(worker.runs_inline(SLICE / 2) && !worker.runs_inline(SLICE / 2 + 1), "four threads");
+        drop(reservation);
+        assert!(!worker.runs_inline(SLICE / 2));
+        let (worker, _) = counting(1, usize::MAX);
+        let _reservation = worker.pool().reserve();
+        assert!(worker.runs_inline(SLICE) && !worker.runs_inline(SLICE + 1), "one thread");
     }
 
     #[test]

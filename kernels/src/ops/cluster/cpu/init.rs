@@ -11,7 +11,7 @@ use crate::{
         Worker,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
         simd::{Isa, Kernel, Lanes},
-        slices::{READ_COST, SLICE, Schedule},
+        slices::{READ_COST, SLICE, Schedule, is_tiny},
     },
     op::product,
     ops::cluster::random,
@@ -41,7 +41,7 @@ pub(super) fn choose_centers(
     let steps = usize::try_from(SLICE.saturating_mul(worker.pool().threads() as u64) / cost).unwrap_or(usize::MAX);
     for first in (0..clusters).step_by(steps.max(1)) {
         let count = steps.max(1).min(clusters - first);
-        if worker.runs_inline(cost.saturating_mul(count as u64)) {
+        if is_tiny(cost.saturating_mul(count as u64)) {
             (0..count).try_for_each(|_| step(Schedule::Inline))?;
         } else if steps > 0 {
             worker.pool().install(|| (0..count).try_for_each(|_| step(Schedule::Slice)))?;

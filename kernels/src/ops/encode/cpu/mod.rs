@@ -9,15 +9,15 @@
 use std::ops::Range;
 
 use super::{
-    DType, EncodeRequest, Encoded, Encoder, PackedBatch, Precision, Role, Tensor, Weights,
+    DType, Encode, EncodeRequest, Encoded, Encoder, PackedBatch, Precision, Role, Tensor, Weights,
     encoder::{Model, forward},
     primitives::Batch,
 };
 use crate::{
-    OpError,
+    Op, OpError,
     cpu::{
         self, gemm_bf16,
-        pace::{Pace, Sliced, resume},
+        pace::{Pace, Sliced, complete, resume},
         simd::Isa,
     },
 };
@@ -159,20 +159,22 @@ fn run_with(
     let packed = PackedBatch::new(requests)?;
     let pooled = worker.pool().time_inline("encode", || {
         let model = Model { config: encoder.config(), weights: encoder.on_cpu(arithmetic)? };
-        let hidden_states = hidden_states(&model, &packed.batch, arithmetic, worker)?;
+        let cost = requests.iter().map(|request| Encode::cost(request)).fold(0, u64::saturating_add);
+        let hidden_states = hidden_states(&model, &packed.batch, arithmetic, worker, worker.avoids_pool(cost))?;
         Ok(pool::pool(&hidden_states, model.config.hidden, &packed.rows))
     })?;
     packed.split(pooled)
 }
 
-/// The last hidden states, `[T, hidden]`.
+/// The last hidden states, `[T, hidden]`, computed on the worker's own thread (`inline`) or on the pool.
 fn hidden_states(
     model: &Model<'_, Weight>,
     batch: &Batch,
     arithmetic: Arithmetic,
     worker: &cpu::Worker,
+    inline: bool,
 ) -> Result<Vec<f32>, OpError> {
-    let threads = worker.pool().threads();
+    let threads = if inline { 1 } else { worker.pool().threads() };
     let hidden = model.config.hidden;
     let mut hidden_states = vec![0.0; batch.ids.len() * hidden];
     let groups = groups(&batch.cu_seqlens, GROUP_TOKENS.min(batch.ids.len().div_ceil(threads)));
@@ -189,6 +191,10 @@ fn hidden_states(
             own.copy_from_slice(group.numbers()?.numbers());
             Ok(())
         }));
+    }
+    if inline {
+        passes.into_iter().try_for_each(complete)?;
+        return worker.preemption_point().map(|()| hidden_states);
     }
     worker.run_in_slices(passes, |mut pass| match resume(pass.as_mut()) {
         Some(result) => result.map(|()| None),

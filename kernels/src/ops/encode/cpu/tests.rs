@@ -120,6 +120,23 @@ fn same_bits(precision: Precision, amx: Option<AmxToken>) {
 }
 
 #[test]
+fn a_short_text_has_the_same_bits_while_long_work_has_reserved_the_pool() {
+    for (name, encoder) in samples::all().expect("fit samples") {
+        let request = samples::request(&encoder, &[3, 9]);
+        let expected = run(std::slice::from_ref(&request), 2);
+        let pool = cpu::Pool::start(1).expect("a thread");
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        pool.spawn(move || _ = held.recv());
+        let reservation = pool.reserve();
+        let mut worker = Backend::Cpu(cpu::Worker::new(Arc::clone(&pool)));
+        let got = Encode::run(&[&request], &mut worker).expect("a fit batch");
+        assert_eq!(got, expected, "{name}: computed while the pool's only thread is busy");
+        drop(reservation);
+        drop(release);
+    }
+}
+
+#[test]
 fn spans_token_vectors_and_kinds_of_pooling_are_those_of_the_oracle() {
     let (_, encoder) = samples::all().expect("fit samples").remove(0);
     for pooling in [Pooling::Cls, Pooling::Mean, Pooling::Max, Pooling::WeightedMean, Pooling::Last, Pooling::None] {

@@ -185,6 +185,22 @@ fn separated_scores_are_certified_by_one_scan() {
 }
 
 #[test]
+fn a_small_search_does_not_wait_for_the_slices_of_long_work() {
+    for metric in METRICS {
+        let mut fixture = Fixture::new(metric, numbers(Spread::Even, 9000, 64, 1), 1);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        fixture.pool.spawn(move || _ = held.recv());
+        let pool = Arc::clone(&fixture.pool);
+        let reservation = pool.reserve();
+        let all = fixture.request(numbers(Spread::Even, 20, 64, 2), 20);
+        let some = SearchRequest { selection: mask(9000, |row| row % 3 == 0), ..all.clone() };
+        fixture.check(&[all, some]);
+        drop(reservation);
+        drop(release);
+    }
+}
+
+#[test]
 fn equal_rows_rank_by_index() {
     for metric in METRICS {
         let one = numbers(Spread::Even, 1, 40, 3).as_f32().into_owned();
