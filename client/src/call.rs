@@ -13,15 +13,19 @@ use futures::{Stream, StreamExt};
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{
-    Code, Request, Response, Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery,
-    metadata::MetadataValue, transport::Channel,
+    Code, Request, Response, Status, Streaming,
+    client::Grpc,
+    codegen::http::uri::PathAndQuery,
+    metadata::{Ascii, MetadataValue},
+    transport::Channel,
 };
 
 use crate::{
     Error, Priority, Result, RetryPolicy,
     codec::Shared,
-    error::Failure,
+    error::{Failure, root_cause},
     timing::{self, Timings},
+    token,
 };
 
 /// Client of one or more daemons. Cheap to clone; clones share connections.
@@ -39,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) max_message_bytes: usize,
     pub(crate) timings: bool,
     pub(crate) priority: Priority,
+    /// Value of the `authorization` metadata.
+    pub(crate) authorization: Option<MetadataValue<Ascii>>,
 }
 
 /// The connections of a client and its clones.
@@ -181,6 +187,9 @@ impl Client {
     fn request<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
         self.settings.priority.insert(request.metadata_mut());
+        if let Some(value) = &self.settings.authorization {
+            request.metadata_mut().insert(token::KEY, value.clone());
+        }
         request
     }
 
@@ -188,7 +197,7 @@ impl Client {
         let mut grpc = Grpc::new(self.channels.next())
             .max_decoding_message_size(self.settings.max_message_bytes)
             .max_encoding_message_size(self.settings.max_message_bytes);
-        grpc.ready().await.map_err(|error| Status::unavailable(format!("no connection: {error}")))?;
+        grpc.ready().await.map_err(|error| Status::unavailable(format!("no connection: {}", root_cause(&error))))?;
         Ok(grpc)
     }
 }

@@ -1,13 +1,15 @@
 //! Addresses, connections and settings of a client.
 
-use std::{error::Error as StdError, net::IpAddr, num::NonZero, time::Duration};
+use std::{net::IpAddr, num::NonZero, time::Duration};
 
 use futures::future::try_join_all;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{
-    Client, Error, Priority, Result, RetryPolicy,
+    Client, Error, Priority, Result, RetryPolicy, Tls,
     call::{Channels, Settings},
+    error::root_cause,
+    token::{self, Token},
 };
 
 /// Address on which a daemon listens by default.
@@ -31,23 +33,31 @@ pub struct Builder {
     connections: NonZero<usize>,
     connect_timeout: Duration,
     local_address: Option<IpAddr>,
+    tls: Option<Tls>,
+    token: Option<Token>,
+    allow_plaintext_token: bool,
     settings: Settings,
 }
 
 impl Builder {
-    /// A client of the daemon at `http://host:port` (the scheme is optional) or `unix:///path`.
+    /// A client of the daemon at `http://host:port`, `https://host:port` or `unix:///path`. Without a scheme, an address is
+    /// `https` if [`Builder::tls`] is set, else `http`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             urls: vec![url.into()],
             connections: NonZero::<usize>::MIN,
             connect_timeout: Duration::from_secs(5),
             local_address: None,
+            tls: None,
+            token: None,
+            allow_plaintext_token: false,
             settings: Settings {
                 deadline: Duration::from_secs(60),
                 retry: RetryPolicy::default(),
                 max_message_bytes: 256 << 20,
                 timings: false,
                 priority: Priority::Normal,
+                authorization: None,
             },
         }
     }
@@ -116,8 +126,32 @@ impl Builder {
         self
     }
 
+    /// TLS settings. An `https` address without them has [`Tls::default`]; other addresses are refused with them.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Bearer token of all calls. It is sent only over TLS, to a Unix socket or to a loopback address; other addresses are
+    /// refused with it.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(Token::new(token.into()));
+        self
+    }
+
+    /// Whether to send the token over plaintext to other machines, where everyone on the network path can read it; default
+    /// false. For networks that encrypt by other means, such as a service mesh.
+    #[must_use]
+    pub fn allow_plaintext_token(mut self, allowed: bool) -> Self {
+        self.allow_plaintext_token = allowed;
+        self
+    }
+
     /// Connects, so that a wrong address fails at once. With several daemons it connects on the first call.
     pub async fn connect(self) -> Result<Client> {
+        let settings = self.authorized()?;
         let channels = match self.endpoints()?.as_slice() {
             [one] => {
                 let connected = try_join_all((0..self.connections.get()).map(|_| one.connect())).await;
@@ -125,30 +159,59 @@ impl Builder {
             }
             many => self.each(|| Channel::balance_list(many.iter().cloned())),
         };
-        Ok(Client::new(Channels::new(channels), self.settings))
+        Ok(Client::new(Channels::new(channels), settings))
     }
 
     /// Connects on the first call. Must be called on a Tokio runtime.
     pub fn connect_lazy(self) -> Result<Client> {
+        let settings = self.authorized()?;
         let channels = match self.endpoints()?.as_slice() {
             [one] => self.each(|| one.connect_lazy()),
             many => self.each(|| Channel::balance_list(many.iter().cloned())),
         };
-        Ok(Client::new(Channels::new(channels), self.settings))
+        Ok(Client::new(Channels::new(channels), settings))
     }
 
     fn each(&self, make: impl Fn() -> Channel) -> Vec<Channel> {
         (0..self.connections.get()).map(|_| make()).collect()
     }
 
+    fn authorized(&self) -> Result<Settings> {
+        let authorization = self.token.as_ref().map(Token::metadata).transpose()?;
+        Ok(Settings { authorization, ..self.settings.clone() })
+    }
+
     fn endpoints(&self) -> Result<Vec<Endpoint>> {
-        let endpoints = self.urls.iter().map(|url| endpoint(url, self.connect_timeout));
-        endpoints.map(|one| Ok(one?.local_address(self.local_address))).collect()
+        let config = match &self.tls {
+            Some(tls) => Some(tls.config()?),
+            None => None,
+        };
+        let scheme = if config.is_some() { "https" } else { "http" };
+        let endpoint = |url: &String| {
+            let endpoint = endpoint(url, scheme, self.connect_timeout)?.local_address(self.local_address);
+            // The URI of a Unix socket's endpoint is a placeholder.
+            let is_private = url.starts_with("unix://") || token::is_private(endpoint.uri());
+            if self.token.is_some() && !self.allow_plaintext_token && !is_private {
+                return Err(Error::Credentials(format!(
+                    "refusing to send a token to {url} in plaintext, where others can read it: use an https:// address"
+                )));
+            }
+            let bad = |reason: String| Error::Address { url: url.clone(), reason };
+            let config = match (&config, endpoint.uri().scheme_str()) {
+                (Some(config), Some("https")) => config.clone(),
+                (None, Some("https")) => Tls::default().config()?,
+                (Some(_), _) => return Err(bad("TLS settings need an https:// address".to_owned())),
+                (None, _) => return Ok(endpoint),
+            };
+            let config = config.timeout(self.connect_timeout);
+            endpoint.tls_config(config).map_err(|error| Error::Credentials(format!("TLS: {}", root_cause(&error))))
+        };
+        self.urls.iter().map(endpoint).collect()
     }
 }
 
 impl Client {
-    /// Connects to a daemon at `http://host:port` or `unix:///path` with default settings.
+    /// Connects to a daemon at `http://host:port`, `https://host:port` or `unix:///path` with default settings.
     pub async fn connect(url: impl Into<String>) -> Result<Self> {
         Builder::new(url).connect().await
     }
@@ -159,15 +222,14 @@ impl Client {
     }
 }
 
-fn endpoint(url: &str, connect_timeout: Duration) -> Result<Endpoint> {
+fn endpoint(url: &str, scheme: &str, connect_timeout: Duration) -> Result<Endpoint> {
     let bad = |reason: &str| Error::Address { url: url.to_owned(), reason: reason.to_owned() };
     let full = match url.split_once("://") {
-        Some(("http" | "unix", rest)) if !rest.is_empty() => url.to_owned(),
-        Some(("http" | "unix", _)) => return Err(bad("nothing after the scheme")),
-        Some(("https", _)) => return Err(bad("TLS is not supported; use a proxy that terminates it")),
-        Some(_) => return Err(bad("expected http://host:port or unix:///path")),
+        Some(("http" | "https" | "unix", rest)) if !rest.is_empty() => url.to_owned(),
+        Some(("http" | "https" | "unix", _)) => return Err(bad("nothing after the scheme")),
+        Some(_) => return Err(bad("expected http://host:port, https://host:port or unix:///path")),
         None if url.is_empty() => return Err(bad("empty address")),
-        None => format!("http://{url}"),
+        None => format!("{scheme}://{url}"),
     };
     let endpoint = Endpoint::from_shared(full).map_err(|error| bad(&root_cause(&error)))?;
     Ok(endpoint
@@ -181,28 +243,45 @@ fn endpoint(url: &str, connect_timeout: Duration) -> Result<Endpoint> {
         .keep_alive_timeout(KEEPALIVE_TIMEOUT))
 }
 
-/// The innermost source of an error, which is the most specific.
-fn root_cause(error: &dyn StdError) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reason(builder: &Builder) -> String {
+        builder.endpoints().expect_err("it is refused").to_string()
+    }
 
     #[test]
     fn addresses_are_read_or_refused_with_a_reason() {
         for good in
             ["http://localhost:7433", "127.0.0.1:7433", "localhost:1", "unix:///run/accelerd.sock", "[::1]:7433"]
         {
-            assert!(endpoint(good, Duration::ZERO).is_ok(), "{good}");
+            assert!(endpoint(good, "http", Duration::ZERO).is_ok(), "{good}");
         }
-        for bad in ["", "https://a:1", "ftp://a", "http://", "unix://", "a b:1"] {
-            assert!(matches!(endpoint(bad, Duration::ZERO), Err(Error::Address { .. })), "{bad}");
+        for bad in ["", "ftp://a", "http://", "https://", "unix://", "a b:1"] {
+            assert!(matches!(endpoint(bad, "http", Duration::ZERO), Err(Error::Address { .. })), "{bad}");
         }
+    }
+
+    #[test]
+    fn tls_settings_apply_only_to_addresses_with_tls() {
+        let tls = |url: &str| Builder::new(url).tls(Tls::default());
+        let endpoints = tls("a:1").endpoints().expect("the default scheme has TLS");
+        assert_eq!(endpoints[0].uri().scheme_str(), Some("https"));
+        for url in ["http://a:1", "unix:///run/accelerd.sock"] {
+            assert!(reason(&tls(url)).contains("TLS settings need an https:// address"), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_not_sent_in_plaintext_to_another_machine_unless_allowed() {
+        let with_token = |url: &str| Builder::new(url).token("s3cret");
+        let refused = reason(&with_token("10.0.0.1:7433"));
+        assert!(refused.contains("10.0.0.1:7433 in plaintext") && !refused.contains("s3cret"), "{refused}");
+        assert!(with_token("localhost:1").and("db.example.com:1").endpoints().is_err());
+        for url in ["localhost:1", "unix:///run/accelerd.sock", "https://10.0.0.1:7433"] {
+            assert!(with_token(url).endpoints().is_ok(), "{url}");
+        }
+        assert!(with_token("10.0.0.1:7433").allow_plaintext_token(true).endpoints().is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of calls, with their details.
 
-use std::{fmt, time::Duration};
+use std::{error::Error as StdError, fmt, time::Duration};
 
 use tonic::Status;
 use tonic_types::StatusExt;
@@ -21,12 +21,15 @@ pub enum Error {
         /// Why it is invalid.
         reason: String,
     },
+    /// The certificates, the key or the token are invalid, or must not be sent to the address.
+    #[error("{0}")]
+    Credentials(String),
     /// The connection failed.
     #[error("cannot connect to {url}: {reason}")]
     Connect {
         /// The address.
         url: String,
-        /// The error of the operating system.
+        /// The error of the operating system or of TLS.
         reason: String,
     },
     /// The deadline passed, in the client or in the daemon.
@@ -103,7 +106,7 @@ impl Failure {
         let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
         Self {
             code: status.code(),
-            message: status.message().to_owned(),
+            message: message(status),
             violations: violations
                 .iter()
                 .map(|v| FieldViolation { field: v.field.clone(), description: v.description.clone() })
@@ -113,6 +116,24 @@ impl Failure {
             attempts,
         }
     }
+}
+
+/// The message of a status. One that the transport made up gets its cause, such as a TLS alert.
+fn message(status: &Status) -> String {
+    let cause = StdError::source(status).map(root_cause);
+    match cause {
+        Some(cause) if !status.message().contains(&cause) => format!("{}: {cause}", status.message()),
+        _ => status.message().to_owned(),
+    }
+}
+
+/// The innermost source of an error, which is the most specific.
+pub(crate) fn root_cause(error: &(dyn StdError + 'static)) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
 }
 
 impl From<Failure> for Error {
@@ -142,7 +163,7 @@ impl Error {
             Self::Failed(failure) => failure.code,
             Self::Connect { .. } => Code::Unavailable,
             Self::Deadline { .. } => Code::DeadlineExceeded,
-            Self::Address { .. } | Self::Shape(_) => Code::InvalidArgument,
+            Self::Address { .. } | Self::Credentials(_) | Self::Shape(_) => Code::InvalidArgument,
             Self::Malformed(_) => Code::Internal,
         }
     }
@@ -152,6 +173,7 @@ impl Error {
         match self {
             Self::Failed(failure) => Some(failure),
             Self::Address { .. }
+            | Self::Credentials(_)
             | Self::Connect { .. }
             | Self::Deadline { .. }
             | Self::Shape(_)

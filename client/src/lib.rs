@@ -17,6 +17,18 @@
 //! # }
 //! ```
 //!
+//! A daemon that is protected needs TLS and a token:
+//!
+//! ```no_run
+//! use accelerd_client::{Client, Pem, Tls};
+//!
+//! # async fn run(token: String) -> Result<(), accelerd_client::Error> {
+//! let tls = Tls::default().ca(Pem::File("ca.pem".into()));
+//! let client = Client::builder("https://accelerd.example.com:7433").tls(tls).token(token).connect().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A [`Client`] is cheap to clone; clones share its connections (see [`Builder::connections`]). Every call has a deadline,
 //! which includes its retries (see [`RetryPolicy`]).
 
@@ -37,6 +49,8 @@ mod rerank;
 mod retry;
 mod similar;
 mod timing;
+mod tls;
+mod token;
 
 /// The messages of `accelerd.v1`.
 pub use accelerd_proto::v1 as proto;
@@ -64,6 +78,7 @@ pub use self::{
     retry::RetryPolicy,
     similar::{Similar, SimilarOptions},
     timing::{Stage, Timings},
+    tls::{Pem, Tls},
 };
 
 /// Result of a call.

@@ -1,44 +1,6 @@
-//! Global options, and parsers of durations and sizes.
+//! Parsers of durations and sizes.
 
 use std::time::Duration;
-
-use accelerd_client::{DEFAULT_URL, Priority};
-use clap::{Args, ValueEnum};
-
-/// Global options.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Global options")]
-pub struct Global {
-    /// Address of the daemon: http://host:port or unix:///path.
-    #[arg(long, global = true, env = "ACCELERD_SERVER", default_value = DEFAULT_URL, value_name = "URL")]
-    pub server: String,
-    /// Print one JSON document, or one per line for streams.
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Print no progress bars and no notes.
-    #[arg(long, short, global = true)]
-    pub quiet: bool,
-    /// When to use colours; NO_COLOR disables them too.
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    pub color: Color,
-    /// Timeout of a call, retries included.
-    #[arg(long, global = true, value_parser = duration, default_value = "60s", value_name = "TIME")]
-    pub timeout: Duration,
-    /// Priority of the calls in the daemon's queues: low, normal or high.
-    #[arg(long, global = true, default_value_t = Priority::Normal, value_name = "PRIORITY")]
-    pub priority: Priority,
-}
-
-/// When to use colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Color {
-    /// On a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
 
 /// Parses a duration such as `500ms`, `5s` or `2m`.
 pub fn duration(text: &str) -> Result<Duration, String> {

@@ -1,14 +1,14 @@
 //! The command line, and the dispatch to its commands.
 
-use accelerd_client::{Builder, Client};
+use accelerd_client::Client;
 use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling::AnsiColor};
 
 use crate::{
-    args::Global,
     commands::{
         bench, cluster, collections, embed, generate, health, index, models, parse, rerank, search, similar, stats,
     },
     error::Result,
+    global::Global,
     output::Output,
 };
 
@@ -27,6 +27,7 @@ Exit codes:
   4    a collection, model or snapshot does not exist
   5    the daemon is busy, or its memory or disk is full
   6    deadline exceeded
+  7    the daemon does not know the caller, or does not permit the call
   130  interrupted by Ctrl-C
 
 Examples:
@@ -77,21 +78,17 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, output).await,
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
-        Command::Bench(args) => bench::run(args, &builder(global, false), global.priority, output).await,
+        Command::Bench(args) => bench::run(args, &global.builder()?, global.priority, output).await,
         Command::Models(args) => models::run(args, &connect(global, false).await?, output).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,
-        Command::Health(args) => health::run(&args, global, output).await,
+        Command::Health(args) => health::run(&args, &global.connection, output).await,
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args, Cli::command(), output),
     }
 }
 
 async fn connect(global: &Global, timings: bool) -> Result<Client> {
-    Ok(builder(global, timings).connect().await?)
-}
-
-fn builder(global: &Global, timings: bool) -> Builder {
-    Client::builder(&global.server).deadline(global.timeout).priority(global.priority).timings(timings)
+    Ok(global.builder()?.timings(timings).connect().await?)
 }
 
 #[cfg(test)]
@@ -107,7 +104,7 @@ mod tests {
     fn global_options_may_follow_the_command() {
         let cli = Cli::try_parse_from(["accelctl", "models", "--json", "--server", "unix:///run/a.sock"]).unwrap();
         assert!(cli.global.json);
-        assert_eq!(cli.global.server, "unix:///run/a.sock");
+        assert_eq!(cli.global.connection.server, "unix:///run/a.sock");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //!
 //! If the daemon does not respond at once, there are no candidates.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use accelerd_client::{Client, DEFAULT_URL};
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
+
+use crate::connection::Connection;
 
 /// Time limit of a completion: the user waits at a prompt.
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -32,9 +34,10 @@ pub fn models() -> ArgValueCandidates {
 
 fn candidates(names: impl AsyncFnOnce(Client) -> Vec<String>) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return vec![] };
-    let server = server(std::env::args());
+    let words: Vec<_> = std::env::args().collect();
+    let Ok(builder) = connection(&words).builder() else { return vec![] };
     let lookup = async {
-        let connected = Client::builder(server).connect_timeout(TIMEOUT).deadline(TIMEOUT).connect().await;
+        let connected = builder.connect_timeout(TIMEOUT).connect().await;
         Some(names(connected.ok()?).await)
     };
     let names = runtime.block_on(async { tokio::time::timeout(TIMEOUT, lookup).await });
@@ -43,15 +46,31 @@ fn candidates(names: impl AsyncFnOnce(Client) -> Vec<String>) -> Vec<CompletionC
     names.ok().flatten().unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Address of the daemon from the command line, the environment or the default.
-fn server(words: impl Iterator<Item = String>) -> String {
-    let mut words = words.skip_while(|word| word != "--server" && !word.starts_with("--server="));
-    let named = words.next().and_then(|word| match word.strip_prefix("--server=") {
-        Some(url) => Some(url.to_owned()),
-        None => words.next(),
+/// The connection that an unfinished command line names, which the parser of commands would refuse.
+fn connection(words: &[String]) -> Connection {
+    let path = |option, variable| value(words, option, variable).map(PathBuf::from);
+    Connection {
+        server: value(words, "--server", "ACCELERD_SERVER").unwrap_or_else(|| DEFAULT_URL.to_owned()),
+        tls_ca: path("--tls-ca", "ACCELERD_TLS_CA"),
+        tls_cert: path("--tls-cert", "ACCELERD_TLS_CERT"),
+        tls_key: path("--tls-key", "ACCELERD_TLS_KEY"),
+        tls_server_name: value(words, "--tls-server-name", "ACCELERD_TLS_SERVER_NAME"),
+        token_file: path("--token-file", "ACCELERD_TOKEN_FILE"),
+        allow_plaintext_token: words.iter().any(|word| word == "--allow-plaintext-token"),
+        timeout: TIMEOUT,
+    }
+}
+
+/// Value of an option from the command line or the environment.
+fn value(words: &[String], option: &str, variable: &str) -> Option<String> {
+    let is_option =
+        |word: &String| word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
+    let at = words.iter().position(is_option);
+    let named = at.and_then(|at| match words[at].split_once('=') {
+        Some((_, value)) => Some(value.to_owned()),
+        None => words.get(at + 1).cloned(),
     });
-    let named = named.or_else(|| std::env::var("ACCELERD_SERVER").ok());
-    named.filter(|url| !url.is_empty()).unwrap_or_else(|| DEFAULT_URL.to_owned())
+    named.or_else(|| std::env::var(variable).ok()).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -59,9 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_is_read_from_the_command_line() {
-        let of = |line: &str| server(line.split(' ').map(str::to_owned));
-        assert_eq!(of("accelctl -- accelctl --server unix:///a search -c x"), "unix:///a");
-        assert_eq!(of("accelctl -- accelctl search --server=http://a:1 -c x"), "http://a:1");
+    fn the_connection_is_read_from_the_command_line() {
+        let of = |line: &str| connection(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(of("accelctl -- accelctl --server unix:///a search -c x").server, "unix:///a");
+        assert_eq!(of("accelctl -- accelctl search --server=http://a:1 -c x").server, "http://a:1");
+        let secured = of("accelctl -- accelctl search --tls-ca ca.pem --token-file=t --tls-server-name");
+        assert_eq!((secured.tls_ca, secured.token_file), (Some("ca.pem".into()), Some("t".into())));
+        assert_eq!((secured.tls_server_name, secured.tls_cert, secured.allow_plaintext_token), (None, None, false));
     }
 }

@@ -61,18 +61,17 @@ impl CliError {
                 Code::ResourceExhausted => 5,
                 Code::DeadlineExceeded => 6,
                 Code::InvalidArgument => 2,
+                Code::Unauthenticated | Code::PermissionDenied => 7,
                 Code::Ok
                 | Code::Cancelled
                 | Code::Unknown
                 | Code::AlreadyExists
-                | Code::PermissionDenied
                 | Code::FailedPrecondition
                 | Code::Aborted
                 | Code::OutOfRange
                 | Code::Unimplemented
                 | Code::Internal
-                | Code::DataLoss
-                | Code::Unauthenticated => 1,
+                | Code::DataLoss => 1,
             },
         }
     }
@@ -80,10 +79,8 @@ impl CliError {
     /// Suggests a remedy.
     pub fn hint(&self) -> Option<String> {
         let Self::Call(error) = self else { return None };
-        if matches!(error, ClientError::Connect { .. }) {
-            return Some(
-                "is the daemon running? start it with `accelerd serve`, or set its address with --server".into(),
-            );
+        if let ClientError::Connect { reason, .. } = error {
+            return Some(connect_hint(reason).into());
         }
         let resource = error.failure().and_then(|failure| failure.resource.as_ref()).map(|(kind, _)| kind.as_str());
         let violated = |field: &str| error.failure().is_some_and(|f| f.violations.iter().any(|v| v.field == field));
@@ -98,6 +95,13 @@ impl CliError {
             (Code::AlreadyExists, _) => "choose another name, or delete it with `accelctl collections delete`",
             (Code::ResourceExhausted, _) => "retry later, or send smaller requests; `accelctl stats` shows the queues",
             (Code::DeadlineExceeded, _) => "increase --timeout; `accelctl stats` shows the queues",
+            (Code::Unauthenticated, _) => {
+                "set the token with --token-file or ACCELERD_TOKEN, or a client certificate with --tls-cert and --tls-key"
+            }
+            (Code::PermissionDenied, _) => "the daemon's file of principals says what each may do",
+            (Code::Cancelled | Code::Unknown | Code::Internal | Code::Unavailable, _) if is_broken(error) => {
+                "the connection broke; if the daemon serves TLS, use an https:// address"
+            }
             (Code::Unavailable, _) => "the daemon is draining or the connection broke; see `accelctl health`",
             (Code::Unimplemented, _) => {
                 "the daemon is older than this client; compare `accelctl health` with --version"
@@ -105,6 +109,25 @@ impl CliError {
             _ => return None,
         };
         Some(hint.into())
+    }
+}
+
+/// Whether the transport failed after it was connected, as with plaintext to a daemon that serves TLS.
+fn is_broken(error: &ClientError) -> bool {
+    let message = error.to_string().to_lowercase();
+    ["connection closed", "connection reset", "broken pipe", "invalid size"].iter().any(|part| message.contains(part))
+}
+
+/// Suggests a remedy for a failed connection.
+fn connect_hint(reason: &str) -> &'static str {
+    if reason.contains("UnknownIssuer") || reason.contains("BadSignature") {
+        "name the authority of the daemon's certificate with --tls-ca"
+    } else if reason.contains("not valid for name") {
+        "set --server to a name in the certificate, or name one with --tls-server-name"
+    } else if reason.contains("InvalidContentType") {
+        "does the daemon serve TLS? without it, use an http:// address"
+    } else {
+        "is the daemon running? start it with `accelerd serve`, or set its address with --server"
     }
 }
 

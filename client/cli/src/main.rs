@@ -6,8 +6,10 @@ mod chunk;
 mod cli;
 mod commands;
 mod complete;
+mod connection;
 mod error;
 mod format;
+mod global;
 mod kind;
 mod language;
 mod npy;
@@ -35,6 +37,6 @@ fn main() -> ExitCode {
 }
 
 #[tokio::main]
-async fn run(command: cli::Command, global: &args::Global, output: &output::Output) -> error::Result {
-    cli::run(command, global, output).await
+async fn run(command: cli::Command, global: &global::Global, output: &output::Output) -> error::Result {
+    Box::pin(cli::run(command, global, output)).await
 }

@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::{
-    args::{Color, Global},
     error::{CliError, Result},
+    global::{Color, Global},
     renderer::{Renderer, Style, style},
 };
 

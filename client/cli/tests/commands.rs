@@ -475,7 +475,7 @@ async fn failures_have_their_codes_and_hints() {
     fake.fail_next([Status::deadline_exceeded("late")]);
     assert_eq!(run(&server, &["models"]).await.code, 6);
     assert_eq!(run(&server, &["similar", "no.npy", "no.npy"]).await.code, 2);
-    assert_eq!(run("https://secure", &["models"]).await.code, 2);
+    assert_eq!(run("ftp://secure", &["models"]).await.code, 2);
     assert_eq!(run(&server, &["collections", "restore", "file:///s"]).await.code, 1);
 }
 

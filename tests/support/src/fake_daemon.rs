@@ -20,8 +20,14 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
-use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
+use tonic::{
+    Code, Request, Response, Status, Streaming,
+    service::{Interceptor, InterceptorLayer},
+    transport::{Certificate, Identity, Server, ServerTlsConfig},
+};
 use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::Certificates;
 
 /// Dimensions of the toy model.
 pub const DIM: usize = 64;
@@ -55,6 +61,8 @@ pub struct State {
     pub answers: BTreeMap<Bytes, proto::ParseResponse>,
     /// The number of parsed sources.
     pub parsed: usize,
+    /// The bearer token of every call; calls without it fail with UNAUTHENTICATED.
+    pub token: Option<&'static str>,
     collections: BTreeMap<String, Collection>,
 }
 
@@ -82,6 +90,34 @@ pub fn busy(retry_after: Option<Duration>) -> Status {
     Status::with_error_details(Code::ResourceExhausted, "lane is full", details)
 }
 
+/// Whether a server verifies its clients' certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// It asks for none.
+    Ignored,
+    /// It refuses clients without a certificate of its authority.
+    Required,
+}
+
+/// Refuses calls without the token of the state.
+#[derive(Clone)]
+struct Authorize(FakeDaemon);
+
+impl Interceptor for Authorize {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let expected = self.0.state().token.map(|token| format!("Bearer {token}"));
+        let given = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        match expected {
+            Some(expected) if given != Some(&expected) => Err(Status::unauthenticated("unknown token")),
+            _ => Ok(request),
+        }
+    }
+}
+
+type Router = tonic::transport::server::Router<
+    tower::layer::util::Stack<InterceptorLayer<Authorize>, tower::layer::util::Identity>,
+>;
+
 impl FakeDaemon {
     /// Serves on a free loopback port until the runtime ends.
     pub async fn listen(&self) -> SocketAddr {
@@ -97,9 +133,30 @@ impl FakeDaemon {
         tokio::spawn(self.router().serve_with_incoming(UnixListenerStream::new(listener)));
     }
 
-    fn router(&self) -> tonic::transport::server::Router {
+    /// Serves over TLS on a free loopback port.
+    pub async fn listen_tls(&self, certificates: &Certificates, client_certificates: ClientCertificates) -> SocketAddr {
+        let identity = Identity::from_pem(&certificates.server.certificate, &certificates.server.private_key);
+        let tls = ServerTlsConfig::new().identity(identity);
+        let tls = match client_certificates {
+            ClientCertificates::Ignored => tls,
+            ClientCertificates::Required => tls.client_ca_root(Certificate::from_pem(&certificates.ca)),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let router = self.router_of(Server::builder().tls_config(tls).expect("the certificates are valid"));
+        tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
+        address
+    }
+
+    fn router(&self) -> Router {
+        self.router_of(Server::builder())
+    }
+
+    fn router_of(&self, server: Server) -> Router {
         let (_, health) = tonic_health::server::health_reporter();
-        Server::builder()
+        let fake = self.clone();
+        server
+            .layer(InterceptorLayer::new(Authorize(fake)))
             .add_service(health)
             .add_service(similarity::SimilarityServiceServer::new(self.clone()))
             .add_service(EmbedServiceServer::new(self.clone()))

@@ -1,5 +1,7 @@
 //! Doubles that the tests of several crates share.
 
+mod certificates;
 mod fake_daemon;
 
-pub use fake_daemon::{DIM, FakeDaemon, State, busy, tensor};
+pub use certificates::{Certificates, CertifiedKey};
+pub use fake_daemon::{ClientCertificates, DIM, FakeDaemon, State, busy, tensor};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use accelerd_client::{Client, RetryPolicy};
+use accelerd_client::RetryPolicy;
 use clap::Args;
 use serde::Serialize;
 
 use crate::{
-    args::Global,
+    connection::Connection,
     error::{CliError, Result},
     format,
     output::{Output, Report},
@@ -51,14 +51,13 @@ impl Report for Health {
 }
 
 /// Checks once, without retries: a probe needs the current state.
-pub async fn run(args: &HealthArgs, global: &Global, output: &Output) -> Result {
-    let builder = Client::builder(&global.server).deadline(global.timeout).retry(RetryPolicy::NEVER);
-    let client = builder.connect().await?;
+pub async fn run(args: &HealthArgs, connection: &Connection, output: &Output) -> Result {
+    let client = connection.builder()?.retry(RetryPolicy::NEVER).connect().await?;
     let serving = client.health(&args.service).await?;
     let (stats, devices) = futures::try_join!(client.stats(), client.devices())?;
     let name = |device: &accelerd_client::proto::Device| format!("{} ({})", device.name, device.product);
     output.show(&Health {
-        server: global.server.clone(),
+        server: connection.server.clone(),
         serving,
         version: stats.version,
         uptime_seconds: super::stats::seconds(stats.uptime.as_ref()),
