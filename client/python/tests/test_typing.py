@@ -13,6 +13,7 @@ CLIENT = Path(__file__).resolve().parents[1]
 RIGHT = """
 import ast
 import asyncio
+from pathlib import Path
 from typing import assert_type
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from accelerd import (
     Client, CollectionInfo, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
-    record_timings, EmbedOutcome, UpsertStep, __version__,
+    record_timings, EmbedOutcome, Tls, UpsertStep, __version__,
 )
 from accelerd.aio import AsyncClient
 
@@ -74,6 +75,9 @@ async def awaited() -> None:
 
 with Client("localhost:7433", timeout=3, connections=2) as made:
     blocking(made)
+mutual = Tls(ca=b"", certificate=Path("client.pem"), key="client.key", server_name="accelerd.example.com")
+Client("accelerd.example.com:7433", tls=mutual, token="secret")
+AsyncClient("https://accelerd.example.com:7433", tls=True, token=None, allow_plaintext_token=True)
 asyncio.run(awaited())
 """
 
@@ -87,6 +91,7 @@ WRONG = [
     "client.collection('a').upsert([1], payloads=[{'a': [1]}])",
     "client.collection('a').upsert_many([{'id': [1]}])",
     "client.embed(['a'], output='int8').shape",
+    "Client(tls='ca.pem')",
 ]
 
 

@@ -13,6 +13,7 @@ from importlib.metadata import version as _version
 
 from ._client import Client
 from ._collection import Collection
+from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import (
     AccelerdError,
@@ -24,6 +25,8 @@ from ._errors import (
     InvalidArgumentError,
     MessageTooLargeError,
     NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
     UnavailableError,
 )
 from ._parse import (
@@ -103,6 +106,7 @@ __all__ = [
     "OutputNotRequestedError",
     "ParseOutcome",
     "Parsed",
+    "PermissionDeniedError",
     "Point",
     "Points",
     "Quantized",
@@ -112,10 +116,12 @@ __all__ = [
     "Snapshot",
     "Stats",
     "Timing",
+    "Tls",
     "Token",
     "TokenColumns",
     "Tokens",
     "Tree",
+    "UnauthenticatedError",
     "UnavailableError",
     "UpsertStep",
     "__version__",

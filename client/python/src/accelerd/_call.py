@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ import grpc
 from google.protobuf.message import Message
 
 from . import _timing
+from ._credentials import PLAINTEXT, Credentials, Tls
 from ._errors import AccelerdError, MessageTooLargeError, from_call
 
 T = TypeVar("T")
@@ -27,6 +29,10 @@ DEFAULT_MESSAGE_BYTES = 64 << 20
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_ATTEMPTS = 5
 DEFAULT_TARGET = "localhost:7433"
+#: What gRPC says when a peer accepts connections and closes them before the HTTP/2 handshake, as a TLS server does.
+_CLOSED_BEFORE_HTTP = re.compile(r"^connections to all backends failing;.*(Socket closed|Connection reset by peer)")
+#: What it says of a certificate without a trusted authority.
+_UNKNOWN_AUTHORITY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (unable to get|self.signed)")
 
 
 @dataclass(frozen=True)
@@ -99,17 +105,24 @@ class Settings:
     attempts: int = DEFAULT_ATTEMPTS
     max_message_bytes: int = DEFAULT_MESSAGE_BYTES
     connections: int = 1
+    credentials: Credentials = PLAINTEXT
 
     @classmethod
     def of(
-        cls, target: str | None, timeout: float, attempts: int, max_message_bytes: int, connections: int
+        cls,
+        target: str | None,
+        timeout: float,
+        attempts: int,
+        max_message_bytes: int,
+        connections: int,
+        tls: Tls | bool | None = None,
+        token: str | None = None,
+        allow_plaintext_token: bool = False,
     ) -> Settings:
         """Validate settings. The target defaults to the environment variable ACCELERD_SERVER, then DEFAULT_TARGET."""
         named = target if target is not None else os.environ.get("ACCELERD_SERVER") or DEFAULT_TARGET
         if not isinstance(named, str):
             raise TypeError(f"target: expected a str such as {DEFAULT_TARGET!r}, got {type(named).__name__}")
-        if named.startswith("https://"):
-            raise ValueError(f"target: expected host:port or unix:///path, got {named!r}: TLS is not supported")
         for name, value, minimum in (
             ("attempts", attempts, 1),
             ("connections", connections, 1),
@@ -119,12 +132,15 @@ class Settings:
                 raise ValueError(f"{name}: expected at least {minimum}, got {value}")
         if not timeout > 0:
             raise ValueError(f"timeout: expected a positive number of seconds, got {timeout}")
-        plain = named.removeprefix("http://").removesuffix("/")
-        return cls(plain, timeout, attempts, max_message_bytes, connections)
+        plain, credentials = Credentials.of(named, tls, token, allow_plaintext_token)
+        return cls(plain, timeout, attempts, max_message_bytes, connections, credentials)
 
     def channel_options(self) -> list[tuple[str, Any]]:
         """Options of a gRPC channel."""
+        tls = self.credentials.tls
+        name = tls.server_name if tls is not None else None
         return [
+            *([] if name is None else [("grpc.ssl_target_name_override", name)]),
             ("grpc.max_send_message_length", self.max_message_bytes),
             # The daemon limits its responses.
             ("grpc.max_receive_message_length", -1),
@@ -137,6 +153,17 @@ class Settings:
             # Otherwise channels to the same target share a connection.
             ("grpc.use_local_subchannel_pool", 1),
         ]
+
+    def open_channel(self, transport: Any) -> Any:
+        """Open a channel of `grpc` or `grpc.aio`."""
+        options, tls = self.channel_options(), self.credentials.tls
+        if tls is None:
+            return transport.insecure_channel(self.target, options=options)
+        return transport.secure_channel(self.target, tls.channel_credentials(), options=options)
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return the metadata of a call: the token, and whether timings are recorded."""
+        return self.credentials.metadata() + _timing.metadata()
 
     def wait(self, problem: AccelerdError, attempt: int, is_idempotent: bool) -> float | None:
         """Return the seconds until the next attempt; None if the failure is final.
@@ -151,6 +178,17 @@ class Settings:
             return None
         return (problem.retry_after or 0.0) + random.random() * min(FIRST_WAIT * 2.0 ** (attempt - 1), MAX_WAIT)
 
+    def problem(self, failed: Any) -> AccelerdError:
+        """Return the error of a failed call."""
+        found = from_call(failed)
+        if self.credentials.tls is None and _CLOSED_BEFORE_HTTP.search(found.message):
+            hint = "if the daemon serves TLS, set tls or a target with https://"
+        elif _UNKNOWN_AUTHORITY.search(found.message):
+            hint = "the authority that signed the daemon's certificate belongs into Tls(ca=...)"
+        else:
+            return found
+        return type(found)(found.code, f"{found.message}; {hint}", found.details)
+
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a call with this timeout, by the monotonic clock."""
         return time.monotonic() + (self.timeout if timeout is None else timeout)
@@ -164,12 +202,12 @@ def serialize(request: Message | bytes) -> bytes:
 class Connections:
     """The channels of a client, opened by the first call and used round-robin.
 
-    `open_channel` is `grpc.insecure_channel` or `grpc.aio.insecure_channel`.
+    `transport` is `grpc` or `grpc.aio`.
     """
 
-    def __init__(self, settings: Settings, open_channel: Callable[..., Any]) -> None:
+    def __init__(self, settings: Settings, transport: Any) -> None:
         self._settings = settings
-        self._open_channel = open_channel
+        self._transport = transport
         self._lock = threading.Lock()
         self._channels: list[Any] = []
         self._methods: dict[tuple[int, str], Any] = {}
@@ -203,11 +241,8 @@ class Connections:
             with self._lock:
                 if not self._channels:
                     settings = self._settings
-                    options = settings.channel_options()
                     self._process = os.getpid()
-                    self._channels = [
-                        self._open_channel(settings.target, options=options) for _ in range(settings.connections)
-                    ]
+                    self._channels = [settings.open_channel(self._transport) for _ in range(settings.connections)]
         if self._process != os.getpid():
             raise RuntimeError(
                 "this client made a call before the process was forked, and gRPC does not survive a fork: "
@@ -227,7 +262,7 @@ class Caller:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._connections = Connections(settings, grpc.insecure_channel)
+        self._connections = Connections(settings, grpc)
 
     def __reduce__(self) -> tuple[type[Caller], tuple[Settings]]:
         return Caller, (self.settings,)
@@ -243,9 +278,9 @@ class Caller:
             left = max(deadline - time.monotonic(), 0.0)
             try:
                 send = self._connections.unary(method).with_call
-                response, call = send(operation.request, timeout=left, metadata=_timing.metadata())
+                response, call = send(operation.request, timeout=left, metadata=self.settings.metadata())
             except grpc.RpcError as failed:
-                problem = from_call(failed)
+                problem = self.settings.problem(failed)
                 wait = self.settings.wait(problem, attempt, method.is_idempotent)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise problem from None
@@ -273,7 +308,7 @@ class Caller:
         """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
         start = time.monotonic()
         outgoing = Outgoing(requests)
-        call = self._connections.stream(method)(iter(outgoing), timeout=timeout, metadata=_timing.metadata())
+        call = self._connections.stream(method)(iter(outgoing), timeout=timeout, metadata=self.settings.metadata())
         try:
             is_first = True
             for response in call:
@@ -282,7 +317,7 @@ class Caller:
                     is_first = False
                 yield response
         except grpc.RpcError as failed:
-            raise outgoing.problem or from_call(failed) from None
+            raise outgoing.problem or self.settings.problem(failed) from None
         finally:
             call.cancel()
 

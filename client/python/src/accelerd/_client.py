@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _device, _embed, _parse, _points, _similar
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
 from ._collection import Collection
+from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import MessageTooLargeError
 from ._parse import Mode, Parsed, ParseOutcome, Source
@@ -41,19 +42,35 @@ class Client:
         attempts: int = DEFAULT_ATTEMPTS,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
+        tls: Tls | bool | None = None,
+        token: str | None = None,
+        allow_plaintext_token: bool = False,
     ) -> None:
         """Create a client. It connects on the first call.
 
         Args:
-            target: `host:port` or `unix:///path`. Defaults to the environment variable ACCELERD_SERVER, then to
-                localhost:7433.
+            target: `host:port`, `https://host:port` or `unix:///path`. Defaults to the environment variable
+                ACCELERD_SERVER, then to localhost:7433.
             timeout: Default timeout of a call in seconds, retries included.
             attempts: Maximum attempts per call.
             max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
                 `server.max_message_bytes`.
             connections: Number of connections, used round-robin. The daemon serves each connection on one thread.
+            tls: A `Tls`, or True for its defaults. A target with https:// has TLS by default, with the certificate
+                authorities of the file in the environment variable ACCELERD_TLS_CA if it is set.
+            token: Bearer token of every call. Defaults to the environment variable ACCELERD_TOKEN; empty means none. It
+                is sent only over TLS, to a Unix socket or to this machine.
+            allow_plaintext_token: Whether to send the token in plaintext to other machines, for networks that encrypt
+                by other means, such as a service mesh.
+
+        Raises:
+            ValueError: The settings are invalid, or would send the token in plaintext.
+            OSError: A file of `tls` cannot be read.
         """
-        self._caller = Caller(Settings.of(target, timeout, attempts, max_message_bytes, connections))
+        settings = Settings.of(
+            target, timeout, attempts, max_message_bytes, connections, tls, token, allow_plaintext_token
+        )
+        self._caller = Caller(settings)
 
     @property
     def target(self) -> str:

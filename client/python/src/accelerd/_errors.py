@@ -104,6 +104,14 @@ class UnavailableError(AccelerdError, ConnectionError):
     """The daemon cannot be reached or accepts no work."""
 
 
+class UnauthenticatedError(AccelerdError):
+    """The daemon does not know the caller: the token is missing or wrong."""
+
+
+class PermissionDeniedError(AccelerdError, PermissionError):
+    """The daemon does not permit the call to this caller."""
+
+
 _CLASSES: dict[grpc.StatusCode, type[AccelerdError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgumentError,
     grpc.StatusCode.NOT_FOUND: NotFoundError,
@@ -111,6 +119,8 @@ _CLASSES: dict[grpc.StatusCode, type[AccelerdError]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: BusyError,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineError,
     grpc.StatusCode.UNAVAILABLE: UnavailableError,
+    grpc.StatusCode.UNAUTHENTICATED: UnauthenticatedError,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDeniedError,
 }
 _MAY_BE_TOO_LARGE = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
 

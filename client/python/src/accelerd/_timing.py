@@ -44,9 +44,9 @@ def record_timings() -> Iterator[list[Timing]]:
         _recorded.reset(token)
 
 
-def metadata() -> tuple[tuple[str, str], ...] | None:
-    """Return the metadata that requests timings; None if they are not recorded."""
-    return None if _recorded.get() is None else (("accelerd-timing", "1"),)
+def metadata() -> tuple[tuple[str, str], ...]:
+    """Return the metadata that requests timings; empty if they are not recorded."""
+    return () if _recorded.get() is None else (("accelerd-timing", "1"),)
 
 
 def record(method: str, seconds: float, initial_metadata: Any) -> None:

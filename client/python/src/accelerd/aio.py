@@ -32,8 +32,9 @@ from ._call import (
     Settings,
     SplitOperation,
 )
+from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
-from ._errors import AccelerdError, MessageTooLargeError, from_call, malformed
+from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
@@ -65,7 +66,7 @@ class AsyncCaller:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._connections = Connections(settings, grpc.aio.insecure_channel)
+        self._connections = Connections(settings, grpc.aio)
 
     def __reduce__(self) -> tuple[type[AsyncCaller], tuple[Settings]]:
         return AsyncCaller, (self.settings,)
@@ -81,10 +82,10 @@ class AsyncCaller:
             left = max(deadline - time.monotonic(), 0.0)
             send = self._connections.unary(method)
             try:
-                call = send(operation.request, timeout=left, metadata=_timing.metadata())
+                call = send(operation.request, timeout=left, metadata=self.settings.metadata())
                 response = await call
             except grpc.RpcError as failed:
-                problem = from_call(failed)
+                problem = self.settings.problem(failed)
                 wait = self.settings.wait(problem, attempt, method.is_idempotent)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise problem from None
@@ -115,7 +116,7 @@ class AsyncCaller:
         """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
         start = time.monotonic()
         outgoing = _Outgoing(requests)
-        call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=_timing.metadata())
+        call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=self.settings.metadata())
         try:
             is_first = True
             async for response in call:
@@ -127,7 +128,7 @@ class AsyncCaller:
             if outgoing.problem is not None:
                 raise outgoing.problem
         except grpc.RpcError as failed:
-            raise outgoing.problem or from_call(failed) from None
+            raise outgoing.problem or self.settings.problem(failed) from None
         except asyncio.CancelledError:
             if outgoing.problem is None:
                 raise
@@ -172,19 +173,35 @@ class AsyncClient:
         attempts: int = DEFAULT_ATTEMPTS,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
+        tls: Tls | bool | None = None,
+        token: str | None = None,
+        allow_plaintext_token: bool = False,
     ) -> None:
         """Create a client. It connects on the first call.
 
         Args:
-            target: `host:port` or `unix:///path`. Defaults to the environment variable ACCELERD_SERVER, then to
-                localhost:7433.
+            target: `host:port`, `https://host:port` or `unix:///path`. Defaults to the environment variable
+                ACCELERD_SERVER, then to localhost:7433.
             timeout: Default timeout of a call in seconds, retries included.
             attempts: Maximum attempts per call.
             max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
                 `server.max_message_bytes`.
             connections: Number of connections, used round-robin. The daemon serves each connection on one thread.
+            tls: A `Tls`, or True for its defaults. A target with https:// has TLS by default, with the certificate
+                authorities of the file in the environment variable ACCELERD_TLS_CA if it is set.
+            token: Bearer token of every call. Defaults to the environment variable ACCELERD_TOKEN; empty means none. It
+                is sent only over TLS, to a Unix socket or to this machine.
+            allow_plaintext_token: Whether to send the token in plaintext to other machines, for networks that encrypt
+                by other means, such as a service mesh.
+
+        Raises:
+            ValueError: The settings are invalid, or would send the token in plaintext.
+            OSError: A file of `tls` cannot be read.
         """
-        self._caller = AsyncCaller(Settings.of(target, timeout, attempts, max_message_bytes, connections))
+        settings = Settings.of(
+            target, timeout, attempts, max_message_bytes, connections, tls, token, allow_plaintext_token
+        )
+        self._caller = AsyncCaller(settings)
 
     @property
     def target(self) -> str:
