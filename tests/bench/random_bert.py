@@ -1,19 +1,23 @@
-"""Writes a BERT with random weights in the layout of published models, for benchmarks without the real weights.
+"""Writes a BERT with random weights in the layout of published models, for benchmarks without the real weights. Needs only
+Python's standard library.
 
     python3 random_bert.py FOLDER TOKENIZER_JSON [--layers 6] [--hidden 384]
 """
 
 import argparse
 import json
+import math
+import random
 import shutil
 import struct
+from functools import cache
 from pathlib import Path
-
-import numpy as np
 
 VOCABULARY = 30522
 POSITIONS = 512
 HEADS = 12
+# Random numbers that all matrices of a width repeat. A prime: rows of any width differ.
+NUMBERS = 65_537
 
 
 def shapes(layers: int, hidden: int) -> dict[str, tuple[int, ...]]:
@@ -42,26 +46,38 @@ def shapes(layers: int, hidden: int) -> dict[str, tuple[int, ...]]:
     return all_of_them
 
 
-def values(name: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+@cache
+def normal_numbers(width: int) -> bytes:
+    """Half-precision numbers that preserve the scale of activations in a product over this width."""
+    generator = random.Random(width)
+    scale = 1 / math.sqrt(width)
+    return struct.pack(f"<{NUMBERS}e", *(generator.gauss(0, scale) for _ in range(NUMBERS)))
+
+
+def values(name: str, shape: tuple[int, ...]) -> bytes:
     """Identity norms, zero biases, and weights that preserve the scale of activations."""
+    size = 2 * math.prod(shape)
     if name.endswith("LayerNorm.weight"):
-        return np.ones(shape, np.float16)
+        return struct.pack("<e", 1.0) * shape[0]
     if len(shape) == 1:
-        return np.zeros(shape, np.float16)
-    return (random.standard_normal(shape, np.float32) / np.sqrt(shape[-1])).astype(np.float16)
+        return bytes(size)
+    block = normal_numbers(shape[-1])
+    # Each tensor starts elsewhere in the numbers.
+    start = 2 * random.Random(name).randrange(NUMBERS)
+    return (block * (2 + size // len(block)))[start : start + size]
 
 
-def write(path: Path, tensors: dict[str, np.ndarray]) -> None:
+def write(path: Path, tensors: dict[str, tuple[int, ...]]) -> None:
     """Writes safetensors: the length of a JSON header, the header, the data."""
     header, end = {}, 0
-    for name, tensor in tensors.items():
-        start, end = end, end + tensor.nbytes
-        header[name] = {"dtype": "F16", "shape": list(tensor.shape), "data_offsets": [start, end]}
+    for name, shape in tensors.items():
+        start, end = end, end + 2 * math.prod(shape)
+        header[name] = {"dtype": "F16", "shape": list(shape), "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for tensor in tensors.values():
-            file.write(tensor.tobytes())
+        for name, shape in tensors.items():
+            file.write(values(name, shape))
 
 
 def main() -> None:
@@ -87,9 +103,7 @@ def main() -> None:
     pooling = {"word_embedding_dimension": given.hidden, "pooling_mode_mean_tokens": True}
     for name, content in (("config", config), ("modules", modules), ("1_Pooling/config", pooling)):
         (given.folder / f"{name}.json").write_text(json.dumps(content))
-    random = np.random.default_rng(7)
-    tensors = {name: values(name, shape, random) for name, shape in shapes(given.layers, given.hidden).items()}
-    write(given.folder / "model.safetensors", tensors)
+    write(given.folder / "model.safetensors", shapes(given.layers, given.hidden))
 
 
 main()
