@@ -1,7 +1,5 @@
 //! Errors of operations and of device discovery.
 
-use accelerd_ledger::Exceeded;
-
 use crate::DeviceId;
 
 /// Why an operation failed. The engine chooses its reaction by the variant alone.
@@ -17,9 +15,6 @@ pub enum OpError {
         /// Bytes available at that time; for a load in pieces, before the first.
         free: u64,
     },
-    /// A limit of the ledger is reached.
-    #[error("{0}")]
-    MemoryLimit(Box<Exceeded>),
     /// This request can never be computed; the others of its batch can.
     #[error("{0}")]
     Invalid(String),

@@ -18,7 +18,7 @@ use super::{
     generation::Generation,
     not_found,
     points::Upserted,
-    shared::{Held, Prepared, Shared},
+    shared::{Prepared, Shared},
     writer::{Job, View, Writer},
 };
 use crate::error::CollectionError;
@@ -95,7 +95,7 @@ impl Collection {
         sequence: u64,
         checkpoint_bytes: u64,
     ) -> Self {
-        let held = Mutex::new(Held::empty(&env.budget));
+        let held = Mutex::new(env.budget.empty_reservation());
         let runtime = env.runtime.clone();
         let generation = RwLock::new(Arc::new(generation));
         let shared = Arc::new(Shared { env, meta, generation, applying: tokio::sync::Mutex::default(), held });
@@ -118,7 +118,7 @@ impl Collection {
             meta: self.shared.meta.clone(),
             points: points as u64,
             tombstones: (rows - points) as u64,
-            host_bytes: generation.row_bytes() + generation.index_bytes(),
+            host_bytes: generation.host_bytes(),
             device_bytes: generation.corpus.device_bytes(),
             device: generation.corpus.device(),
         }
@@ -140,7 +140,7 @@ impl Collection {
         check_ids(&ids, count)?;
         let payload_bytes = self.check_payloads(&payloads, count)?;
         let bytes = count as u64 * (u64::from(self.meta().dim) * 4 + POINT_BYTES) + payload_bytes;
-        let reservation = self.shared.env.budget.reserve_for(context.principal, bytes)?;
+        let reservation = self.shared.env.budget.reserve(bytes)?;
         let vectors = self.vectors("vectors", vectors, may_wait, context).await?;
         Ok(Prepared { ids, vectors, payloads, reservation })
     }

@@ -1,7 +1,6 @@
 //! Errors of collections.
 
 use accelerd_engine::SubmitError;
-use accelerd_kernels::ledger::Exceeded;
 use accelerd_store::StoreError;
 
 /// Any error of [`TextEmbedder`](crate::TextEmbedder).
@@ -40,10 +39,7 @@ pub enum CollectionError {
     /// Stored bytes are damaged.
     #[error("{0}")]
     DataLoss(String),
-    /// A limit of the ledger is reached.
-    #[error("{0}")]
-    MemoryLimit(Box<Exceeded>),
-    /// Disk space or the number of rows is exhausted.
+    /// Memory for collections or disk space is exhausted.
     #[error("{0}")]
     Exhausted(String),
     /// A dependency does not respond: an object store, a device.
@@ -64,12 +60,6 @@ impl CollectionError {
     /// The error of an invalid field.
     pub fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), reason: reason.into() }
-    }
-}
-
-impl From<Exceeded> for CollectionError {
-    fn from(refusal: Exceeded) -> Self {
-        Self::MemoryLimit(Box::new(refusal))
     }
 }
 

@@ -156,21 +156,14 @@ impl Generation {
         self.read().growth_bytes(rows, fields)
     }
 
-    /// Bytes of vectors, ids, payloads and the text index in host memory.
-    pub(crate) fn row_bytes(&self) -> u64 {
+    /// Bytes in host memory.
+    pub(crate) fn host_bytes(&self) -> u64 {
         let text_index = self.text_index.as_ref().map_or(0, TextIndex::host_bytes);
-        self.corpus.host_bytes() + text_index + self.read().host_bytes()
-    }
-
-    /// Bytes of the indexes of filters and of the order of ids in host memory.
-    pub(crate) fn index_bytes(&self) -> u64 {
-        self.indexes.host_bytes() + self.order.host_bytes()
-    }
-
-    /// Drops the indexes of filters and the order of ids; requests build them again.
-    pub(crate) fn evict_indexes(&self) {
-        self.indexes.evict();
-        self.order.evict();
+        self.corpus.host_bytes()
+            + text_index
+            + self.indexes.host_bytes()
+            + self.order.host_bytes()
+            + self.read().host_bytes()
     }
 
     /// Creates or extends the indexes that a filter needs, as far as the budget allows; the filter works without them.

@@ -19,7 +19,6 @@
 //! finish on the generation they started with.
 
 use std::{
-    cmp::Reverse,
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard},
@@ -27,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::{DeviceId, ledger::Ledger};
+use accelerd_kernels::DeviceId;
 use accelerd_store::{CollectionMeta, Fsync, Metric, Record, Recovered, Storage, Store, StoreError};
 use futures::{StreamExt as _, stream};
 use tokio::runtime::Handle;
@@ -95,9 +94,7 @@ pub struct Settings {
     pub writer_threads: usize,
     /// Maximum number of open log files.
     pub open_logs: usize,
-    /// Counts and limits the memory of all collections.
-    pub ledger: Arc<Ledger>,
-    /// Maximum host memory of all rows in bytes; 0 means no limit but those of the ledger.
+    /// Maximum host memory of all collections in bytes; 0 means no limit.
     pub memory_limit: u64,
     /// Default folder of snapshots in an object store; empty for none.
     pub snapshot_url: String,
@@ -127,7 +124,6 @@ impl Default for Settings {
             wal_limit: 256 << 20,
             writer_threads: 8,
             open_logs: 256,
-            ledger: Ledger::new(),
             memory_limit: 0,
             snapshot_url: String::new(),
             snapshot_folders: vec![],
@@ -227,7 +223,7 @@ impl Collections {
             Some(dir) => Store::open(dir, settings.store_options()).map(|(store, found)| (Some(store), found))?,
             None => (None, vec![]),
         };
-        let budget = Budget::new(&settings.ledger, settings.memory_limit);
+        let budget = Budget::new(settings.memory_limit);
         let (lost, runtime) = (Mutex::default(), Handle::current());
         let env = Arc::new(Env { settings, services, budget, lost, store, runtime });
         let this = Arc::new(Self { env, slots: RwLock::default() });
@@ -275,30 +271,6 @@ impl Collections {
         }
         (totals.held_bytes, totals.limit_bytes) = self.env.budget.usage();
         totals
-    }
-
-    /// Drops indexes of filters and orders of ids, the largest first, until `bytes` are dropped. Returns how many were.
-    pub fn evict_indexes(&self, bytes: u64) -> u64 {
-        let mut collections = self.list();
-        collections.sort_by_cached_key(|collection| Reverse(collection.shared().generation().index_bytes()));
-        evict_until(bytes, collections.iter().map(|collection| collection.shared().evict_indexes()))
-    }
-
-    /// Drops copies of collections on a device that no search is using, the least recently used first, until `bytes` are
-    /// dropped. Returns how many were. The next search of such a collection copies it again.
-    pub fn evict_device_copies(&self, device: DeviceId, bytes: u64) -> u64 {
-        let mut corpora: Vec<_> =
-            self.list().iter().map(|collection| Arc::clone(&collection.shared().generation().corpus)).collect();
-        corpora.retain(|corpus| corpus.device() == device);
-        corpora.sort_by_cached_key(|corpus| corpus.last_search());
-        evict_until(bytes, corpora.iter().map(|corpus| corpus.evict_device_copy()))
-    }
-
-    /// Bytes of the copies of collections on a device.
-    pub fn device_bytes(&self, device: DeviceId) -> u64 {
-        let collections = self.list();
-        let corpora = collections.iter().map(|collection| Arc::clone(&collection.shared().generation().corpus));
-        corpora.filter(|corpus| corpus.device() == device).map(|corpus| corpus.device_bytes()).sum()
     }
 
     /// Returns a collection by name.
@@ -422,8 +394,7 @@ impl Collections {
                 unseen += points.vectors.len() + points.payloads.iter().map(bytes::Bytes::len).sum::<usize>();
                 if unseen > RECOVERY_STEP {
                     unseen = 0;
-                    let required = snapshot::required_bytes(&generation, points);
-                    held.try_resize(required).map_err(|refusal| RecoveryError::Full(refusal.into()))?;
+                    held.try_resize(snapshot::required_bytes(&generation, points)).map_err(RecoveryError::Full)?;
                 }
             }
             generation.replay(&meta, &record)?;
@@ -434,7 +405,7 @@ impl Collections {
             }
             Ok::<_, RecoveryError>(())
         })?;
-        held.try_resize(generation.row_bytes()).map_err(|refusal| RecoveryError::Full(refusal.into()))?;
+        held.try_resize(generation.host_bytes()).map_err(RecoveryError::Full)?;
         let points = generation.read().count();
         tracing::info!(collection = meta.name, points, records, elapsed = ?started.elapsed(), "recovered");
         let (sequence, bytes) = (replayed.sequence, replayed.checkpoint_bytes);
@@ -443,17 +414,6 @@ impl Collections {
         drop(held);
         Ok(started)
     }
-}
-
-/// Evicts one by one until `bytes` are evicted. Returns how many were.
-fn evict_until(bytes: u64, mut evictions: impl Iterator<Item = u64>) -> u64 {
-    let mut evicted = 0;
-    while evicted < bytes
-        && let Some(more) = evictions.next()
-    {
-        evicted += more;
-    }
-    evicted
 }
 
 /// Totals over all collections.

@@ -140,7 +140,6 @@ impl Env {
             other @ (CollectionError::NotFound { .. }
             | CollectionError::AlreadyExists { .. }
             | CollectionError::Embedder(_)
-            | CollectionError::MemoryLimit(_)
             | CollectionError::Exhausted(_)
             | CollectionError::TextIndex(_)
             | CollectionError::Submit(_)) => other,
@@ -206,7 +205,7 @@ pub(super) fn required_bytes(generation: &Generation, points: &Upsert) -> u64 {
     let payload: usize = points.payloads.iter().map(bytes::Bytes::len).sum();
     // An encoded field takes at least two bytes.
     let growth = generation.growth_bytes(points.ids.len(), payload / 2);
-    generation.row_bytes() + growth + (points.vectors.len() + payload) as u64
+    generation.host_bytes() + growth + (points.vectors.len() + payload) as u64
 }
 
 async fn stage(env: &Arc<Env>, meta: &Arc<CollectionMeta>) -> Result<Option<accelerd_store::Staged>, CollectionError> {

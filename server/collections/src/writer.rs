@@ -3,9 +3,7 @@
 use std::{future::ready, sync::Arc, time::Instant};
 
 use accelerd_engine::{Context, Priority};
-use accelerd_kernels::{
-    DeviceId, Matrix, ledger::Reservation, ops::similarity::SearchRequest, ops::similarity::Selection,
-};
+use accelerd_kernels::{DeviceId, Matrix, ops::similarity::SearchRequest, ops::similarity::Selection};
 use accelerd_store::{CHUNK_BYTES, CollectionMeta, Ids, Journal, Manifest, Record, StoreError, Upsert};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use tokio::{
@@ -15,6 +13,7 @@ use tokio::{
 
 use super::{
     Filter, NewPayloads, Prepared,
+    budget::Reservation,
     generation::Generation,
     meta::{self, same_kind},
     points::Upserted,
@@ -274,7 +273,7 @@ impl Writer {
                 self.shared.recount();
                 drop(reservation);
                 if self.pending_rows == 0 {
-                    self.growth.record(0);
+                    self.growth.resize(0);
                 }
                 _ = done.send(upserted);
             }
@@ -334,7 +333,7 @@ impl Writer {
         let (points, rows) = generation.counts();
         let live = points as f64 / rows.max(1) as f64;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a size in memory")]
-        let bytes = (generation.row_bytes() as f64 * live) as u64;
+        let bytes = (generation.host_bytes() as f64 * live) as u64;
         match self.shared.env.budget.reserve(bytes) {
             Ok(reservation) => {
                 let (meta, from) = (self.shared.meta.clone(), self.view());
@@ -540,7 +539,7 @@ mod tests {
             let rows: Vec<_> = old.read().live_rows().collect();
             let order = contents(&old);
             let view = View { generation: Arc::clone(&old), rows, sequence: 0 };
-            let reservation = Budget::standalone(0).empty_reservation();
+            let reservation = Budget::new(0).empty_reservation();
             let compacted = Compacted::build(&meta(), view, reservation);
             prop_assert_eq!(&contents(&compacted.fresh), &order, "compaction keeps the order of the rows");
             apply(&during, 100);

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use accelerd_kernels::{Device, Op, OpError, ledger::Allowance};
+use accelerd_kernels::{Device, Op, OpError};
 
 use crate::{
     config::{Drained, EngineConfig, LaneConfig},
@@ -73,12 +73,6 @@ impl Engine {
             return Err(OpError::Invalid("a worker ended while it opened its backend".to_owned()));
         }
         Ok(())
-    }
-
-    /// Takes the bytes of requests from an allowance of the ledger, in addition to the limit on admitted bytes. Called once,
-    /// before the first request.
-    pub fn charge_to(&self, allowance: Arc<Allowance>) {
-        self.shared.admission.charge_to(allowance);
     }
 
     /// Opens the lane of an operation.

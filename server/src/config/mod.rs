@@ -10,14 +10,13 @@ mod redact;
 mod settings;
 mod size;
 
-pub use budgets::Budgets;
-pub(crate) use budgets::guarantee;
+pub use budgets::Shares;
 pub use load::{ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULTS, environment, load};
 pub(crate) use log_filter::log_filter;
 pub use memory::{MemoryOrigin, ProcessMemory};
 pub(crate) use settings::to_usize;
 pub use settings::{
     Admission, Allow, Backend, BackendKind, Config, Cuda, Drain, Fsync, HubSettings, Lane, LaneOverride, Lanes, Limits,
-    LogFormat, Memory, ModelSettings, Precision, Preload, Server, Store, Telemetry,
+    LogFormat, ModelSettings, Precision, Preload, Server, Store, Telemetry,
 };
 pub use size::ByteSize;

@@ -27,8 +27,6 @@ pub struct Config {
     pub backend: Backend,
     /// GPUs.
     pub cuda: Cuda,
-    /// Host memory of the process.
-    pub memory: Memory,
     /// Limits over all lanes.
     pub admission: Admission,
     /// Queueing and batching.
@@ -45,7 +43,7 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// Memory available to the process; not a setting.
     #[serde(skip, default = "ProcessMemory::detect")]
-    pub process_memory: ProcessMemory,
+    pub memory: ProcessMemory,
     /// Settings that were `"auto"` and are now shares of it.
     #[serde(skip)]
     pub derived: Vec<&'static str>,
@@ -155,18 +153,6 @@ pub struct Cuda {
     /// Time after the loss of the last GPU until liveness turns false.
     #[serde(with = "humantime_serde")]
     pub lost_grace: Duration,
-}
-
-/// Host memory of the process.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Memory {
-    /// Maximum of all memory in the ledger.
-    #[serde(deserialize_with = "size::size_or_auto")]
-    pub host_limit: ByteSize,
-    /// Memory left out of `host_limit` if that is `"auto"`, for what the ledger does not count.
-    #[serde(deserialize_with = "size::size_or_auto")]
-    pub reserve: ByteSize,
 }
 
 /// Limits over all lanes.
@@ -494,7 +480,6 @@ impl Config {
             pool_limit_bytes: self.cuda.pool_limit.as_u64(),
             staging_bytes: to_usize(self.cuda.staging),
             pinned_bytes: to_usize(self.cuda.pinned),
-            ..kernels::Settings::default()
         }
     }
 }

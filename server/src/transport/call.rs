@@ -204,8 +204,9 @@ impl Charge {
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Status> {
         let Call { memory, connection, held_bytes, .. } = &*self.call;
         let from_reserve = self.call.may_use_reserve(bytes);
-        let reserved = memory.reserve_bytes(self.kind, bytes, from_reserve);
-        reserved.map_err(|refusal| memory.exhausted(self.kind, bytes, &refusal))?;
+        if !memory.try_reserve(self.kind, bytes, from_reserve) {
+            return Err(memory.exhausted(self.kind, bytes));
+        }
         held_bytes.fetch_add(bytes, Relaxed);
         self.bytes += bytes;
         if let Some(connection) = connection.as_ref().filter(|_| from_reserve) {

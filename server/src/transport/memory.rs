@@ -8,7 +8,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use accelerd_kernels::ledger::{Allowance, Exceeded};
 use tonic::Status;
 
 use crate::status;
@@ -59,33 +58,13 @@ pub struct TransportMemory {
     used: AtomicU64,
     used_by_kind: [AtomicU64; 3],
     refused: AtomicU64,
-    /// The part of the ledger that charges are taken from, if any.
-    allowance: Option<Arc<Allowance>>,
-}
-
-/// Why a charge was refused.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// By the budget of the transport.
-    Budget,
-    /// By the ledger.
-    Ledger(Exceeded),
 }
 
 impl TransportMemory {
-    /// A budget of `limit` bytes, outside of the ledger.
+    /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
-        Self::with(limit, None)
-    }
-
-    /// A budget of `limit` bytes, which are taken from an allowance of the ledger.
-    pub fn in_ledger(limit: u64, allowance: Arc<Allowance>) -> Arc<Self> {
-        Self::with(limit, Some(allowance))
-    }
-
-    fn with(limit: u64, allowance: Option<Arc<Allowance>>) -> Arc<Self> {
         let (used, refused) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { limit, used, used_by_kind: Default::default(), refused, allowance })
+        Arc::new(Self { limit, used, used_by_kind: Default::default(), refused })
     }
 
     /// Bytes in use.
@@ -133,54 +112,27 @@ impl TransportMemory {
         self.limit / 8 * kind.eighths()
     }
 
-    /// Reserves `bytes`. Small charges may use the reserve and are not bound by their kind's cap.
-    pub(crate) fn reserve_bytes(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), Refusal> {
-        let reserved = self.charge(kind, bytes, small);
-        if reserved.is_err() {
-            self.refused.fetch_add(1, Relaxed);
-        }
-        reserved
-    }
-
-    /// As [`Self::reserve_bytes`], without the reason of a refusal.
+    /// Reserves `bytes`, or returns false. Small charges may use the reserve and are not bound by their kind's cap.
     pub(crate) fn try_reserve(&self, kind: MemoryKind, bytes: u64, small: bool) -> bool {
-        self.reserve_bytes(kind, bytes, small).is_ok()
-    }
-
-    fn charge(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), Refusal> {
         let (limit, cap) = if small { (self.limit, u64::MAX) } else { (self.limit - self.reserve(), self.cap(kind)) };
-        if !try_add(&self.used_by_kind[kind as usize], bytes, cap) {
-            return Err(Refusal::Budget);
-        }
-        if !try_add(&self.used, bytes, limit) {
+        if try_add(&self.used_by_kind[kind as usize], bytes, cap) {
+            if try_add(&self.used, bytes, limit) {
+                return true;
+            }
             self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
-            return Err(Refusal::Budget);
         }
-        let taken = self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.take(bytes));
-        taken.map_err(|refusal| {
-            self.uncharge(kind, bytes);
-            Refusal::Ledger(refusal)
-        })
+        self.refused.fetch_add(1, Relaxed);
+        false
     }
 
-    fn uncharge(&self, kind: MemoryKind, bytes: u64) {
+    pub(crate) fn release(&self, kind: MemoryKind, bytes: u64) {
         self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
         self.used.fetch_sub(bytes, Relaxed);
     }
 
-    pub(crate) fn release(&self, kind: MemoryKind, bytes: u64) {
-        self.uncharge(kind, bytes);
-        if let Some(allowance) = &self.allowance {
-            allowance.release(bytes);
-        }
-    }
-
     /// The status of a refused charge.
-    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64, refusal: &Refusal) -> Status {
-        match refusal {
-            Refusal::Budget => status::transport_memory_full(kind.name(), bytes, self.used(), self.limit),
-            Refusal::Ledger(refusal) => status::memory_limit(refusal),
-        }
+    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64) -> Status {
+        status::transport_memory_full(kind.name(), bytes, self.used(), self.limit)
     }
 }
 
@@ -192,9 +144,6 @@ fn try_add(used: &AtomicU64, bytes: u64, limit: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use accelerd_kernels::ledger::{Account, Kind, Limit};
-    use tonic_types::StatusExt;
-
     use super::*;
 
     #[test]
@@ -228,21 +177,6 @@ mod tests {
         assert!(!memory.try_reserve(MemoryKind::Response, 81, true));
         let used = [memory.used(), memory.used_by(MemoryKind::Request), memory.used_by(MemoryKind::Response)];
         assert_eq!(used, [0; 3]);
-    }
-
-    #[test]
-    fn charges_are_taken_from_the_ledger_and_returned() {
-        let account = Account::standalone(Kind::Messages, Limit { bytes: 300, setting: "memory.host_limit" });
-        let allowance = Arc::new(Allowance::new(&account, 100, 1).expect("it fits"));
-        let memory = TransportMemory::in_ledger(800, Arc::clone(&allowance));
-        assert!(memory.try_reserve(MemoryKind::Request, 250, false));
-        let refused = memory.reserve_bytes(MemoryKind::Response, 100, true).expect_err("the ledger has 50 left");
-        let status = memory.exhausted(MemoryKind::Response, 100, &refused);
-        let info = status.get_details_error_info().expect("figures");
-        assert_eq!((info.reason.as_str(), info.metadata["asked_bytes"].as_str()), ("MEMORY_LIMIT", "100"));
-        assert_eq!((memory.used(), memory.refused(), allowance.taken()), (250, 1, 250));
-        memory.release(MemoryKind::Request, 250);
-        assert_eq!((memory.used(), allowance.taken()), (0, 0));
     }
 
     #[test]

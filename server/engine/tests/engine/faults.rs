@@ -198,9 +198,7 @@ fn is_error_of(error: &OpError, fault: Fault) -> bool {
     match error {
         OpError::Invalid(_) => fault == Fault::Invalid,
         OpError::Failed { .. } => matches!(fault, Fault::Failed | Fault::Panic | Fault::MissingResponse),
-        OpError::OutOfMemory { .. } | OpError::MemoryLimit(_) | OpError::DeviceLost { .. } | OpError::Cancelled => {
-            false
-        }
+        OpError::OutOfMemory { .. } | OpError::DeviceLost { .. } | OpError::Cancelled => false,
     }
 }
 
