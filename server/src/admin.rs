@@ -1,6 +1,6 @@
 //! The admin port: metrics, health and settings over HTTP/1.1.
 
-use std::{collections::VecDeque, convert::Infallible, future::ready, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, future::ready, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
@@ -33,7 +33,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, closing: CancellationToken) {
     let mut open = VecDeque::with_capacity(MAX_CONNECTIONS);
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
@@ -43,14 +43,15 @@ pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, closing: Cancell
         }
         let (app, closing) = (Arc::clone(&app), closing.clone());
         open.push_back(AbortOnDropHandle::new(tokio::spawn(async move {
-            let served = timeout(MAX_CONNECTION_AGE, serve_connection(stream, app));
+            let served = timeout(MAX_CONNECTION_AGE, serve_connection(stream, peer, app));
             closing.run_until_cancelled(served).await;
         })));
     }
 }
 
-async fn serve_connection(stream: TcpStream, app: Arc<App>) {
-    let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &app))));
+async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Arc<App>) {
+    let is_local = peer.ip().to_canonical().is_loopback();
+    let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &app, is_local))));
     let mut http1 = http1::Builder::new();
     http1.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(16 << 10);
     if let Err(error) = http1.serve_connection(TokioIo::new(stream), service).await {
@@ -58,7 +59,7 @@ async fn serve_connection(stream: TcpStream, app: Arc<App>) {
     }
 }
 
-fn respond(request: &Request<Incoming>, app: &App) -> Response<Full<Bytes>> {
+fn respond(request: &Request<Incoming>, app: &App, is_local: bool) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
     }
@@ -67,6 +68,8 @@ fn respond(request: &Request<Incoming>, app: &App) -> Response<Full<Bytes>> {
         "/metrics" => body(StatusCode::OK, prometheus::TEXT_FORMAT, app.metrics.text()),
         "/healthz" => probe(health.live, "live\n", "not live\n"),
         "/readyz" => probe(health.ready && health.live, "ready\n", "not ready\n"),
+        // Callers of this port have no credentials, so that only this machine may see how the daemon is set up.
+        "/config" if !is_local => text(StatusCode::FORBIDDEN, "settings are shown only to loopback addresses\n"),
         "/config" => match serde_json::to_string_pretty(&app.config.redacted()) {
             Ok(json) => body(StatusCode::OK, "application/json", json),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),

@@ -18,6 +18,7 @@ use tokio::{runtime::Handle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    auth::{Auth, AuthError},
     config::{ByteSize, Config, Fsync, environment, to_usize},
     embedder::Embedder,
     error::ApiError,
@@ -74,6 +75,12 @@ pub enum StartError {
         /// Why.
         error: ApiError,
     },
+    /// Callers could not be told apart, or the daemon would be unprotected.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The certificate, its key or the authorities of client certificates cannot be used.
+    #[error("cannot use the files of [tls]: {0}")]
+    Tls(String),
     /// Telemetry could not be set up.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -98,6 +105,8 @@ pub struct App {
     pub find_similar: Lane<FindSimilar>,
     /// Lane of clusterings.
     pub cluster: Lane<Cluster>,
+    /// Who may call what.
+    pub auth: Arc<Auth>,
     /// Readiness and liveness.
     pub health: Reporter,
     /// Instruments and their exporters.
@@ -127,10 +136,11 @@ impl App {
         cancel: &CancellationToken,
     ) -> Result<Arc<Self>, StartError> {
         log_memory(&config);
+        let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
+        let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let found = kernels::discover(&config.devices())?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
-        let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
         let engine = start_engine(found.devices, &config, &metrics)?;
         let lanes = &config.lanes;
         let tables = engine.lane(lanes.lane(&lanes.embed));
@@ -162,6 +172,7 @@ impl App {
             collections,
             find_similar,
             cluster,
+            auth,
             health,
             metrics,
             transport_memory,

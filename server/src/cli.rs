@@ -4,6 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use accelerd::{
     Config,
+    auth::token::Token,
     config::{self, ConfigErrors},
     lifecycle,
 };
@@ -49,6 +50,11 @@ enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Create tokens for callers.
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
     /// Compile kernels ahead of time.
     Kernels {
         #[command(subcommand)]
@@ -73,6 +79,12 @@ enum ConfigCommand {
         #[command(flatten)]
         settings: Settings,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenCommand {
+    /// Print a new random token on one line, and on the next its hash for the file of auth.principals.
+    Create,
 }
 
 #[derive(Debug, Subcommand)]
@@ -145,6 +157,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Kernels { command: KernelsCommand::Build { build, settings } } => {
             with_config(&settings, |config| build.run(&config))
         }
+        Command::Token { command: TokenCommand::Create } => match Token::random() {
+            Ok(token) => print(format_args!("{}\n{}", token.reveal(), token.hash())),
+            Err(error) => fail(&error, 1),
+        },
         Command::Version => print(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
     }
 }

@@ -2,6 +2,8 @@
 
 use accelerd_engine::SubmitError;
 
+use crate::auth::refusal::Refusal;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
@@ -52,6 +54,9 @@ pub enum ApiError {
     /// The text index of a collection cannot be read; vector search still works.
     #[error("{0}")]
     TextIndex(String),
+    /// The caller may not do this.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The engine rejected or failed the request.
     #[error(transparent)]
     Submit(#[from] SubmitError),

@@ -2,6 +2,7 @@
 
 mod admin;
 mod app;
+pub mod auth;
 mod collections;
 pub mod config;
 mod device_liveness;
@@ -14,9 +15,12 @@ pub mod layers;
 pub mod lifecycle;
 mod listen;
 mod metric_callbacks;
+pub mod peer;
+mod reload;
 pub mod serve;
 pub mod status;
 pub mod telemetry;
+mod tls;
 pub mod transport;
 
 pub use app::{App, StartError};

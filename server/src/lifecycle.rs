@@ -85,8 +85,8 @@ fn at_terminal() -> bool {
     io::stdin().is_terminal() || io::stderr().is_terminal()
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain. SIGHUP calls `reload` and applies the
-/// settings that can change at run time.
+/// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain. SIGHUP calls `reload`, applies the
+/// settings that can change at run time, and reads changed certificates and principals.
 pub fn run(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>) -> Result<(), RunError> {
     // For signals, health, metrics and maintenance of collections; calls run on other threads.
     let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("control").enable_all().build()?;
@@ -106,7 +106,10 @@ async fn serve(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>
     let signal = loop {
         tokio::select! {
             signal = signals.recv() => break signal,
-            _ = hangup.recv() => apply_settings(&logs, reload()),
+            _ = hangup.recv() => {
+                apply_settings(&logs, reload());
+                daemon.reload_credentials();
+            }
         }
     };
     let endpoint_delay = endpoint_delay(signal, at_terminal(), drain.endpoint_delay);

@@ -26,6 +26,7 @@ use tonic::codegen::StdError;
 
 use crate::{
     config::Server,
+    peer::Peer,
     transport::{
         connection::{Http2Server, HttpService, ShutdownTokens},
         memory::TransportMemory,
@@ -156,33 +157,42 @@ pub(crate) struct Acceptor<S> {
     connections: Arc<Connections>,
 }
 
+/// An open connection and its other end.
+pub(crate) struct Opened<Io> {
+    pub(crate) io: Io,
+    pub(crate) peer: Peer,
+}
+
 /// A source of connections.
 pub(crate) trait Listener: Send + Sync + 'static {
     /// An accepted connection that is not registered with a runtime.
     type Raw: Send + 'static;
     /// An open connection.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// Bytes that a connection holds below HTTP/2.
+    const BUFFER_BYTES: u64 = 0;
 
     /// Accepts a connection.
     fn next(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
 
     /// Opens the connection on its reactor. Everything before HTTP/2, such as a TLS handshake, belongs here.
-    fn open(raw: Self::Raw, settings: &Server) -> impl Future<Output = io::Result<Self::Io>> + Send;
+    fn open(raw: Self::Raw, settings: &Server) -> impl Future<Output = io::Result<Opened<Self::Io>>> + Send;
 }
 
 impl Listener for TcpListener {
-    type Raw = std::net::TcpStream;
+    type Raw = (std::net::TcpStream, SocketAddr);
     type Io = TcpStream;
 
     async fn next(&self) -> io::Result<Self::Raw> {
-        self.accept().await?.0.into_std()
+        let (stream, address) = self.accept().await?;
+        Ok((stream.into_std()?, address))
     }
 
-    async fn open(raw: Self::Raw, settings: &Server) -> io::Result<Self::Io> {
-        let stream = TcpStream::from_std(raw)?;
-        stream.set_nodelay(true)?;
-        wait_for_preface(&stream, settings.handshake_timeout).await?;
-        Ok(stream)
+    async fn open((stream, address): Self::Raw, settings: &Server) -> io::Result<Opened<TcpStream>> {
+        let io = TcpStream::from_std(stream)?;
+        io.set_nodelay(true)?;
+        wait_for_preface(&io, settings.handshake_timeout).await?;
+        Ok(Opened { io, peer: Peer::at(address) })
     }
 }
 
@@ -194,8 +204,8 @@ impl Listener for UnixListener {
         self.accept().await?.0.into_std()
     }
 
-    async fn open(raw: Self::Raw, _: &Server) -> io::Result<Self::Io> {
-        UnixStream::from_std(raw)
+    async fn open(raw: Self::Raw, _: &Server) -> io::Result<Opened<UnixStream>> {
+        Ok(Opened { io: UnixStream::from_std(raw)?, peer: Peer::default() })
     }
 }
 
@@ -245,7 +255,7 @@ impl<S> Acceptor<S> {
         S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let bytes = Http2Server::base_bytes(&self.settings);
+        let bytes = Http2Server::base_bytes(&self.settings) + L::BUFFER_BYTES;
         let Some(connection) = self.connections.admit(self.settings.max_connections, bytes) else { return };
         let reactor = self.reactors.least_loaded();
         let guard = ConnectionGuard::new(&reactor.connections, connection);
@@ -256,20 +266,21 @@ impl<S> Acceptor<S> {
                 () = guard.connection.evicted() => return,
             };
             match opened {
-                Ok(io) => acceptor.serve(io, &guard.connection).await,
+                Ok(opened) => acceptor.serve(opened, &guard.connection).await,
                 Err(error) => tracing::debug!(%error, "connection not opened"),
             }
         };
         self.connections.tasks.spawn_on(serve, &reactor.handle);
     }
 
-    async fn serve<Io, B>(&self, mut io: Io, connection: &Arc<Connection>)
+    async fn serve<Io, B>(&self, Opened { mut io, peer }: Opened<Io>, connection: &Arc<Connection>)
     where
         Io: AsyncRead + AsyncWrite + Unpin + Send,
         S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let graceful = self.http2.serve(&mut io, self.service.clone(), connection, &self.shutdown).await;
+        let (service, peer) = (self.service.clone(), Arc::new(peer));
+        let graceful = self.http2.serve(&mut io, service, connection, &peer, &self.shutdown).await;
         if graceful {
             tokio::select! {
                 () = linger(&mut io) => {}

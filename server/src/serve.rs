@@ -9,6 +9,7 @@ use std::{
 
 use tokio::{
     net::{TcpListener, UnixListener},
+    sync::Notify,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use crate::{
     device_liveness,
     grpc::services::Services,
     layers::{
+        auth::AuthLayer,
         deadline::{DeadlineBody, DeadlineLayer},
         panic::PanicLayer,
         timing::TimingLayer,
@@ -28,6 +30,8 @@ use crate::{
     },
     listen::{self, Acceptor, Reactors, SocketFile},
     metric_callbacks,
+    reload::{self, Watched},
+    tls::{self, TlsConfig, TlsListener},
     transport::{
         connection::{HttpService, ShutdownTokens},
         memory::TransportMemory,
@@ -50,6 +54,7 @@ pub struct Daemon {
     /// The admin and health ports, which are served until the main listeners have ended.
     probes: Listeners,
     reactors: Arc<Reactors>,
+    reload_now: Arc<Notify>,
     _socket_file: Option<SocketFile>,
 }
 
@@ -96,6 +101,7 @@ impl Daemon {
         let closing = shutdown.closing.clone();
         let starting = tokio::task::spawn_blocking(move || App::start(config, closing, &cancel));
         let app = starting.await.map_err(|error| StartError::Threads(error.into()))??;
+        let tls = tls::open(&app.config.tls).map_err(StartError::Tls)?.map(Arc::new);
         let settings = &app.config.server;
         let reactors = Arc::new(Reactors::start(settings.reactor_threads).map_err(StartError::Threads)?);
 
@@ -103,7 +109,10 @@ impl Daemon {
         let acceptor = Acceptor::new(stack(&app), settings, Arc::clone(&reactors), shutdown.clone(), memory);
         let main = Listeners { shutdown, connections: Arc::clone(acceptor.connections()) };
         metric_callbacks::register(&app, &main.connections, reactors.all());
-        tokio::spawn(Arc::clone(&acceptor).accept(grpc));
+        match tls.clone() {
+            Some(config) => tokio::spawn(Arc::clone(&acceptor).accept(TlsListener { tcp: grpc, config })),
+            None => tokio::spawn(Arc::clone(&acceptor).accept(grpc)),
+        };
         let (unix, socket_file) = unix.unzip();
         if let Some(unix) = unix {
             tokio::spawn(acceptor.accept(unix));
@@ -117,9 +126,20 @@ impl Daemon {
         tokio::spawn(acceptor.accept(health));
         tokio::spawn(admin::serve(admin, Arc::clone(&app), probes.shutdown.closing.clone()));
 
-        watch_devices(&app, shutdown.closing);
+        watch_devices(&app, shutdown.closing.clone());
+        let reload_now = watch_credentials(&app, tls, shutdown.closing);
         app.health.set_ready(true);
-        Ok(Self { grpc_addr, admin_addr, health_addr, app, main, probes, reactors, _socket_file: socket_file })
+        Ok(Self {
+            grpc_addr,
+            admin_addr,
+            health_addr,
+            app,
+            main,
+            probes,
+            reactors,
+            reload_now,
+            _socket_file: socket_file,
+        })
     }
 
     /// Address of the gRPC port.
@@ -140,6 +160,11 @@ impl Daemon {
     /// State shared by the services.
     pub fn app(&self) -> &Arc<App> {
         &self.app
+    }
+
+    /// Reads changed certificates and principals now, and not at the next interval.
+    pub fn reload_credentials(&self) {
+        self.reload_now.notify_one();
     }
 
     /// Reports `NOT_SERVING` while still serving: the first step of a drain, in which load balancers remove the endpoint.
@@ -182,13 +207,14 @@ impl Daemon {
     }
 }
 
-/// The layers around the services. Authentication belongs inside the deadline and outside the services, so that the
-/// messages of denied calls are not received.
+/// The layers around the services. Authentication comes before the services, so that messages of refused calls are not
+/// received.
 fn stack(app: &Arc<App>) -> impl HttpService<TraceBody<DeadlineBody>> {
     ServiceBuilder::new()
         .layer(TraceLayer(Arc::clone(&app.metrics)))
         .layer(DeadlineLayer)
         .layer(PanicLayer)
+        .layer(AuthLayer(Arc::clone(&app.auth)))
         .layer(TimingLayer)
         .service(Services::new(app))
 }
@@ -201,6 +227,27 @@ fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
         Some(device_liveness::all_lost(devices.iter().map(|(device, lost)| (device.id(), lost.is_some()))))
     };
     tokio::spawn(device_liveness::watch(all_lost, app.config.cuda.lost_grace, app.health.clone(), closing));
+}
+
+/// Reloads certificates and principals when their files change, until the daemon closes. Notifying reloads at once.
+fn watch_credentials(app: &App, tls: Option<Arc<TlsConfig>>, closing: CancellationToken) -> Arc<Notify> {
+    let counter = |name: &'static str, description: &'static str| {
+        app.metrics.meter().u64_counter(name).with_description(description).build()
+    };
+    let certificates = tls.map(|value| Watched {
+        name: "certificates",
+        value,
+        reloads: counter("accelerd_tls_reloads", "Changes of the files of [tls], by outcome: ok, failed."),
+    });
+    let principals = app.auth.principals().map(|value| Watched {
+        name: "principals",
+        value,
+        reloads: counter("accelerd_principals_reloads", "Changes of the file of principals, by outcome: ok, failed."),
+    });
+    let (now, interval) = (Arc::new(Notify::new()), app.config.tls.reload_interval);
+    let watching = reload::watch(certificates.into_iter().chain(principals).collect(), interval, Arc::clone(&now));
+    tokio::spawn(async move { closing.run_until_cancelled(watching).await });
+    now
 }
 
 fn bind_tcp(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {

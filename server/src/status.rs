@@ -8,7 +8,7 @@ use accelerd_proto::v1 as pb;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::error::ApiError;
+use crate::{auth::refusal::Refusal, error::ApiError};
 
 /// The domain of `ErrorInfo` reasons.
 const DOMAIN: &str = "accelerd";
@@ -41,6 +41,7 @@ impl From<ApiError> for Status {
             }
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
             ApiError::TextIndex(_) => with_reason(Code::Internal, message, "TEXT_INDEX_FAILED", HashMap::new()),
+            ApiError::Refused(refusal) => refused(&refusal),
             ApiError::Submit(error) => from_submit(error, message),
         }
     }
@@ -97,6 +98,32 @@ fn from_op(error: &OpError, message: String) -> Status {
             Status::with_error_details(Code::Unavailable, message, details)
         }
         OpError::Cancelled => Status::cancelled(message),
+    }
+}
+
+/// The caller may not do this.
+pub(crate) fn refused(refusal: &Refusal) -> Status {
+    let (message, reason) = (refusal.to_string(), refusal.reason());
+    match refusal {
+        Refusal::NoCredentials | Refusal::WrongCredentials(_) => {
+            with_reason(Code::Unauthenticated, message, reason, HashMap::new())
+        }
+        Refusal::Role { needed, got } => {
+            let metadata = [("needed".to_owned(), needed.to_string()), ("got".to_owned(), got.to_string())];
+            with_reason(Code::PermissionDenied, message, reason, metadata.into())
+        }
+        Refusal::Name { kind, name } => {
+            let metadata = HashMap::from([((*kind).to_owned(), name.clone())]);
+            with_reason(Code::PermissionDenied, message, reason, metadata)
+        }
+        Refusal::Rate { .. } | Refusal::BytesInFlight { .. } => {
+            let mut details = ErrorDetails::with_quota_failure_violation("principal", message.clone());
+            details.set_error_info(reason, DOMAIN, HashMap::new());
+            if let Some(retry_after) = refusal.retry_after() {
+                details.set_retry_info(Some(retry_after));
+            }
+            Status::with_error_details(Code::ResourceExhausted, message, details)
+        }
     }
 }
 
@@ -168,6 +195,7 @@ mod tests {
     use accelerd_kernels::DeviceId;
 
     use super::*;
+    use crate::auth::role::Role;
 
     fn status(error: impl Into<ApiError>) -> Status {
         Status::from(error.into())
@@ -220,6 +248,30 @@ mod tests {
         let lost = OpError::DeviceLost { device: DeviceId::Cuda(1), reason: "illegal address".into() };
         let lost = status(SubmitError::Op(lost));
         assert_eq!((lost.code(), reason(&lost).as_str()), (Code::Unavailable, "DEVICE_LOST"));
+    }
+
+    #[test]
+    fn refusals_map_to_codes_with_reasons() {
+        let missing = status(Refusal::NoCredentials);
+        assert_eq!((missing.code(), reason(&missing).as_str()), (Code::Unauthenticated, "NO_CREDENTIALS"));
+        let wrong = status(Refusal::WrongCredentials("no"));
+        assert_eq!((wrong.code(), reason(&wrong).as_str()), (Code::Unauthenticated, "WRONG_CREDENTIALS"));
+        let role = status(Refusal::Role { needed: Role::Admin, got: Role::Read });
+        assert_eq!((role.code(), reason(&role).as_str()), (Code::PermissionDenied, "ROLE_TOO_LOW"));
+        assert_eq!(role.get_details_error_info().expect("error info").metadata["needed"], "admin");
+        let name = status(Refusal::Name { kind: "collection", name: "code".into() });
+        assert_eq!((name.code(), reason(&name).as_str()), (Code::PermissionDenied, "COLLECTION_NOT_ALLOWED"));
+        assert_eq!(name.get_details_error_info().expect("error info").metadata["collection"], "code");
+        let retry_after = Duration::from_millis(7);
+        let rate = status(Refusal::Rate { per_second: "3".into(), retry_after });
+        assert_eq!((rate.code(), reason(&rate).as_str()), (Code::ResourceExhausted, "RATE_EXCEEDED"));
+        assert_eq!(rate.get_details_retry_info().expect("retry info").retry_delay, Some(retry_after));
+        assert_eq!(rate.get_details_quota_failure().expect("quota failure").violations[0].subject, "principal");
+        let full = status(Refusal::BytesInFlight { used: 9, limit: 10, asked: 2 });
+        assert!(full.get_details_retry_info().is_some());
+        let never = status(Refusal::BytesInFlight { used: 0, limit: 10, asked: 11 });
+        assert_eq!(never.code(), Code::ResourceExhausted);
+        assert!(never.get_details_retry_info().is_none(), "a retry cannot succeed");
     }
 
     #[test]

@@ -244,6 +244,9 @@ async fn many_durable_collections_share_few_threads_and_descriptors() {
         "store.open_logs=8",
         "--set",
         "drain.endpoint_delay=0s",
+        // Nobody reads the log while an event for each of the collections would fill the pipe.
+        "--set",
+        "telemetry.log_level=info,accelerd::audit=off",
     ];
     let mut running = Running::start(&arguments);
     let client = || SimilarityServiceClient::connect(format!("http://{}", running.grpc));

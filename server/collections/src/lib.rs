@@ -69,7 +69,7 @@ pub use scroll::{MAX_PAGE, Page, PageSpec};
 pub use search::{Found, Query, SearchSpec};
 pub use services::{Services, TextEmbedder};
 pub use shared::Prepared;
-pub use snapshot::Snapshot;
+pub use snapshot::{OpenSnapshot, Snapshot};
 
 use budget::Budget;
 use text_index::TextIndexError;

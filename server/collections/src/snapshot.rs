@@ -25,6 +25,17 @@ pub struct Snapshot {
     pub create_time_ms: u64,
 }
 
+/// A snapshot that is open for reading.
+#[derive(Debug)]
+pub struct OpenSnapshot(SnapshotReader);
+
+impl OpenSnapshot {
+    /// The name of the collection that the snapshot was made of.
+    pub fn collection(&self) -> &str {
+        &self.0.manifest().collection.name
+    }
+}
+
 impl Collections {
     /// Writes a snapshot into a folder; an empty URL means the collection's subfolder of the configured one.
     pub async fn snapshot(self: &Arc<Self>, name: &str, url: &str) -> Result<Snapshot, CollectionError> {
@@ -40,8 +51,22 @@ impl Collections {
     /// Restores a collection from a snapshot, or from the newest in a folder. An empty name keeps the snapshot's. The
     /// collection is durable if the snapshot's was and this daemon has a data folder.
     pub async fn restore(self: &Arc<Self>, url: &str, name: &str) -> Result<Arc<Collection>, CollectionError> {
+        let snapshot = self.open_snapshot(url).await?;
+        self.restore_opened(snapshot, name).await
+    }
+
+    /// Opens a snapshot, or the newest in a folder, to be restored.
+    pub async fn open_snapshot(&self, url: &str) -> Result<OpenSnapshot, CollectionError> {
         let access = self.env.access(url)?;
-        let reader = SnapshotReader::open(url, &access).await?;
+        Ok(OpenSnapshot(SnapshotReader::open(url, &access).await?))
+    }
+
+    /// Restores a collection as [`Self::restore`] does.
+    pub async fn restore_opened(
+        self: &Arc<Self>,
+        OpenSnapshot(reader): OpenSnapshot,
+        name: &str,
+    ) -> Result<Arc<Collection>, CollectionError> {
         let mut meta = reader.manifest().collection.clone();
         if !name.is_empty() {
             name.clone_into(&mut meta.name);

@@ -154,6 +154,23 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<ConfigError
         "admission.max_message_memory",
         "expected at least server.max_message_bytes",
     );
+    let is_set = |path: &Path| !path.as_os_str().is_empty();
+    let tls = &config.tls;
+    expect(
+        tls.is_on() || !is_set(&tls.private_key),
+        "tls.certificate",
+        "expected a file, because tls.private_key is set",
+    );
+    expect(
+        is_set(&tls.private_key) || !tls.is_on(),
+        "tls.private_key",
+        "expected a file, because tls.certificate is set",
+    );
+    expect(
+        tls.is_on() || !is_set(&tls.client_ca),
+        "tls.client_ca",
+        "expected no file without tls.certificate: client certificates need TLS",
+    );
     expect(
         is_http(&config.models.hub.endpoint),
         "models.hub.endpoint",
@@ -320,6 +337,36 @@ mod tests {
         for level in ["info", "WARN", "off", "info,accelerd::request=debug", "warn,accelerd[span{field=1}]=trace"] {
             load(None, [], &[("telemetry.log_level".to_owned(), level.to_owned())]).expect(level);
         }
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key_and_client_certificates_need_tls() {
+        let keys = |flags: &[(&str, &str)]| -> Vec<String> {
+            let flags: Vec<_> = flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let loaded = load(None, [], &flags);
+            loaded.map_or_else(|errors| errors.0.into_iter().map(|error| error.key).collect(), |_| vec![])
+        };
+        let (certificate, key, ca) = (("tls.certificate", "/c"), ("tls.private_key", "/k"), ("tls.client_ca", "/a"));
+        assert_eq!(keys(&[certificate]), ["tls.private_key"]);
+        assert_eq!(keys(&[key]), ["tls.certificate"]);
+        assert_eq!(keys(&[ca]), ["tls.client_ca"]);
+        assert!(keys(&[certificate, key, ca]).is_empty());
+    }
+
+    #[test]
+    fn reflection_is_off_with_principals_unless_it_is_set() {
+        let set = |flags: &[(&str, &str)]| {
+            let flags: Vec<_> = flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            load(None, [], &flags).map(|config| config.serves_reflection()).map_err(|errors| errors.0[0].key.clone())
+        };
+        let principals = ("auth.principals", "/p");
+        assert_eq!(set(&[]), Ok(true));
+        assert_eq!(set(&[principals]), Ok(false));
+        assert_eq!(set(&[principals, ("server.reflection", "true")]), Ok(true));
+        assert_eq!(set(&[("server.reflection", "false")]), Ok(false));
+        assert_eq!(set(&[("server.reflection", "maybe")]), Err("server.reflection".to_owned()));
+        let file = file("[server]\nreflection = false\n");
+        assert!(!load(Some(file.path()), [], &[]).expect("a bool is valid").serves_reflection());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod load;
 mod log_filter;
 mod memory;
 mod redact;
+mod reflection;
 mod settings;
 mod size;
 
@@ -14,9 +15,11 @@ pub use budgets::Shares;
 pub use load::{ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULTS, environment, load};
 pub(crate) use log_filter::log_filter;
 pub use memory::{MemoryOrigin, ProcessMemory};
+pub use reflection::Reflection;
 pub(crate) use settings::to_usize;
 pub use settings::{
-    Admission, Allow, Backend, BackendKind, Config, Cuda, Drain, Fsync, HubSettings, Lane, LaneOverride, Lanes, Limits,
-    LogFormat, ModelSettings, Precision, Preload, Server, Store, Telemetry,
+    Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync,
+    HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, ModelSettings, Precision, Preload, Server, Store,
+    Telemetry, Tls,
 };
 pub use size::ByteSize;

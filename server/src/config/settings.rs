@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     deserialize,
     memory::ProcessMemory,
+    reflection::Reflection,
     size::{self, ByteSize},
 };
 
@@ -23,6 +24,10 @@ use super::{
 pub struct Config {
     /// Listeners and connections.
     pub server: Server,
+    /// TLS of the gRPC port.
+    pub tls: Tls,
+    /// Who may call what.
+    pub auth: Auth,
     /// Device selection.
     pub backend: Backend,
     /// GPUs.
@@ -63,8 +68,8 @@ pub struct Server {
     pub health_listen: SocketAddr,
     /// Threads that serve connections; 0 means one per core.
     pub reactor_threads: usize,
-    /// Whether to serve reflection.
-    pub reflection: bool,
+    /// When to serve reflection.
+    pub reflection: Reflection,
     /// Maximum size of a message after decompression.
     pub max_message_bytes: ByteSize,
     /// Maximum number of open connections.
@@ -102,6 +107,59 @@ pub struct Server {
     /// The same under memory pressure.
     #[serde(with = "humantime_serde")]
     pub stall_timeout_under_pressure: Duration,
+}
+
+/// TLS of the gRPC port.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file with the certificate chain; empty for plaintext.
+    pub certificate: PathBuf,
+    /// PEM file with its private key.
+    pub private_key: PathBuf,
+    /// PEM file with the authorities of client certificates; empty asks for none.
+    pub client_ca: PathBuf,
+    /// Whether clients without a certificate may connect.
+    pub client_certificates: ClientCertificates,
+    /// Interval at which these files and `auth.principals` are checked for changes.
+    #[serde(with = "humantime_serde")]
+    pub reload_interval: Duration,
+}
+
+/// Whether clients without a certificate may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificates {
+    /// The handshake fails without a certificate.
+    Required,
+    /// A client without a certificate may present a token, or is anonymous.
+    Optional,
+}
+
+/// Who may call what.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// File with the principals; empty allows everything to everybody.
+    pub principals: PathBuf,
+    /// Whether the daemon may start although callers from other machines need no credentials, or send them in plaintext.
+    pub insecure: bool,
+    /// What callers without credentials may do if there is a principals file.
+    pub anonymous: Anonymous,
+}
+
+/// What callers without credentials may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Anonymous {
+    /// Nothing but health checks, and reflection if it is served.
+    None,
+    /// What the role `read` may.
+    Read,
+    /// What the role `write` may.
+    Write,
+    /// Everything.
+    Admin,
 }
 
 /// Device selection.
@@ -493,6 +551,31 @@ impl Server {
     /// Maximum message size in bytes.
     pub fn max_message(&self) -> usize {
         to_usize(self.max_message_bytes)
+    }
+}
+
+impl Tls {
+    /// Whether the gRPC port speaks TLS.
+    pub fn is_on(&self) -> bool {
+        some_path(&self.certificate).is_some()
+    }
+}
+
+impl Auth {
+    /// The principals file, if any.
+    pub fn file(&self) -> Option<&Path> {
+        some_path(&self.principals)
+    }
+}
+
+impl Config {
+    /// Whether to serve reflection.
+    pub fn serves_reflection(&self) -> bool {
+        match self.server.reflection {
+            Reflection::Auto => self.auth.file().is_none(),
+            Reflection::Always => true,
+            Reflection::Never => false,
+        }
     }
 }
 

@@ -40,6 +40,11 @@ impl LoadedModel {
         Self { model, aliases: vec![], precision: Precision::default(), _trim: None }
     }
 
+    /// Its name and its aliases.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name()).chain(self.aliases.iter().map(String::as_str))
+    }
+
     /// Trims device memory when the model is dropped.
     pub(super) fn trim_on_drop(self, lane: &Lane<Encode>) -> Self {
         Self { _trim: Some(TrimOnDrop(lane.clone())), ..self }

@@ -53,11 +53,16 @@ pub struct RerankResult {
 }
 
 impl Embedder {
-    /// The cross-encoder of this name or alias.
-    pub fn cross_encoder(&self, name: &str) -> Result<Arc<LoadedModel>, ApiError> {
+    /// The cross-encoder of this name or alias. An error names the ones that the caller sees.
+    pub fn cross_encoder(
+        &self,
+        name: &str,
+        is_visible: impl Fn(&LoadedModel) -> bool,
+    ) -> Result<Arc<LoadedModel>, ApiError> {
         let wrong_model = |reason: String| {
             let models = self.models();
-            let loaded = models.iter().filter(|model| model.reranker().is_some()).map(|model| model.name());
+            let cross_encoders = models.iter().filter(|model| model.reranker().is_some() && is_visible(model));
+            let loaded = cross_encoders.map(|model| model.name());
             let loaded: Vec<_> = loaded.collect();
             let loaded = if loaded.is_empty() { "none".to_owned() } else { loaded.join(", ") };
             ApiError::invalid("model", format!("{reason}; loaded cross-encoders: {loaded}"))
@@ -219,6 +224,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::Exhausted(_)
         | ApiError::Unavailable(_)
         | ApiError::TextIndex(_)
+        | ApiError::Refused(_)
         | ApiError::Submit(_)) => other,
     }
 }

@@ -30,9 +30,10 @@ use super::{
     cost::{Dimensions, RequestCost},
     decoded_size::decoded_size,
     encode::{ChargedBody, Encoder, trailers},
-    receive::{Cardinality, PREFIX, Received, Receiver},
+    receive::{Cardinality, MessageCharge, PREFIX, Received, Receiver},
 };
 use crate::{
+    auth::caller::Caller,
     layers::timing,
     transport::{
         call::{Call, Charge, SMALL_CALL_BYTES},
@@ -78,13 +79,14 @@ impl CallRunner {
         Ok(Codecs { request_encoding: Encoding::of_request(request.headers())?, encoder })
     }
 
-    fn receiver<B>(&self, body: B, codecs: &Codecs, cardinality: Cardinality) -> Receiver<B>
+    fn receiver<B>(&self, body: B, caller: Caller, codecs: &Codecs, cardinality: Cardinality) -> Receiver<B>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>>,
     {
         Receiver::new(
             body,
             Arc::clone(&codecs.encoder.call),
+            caller,
             cardinality,
             codecs.request_encoding,
             self.limit,
@@ -120,7 +122,8 @@ impl CallRunner {
     {
         let codecs = self.codecs(&request)?;
         let (parts, body) = request.into_parts();
-        let mut received = self.receiver(body, &codecs, Cardinality::Unary).unary().await?;
+        let caller = Caller::of(&parts.extensions);
+        let mut received = self.receiver(body, caller, &codecs, Cardinality::Unary).unary().await?;
         let encoder = codecs.encoder;
         // Estimating the decoded size of a large message takes long, too.
         let is_small = received.message.len() as u64 <= SMALL_CALL_BYTES;
@@ -162,9 +165,7 @@ impl CallRunner {
     pub(super) fn stream<B, Q, R>(
         self,
         request: Request<B>,
-        handler: impl FnOnce(Context, BoxStream<'static, Result<Q, Status>>) -> BoxStream<'static, Result<R, Status>>
-        + Send
-        + 'static,
+        handler: impl FnOnce(Caller, Context, Requests<Q>) -> BoxStream<'static, Result<R, Status>> + Send + 'static,
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
@@ -177,8 +178,9 @@ impl CallRunner {
         };
         let path = request.uri().path().to_owned();
         let (parts, body) = request.into_parts();
+        let caller = Caller::of(&parts.extensions);
         let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
-        let receiver = self.receiver(body, &codecs, Cardinality::Stream);
+        let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
         let (sender, messages) = mpsc::channel(1);
         let encoder = codecs.encoder.clone();
         // A separate task receives, so that a slow handler does not make the client look stalled.
@@ -188,7 +190,7 @@ impl CallRunner {
         let run = async move {
             let _receiving = AbortOnDropHandle::new(offload.spawn(receive));
             let pending = Arc::new(PendingCharges::default());
-            let mut responses = handler(context, pending.requests(requests));
+            let mut responses = handler(caller, context, pending.requests(requests));
             while let Some(response) = responses.next().await {
                 let charge = pending.pop();
                 let encoded = response.and_then(|response| encoder.encode(response, charge));
@@ -213,7 +215,8 @@ impl CallRunner {
             Err(status) => return status.into_http(),
         };
         let (mut parts, body) = request.into_parts();
-        let Received { message, charge } = match self.receiver(body, &codecs, Cardinality::Unary).unary().await {
+        let receiver = self.receiver(body, Caller::of(&parts.extensions), &codecs, Cardinality::Unary);
+        let Received { message, charge } = match receiver.unary().await {
             Ok(received) => received,
             Err(status) => return status.into_http(),
         };
@@ -232,7 +235,7 @@ impl CallRunner {
 /// Runs a handler and releases the request's charge when it completes.
 async fn run_handler<R>(
     handler: impl Future<Output = Result<tonic::Response<R>, Status>>,
-    charge: Charge,
+    charge: MessageCharge,
 ) -> Result<tonic::Response<R>, Status> {
     let response = handler.await;
     drop(charge);
@@ -247,7 +250,7 @@ fn charge_decoded(path: &str, received: &mut Received) -> Result<u64, Status> {
 }
 
 /// Decodes a request whose decoded size is already charged.
-fn decode<Q: Message + Default>(received: Received) -> Result<(Q, Charge), Status> {
+fn decode<Q: Message + Default>(received: Received) -> Result<(Q, MessageCharge), Status> {
     let request = Q::decode(received.message).map_err(|error| Status::internal(error.to_string()))?;
     Ok((request, received.charge))
 }
@@ -266,13 +269,16 @@ fn unary_body(message: Bytes) -> Body {
     Body::new(StreamBody::new(stream::iter(frames)))
 }
 
+/// The requests of a stream.
+pub(super) type Requests<Q> = BoxStream<'static, Result<Q, Status>>;
+
 /// A request of a stream, its charge, and the charge of its response.
-type ChargedRequest<Q> = (Q, Charge, Charge);
+type ChargedRequest<Q> = (Q, MessageCharge, Charge);
 
 /// The charges of a stream's requests without a response and of their responses, oldest first. Each response releases the
 /// oldest, even if responses are sent in another order.
 #[derive(Debug, Default)]
-struct PendingCharges(Mutex<VecDeque<(Charge, Charge)>>);
+struct PendingCharges(Mutex<VecDeque<(MessageCharge, Charge)>>);
 
 impl PendingCharges {
     /// The requests as they are received; keeps their charges.
@@ -511,7 +517,7 @@ mod tests {
         let memory = TransportMemory::new(1 << 26);
         let call = Call::new(Arc::clone(&memory));
         let held = Arc::clone(&memory);
-        let handler = move |_, requests: BoxStream<'static, Result<pb::EmbedRequest, Status>>| {
+        let handler = move |_, _, requests: Requests<pb::EmbedRequest>| {
             let response = move |request: Result<pb::EmbedRequest, Status>| {
                 let bytes = usize::try_from(held.used_by(MemoryKind::Request)).expect("a count");
                 request.map(|_| RecordingResponse { bytes, ..RecordingResponse::default() })

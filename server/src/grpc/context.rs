@@ -1,9 +1,9 @@
-//! The engine's context of a call: deadline and priority.
+//! The engine's context of a call: deadline, priority and principal.
 
 use accelerd_engine::{Context, Priority};
 use tonic::Request;
 
-use crate::layers::deadline::Deadline;
+use crate::{auth::caller::Caller, layers::deadline::Deadline};
 
 /// Metadata key of a call's priority: `low`, `normal` or `high`.
 pub const PRIORITY: &str = "accelerd-priority";
@@ -13,7 +13,7 @@ pub fn context<T>(request: &Request<T>) -> Context {
     Context {
         deadline: request.extensions().get::<Deadline>().map(|deadline| deadline.0),
         priority: request.metadata().get(PRIORITY).map_or(Priority::Normal, |value| priority(value.as_bytes())),
-        ..Context::default()
+        principal: Caller::of(request.extensions()).queue_id(),
     }
 }
 

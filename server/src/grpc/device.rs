@@ -18,7 +18,11 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
 
-use crate::{app::App, error::ApiError};
+use crate::{
+    app::App,
+    auth::{caller::Caller, role::Role},
+    error::ApiError,
+};
 
 /// Permitted intervals of Watch.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
@@ -70,16 +74,19 @@ impl DeviceService for Devices {
 
     async fn export_report(
         &self,
-        _: Request<pb::ExportReportRequest>,
+        request: Request<pb::ExportReportRequest>,
     ) -> Result<Response<pb::ExportReportResponse>, Status> {
-        Ok(Response::new(pb::ExportReportResponse { json: report(&self.0).to_string() }))
+        let caller = Caller::of(request.extensions());
+        Ok(Response::new(pb::ExportReportResponse { json: report(&self.0, &caller).to_string() }))
     }
 
     async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<pb::DrainResponse>, Status> {
         let drain = &self.0.config.drain;
         check_drain_allowed(drain.allow_rpc)?;
+        let caller = Caller::of(request.extensions());
         let timeout = duration("timeout", request.into_inner().timeout)?.unwrap_or(drain.timeout);
         tracing::warn!(?timeout, "draining at a client's request");
+        caller.record_change("");
         let ticket = self.0.health.begin_drain();
         let app = Arc::clone(&self.0);
         // Continues if the client cancels the call.
@@ -102,12 +109,13 @@ impl DeviceService for Devices {
         Ok(Response::new(pb::DrainResponse { complete: drained.complete, remaining_count: drained.remaining }))
     }
 
-    async fn resume(&self, _: Request<pb::ResumeRequest>) -> Result<Response<pb::ResumeResponse>, Status> {
+    async fn resume(&self, request: Request<pb::ResumeRequest>) -> Result<Response<pb::ResumeResponse>, Status> {
         check_drain_allowed(self.0.config.drain.allow_rpc)?;
         let resumed = self.0.health.resume().ok_or(ApiError::Submit(SubmitError::Draining))?;
         if resumed {
             self.0.engine.resume();
             tracing::warn!("resumed at a client's request");
+            Caller::of(request.extensions()).record_change("");
         }
         Ok(Response::new(pb::ResumeResponse { resumed }))
     }
@@ -225,9 +233,13 @@ fn kernels(app: &App) -> Vec<pb::KernelStats> {
     by_name.into_values().collect()
 }
 
-/// A full report as JSON.
-fn report(app: &App) -> Value {
+/// A full report as JSON: the models that the caller may use, and the settings if it is an administrator.
+fn report(app: &App, caller: &Caller) -> Value {
     let stats = stats(app);
+    let models = app.embedder.models();
+    let models = models.iter().filter(|model| caller.sees_model(model.names()));
+    let is_admin = caller.role() == Some(Role::Admin);
+    let settings = is_admin.then(|| serde_json::to_value(app.config.redacted()).unwrap_or_default());
     let admission = stats.admission.unwrap_or_default();
     json!({
         "version": stats.version,
@@ -247,8 +259,8 @@ fn report(app: &App) -> Value {
             "refused_messages": app.transport_memory.refused(),
         },
         "requests_in_flight": app.metrics.in_flight(),
-        "models": app.embedder.models().iter().map(|model| model.name().to_owned()).collect::<Vec<_>>(),
-        "settings": serde_json::to_value(app.config.redacted()).unwrap_or_default(),
+        "models": models.map(|model| model.name().to_owned()).collect::<Vec<_>>(),
+        "settings": settings,
     })
 }
 

@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     app::App,
+    auth::caller::Caller,
     embedder::{Embedded, Input, LoadedModel, ModelSource, Options, RerankQuery, RerankResult, Span, Tokens},
     error::ApiError,
     grpc::{context::context, convert},
@@ -32,11 +33,13 @@ impl Embed {
     /// Embeds the batches of a stream.
     pub(super) fn embed_batches(
         &self,
+        caller: Caller,
         context: Context,
         batches: BoxStream<'static, Result<pb::EmbedStreamRequest, Status>>,
     ) -> BoxStream<'static, Result<pb::EmbedStreamResponse, Status>> {
         let app = Arc::clone(&self.0);
-        batches.map(move |batch| embed_batch(Arc::clone(&app), batch, context.clone())).buffer_unordered(WINDOW).boxed()
+        let embed = move |batch| embed_batch(Arc::clone(&app), batch, caller.clone(), context.clone());
+        batches.map(embed).buffer_unordered(WINDOW).boxed()
     }
 }
 
@@ -45,23 +48,26 @@ impl EmbedService for Embed {
     type EmbedStreamStream = BoxStream<'static, Result<pb::EmbedStreamResponse, Status>>;
 
     async fn embed(&self, request: Request<pb::EmbedRequest>) -> Result<Response<pb::EmbedResponse>, Status> {
-        let context = context(&request);
-        Ok(Response::new(run_embed(&self.0, request.into_inner(), false, context).await?))
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        Ok(Response::new(run_embed(&self.0, request.into_inner(), false, &caller, context).await?))
     }
 
     async fn embed_stream(
         &self,
         request: Request<Streaming<pb::EmbedStreamRequest>>,
     ) -> Result<Response<Self::EmbedStreamStream>, Status> {
-        let context = context(&request);
-        Ok(Response::new(self.embed_batches(context, request.into_inner().boxed())))
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        Ok(Response::new(self.embed_batches(caller, context, request.into_inner().boxed())))
     }
 
     async fn rerank(&self, request: Request<pb::RerankRequest>) -> Result<Response<pb::RerankResponse>, Status> {
-        let context = context(&request);
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
         let pb::RerankRequest { model, query, documents, top_n, raw_scores, max_tokens } = request.into_inner();
         let embedder = &self.0.embedder;
-        let model = embedder.cross_encoder(&model)?;
+        if !model.is_empty() {
+            find_model(&self.0, &caller, &model)?;
+        }
+        let model = embedder.cross_encoder(&model, |model| caller.sees_model(model.names()))?;
         let documents = documents.unwrap_or_default().values;
         let request = RerankQuery { query, documents, top: top_n as usize, raw_scores, max_tokens };
         let RerankResult { results, token_counts } = embedder.rerank(&model, request, context).await?;
@@ -71,24 +77,34 @@ impl EmbedService for Embed {
     }
 
     async fn tokenize(&self, request: Request<pb::TokenizeRequest>) -> Result<Response<pb::TokenizeResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let pb::TokenizeRequest { model, texts } = request.into_inner();
         let embedder = &self.0.embedder;
-        let model = embedder.model(&model)?;
+        let model = find_model(&self.0, &caller, &model)?;
         let texts = texts.ok_or_else(|| ApiError::invalid("texts", "expected texts, got none"))?;
         let Tokens { ids, offsets } = embedder.tokenize(&model, texts.values).await?;
         Ok(Response::new(pb::TokenizeResponse { tokens: Some(pb::TokenInput { ids, offsets }) }))
     }
 
-    async fn list_models(&self, _: Request<pb::ListModelsRequest>) -> Result<Response<pb::ListModelsResponse>, Status> {
-        let models = self.0.embedder.models().iter().map(|model| describe(model)).collect();
-        Ok(Response::new(pb::ListModelsResponse { models }))
+    async fn list_models(
+        &self,
+        request: Request<pb::ListModelsRequest>,
+    ) -> Result<Response<pb::ListModelsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let models = self.0.embedder.models();
+        let visible = models.iter().filter(|model| caller.sees_model(model.names()));
+        Ok(Response::new(pb::ListModelsResponse { models: visible.map(|model| describe(model)).collect() }))
     }
 
     async fn load_model(
         &self,
         request: Request<pb::LoadModelRequest>,
     ) -> Result<Response<pb::LoadModelResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let pb::LoadModelRequest { name, path, aliases, precision } = request.into_inner();
+        for name in std::iter::once(&name).chain(&aliases) {
+            caller.check_model(name, [name.as_str()]).map_err(ApiError::from)?;
+        }
         let precision = match enum_value::<pb::Precision>("precision", precision)? {
             pb::Precision::Unspecified => Precision::Auto,
             pb::Precision::Bf16 => Precision::Bf16,
@@ -97,6 +113,7 @@ impl EmbedService for Embed {
         };
         let model = self.0.embedder.load(ModelSource { name, path, aliases, precision }).await?;
         tracing::info!(model = model.name(), bytes = model.bytes(), "model loaded");
+        caller.record_change(model.name());
         Ok(Response::new(pb::LoadModelResponse { model: Some(describe(&model)) }))
     }
 
@@ -104,19 +121,33 @@ impl EmbedService for Embed {
         &self,
         request: Request<pb::UnloadModelRequest>,
     ) -> Result<Response<pb::UnloadModelResponse>, Status> {
-        let name = self.0.embedder.unload(&request.into_inner().name).await?;
+        let caller = Caller::of(request.extensions());
+        let name = request.into_inner().name;
+        find_model(&self.0, &caller, &name)?;
+        let name = self.0.embedder.unload(&name).await?;
         tracing::info!(model = name, "model unloaded");
+        caller.record_change(&name);
         Ok(Response::new(pb::UnloadModelResponse { name }))
     }
+}
+
+/// The model of this name, if the caller may use the model, or an alias by this name. A missing model that the caller might
+/// not use is refused too, so that a refusal does not tell what is loaded.
+pub(super) fn find_model(app: &App, caller: &Caller, name: &str) -> Result<Arc<LoadedModel>, ApiError> {
+    let found = app.embedder.model(name);
+    let model_name = found.as_ref().map_or(name, |model| model.name());
+    caller.check_model(if name.is_empty() { model_name } else { name }, [name, model_name])?;
+    found
 }
 
 async fn run_embed(
     app: &App,
     request: pb::EmbedRequest,
     waits: bool,
+    caller: &Caller,
     context: Context,
 ) -> Result<pb::EmbedResponse, ApiError> {
-    let model = app.embedder.model(&request.model)?;
+    let model = find_model(app, caller, &request.model)?;
     let max_response_bytes = Some(app.config.server.max_message());
     let options = Options { waits, max_response_bytes, ..options(&request)? };
     let input = request.input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;
@@ -128,12 +159,13 @@ async fn run_embed(
 async fn embed_batch(
     app: Arc<App>,
     batch: Result<pb::EmbedStreamRequest, Status>,
+    caller: Caller,
     context: Context,
 ) -> Result<pb::EmbedStreamResponse, Status> {
     use pb::embed_stream_response::Result as Outcome;
     let pb::EmbedStreamRequest { sequence, embed } = batch?;
     let embedded = match embed {
-        Some(request) => run_embed(&app, request, true, context).await,
+        Some(request) => run_embed(&app, request, true, &caller, context).await,
         None => Err(ApiError::invalid("embed", "expected a batch, got none")),
     };
     let outcome = embedded.map_or_else(|error| Outcome::Error(item_error(&error.into())), Outcome::Embed);

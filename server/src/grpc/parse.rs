@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     app::App,
+    auth::caller::Caller,
     config::{Limits, to_usize},
     error::ApiError,
     grpc::context::context,
@@ -58,6 +59,7 @@ impl Parser {
     /// Parses the batches of a stream.
     pub(super) fn parse_batches(
         &self,
+        _: Caller,
         context: Context,
         batches: BoxStream<'static, Result<pb::ParseStreamRequest, Status>>,
     ) -> BoxStream<'static, Result<pb::ParseStreamResponse, Status>> {
@@ -79,8 +81,8 @@ impl ParseService for Parser {
         &self,
         request: Request<Streaming<pb::ParseStreamRequest>>,
     ) -> Result<Response<Self::ParseStreamStream>, Status> {
-        let context = context(&request);
-        Ok(Response::new(self.parse_batches(context, request.into_inner().boxed())))
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        Ok(Response::new(self.parse_batches(caller, context, request.into_inner().boxed())))
     }
 }
 

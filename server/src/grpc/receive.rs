@@ -4,16 +4,20 @@
 //! the data of its largest tensor is aligned, and decoded without a copy. Without the offset the tensor would be aligned
 //! only by chance, and computing on it would cost a copy.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
-use tokio::runtime::Handle;
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep},
+};
 use tonic::{Status, codegen::StdError};
 
 use super::compression::{DecompressError, Encoding};
 use crate::{
+    auth::{caller::Caller, quota::BytesInFlight},
     layers::timing,
     status,
     transport::{
@@ -35,6 +39,10 @@ const MAX_TENSOR_OFFSET: usize = 4 << 20;
 /// allocates nothing.
 const ALLOCATE_AFTER: usize = 8;
 
+/// How long a message of a stream waits for its principal's quota of bytes in flight.
+const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
+const QUOTA_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+
 /// Compressed messages above this size, or above [`SMALL_CALL_BYTES`] once decompressed, are decompressed off the reactor.
 const MAX_INLINE_COMPRESSED: usize = 4 << 10;
 
@@ -42,7 +50,21 @@ const MAX_INLINE_COMPRESSED: usize = 4 << 10;
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) message: Bytes,
-    pub(super) charge: Charge,
+    pub(super) charge: MessageCharge,
+}
+
+/// What a message holds until it is handled: transport memory, and bytes of its principal's quota.
+#[derive(Debug)]
+pub(super) struct MessageCharge {
+    memory: Charge,
+    _quota: Option<BytesInFlight>,
+}
+
+impl MessageCharge {
+    /// Charges more memory.
+    pub(super) fn grow(&mut self, bytes: u64) -> Result<(), Status> {
+        self.memory.grow(bytes)
+    }
 }
 
 /// The number of request messages of a call.
@@ -58,10 +80,13 @@ pub(super) enum Cardinality {
 pub(super) struct Receiver<B> {
     body: Pin<Box<B>>,
     pub(super) call: Arc<Call>,
+    caller: Caller,
     cardinality: Cardinality,
     encoding: Option<Encoding>,
     limit: usize,
     offload: Handle,
+    /// Whether the first message has been received, which the caller's rate admitted with the call.
+    has_first: bool,
     /// Received data that is not consumed.
     rest: Bytes,
     /// Whether a message is being received, so that the stall timeout applies.
@@ -76,6 +101,7 @@ where
     pub(super) fn new(
         body: B,
         call: Arc<Call>,
+        caller: Caller,
         cardinality: Cardinality,
         encoding: Option<Encoding>,
         limit: usize,
@@ -85,10 +111,12 @@ where
         Self {
             body: Box::pin(body),
             call,
+            caller,
             cardinality,
             encoding,
             limit,
             offload,
+            has_first: false,
             rest: Bytes::new(),
             receiving,
             waiting: None,
@@ -119,6 +147,7 @@ where
         }
         self.receiving = true;
         let (compressed, length) = self.prefix().await?;
+        let quota = self.admit(length as u64).await?;
         self.call.expect_message(length as u64);
         let mut charge = self.call.charge(MemoryKind::Request);
         let mut buffer = Buffer::new(length);
@@ -131,6 +160,7 @@ where
             }
             self.rest = self.data().await?.ok_or_else(truncated)?;
         }
+        let charge = MessageCharge { memory: charge, _quota: quota };
         let received = Received { message: buffer.freeze(), charge };
         Ok(Some(if compressed { self.decompress(received).await? } else { received }))
     }
@@ -154,6 +184,30 @@ where
             1 if self.encoding.is_some() => Ok((true, length)),
             1 => Err(Status::internal("the message is compressed, but the call has no grpc-encoding")),
             _ => Err(Status::internal(format!("expected a compression flag of 0 or 1, got {flag}"))),
+        }
+    }
+
+    /// Takes the message's share of the caller's quotas. A stream waits for them, as it does for memory.
+    async fn admit(&mut self, bytes: u64) -> Result<Option<BytesInFlight>, Status> {
+        let is_stream = self.cardinality == Cardinality::Stream;
+        if is_stream && std::mem::replace(&mut self.has_first, true) {
+            while let Err(wait) = self.caller.take_request() {
+                // The stall timeout does not apply: the client is not the one waited for.
+                self.waiting = None;
+                sleep(wait.retry_after().unwrap_or(QUOTA_RETRY_INTERVAL)).await;
+            }
+        }
+        let last_attempt = Instant::now() + QUOTA_TIMEOUT;
+        loop {
+            let refusal = match self.caller.reserve_bytes(bytes) {
+                Ok(reserved) => return Ok(reserved),
+                Err(refusal) => refusal,
+            };
+            if !is_stream || refusal.retry_after().is_none() || Instant::now() >= last_attempt {
+                return Err(status::refused(&self.caller.refuse(refusal)));
+            }
+            self.waiting = None;
+            sleep(QUOTA_RETRY_INTERVAL).await;
         }
     }
 
@@ -194,7 +248,10 @@ where
             let mut charge = self.call.charge(MemoryKind::Request);
             let small = usize::try_from(SMALL_CALL_BYTES).unwrap_or(limit).min(limit);
             match encoding.decompress(&received.message, small, &mut charge) {
-                Ok(message) => return Ok(Received { message: message.into(), charge }),
+                Ok(message) => {
+                    let charge = MessageCharge { memory: charge, ..received.charge };
+                    return Ok(Received { message: message.into(), charge });
+                }
                 Err(DecompressError::TooLarge) if small < limit => {}
                 Err(error) => return Err(decompress_status(error, small)),
             }
@@ -202,8 +259,9 @@ where
         let mut charge = self.call.charge(MemoryKind::Request);
         let work = async move {
             let out = encoding.decompress(&received.message, limit, &mut charge);
-            out.map(|message| Received { message: message.into(), charge })
-                .map_err(|error| decompress_status(error, limit))
+            let message = out.map_err(|error| decompress_status(error, limit))?;
+            let charge = MessageCharge { memory: charge, ..received.charge };
+            Ok(Received { message: message.into(), charge })
         };
         timing::spawn_on(&self.offload, work).await
     }
@@ -346,7 +404,8 @@ mod tests {
         limit: usize,
     ) -> Receiver<B> {
         let call = Call::new(Arc::clone(memory));
-        Receiver::new(body, call, cardinality, Some(Encoding::Gzip), limit, Handle::current())
+        let nobody = Caller::of(&http::Extensions::new());
+        Receiver::new(body, call, nobody, cardinality, Some(Encoding::Gzip), limit, Handle::current())
     }
 
     async fn received(wire: &[u8], frame: usize, limit: usize) -> Result<Bytes, Status> {

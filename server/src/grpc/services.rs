@@ -58,7 +58,7 @@ macro_rules! limited {
 impl Services {
     pub(crate) fn new(app: &Arc<App>) -> Self {
         let other = Routes::new(app.health.service());
-        let other = if app.config.server.reflection { with_reflection(other) } else { other };
+        let other = if app.config.serves_reflection() { with_reflection(other) } else { other };
         let largest = usize::try_from(app.transport_memory.largest_message()).unwrap_or(usize::MAX);
         let limit = app.config.server.max_message().min(largest);
         let embedder = app.embedder.clone();
@@ -131,7 +131,7 @@ where
         macro_rules! streaming {
             ($service:ident . $method:ident) => {{
                 let service = Arc::clone(&table.$service);
-                let handler = move |context, batches| service.$method(context, batches);
+                let handler = move |caller, context, batches| service.$method(caller, context, batches);
                 Box::pin(ready(Ok(calls.stream(request, handler))))
             }};
         }

@@ -14,10 +14,12 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     app::App,
+    auth::caller::Caller,
     error::ApiError,
     grpc::{
         context::context,
         convert::{self, matrix, tensor},
+        embed::find_model,
     },
     layers::timing,
     status::item_error,
@@ -45,11 +47,12 @@ impl Similarity {
     /// Upserts the batches of a stream in order.
     pub(super) fn upsert_batches(
         &self,
+        caller: Caller,
         context: Context,
         batches: BoxStream<'static, Result<pb::UpsertStreamRequest, Status>>,
     ) -> BoxStream<'static, Result<pb::UpsertStreamResponse, Status>> {
         let app = Arc::clone(&self.0);
-        let prepared = batches.map(move |step| prepare_step(Arc::clone(&app), step, context.clone()));
+        let prepared = batches.map(move |step| prepare_step(Arc::clone(&app), step, caller.clone(), context.clone()));
         // Batches are prepared concurrently, enqueued in order, and acknowledged as they complete.
         let queued = prepared.buffered(WINDOW).then(enqueue_step);
         queued.map(await_step).buffer_unordered(WINDOW).boxed()
@@ -79,8 +82,14 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::CreateCollectionRequest>,
     ) -> Result<Response<pb::CreateCollectionResponse>, Status> {
-        let collection =
-            self.0.collections.create(new_collection(request.into_inner())?).await.map_err(ApiError::from)?;
+        let caller = Caller::of(request.extensions());
+        let request = request.into_inner();
+        caller.check_collection(&request.name).map_err(ApiError::from)?;
+        if !request.model.is_empty() {
+            find_model(&self.0, &caller, &request.model)?;
+        }
+        let collection = self.0.collections.create(new_collection(request)?).await.map_err(ApiError::from)?;
+        caller.record_change(&collection.meta().name);
         Ok(Response::new(pb::CreateCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
@@ -88,15 +97,19 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::GetCollectionRequest>,
     ) -> Result<Response<pb::GetCollectionResponse>, Status> {
-        let collection = find_collection(&self.0, &request.into_inner().name)?;
+        let caller = Caller::of(request.extensions());
+        let collection = find_collection(&self.0, &caller, &request.into_inner().name)?;
         Ok(Response::new(pb::GetCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
     async fn list_collections(
         &self,
-        _: Request<pb::ListCollectionsRequest>,
+        request: Request<pb::ListCollectionsRequest>,
     ) -> Result<Response<pb::ListCollectionsResponse>, Status> {
-        let collections = self.0.collections.list().iter().map(|collection| describe(collection)).collect();
+        let caller = Caller::of(request.extensions());
+        let collections = self.0.collections.list();
+        let visible = collections.iter().filter(|collection| caller.sees_collection(&collection.meta().name));
+        let collections = visible.map(|collection| describe(collection)).collect();
         Ok(Response::new(pb::ListCollectionsResponse { collections }))
     }
 
@@ -104,13 +117,17 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::DeleteCollectionRequest>,
     ) -> Result<Response<pb::DeleteCollectionResponse>, Status> {
-        self.0.collections.delete(&request.into_inner().name).await.map_err(ApiError::from)?;
+        let caller = Caller::of(request.extensions());
+        let name = request.into_inner().name;
+        caller.check_collection(&name).map_err(ApiError::from)?;
+        self.0.collections.delete(&name).await.map_err(ApiError::from)?;
+        caller.record_change(&name);
         Ok(Response::new(pb::DeleteCollectionResponse {}))
     }
 
     async fn upsert(&self, request: Request<pb::UpsertRequest>) -> Result<Response<pb::UpsertResponse>, Status> {
-        let context = context(&request);
-        let (collection, points) = prepare(&self.0, request.into_inner(), false, context).await?;
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let (collection, points) = prepare(&self.0, request.into_inner(), false, &caller, context).await?;
         let upserted = collection.enqueue(points).await.map_err(ApiError::from)?.await.map_err(ApiError::from)?;
         Ok(Response::new(upsert_response(upserted)))
     }
@@ -119,24 +136,26 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<Streaming<pb::UpsertStreamRequest>>,
     ) -> Result<Response<Self::UpsertStreamStream>, Status> {
-        let context = context(&request);
-        Ok(Response::new(self.upsert_batches(context, request.into_inner().boxed())))
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        Ok(Response::new(self.upsert_batches(caller, context, request.into_inner().boxed())))
     }
 
     async fn delete_points(
         &self,
         request: Request<pb::DeletePointsRequest>,
     ) -> Result<Response<pb::DeletePointsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let pb::DeletePointsRequest { collection, filter } = request.into_inner();
+        let collection = find_collection(&self.0, &caller, &collection)?;
         let filter = Filter::parse("filter", &filter.unwrap_or_default()).map_err(ApiError::from)?;
-        let deleted_count = find_collection(&self.0, &collection)?.delete(filter).await.map_err(ApiError::from)?;
+        let deleted_count = collection.delete(filter).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::DeletePointsResponse { deleted_count }))
     }
 
     async fn search(&self, request: Request<pb::SearchRequest>) -> Result<Response<pb::SearchResponse>, Status> {
-        let context = context(&request);
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
         let request = request.into_inner();
-        let collection = find_collection(&self.0, &request.collection)?;
+        let collection = find_collection(&self.0, &caller, &request.collection)?;
         let (as_columns, with_payload) = (request.columns, request.include_payload);
         let found = collection.search(search_spec(request)?, context).await.map_err(ApiError::from)?;
         if as_columns {
@@ -152,9 +171,11 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::GetPointsRequest>,
     ) -> Result<Response<pb::GetPointsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let pb::GetPointsRequest { collection, ids, include_vectors, columns } = request.into_inner();
+        let collection = find_collection(&self.0, &caller, &collection)?;
         let ids = convert::ids("ids", &ids.unwrap_or_default())?;
-        let fetched = find_collection(&self.0, &collection)?.fetch(&ids, include_vectors);
+        let fetched = collection.fetch(&ids, include_vectors);
         let listed = listed(fetched.ids, Some(fetched.payloads), columns)?;
         Ok(Response::new(pb::GetPointsResponse {
             ids: Some(listed.ids),
@@ -168,8 +189,9 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::ScrollPointsRequest>,
     ) -> Result<Response<pb::ScrollPointsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
-        let collection = find_collection(&self.0, &request.collection)?;
+        let collection = find_collection(&self.0, &caller, &request.collection)?;
         let (as_columns, with_payload) = (request.columns, request.include_payload);
         let page = collection.scroll(page_spec(request)?).await.map_err(ApiError::from)?;
         let listed = listed(page.ids, with_payload.then_some(page.payloads), as_columns)?;
@@ -186,8 +208,9 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::CountPointsRequest>,
     ) -> Result<Response<pb::CountPointsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let pb::CountPointsRequest { collection, filter } = request.into_inner();
-        let collection = find_collection(&self.0, &collection)?;
+        let collection = find_collection(&self.0, &caller, &collection)?;
         let point_count = collection.count(wire::filter(filter)?).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::CountPointsResponse { point_count, exact: true }))
     }
@@ -196,8 +219,11 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::CreateSnapshotRequest>,
     ) -> Result<Response<pb::CreateSnapshotResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let pb::CreateSnapshotRequest { collection, url } = request.into_inner();
+        caller.check_collection(&collection).map_err(ApiError::from)?;
         let written = self.0.collections.snapshot(&collection, &url).await.map_err(ApiError::from)?;
+        caller.record_change(&collection);
         let snapshot = pb::Snapshot {
             url: written.url,
             version: written.version,
@@ -212,13 +238,21 @@ impl SimilarityService for Similarity {
         &self,
         request: Request<pb::RestoreCollectionRequest>,
     ) -> Result<Response<pb::RestoreCollectionResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let pb::RestoreCollectionRequest { url, name } = request.into_inner();
-        let collection = self.0.collections.restore(&url, &name).await.map_err(ApiError::from)?;
+        if !name.is_empty() {
+            caller.check_collection(&name).map_err(ApiError::from)?;
+        }
+        let snapshot = self.0.collections.open_snapshot(&url).await.map_err(ApiError::from)?;
+        // The points come from a collection that the caller may not read.
+        caller.check_collection(snapshot.collection()).map_err(ApiError::from)?;
+        let collection = self.0.collections.restore_opened(snapshot, &name).await.map_err(ApiError::from)?;
+        caller.record_change(&collection.meta().name);
         Ok(Response::new(pb::RestoreCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
     async fn cluster(&self, request: Request<pb::ClusterRequest>) -> Result<Response<pb::ClusterResponse>, Status> {
-        let context = context(&request);
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
         let mut request = request.into_inner();
         let input = request.input.take();
         let input = input.ok_or_else(|| ApiError::invalid("input", "expected vectors or a collection, got neither"))?;
@@ -233,7 +267,7 @@ impl SimilarityService for Similarity {
                 Ok(Response::new(cluster_response(done.response, None)))
             }
             pb::cluster_request::Input::Collection(name) => {
-                let collection = find_collection(&self.0, &name)?;
+                let collection = find_collection(&self.0, &caller, &name)?;
                 let (clusters, ids) =
                     collection.cluster(&self.0.cluster, make, context).await.map_err(ApiError::from)?;
                 Ok(Response::new(cluster_response(clusters, Some(convert::point_ids(ids)))))
@@ -244,7 +278,9 @@ impl SimilarityService for Similarity {
 
 type Step<T> = Result<(u64, Result<T, ApiError>), Status>;
 
-fn find_collection(app: &App, name: &str) -> Result<Arc<Collection>, ApiError> {
+/// The collection of this name, if the caller may use it.
+fn find_collection(app: &App, caller: &Caller, name: &str) -> Result<Arc<Collection>, ApiError> {
+    caller.check_collection(name)?;
     Ok(app.collections.get(name)?)
 }
 
@@ -253,9 +289,10 @@ async fn prepare(
     app: &App,
     request: pb::UpsertRequest,
     waits: bool,
+    caller: &Caller,
     context: Context,
 ) -> Result<(Arc<Collection>, Prepared), ApiError> {
-    let collection = find_collection(app, &request.collection)?;
+    let collection = find_collection(app, caller, &request.collection)?;
     let prepared = collection.prepare(new_points(request)?, waits, context).await?;
     Ok((collection, prepared))
 }
@@ -263,12 +300,13 @@ async fn prepare(
 async fn prepare_step(
     app: Arc<App>,
     step: Result<pb::UpsertStreamRequest, Status>,
+    caller: Caller,
     context: Context,
 ) -> Step<(Arc<Collection>, Prepared)> {
     let pb::UpsertStreamRequest { sequence, upsert } = step?;
     let prepared = match upsert {
         // Streams have their own backpressure.
-        Some(upsert) => prepare(&app, upsert, true, context).await,
+        Some(upsert) => prepare(&app, upsert, true, &caller, context).await,
         None => Err(ApiError::invalid("upsert", "expected points, got none")),
     };
     Ok((sequence, prepared))

@@ -36,6 +36,7 @@ use super::{
 };
 use crate::{
     config::{Server, to_usize},
+    peer::Peer,
     status,
 };
 
@@ -142,6 +143,7 @@ impl Http2Server {
         io: Io,
         mut service: S,
         connection: &Arc<Connection>,
+        peer: &Arc<Peer>,
         shutdown: &ShutdownTokens,
     ) -> bool
     where
@@ -175,7 +177,7 @@ impl Http2Server {
         loop {
             tokio::select! {
                 accepted = h2.accept() => match accepted {
-                    Some(Ok((request, respond))) => self.start_call(request, respond, &mut service, connection),
+                    Some(Ok((request, respond))) => self.start_call(request, respond, &mut service, connection, peer),
                     Some(Err(error)) => return log_error(&error),
                     None => return grace.is_some(),
                 },
@@ -244,6 +246,7 @@ impl Http2Server {
         respond: SendResponse<Bytes>,
         service: &mut S,
         connection: &Arc<Connection>,
+        peer: &Arc<Peer>,
     ) where
         S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
@@ -258,6 +261,7 @@ impl Http2Server {
         };
         let mut request = request.map(RequestBody::new);
         request.extensions_mut().insert(Arc::clone(&call.call));
+        request.extensions_mut().insert(Arc::clone(peer));
         tokio::spawn(run_call(service.call(request), respond, call));
     }
 }

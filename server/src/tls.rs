@@ -1,0 +1,137 @@
+//! TLS of the gRPC port, with client certificates if authorities for them are configured.
+
+use std::{
+    io::{self, Error},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use webpki::EndEntityCert;
+
+use crate::{
+    config::{ClientCertificates, Server, Tls},
+    listen::{Listener, Opened},
+    peer::{CertificateNames, Peer},
+    reload::Reloadable,
+};
+
+/// The configuration of TLS, replaced when its files change. Open connections keep theirs.
+pub(crate) type TlsConfig = Reloadable<ServerConfig>;
+
+/// Reads the files of the settings; `None` if they ask for plaintext.
+pub(crate) fn open(settings: &Tls) -> Result<Option<TlsConfig>, String> {
+    if !settings.is_on() {
+        return Ok(None);
+    }
+    let mut files = vec![settings.certificate.clone(), settings.private_key.clone()];
+    if !settings.client_ca.as_os_str().is_empty() {
+        files.push(settings.client_ca.clone());
+    }
+    let (names, client_certificates) = (files.clone(), settings.client_certificates);
+    Reloadable::open(files, move |contents, _| configure(&names, contents, client_certificates)).map(Some)
+}
+
+/// Makes a configuration of the contents of the files: certificate chain, private key and perhaps client authorities.
+fn configure(
+    files: &[PathBuf],
+    contents: &[Vec<u8>],
+    client_certificates: ClientCertificates,
+) -> Result<ServerConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let in_file = |at: usize, error: &dyn std::fmt::Display| format!("{}: {error}", files[at].display());
+    let chain = certificates(&contents[0]).map_err(|error| in_file(0, &error))?;
+    let key = PrivateKeyDer::from_pem_slice(&contents[1]);
+    // The error might show what stands in place of a key.
+    let key = key.map_err(|_| in_file(1, &"expected a private key in PEM"))?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = match contents.get(2) {
+        Some(authorities) => {
+            let verifier = client_verifier(authorities, client_certificates, provider);
+            builder.with_client_cert_verifier(verifier.map_err(|error| in_file(2, &error))?)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| in_file(0, &error))?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    // A resumed session would not check the client's certificate again.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match chain {
+        Ok(chain) if !chain.is_empty() => Ok(chain),
+        Ok(_) => Err("expected a certificate in PEM, got none".to_owned()),
+        Err(error) => Err(format!("expected certificates in PEM: {error}")),
+    }
+}
+
+fn client_verifier(
+    authorities: &[u8],
+    client_certificates: ClientCertificates,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(authorities)? {
+        roots.add(authority).map_err(|error| error.to_string())?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let verifier = match client_certificates {
+        ClientCertificates::Required => verifier,
+        ClientCertificates::Optional => verifier.allow_unauthenticated(),
+    };
+    verifier.build().map_err(|error| error.to_string())
+}
+
+/// Accepts connections with TLS.
+pub(crate) struct TlsListener {
+    pub(crate) tcp: TcpListener,
+    pub(crate) config: Arc<TlsConfig>,
+}
+
+impl Listener for TlsListener {
+    type Raw = (std::net::TcpStream, SocketAddr, Arc<ServerConfig>);
+    type Io = TlsStream<TcpStream>;
+
+    /// Plaintext that rustls buffers to be encrypted, and a received record with its decrypted content.
+    const BUFFER_BYTES: u64 = (64 + 2 * 16) << 10;
+
+    async fn next(&self) -> io::Result<Self::Raw> {
+        let (stream, address) = self.tcp.accept().await?;
+        Ok((stream.into_std()?, address, self.config.get()))
+    }
+
+    async fn open((stream, address, config): Self::Raw, settings: &Server) -> io::Result<Opened<Self::Io>> {
+        let stream = TcpStream::from_std(stream)?;
+        stream.set_nodelay(true)?;
+        let handshake = timeout(settings.handshake_timeout, TlsAcceptor::from(config).accept(stream));
+        let io = handshake.await.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))?;
+        let certificate = io.get_ref().1.peer_certificates().and_then(<[_]>::first).map(names).transpose()?;
+        Ok(Opened { io, peer: Peer { address: Some(address), certificate } })
+    }
+}
+
+/// The subject alternative names of a certificate that the handshake has verified.
+fn names(certificate: &CertificateDer<'_>) -> io::Result<CertificateNames> {
+    let certificate = EndEntityCert::try_from(certificate).map_err(Error::other)?;
+    let owned = |name: &str| name.to_owned();
+    Ok(CertificateNames {
+        dns: certificate.valid_dns_names().map(owned).collect(),
+        uris: certificate.valid_uri_names().map(owned).collect(),
+    })
+}

@@ -1,0 +1,137 @@
+//! What a daemon in a process of its own logs: audit events, and never a token.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Output, Stdio},
+    thread::JoinHandle,
+};
+
+use accelerd_proto::v1;
+use serde_json::Value;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::harness::{Files, embed, new_collection, one_text, principal, similarity, token};
+
+fn accelerd(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_accelerd"));
+    for (key, value) in [
+        ("SERVER__LISTEN", "127.0.0.1:0"),
+        ("SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
+        ("SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+        ("BACKEND__KIND", "cpu"),
+        ("TELEMETRY__LOG_FORMAT", "json"),
+        ("DRAIN__ENDPOINT_DELAY", "0s"),
+    ] {
+        command.env(format!("ACCELERD__{key}"), value);
+    }
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A daemon in a separate process, whose log is read as it is written.
+struct Running {
+    child: Child,
+    channel: Channel,
+    log: JoinHandle<Vec<String>>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = accelerd(arguments).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
+        let mut log = vec![];
+        let address = loop {
+            let line = lines.next().expect("it serves");
+            let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
+            log.push(line);
+            if parsed["message"] == "serving" {
+                break parsed["grpc"].as_str().expect("an address").to_owned();
+            }
+        };
+        let rest = std::thread::spawn(move || {
+            log.extend(lines);
+            log
+        });
+        let channel = Endpoint::from_shared(format!("http://{address}")).expect("a URI").connect_lazy();
+        Self { child, channel, log: rest }
+    }
+
+    /// Ends the daemon and returns its log.
+    fn stop(mut self) -> Vec<String> {
+        let sent = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        assert!(sent.success());
+        self.child.wait().expect("it ends");
+        self.log.join().expect("the log ends")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_and_changes_of_state_are_audited_and_no_token_is_ever_logged() {
+    let (files, writer, reader, stranger) = (Files::new(), token(), token(), token());
+    let file =
+        principal("writer", "write", &writer, "collections = [\"a\"]") + &principal("reader", "read", &reader, "");
+    let path = files.write("principals.toml", &file);
+    let (principals, level) =
+        (format!("auth.principals={}", path.display()), "telemetry.log_level=trace,accelerd=trace");
+    let running = Running::start(&["--set", &principals, "--set", level]);
+    let channel = running.channel.clone();
+    let mut client = similarity(&channel, Some(&writer));
+    client.create_collection(new_collection("a")).await.expect("its own name");
+    client.create_collection(new_collection("b")).await.expect_err("another name");
+    embed(&channel, Some(&reader)).embed(one_text("")).await.expect("a reader may");
+    similarity(&channel, Some(&reader)).create_collection(new_collection("c")).await.expect_err("a reader may not");
+    embed(&channel, Some(&stranger)).embed(one_text("")).await.expect_err("an unknown token");
+    embed(&channel, None).embed(one_text("")).await.expect_err("no token");
+    client.delete_collection(v1::DeleteCollectionRequest { name: "a".to_owned() }).await.expect("its own name");
+    drop((client, channel));
+    let log = running.stop();
+    for token in [&writer, &reader, &stranger] {
+        let hash = token.hash().to_string();
+        for secret in [token.reveal(), hash.trim_start_matches("sha256:")] {
+            assert!(log.iter().all(|line| !line.contains(secret)), "a token or its hash is logged");
+        }
+    }
+    let events = log.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let audited = events.filter(|event| event["target"] == "accelerd::audit").map(|event| {
+        assert!(event["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{event}");
+        let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        let method = field("method").rsplit('/').next().unwrap_or_default().to_owned();
+        [field("outcome"), field("principal"), method, field("resource"), field("reason")].join(" ")
+    });
+    let expected = [
+        "done writer CreateCollection a ",
+        "refused writer CreateCollection b COLLECTION_NOT_ALLOWED",
+        "refused reader CreateCollection  ROLE_TOO_LOW",
+        "refused anonymous Embed  WRONG_CREDENTIALS",
+        "refused anonymous Embed  NO_CREDENTIALS",
+        "done writer DeleteCollection a ",
+    ];
+    assert_eq!(audited.collect::<Vec<_>>(), expected);
+}
+
+fn run(arguments: &[&str]) -> Output {
+    accelerd(arguments).output().expect("the binary runs")
+}
+
+#[test]
+fn a_created_token_hashes_to_the_printed_line() {
+    let output = run(&["token", "create"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let [token, hash] = text.lines().collect::<Vec<_>>()[..] else { panic!("two lines") };
+    assert!(token.starts_with("acl_") && token.len() == 68);
+    assert_eq!(accelerd::auth::token::TokenHash::of(token.as_bytes()).to_string(), hash);
+}
+
+#[test]
+fn mistakes_in_the_principals_file_fail_the_start_all_at_once() {
+    let files = Files::new();
+    let path =
+        files.write("principals.toml", "[[principal]]\nname = \"a\"\nrole = \"owner\"\n[[principal]]\nnome = \"b\"\n");
+    let output = run(&["--set", &format!("auth.principals={}", path.display())]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).expect("text");
+    for mistake in ["principal \"a\": role", "principal 2: name", "principal 2: unknown key \"nome\""] {
+        assert!(text.contains(mistake), "{mistake} in {text}");
+    }
+}
