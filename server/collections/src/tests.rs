@@ -34,22 +34,13 @@ fn lane() -> LaneConfig {
         max_age: second,
         cpu_max_bytes: 0,
         large_request_bytes: 0,
-        max_batch_time: second,
     }
 }
 
 fn fixture(settings: Settings) -> Fixture {
     let devices = Devices { choice: Choice::Cpu, cpu_threads: 1, ..Devices::default() };
     let found = discover(&devices).expect("there is a CPU");
-    let config = EngineConfig {
-        cuda_workers: 1,
-        cpu_workers: 1,
-        cpu_paused_batches: 0,
-        max_items: 1 << 20,
-        max_bytes: 1 << 30,
-        cpu_slice: Duration::from_millis(10),
-        cuda_slice: Duration::from_millis(5),
-    };
+    let config = EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1 << 20, max_bytes: 1 << 30 };
     let engine = Engine::start(found.devices, config).expect("the engine starts");
     let collections = open(&engine, settings);
     Fixture { engine, collections }

@@ -53,15 +53,7 @@ async fn main() {
 async fn report_engine(name: &str, deadline: Option<Duration>) {
     let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
     let devices = discover(&settings).expect("a CPU is always there").devices;
-    let config = EngineConfig {
-        cuda_workers: 2,
-        cpu_workers: 1,
-        cpu_paused_batches: 0,
-        max_items: 1 << 20,
-        max_bytes: 1 << 30,
-        cpu_slice: Duration::from_millis(10),
-        cuda_slice: Duration::from_millis(5),
-    };
+    let config = EngineConfig { cuda_workers: 2, cpu_workers: 1, max_items: 1 << 20, max_bytes: 1 << 30 };
     let engine = Engine::start(devices, config).expect("the workers start");
     let lane = engine.lane::<Nothing>(LaneConfig {
         max_batch_items: 1024,
@@ -72,7 +64,6 @@ async fn report_engine(name: &str, deadline: Option<Duration>) {
         max_age: Duration::from_secs(1),
         cpu_max_bytes: 0,
         large_request_bytes: 0,
-        max_batch_time: Duration::from_millis(50),
     });
     measure(&lane, 1, 20_000, None).await;
     for submitters in [1, 32, 256] {

@@ -7,25 +7,16 @@ use std::sync::{
         Ordering::{Relaxed, SeqCst},
     },
 };
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use accelerd_kernels::{Backend, Device, DeviceId, OpError};
 
-use crate::{
-    config::EngineConfig,
-    preemption::Preemption,
-    queue::Depth,
-    signal::{Signals, Work},
-    trim::TrimSignal,
-    turn::Turns,
-};
+use crate::{queue::Depth, signal::Signal, trim::TrimSignal};
 
 /// A [`DeviceLane`](crate::device_lane::DeviceLane) of any operation.
 pub(crate) trait AnyLane: Send + Sync {
     /// Whether [`Self::poll`] may find a batch. Costs one load.
     fn is_available(&self) -> bool;
-    /// Which workers may run its batches.
-    fn work(&self) -> Work;
     /// Runs the next batch, if there is one. `position` is passed on to [`DeviceQueues::batch_started`].
     fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome;
     /// Reroutes what is queued, because the device is lost.
@@ -50,51 +41,6 @@ pub(crate) enum PollOutcome {
 pub(crate) struct WorkerContext {
     pub(crate) device: Arc<DeviceQueues>,
     pub(crate) backend: Backend,
-    pub(crate) preemption: Arc<Preemption>,
-    /// It runs short batches only.
-    pub(crate) short_only: bool,
-}
-
-impl WorkerContext {
-    /// Opens the backend of the calling thread.
-    pub(crate) fn open(device: Arc<DeviceQueues>, short_only: bool) -> Result<Self, OpError> {
-        let preemption = Preemption::new(Arc::clone(&device.turns), short_only);
-        let backend = Self::open_backend(&device, &preemption)?;
-        Ok(Self { device, backend, preemption, short_only })
-    }
-
-    /// Replaces a backend that may be in an inconsistent state.
-    pub(crate) fn reopen(&mut self) -> Result<(), OpError> {
-        self.backend = Self::open_backend(&self.device, &self.preemption)?;
-        Ok(())
-    }
-
-    fn open_backend(device: &DeviceQueues, preemption: &Arc<Preemption>) -> Result<Backend, OpError> {
-        let mut backend = device.handle().open()?;
-        backend.set_preemption(preemption.hook());
-        Ok(backend)
-    }
-}
-
-/// The workers of a device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkerCounts {
-    pub(crate) total: usize,
-    /// Long batches that run at once.
-    pub(crate) turns: usize,
-    /// The last worker runs short batches only.
-    pub(crate) has_short_only: bool,
-}
-
-impl WorkerCounts {
-    pub(crate) fn new(device: DeviceId, config: &EngineConfig) -> Self {
-        let (workers, paused) = match device {
-            DeviceId::Cpu => (config.cpu_workers.max(1), config.cpu_paused_batches),
-            DeviceId::Cuda(_) => (config.cuda_workers.max(1), 0),
-        };
-        let has_short_only = workers > 1;
-        Self { total: workers + paused, turns: workers - usize::from(has_short_only), has_short_only }
-    }
 }
 
 /// The state of one device that its workers and their callers share.
@@ -104,32 +50,35 @@ pub(crate) struct DeviceQueues {
     /// Index in the list that the engine was started with.
     pub(crate) index: usize,
     /// Wakes its workers.
-    pub(crate) signals: Arc<Signals>,
+    pub(crate) signal: Arc<Signal>,
     pub(crate) trim_signal: TrimSignal,
-    /// Shared by its long batches.
-    pub(crate) turns: Arc<Turns>,
-    pub(crate) workers: WorkerCounts,
     /// Bytes queued for it or running on it.
     outstanding_bytes: AtomicU64,
     /// The reason, once it is lost.
     lost: OnceLock<String>,
+    /// Most batches of large requests that run at once.
+    large_limit: usize,
+    large_running: AtomicUsize,
     lanes: RwLock<Arc<[Arc<dyn AnyLane>]>>,
     /// The lane that is polled first in the next round.
     next: AtomicUsize,
 }
 
 impl DeviceQueues {
-    pub(crate) fn new(handle: Device, index: usize, workers: WorkerCounts, slice: Duration) -> Self {
+    pub(crate) fn new(handle: Device, index: usize, workers: usize) -> Self {
+        // Small requests run on the CPU even where there is a GPU (`cpu_max_bytes`), so a GPU reserves no worker for them:
+        // its workers overlap the copies of large ones.
+        let reserved = usize::from(handle.id() == DeviceId::Cpu);
         Self {
             id: handle.id(),
             handle,
             index,
-            signals: Arc::new(Signals::new(workers.has_short_only)),
-            trim_signal: TrimSignal::new(workers.total),
-            turns: Arc::new(Turns::new(workers.turns, slice)),
-            workers,
+            signal: Arc::new(Signal::new()),
+            trim_signal: TrimSignal::new(workers),
             outstanding_bytes: AtomicU64::new(0),
             lost: OnceLock::new(),
+            large_limit: workers.saturating_sub(reserved).max(1),
+            large_running: AtomicUsize::new(0),
             lanes: RwLock::new(Arc::new([])),
             next: AtomicUsize::new(0),
         }
@@ -166,8 +115,7 @@ impl DeviceQueues {
             return;
         }
         tracing::error!(device = %self.id, reason = self.lost(), "a device is lost; its requests are rerouted");
-        self.signals.stop();
-        self.turns.open();
+        self.signal.stop();
         for lane in self.lanes().iter() {
             lane.evict();
         }
@@ -176,7 +124,7 @@ impl DeviceQueues {
     /// Has every worker free its idle memory; ready when each has.
     pub(crate) fn trim(&self) -> impl Future<Output = ()> + Send + use<> {
         let trimmed = self.trim_signal.request();
-        self.signals.notify_all();
+        self.signal.notify_all();
         trimmed
     }
 
@@ -186,6 +134,18 @@ impl DeviceQueues {
 
     pub(crate) fn remove_outstanding(&self, bytes: u64) {
         self.outstanding_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Whether one more batch of large requests may run.
+    pub(crate) fn has_large_request_permit(&self) -> bool {
+        self.large_running.load(SeqCst) < self.large_limit
+    }
+
+    /// A permit to run a batch of large requests, unless all are taken. A worker that was refused one need not be woken:
+    /// whoever releases a permit polls every lane again.
+    pub(crate) fn large_request_permit(&self) -> Option<LargeRequestPermit<'_>> {
+        let more = |running| (running < self.large_limit).then_some(running + 1);
+        self.large_running.fetch_update(SeqCst, SeqCst, more).ok().map(|_| LargeRequestPermit(self))
     }
 
     pub(crate) fn load(&self) -> DeviceLoad {
@@ -231,12 +191,18 @@ impl DeviceQueues {
     /// if more batches may run now.
     pub(crate) fn batch_started(&self, position: usize) {
         self.next.store(position + 1, SeqCst);
-        let lanes = self.lanes();
-        for work in [Work::Large, Work::Ordinary] {
-            if lanes.iter().any(|lane| lane.work() == work && lane.is_available()) {
-                self.signals.notify(work);
-            }
+        if self.lanes().iter().any(|lane| lane.is_available()) {
+            self.signal.notify();
         }
+    }
+}
+
+/// Permits one batch of large requests to run on a device; released on drop.
+pub(crate) struct LargeRequestPermit<'a>(&'a DeviceQueues);
+
+impl Drop for LargeRequestPermit<'_> {
+    fn drop(&mut self) {
+        self.0.large_running.fetch_sub(1, SeqCst);
     }
 }
 

@@ -14,16 +14,13 @@ use tracing::Span;
 
 use crate::{
     admission::Permit,
-    batcher::{Batch, BatchLimits, BatchSummary, Entry, EntryId, NextBatch},
+    batcher::{BatchLimits, Entry, EntryId, NextBatch},
     config::{Context, LaneConfig},
     device::{AnyLane, DeviceQueues, PollOutcome, WorkerContext},
-    estimate::Estimate,
     metrics::{Stage, error_kind},
     outcome::{Completion, SubmitError},
-    preemption::Awaited,
-    queue::{Depth, PushError, Queue},
+    queue::{Depth, Queue},
     shared::{LaneCore, Shared},
-    signal::Work,
     stats::Launch,
 };
 
@@ -32,10 +29,9 @@ pub(crate) struct DeviceLane<O: Op> {
     pub(crate) queue: Queue<O::Key, Pending<O>>,
     core: Arc<LaneCore>,
     shared: Arc<Shared>,
-    /// Shared with the queue of the device's other size class.
-    pub(crate) estimate: Arc<Estimate>,
     limits: BatchLimits,
-    work: Work,
+    /// Its batches need a [`LargeRequestPermit`](crate::device::LargeRequestPermit).
+    large: bool,
 }
 
 /// An admitted request, which may try several devices.
@@ -44,8 +40,6 @@ pub(crate) struct Job<O: Op> {
     pub(crate) permit: Permit,
     /// At least one item and one byte.
     pub(crate) size: Size,
-    /// Estimated work, in the operation's unit.
-    pub(crate) cost: u64,
     pub(crate) context: Context,
     /// The caller's span.
     pub(crate) span: Span,
@@ -76,22 +70,12 @@ impl<O: Op> Job<O> {
     }
 }
 
-impl<O: Op> Awaited for Vec<Pending<O>> {
-    fn is_awaited(&self, now: Instant) -> bool {
-        let is_awaited = |Pending { job, reply }: &Pending<O>| {
-            !reply.is_closed() && job.context.deadline.is_none_or(|deadline| deadline > now)
-        };
-        self.iter().any(is_awaited)
-    }
-}
-
 impl<O: Op> DeviceLane<O> {
     pub(crate) fn new(
         core: &Arc<LaneCore>,
         shared: &Arc<Shared>,
         device: &Arc<DeviceQueues>,
         config: &LaneConfig,
-        estimate: &Arc<Estimate>,
         large: bool,
     ) -> Self {
         let limits = BatchLimits {
@@ -99,26 +83,21 @@ impl<O: Op> DeviceLane<O> {
             bytes: config.batch_bytes(device.id()),
             wait: config.max_wait,
             age: config.max_age,
-            time: config.max_batch_time,
-            slice: device.turns.slice(),
         };
-        let work = if large { Work::Large } else { Work::Ordinary };
-        let signals = Arc::clone(&device.signals);
         Self {
             device: Arc::clone(device),
-            queue: Queue::new(limits, Arc::clone(estimate), config.concurrency, work, signals),
+            queue: Queue::new(limits, config.concurrency, Arc::clone(&device.signal)),
             core: Arc::clone(core),
             shared: Arc::clone(shared),
-            estimate: Arc::clone(estimate),
             limits,
-            work,
+            large,
         }
     }
 
-    /// Queues a request, unless it would miss its deadline or the queue is closed.
-    #[allow(clippy::result_large_err)] // The request is returned only when it is refused or the device was just lost.
-    pub(crate) fn push(&self, now: Instant, pending: Pending<O>) -> Result<EntryId, PushError<Pending<O>>> {
-        let Job { request, size, cost, context, .. } = &pending.job;
+    /// Queues a request; returns it if the queue is closed.
+    #[allow(clippy::result_large_err)] // The request is returned only when the device was just lost.
+    pub(crate) fn push(&self, now: Instant, pending: Pending<O>) -> Result<EntryId, Pending<O>> {
+        let Job { request, size, context, .. } = &pending.job;
         let bytes = size.bytes;
         let entry = Entry {
             key: O::key(request),
@@ -126,7 +105,6 @@ impl<O: Op> DeviceLane<O> {
             principal: context.principal,
             items: size.items,
             bytes,
-            cost: *cost,
             deadline: context.deadline,
             payload: pending,
         };
@@ -140,23 +118,8 @@ impl<O: Op> DeviceLane<O> {
         self.shared.record_cancelled(&self.core, stage, expired);
     }
 
-    /// Runs a batch, a long one in turns with others. Returns how long it took, if it ran unsplit.
-    fn run_in_turn(
-        &self,
-        worker: &mut WorkerContext,
-        &BatchSummary { expected, principal, .. }: &BatchSummary<O::Key>,
-        payloads: Vec<Pending<O>>,
-    ) -> Option<Duration> {
-        let is_long = worker.preemption.is_long(expected, self.work == Work::Large);
-        worker.preemption.begin(principal, is_long);
-        let took = self.run(worker, payloads, is_long || expected.is_none());
-        worker.preemption.end();
-        took
-    }
-
-    /// Runs a batch: each of its requests is answered or rerouted. It may be abandoned if it is `abandonable`. Returns how
-    /// long the batch took, if it ran unsplit.
-    fn run(&self, worker: &mut WorkerContext, batch: Vec<Pending<O>>, abandonable: bool) -> Option<Duration> {
+    /// Runs a batch: each of its requests is answered or rerouted. Returns how long the batch took, if it ran unsplit.
+    fn run(&self, worker: &mut WorkerContext, batch: Vec<Pending<O>>) -> Option<Duration> {
         let span = batch_span(&batch, worker);
         let _entered = span.enter();
         let whole = batch.len();
@@ -168,7 +131,7 @@ impl<O: Op> DeviceLane<O> {
                 self.reroute(part, false);
             } else if !part.is_empty() {
                 let requests = part.len();
-                let Launched { part, outcome, execution } = self.launch(worker, part, abandonable);
+                let (outcome, execution) = self.launch(worker, &part);
                 if requests == whole {
                     took = outcome.is_ok().then_some(execution.took);
                 }
@@ -196,22 +159,6 @@ impl<O: Op> DeviceLane<O> {
         let _ = pending.reply.send(Reply::Failed(late));
     }
 
-    /// Refuses a queued request whose deadline cannot be met any more.
-    fn drop_hopeless(&self, Pending { job, reply }: Pending<O>, now: Instant) {
-        self.shared.record_cancelled(&self.core, Stage::Queued, true);
-        let left = job.context.deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        let refused = self.shared.would_miss(self.expected_time(job.cost), left);
-        drop(job);
-        // The caller may be gone.
-        let _ = reply.send(Reply::Failed(refused));
-    }
-
-    /// The time that a request would take alone; zero if that is unknown.
-    fn expected_time(&self, cost: u64) -> Duration {
-        let seconds = self.estimate.seconds(cost).unwrap_or_default();
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-    }
-
     /// Returns requests to their callers, because the device is lost; `ran` if it was lost while it ran them.
     fn reroute(&self, part: Vec<Pending<O>>, ran: bool) {
         for Pending { mut job, reply } in part {
@@ -224,25 +171,24 @@ impl<O: Op> DeviceLane<O> {
     }
 
     /// Launches once and records it.
-    fn launch(&self, worker: &mut WorkerContext, part: Vec<Pending<O>>, abandonable: bool) -> Launched<O> {
-        let part = Arc::new(part);
-        if abandonable {
-            worker.preemption.launch_began(Arc::clone(&part) as Arc<dyn Awaited>);
-        }
+    fn launch(
+        &self,
+        worker: &mut WorkerContext,
+        part: &[Pending<O>],
+    ) -> (Result<Vec<O::Response>, OpError>, Execution) {
         let began = Instant::now();
-        let outcome = execute::<O>(worker, &part);
-        let took = began.elapsed().saturating_sub(worker.preemption.launch_ended());
-        let part = Arc::into_inner(part).expect("the launch has ended");
+        let outcome = execute::<O>(worker, part);
+        let took = began.elapsed();
         let launch = Launch {
             requests: part.len() as u64,
             items: part.iter().map(|pending| pending.job.size.items).sum(),
-            fill_ratio: self.fill_ratio(&part),
+            fill_ratio: self.fill_ratio(part),
             execute: took,
         };
         self.core.record.launched(&launch, part.iter().map(|pending| pending.job.waited(began)));
         let waits = part.iter().map(|pending| pending.job.waited(began).as_secs_f64());
         self.shared.metrics.launched(&self.core.labels, worker.device.index, &launch, waits);
-        Launched { part, outcome, execution: Execution { began, took } }
+        (outcome, Execution { began, took })
     }
 
     /// The share of the batch limit that a launch fills, in items or bytes, whichever is larger.
@@ -319,38 +265,33 @@ impl<O: Op> DeviceLane<O> {
 
 impl<O: Op> AnyLane for DeviceLane<O> {
     fn is_available(&self) -> bool {
-        self.queue.is_available()
-    }
-
-    fn work(&self) -> Work {
-        self.work
+        self.queue.is_available() && (!self.large || self.device.has_large_request_permit())
     }
 
     fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome {
-        if !self.queue.is_available() || (worker.short_only && self.work == Work::Large) {
+        if !self.queue.is_available() {
+            return PollOutcome::Idle;
+        }
+        let permit = if self.large { self.device.large_request_permit() } else { None };
+        if self.large && permit.is_none() {
             return PollOutcome::Idle;
         }
         let now = Instant::now();
-        let taken = self.queue.take(now, worker.short_only);
+        let taken = self.queue.take(now);
         for pending in taken.expired {
             self.device.remove_outstanding(pending.job.size.bytes);
             self.expire(pending, Stage::Queued, now);
-        }
-        for pending in taken.hopeless {
-            self.device.remove_outstanding(pending.job.size.bytes);
-            self.drop_hopeless(pending, now);
         }
         match taken.next {
             NextBatch::Empty => PollOutcome::Idle,
             NextBatch::WaitUntil(until) => PollOutcome::WaitUntil(until),
             NextBatch::Ready(batch) => {
                 self.device.batch_started(position);
-                let Batch { summary, payloads } = batch;
-                let took = self.run_in_turn(worker, &summary, payloads);
-                let now = Instant::now();
-                self.queue.finish(now, &summary, took);
-                self.device.remove_outstanding(summary.bytes);
-                self.shared.admission.tick(now);
+                let took = self.run(worker, batch.payloads);
+                self.queue.finish(&batch.key, batch.items, took);
+                drop(permit);
+                self.device.remove_outstanding(batch.bytes);
+                self.shared.admission.tick(Instant::now());
                 PollOutcome::Ran
             }
         }
@@ -376,13 +317,6 @@ impl<O: Op> AnyLane for DeviceLane<O> {
     fn depth(&self) -> Depth {
         self.queue.depth()
     }
-}
-
-/// A launch that has ended.
-struct Launched<O: Op> {
-    part: Vec<Pending<O>>,
-    outcome: Result<Vec<O::Response>, OpError>,
-    execution: Execution,
 }
 
 /// When a launch began, and how long it took.
@@ -416,7 +350,8 @@ fn execute<O: Op>(worker: &mut WorkerContext, part: &[Pending<O>]) -> Result<Vec
             let error = failed(format!("it panicked: {}", panic_message(panic.as_ref())));
             tracing::error!(lane = O::NAME, %error, "an operation panicked; its backend is reopened");
             // The panic may have left the backend in an inconsistent state.
-            worker.reopen().map_err(|open| OpError::DeviceLost {
+            let reopened = worker.device.handle().open();
+            worker.backend = reopened.map_err(|open| OpError::DeviceLost {
                 device: worker.device.id(),
                 reason: format!("{error}, and the backend could not be reopened: {open}"),
             })?;

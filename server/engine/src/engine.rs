@@ -12,7 +12,7 @@ use accelerd_kernels::{Device, Op, OpError};
 use crate::{
     config::{Drained, EngineConfig, LaneConfig},
     lane::Lane,
-    shared::{RegisteredLane, Shared},
+    shared::{RegisteredLane, Shared, worker_count},
     stats::EngineStats,
     worker,
 };
@@ -46,14 +46,14 @@ impl Engine {
         trace_cpu_kernels();
         // Dropped on failure, which stops the workers that did start.
         let mut engine = Self { shared, workers: vec![] };
-        engine.start_workers()?;
+        engine.start_workers(&config)?;
         Ok(engine)
     }
 
-    fn start_workers(&mut self) -> Result<(), OpError> {
+    fn start_workers(&mut self, config: &EngineConfig) -> Result<(), OpError> {
         let (opened, reports) = mpsc::channel();
         for device in &self.shared.devices {
-            for number in 0..device.workers.total {
+            for number in 0..worker_count(device.id(), config) {
                 let spawned = worker::spawn(device, number, opened.clone());
                 let failed = |e: std::io::Error| OpError::Failed {
                     device: device.id(),
@@ -117,8 +117,7 @@ impl Drop for Engine {
         self.shared.admission.stop();
         for device in &self.shared.devices {
             device.lanes().iter().for_each(|lane| lane.stop());
-            device.signals.stop();
-            device.turns.open();
+            device.signal.stop();
         }
         for worker in self.workers.drain(..) {
             if worker.join().is_err() {

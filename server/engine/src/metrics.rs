@@ -91,7 +91,7 @@ impl Metrics {
                 .build(),
             refused: meter
                 .u64_counter("accelerd_admission_refused")
-                .with_description("Requests refused because an admission limit was reached, or because they would miss their deadline.")
+                .with_description("Requests refused because an admission limit was reached.")
                 .build(),
         }
     }

@@ -36,16 +36,6 @@ pub enum SubmitError {
         /// When a retry may succeed.
         retry_after: Duration,
     },
-    /// The request would be answered only after its deadline.
-    #[error("the request would be answered after {estimated:?}, and its deadline is in {left:?}")]
-    WouldMissDeadline {
-        /// Expected time until the response.
-        estimated: Duration,
-        /// Time until the deadline.
-        left: Duration,
-        /// When a retry may succeed.
-        retry_after: Duration,
-    },
     /// The request can never run.
     #[error("the request needs {asked} {measure}, which exceeds the maximum of {limit}")]
     TooLarge {

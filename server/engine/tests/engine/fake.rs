@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -30,9 +30,6 @@ pub(crate) enum Fault {
     MissingResponse,
     /// The device is lost, while the script allows further losses.
     DeviceLost,
-    /// The operation passes preemption points until a request with [`Fault::Release`] has run, or it is abandoned.
-    Spin,
-    Release,
 }
 
 /// One request. The response is its number times two.
@@ -54,8 +51,6 @@ pub(crate) struct Script {
     pub(crate) oom_above: AtomicU64,
     /// Number of devices that may still be lost.
     pub(crate) losses: AtomicUsize,
-    /// A request with [`Fault::Release`] has run.
-    released: AtomicBool,
     /// The request numbers of each launch so far.
     launches: Mutex<Vec<Vec<u64>>>,
     running: AtomicUsize,
@@ -78,7 +73,6 @@ impl Default for Script {
         Self {
             oom_above: AtomicU64::new(u64::MAX),
             losses: AtomicUsize::new(0),
-            released: AtomicBool::new(false),
             launches: Mutex::default(),
             running: AtomicUsize::new(0),
             most_running: AtomicUsize::new(0),
@@ -192,11 +186,6 @@ impl<const N: usize> Op for Fake<N> {
             return Err(OpError::Failed { device, kernel: "fake", reason: "it fails".to_owned() });
         }
         assert!(!has(Fault::Panic), "the script says so");
-        script.released.fetch_or(has(Fault::Release), SeqCst);
-        while has(Fault::Spin) && !script.released.load(SeqCst) {
-            on.preemption_point()?;
-            std::thread::yield_now();
-        }
         let responses = batch.iter().map(|request| request.number * 2);
         Ok(responses.skip(usize::from(has(Fault::MissingResponse))).collect())
     }
@@ -210,15 +199,7 @@ pub(crate) fn devices(count: usize) -> Vec<Device> {
 }
 
 pub(crate) fn engine_config() -> EngineConfig {
-    EngineConfig {
-        cuda_workers: 1,
-        cpu_workers: 1,
-        cpu_paused_batches: 0,
-        max_items: 10_000,
-        max_bytes: 1 << 20,
-        cpu_slice: Duration::from_secs(3600),
-        cuda_slice: Duration::from_millis(5),
-    }
+    EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 10_000, max_bytes: 1 << 20 }
 }
 
 /// An engine of one device with one worker.
@@ -240,7 +221,6 @@ pub(crate) fn lane_config() -> LaneConfig {
         max_age: Duration::from_secs(3600),
         cpu_max_bytes: 0,
         large_request_bytes: 0,
-        max_batch_time: Duration::from_secs(3600),
     }
 }
 

@@ -6,4 +6,3 @@ mod cancellation;
 mod fake;
 mod faults;
 mod trim;
-mod turns;
