@@ -3,6 +3,13 @@
 #   docker build --target cpu  -t accelerd:0.1.0-cpu .
 #   docker build --target cuda -t accelerd:0.1.0 .
 # The container runtime injects the driver libraries; the build needs neither a GPU nor the CUDA toolkit.
+#
+# The images listen on all addresses, where the daemon refuses to start unprotected. Either mount certificates and principals
+# and name them (SECURITY.md):
+#   docker run -v /etc/accelerd:/etc/accelerd:ro accelerd:0.1.0-cpu serve --config /etc/accelerd/accelerd.toml
+# or say that only trusted callers reach the port; everyone who does may do everything:
+#   docker run -e ACCELERD__AUTH__INSECURE=true -p 127.0.0.1:7433:7433 accelerd:0.1.0-cpu
+# The images do not set it: the environment overrides configuration files, so these could not protect the daemon.
 
 ARG RUST_IMAGE=rust:1.95-bookworm
 ARG CPU_IMAGE=debian:bookworm-slim

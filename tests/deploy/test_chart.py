@@ -11,18 +11,23 @@ from helm_python.chart import Chart, lint
 from helm_python.errors import HelmError
 
 CHART = Path(__file__).parents[2] / "helm" / "accelerd"
+INSECURE = {"auth": {"insecure": True}}
 VALUES = {
-    "gpu": {},
-    "cpu": yaml.safe_load((CHART / "values-cpu.yaml").read_text()),
+    "gpu": INSECURE,
+    "cpu": INSECURE | yaml.safe_load((CHART / "values-cpu.yaml").read_text()),
+    "protected": yaml.safe_load((CHART / "ci" / "protected-values.yaml").read_text()),
     "shared-gpu": yaml.safe_load((CHART / "ci" / "shared-gpu-values.yaml").read_text()),
 }
 OLDEST, NEWEST = "1.27", "1.37"
 
 
-def render(values):
+def files(values):
     chart = Chart.load(CHART)
-    files = chart.render(chart.merge_values(values), name="test", namespace="default")
-    documents = [yaml.safe_load(text) for path, text in files.items() if path.endswith(".yaml")]
+    return chart.render(chart.merge_values(values), name="test", namespace="default")
+
+
+def render(values):
+    documents = [yaml.safe_load(text) for path, text in files(values).items() if path.endswith(".yaml")]
     return {document["kind"]: document for document in documents if document}
 
 
@@ -69,7 +74,7 @@ def test_without_a_gpu_none_is_asked_for_and_the_cpu_image_is_used():
 
 def test_the_pod_is_restarted_when_the_configuration_changes():
     def checksum(values):
-        return render(values)["Deployment"]["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+        return render(INSECURE | values)["Deployment"]["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
 
     assert checksum({}) != checksum({"config": {"telemetry": {"log_level": "debug"}}})
 
@@ -106,7 +111,7 @@ def test_the_budgets_of_memory_fit_into_the_limit(manifests):
 @pytest.mark.parametrize("settings", [{"store": {"memory_limit": "0B"}}, {"store": {"memory_limit": "15GiB"}},
                                       {"store": {"memory_limit": "8GiB"}, "models": {"memory_limit": "6GiB"}}])
 def test_budgets_that_do_not_fit_would_be_noticed(settings):
-    assert unfit_budgets(render({"config": settings})) != {}
+    assert unfit_budgets(render(INSECURE | {"config": settings})) != {}
 
 
 def test_a_pod_without_a_limit_of_memory_is_refused():
@@ -125,3 +130,76 @@ def test_values_that_do_not_fit_the_schema_are_refused():
     with pytest.raises(HelmError):
         chart = Chart.load(CHART)
         chart.validate_schema(chart.merge_values({"gpu": {"count": -1}}))
+
+
+def settings(manifests):
+    return tomllib.loads(manifests["ConfigMap"]["data"]["config.toml"])
+
+
+def notes(values):
+    return next(text for path, text in files(values).items() if path.endswith("NOTES.txt"))
+
+
+def with_values(values, **sections):
+    return {**values, **{name: {**values.get(name, {}), **section} for name, section in sections.items()}}
+
+
+def test_an_unprotected_service_is_refused_unless_it_is_asked_for():
+    with pytest.raises(HelmError, match="auth.insecure=true"):
+        render({})
+    assert settings(render(INSECURE))["auth"] == {"insecure": True}
+    assert "WARNING: auth.insecure is true. Everyone" in notes(INSECURE)
+    assert "WARNING: auth.insecure is true. Everyone" in notes({"config": INSECURE})
+    assert "WARNING" not in notes(VALUES["protected"])
+    on_loopback = {"config": {"server": {"listen": "127.0.0.1:7433"}}}
+    assert "auth" not in settings(render(on_loopback))
+
+
+def test_tokens_in_plaintext_are_refused_unless_they_are_asked_for():
+    plaintext = {"auth": {"principalsSecretName": "principals"}}
+    with pytest.raises(HelmError, match="needs tls.secretName"):
+        render(plaintext)
+    asked = with_values(plaintext, auth={"insecure": True})
+    assert settings(render(asked))["auth"]["principals"].endswith("/principals.toml")
+    assert "Tokens travel in plaintext" in notes(asked)
+
+
+def test_client_certificates_without_tls_are_refused():
+    with pytest.raises(HelmError, match="clientCASecretName needs tls.secretName"):
+        render(with_values(INSECURE, tls={"clientCASecretName": "ca"}))
+
+
+def test_every_file_of_the_settings_is_in_a_mounted_secret():
+    manifests = render(VALUES["protected"])
+    sections = settings(manifests)
+    named = {sections["tls"][key] for key in ("certificate", "private_key", "client_ca")} | {sections["auth"]["principals"]}
+    folders = {mount["mountPath"]: mount["name"] for mount in container(manifests)["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in manifests["Deployment"]["spec"]["template"]["spec"]["volumes"]}
+    found = {(volumes[folders[str(Path(file).parent)]]["secret"]["secretName"], Path(file).name) for file in named}
+    assert found == {("accelerd-tls", "tls.crt"), ("accelerd-tls", "tls.key"), ("accelerd-client-ca", "ca.crt"),
+                     ("accelerd-principals", "principals.toml")}
+    assert sections["tls"]["client_certificates"] == "optional" and "insecure" not in sections["auth"]
+
+
+def test_secrets_are_mounted_so_that_the_kubelet_updates_them(manifests):
+    assert not any("subPath" in mount for mount in container(manifests)["volumeMounts"])
+    spec = manifests["Deployment"]["spec"]["template"]["spec"]
+    secrets = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
+    # Readable by the group of the pod, which owns the volume, and by nobody else.
+    assert all(secret["defaultMode"] == 0o440 for secret in secrets) and spec["securityContext"]["fsGroup"] == 65532
+
+
+def test_the_service_and_the_notes_say_whether_there_is_tls():
+    def protocol(values):
+        return next(port["appProtocol"] for port in render(values)["Service"]["spec"]["ports"] if port["name"] == "grpc")
+
+    assert (protocol(INSECURE), protocol(VALUES["protected"])) == ("kubernetes.io/h2c", "https")
+    assert "--server http://" in notes(INSECURE) and "--server https://" in notes(VALUES["protected"])
+
+
+@pytest.mark.parametrize("values", [{"tls": {"clientCertificates": "never"}}, {"tls": {"secret": "a"}},
+                                    {"auth": {"insecure": "yes"}}, {"auth": {"principals": "a"}}])
+def test_misspelt_security_values_are_refused(values):
+    chart = Chart.load(CHART)
+    with pytest.raises(HelmError):
+        chart.validate_schema(chart.merge_values(values))

@@ -1,5 +1,6 @@
 """The Dockerfile, the compose file, the scrape configuration and the scripts pass their linters."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,19 @@ def test_the_scrape_configuration_names_the_services_of_the_compose_file():
     prometheus = yaml.safe_load((ROOT / "deploy/prometheus.yaml").read_text())
     targets = prometheus["scrape_configs"][0]["static_configs"][0]["targets"]
     assert {target.split(":")[0] for target in targets} == {name for name in compose["services"] if name.startswith("accelerd")}
+
+
+def test_an_unprotected_daemon_is_published_on_loopback_only():
+    compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+    daemons = [service for name, service in compose["services"].items() if name.startswith("accelerd")]
+    assert daemons
+    for daemon in daemons:
+        assert daemon["environment"] == {"ACCELERD__AUTH__INSECURE": "true"}
+        assert all(port.startswith("127.0.0.1:") for port in daemon["ports"])
+
+
+def test_the_images_do_not_switch_protection_off():
+    assert not re.search(r"^(?!#).*ACCELERD__AUTH", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
 def test_compose_builds_the_targets_of_the_dockerfile():

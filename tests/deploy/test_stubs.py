@@ -5,6 +5,7 @@ Compilers, generators and libraries come from the package registries and stay in
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,14 @@ def stubs(generators):
 
 def test_stubs_for_go_compile(stubs):
     must("go", "build", "./generated/go/...")
+
+
+def test_the_documented_call_with_tls_and_a_token_compiles_in_go(stubs):
+    (program,) = re.findall(r"^```go\n(.*?)^```$", (ROOT / "SECURITY.md").read_text(), re.MULTILINE | re.DOTALL)
+    folder = WORK / "documented"
+    folder.mkdir(exist_ok=True)
+    (folder / "main.go").write_text(program.replace("client/go/accelerd", "client/go/generated/go/accelerd"))
+    must("go", "vet", "./documented")
 
 
 def test_stubs_for_java_compile(stubs, tmp_path):

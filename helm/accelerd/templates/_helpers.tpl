@@ -41,3 +41,57 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "accelerd.port" -}}
 {{- regexFind "[0-9]+$" . }}
 {{- end }}
+
+{{- /* Folder of the mounted secrets. Whole folders are mounted, because the kubelet does not update a subPath. */ -}}
+{{- define "accelerd.secrets" -}}
+/run/secrets/accelerd
+{{- end }}
+
+{{- /* The settings: those of tls and auth, overridden by config. Fails if the daemon would refuse them. */ -}}
+{{- define "accelerd.config" -}}
+{{- $folder := include "accelerd.secrets" . }}
+{{- $settings := dict }}
+{{- with .Values.tls.secretName }}
+{{- $tls := dict "certificate" (printf "%s/tls/tls.crt" $folder) "private_key" (printf "%s/tls/tls.key" $folder) }}
+{{- $_ := set $settings "tls" $tls }}
+{{- end }}
+{{- if .Values.tls.clientCASecretName }}
+{{- if not .Values.tls.secretName }}
+{{- fail "tls.clientCASecretName needs tls.secretName: client certificates are part of TLS" }}
+{{- end }}
+{{- $_ := set $settings.tls "client_ca" (printf "%s/client-ca/ca.crt" $folder) }}
+{{- $_ := set $settings.tls "client_certificates" .Values.tls.clientCertificates }}
+{{- end }}
+{{- $auth := dict }}
+{{- if .Values.auth.principalsSecretName }}
+{{- $_ := set $auth "principals" (printf "%s/principals/principals.toml" $folder) }}
+{{- end }}
+{{- if .Values.auth.insecure }}
+{{- $_ := set $auth "insecure" true }}
+{{- end }}
+{{- if $auth }}
+{{- $_ := set $settings "auth" $auth }}
+{{- end }}
+{{- $settings = mergeOverwrite $settings (deepCopy .Values.config) }}
+{{- $auth = default dict $settings.auth }}
+{{- $is_loopback := regexMatch "^(127\\.|\\[::1\\])" $settings.server.listen }}
+{{- if not (or $auth.insecure $is_loopback) }}
+{{- if not $auth.principals }}
+{{- fail "everyone who reaches the service could do everything: set tls.secretName and auth.principalsSecretName (see SECURITY.md), or auth.insecure=true if the network is protected by other means" }}
+{{- end }}
+{{- if not (default dict $settings.tls).certificate }}
+{{- fail "auth.principalsSecretName needs tls.secretName, because tokens are readable in plaintext; or set auth.insecure=true if the network encrypts by other means" }}
+{{- end }}
+{{- end }}
+{{- toToml $settings }}
+{{- end }}
+
+{{- /* Whether the gRPC port has TLS. */ -}}
+{{- define "accelerd.hasTls" -}}
+{{- if or .Values.tls.secretName (dig "tls" "certificate" "" .Values.config) }}true{{ end }}
+{{- end }}
+
+{{- /* Whether the daemon may serve without principals, or tokens in plaintext. */ -}}
+{{- define "accelerd.isInsecure" -}}
+{{- if or .Values.auth.insecure (dig "auth" "insecure" false .Values.config) }}true{{ end }}
+{{- end }}
