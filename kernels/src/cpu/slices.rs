@@ -83,10 +83,13 @@ impl Worker {
     }
 
     /// The cost of a task of long work: at most a slice, and so little that all threads finish at about the same time, but no
-    /// less than what keeps the worker, which hands the tasks over, from being the bottleneck.
+    /// less than what makes up for handing it over, which one thread does for all.
     pub(crate) fn task_cost(&self, total: u64) -> u64 {
         let threads = self.pool().threads() as u64;
-        let least = (SLICE / 32).max(SLICE / 512 * threads).min(SLICE);
+        if threads == 1 {
+            return SLICE;
+        }
+        let least = (SLICE / 8).max(SLICE / 512 * threads).min(SLICE);
         (total / (TASKS_PER_THREAD * threads)).clamp(least, SLICE)
     }
 
