@@ -129,7 +129,7 @@ fn shape(hidden: usize, heads: usize) -> EncoderConfig {
         kv_heads: heads,
         head_dim: hidden / heads,
         intermediate: 4 * hidden,
-        max_tokens: 2200,
+        max_tokens: 2800,
         ..samples::bert()
     }
 }
@@ -151,7 +151,7 @@ fn an_encoder_of_wide_layers_is_cut_between_blocks_of_tokens() {
 
 #[test]
 fn one_long_sequence_is_cut_between_blocks_of_queries() {
-    encode(EncoderConfig { layers: 1, ..shape(128, 2) }, &[2150], 3);
+    encode(EncoderConfig { layers: 1, ..shape(128, 2) }, &[2700], 3);
 }
 
 fn clustering(rows: Rows, clusters: usize) -> ClusterRequest {

@@ -13,9 +13,9 @@ use rayon::prelude::*;
 use super::Worker;
 use crate::OpError;
 
-/// The most work of a slice, in multiply-adds of f32: about 10 ms of one thread. A core with AVX-512 or AVX2 computes 20 to 40 a
-/// nanosecond, in GEMMs that are bound by arithmetic. Other work is counted by the multiply-adds that take as long.
-pub(crate) const SLICE: u64 = 1 << 28;
+/// The most work of a slice, in multiply-adds of f32: about 10 ms of one thread. GEMMs of MiniLM and BERT-base compute 44 a
+/// nanosecond on a core of an AMD EPYC with AVX-512. Other work is counted by the multiply-adds that take as long.
+pub(crate) const SLICE: u64 = 3 << 27;
 
 /// Multiply-adds that take as long as reading a number from memory, or computing with it in f64 (about 0.4 ns).
 pub(crate) const READ_COST: u64 = 16;
@@ -116,10 +116,7 @@ impl Worker {
             self.pool().install(|| items.into_par_iter().for_each_init(&init, &work));
             return self.preemption_point();
         }
-        self.run_in_slices(grouped(items, self.task_cost(total), cost), |items| {
-            run(items);
-            Ok(None)
-        })
+        self.run_tasks(grouped(items, self.task_cost(total), cost), run)
     }
 
     /// What `work` makes of each item, in order; see [`Self::for_each`].
@@ -135,11 +132,34 @@ impl Worker {
         Ok(done.into_iter().map(|done| done.expect("work ran on each item")).collect())
     }
 
-    /// Runs tasks on the pool's threads. `slice` runs one slice of a task, and returns the task if it is unfinished. One task
-    /// more than there are threads is handed over at a time, so that no thread waits for this one.
+    /// Runs tasks of one slice each on the pool's threads. One more than there are threads is handed over at a time, so that no
+    /// thread waits for this one.
+    pub(crate) fn run_tasks<T: Send>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+        work: impl Fn(T) + Sync,
+    ) -> Result<(), OpError> {
+        let slice = |task| {
+            work(task);
+            Ok(None)
+        };
+        self.hand_over(tasks, self.pool().threads() + 1, slice)
+    }
+
+    /// Runs tasks on the pool's threads. `slice` runs one slice of a task, and returns the task if it is unfinished. As many are
+    /// handed over at a time as there are threads: with more they would take turns, each in a cache filled by another.
     pub(crate) fn run_in_slices<T: Send>(
         &self,
         tasks: impl IntoIterator<Item = T>,
+        slice: impl Fn(T) -> Result<Option<T>, OpError> + Sync,
+    ) -> Result<(), OpError> {
+        self.hand_over(tasks, self.pool().threads(), slice)
+    }
+
+    fn hand_over<T: Send>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+        most: usize,
         slice: impl Fn(T) -> Result<Option<T>, OpError> + Sync,
     ) -> Result<(), OpError> {
         let pool = self.pool();
@@ -149,7 +169,7 @@ impl Worker {
         let (slice, done) = (&slice, &done);
         pool.scope(|scope| {
             loop {
-                while running <= pool.threads()
+                while running < most
                     && let Some(task) = resumed.pop_front().or_else(|| new.next())
                 {
                     let done = done.clone();

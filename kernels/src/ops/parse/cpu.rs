@@ -29,7 +29,7 @@ const FREED_PER_THREAD: usize = 64;
 const LONG_BYTES: usize = 64 << 10;
 
 /// Multiply-adds of f32 that take as long as parsing a byte of source.
-const PARSE_COST: u64 = 512;
+const PARSE_COST: u64 = 700;
 
 /// Requests of at most this many bytes of source are gathered on one thread each, in the time of a slice.
 const GATHER_BYTES: usize = 1 << 20;

@@ -103,14 +103,13 @@ fn scan_in_slices<C: Collector>(
     let total = spans.iter().map(cost).fold(0, u64::saturating_add);
     let parts = Mutex::new(vec![]);
     let lock = || parts.lock().unwrap_or_else(PoisonError::into_inner);
-    worker.run_in_slices(grouped(spans, worker.task_cost(total), cost), |spans| {
+    worker.run_tasks(grouped(spans, worker.task_cost(total), cost), |spans| {
         let free = lock().pop();
         let mut own = free.unwrap_or_else(&part);
         for span in &spans {
             own.scan_span(scan, span);
         }
         lock().push(own);
-        Ok(None)
     })?;
     Ok(parts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
