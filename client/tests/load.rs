@@ -28,7 +28,7 @@ async fn an_open_loop_counts_answers_refusals_and_expired_calls_by_priority() {
     let (sender, arrivals) = unbounded_channel();
     let schedule = Schedule::new(500.0, Until::Requests(60), &mix, 5);
     thread::spawn(move || schedule.run(&[sender]));
-    let report = open_loop(arrivals, Some(DEADLINE), |_, priority| {
+    let report = open_loop(arrivals, Duration::ZERO, Some(DEADLINE), |_, priority| {
         let client = client.clone().with_priority(priority);
         async move { client.embed(["a text"]).await.map(drop) }
     })

@@ -3,9 +3,10 @@
     python3 overload_goodput.py --bin FOLDER [--subjects search,embed,parse] [--deadlines 200ms,1s,5s] [--loads 0.5,1,2,5,10]
 
 The capacity is the throughput of a closed loop with 32 calls in flight. Then an open loop offers multiples of it, at first with
-one priority, then with a tenth of high and a tenth of low priority. After each level it waits until a lone call is fast again:
-that time is the recovery. A level lasts five deadlines or longer, so what the daemon answers after its end adds at most a fifth.
-Prints a Markdown table. A level that the load generator does not keep up with is marked: its figures do not describe the daemon.
+one priority, then with a tenth of high and a tenth of low priority. The calls of one deadline before and one after a level load
+the daemon and do not count, so that a level shows a lasting load. After it, the recovery is the time until a lone call is fast
+again. Prints a Markdown table. A level that the load generator does not keep up with is marked: its figures do not describe the
+daemon.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from load_daemon import Daemon, ms
 
 PRIORITIES = "high=1,normal=8,low=1"
 IN_FLIGHT = 32
-# Deadlines that a level lasts at least.
-LEVEL_DEADLINES = 5
 HEADS = ["calls", "priority", "deadline", "offered", "offered/s", "goodput/s", "of capacity", "refused", "refusal p50 / p99",
          "expired", "answers p50 / p99", "recovery", "note"]
 
@@ -45,9 +44,7 @@ def measure(daemon: Daemon, given: argparse.Namespace, name: str, words: list[ob
     runs = []
     for mix in given.mixes.split(";"):
         for deadline in given.deadlines.split(","):
-            # Calls of the last deadline are answered after the level, without the load: a long level bounds their share.
-            seconds = max(given.seconds, LEVEL_DEADLINES * seconds_of(deadline))
-            flags = ["--deadline", deadline, "--duration", f"{seconds:g}s", "--priorities", mix]
+            flags = ["--deadline", deadline, "--ramp", deadline, "--duration", f"{given.seconds:g}s", "--priorities", mix]
             levels = []
             for load in loads.split(","):
                 level = daemon.bench(*words, *flags, "--rate", f"{capacity * float(load):.3f}")
@@ -56,11 +53,6 @@ def measure(daemon: Daemon, given: argparse.Namespace, name: str, words: list[ob
             load_daemon.table(HEADS, [row for level in levels for row in rows_of(name, capacity, runs[-1], level)])
             print(flush=True)
     return {"subject": name, "words": [str(word) for word in words], "capacity": capacity, "closed": closed, "runs": runs}
-
-
-def seconds_of(duration: str) -> float:
-    """Seconds of a duration such as 200ms or 5s."""
-    return float(duration[:-2]) / 1000 if duration.endswith("ms") else float(duration.removesuffix("s"))
 
 
 def rows_of(name: str, capacity: float, run: dict, level: dict) -> list[list[object]]:

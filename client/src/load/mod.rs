@@ -75,9 +75,11 @@ where
 }
 
 /// Makes the calls of a schedule as they arrive from [`Schedule::run`], then waits for those in flight. `call` takes the index
-/// of the call and its priority. An answer later than `deadline` after the scheduled start does not count as goodput.
+/// of the call and its priority. An answer later than `deadline` after the scheduled start does not count as goodput. `ramp` is
+/// that of the schedule.
 pub async fn open_loop<E, F>(
     mut arrivals: UnboundedReceiver<Arrival>,
+    ramp: Duration,
     deadline: Option<Duration>,
     call: impl Fn(u64, Priority) -> F,
 ) -> Report<E>
@@ -87,10 +89,10 @@ where
 {
     let start = Instant::now();
     let mut report = Report::new(deadline);
-    let timed = async |Arrival { number, due, priority }: Arrival| {
+    let timed = async |Arrival { number, due, priority, counted }: Arrival| {
         let lag = due.elapsed();
         let result = call(number, priority).await;
-        (priority, lag, due.elapsed(), result)
+        counted.then(|| (priority, lag, due.elapsed(), result))
     };
     let mut running = FuturesUnordered::new();
     let mut window = None;
@@ -98,11 +100,13 @@ where
         tokio::select! {
             arrival = arrivals.recv(), if window.is_none() => match arrival {
                 Some(arrival) => running.push(timed(arrival)),
-                None => window = Some(start.elapsed()),
+                None => window = Some(start.elapsed().saturating_sub(2 * ramp)),
             },
-            Some((priority, lag, latency, result)) = running.next(), if !running.is_empty() => {
-                report.lag.record(lag);
-                report.add(priority, latency, result);
+            Some(completed) = running.next(), if !running.is_empty() => {
+                if let Some((priority, lag, latency, result)) = completed {
+                    report.lag.record(lag);
+                    report.add(priority, latency, result);
+                }
             }
             else => break,
         }
@@ -146,12 +150,12 @@ mod tests {
         let (sender, arrivals) = unbounded_channel();
         let start = Instant::now();
         for (number, at, priority) in schedule {
-            sender.send(Arrival { number, due: start + at, priority }).expect("it is open");
+            sender.send(Arrival { number, due: start + at, priority, counted: true }).expect("it is open");
         }
         drop(sender);
         // The daemon answers nothing for ten seconds.
         sleep(Duration::from_secs(10)).await;
-        let report = open_loop(arrivals, None, |_, _| async { Ok::<(), Code>(()) }).await;
+        let report = open_loop(arrivals, Duration::ZERO, None, |_, _| async { Ok::<(), Code>(()) }).await;
         let total = report.total();
         assert!((800..1200).contains(&total.ok()), "{} calls", total.ok());
         let median = total.latencies.quantile(0.5).as_secs_f64();
@@ -159,20 +163,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_after_the_deadline_and_a_late_send_are_told_apart() {
+    async fn late_answers_late_sends_and_calls_that_do_not_count_are_told_apart() {
         let (sender, arrivals) = unbounded_channel();
         let start = Instant::now();
         sleep(Duration::from_secs(1)).await;
-        // One call is in time, one is answered late, and one is sent late by the generator.
-        for (number, due) in [(0, Instant::now()), (1, Instant::now()), (2, start)] {
-            sender.send(Arrival { number, due, priority: Priority::High }).expect("it is open");
+        // One call is in time, one is answered late, one is sent late by the generator, and one does not count.
+        for (number, due) in [(0, Instant::now()), (1, Instant::now()), (2, start), (3, start)] {
+            sender.send(Arrival { number, due, priority: Priority::High, counted: number < 3 }).expect("it is open");
         }
         drop(sender);
         let call = async |number, _| {
             sleep(Duration::from_millis(if number == 1 { 700 } else { 10 })).await;
             Ok::<(), Code>(())
         };
-        let report = open_loop(arrivals, Some(Duration::from_millis(500)), call).await;
+        let report = open_loop(arrivals, Duration::ZERO, Some(Duration::from_millis(500)), call).await;
         let total = report.total();
         assert_eq!((total.sent(), total.ok(), total.in_time), (3, 3, 1));
         assert_eq!((report.late_sends(), report.kept_up()), (1, false));

@@ -22,12 +22,15 @@ pub struct Arrival {
     pub due: Instant,
     /// Its priority.
     pub priority: Priority,
+    /// Whether it counts, or only loads the daemon.
+    pub counted: bool,
 }
 
 /// Index, time since the start, and priority of each call of a Poisson process. Equal seeds give equal schedules.
 pub struct Schedule {
     rate: f64,
     until: Until,
+    ramp: Duration,
     at: f64,
     number: u64,
     gaps: StdRng,
@@ -40,6 +43,7 @@ impl Schedule {
         Self {
             rate: rate.max(MIN_RATE),
             until,
+            ramp: Duration::ZERO,
             at: 0.0,
             number: 0,
             gaps: StdRng::seed_from_u64(seed),
@@ -47,22 +51,38 @@ impl Schedule {
         }
     }
 
+    /// Adds this time before and after the window of `Until::Elapsed`. Its calls load the daemon and do not count, so that the
+    /// others meet the queue of a lasting load, from the first to the last.
+    #[must_use]
+    pub fn with_ramp(mut self, ramp: Duration) -> Self {
+        self.ramp = ramp;
+        self
+    }
+
+    /// Start and end of the window whose calls count, and the end of the schedule; nothing if it ends after a number of calls.
+    fn window(&self) -> Option<(Duration, Duration, Duration)> {
+        match self.until {
+            Until::Elapsed(window) => Some((self.ramp, self.ramp + window, self.ramp + window + self.ramp)),
+            Until::Requests(_) => None,
+        }
+    }
+
     /// Waits for each arrival and sends it to the receivers in turn. Returns at the end of the schedule, or when a receiver is
     /// gone. It blocks its thread, since the timers of a runtime are precise to a millisecond only.
     pub fn run(self, receivers: &[UnboundedSender<Arrival>]) {
         let start = Instant::now();
-        let end = match self.until {
-            Until::Elapsed(window) => Some(start + window),
-            Until::Requests(_) => None,
-        };
+        let window = self.window();
         for ((number, at, priority), receiver) in self.zip(receivers.iter().cycle()) {
             let due = start + at;
             sleep_until(due);
-            if receiver.send(Arrival { number, due, priority }).is_err() {
+            let counted = window.is_none_or(|(first, last, _)| (first..last).contains(&at));
+            if receiver.send(Arrival { number, due, priority, counted }).is_err() {
                 return;
             }
         }
-        end.into_iter().for_each(sleep_until);
+        if let Some((.., end)) = window {
+            sleep_until(start + end);
+        }
     }
 }
 
@@ -77,7 +97,7 @@ impl Iterator for Schedule {
         self.number += 1;
         let more = match self.until {
             Until::Requests(most) => number < most,
-            Until::Elapsed(window) => at < window,
+            Until::Elapsed(_) => self.window().is_some_and(|(.., end)| at < end),
         };
         if more { Some((number, at, self.priorities.next()?)) } else { None }
     }
@@ -122,6 +142,22 @@ mod tests {
             let schedule = Schedule::new(5.0, Until::Requests(count), &PriorityMix::default(), 1);
             assert!(schedule.map(|(number, ..)| number).eq(0..count));
         }
+    }
+
+    #[test]
+    fn calls_of_the_ramp_do_not_count() {
+        let (window, ramp) = (Duration::from_millis(40), Duration::from_millis(20));
+        let (sender, mut receiver) = unbounded_channel();
+        let start = Instant::now();
+        Schedule::new(2e4, Until::Elapsed(window), &PriorityMix::default(), 1).with_ramp(ramp).run(&[sender]);
+        assert!(start.elapsed() >= window + 2 * ramp);
+        let arrivals: Vec<_> = std::iter::from_fn(|| receiver.blocking_recv()).collect();
+        let counted = arrivals.iter().filter(|arrival| arrival.counted).count();
+        let share = counted as f64 / arrivals.len() as f64;
+        assert!((share - 0.5).abs() < 0.1, "{counted} of {}", arrivals.len());
+        assert!(
+            arrivals.first().is_some_and(|first| !first.counted) && arrivals.last().is_some_and(|last| !last.counted)
+        );
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(super) struct Plan {
     /// In a closed loop, at most one per call in flight.
     pub(super) connections: usize,
     pub(super) until: Until,
+    /// Time before and after the window of an open loop whose calls do not count.
+    pub(super) ramp: Duration,
     /// Only answers within it count as goodput.
     pub(super) deadline: Option<Duration>,
     pub(super) priorities: PriorityMix,
@@ -186,7 +188,7 @@ type Pacer = (Option<(Schedule, Vec<UnboundedSender<Arrival>>)>, Vec<UnboundedRe
 fn pacer(plan: &Plan) -> Pacer {
     let Shape::Open { rate } = plan.shape else { return (None, vec![]) };
     let (senders, receivers) = (0..plan.connections).map(|_| unbounded_channel()).unzip();
-    (Some((Schedule::new(rate, plan.until, &plan.priorities, plan.seed), senders)), receivers)
+    (Some((Schedule::new(rate, plan.until, &plan.priorities, plan.seed).with_ramp(plan.ramp), senders)), receivers)
 }
 
 /// Connects and warms the clients of a thread.
@@ -212,7 +214,7 @@ async fn measured(plan: &Plan, callers: &[Caller], arrivals: Vec<UnboundedReceiv
 
 async fn open(plan: &Plan, caller: &Caller, arrivals: UnboundedReceiver<Arrival>) -> Report {
     let call = |number, priority| caller.call(number, priority);
-    load::open_loop(arrivals, plan.deadline, call).await
+    load::open_loop(arrivals, plan.ramp, plan.deadline, call).await
 }
 
 async fn closed(plan: &Plan, caller: &Caller, until: Until) -> Report {
@@ -236,7 +238,17 @@ mod tests {
 
     fn plan(shape: Shape, connections: usize, until: Until) -> Plan {
         let (priorities, local_addresses) = (PriorityMix::default(), vec![]);
-        Plan { shape, connections, until, deadline: None, priorities, seed: 1, warm_up: 0, local_addresses }
+        Plan {
+            shape,
+            connections,
+            until,
+            ramp: Duration::ZERO,
+            deadline: None,
+            priorities,
+            seed: 1,
+            warm_up: 0,
+            local_addresses,
+        }
     }
 
     #[test]

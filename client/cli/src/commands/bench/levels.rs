@@ -228,10 +228,11 @@ impl Results {
         for level in &self.levels {
             let late_sends = level.generator.as_ref().map_or(0, |generator| generator.late_sends);
             let rate = format::rate(level.rate.unwrap_or_default());
-            for (label, figures, late_sends) in [(rate, &level.figures, late_sends)]
-                .into_iter()
-                .chain(level.priorities.iter().map(|(name, figures)| ((*name).to_owned(), figures, 0)))
-            {
+            let parts = Priority::ALL.map(Priority::name).into_iter().filter_map(|name| {
+                let figures = level.priorities.get(name)?;
+                Some((name.to_owned(), figures, 0))
+            });
+            for (label, figures, late_sends) in [(rate, &level.figures, late_sends)].into_iter().chain(parts) {
                 table.row([
                     label,
                     renderer.style(Style::Figure, format::rate(figures.goodput_per_second)),

@@ -48,6 +48,10 @@ pub(super) struct Load {
     /// Calls of each level, instead of a duration.
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
+    /// Time before and after each level of an open loop in which calls are made and not counted, so that the others meet a
+    /// lasting load; the deadline is a good value.
+    #[arg(long, value_parser = duration, default_value = "0s", value_name = "TIME", requires = "rate", conflicts_with = "requests")]
+    ramp: Duration,
     /// Calls before each level, which warm connections and caches [default: one per call in flight, 64 or more].
     #[arg(long, value_name = "N")]
     warm_up: Option<u64>,
@@ -80,6 +84,7 @@ impl Load {
             shape,
             connections,
             until: self.requests.map_or(Until::Elapsed(self.duration), Until::Requests),
+            ramp: self.ramp,
             deadline: self.deadline,
             priorities: self.priorities.clone().unwrap_or_else(|| priority.into()),
             seed: self.seed,
@@ -140,6 +145,8 @@ mod tests {
             assert!(Line::try_parse_from([&["bench"], &bad[..]].concat()).is_err(), "{bad:?}");
         }
         assert!(Line::try_parse_from(["bench", "--rate", "5", "--concurrency", "5"]).is_err());
+        assert!(Line::try_parse_from(["bench", "--ramp", "1s"]).is_err());
+        assert_eq!(plans(&["--rate", "5", "--ramp", "1s"])[0].ramp, Duration::from_secs(1));
     }
 
     #[test]
