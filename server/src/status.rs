@@ -116,7 +116,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Status {
             let metadata = HashMap::from([((*kind).to_owned(), name.clone())]);
             with_reason(Code::PermissionDenied, message, reason, metadata)
         }
-        Refusal::Rate { .. } | Refusal::BytesInFlight { .. } => {
+        Refusal::Rate { .. } | Refusal::BytesInFlight { .. } | Refusal::ResidentBytes { .. } => {
             let mut details = ErrorDetails::with_quota_failure_violation("principal", message.clone());
             details.set_error_info(reason, DOMAIN, HashMap::new());
             if let Some(retry_after) = refusal.retry_after() {

@@ -110,6 +110,11 @@ impl Collection {
         &self.shared.meta
     }
 
+    /// Host memory that it takes, in bytes.
+    pub fn host_bytes(&self) -> u64 {
+        self.shared.generation().host_bytes()
+    }
+
     /// Describes the current state.
     pub fn describe(&self) -> Description {
         let generation = self.shared.generation();

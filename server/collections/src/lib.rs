@@ -191,6 +191,8 @@ pub struct NewCollection {
     pub model: String,
     /// Payload field with a text index; empty for none.
     pub text_field: String,
+    /// Principal that creates it; empty for none.
+    pub owner: String,
     /// Whether changes are logged to disk.
     pub durable: bool,
 }
@@ -271,6 +273,13 @@ impl Collections {
         }
         (totals.held_bytes, totals.limit_bytes) = self.env.budget.usage();
         totals
+    }
+
+    /// Host memory in bytes of the collections that a principal created.
+    pub fn owned_bytes(&self, owner: &str) -> u64 {
+        let collections = self.list();
+        let owned = collections.iter().filter(|collection| collection.meta().owner == owner);
+        owned.map(|collection| collection.host_bytes()).sum()
     }
 
     /// Returns a collection by name.
@@ -483,7 +492,7 @@ impl Drop for NameReservation {
 impl Env {
     /// Validates a new collection and fills in defaults.
     fn check_new(&self, spec: NewCollection) -> Result<CollectionMeta, CollectionError> {
-        let NewCollection { name, dimensions, metric, storage, model, text_field, durable } = spec;
+        let NewCollection { name, dimensions, metric, storage, model, text_field, owner, durable } = spec;
         accelerd_store::check_name(&name)?;
         if durable && self.store.is_none() {
             return Err(CollectionError::invalid(
@@ -499,7 +508,7 @@ impl Env {
         }
         let format = CollectionMeta::FORMAT;
         let create_time_ms = meta::now_ms();
-        Ok(CollectionMeta { format, name, dim, metric, storage, model, text_field, durable, create_time_ms })
+        Ok(CollectionMeta { format, name, dim, metric, storage, model, text_field, owner, durable, create_time_ms })
     }
 }
 

@@ -34,6 +34,11 @@ impl OpenSnapshot {
     pub fn collection(&self) -> &str {
         &self.0.manifest().collection.name
     }
+
+    /// Size of the points, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.manifest().size_bytes
+    }
 }
 
 impl Collections {
@@ -52,7 +57,7 @@ impl Collections {
     /// collection is durable if the snapshot's was and this daemon has a data folder.
     pub async fn restore(self: &Arc<Self>, url: &str, name: &str) -> Result<Arc<Collection>, CollectionError> {
         let snapshot = self.open_snapshot(url).await?;
-        self.restore_opened(snapshot, name).await
+        self.restore_opened(snapshot, name, "").await
     }
 
     /// Opens a snapshot, or the newest in a folder, to be restored.
@@ -61,13 +66,15 @@ impl Collections {
         Ok(OpenSnapshot(SnapshotReader::open(url, &access).await?))
     }
 
-    /// Restores a collection as [`Self::restore`] does.
+    /// Restores a collection as [`Self::restore`] does, for a principal.
     pub async fn restore_opened(
         self: &Arc<Self>,
         OpenSnapshot(reader): OpenSnapshot,
         name: &str,
+        owner: &str,
     ) -> Result<Arc<Collection>, CollectionError> {
         let mut meta = reader.manifest().collection.clone();
+        owner.clone_into(&mut meta.owner);
         if !name.is_empty() {
             name.clone_into(&mut meta.name);
         }

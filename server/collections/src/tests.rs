@@ -100,6 +100,7 @@ fn spec(name: &str) -> NewCollection {
         metric: Metric::SquaredL2,
         storage: Storage::F32,
         model: String::new(),
+        owner: String::new(),
         durable: false,
         text_field: String::new(),
     }

@@ -505,6 +505,7 @@ mod tests {
             storage: Storage::F32,
             model: String::new(),
             text_field: String::new(),
+            owner: String::new(),
             durable: false,
             create_time_ms: 0,
         }

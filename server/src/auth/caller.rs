@@ -71,6 +71,11 @@ impl Caller {
         self.principal().map_or(ANONYMOUS, |principal| principal.name())
     }
 
+    /// The name that owns the collections it creates; empty for anonymous callers, which have no quota.
+    pub(crate) fn owner(&self) -> &str {
+        self.principal().map_or("", |principal| principal.name())
+    }
+
     /// The other end of its connection.
     pub fn peer(&self) -> &Peer {
         &self.peer

@@ -91,6 +91,12 @@ impl Auth {
         self.principals.clone().map(|principals| principals as Arc<dyn Refresh>)
     }
 
+    /// The quota of memory for the collections that a principal created; `None` without one.
+    pub(crate) fn resident_limit(&self, owner: &str) -> Option<u64> {
+        let principals = self.principals.as_ref().filter(|_| !owner.is_empty())?.get();
+        principals.resident_limit(owner).filter(|limit| *limit > 0)
+    }
+
     /// Decides whether a method may be called, from the connection and the metadata of the call.
     pub(crate) fn authorize(&self, path: &str, peer: &Arc<Peer>, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let access = role::access(path);

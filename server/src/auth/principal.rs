@@ -26,6 +26,8 @@ pub struct Principal {
 pub(super) struct Limits {
     pub(super) requests_per_second: f64,
     pub(super) bytes_in_flight: u64,
+    /// Host memory of the collections that it created.
+    pub(super) resident_bytes: u64,
 }
 
 impl Principal {

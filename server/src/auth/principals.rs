@@ -87,6 +87,7 @@ impl Principals {
             limits: Limits {
                 requests_per_second: entry.rate("requests_per_second"),
                 bytes_in_flight: entry.size("bytes_in_flight"),
+                resident_bytes: entry.size("resident_bytes"),
             },
             usage: kept.map_or_else(Arc::default, |kept| Arc::clone(&kept.usage)),
             name,
@@ -112,6 +113,11 @@ impl Principals {
     /// Whether a principal has a token.
     pub fn have_tokens(&self) -> bool {
         !self.tokens.is_empty()
+    }
+
+    /// The quota of a principal's collections; 0 means no limit.
+    pub(super) fn resident_limit(&self, name: &str) -> Option<u64> {
+        self.names.get(name).map(|principal| principal.limits.resident_bytes)
     }
 
     /// The principal of a token.
@@ -282,12 +288,13 @@ mod tests {
         let [one, two] = [(); 2].map(|()| Token::random().expect("random bytes").hash());
         let found = parse(&format!(
             "[[principal]]\nname = \"a\"\nrole = \"write\"\ntokens = [\"{one}\", \"{two}\"]\nrequests_per_second = 5\n\
-             bytes_in_flight = \"1MiB\"\ncollections = [\"a-*\"]\n"
+             bytes_in_flight = \"1MiB\"\nresident_bytes = \"2MiB\"\ncollections = [\"a-*\"]\n"
         ));
         for token in [one, two] {
             let principal = found.of_token(token).expect("known");
             assert_eq!((principal.name.as_str(), principal.role), ("a", Role::Write));
-            assert_eq!(principal.limits, Limits { requests_per_second: 5.0, bytes_in_flight: 1 << 20 });
+            let limits = Limits { requests_per_second: 5.0, bytes_in_flight: 1 << 20, resident_bytes: 2 << 20 };
+            assert_eq!(principal.limits, limits);
             assert!(principal.collections.matches("a-1") && !principal.collections.matches("b"));
             assert!(principal.models.matches("any"));
         }

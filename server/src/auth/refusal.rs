@@ -47,6 +47,18 @@ pub enum Refusal {
         /// Bytes of the refused message.
         asked: u64,
     },
+    /// The quota of the owner's collections is exhausted.
+    #[error(
+        "quota of resident bytes: the collections of their owner hold {used} of {limit} bytes, the call adds {asked}"
+    )]
+    ResidentBytes {
+        /// Host memory of the owner's collections.
+        used: u64,
+        /// The quota.
+        limit: u64,
+        /// Bytes that the call adds, at least.
+        asked: u64,
+    },
 }
 
 /// Retry delay where it is not known when quota is released.
@@ -71,6 +83,7 @@ impl Refusal {
             Self::Name { .. } => "COLLECTION_NOT_ALLOWED",
             Self::Rate { .. } => "RATE_EXCEEDED",
             Self::BytesInFlight { .. } => "BYTES_IN_FLIGHT_EXCEEDED",
+            Self::ResidentBytes { .. } => "RESIDENT_BYTES_EXCEEDED",
         }
     }
 
@@ -79,7 +92,11 @@ impl Refusal {
         match self {
             Self::Rate { retry_after, .. } => Some(*retry_after),
             Self::BytesInFlight { limit, asked, .. } => (asked <= limit).then_some(RETRY_AFTER),
-            Self::NoCredentials | Self::WrongCredentials(_) | Self::Role { .. } | Self::Name { .. } => None,
+            Self::NoCredentials
+            | Self::WrongCredentials(_)
+            | Self::Role { .. }
+            | Self::Name { .. }
+            | Self::ResidentBytes { .. } => None,
         }
     }
 
@@ -91,7 +108,8 @@ impl Refusal {
             | Self::WrongCredentials(_)
             | Self::Role { .. }
             | Self::Rate { .. }
-            | Self::BytesInFlight { .. } => "",
+            | Self::BytesInFlight { .. }
+            | Self::ResidentBytes { .. } => "",
         }
     }
 }

@@ -10,11 +10,12 @@ use accelerd_kernels::ops::{
 };
 use accelerd_proto::v1::{self as pb, similarity_service_server::SimilarityService};
 use futures::{StreamExt as _, stream::BoxStream};
+use prost::Message as _;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     app::App,
-    auth::caller::Caller,
+    auth::{caller::Caller, refusal::Refusal},
     error::ApiError,
     grpc::{
         context::context,
@@ -88,7 +89,9 @@ impl SimilarityService for Similarity {
         if !request.model.is_empty() {
             find_model(&self.0, &caller, &request.model)?;
         }
-        let collection = self.0.collections.create(new_collection(request)?).await.map_err(ApiError::from)?;
+        check_resident_bytes(&self.0, &caller, caller.owner(), 0)?;
+        let new = new_collection(request, caller.owner())?;
+        let collection = self.0.collections.create(new).await.map_err(ApiError::from)?;
         caller.record_change(&collection.meta().name);
         Ok(Response::new(pb::CreateCollectionResponse { collection: Some(describe(&collection)) }))
     }
@@ -246,7 +249,9 @@ impl SimilarityService for Similarity {
         let snapshot = self.0.collections.open_snapshot(&url).await.map_err(ApiError::from)?;
         // The points come from a collection that the caller may not read.
         caller.check_collection(snapshot.collection()).map_err(ApiError::from)?;
-        let collection = self.0.collections.restore_opened(snapshot, &name).await.map_err(ApiError::from)?;
+        check_resident_bytes(&self.0, &caller, caller.owner(), snapshot.bytes())?;
+        let restored = self.0.collections.restore_opened(snapshot, &name, caller.owner()).await;
+        let collection = restored.map_err(ApiError::from)?;
         caller.record_change(&collection.meta().name);
         Ok(Response::new(pb::RestoreCollectionResponse { collection: Some(describe(&collection)) }))
     }
@@ -284,6 +289,15 @@ fn find_collection(app: &App, caller: &Caller, name: &str) -> Result<Arc<Collect
     Ok(app.collections.get(name)?)
 }
 
+/// Refuses a write that would exceed the quota of the collection's owner. Concurrent writes are not counted against each
+/// other, so that they may exceed it by what they add.
+fn check_resident_bytes(app: &App, caller: &Caller, owner: &str, asked: u64) -> Result<(), ApiError> {
+    let Some(limit) = app.auth.resident_limit(owner) else { return Ok(()) };
+    let used = app.collections.owned_bytes(owner);
+    let fits = used < limit && asked <= limit - used;
+    if fits { Ok(()) } else { Err(caller.refuse(Refusal::ResidentBytes { used, limit, asked }).into()) }
+}
+
 /// Decodes and checks points, and embeds texts.
 async fn prepare(
     app: &App,
@@ -293,6 +307,7 @@ async fn prepare(
     context: Context,
 ) -> Result<(Arc<Collection>, Prepared), ApiError> {
     let collection = find_collection(app, caller, &request.collection)?;
+    check_resident_bytes(app, caller, &collection.meta().owner, request.encoded_len() as u64)?;
     let prepared = collection.prepare(new_points(request)?, waits, context).await?;
     Ok((collection, prepared))
 }

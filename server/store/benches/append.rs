@@ -77,6 +77,7 @@ fn meta(name: &str) -> CollectionMeta {
         storage: Storage::Bf16,
         model: String::new(),
         text_field: String::new(),
+        owner: String::new(),
         durable: true,
         create_time_ms: 0,
     }

@@ -48,6 +48,9 @@ pub struct CollectionMeta {
     /// Payload field with a full-text index; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text_field: String,
+    /// Principal that created it, whose quota it counts against; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
     /// Whether it has a log.
     pub durable: bool,
     /// Creation time, in milliseconds since 1970.

@@ -113,6 +113,40 @@ async fn an_item_of_a_stream_that_names_another_collection_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_collections_of_a_principal_are_limited_in_memory_whoever_writes_to_them() {
+    let (files, mut config, owner, other) = (Files::new(), Config::loopback(), token(), token());
+    let file =
+        principal("owner", "write", &owner, "resident_bytes = \"64KiB\"") + &principal("other", "write", &other, "");
+    config.auth.principals = files.write("principals.toml", &file);
+    let daemon = Daemon::start(config).await.expect("the daemon starts");
+    let channel = plaintext(&daemon).await;
+    let [mut owners, mut others] = [&owner, &other].map(|token| similarity(&channel, Some(token)));
+    owners.create_collection(new_collection("owned")).await.expect("nothing is held");
+    others.create_collection(new_collection("free")).await.expect("no quota");
+    let batch = |collection: &str, nth: u64| {
+        let data = [1.0f32; 2000].into_iter().flat_map(f32::to_le_bytes).collect();
+        let vectors = v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![1000, 2], data };
+        let numbers = (nth * 1000..(nth + 1) * 1000).collect();
+        let ids = Some(v1::PointIds { numbers, ..Default::default() });
+        v1::UpsertRequest { ids, points: Some(v1::upsert_request::Points::Vectors(vectors)), ..points(collection) }
+    };
+    let mut status = None;
+    for nth in 0..100 {
+        others.upsert(batch("free", nth)).await.expect("no quota");
+        if status.is_none() {
+            status = owners.upsert(batch("owned", nth)).await.err();
+        }
+    }
+    let expected = refused(Code::ResourceExhausted, "RESIDENT_BYTES_EXCEEDED");
+    assert_eq!(refusal(status.map_or(Ok(()), Err)), expected);
+    assert_eq!(refusal(others.upsert(batch("owned", 200)).await), expected, "the owner's quota counts");
+    owners.delete_collection(v1::DeleteCollectionRequest { name: "owned".to_owned() }).await.expect("deleted");
+    owners.create_collection(new_collection("again")).await.expect("nothing is held");
+    owners.upsert(batch("again", 0)).await.expect("it fits");
+    daemon.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn models_outside_of_the_patterns_are_refused_and_not_listed() {
     let fixture = Fixture::start().await;
     let mut client = embed(&fixture.channel, Some(&fixture.limited));

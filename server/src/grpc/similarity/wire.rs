@@ -101,7 +101,7 @@ fn storage(dtype: i32) -> Result<Storage, ApiError> {
     }
 }
 
-pub(super) fn new_collection(request: pb::CreateCollectionRequest) -> Result<NewCollection, ApiError> {
+pub(super) fn new_collection(request: pb::CreateCollectionRequest, owner: &str) -> Result<NewCollection, ApiError> {
     Ok(NewCollection {
         metric: metric(request.metric)?,
         storage: storage(request.storage)?,
@@ -109,6 +109,7 @@ pub(super) fn new_collection(request: pb::CreateCollectionRequest) -> Result<New
         dimensions: request.dimensions,
         model: request.model,
         text_field: request.text_field,
+        owner: owner.to_owned(),
         durable: request.durable,
     })
 }

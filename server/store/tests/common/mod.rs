@@ -21,6 +21,7 @@ pub(crate) fn meta(name: &str) -> CollectionMeta {
         storage: Storage::Bf16,
         model: "builtin".into(),
         text_field: String::new(),
+        owner: String::new(),
         durable: true,
         create_time_ms: 1_700_000_000_000,
     }
