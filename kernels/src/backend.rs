@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    DeviceId, DeviceInfo, FallbackStats, KernelStats, OpError, PoolStats, PreemptionHook, cpu, cuda,
+    DeviceId, DeviceInfo, FallbackStats, KernelStats, LossScope, OpError, PoolStats, PreemptionHook, cpu, cuda,
     preemption::Preemption,
 };
 
@@ -64,6 +64,14 @@ impl Device {
         }
     }
 
+    /// Takes a GPU out of service: later calls on it fail at once, as with [`OpError::DeviceLost`]. Nothing on the CPU.
+    pub fn mark_lost(&self, scope: LossScope, reason: &str) {
+        match self {
+            Self::Cpu(_) => {}
+            Self::Cuda(device) => device.mark_lost(scope, reason),
+        }
+    }
+
     /// Opens a backend for the calling worker thread.
     pub fn open(&self) -> Result<Backend, OpError> {
         match self {
@@ -95,7 +103,7 @@ impl Backend {
     /// The device it runs on.
     pub fn device(&self) -> DeviceId {
         match self {
-            Self::Cpu(_) => DeviceId::Cpu,
+            Self::Cpu(worker) => worker.pool().info().id,
             Self::Cuda(worker) => worker.device().info().id,
         }
     }

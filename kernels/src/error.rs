@@ -2,6 +2,15 @@
 
 use crate::DeviceId;
 
+/// What is lost with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossScope {
+    /// The device alone.
+    Device,
+    /// CUDA in this process, with all of its GPUs: only a new process can use them again.
+    Cuda,
+}
+
 /// Why an operation failed. The engine chooses its reaction by the variant alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpError {
@@ -28,12 +37,14 @@ pub enum OpError {
         /// Error of the driver or library.
         reason: String,
     },
-    /// The device's context is corrupt; nothing more can run there.
+    /// Nothing more can run on the device.
     #[error("{device} is lost: {reason}")]
     DeviceLost {
         /// The lost device.
         device: DeviceId,
-        /// The driver's error.
+        /// What is lost with it.
+        scope: LossScope,
+        /// The driver's error, after the call that returned it.
         reason: String,
     },
     /// The batch was abandoned at a preemption point, because no caller awaits it any more.

@@ -9,7 +9,7 @@ use std::{
 use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
 use accelerd_kernels::{
-    self as kernels, Device, DiscoverError, OpError,
+    self as kernels, Device, DiscoverError, Discovered, OpError,
     ops::{cluster::Cluster, similarity::FindSimilar},
 };
 use accelerd_models::Model;
@@ -117,6 +117,8 @@ pub struct App {
     pub started: Instant,
     /// Threads for work that would block a reactor.
     pub(crate) offload: Offload,
+    /// Cancelled when the daemon is to start again.
+    pub(crate) restart: CancellationToken,
     /// Cancelled when the daemon closes; ends streams that have no end of their own.
     pub(crate) closing: CancellationToken,
 }
@@ -128,17 +130,18 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// Discovers devices, starts the engine, opens the lanes, loads models and reads collections, unless cancelled. Blocks;
-    /// must run within a runtime.
+    /// Starts the engine on the devices of this machine, or on those given; opens the lanes, loads models and reads
+    /// collections, unless cancelled. Blocks; must run within a runtime.
     pub(crate) fn start(
         config: Config,
+        devices: Option<Discovered>,
         closing: CancellationToken,
         cancel: &CancellationToken,
     ) -> Result<Arc<Self>, StartError> {
         log_memory(&config);
         let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
-        let found = kernels::discover(&config.devices())?;
+        let found = devices.map_or_else(|| kernels::discover(&config.devices()), Ok)?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
         let engine = start_engine(found.devices, &config, &metrics)?;
@@ -178,6 +181,7 @@ impl App {
             transport_memory,
             started: Instant::now(),
             offload,
+            restart: CancellationToken::new(),
             closing,
         }))
     }

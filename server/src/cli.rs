@@ -8,6 +8,7 @@ use accelerd::{
     config::{self, ConfigErrors},
     lifecycle,
 };
+use accelerd_kernels::exit_at_once;
 use clap::{Args, Parser, Subcommand};
 
 mod health;
@@ -178,7 +179,13 @@ fn serve(mut config: Config, models: &models::Models, settings: &Settings) -> Ex
     }
     match lifecycle::run(config, || settings.load()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error, 1),
+        Err(error) => {
+            let code = fail(&error, 1);
+            if error.leaves_threads() {
+                exit_at_once(1);
+            }
+            code
+        }
     }
 }
 

@@ -1,125 +1,112 @@
-//! Reports the daemon not live once all GPUs have been lost for a grace period: only a new process can recover them.
+//! What the loss of all GPUs means for the daemon's health: only a new process can use them again.
 
 use std::time::Duration;
 
+use accelerd_engine::DeviceLoss;
 use accelerd_kernels::DeviceId;
-use tokio::time::{Instant, interval};
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::health::Reporter;
 
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Waits until all of `gpus` are lost; false if the engine or the daemon closes before, or there is none.
+pub(crate) async fn all_lost(
+    gpus: &[DeviceId],
+    mut losses: watch::Receiver<Vec<DeviceLoss>>,
+    closing: &CancellationToken,
+) -> bool {
+    let is_lost = |gpu: &DeviceId, losses: &[DeviceLoss]| losses.iter().any(|loss| loss.device == *gpu);
+    let all = losses.wait_for(|losses| gpus.iter().all(|gpu| is_lost(gpu, losses)));
+    !gpus.is_empty() && matches!(closing.run_until_cancelled(all).await, Some(Ok(_)))
+}
 
-/// Reports not live once `all_lost` has been true for `grace`. Returns then, when the daemon closes, or when `all_lost`
-/// returns `None`.
-pub(crate) async fn watch(
-    mut all_lost: impl FnMut() -> Option<bool>,
+/// Reports the loss of all GPUs: not ready at once, unless the CPU may serve; not live after `grace`.
+pub(crate) async fn report_all_lost(
+    cpu_may_serve: bool,
     grace: Duration,
     health: Reporter,
     closing: CancellationToken,
 ) {
-    let mut lost_since = None;
-    let mut ticks = interval(POLL_INTERVAL);
-    while closing.run_until_cancelled(ticks.tick()).await.is_some() {
-        let Some(lost) = all_lost() else { return };
-        if !lost {
-            lost_since = None;
-        } else if lost_since.get_or_insert_with(Instant::now).elapsed() >= grace {
-            tracing::error!("all GPUs are lost: reporting not live");
-            health.set_live(false);
-            return;
-        }
+    tracing::error!(cpu_may_serve, ?grace, "all GPUs are lost");
+    if !cpu_may_serve {
+        health.set_devices_ready(false);
     }
-}
-
-/// Whether there are GPUs and all are lost. Takes each device's id and whether it is lost.
-pub(crate) fn all_lost(devices: impl Iterator<Item = (DeviceId, bool)>) -> bool {
-    let mut gpus = devices.filter(|(device, _)| matches!(device, DeviceId::Cuda(_))).peekable();
-    gpus.peek().is_some() && gpus.all(|(_, lost)| lost)
+    if closing.run_until_cancelled(sleep(grace)).await.is_some() {
+        tracing::error!("all GPUs are lost: reporting not live");
+        health.set_live(false);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    };
-
-    use tokio::{task::JoinHandle, time::advance};
+    use accelerd_engine::LossCause;
+    use tokio::time::advance;
 
     use super::*;
 
     const GRACE: Duration = Duration::from_secs(30);
+    const FIRST: DeviceId = DeviceId::Cuda(0);
+    const SECOND: DeviceId = DeviceId::Cuda(1);
 
-    struct Watched {
-        lost: Arc<AtomicBool>,
-        health: Reporter,
-        closing: CancellationToken,
-        task: JoinHandle<()>,
+    fn loss(device: DeviceId) -> DeviceLoss {
+        DeviceLoss { device, cause: LossCause::DeviceError, lane: "search", reason: "gone".to_owned() }
     }
 
-    fn watched() -> Watched {
-        let (lost, closing) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
-        let health = Reporter::new(closing.clone());
-        let seen = Arc::clone(&lost);
-        let task = tokio::spawn(watch(move || Some(seen.load(SeqCst)), GRACE, health.clone(), closing.clone()));
-        Watched { lost, health, closing, task }
+    #[tokio::test]
+    async fn only_the_loss_of_the_last_gpu_counts() {
+        let (losses, receiver) = watch::channel(vec![]);
+        let closing = CancellationToken::new();
+        let (gpus, token) = ([FIRST, SECOND], closing.clone());
+        let waiting = tokio::spawn(async move { all_lost(&gpus, receiver, &token).await });
+        losses.send_modify(|losses| losses.push(loss(FIRST)));
+        losses.send_modify(|losses| losses.push(loss(DeviceId::Cpu)));
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "one GPU works");
+        losses.send_modify(|losses| losses.push(loss(SECOND)));
+        assert!(waiting.await.expect("no panic"));
     }
 
-    /// Advances the clock second by second.
-    async fn pass(seconds: u64) {
-        for _ in 0..seconds {
-            advance(Duration::from_secs(1)).await;
-            tokio::task::yield_now().await;
-        }
+    #[tokio::test]
+    async fn without_a_gpu_none_is_lost() {
+        let (_losses, receiver) = watch::channel(vec![loss(DeviceId::Cpu)]);
+        assert!(!all_lost(&[], receiver, &CancellationToken::new()).await);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn liveness_ends_when_all_gpus_are_lost_for_the_grace_period() {
-        let Watched { lost, health, task, .. } = watched();
-        pass(100).await;
-        assert!(health.now().live, "nothing is lost");
-        lost.store(true, SeqCst);
-        pass(GRACE.as_secs() - 1).await;
-        assert!(health.now().live, "within the grace period");
-        pass(2).await;
-        assert!(!health.now().live, "the grace period is over");
-        task.await.expect("the watch returns");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_recovered_gpu_restarts_the_grace_period() {
-        let Watched { lost, health, .. } = watched();
-        for _ in 0..5 {
-            lost.store(true, SeqCst);
-            pass(GRACE.as_secs() - 1).await;
-            lost.store(false, SeqCst);
-            pass(1).await;
-        }
-        assert!(health.now().live);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn closing_ends_the_watch() {
-        let Watched { lost, health, closing, task } = watched();
+    #[tokio::test]
+    async fn closing_ends_the_wait() {
+        let (_losses, receiver) = watch::channel(vec![]);
+        let closing = CancellationToken::new();
         closing.cancel();
-        task.await.expect("the watch returns");
-        lost.store(true, SeqCst);
-        pass(2 * GRACE.as_secs()).await;
-        assert!(health.now().live);
+        assert!(!all_lost(&[FIRST], receiver, &closing).await);
     }
 
-    #[test]
-    fn only_gpus_count_and_one_that_works_is_enough() {
-        let (first, second, cpu) = (DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cpu);
-        for (devices, expected) in [
-            (vec![], false),
-            (vec![(cpu, false)], false),
-            (vec![(first, true), (cpu, false)], true),
-            (vec![(first, true), (second, false), (cpu, false)], false),
-            (vec![(first, true), (second, true), (cpu, false)], true),
-        ] {
-            assert_eq!(all_lost(devices.iter().copied()), expected, "{devices:?}");
-        }
+    /// The daemon's readiness and liveness, once started.
+    fn health() -> Reporter {
+        let health = Reporter::new(CancellationToken::new());
+        health.set_ready(true);
+        health
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn liveness_ends_after_the_grace_and_the_cpu_serves_until_then() {
+        let health = health();
+        let reporting = tokio::spawn(report_all_lost(true, GRACE, health.clone(), CancellationToken::new()));
+        tokio::task::yield_now().await;
+        advance(GRACE.saturating_sub(Duration::from_secs(1))).await;
+        assert!(health.now().live && health.now().ready, "within the grace period");
+        reporting.await.expect("the grace period ends");
+        assert!(!health.now().live);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readiness_ends_at_once_where_the_cpu_may_not_serve() {
+        let health = health();
+        let closing = CancellationToken::new();
+        let reporting = tokio::spawn(report_all_lost(false, GRACE, health.clone(), closing.clone()));
+        tokio::task::yield_now().await;
+        assert!(!health.now().ready && health.now().live);
+        closing.cancel();
+        reporting.await.expect("closing ends it");
+        assert!(health.now().live, "the daemon ends before the grace period");
     }
 }

@@ -12,7 +12,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_res
 /// Readiness and liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Accepts calls: false while starting and draining.
+    /// Accepts calls: false while starting and draining, and without a device that may serve.
     pub ready: bool,
     /// Need not be replaced: false once all GPUs are lost, or a client has drained the daemon.
     pub live: bool,
@@ -22,6 +22,8 @@ pub struct Health {
 struct HealthState {
     /// Started, and not shutting down after a signal.
     serving: bool,
+    /// The CPU may serve, or a GPU is left.
+    devices_ready: bool,
     devices_live: bool,
     /// State of a drain by a client.
     drain: Drain,
@@ -45,7 +47,7 @@ pub struct DrainTicket(u64);
 impl HealthState {
     fn health(self) -> Health {
         Health {
-            ready: self.serving && self.drain == Drain::None,
+            ready: self.serving && self.devices_ready && self.drain == Drain::None,
             live: self.devices_live && self.drain != Drain::Final,
         }
     }
@@ -62,7 +64,8 @@ pub struct Reporter {
 impl Reporter {
     /// The state of a starting daemon: live and not ready.
     pub fn new(closing: CancellationToken) -> Self {
-        let state = HealthState { serving: false, devices_live: true, drain: Drain::None, drains: 0 };
+        let state =
+            HealthState { serving: false, devices_ready: true, devices_live: true, drain: Drain::None, drains: 0 };
         Self { state: Arc::new(watch::Sender::new(state)), closing }
     }
 
@@ -83,6 +86,11 @@ impl Reporter {
     /// Sets whether the daemon accepts calls.
     pub fn set_ready(&self, ready: bool) {
         self.update(|state| state.serving = ready);
+    }
+
+    /// Sets whether there is a device that may serve.
+    pub fn set_devices_ready(&self, ready: bool) {
+        self.update(|state| state.devices_ready = ready);
     }
 
     /// Sets whether the devices work.

@@ -17,6 +17,7 @@ mod listen;
 mod metric_callbacks;
 pub mod peer;
 mod reload;
+mod restart;
 pub mod serve;
 pub mod status;
 pub mod telemetry;

@@ -1,10 +1,12 @@
-//! The life of the process: start, serve until a signal, report `NOT_SERVING`, drain, exit.
+//! The life of the process: start, serve until a signal, report `NOT_SERVING`, drain, exit; or start again, where the GPUs
+//! are lost.
 
 use std::{
     io::{self, IsTerminal},
     time::{Duration, Instant},
 };
 
+use accelerd_kernels::exit_at_once;
 use tokio::{
     runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::StartError,
     config::{Config, ConfigErrors},
+    restart,
     serve::{Daemon, Drained},
     telemetry::{Logs, TelemetryError},
 };
@@ -32,7 +35,10 @@ pub enum RunError {
     #[error("the runtime did not start: {0}")]
     Runtime(#[from] io::Error),
     /// Calls were still running when the drain timed out.
-    #[error("drain timed out after {timeout:?}: aborted {calls} calls on {connections} connections")]
+    #[error(
+        "drain timed out after {timeout:?}: aborted {calls} calls on {connections} connections{}",
+        left_behind(hung)
+    )]
     DrainTimeout {
         /// The setting `drain.timeout`.
         timeout: Duration,
@@ -40,6 +46,8 @@ pub enum RunError {
         calls: u64,
         /// Connections that were still open.
         connections: usize,
+        /// What did not end.
+        hung: Vec<String>,
     },
     /// A signal came during the start, and the start did not stop within `drain.timeout`.
     #[error("the start did not stop within {0:?}")]
@@ -47,7 +55,48 @@ pub enum RunError {
     /// A second signal came before the drain, or the cancelled start, had ended.
     #[error("interrupted by a second signal")]
     Forced,
+    /// The daemon was to start again, and the new image could not be executed.
+    #[error("the daemon could not be started again: {0}")]
+    Restart(io::Error),
 }
+
+/// Why the daemon stops serving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shutdown {
+    Signal(ShutdownSignal),
+    /// All GPUs are lost, and the daemon starts again.
+    Restart,
+}
+
+/// How the daemon ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The process is to exit.
+    Stopped,
+    /// The process is to start again.
+    Restart,
+}
+
+impl RunError {
+    /// Whether threads were left behind that may be stuck in the CUDA driver, whose exit handlers would wait for them.
+    pub fn leaves_threads(&self) -> bool {
+        match self {
+            Self::DrainTimeout { hung, .. } => !hung.is_empty(),
+            Self::Start(_)
+            | Self::Telemetry(_)
+            | Self::Runtime(_)
+            | Self::CancelTimeout(_)
+            | Self::Forced
+            | Self::Restart(_) => false,
+        }
+    }
+}
+
+/// What the export of the last spans gets at least.
+const MIN_FLUSH_TIME: Duration = Duration::from_millis(500);
+
+/// How long after the end of a drain the process is ended, if it is still there.
+const STUCK_GRACE: Duration = Duration::from_secs(5);
 
 /// The signals that end the daemon.
 struct ShutdownSignals {
@@ -86,63 +135,136 @@ fn at_terminal() -> bool {
 }
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain. SIGHUP calls `reload`, applies the
-/// settings that can change at run time, and reads changed certificates and principals.
+/// settings that can change at run time, and reads changed certificates and principals. After the loss of all GPUs the
+/// daemon drains and executes itself again, where `cuda.restart` permits it; a signal during that drain ends the process
+/// instead.
 pub fn run(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>) -> Result<(), RunError> {
-    // For signals, health, metrics and maintenance of collections; calls run on other threads.
-    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("control").enable_all().build()?;
-    let result = runtime.block_on(serve(config, reload));
-    runtime.shutdown_background();
-    result
+    run_with(Daemon::start_with_cancel, config, reload)
 }
 
-async fn serve(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>) -> Result<(), RunError> {
+/// As [`run`], with another way to start the daemon.
+#[doc(hidden)]
+pub fn run_with<F: Future<Output = Result<Daemon, StartError>>>(
+    start: impl FnOnce(CancellationToken, Config) -> F,
+    config: Config,
+    reload: impl Fn() -> Result<Config, ConfigErrors>,
+) -> Result<(), RunError> {
+    // For signals, health, metrics and maintenance of collections; calls run on other threads.
+    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("control").enable_all().build()?;
+    let ended = runtime.block_on(serve(start, config, reload));
+    runtime.shutdown_background();
+    match ended? {
+        Ended::Stopped => Ok(()),
+        Ended::Restart => Err(RunError::Restart(restart::execute_again())),
+    }
+}
+
+async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
+    start: impl FnOnce(CancellationToken, Config) -> F,
+    config: Config,
+    reload: impl Fn() -> Result<Config, ConfigErrors>,
+) -> Result<Ended, RunError> {
     let begin = Instant::now();
     let (mut signals, mut hangup) = (ShutdownSignals::new()?, signal(SignalKind::hangup())?);
     let logs = Logs::install(&config.telemetry)?;
     let drain = config.drain.clone();
-    let Some(daemon) = start(config, &mut signals).await? else { return Ok(()) };
+    let cancel = CancellationToken::new();
+    let starting = start(cancel.clone(), config);
+    let Some(daemon) = wait_for_start(starting, &cancel, drain.timeout, &mut signals).await? else {
+        return Ok(Ended::Stopped);
+    };
     let (grpc, admin, health) = (daemon.grpc_addr(), daemon.admin_addr(), daemon.health_addr());
     tracing::info!(%grpc, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
-    let signal = loop {
+    let shutdown = loop {
         tokio::select! {
-            signal = signals.recv() => break signal,
+            signal = signals.recv() => break Shutdown::Signal(signal),
+            () = daemon.restart_requested() => break Shutdown::Restart,
             _ = hangup.recv() => {
                 apply_settings(&logs, reload());
                 daemon.reload_credentials();
             }
         }
     };
-    let endpoint_delay = endpoint_delay(signal, at_terminal(), drain.endpoint_delay);
-    tracing::info!(?endpoint_delay, timeout = ?drain.timeout, "draining");
+    let endpoint_delay = match shutdown {
+        Shutdown::Signal(signal) => endpoint_delay(signal, at_terminal(), drain.endpoint_delay),
+        // The endpoint stays: the daemon is back sooner than load balancers would notice.
+        Shutdown::Restart => Duration::ZERO,
+    };
+    let restart = shutdown == Shutdown::Restart;
+    tracing::info!(?endpoint_delay, timeout = ?drain.timeout, restart, "draining");
+    let end = Instant::now() + endpoint_delay + drain.timeout;
+    exit_if_stuck(end)?;
+    let limit = drain.timeout.saturating_sub((drain.timeout / 50).min(MIN_FLUSH_TIME));
     daemon.set_not_ready();
     let draining = async {
         sleep(endpoint_delay).await;
-        daemon.shutdown().await
+        daemon.shutdown_within(limit).await
     };
-    let result = tokio::select! {
-        drained = draining => drain_result(drained, drain.timeout),
-        _ = signals.recv() => Err(RunError::Forced),
-    };
-    // Exporting the last spans blocks.
-    let _panicked = tokio::task::spawn_blocking(move || logs.flush()).await;
+    let result = wait_for_drain(draining, shutdown, drain.timeout, async || _ = signals.recv().await).await;
+    // Exporting the last spans blocks. What does not end is left behind.
+    let limit = end.saturating_duration_since(Instant::now()).max(MIN_FLUSH_TIME);
+    let _hung = tokio::time::timeout(limit, tokio::task::spawn_blocking(move || logs.flush(limit))).await;
     result
+}
+
+/// Waits for the drain. A signal ends it; during a drain before a restart, the first one only ends the restart.
+async fn wait_for_drain(
+    draining: impl Future<Output = Drained>,
+    shutdown: Shutdown,
+    timeout: Duration,
+    mut signal: impl AsyncFnMut(),
+) -> Result<Ended, RunError> {
+    let mut draining = std::pin::pin!(draining);
+    let mut restarts = shutdown == Shutdown::Restart;
+    loop {
+        tokio::select! {
+            drained = &mut draining => return match drain_result(drained, timeout) {
+                _ if restarts => Ok(Ended::Restart),
+                drained => drained.map(|()| Ended::Stopped),
+            },
+            () = signal() => if !std::mem::take(&mut restarts) {
+                return Err(RunError::Forced);
+            },
+        }
+    }
 }
 
 /// Success if every call completed.
 fn drain_result(drained: Drained, timeout: Duration) -> Result<(), RunError> {
-    let Drained { complete, aborted_connections, aborted_calls } = drained;
+    let Drained { complete, aborted_connections, aborted_calls, hung } = drained;
     if complete {
         tracing::info!(complete, aborted_connections, "drained");
         return Ok(());
     }
-    tracing::warn!(complete, aborted_connections, aborted_calls, ?timeout, "drained");
-    Err(RunError::DrainTimeout { timeout, calls: aborted_calls, connections: aborted_connections })
+    tracing::warn!(complete, aborted_connections, aborted_calls, hung = hung.join(", "), ?timeout, "drained");
+    Err(RunError::DrainTimeout { timeout, calls: aborted_calls, connections: aborted_connections, hung })
 }
 
-/// Starts the daemon; `None` if a signal cancelled the start. Work that cannot be cancelled gets `drain.timeout` to finish.
-async fn start(config: Config, signals: &mut ShutdownSignals) -> Result<Option<Daemon>, RunError> {
-    let (limit, cancel) = (config.drain.timeout, CancellationToken::new());
-    let mut starting = std::pin::pin!(Daemon::start_with_cancel(cancel.clone(), config));
+/// The end of an error message that names what was left behind.
+fn left_behind(hung: &[String]) -> String {
+    if hung.is_empty() { String::new() } else { format!("; left behind: {}", hung.join(", ")) }
+}
+
+/// The last resort: ends the process if the drain has not done so shortly after its end, as when the threads that measure
+/// its time are stuck.
+fn exit_if_stuck(end: Instant) -> io::Result<()> {
+    let limit = end.saturating_duration_since(Instant::now()) + STUCK_GRACE;
+    let exit = move || {
+        std::thread::sleep(limit);
+        tracing::error!("the drain did not end: exiting");
+        exit_at_once(1);
+    };
+    std::thread::Builder::new().name("last-resort".to_owned()).spawn(exit).map(drop)
+}
+
+/// Waits for the daemon's start; `None` if a signal cancelled it. Work that cannot be cancelled gets `limit` to finish.
+async fn wait_for_start(
+    starting: impl Future<Output = Result<Daemon, StartError>>,
+    cancel: &CancellationToken,
+    limit: Duration,
+    signals: &mut ShutdownSignals,
+) -> Result<Option<Daemon>, RunError> {
+    let mut starting = std::pin::pin!(starting);
     tokio::select! {
         started = &mut starting => return Ok(Some(started?)),
         _ = signals.recv() => tracing::info!(timeout = ?limit, "shutting down before serving"),
@@ -178,6 +300,46 @@ fn apply_settings(logs: &Logs, settings: Result<Config, ConfigErrors>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn drained(complete: bool) -> Drained {
+        let hung = if complete { vec![] } else { vec!["a batch of lane search".to_owned()] };
+        Drained { complete, aborted_connections: 0, aborted_calls: 0, hung }
+    }
+
+    /// How a drain ends that takes an hour, with signals after these numbers of minutes.
+    async fn drain(shutdown: Shutdown, complete: bool, signals: &[u64]) -> Result<Ended, RunError> {
+        let minutes = |count: u64| Duration::from_secs(60 * count);
+        let (start, draining) = (tokio::time::Instant::now(), async {
+            sleep(minutes(60)).await;
+            drained(complete)
+        });
+        let mut signals = signals.iter();
+        wait_for_drain(draining, shutdown, minutes(60), async || match signals.next() {
+            Some(at) => tokio::time::sleep_until(start + minutes(*at)).await,
+            None => std::future::pending().await,
+        })
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_ends_with_the_calls_or_a_second_signal() {
+        let after_signal = Shutdown::Signal(ShutdownSignal::Terminate);
+        assert!(matches!(drain(after_signal, true, &[]).await, Ok(Ended::Stopped)));
+        assert!(matches!(drain(after_signal, true, &[5]).await, Err(RunError::Forced)));
+        let error = drain(after_signal, false, &[]).await.expect_err("a worker hangs");
+        assert!(
+            error.leaves_threads() && error.to_string().ends_with("; left behind: a batch of lane search"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_signal_ends_a_restart_and_a_second_one_the_drain() {
+        assert!(matches!(drain(Shutdown::Restart, true, &[]).await, Ok(Ended::Restart)));
+        assert!(matches!(drain(Shutdown::Restart, false, &[]).await, Ok(Ended::Restart)), "whatever hangs");
+        assert!(matches!(drain(Shutdown::Restart, true, &[5]).await, Ok(Ended::Stopped)));
+        assert!(matches!(drain(Shutdown::Restart, true, &[5, 6]).await, Err(RunError::Forced)));
+    }
 
     #[test]
     fn only_ctrl_c_at_a_terminal_skips_the_endpoint_delay() {

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use accelerd_kernels::{DeviceId, Discovered};
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::Notify,
@@ -18,7 +19,7 @@ use tower::ServiceBuilder;
 use crate::{
     admin,
     app::{App, StartError},
-    config::Config,
+    config::{BackendKind, Config},
     device_liveness,
     grpc::services::Services,
     layers::{
@@ -31,6 +32,7 @@ use crate::{
     listen::{self, Acceptor, Reactors, SocketFile},
     metric_callbacks,
     reload::{self, Watched},
+    restart,
     tls::{self, TlsConfig, TlsListener},
     transport::{
         connection::{HttpService, ShutdownTokens},
@@ -41,6 +43,12 @@ use crate::{
 
 /// Memory budget of the health port in bytes. It is separate from the main port's, so that probes are always answered.
 const HEALTH_MEMORY: u64 = 32 << 20;
+
+/// The part of a drain's timeout that is kept for closing collections and exporting telemetry: a tenth, and at most this.
+const MAX_RELEASE_SHARE: Duration = Duration::from_secs(3);
+
+/// What they get at least, however short the timeout is.
+const MIN_RELEASE_TIME: Duration = Duration::from_secs(1);
 
 /// A running daemon. [`Daemon::shutdown`] ends it gracefully; dropping it aborts its connections.
 #[derive(Debug)]
@@ -73,14 +81,16 @@ impl Drop for Listeners {
 }
 
 /// Outcome of a drain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Whether every accepted call completed in time.
+    /// Whether every accepted call completed, and everything was released, in time.
     pub complete: bool,
     /// Connections that were aborted.
     pub aborted_connections: usize,
     /// Calls that were aborted.
     pub aborted_calls: u64,
+    /// What did not end in time and was left behind.
+    pub hung: Vec<String>,
 }
 
 impl Daemon {
@@ -91,6 +101,16 @@ impl Daemon {
 
     /// As [`Self::start`]; cancelling the token before the daemon serves fails the start with [`StartError::Cancelled`].
     pub async fn start_with_cancel(cancel: CancellationToken, config: Config) -> Result<Self, StartError> {
+        Self::start_on(None, cancel, config).await
+    }
+
+    /// As [`Self::start_with_cancel`], on given devices instead of those of this machine.
+    #[doc(hidden)]
+    pub async fn start_on(
+        devices: Option<Discovered>,
+        cancel: CancellationToken,
+        config: Config,
+    ) -> Result<Self, StartError> {
         let grpc = bind_tcp("server.listen", config.server.listen)?;
         let admin = bind_tcp("server.admin_listen", config.server.admin_listen)?;
         let health = bind_tcp("server.health_listen", config.server.health_listen)?;
@@ -99,7 +119,7 @@ impl Daemon {
 
         let shutdown = ShutdownTokens::default();
         let closing = shutdown.closing.clone();
-        let starting = tokio::task::spawn_blocking(move || App::start(config, closing, &cancel));
+        let starting = tokio::task::spawn_blocking(move || App::start(config, devices, closing, &cancel));
         let app = starting.await.map_err(|error| StartError::Threads(error.into()))??;
         let tls = tls::open(&app.config.tls).map_err(StartError::Tls)?.map(Arc::new);
         let settings = &app.config.server;
@@ -172,38 +192,94 @@ impl Daemon {
         self.app.health.set_ready(false);
     }
 
+    /// Returns once the daemon is to be shut down and started again, because all GPUs are lost.
+    pub async fn restart_requested(&self) {
+        self.app.restart.cancelled().await;
+    }
+
     /// Stops accepting connections, waits for accepted calls up to `drain.timeout`, and ends.
     pub async fn shutdown(self) -> Drained {
         let timeout = self.app.config.drain.timeout;
         self.shutdown_within(timeout).await
     }
 
-    /// As [`Self::shutdown`], with a given timeout.
+    /// As [`Self::shutdown`], with a given timeout. Ends in time whatever hangs: calls get all of it but a share for what
+    /// follows, and what does not end is left behind.
     pub async fn shutdown_within(self, limit: Duration) -> Drained {
+        let begin = Instant::now();
+        let for_calls = limit.saturating_sub(release_share(limit));
         self.set_not_ready();
         self.main.shutdown.closing.cancel();
-        let begin = Instant::now();
-        let complete = timeout(limit, self.main.connections.closed()).await.is_ok();
+        let complete = timeout(for_calls, self.main.connections.closed()).await.is_ok();
         let aborted_connections = if complete { 0 } else { self.main.connections.count() };
         let aborted_calls = if complete { 0 } else { u64::try_from(self.app.metrics.in_flight()).unwrap_or(0) };
-        let engine = self.app.engine.drain(limit.saturating_sub(begin.elapsed())).await;
+        let engine = self.app.engine.drain(for_calls.saturating_sub(begin.elapsed())).await;
         self.main.shutdown.abort.cancel();
-        self.main.connections.closed().await;
-        let Self { app, main, probes, reactors, .. } = self;
+        let release = Release::within(limit.saturating_sub(begin.elapsed()));
+        let hung = release.run(self).await;
+        for one in &hung {
+            tracing::error!(hung = one, "left behind at the end of the drain");
+        }
+        Drained { complete: complete && engine.complete && hung.is_empty(), aborted_connections, aborted_calls, hung }
+    }
+}
+
+/// The part of a drain's timeout that is kept for what follows the calls.
+fn release_share(limit: Duration) -> Duration {
+    (limit / 10).min(MAX_RELEASE_SHARE)
+}
+
+/// The end of a drain, after the calls: each step gets half of the time that is left, so that a step which hangs leaves time
+/// for the next. What does not end is left behind.
+struct Release {
+    end: Instant,
+    hung: Vec<String>,
+}
+
+impl Release {
+    fn within(limit: Duration) -> Self {
+        Self { end: Instant::now() + limit.max(MIN_RELEASE_TIME), hung: vec![] }
+    }
+
+    /// Closes connections and collections, exports the last metrics, and stops all threads. Returns what hangs.
+    async fn run(mut self, daemon: Daemon) -> Vec<String> {
+        let Daemon { app, main, probes, reactors, .. } = daemon;
+        self.wait("the connections", main.connections.closed()).await;
         drop((main, probes));
-        app.collections.close().await;
+        self.wait("the collections", app.collections.close()).await;
+        // Half of the step's time, so that the names of what hangs come back in time.
+        let (engine, limit) = (Arc::clone(&app), self.left() / 4);
+        let stop = tokio::task::spawn_blocking(move || engine.engine.stop_within(limit));
+        let stopped = self.wait("the engine", stop).await;
+        if let Some(Ok(left)) = &stopped {
+            self.hung.extend(left.iter().map(ToString::to_string));
+        }
+        let (metrics, limit) = (Arc::clone(&app.metrics), self.left() / 2);
+        self.wait("the export of metrics", tokio::task::spawn_blocking(move || metrics.flush(limit))).await;
         let release = move || {
-            app.metrics.flush();
             if let Some(reactors) = Arc::into_inner(reactors) {
                 reactors.stop();
             }
-            // Dropping the last reference to the engine joins its workers.
             drop(app);
         };
-        if tokio::task::spawn_blocking(release).await.is_err() {
+        let released = self.wait("the threads that serve connections", tokio::task::spawn_blocking(release)).await;
+        if let (Some(Err(_)), _) | (_, Some(Err(_))) = (stopped, released) {
             tracing::error!("panic while releasing the engine");
         }
-        Drained { complete: complete && engine.complete, aborted_connections, aborted_calls }
+        self.hung
+    }
+
+    /// Waits for a step; `None` if it hangs.
+    async fn wait<T>(&mut self, what: &str, step: impl Future<Output = T>) -> Option<T> {
+        let done = timeout(self.left() / 2, step).await.ok();
+        if done.is_none() {
+            self.hung.push(format!("{what} did not close in time"));
+        }
+        done
+    }
+
+    fn left(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
     }
 }
 
@@ -219,14 +295,30 @@ fn stack(app: &Arc<App>) -> impl HttpService<TraceBody<DeadlineBody>> {
         .service(Services::new(app))
 }
 
-/// Reports the daemon not live once all its GPUs are lost. Holds the app weakly.
+/// Once all GPUs are lost, reports it to probes, and requests a restart when it is permitted. Holds the app weakly.
 fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
+    let devices = app.engine.devices();
+    let gpus: Vec<_> = devices.iter().map(|(device, _)| device.id()).filter(|id| *id != DeviceId::Cpu).collect();
+    let (losses, health, requested) = (app.engine.losses(), app.health.clone(), app.restart.clone());
+    let (cpu_may_serve, grace) = (app.config.backend.kind != BackendKind::Cuda, app.config.cuda.lost_grace);
+    let policy = restart::Policy::detect(app.config.cuda.restart);
     let weak = Arc::downgrade(app);
-    let all_lost = move || {
-        let devices = weak.upgrade()?.engine.devices();
-        Some(device_liveness::all_lost(devices.iter().map(|(device, lost)| (device.id(), lost.is_some()))))
+    let has_in_memory_collections = move || {
+        let collections = weak.upgrade().map(|app| app.collections.list()).unwrap_or_default();
+        collections.iter().any(|collection| !collection.meta().durable)
     };
-    tokio::spawn(device_liveness::watch(all_lost, app.config.cuda.lost_grace, app.health.clone(), closing));
+    tokio::spawn(async move {
+        if device_liveness::all_lost(&gpus, losses, &closing).await {
+            let reported = device_liveness::report_all_lost(cpu_may_serve, grace, health, closing.clone());
+            let restarting = async {
+                let permitted = restart::permitted(policy, has_in_memory_collections);
+                if closing.run_until_cancelled(permitted).await.is_some() {
+                    requested.cancel();
+                }
+            };
+            tokio::join!(reported, restarting);
+        }
+    });
 }
 
 /// Reloads certificates and principals when their files change, until the daemon closes. Notifying reloads at once.

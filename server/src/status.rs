@@ -192,7 +192,7 @@ fn retry(code: Code, message: String, reason: &str, after: Duration) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use accelerd_kernels::DeviceId;
+    use accelerd_kernels::{DeviceId, LossScope};
 
     use super::*;
     use crate::auth::role::Role;
@@ -245,7 +245,11 @@ mod tests {
         let draining = status(SubmitError::Draining);
         assert_eq!((draining.code(), reason(&draining).as_str()), (Code::Unavailable, "DRAINING"));
         assert!(draining.get_details_precondition_failure().is_some());
-        let lost = OpError::DeviceLost { device: DeviceId::Cuda(1), reason: "illegal address".into() };
+        let lost = OpError::DeviceLost {
+            device: DeviceId::Cuda(1),
+            scope: LossScope::Device,
+            reason: "illegal address".into(),
+        };
         let lost = status(SubmitError::Op(lost));
         assert_eq!((lost.code(), reason(&lost).as_str()), (Code::Unavailable, "DEVICE_LOST"));
     }

@@ -86,9 +86,10 @@ impl Logs {
         self.filter.reload(filter).map_err(TelemetryError::new)
     }
 
-    /// Exports the last spans. Blocks for at most five seconds.
-    pub fn flush(&self) {
-        if let Some(Err(error)) = self.traces.as_ref().map(|traces| traces.shutdown_with_timeout(EXPORT_TIMEOUT)) {
+    /// Exports the last spans. Blocks for at most `limit`, and at most five seconds.
+    pub fn flush(&self, limit: Duration) {
+        let limit = limit.min(EXPORT_TIMEOUT);
+        if let Some(Err(error)) = self.traces.as_ref().map(|traces| traces.shutdown_with_timeout(limit)) {
             tracing::warn!(%error, "the last spans were not exported");
         }
     }
@@ -223,9 +224,9 @@ impl Metrics {
         })
     }
 
-    /// Exports the last metrics. Blocks for at most five seconds.
-    pub fn flush(&self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(EXPORT_TIMEOUT) {
+    /// Exports the last metrics. Blocks for at most `limit`, and at most five seconds.
+    pub fn flush(&self, limit: Duration) {
+        if let Err(error) = self.provider.shutdown_with_timeout(limit.min(EXPORT_TIMEOUT)) {
             tracing::warn!(%error, "the last metrics were not exported");
         }
     }

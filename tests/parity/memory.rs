@@ -112,7 +112,13 @@ fn a_model_that_does_not_fit_frees_its_weights(device: &Device) -> Result<(), St
 }
 
 fn engine(device: &Device) -> Result<Engine, String> {
-    let config = EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1 << 20, max_bytes: 16 << 30 };
+    let config = EngineConfig {
+        cuda_workers: 1,
+        cpu_workers: 1,
+        max_items: 1 << 20,
+        max_bytes: 16 << 30,
+        hang_timeout: Duration::ZERO,
+    };
     Engine::start(vec![device.clone()], config).map_err(|error| error.to_string())
 }
 

@@ -52,6 +52,12 @@ impl fmt::Debug for Pool {
 impl Pool {
     /// Starts a pool of `threads` threads; 0 means as many as the container may use.
     pub fn start(threads: usize) -> Result<Arc<Self>, String> {
+        Self::stand_in(DeviceId::Cpu, threads)
+    }
+
+    /// As [`Self::start`], under another id: tests of what happens to GPUs run without one.
+    #[doc(hidden)]
+    pub fn stand_in(id: DeviceId, threads: usize) -> Result<Arc<Self>, String> {
         // The standard library considers the CPU quota of the control group as well as the affinity mask.
         let threads =
             if threads == 0 { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) } else { threads };
@@ -61,7 +67,7 @@ impl Pool {
             .build()
             .map_err(|e| e.to_string())?;
         let info = DeviceInfo {
-            id: DeviceId::Cpu,
+            id,
             product: info::product(),
             compute_capability: None,
             compute_units: u32::try_from(threads).unwrap_or(u32::MAX),

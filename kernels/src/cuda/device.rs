@@ -1,9 +1,10 @@
 //! A GPU: its context, memory pool and compiled kernels, shared by its workers.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     ffi::{CString, c_int},
-    fmt,
+    fmt, mem,
     sync::{Arc, OnceLock},
 };
 
@@ -21,7 +22,7 @@ use super::{
     pinned::PinnedPool,
     stats::{FallbackCounters, Function},
 };
-use crate::{DeviceId, DeviceInfo, FallbackStats, KernelStats, OpError, PoolStats, Settings, cpu};
+use crate::{DeviceId, DeviceInfo, FallbackStats, KernelStats, LossScope, OpError, PoolStats, Settings, cpu};
 
 /// A GPU: context, memory pool and compiled modules, shared by its workers.
 pub struct Device {
@@ -39,7 +40,17 @@ pub struct Device {
     cache: DeviceCache,
     fallbacks: FallbackCounters,
     memcpy_pool: MemcpyPool,
-    lost: OnceLock<String>,
+    lost: OnceLock<(LossScope, String)>,
+}
+
+thread_local! {
+    /// The kernel that this thread launched last: errors of kernels are returned by later calls, which name none.
+    static LAST_LAUNCHED: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Records a launch for the descriptions of later errors.
+pub(super) fn record_launch(kernel: &'static str) {
+    LAST_LAUNCHED.set(Some(kernel));
 }
 
 impl fmt::Debug for Device {
@@ -189,9 +200,10 @@ impl Device {
         self.fallbacks.stats()
     }
 
-    /// Why the device is lost; `None` while it is usable.
-    pub fn is_lost(&self) -> Option<String> {
-        self.lost.get().cloned()
+    /// Takes the device out of service: later calls fail at once, instead of waiting for a kernel that never ends or
+    /// repeating an error. Objects on it are abandoned rather than freed, since freeing waits for its kernels.
+    pub fn mark_lost(&self, scope: LossScope, reason: &str) {
+        self.lost.get_or_init(|| (scope, reason.to_owned()));
     }
 
     /// Data kept on the device between requests, such as tables.
@@ -240,7 +252,7 @@ impl Device {
     /// Makes its context current on the calling thread; fails once the device is lost.
     pub(super) fn enter(&self) -> Result<(), OpError> {
         match self.lost.get() {
-            Some(reason) => Err(OpError::DeviceLost { device: self.info.id, reason: reason.clone() }),
+            Some((scope, reason)) => Err(self.lost_error(*scope, reason)),
             None => self.check("context", self.context.bind()),
         }
     }
@@ -250,14 +262,16 @@ impl Device {
         ok(result).map_err(|failed| self.error(what, failed))
     }
 
-    /// The error of `what`; a sticky error marks the device as lost for good.
+    /// The error of `what`; one that the device does not recover from marks it as lost for good.
     pub(super) fn error(&self, what: &'static str, failed: CUresult) -> OpError {
         let reason = driver::describe(failed);
-        if driver::is_sticky(failed) {
-            let reason = self.lost.get_or_init(|| format!("{what}: {reason}")).clone();
-            return OpError::DeviceLost { device: self.info.id, reason };
-        }
-        self.failed(what, &reason)
+        let Some(scope) = driver::loss_scope(failed) else { return self.failed(what, &reason) };
+        let (scope, reason) = self.lost.get_or_init(|| (scope, describe_loss(what, LAST_LAUNCHED.get(), &reason)));
+        self.lost_error(*scope, reason)
+    }
+
+    fn lost_error(&self, scope: LossScope, reason: &str) -> OpError {
+        OpError::DeviceLost { device: self.info.id, scope, reason: reason.to_owned() }
     }
 
     /// A failure that leaves the device usable.
@@ -271,10 +285,21 @@ impl Device {
     }
 }
 
+/// Names the failed call, and the kernel launched before it, which is the likely cause.
+fn describe_loss(what: &str, launched: Option<&str>, reason: &str) -> String {
+    match launched {
+        Some(kernel) if kernel != what => format!("{what} after kernel {kernel}: {reason}"),
+        Some(_) | None => format!("{what}: {reason}"),
+    }
+}
+
 impl Drop for Device {
     fn drop(&mut self) {
         self.cache.clear();
-        if self.lost.get().is_none() && ok(self.context.bind()).is_ok() {
+        if self.lost.get().is_some() {
+            // Releasing the context or the pinned memory would wait for a kernel that hangs.
+            mem::forget((Arc::clone(&self.context), Arc::clone(&self.pinned)));
+        } else if ok(self.context.bind()).is_ok() {
             for module in &self.modules {
                 // SAFETY: loaded once in this context, unloaded once; the last worker that could launch from it was dropped.
                 let _ = unsafe { sys::cuModuleUnload(*module as sys::CUmodule) };
@@ -282,5 +307,17 @@ impl Drop for Device {
             let _ = self.pool.free_dropped(std::ptr::null_mut());
             self.pool.destroy();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_names_the_call_and_the_kernel_before_it() {
+        assert_eq!(describe_loss("download", Some("gemm"), "trap"), "download after kernel gemm: trap");
+        assert_eq!(describe_loss("gemm", Some("gemm"), "trap"), "gemm: trap");
+        assert_eq!(describe_loss("context", None, "trap"), "context: trap");
     }
 }

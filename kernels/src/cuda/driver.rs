@@ -4,6 +4,8 @@ use std::ffi::{CStr, c_char, c_void};
 
 use cudarc::driver::sys::{self, CUresult};
 
+use crate::LossScope;
+
 /// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
 const REQUIRED: [&str; 47] = [
     "cuCtxSetCurrent",
@@ -126,21 +128,21 @@ pub(super) fn describe(error: CUresult) -> String {
     }
 }
 
-/// Whether an error is sticky: it corrupts the context, and every later call there fails.
-pub(super) fn is_sticky(error: CUresult) -> bool {
-    const STICKY: [CUresult; 27] = [
+/// What an error takes out of service, by the descriptions of `CUresult` in the driver API; `None` if the device is still
+/// usable.
+pub(super) fn loss_scope(error: CUresult) -> Option<LossScope> {
+    // "This leaves the process in an inconsistent state and any further CUDA work will return the same error. To continue
+    // using CUDA, the process must be terminated and relaunched", or the like. Of ASSERT, ECC_UNCORRECTABLE and
+    // NVLINK_UNCORRECTABLE the driver API says only that the context or the execution ended; they are raised as a trap is,
+    // after which the calls on all other devices fail as well.
+    const PROCESS: [CUresult; 18] = [
         CUresult::CUDA_ERROR_NOT_INITIALIZED,
         CUresult::CUDA_ERROR_DEINITIALIZED,
-        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
-        CUresult::CUDA_ERROR_NO_DEVICE,
-        CUresult::CUDA_ERROR_INVALID_DEVICE,
-        CUresult::CUDA_ERROR_INVALID_CONTEXT,
         CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
         CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE,
         CUresult::CUDA_ERROR_CONTAINED,
         CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
         CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
-        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
         CUresult::CUDA_ERROR_ASSERT,
         CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
         CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
@@ -149,15 +151,27 @@ pub(super) fn is_sticky(error: CUresult) -> bool {
         CUresult::CUDA_ERROR_INVALID_PC,
         CUresult::CUDA_ERROR_LAUNCH_FAILED,
         CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK,
-        CUresult::CUDA_ERROR_SYSTEM_NOT_READY,
-        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
         CUresult::CUDA_ERROR_MPS_RPC_FAILURE,
-        CUresult::CUDA_ERROR_MPS_SERVER_NOT_READY,
         CUresult::CUDA_ERROR_MPS_CLIENT_TERMINATED,
         CUresult::CUDA_ERROR_EXTERNAL_DEVICE,
+    ];
+    // The device or its context is gone. UNKNOWN is what a device returns that has fallen off the bus; if it affects the
+    // process, the other devices return it at their next call.
+    const DEVICE: [CUresult; 9] = [
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
+        CUresult::CUDA_ERROR_NO_DEVICE,
+        CUresult::CUDA_ERROR_INVALID_DEVICE,
+        CUresult::CUDA_ERROR_INVALID_CONTEXT,
+        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUresult::CUDA_ERROR_SYSTEM_NOT_READY,
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+        CUresult::CUDA_ERROR_MPS_SERVER_NOT_READY,
         CUresult::CUDA_ERROR_UNKNOWN,
     ];
-    STICKY.contains(&error)
+    if PROCESS.contains(&error) {
+        return Some(LossScope::Cuda);
+    }
+    DEVICE.contains(&error).then_some(LossScope::Device)
 }
 
 #[cfg(test)]
@@ -165,16 +179,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sticky_errors_are_distinguished_from_recoverable_ones() {
-        assert!(is_sticky(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
-        assert!(is_sticky(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE));
+    fn errors_of_kernels_end_cuda_in_the_process() {
+        for sticky in [
+            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+            CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+            CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            CUresult::CUDA_ERROR_LAUNCH_FAILED,
+            CUresult::CUDA_ERROR_ASSERT,
+            CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+            CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
+            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
+        ] {
+            assert_eq!(loss_scope(sticky), Some(LossScope::Cuda), "{sticky:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_gone_is_lost_alone() {
+        for gone in [
+            CUresult::CUDA_ERROR_NO_DEVICE,
+            CUresult::CUDA_ERROR_INVALID_DEVICE,
+            CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
+            CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+            CUresult::CUDA_ERROR_UNKNOWN,
+        ] {
+            assert_eq!(loss_scope(gone), Some(LossScope::Device), "{gone:?}");
+        }
+    }
+
+    #[test]
+    fn other_errors_leave_the_device_usable() {
         for recoverable in [
             CUresult::CUDA_ERROR_OUT_OF_MEMORY,
             CUresult::CUDA_ERROR_INVALID_VALUE,
             CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
             CUresult::CUDA_ERROR_NOT_FOUND,
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
         ] {
-            assert!(!is_sticky(recoverable), "{recoverable:?}");
+            assert_eq!(loss_scope(recoverable), None, "{recoverable:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{any::Any, sync::Arc};
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
-    device::Device,
+    device::{Device, record_launch},
     stats::Function,
     stream::{Recording, Stream},
 };
@@ -119,6 +119,9 @@ impl Graph {
     /// Launches the graph.
     pub(super) fn replay(&self, stream: &Stream) -> Result<(), OpError> {
         stream.device().enter()?;
+        if let Some(last) = self.functions.last() {
+            record_launch(last.name());
+        }
         // SAFETY: graph and stream are alive and of one context. What the kernels read and write is the caller's contract,
         // as with their launches.
         stream.device().check("graph", unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) })?;

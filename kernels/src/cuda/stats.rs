@@ -53,6 +53,10 @@ impl Function {
         })
     }
 
+    pub(super) fn name(&self) -> &'static str {
+        self.kernel.name
+    }
+
     pub(super) fn handle(&self) -> sys::CUfunction {
         self.handle as sys::CUfunction
     }

@@ -12,7 +12,7 @@ use bytemuck::Pod;
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
-    device::Device,
+    device::{Device, record_launch},
     launch::{Args, Grid},
     memory::{Buffer, StreamHandle},
     module::Kernel,
@@ -155,6 +155,7 @@ impl Stream {
         if grid.is_empty() {
             return Ok(());
         }
+        record_launch(kernel.name);
         let function = self.device.function(kernel)?;
         if shared_bytes > function.shared_bytes.load(Relaxed) {
             self.allow_shared(kernel, shared_bytes)?;

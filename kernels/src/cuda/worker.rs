@@ -4,7 +4,7 @@ use std::{
     cell::{OnceCell, RefCell, RefMut},
     fmt,
     marker::PhantomData,
-    mem::MaybeUninit,
+    mem::{self, MaybeUninit},
     ops::{Bound, RangeBounds},
     sync::Arc,
 };
@@ -465,12 +465,14 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.blas.take();
         self.graphs.take();
         if self.device().enter().is_err() {
+            // Destroying the library's handle waits for the device, which may hang.
+            mem::forget(self.blas.take());
             self.stream.close();
             return;
         }
+        self.blas.take();
         // Wait before closing the stream: its buffers are then freed in the order of other streams.
         let _ = self.stream.wait();
         if let Some(streams) = self.copy_streams.take() {

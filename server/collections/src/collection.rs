@@ -7,7 +7,7 @@ use std::{
 };
 
 use accelerd_engine::{Context, SubmitError};
-use accelerd_kernels::{DeviceId, Matrix, OpError, ops::similarity::Corpus};
+use accelerd_kernels::{DeviceId, LossScope, Matrix, OpError, ops::similarity::Corpus};
 use accelerd_proto::v1::{Payload, value::Kind};
 use accelerd_store::{CollectionMeta, Ids, Journal};
 use prost::Message as _;
@@ -267,15 +267,19 @@ impl Collection {
 }
 
 impl Env {
-    /// Returns whether a GPU was lost; if so, moves its corpus to the CPU.
+    /// Returns whether a GPU was lost; if so, moves its corpus to the CPU. New collections avoid what was lost with it.
     pub(super) fn fall_back_if_lost(&self, corpus: &Corpus, device: DeviceId, error: &SubmitError) -> bool {
-        if !matches!(error, SubmitError::Op(OpError::DeviceLost { .. })) || device == DeviceId::Cpu {
+        let SubmitError::Op(OpError::DeviceLost { scope, .. }) = error else { return false };
+        if device == DeviceId::Cpu {
             return false;
         }
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if !lost.contains(&device) {
             tracing::error!(%device, %error, "device lost; its collections move to the CPU");
-            lost.push(device);
+            match scope {
+                LossScope::Device => lost.push(device),
+                LossScope::Cuda => lost.extend(self.services.devices.iter().filter(|id| **id != DeviceId::Cpu)),
+            }
         }
         if corpus.device() == device {
             corpus.set_device(DeviceId::Cpu);

@@ -1,10 +1,10 @@
 //! Tests of collections on a real engine on the CPU: visibility of changes, recovery, snapshots.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig, SubmitError};
 use accelerd_kernels::{
-    Choice, DeviceId, Matrix, OpError, Settings as Devices, discover, ops::cluster::ClusterRequest,
+    Choice, DeviceId, LossScope, Matrix, OpError, Settings as Devices, discover, ops::cluster::ClusterRequest,
 };
 use accelerd_models::words;
 use accelerd_proto::v1::{self, Payload, value::Kind};
@@ -40,7 +40,13 @@ fn lane() -> LaneConfig {
 fn fixture(settings: Settings) -> Fixture {
     let devices = Devices { choice: Choice::Cpu, cpu_threads: 1, ..Devices::default() };
     let found = discover(&devices).expect("there is a CPU");
-    let config = EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1 << 20, max_bytes: 1 << 30 };
+    let config = EngineConfig {
+        cuda_workers: 1,
+        cpu_workers: 1,
+        max_items: 1 << 20,
+        max_bytes: 1 << 30,
+        hang_timeout: Duration::ZERO,
+    };
     let engine = Engine::start(found.devices, config).expect("the engine starts");
     let collections = open(&engine, settings);
     Fixture { engine, collections }
@@ -500,7 +506,7 @@ async fn collections_of_a_lost_gpu_move_to_the_cpu_and_new_ones_avoid_it() {
     assert_eq!(on("a").await, DeviceId::Cuda(0));
     let corpus = Arc::clone(&collections.get("a").expect("it is there").shared().generation().corpus);
     let (device, reason) = (DeviceId::Cuda(0), "illegal address".to_owned());
-    let lost = SubmitError::Op(OpError::DeviceLost { device, reason });
+    let lost = SubmitError::Op(OpError::DeviceLost { device, scope: LossScope::Device, reason });
     assert!(collections.env.fall_back_if_lost(&corpus, device, &lost));
     assert_eq!(corpus.device(), DeviceId::Cpu);
     assert!(!collections.env.fall_back_if_lost(&corpus, DeviceId::Cpu, &lost), "there is nowhere else to go");
@@ -509,6 +515,11 @@ async fn collections_of_a_lost_gpu_move_to_the_cpu_and_new_ones_avoid_it() {
     upsert(&collection, &[1], 0.0).await;
     assert_eq!(ids(&collection, near([0.0; 4], 1)).await, [1]);
     assert_eq!(on("b").await, DeviceId::Cuda(1));
+    let (device, reason) = (DeviceId::Cuda(1), "trap".to_owned());
+    let sticky = SubmitError::Op(OpError::DeviceLost { device, scope: LossScope::Cuda, reason });
+    let corpus = Arc::clone(&collections.get("b").expect("it is there").shared().generation().corpus);
+    assert!(collections.env.fall_back_if_lost(&corpus, device, &sticky));
+    assert_eq!(on("c").await, DeviceId::Cpu, "all GPUs are lost");
 }
 
 #[derive(Clone, Debug)]

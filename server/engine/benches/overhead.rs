@@ -53,7 +53,13 @@ async fn main() {
 async fn report_engine(name: &str, deadline: Option<Duration>) {
     let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
     let devices = discover(&settings).expect("a CPU is always there").devices;
-    let config = EngineConfig { cuda_workers: 2, cpu_workers: 1, max_items: 1 << 20, max_bytes: 1 << 30 };
+    let config = EngineConfig {
+        cuda_workers: 2,
+        cpu_workers: 1,
+        max_items: 1 << 20,
+        max_bytes: 1 << 30,
+        hang_timeout: Duration::ZERO,
+    };
     let engine = Engine::start(devices, config).expect("the workers start");
     let lane = engine.lane::<Nothing>(LaneConfig {
         max_batch_items: 1024,

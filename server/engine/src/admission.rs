@@ -256,7 +256,13 @@ mod tests {
     use super::*;
 
     fn admission(max_items: u64, max_bytes: u64) -> Arc<Admission> {
-        Arc::new(Admission::new(&EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items, max_bytes }))
+        Arc::new(Admission::new(&EngineConfig {
+            cuda_workers: 1,
+            cpu_workers: 1,
+            max_items,
+            max_bytes,
+            hang_timeout: Duration::ZERO,
+        }))
     }
 
     fn size(items: u64, bytes: u64) -> Size {

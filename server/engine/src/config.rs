@@ -16,6 +16,8 @@ pub struct EngineConfig {
     pub max_items: u64,
     /// Maximum number of bytes admitted and not answered, over all lanes.
     pub max_bytes: u64,
+    /// A GPU whose launch or slice takes longer than this is lost; zero disables the watchdog.
+    pub hang_timeout: Duration,
 }
 
 /// Settings of one lane.

@@ -1,5 +1,6 @@
 //! A device as the scheduler sees it: the lanes that queue for it, its outstanding work, whether it is lost, and routing.
 
+use std::ops::ControlFlow;
 use std::sync::{
     Arc, OnceLock, PoisonError, RwLock,
     atomic::{
@@ -9,9 +10,9 @@ use std::sync::{
 };
 use std::time::Instant;
 
-use accelerd_kernels::{Backend, Device, DeviceId, OpError};
+use accelerd_kernels::{Backend, Device, DeviceId, LossScope, OpError};
 
-use crate::{queue::Depth, signal::Signal, trim::TrimSignal};
+use crate::{loss::DeviceLoss, queue::Depth, running::Running, signal::Signal, trim::TrimSignal};
 
 /// A [`DeviceLane`](crate::device_lane::DeviceLane) of any operation.
 pub(crate) trait AnyLane: Send + Sync {
@@ -40,7 +41,22 @@ pub(crate) enum PollOutcome {
 /// A worker's device and its own backend.
 pub(crate) struct WorkerContext {
     pub(crate) device: Arc<DeviceQueues>,
+    /// Its entry in [`DeviceQueues::running`].
+    pub(crate) running: Arc<Running>,
     pub(crate) backend: Backend,
+}
+
+impl WorkerContext {
+    /// Opens a backend for the calling worker. At its preemption points the watchdog's time starts anew.
+    pub(crate) fn open_backend(device: &DeviceQueues, running: &Arc<Running>) -> Result<Backend, OpError> {
+        let mut backend = device.handle.open()?;
+        let running = Arc::clone(running);
+        backend.set_preemption(Arc::new(move || {
+            running.progress(Instant::now());
+            ControlFlow::Continue(())
+        }));
+        Ok(backend)
+    }
 }
 
 /// The state of one device that its workers and their callers share.
@@ -52,10 +68,11 @@ pub(crate) struct DeviceQueues {
     /// Wakes its workers.
     pub(crate) signal: Arc<Signal>,
     pub(crate) trim_signal: TrimSignal,
+    /// What each worker runs now.
+    pub(crate) running: Vec<Arc<Running>>,
     /// Bytes queued for it or running on it.
     outstanding_bytes: AtomicU64,
-    /// The reason, once it is lost.
-    lost: OnceLock<String>,
+    lost: OnceLock<DeviceLoss>,
     /// Most batches of large requests that run at once.
     large_limit: usize,
     large_running: AtomicUsize,
@@ -68,13 +85,15 @@ impl DeviceQueues {
     pub(crate) fn new(handle: Device, index: usize, workers: usize) -> Self {
         // Small requests run on the CPU even where there is a GPU (`cpu_max_bytes`), so a GPU reserves no worker for them:
         // its workers overlap the copies of large ones.
-        let reserved = usize::from(handle.id() == DeviceId::Cpu);
+        let id = handle.id();
+        let reserved = usize::from(id == DeviceId::Cpu);
         Self {
-            id: handle.id(),
+            id,
             handle,
             index,
             signal: Arc::new(Signal::new()),
             trim_signal: TrimSignal::new(workers),
+            running: (0..workers).map(|_| Arc::new(Running::new(id))).collect(),
             outstanding_bytes: AtomicU64::new(0),
             lost: OnceLock::new(),
             large_limit: workers.saturating_sub(reserved).max(1),
@@ -100,22 +119,30 @@ impl DeviceQueues {
     }
 
     /// Why the device is lost, if it is.
-    pub(crate) fn lost(&self) -> Option<&str> {
-        self.lost.get().map(String::as_str)
+    pub(crate) fn lost(&self) -> Option<&DeviceLoss> {
+        self.lost.get()
     }
 
     /// The error of a request that cannot run because the device is lost.
     pub(crate) fn lost_error(&self) -> OpError {
-        OpError::DeviceLost { device: self.id, reason: self.lost().unwrap_or("it takes no work").to_owned() }
+        let stopped =
+            || OpError::DeviceLost { device: self.id, scope: LossScope::Device, reason: "it takes no work".to_owned() };
+        self.lost().map_or_else(stopped, DeviceLoss::error)
     }
 
-    /// Takes the device out of service for good: its workers stop, and its queues are rerouted.
-    pub(crate) fn lose(&self, reason: String) {
-        if self.lost.set(reason).is_err() {
-            return;
+    /// Marks the device as out of service for good; false if it was already. No request is routed to it any more.
+    pub(crate) fn mark_lost(&self, loss: &DeviceLoss) -> bool {
+        let is_first = self.lost.set(loss.clone()).is_ok();
+        if is_first {
+            self.handle.mark_lost(loss.cause.scope(), &loss.reason);
         }
-        tracing::error!(device = %self.id, reason = self.lost(), "a device is lost; its requests are rerouted");
+        is_first
+    }
+
+    /// Stops its workers and reroutes its queues, once it is marked as lost.
+    pub(crate) fn evict(&self) {
         self.signal.stop();
+        self.trim_signal.release();
         for lane in self.lanes().iter() {
             lane.evict();
         }

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::{DeviceId, Op, OpError, Size};
-use tokio::{sync::oneshot, time};
+use accelerd_kernels::{DeviceId, LossScope, Op, OpError, Size};
+use tokio::time;
 use tracing::Span;
 
 use crate::{
@@ -17,9 +17,11 @@ use crate::{
     batcher::{BatchLimits, Entry, EntryId, NextBatch},
     config::{Context, LaneConfig},
     device::{AnyLane, DeviceQueues, PollOutcome, WorkerContext},
+    loss::{DeviceLoss, LossCause},
     metrics::{Stage, error_kind},
     outcome::{Completion, SubmitError},
     queue::{Depth, Queue},
+    running::{AnswerCallers, Replier, Shareable, take},
     shared::{LaneCore, Shared},
     stats::Launch,
 };
@@ -37,7 +39,7 @@ pub(crate) struct DeviceLane<O: Op> {
 /// An admitted request, which may try several devices.
 pub(crate) struct Job<O: Op> {
     pub(crate) request: O::Request,
-    pub(crate) permit: Permit,
+    pub(crate) permit: Shareable<Permit>,
     /// At least one item and one byte.
     pub(crate) size: Size,
     pub(crate) context: Context,
@@ -52,7 +54,7 @@ pub(crate) struct Job<O: Op> {
 /// A queued request, and the channel of its reply.
 pub(crate) struct Pending<O: Op> {
     pub(crate) job: Job<O>,
-    pub(crate) reply: oneshot::Sender<Reply<O>>,
+    pub(crate) reply: Replier<Reply<O>>,
 }
 
 pub(crate) enum Reply<O: Op> {
@@ -119,9 +121,13 @@ impl<O: Op> DeviceLane<O> {
     }
 
     /// Runs a batch: each of its requests is answered or rerouted. Returns how long the batch took, if it ran unsplit.
-    fn run(&self, worker: &mut WorkerContext, batch: Vec<Pending<O>>) -> Option<Duration> {
+    fn run(&self, worker: &mut WorkerContext, mut batch: Vec<Pending<O>>) -> Option<Duration> {
         let span = batch_span(&batch, worker);
         let _entered = span.enter();
+        let running = Arc::clone(&worker.running);
+        // The CPU is never given up.
+        let answer_callers = (worker.device.id() != DeviceId::Cpu).then(|| share_replies(&mut batch));
+        let _guard = running.begin(O::NAME, batch.len(), answer_callers);
         let whole = batch.len();
         let mut took = None;
         let mut parts = vec![batch];
@@ -131,7 +137,12 @@ impl<O: Op> DeviceLane<O> {
                 self.reroute(part, false);
             } else if !part.is_empty() {
                 let requests = part.len();
+                running.progress(Instant::now());
                 let (outcome, execution) = self.launch(worker, &part);
+                if running.is_given_up() {
+                    tracing::warn!(took = ?execution.took, "a launch that was given up has ended; its results are discarded");
+                    return None;
+                }
                 if requests == whole {
                     took = outcome.is_ok().then_some(execution.took);
                 }
@@ -217,8 +228,9 @@ impl<O: Op> DeviceLane<O> {
             return part.into_iter().for_each(|pending| self.expire(pending, Stage::Running, now));
         }
         self.shared.metrics.failed(error_kind(&error));
-        if let OpError::DeviceLost { reason, .. } = error {
-            worker.device.lose(reason);
+        if let OpError::DeviceLost { scope, reason, .. } = error {
+            let (device, cause) = (worker.device.id(), LossCause::of(scope));
+            self.shared.lose(&worker.device, &DeviceLoss { device, cause, lane: O::NAME, reason });
             self.reroute(part, true);
         } else if part.len() == 1 {
             self.core.record.count(|counts| counts.failures += 1);
@@ -257,7 +269,9 @@ impl<O: Op> DeviceLane<O> {
     fn reply(&self, pending: Pending<O>, reply_with: impl FnOnce(O::Request, Permit) -> Reply<O>) {
         let Pending { job, reply } = pending;
         let deadline = job.context.deadline;
-        if reply.send(reply_with(job.request, job.permit)).is_err() {
+        // Taken only if the batch was given up, and its callers were answered.
+        let Some(permit) = job.permit.take() else { return };
+        if reply.send(reply_with(job.request, permit)).is_err() {
             self.record_cancelled(Stage::Running, deadline);
         }
     }
@@ -325,6 +339,22 @@ struct Execution {
     took: Duration,
 }
 
+/// Shares the replies and permits of a batch; the result answers those callers that are not answered yet.
+fn share_replies<O: Op>(batch: &mut [Pending<O>]) -> AnswerCallers {
+    let shared: Vec<_> =
+        batch.iter_mut().map(|pending| (pending.reply.0.share(), pending.job.permit.share())).collect();
+    Box::new(move |error| {
+        for (reply, permit) in shared {
+            if let Some(reply) = take(&reply) {
+                // A caller that has its answer finds its budget free.
+                drop(take(&permit));
+                // The caller may be gone.
+                let _ = reply.send(Reply::Failed(SubmitError::Op(error.clone())));
+            }
+        }
+    })
+}
+
 /// A span that links to the spans of the requests: a batch serves many traces.
 fn batch_span<O: Op>(batch: &[Pending<O>], worker: &WorkerContext) -> Span {
     let device = worker.device.id();
@@ -350,9 +380,10 @@ fn execute<O: Op>(worker: &mut WorkerContext, part: &[Pending<O>]) -> Result<Vec
             let error = failed(format!("it panicked: {}", panic_message(panic.as_ref())));
             tracing::error!(lane = O::NAME, %error, "an operation panicked; its backend is reopened");
             // The panic may have left the backend in an inconsistent state.
-            let reopened = worker.device.handle().open();
+            let reopened = WorkerContext::open_backend(&worker.device, &worker.running);
             worker.backend = reopened.map_err(|open| OpError::DeviceLost {
                 device: worker.device.id(),
+                scope: if let OpError::DeviceLost { scope, .. } = open { scope } else { LossScope::Device },
                 reason: format!("{error}, and the backend could not be reopened: {open}"),
             })?;
             Err(error)

@@ -1,34 +1,52 @@
 //! The engine: starts the workers of the devices, opens lanes, drains and stops.
 
 use std::{
-    fmt,
-    sync::{Arc, mpsc},
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use accelerd_kernels::{Device, Op, OpError};
+use accelerd_kernels::{Device, DeviceId, Op, OpError};
+use tokio::sync::watch;
 
 use crate::{
     config::{Drained, EngineConfig, LaneConfig},
     lane::Lane,
+    loss::DeviceLoss,
+    running::{Running, RunningBatch},
     shared::{RegisteredLane, Shared, worker_count},
     stats::EngineStats,
-    worker,
+    watchdog::{self, Watchdog},
+    worker::{self, Ended},
 };
 
 /// Runs the lanes on the devices.
 ///
-/// Dropping it refuses what is queued, lets running batches finish, and joins the workers.
+/// Dropping it refuses what is queued, lets running batches finish for at most five seconds, and joins the workers; those
+/// that still run are left behind.
 pub struct Engine {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Mutex<Vec<WorkerThread>>,
+    ended: Arc<Ended>,
+    hang_timeout: Duration,
+    /// Dropped with the engine, which stops it.
+    watchdog: Option<Watchdog>,
 }
+
+struct WorkerThread {
+    handle: JoinHandle<()>,
+    running: Arc<Running>,
+}
+
+/// How long dropping the engine waits for running batches.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let devices: Vec<_> = self.shared.devices.iter().map(|device| device.id()).collect();
-        f.debug_struct("Engine").field("devices", &devices).field("workers", &self.workers.len()).finish()
+        let is_watched = self.watchdog.is_some();
+        f.debug_struct("Engine").field("devices", &devices).field("is_watched", &is_watched).finish_non_exhaustive()
     }
 }
 
@@ -45,22 +63,29 @@ impl Engine {
         shared.observe_queues();
         trace_cpu_kernels();
         // Dropped on failure, which stops the workers that did start.
-        let mut engine = Self { shared, workers: vec![] };
+        let mut engine = Self {
+            shared,
+            workers: Mutex::default(),
+            ended: Arc::default(),
+            hang_timeout: config.hang_timeout,
+            watchdog: None,
+        };
         engine.start_workers(&config)?;
+        if !config.hang_timeout.is_zero() {
+            let watchdog = Watchdog::start(Arc::downgrade(&engine.shared), config.hang_timeout);
+            engine.watchdog = Some(watchdog.map_err(|error| no_thread(DeviceId::Cpu, &error))?);
+        }
         Ok(engine)
     }
 
-    fn start_workers(&mut self, config: &EngineConfig) -> Result<(), OpError> {
+    fn start_workers(&self, config: &EngineConfig) -> Result<(), OpError> {
         let (opened, reports) = mpsc::channel();
+        let mut workers = self.lock_workers();
         for device in &self.shared.devices {
             for number in 0..worker_count(device.id(), config) {
-                let spawned = worker::spawn(device, number, opened.clone());
-                let failed = |e: std::io::Error| OpError::Failed {
-                    device: device.id(),
-                    kernel: "worker thread",
-                    reason: e.to_string(),
-                };
-                self.workers.push(spawned.map_err(failed)?);
+                let spawned = worker::spawn(device, number, opened.clone(), &self.ended);
+                let handle = spawned.map_err(|error| no_thread(device.id(), &error))?;
+                workers.push(WorkerThread { handle, running: Arc::clone(&device.running[number]) });
             }
         }
         drop(opened);
@@ -69,7 +94,7 @@ impl Engine {
             report?;
             reported += 1;
         }
-        if reported < self.workers.len() {
+        if reported < workers.len() {
             return Err(OpError::Invalid("a worker ended while it opened its backend".to_owned()));
         }
         Ok(())
@@ -83,7 +108,59 @@ impl Engine {
 
     /// The devices; a lost one with the reason.
     pub fn devices(&self) -> Vec<(Device, Option<String>)> {
-        self.shared.devices.iter().map(|device| (device.handle().clone(), device.lost().map(str::to_owned))).collect()
+        self.shared
+            .devices
+            .iter()
+            .map(|device| (device.handle().clone(), device.lost().map(|loss| loss.reason.clone())))
+            .collect()
+    }
+
+    /// The devices that are out of service, in the order in which they were found. The channel closes with the engine.
+    pub fn losses(&self) -> watch::Receiver<Vec<DeviceLoss>> {
+        self.shared.losses.subscribe()
+    }
+
+    /// What the workers run now.
+    pub fn running(&self) -> Vec<RunningBatch> {
+        let now = Instant::now();
+        let workers = self.shared.devices.iter().flat_map(|device| &device.running);
+        workers.filter_map(|running| running.describe(now)).collect()
+    }
+
+    /// Does what the watchdog does periodically, as of `now`.
+    #[doc(hidden)]
+    pub fn check_running(&self, now: Instant) {
+        watchdog::check(&self.shared, now, self.hang_timeout);
+    }
+
+    /// Refuses what is queued, and stops the workers. Waits for running batches for at most `limit`, and not at all for those
+    /// that hang; returns those that still run, whose threads are left behind.
+    pub fn stop_within(&self, limit: Duration) -> Vec<RunningBatch> {
+        self.shared.admission.stop();
+        for device in &self.shared.devices {
+            device.lanes().iter().for_each(|lane| lane.stop());
+            device.signal.stop();
+        }
+        let workers = std::mem::take(&mut *self.lock_workers());
+        let hung = workers.iter().filter(|worker| worker.running.is_given_up()).count();
+        self.ended.wait(workers.len() - hung, limit);
+        let now = Instant::now();
+        let mut left = vec![];
+        for WorkerThread { handle, running } in workers {
+            if !running.has_ended() {
+                left.extend(running.describe(now));
+            } else if handle.join().is_err() {
+                tracing::error!("a worker had panicked");
+            }
+        }
+        for batch in &left {
+            tracing::error!(device = %batch.device, lane = batch.lane, elapsed = ?batch.elapsed, "a worker hangs and is left behind");
+        }
+        left
+    }
+
+    fn lock_workers(&self) -> MutexGuard<'_, Vec<WorkerThread>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops admission, and waits until every admitted request is answered or the timeout is over.
@@ -114,19 +191,14 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.admission.stop();
-        for device in &self.shared.devices {
-            device.lanes().iter().for_each(|lane| lane.stop());
-            device.signal.stop();
-        }
-        for worker in self.workers.drain(..) {
-            if worker.join().is_err() {
-                tracing::error!("a worker had panicked");
-            }
-        }
+        self.stop_within(STOP_TIMEOUT);
         // Lane handles may outlive the engine: the registry would keep `Shared` alive through a cycle.
         self.shared.lanes().clear();
     }
+}
+
+fn no_thread(device: DeviceId, error: &io::Error) -> OpError {
+    OpError::Failed { device, kernel: "worker thread", reason: error.to_string() }
 }
 
 /// Opens a span for each kernel that runs on the CPU, as a child of its batch's.

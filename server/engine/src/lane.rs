@@ -16,6 +16,7 @@ use crate::{
     device_lane::{DeviceLane, Job, Pending, Reply},
     metrics::{LaneLabels, Stage},
     outcome::{Completion, SubmitError},
+    running::{Replier, Shareable},
     shared::{LaneCore, Shared},
     stats::LaneRecord,
 };
@@ -134,7 +135,8 @@ impl<O: Op> LaneInner<O> {
             self.shared.record_cancelled(&self.core, Stage::Queued, true);
             return Err(SubmitError::DeadlineExceeded { waited: Duration::ZERO });
         }
-        Ok(Job { request, permit, size, context, span: Span::current(), affinity, submitted, device_losses: 0 })
+        let (permit, span) = (Shareable::Own(permit), Span::current());
+        Ok(Job { request, permit, size, context, span, affinity, submitted, device_losses: 0 })
     }
 
     /// Queues a request on the device that routing picks.
@@ -148,7 +150,7 @@ impl<O: Op> LaneInner<O> {
             let lane = self.device_lane_for(&job)?;
             let submitted = job.submitted;
             let (reply, received) = oneshot::channel();
-            match lane.push(now, Pending { job, reply }) {
+            match lane.push(now, Pending { job, reply: Replier::new(reply) }) {
                 Ok(id) => return Ok((QueueGuard { lane, id: Some(id), submitted }, received)),
                 // The device was lost after it was picked: route again.
                 Err(refused) if lane.device.lost().is_some() => job = refused.job,

@@ -21,9 +21,14 @@
 //!    reopened.
 //! 6. **Reply**. Each request is answered through its own channel.
 //!
-//! A device that reports itself lost is taken out of service. Requests that were queued for it or ran on it return to their
+//! A device that reports itself lost is taken out of service (`loss`), and all GPUs if the error ends CUDA in this process.
+//! Requests that were queued for it or ran on it return to their
 //! callers, which submit them to another device; those with an affinity to it fail. A request that ran on two devices as they
 //! were lost is retried on the CPU only.
+//!
+//! The watchdog (`watchdog`) declares a GPU lost whose launch or slice does not end in time. Each worker publishes what it runs
+//! (`running`), with the reply channels of the batch, so that callers are answered although the worker is stuck. A stuck
+//! thread is never joined; should it return, its results are discarded.
 //!
 //! [`Lane::trim`] has the workers of all devices free their idle memory: sleeping workers are woken, busy ones finish their
 //! batch first.
@@ -62,15 +67,21 @@ mod lane;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(not(loom))]
+mod loss;
+#[cfg(not(loom))]
 mod metrics;
 #[cfg(not(loom))]
 mod outcome;
+#[cfg(not(loom))]
+mod running;
 #[cfg(not(loom))]
 mod shared;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
 mod trim;
+#[cfg(not(loom))]
+mod watchdog;
 #[cfg(not(loom))]
 mod worker;
 
@@ -80,6 +91,10 @@ pub use engine::Engine;
 #[cfg(not(loom))]
 pub use lane::Lane;
 #[cfg(not(loom))]
+pub use loss::{DeviceLoss, LossCause};
+#[cfg(not(loom))]
 pub use outcome::{Completion, SubmitError};
+#[cfg(not(loom))]
+pub use running::RunningBatch;
 #[cfg(not(loom))]
 pub use stats::{AdmissionStats, Distribution, EngineStats, LaneCounts, LaneStats};

@@ -7,7 +7,7 @@ use opentelemetry::{
     metrics::{Counter, Histogram},
 };
 
-use crate::stats::Launch;
+use crate::{loss::LossCause, stats::Launch};
 
 /// The instruments of all lanes.
 pub(crate) struct Metrics {
@@ -17,6 +17,7 @@ pub(crate) struct Metrics {
     batch_fill_ratio: Histogram<f64>,
     execute: Histogram<f64>,
     device_errors: Counter<u64>,
+    device_losses: Counter<u64>,
     cancelled: Counter<u64>,
     refused: Counter<u64>,
 }
@@ -81,6 +82,10 @@ impl Metrics {
                 )
                 .with_boundaries((1..=10).map(|tenth| f64::from(tenth) / 10.0).collect())
                 .build(),
+            device_losses: meter
+                .u64_counter("accelerd_device_losses")
+                .with_description("Devices that went out of service, by device and reason.")
+                .build(),
             device_errors: meter
                 .u64_counter("accelerd_device_errors")
                 .with_description("Launches that failed.")
@@ -113,6 +118,11 @@ impl Metrics {
 
     pub(crate) fn failed(&self, kind: &'static str) {
         self.device_errors.add(1, &[KeyValue::new("kind", kind)]);
+    }
+
+    pub(crate) fn lost(&self, device: DeviceId, cause: LossCause) {
+        self.device_losses
+            .add(1, &[KeyValue::new("device", device.to_string()), KeyValue::new("reason", cause.label())]);
     }
 
     pub(crate) fn cancelled(&self, labels: &LaneLabels, stage: Stage) {

@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use accelerd_kernels::{Device, DeviceId};
 use opentelemetry::{global, metrics::AsyncInstrument};
+use tokio::sync::watch;
 
 use crate::{
     admission::Admission,
     config::EngineConfig,
     device::{AnyLane, DeviceQueues},
+    loss::DeviceLoss,
     metrics::{LaneLabels, Metrics, Stage},
     queue::Depth,
     stats::{LaneRecord, LaneStats},
@@ -19,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) devices: Vec<Arc<DeviceQueues>>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
+    /// In the order in which they were found.
+    pub(crate) losses: watch::Sender<Vec<DeviceLoss>>,
     lanes: Mutex<Vec<RegisteredLane>>,
     /// Most bytes that any device for requests without an affinity can hold.
     capacity: u64,
@@ -63,9 +67,28 @@ impl Shared {
             devices,
             admission: Arc::new(Admission::new(config)),
             metrics: Metrics::new(),
+            losses: watch::Sender::default(),
             lanes: Mutex::default(),
             capacity,
         }
+    }
+
+    /// Takes a device out of service for good, and all GPUs if its loss ends CUDA: what is queued for them is rerouted.
+    pub(crate) fn lose(&self, lost: &DeviceQueues, loss: &DeviceLoss) {
+        let lost_with = |device: &DeviceQueues| {
+            if std::ptr::eq(device, lost) { Some(loss.clone()) } else { loss.of_peer(device.id()) }
+        };
+        let losses = self.devices.iter().filter_map(|device| Some((device, lost_with(device)?)));
+        // All are marked before the first is evicted, so that nothing is rerouted to a device that is about to go.
+        let newly: Vec<_> = losses.filter(|(device, loss)| device.mark_lost(loss)).collect();
+        for (device, DeviceLoss { cause, lane, reason, .. }) in &newly {
+            tracing::error!(device = %device.id(), %cause, lane, reason, "a device is lost; its requests are rerouted");
+            self.metrics.lost(device.id(), *cause);
+        }
+        for (device, _) in &newly {
+            device.evict();
+        }
+        self.losses.send_modify(|losses| losses.extend(newly.into_iter().map(|(_, loss)| loss)));
     }
 
     /// Most bytes that a request with this affinity can use.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use accelerd_kernels::Backend;
 use tokio::sync::watch;
 
+use crate::running::Running;
+
 /// Counts the requests to trim, and those that each worker has carried out.
 pub(crate) struct TrimSignal {
     requested: AtomicU64,
@@ -38,18 +40,24 @@ impl TrimSignal {
         TrimListener { signal: self, worker, completed: 0 }
     }
 
+    /// Lets nobody wait for the workers any more: the device is lost, and one of them may hang.
+    pub(crate) fn release(&self) {
+        self.completed.send_modify(|all| all.fill(u64::MAX));
+    }
+
     fn set_completed(&self, worker: usize, completed: u64) {
-        self.completed.send_modify(|all| all[worker] = completed);
+        self.completed.send_modify(|all| all[worker] = all[worker].max(completed));
     }
 }
 
 impl TrimListener<'_> {
     /// Trims the backend if that was requested since the last call.
-    pub(crate) fn trim_if_requested(&mut self, backend: &Backend) {
+    pub(crate) fn trim_if_requested(&mut self, backend: &Backend, running: &Running) {
         let requested = self.signal.requested.load(SeqCst);
         if requested == self.completed {
             return;
         }
+        let _guard = running.begin("trim", 0, None);
         if let Err(error) = backend.trim() {
             // The next batch reports whatever is wrong with the device.
             tracing::warn!(device = %backend.device(), %error, "memory could not be trimmed");

@@ -3,23 +3,60 @@
 
 use std::{
     io,
-    sync::{Arc, mpsc},
+    sync::{Arc, Condvar, Mutex, PoisonError, mpsc},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use accelerd_kernels::{DeviceId, OpError};
 
-use crate::device::{DeviceQueues, PollOutcome, WorkerContext};
+use crate::{
+    device::{DeviceQueues, PollOutcome, WorkerContext},
+    running::Running,
+};
+
+/// Counts the workers whose threads have ended.
+#[derive(Default)]
+pub(crate) struct Ended {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Ended {
+    /// Waits until `count` workers have ended, for at most `limit`.
+    pub(crate) fn wait(&self, count: usize, limit: Duration) {
+        let ended = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each worker says itself whether it has ended.
+        let _timed_out = self.changed.wait_timeout_while(ended, limit, |ended| *ended < count);
+    }
+}
+
+/// Reports the end of a worker on drop, whether it returned or panicked.
+struct EndGuard {
+    running: Arc<Running>,
+    ended: Arc<Ended>,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.running.end_thread();
+        *self.ended.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.ended.changed.notify_all();
+    }
+}
 
 /// Starts a worker. It reports once over `opened` whether its backend could be opened, and stops if not.
 pub(crate) fn spawn(
     device: &Arc<DeviceQueues>,
     number: usize,
     opened: mpsc::Sender<Result<(), OpError>>,
+    ended: &Arc<Ended>,
 ) -> io::Result<JoinHandle<()>> {
-    let device = Arc::clone(device);
+    let (device, running) = (Arc::clone(device), Arc::clone(&device.running[number]));
+    let guard = EndGuard { running: Arc::clone(&running), ended: Arc::clone(ended) };
     thread::Builder::new().name(format!("{}-{number}", device.id())).spawn(move || {
-        let (backend, report) = match device.handle().open() {
+        let _guard = guard;
+        let (backend, report) = match WorkerContext::open_backend(&device, &running) {
             Ok(backend) => (Some(backend), Ok(())),
             Err(error) => (None, Err(error)),
         };
@@ -27,7 +64,7 @@ pub(crate) fn spawn(
         let _ = opened.send(report);
         drop(opened);
         if let Some(backend) = backend {
-            work(&mut WorkerContext { device, backend }, number);
+            work(&mut WorkerContext { device, running, backend }, number);
         }
     })
 }
@@ -41,7 +78,7 @@ fn work(worker: &mut WorkerContext, number: usize) {
         if signal.is_stopped() {
             return;
         }
-        trim.trim_if_requested(&worker.backend);
+        trim.trim_if_requested(&worker.backend, &worker.running);
         match DeviceQueues::poll(worker) {
             PollOutcome::Ran => {}
             PollOutcome::WaitUntil(until) => signal.sleep(seen, Some(until)),

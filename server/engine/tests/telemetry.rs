@@ -49,7 +49,8 @@ impl Op for Increment {
 fn engine() -> Engine {
     let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
     let devices = discover(&settings).expect("a CPU is always there").devices;
-    let config = EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1, max_bytes: 100 };
+    let config =
+        EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1, max_bytes: 100, hang_timeout: Duration::ZERO };
     Engine::start(devices, config).expect("the CPU opens")
 }
 

@@ -19,7 +19,7 @@ pub use reflection::Reflection;
 pub(crate) use settings::to_usize;
 pub use settings::{
     Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync,
-    HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, ModelSettings, Precision, Preload, Server, Store,
-    Telemetry, Tls,
+    HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, ModelSettings, Precision, Preload, Restart, Server,
+    Store, Telemetry, Tls,
 };
 pub use size::ByteSize;

@@ -211,6 +211,23 @@ pub struct Cuda {
     /// Time after the loss of the last GPU until liveness turns false.
     #[serde(with = "humantime_serde")]
     pub lost_grace: Duration,
+    /// Time after which a launch or slice on a GPU counts as hung; zero for never.
+    #[serde(with = "humantime_serde")]
+    pub hang_timeout: Duration,
+    /// Whether the daemon starts again after the loss of all GPUs.
+    pub restart: Restart,
+}
+
+/// Whether the daemon starts again after the loss of all GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Restart {
+    /// Outside of Kubernetes, unless a collection would be lost.
+    Auto,
+    /// In any case.
+    Always,
+    /// It serves on the CPU, and reports not live.
+    Never,
 }
 
 /// Limits over all lanes.
@@ -519,6 +536,7 @@ impl Config {
             cpu_workers: self.backend.cpu_workers.saturating_add(1),
             max_items: self.admission.max_items,
             max_bytes: self.admission.max_bytes.as_u64(),
+            hang_timeout: self.cuda.hang_timeout,
         }
     }
 

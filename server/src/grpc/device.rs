@@ -30,6 +30,9 @@ const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)
 /// Interval of Watch if the request does not set one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Maximum timeout of Drain, as of the setting.
+const MAX_DRAIN_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
 /// The service.
 #[derive(Debug)]
 pub struct Devices(Arc<App>);
@@ -85,6 +88,13 @@ impl DeviceService for Devices {
         check_drain_allowed(drain.allow_rpc)?;
         let caller = Caller::of(request.extensions());
         let timeout = duration("timeout", request.into_inner().timeout)?.unwrap_or(drain.timeout);
+        if timeout > MAX_DRAIN_TIMEOUT {
+            return Err(ApiError::invalid(
+                "timeout",
+                format!("expected at most {MAX_DRAIN_TIMEOUT:?}, got {timeout:?}"),
+            )
+            .into());
+        }
         tracing::warn!(?timeout, "draining at a client's request");
         caller.record_change("");
         let ticket = self.0.health.begin_drain();

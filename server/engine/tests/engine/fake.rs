@@ -9,7 +9,9 @@ use std::{
 };
 
 use accelerd_engine::{Completion, Context, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
-use accelerd_kernels::{Backend, Choice, Device, DeviceId, Op, OpError, Settings, Size, discover};
+use accelerd_kernels::{
+    Backend, Choice, Device, DeviceId, LossScope, Op, OpError, Settings, Size, cpu::Pool, discover,
+};
 use tokio::{sync::watch, task::JoinHandle};
 
 /// The operation; each `N` is a separate one with its own lane.
@@ -51,6 +53,8 @@ pub(crate) struct Script {
     pub(crate) oom_above: AtomicU64,
     /// Number of devices that may still be lost.
     pub(crate) losses: AtomicUsize,
+    /// What is lost with each.
+    pub(crate) loss_scope: Mutex<LossScope>,
     /// The request numbers of each launch so far.
     launches: Mutex<Vec<Vec<u64>>>,
     running: AtomicUsize,
@@ -73,6 +77,7 @@ impl Default for Script {
         Self {
             oom_above: AtomicU64::new(u64::MAX),
             losses: AtomicUsize::new(0),
+            loss_scope: Mutex::new(LossScope::Device),
             launches: Mutex::default(),
             running: AtomicUsize::new(0),
             most_running: AtomicUsize::new(0),
@@ -83,7 +88,7 @@ impl Default for Script {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -174,7 +179,8 @@ impl<const N: usize> Op for Fake<N> {
         let (device, items) = (on.device(), batch.iter().map(|request| request.items).sum::<u64>());
         let is_lost = || script.losses.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
         if has(Fault::DeviceLost) && is_lost() {
-            return Err(OpError::DeviceLost { device, reason: "an illegal address".to_owned() });
+            let scope = *lock(&script.loss_scope);
+            return Err(OpError::DeviceLost { device, scope, reason: "an illegal address".to_owned() });
         }
         if items > script.oom_above.load(SeqCst) {
             return Err(OpError::OutOfMemory { device, requested: items, free: 0 });
@@ -198,8 +204,20 @@ pub(crate) fn devices(count: usize) -> Vec<Device> {
     (0..count).flat_map(|_| one()).collect()
 }
 
+/// CPU pools in the place of `gpus` GPUs, then the CPU.
+pub(crate) fn stand_ins(gpus: u32) -> Vec<Device> {
+    let one = |id| Device::Cpu(Pool::stand_in(id, 1).expect("a thread"));
+    (0..gpus).map(|ordinal| one(DeviceId::Cuda(ordinal))).chain([one(DeviceId::Cpu)]).collect()
+}
+
 pub(crate) fn engine_config() -> EngineConfig {
-    EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 10_000, max_bytes: 1 << 20 }
+    EngineConfig {
+        cuda_workers: 1,
+        cpu_workers: 1,
+        max_items: 10_000,
+        max_bytes: 1 << 20,
+        hang_timeout: Duration::from_secs(60),
+    }
 }
 
 /// An engine of one device with one worker.

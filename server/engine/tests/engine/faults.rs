@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, sync::atomic::Ordering::SeqCst};
 
-use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
-use accelerd_kernels::{DeviceId, OpError};
+use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig, LossCause, SubmitError};
+use accelerd_kernels::{DeviceId, LossScope, OpError};
 
 use crate::fake::*;
 
@@ -147,6 +147,55 @@ async fn requests_with_affinity_to_a_lost_device_fail() {
     let request = Request { fault: Fault::DeviceLost, ..pinned(1) };
     let error = lane.submit(request, Context::default()).await;
     assert!(matches!(error, Err(SubmitError::Op(OpError::DeviceLost { .. }))), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_sticky_error_takes_all_gpus_out_and_the_cpu_answers() {
+    let engine = Engine::start(stand_ins(2), engine_config()).expect("the pools open");
+    let lane = engine.lane::<Fake>(lane_config());
+    let [sticky, busy, free] = [Script::gated(), Script::gated(), Script::new()];
+    sticky.losses.store(1, SeqCst);
+    *lock(&sticky.loss_scope) = LossScope::Cuda;
+    let faulty = spawn(&lane, Request { fault: Fault::DeviceLost, ..sticky.request(0) });
+    sticky.entered(1).await;
+    let large = spawn(&lane, Request { bytes: 100_000, ..busy.request(1) });
+    busy.entered(1).await;
+    let movable: Vec<_> = (2..6).map(|number| spawn(&lane, free.request(number))).collect();
+    let pinned = spawn(&lane, Request { affinity: Some(DeviceId::Cuda(1)), ..free.request(6) });
+    queued(&lane, 5).await;
+    sticky.open_gate();
+    for (number, task) in (2..).zip(movable).chain([(0, faulty)]) {
+        let completion = task.await.expect("no panic").expect("the CPU answers");
+        assert_eq!((completion.response, completion.device), (2 * number, DeviceId::Cpu));
+    }
+    // What only the second GPU could answer fails while its worker is still busy.
+    let error = error(pinned).await;
+    let SubmitError::Op(OpError::DeviceLost { device, scope, reason }) = error else { panic!("{error}") };
+    assert_eq!((device, scope), (DeviceId::Cuda(1), LossScope::Cuda));
+    assert_eq!(reason, "an error on cuda:0 ended CUDA in this process: an illegal address");
+    busy.open_gate();
+    assert_eq!(response(large).await, 2);
+    let losses: Vec<_> = engine.losses().borrow().iter().map(|loss| (loss.device, loss.cause, loss.lane)).collect();
+    let expected =
+        [(DeviceId::Cuda(0), LossCause::StickyError, "fake"), (DeviceId::Cuda(1), LossCause::PeerError, "fake")];
+    assert_eq!(losses, expected);
+    assert!(!lane.has_gpu());
+    let later = lane.submit(free.request(7), Context::default()).await.expect("the CPU serves on");
+    assert_eq!(later.device, DeviceId::Cpu);
+}
+
+#[tokio::test]
+async fn a_gpu_that_is_gone_leaves_the_others_in_service() {
+    let engine = Engine::start(stand_ins(2), engine_config()).expect("the pools open");
+    let lane = engine.lane::<Fake>(lane_config());
+    let script = Script::new();
+    script.losses.store(1, SeqCst);
+    let request = Request { fault: Fault::DeviceLost, ..script.request(1) };
+    let completion = lane.submit(request, Context::default()).await.expect("the other GPU answers");
+    assert_eq!(completion.device, DeviceId::Cuda(1));
+    let losses: Vec<_> = engine.losses().borrow().iter().map(|loss| (loss.device, loss.cause)).collect();
+    assert_eq!(losses, [(DeviceId::Cuda(0), LossCause::DeviceError)]);
+    assert!(lane.has_gpu());
 }
 
 #[tokio::test]

@@ -6,3 +6,4 @@ mod cancellation;
 mod fake;
 mod faults;
 mod trim;
+mod watchdog;
