@@ -54,8 +54,10 @@ impl Cpu {
     ) {
         let threads = self.threads();
         // One block per thread where that is possible, because each block reads the whole weight.
-        let share = (out.len() / width).div_ceil(threads).next_multiple_of(ROW_MULTIPLE);
-        let rows = share.clamp(ROW_MULTIPLE, block_rows(row_cost));
+        let (share, most) = ((out.len() / width).div_ceil(threads), block_rows(row_cost));
+        // Otherwise rounds are equal: a short last one would read the weight again for a few rows.
+        let rounds = share.div_ceil(most).max(1);
+        let rows = share.div_ceil(rounds).next_multiple_of(ROW_MULTIPLE).clamp(ROW_MULTIPLE, most);
         for (round, out) in out.chunks_mut(threads * rows * width).enumerate() {
             let first = round * threads * rows;
             self.pace.spend(row_cost.saturating_mul(rows.min(out.len() / width) as u64)).await;
