@@ -1,7 +1,7 @@
 //! Authentication and authorisation: who calls, what they may do, how much of it, and the record of it.
 //!
 //! A caller is a principal of the principals file if it presents one of its tokens or a client certificate with one of its
-//! names, and anonymous otherwise. [`crate::layers::auth`] decides before a message is received; the services check the names
+//! names, and anonymous otherwise. `layers::auth` decides before a message is received; the services check the names
 //! of collections and models, which are in the messages.
 
 pub mod audit;
