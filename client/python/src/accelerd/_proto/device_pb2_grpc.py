@@ -109,7 +109,7 @@ class DeviceServiceServicer(object):
 
         Fails with:
         - PERMISSION_DENIED: the setting `drain.allow_rpc` is false, which is the default.
-        - INVALID_ARGUMENT: the timeout is negative.
+        - INVALID_ARGUMENT: the timeout is negative or above 1 day.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
