@@ -129,7 +129,7 @@ async fn certificates_are_replaced_under_load_without_a_failed_call() {
     }
     for _ in 0..5 {
         let new = authority.sign("localhost", Validity::Now);
-        // Between the two files a certificate stands beside the key of another, which keeps the old pair.
+        // Until both files are replaced, certificate and key do not match, and the old pair stays in use.
         fixture.files.write("tls.crt", &new.certificate);
         reload(&fixture.daemon, "accelerd_tls_reloads_total{outcome=\"failed\"}").await;
         fixture.files.write("tls.key", &new.key);

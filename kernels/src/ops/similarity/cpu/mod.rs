@@ -119,7 +119,7 @@ impl Pass<'_> {
         if uncertified.is_empty() { Ok(()) } else { self.rescan(&uncertified, lists) }
     }
 
-    /// Scans for so many queries at a time that a thread's share of the rows fits a slice.
+    /// Scans for groups of queries, sized so that the rows of one thread fit a slice.
     fn scan<C: Collector>(
         &self,
         kernel: &'static str,
