@@ -29,9 +29,9 @@ test-gpu:
 kernels:
     cargo test --package accelerd-kernels --locked --test kernels_compile
 
-# Model-checks the queue between callers and workers.
+# Model-checks the queue between callers and workers, and the allowances of the ledger.
 loom:
-    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --package accelerd-engine --locked --lib loom
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --package accelerd-engine --package accelerd-ledger --locked --lib loom
 
 # Checks protocol, chart, images and scripts.
 deploy:

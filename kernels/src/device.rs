@@ -1,6 +1,8 @@
 //! Plain data of a device: its id, properties and counters, and the settings of discovery.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use accelerd_ledger::{Ledger, Place};
 
 /// Names a device, as in `cpu` or `cuda:0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +18,16 @@ impl fmt::Display for DeviceId {
         match self {
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+impl DeviceId {
+    /// Where the memory of its tensors is.
+    pub fn place(self) -> Place {
+        match self {
+            Self::Cuda(ordinal) => Place::Cuda(ordinal),
+            Self::Cpu => Place::Host,
         }
     }
 }
@@ -53,6 +65,8 @@ pub struct Settings {
     pub staging_bytes: usize,
     /// Maximum size of the pinned blocks that the workers of a GPU share for copies concurrent with kernels.
     pub pinned_bytes: usize,
+    /// Counts the memory of all devices, and evicts caches where a device has none left.
+    pub ledger: Arc<Ledger>,
 }
 
 /// Fixed properties of a device.

@@ -1,5 +1,7 @@
 //! Errors of operations and of device discovery.
 
+use accelerd_ledger::Exceeded;
+
 use crate::DeviceId;
 
 /// What is lost with a device.
@@ -24,6 +26,9 @@ pub enum OpError {
         /// Bytes available at that time; for a load in pieces, before the first.
         free: u64,
     },
+    /// A limit of the ledger is reached.
+    #[error("{0}")]
+    MemoryLimit(Box<Exceeded>),
     /// This request can never be computed; the others of its batch can.
     #[error("{0}")]
     Invalid(String),

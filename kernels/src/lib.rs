@@ -15,6 +15,7 @@ pub mod op;
 pub mod ops;
 mod preemption;
 
+pub use accelerd_ledger as ledger;
 pub use backend::{Backend, Device};
 pub use cpu::observe::{Observer, observe_kernels};
 pub use device::{Choice, DeviceId, DeviceInfo, FallbackStats, KernelStats, PoolStats, Settings};

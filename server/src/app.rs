@@ -10,6 +10,7 @@ use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
 use accelerd_kernels::{
     self as kernels, Device, DiscoverError, Discovered, OpError,
+    ledger::{Exceeded, Ledger},
     ops::{cluster::Cluster, similarity::FindSimilar},
 };
 use accelerd_models::Model;
@@ -24,6 +25,7 @@ use crate::{
     error::ApiError,
     health::Reporter,
     layers::timing,
+    ledger,
     telemetry::{Metrics, TelemetryError},
     transport::{memory::TransportMemory, offload::Offload},
 };
@@ -50,6 +52,9 @@ pub enum StartError {
     /// The engine did not start.
     #[error("the engine did not start: {0}")]
     Engine(OpError),
+    /// The limit of host memory leaves no room for the guaranteed parts of calls.
+    #[error("cannot reserve memory for calls: {0}")]
+    Memory(#[from] Exceeded),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
@@ -111,6 +116,8 @@ pub struct App {
     pub health: Reporter,
     /// Instruments and their exporters.
     pub metrics: Arc<Metrics>,
+    /// What is held of host and device memory.
+    pub ledger: Arc<Ledger>,
     /// Memory of connections, request messages and responses.
     pub transport_memory: Arc<TransportMemory>,
     /// When the daemon started.
@@ -141,15 +148,20 @@ impl App {
         log_memory(&config);
         let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
-        let found = devices.map_or_else(|| kernels::discover(&config.devices()), Ok)?;
+        let ledger = ledger::open(&config);
+        let (messages, requests) = (ledger::messages(&ledger, &config)?, ledger::requests(&ledger, &config)?);
+        let discover = || kernels::discover(&kernels::Settings { ledger: Arc::clone(&ledger), ..config.devices() });
+        let found = devices.map_or_else(discover, Ok)?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
+        let devices = found.devices.clone();
         let engine = start_engine(found.devices, &config, &metrics)?;
+        engine.charge_to(requests);
         let lanes = &config.lanes;
         let tables = engine.lane(lanes.lane(&lanes.embed));
         let encoders = engine.lane(lanes.lane(&lanes.encode));
         let embedder = Embedder::new(vec![], tables, encoders)
-            .with_registry(vec![Model::builtin()], &config.models)
+            .with_registry(vec![Model::builtin()], &config.models, &ledger)
             .with_hub(&config.models.hub, hub_token())
             .with_limits(config.limits.clone());
         let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
@@ -161,10 +173,11 @@ impl App {
             embedder: Arc::new(embedder.clone()),
             record_timing: timing::add,
         };
-        let collections = Collections::open(collection_settings(&config), services)?;
+        let collections = Collections::open(collection_settings(&config, &ledger), services)?;
+        ledger::connect(&ledger, &embedder, &collections, &devices);
         let (find_similar, cluster) =
             (engine.lane(lanes.lane(&lanes.find_similar)), engine.lane(lanes.lane(&lanes.cluster)));
-        let transport_memory = TransportMemory::new(config.admission.max_message_memory.as_u64());
+        let transport_memory = TransportMemory::in_ledger(config.admission.max_message_memory.as_u64(), messages);
         let offload = Offload::start().map_err(StartError::Threads)?;
         let health = Reporter::new(closing.clone());
         Ok(Arc::new(Self {
@@ -178,6 +191,7 @@ impl App {
             auth,
             health,
             metrics,
+            ledger,
             transport_memory,
             started: Instant::now(),
             offload,
@@ -187,7 +201,7 @@ impl App {
     }
 }
 
-fn collection_settings(config: &Config) -> Settings {
+fn collection_settings(config: &Config, ledger: &Arc<Ledger>) -> Settings {
     let (store, limits) = (&config.store, &config.limits);
     Settings {
         data_dir: store.folder().map(Into::into),
@@ -198,6 +212,7 @@ fn collection_settings(config: &Config) -> Settings {
         wal_limit: store.wal_limit.as_u64(),
         writer_threads: store.writer_threads,
         open_logs: store.open_logs,
+        ledger: Arc::clone(ledger),
         memory_limit: store.memory_limit.as_u64(),
         snapshot_url: store.snapshot_url.clone(),
         snapshot_folders: store.snapshot_folders.clone(),
@@ -261,14 +276,15 @@ fn log_devices(devices: &[Device], fallback: Option<&str>) {
     }
 }
 
-/// Logs the detected memory and the budgets, and warns if they exceed it.
+/// Logs the detected memory and the budgets, and warns if their limit exceeds it.
 fn log_memory(config: &Config) {
-    let (memory, derived) = (config.memory.to_string(), config.derived.join(", "));
+    let (memory, derived) = (config.process_memory.to_string(), config.derived.join(", "));
     let (store, models) = (config.store.memory_limit, config.models.memory_limit);
     let (admission, transport) = (config.admission.max_bytes, config.admission.max_message_memory);
     let cap = |size: ByteSize| if size.as_u64() == 0 { "none".to_owned() } else { size.to_string() };
     tracing::info!(
         memory,
+        "memory.host_limit" = %config.memory.host_limit,
         "store.memory_limit" = cap(store),
         "models.memory_limit" = cap(models),
         "admission.max_bytes" = %admission,
@@ -276,10 +292,8 @@ fn log_memory(config: &Config) {
         derived,
         "budgets of host memory"
     );
-    let total = config.total_budget();
-    if total.is_none_or(|total| total > config.memory.bytes) {
-        let total = total.map_or_else(|| "unlimited".to_owned(), |bytes| ByteSize::b(bytes).to_string());
-        tracing::warn!(memory, total, "budgets exceed host memory: the kernel may kill the process");
+    if config.memory.host_limit.as_u64() > config.process_memory.bytes {
+        tracing::warn!(memory, "memory.host_limit exceeds host memory: the kernel may kill the process");
     }
 }
 

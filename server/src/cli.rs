@@ -201,5 +201,5 @@ fn memory_comment(config: &Config) -> String {
     if config.derived.is_empty() {
         return String::new();
     }
-    format!("# Memory: {}.\n# Derived from \"auto\": {}.\n", config.memory, config.derived.join(", "))
+    format!("# Memory: {}.\n# Derived from \"auto\": {}.\n", config.process_memory, config.derived.join(", "))
 }

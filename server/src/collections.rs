@@ -49,6 +49,7 @@ impl From<CollectionError> for ApiError {
             CollectionError::AlreadyExists { kind, name } => Self::AlreadyExists { kind, name },
             CollectionError::Denied(reason) => Self::Denied(reason),
             CollectionError::DataLoss(reason) => Self::DataLoss(reason),
+            CollectionError::MemoryLimit(refusal) => Self::MemoryLimit { context: String::new(), refusal },
             CollectionError::Exhausted(reason) => Self::Exhausted(reason),
             CollectionError::Unavailable(reason) => Self::Unavailable(reason),
             error @ CollectionError::TextIndex(_) => Self::TextIndex(error.to_string()),

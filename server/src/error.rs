@@ -1,6 +1,7 @@
 //! Errors of calls; `status.rs` maps them to gRPC statuses.
 
 use accelerd_engine::SubmitError;
+use accelerd_kernels::ledger::Exceeded;
 
 use crate::auth::refusal::Refusal;
 
@@ -45,7 +46,15 @@ pub enum ApiError {
         /// Maximum message size in bytes.
         limit: usize,
     },
-    /// A resource other than a queue is exhausted: memory of collections or models, disk.
+    /// A limit of the ledger is reached. The text says for what the memory was needed, if it names that.
+    #[error("{context}{refusal}")]
+    MemoryLimit {
+        /// Empty, or a clause that ends with a colon and a space.
+        context: String,
+        /// The figures.
+        refusal: Box<Exceeded>,
+    },
+    /// A resource other than memory or a queue is exhausted, such as the disk; or a model does not fit a device.
     #[error("{0}")]
     Exhausted(String),
     /// A dependency is not available: an object store, a hub, a device.
@@ -60,6 +69,12 @@ pub enum ApiError {
     /// The engine rejected or failed the request.
     #[error(transparent)]
     Submit(#[from] SubmitError),
+}
+
+impl From<Exceeded> for ApiError {
+    fn from(refusal: Exceeded) -> Self {
+        Self::MemoryLimit { context: String::new(), refusal: Box::new(refusal) }
+    }
 }
 
 impl ApiError {

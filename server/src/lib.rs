@@ -12,6 +12,7 @@ pub mod grpc;
 pub mod health;
 pub mod hub;
 pub mod layers;
+mod ledger;
 pub mod lifecycle;
 mod listen;
 mod metric_callbacks;

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use accelerd_collections::Totals;
-use accelerd_kernels::{Device, FallbackStats, KernelStats};
+use accelerd_kernels::{
+    Device, FallbackStats, KernelStats,
+    ledger::{Kind, KindMemory, Ledger, Place},
+};
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
 use crate::{
@@ -19,6 +22,7 @@ pub(crate) fn register(app: &Arc<App>, connections: &Arc<Connections>, reactors:
     kernels(app);
     left(app);
     transport_memory(app);
+    memory(app);
     collections(app);
     models(app);
     info(app);
@@ -204,6 +208,57 @@ fn transport_memory(app: &Arc<App>) {
         .build();
 }
 
+/// The ledger. Its labels are places and kinds, of which there are few.
+fn memory(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let labels =
+        |place: Place, kind: Kind| [KeyValue::new("place", place.to_string()), KeyValue::new("kind", kind.name())];
+    let ledger = Arc::downgrade(&app.ledger);
+    meter
+        .u64_observable_gauge("accelerd_memory_bytes")
+        .with_description("Memory held in bytes, by place (host, cuda:0, ...) and kind of use.")
+        .with_callback(move |gauge| {
+            for_each_kind(&ledger, |place, kind| gauge.observe(kind.held, &labels(place, kind.kind)));
+        })
+        .build();
+    let ledger = Arc::downgrade(&app.ledger);
+    meter
+        .u64_observable_gauge("accelerd_memory_limit_bytes")
+        .with_description("Limit of accelerd_memory_bytes over all kinds in bytes, by place.")
+        .with_callback(move |gauge| {
+            with(&ledger, |ledger| {
+                for memory in ledger.snapshot() {
+                    gauge.observe(memory.limit, &[KeyValue::new("place", memory.place.to_string())]);
+                }
+            });
+        })
+        .build();
+    let ledger = Arc::downgrade(&app.ledger);
+    meter
+        .u64_observable_counter("accelerd_memory_refused")
+        .with_description("Reservations of memory refused by a limit, by place and kind of use.")
+        .with_callback(move |counter| {
+            for_each_kind(&ledger, |place, kind| counter.observe(kind.refused, &labels(place, kind.kind)));
+        })
+        .build();
+    let ledger = Arc::downgrade(&app.ledger);
+    meter
+        .u64_observable_counter("accelerd_memory_evicted_bytes")
+        .with_description("Bytes of caches evicted to make room for others, by place and kind of use.")
+        .with_callback(move |counter| {
+            for_each_kind(&ledger, |place, kind| counter.observe(kind.evicted, &labels(place, kind.kind)));
+        })
+        .build();
+}
+
+fn for_each_kind(ledger: &Weak<Ledger>, observe: impl Fn(Place, &KindMemory)) {
+    with(ledger, |ledger| {
+        for memory in ledger.snapshot() {
+            memory.kinds.iter().for_each(|kind| observe(memory.place, kind));
+        }
+    });
+}
+
 fn collections(app: &Arc<App>) {
     let meter = app.metrics.meter();
     let gauge = |name, description, measure: fn(&Totals) -> u64| {
@@ -224,7 +279,7 @@ fn collections(app: &Arc<App>) {
     });
     gauge(
         "accelerd_collection_budget_bytes",
-        "Bytes reserved of store.memory_limit, including writes in progress.",
+        "Bytes of rows reserved in the ledger, including writes in progress.",
         |totals| totals.held_bytes,
     );
     gauge(

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use accelerd_engine::SubmitError;
-use accelerd_kernels::OpError;
+use accelerd_kernels::{OpError, ledger::Exceeded};
 use accelerd_proto::v1 as pb;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -35,6 +35,7 @@ impl From<ApiError> for Status {
             ApiError::Denied(_) => with_reason(Code::PermissionDenied, message, "NOT_ALLOWED", HashMap::new()),
             ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
             ApiError::ResponseTooLarge { bytes, limit } => too_large(message, bytes as u64, limit as u64),
+            ApiError::MemoryLimit { refusal, .. } => from_exceeded(&refusal, message),
             ApiError::Exhausted(_) => {
                 let details = ErrorDetails::with_quota_failure_violation("daemon", message.clone());
                 Self::with_error_details(Code::ResourceExhausted, message, details)
@@ -50,6 +51,7 @@ impl From<ApiError> for Status {
 fn from_submit(error: SubmitError, message: String) -> Status {
     match error {
         SubmitError::Full { retry_after, .. } => retry(Code::ResourceExhausted, message, "QUEUE_FULL", retry_after),
+        SubmitError::MemoryLimit(refusal) => from_exceeded(&refusal, message),
         SubmitError::TooLarge { measure, asked, limit } => {
             let metadata =
                 [("measure", measure.to_owned()), ("asked", asked.to_string()), ("limit", limit.to_string())];
@@ -82,6 +84,7 @@ fn from_op(error: &OpError, message: String) -> Status {
             details.set_error_info("OUT_OF_MEMORY", DOMAIN, metadata);
             Status::with_error_details(Code::ResourceExhausted, message, details)
         }
+        OpError::MemoryLimit(refusal) => from_exceeded(refusal, message),
         OpError::Invalid(reason) => {
             let details = ErrorDetails::with_bad_request_violation("request", reason);
             Status::with_error_details(Code::InvalidArgument, message, details)
@@ -125,6 +128,33 @@ pub(crate) fn refused(refusal: &Refusal) -> Status {
             Status::with_error_details(Code::ResourceExhausted, message, details)
         }
     }
+}
+
+/// A limit of the ledger is reached.
+pub(crate) fn memory_limit(refusal: &Exceeded) -> Status {
+    from_exceeded(refusal, refusal.to_string())
+}
+
+/// The figures of a limit: what was asked for, what the limit is, and what each kind holds. Memory of calls is free again
+/// soon, memory of data is not.
+fn from_exceeded(refusal: &Exceeded, message: String) -> Status {
+    let Exceeded { place, kind, asked, held, limit, setting, .. } = refusal;
+    let mut metadata = HashMap::from([
+        ("place".to_owned(), place.to_string()),
+        ("kind".to_owned(), kind.to_string()),
+        ("setting".to_owned(), (*setting).to_owned()),
+        ("asked_bytes".to_owned(), asked.to_string()),
+        ("held_bytes".to_owned(), held.to_string()),
+        ("limit_bytes".to_owned(), limit.to_string()),
+    ]);
+    metadata.extend(refusal.by_kind.iter().map(|(kind, held)| (format!("held_{kind}_bytes"), held.to_string())));
+    let mut details = ErrorDetails::with_error_info("MEMORY_LIMIT", DOMAIN, metadata);
+    if refusal.is_transient() {
+        details.set_retry_info(Some(RETRY_AFTER));
+    } else {
+        details.add_quota_failure_violation("daemon", message.clone());
+    }
+    Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
 /// Transport memory is exhausted. `kind` names what it was needed for.
@@ -192,7 +222,10 @@ fn retry(code: Code, message: String, reason: &str, after: Duration) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use accelerd_kernels::{DeviceId, LossScope};
+    use accelerd_kernels::{
+        DeviceId, LossScope,
+        ledger::{Kind, Place},
+    };
 
     use super::*;
     use crate::auth::role::Role;
@@ -231,6 +264,38 @@ mod tests {
         let status = status(full);
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert_eq!(status.get_details_retry_info().expect("retry info").retry_delay, Some(retry_after));
+    }
+
+    #[test]
+    fn a_memory_limit_has_its_figures_and_a_retry_delay_only_for_calls() {
+        let exceeded = |kind| Exceeded {
+            place: Place::Host,
+            kind,
+            asked: 5,
+            held: 97,
+            limit: 100,
+            setting: "memory.host_limit",
+            is_cap: false,
+            by_kind: vec![(Kind::Collections, 90), (Kind::Models, 7)],
+        };
+        let call = status(SubmitError::MemoryLimit(Box::new(exceeded(Kind::Requests))));
+        assert!(call.get_details_retry_info().is_some() && call.get_details_quota_failure().is_none());
+        let data = status(exceeded(Kind::Collections));
+        assert!(data.get_details_retry_info().is_none() && data.get_details_quota_failure().is_some());
+        assert_eq!((data.code(), reason(&data).as_str()), (Code::ResourceExhausted, "MEMORY_LIMIT"));
+        let figures = data.get_details_error_info().expect("error info").metadata;
+        for (key, value) in [
+            ("place", "host"),
+            ("kind", "collections"),
+            ("setting", "memory.host_limit"),
+            ("asked_bytes", "5"),
+            ("held_bytes", "97"),
+            ("limit_bytes", "100"),
+            ("held_collections_bytes", "90"),
+            ("held_models_bytes", "7"),
+        ] {
+            assert_eq!(figures[key], value, "{key}");
+        }
     }
 
     #[test]

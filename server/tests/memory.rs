@@ -8,19 +8,22 @@ use std::{
     process::{Child, ChildStderr, Command, Stdio},
 };
 
-use accelerd::config::{ByteSize, Config, Shares};
+use accelerd::config::{Budgets, ByteSize, Config};
 use accelerd_proto::v1::{
-    self, Dtype, Metric, Tensor, similarity_service_client::SimilarityServiceClient, value::Kind,
+    self, Dtype, Metric, Tensor, device_service_client::DeviceServiceClient, embed_request::Input,
+    embed_service_client::EmbedServiceClient, parse_service_client::ParseServiceClient,
+    similarity_service_client::SimilarityServiceClient, value::Kind,
 };
-use serde_json::Value;
-use tonic::{Code, transport::Channel};
+use serde_json::{Value, json};
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt;
 
 const LIMIT: u64 = 512 << 20;
 const DIM: i64 = 256;
 
-/// The share of the limit for collections.
-fn share() -> ByteSize {
-    ByteSize::b(Shares::of(LIMIT, Config::default().server.max_message_bytes.as_u64()).store)
+/// The budgets below the limit.
+fn budgets() -> Budgets {
+    Budgets::of(LIMIT, Config::default().server.max_message_bytes.as_u64())
 }
 
 /// A cgroup (v1 or v2) with a memory limit, removed on drop.
@@ -78,7 +81,7 @@ impl Daemon {
             command.env(format!("ACCELERD__{key}"), value);
         }
         if group.is_none() {
-            command.env("ACCELERD__STORE__MEMORY_LIMIT", share().to_string());
+            command.env("ACCELERD__MEMORY__HOST_LIMIT", ByteSize::b(budgets().host_limit).to_string());
         }
         command.envs(settings.iter().map(|(key, value)| (format!("ACCELERD__{key}"), *value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -87,15 +90,30 @@ impl Daemon {
         Self { child, grpc, budgets, group }
     }
 
+    async fn channel(&self) -> Channel {
+        let endpoint = Channel::from_shared(format!("http://{}", self.grpc)).expect("an address is a URI");
+        endpoint.connect().await.expect("it accepts connections")
+    }
+
     async fn client(&self) -> SimilarityServiceClient<Channel> {
-        let client = SimilarityServiceClient::connect(format!("http://{}", self.grpc)).await;
-        client.expect("it accepts connections").max_encoding_message_size(64 << 20)
+        SimilarityServiceClient::new(self.channel().await).max_encoding_message_size(64 << 20)
+    }
+
+    /// The ledger's figures for the host.
+    async fn host_memory(&self) -> v1::MemoryPlace {
+        let mut client = DeviceServiceClient::new(self.channel().await);
+        let stats = client.get_stats(v1::GetStatsRequest {}).await.expect("it answers").into_inner();
+        stats.memory.into_iter().find(|place| place.name == "host").expect("the host has a ledger")
     }
 
     /// Peak resident memory in bytes.
     fn peak(&self) -> u64 {
+        self.resident("VmHWM:")
+    }
+
+    fn resident(&self, line: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        let line = status.lines().find_map(|found| found.strip_prefix(line)).expect("a line");
         line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
     }
 }
@@ -171,7 +189,8 @@ async fn fill(
 /// The refusal names the sizes, the daemon still serves, and its peak memory is within the limit.
 async fn assert_bounded(daemon: &mut Daemon, count: u64, refused: &tonic::Status, least: u64) {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
-    assert!(refused.message().contains("store.memory_limit"), "{refused:?}");
+    let figures = refused.get_details_error_info().expect("figures");
+    assert_eq!((figures.reason.as_str(), &*figures.metadata["kind"]), ("MEMORY_LIMIT", "collections"), "{refused:?}");
     assert!(count >= least, "only {count} points were taken");
     let got = daemon.client().await.get_collection(v1::GetCollectionRequest { name: "c".into() }).await;
     let collection = got.expect("it still answers").into_inner().collection.expect("described");
@@ -187,7 +206,8 @@ async fn upserts_are_refused_before_the_kernel_kills_the_process() {
     let mut daemon = Daemon::start("vectors", &[]);
     if daemon.group.is_some() {
         assert!(daemon.budgets["memory"].as_str().is_some_and(|memory| memory.starts_with("512MiB, the limit in ")));
-        assert_eq!(daemon.budgets["store.memory_limit"], share().to_string(), "{}", daemon.budgets);
+        let store = ByteSize::b(budgets().data).to_string();
+        assert_eq!(daemon.budgets["store.memory_limit"], store, "{}", daemon.budgets);
     }
     let mut client = daemon.client().await;
     create(&mut client, DIM, "").await;
@@ -231,4 +251,211 @@ async fn growth_of_a_text_index_is_accounted_for() {
     };
     let (count, refused) = fill(&mut client, 4096, 1, payload).await;
     assert_bounded(&mut daemon, count, &refused, 1_000).await;
+}
+
+/// Bytes of weights of [`write_model`], and of the CPU's copy of them.
+const MODEL_BYTES: u64 = 2 * 64 * INTERMEDIATE * 2;
+const INTERMEDIATE: u64 = 80_000;
+
+/// Writes an encoder of one layer, whose weights are zeros in 16 bits; the CPU computes with a copy in 32 bits.
+fn write_model(folder: &Path) {
+    const HIDDEN: u64 = 64;
+    let config = json!({
+        "model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu", "hidden_size": HIDDEN,
+        "intermediate_size": INTERMEDIATE, "layer_norm_eps": 1e-12, "max_position_embeddings": 16,
+        "num_attention_heads": 2, "num_hidden_layers": 1, "type_vocab_size": 2, "vocab_size": 8,
+    });
+    let layer = |name: &str| format!("encoder.layer.0.{name}");
+    let mut tensors: Vec<(String, Vec<u64>)> = vec![];
+    for name in ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"] {
+        tensors.push((layer(name) + ".weight", vec![HIDDEN, HIDDEN]));
+        tensors.push((layer(name) + ".bias", vec![HIDDEN]));
+    }
+    for name in ["embeddings.LayerNorm".to_owned(), layer("attention.output.LayerNorm"), layer("output.LayerNorm")] {
+        tensors.push((format!("{name}.weight"), vec![HIDDEN]));
+        tensors.push((format!("{name}.bias"), vec![HIDDEN]));
+    }
+    for (name, rows) in [("word", 8), ("position", 16), ("token_type", 2)] {
+        tensors.push((format!("embeddings.{name}_embeddings.weight"), vec![rows, HIDDEN]));
+    }
+    tensors.push((layer("intermediate.dense.weight"), vec![INTERMEDIATE, HIDDEN]));
+    tensors.push((layer("intermediate.dense.bias"), vec![INTERMEDIATE]));
+    tensors.push((layer("output.dense.weight"), vec![HIDDEN, INTERMEDIATE]));
+    tensors.push((layer("output.dense.bias"), vec![HIDDEN]));
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    for (name, shape) in tensors {
+        let start = end;
+        end += 2 * shape.iter().product::<u64>();
+        header.insert(name, json!({ "dtype": "F16", "shape": shape, "data_offsets": [start, end] }));
+    }
+    let header = Value::Object(header).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.resize(file.len() + usize::try_from(end).expect("it fits"), 0);
+    fs::write(folder.join("config.json"), config.to_string()).expect("written");
+    fs::write(folder.join("model.safetensors"), file).expect("written");
+}
+
+/// What one side of the load got: answers, and refusals.
+#[derive(Debug, Default)]
+struct Outcome {
+    answered: usize,
+    refused: Vec<Status>,
+}
+
+impl Outcome {
+    /// Counts a result. Returns what was answered.
+    fn count<T>(&mut self, result: Result<tonic::Response<T>, Status>) -> Option<T> {
+        match result {
+            Ok(response) => {
+                self.answered += 1;
+                Some(response.into_inner())
+            }
+            Err(status) => {
+                assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+                self.refused.push(status);
+                None
+            }
+        }
+    }
+
+    /// Refusals by the ledger: each has its figures.
+    fn refused_by_ledger(&self) -> usize {
+        let infos = self.refused.iter().filter_map(StatusExt::get_details_error_info);
+        let by_ledger = infos.filter(|info| info.reason == "MEMORY_LIMIT");
+        let figures = |info: &tonic_types::ErrorInfo, key: &str| info.metadata[key].parse::<u64>().expect("a number");
+        by_ledger
+            .filter(|info| figures(info, "held_bytes") + figures(info, "asked_bytes") > figures(info, "limit_bytes"))
+            .count()
+    }
+}
+
+/// Loads models from `folder` under several names, and embeds with each.
+async fn load_models(channel: Channel, folder: &Path) -> Outcome {
+    let (mut client, mut outcome) = (EmbedServiceClient::new(channel), Outcome::default());
+    for at in 0..8 {
+        let path = folder.to_str().expect("text").to_owned();
+        let request = v1::LoadModelRequest { name: format!("m{at}"), path, ..v1::LoadModelRequest::default() };
+        if outcome.count(client.load_model(request).await).is_none() {
+            continue;
+        }
+        let tokens = v1::TokenInput { ids: vec![1, 2, 3], offsets: vec![0, 3] };
+        let input = Some(Input::Tokens(tokens));
+        let request = v1::EmbedRequest { model: format!("m{at}"), input, ..v1::EmbedRequest::default() };
+        match client.embed(request).await {
+            // Another caller needed its memory.
+            Err(evicted) if evicted.code() == Code::NotFound => {}
+            embedded => {
+                if let Some(embedded) = outcome.count(embedded) {
+                    assert_eq!(embedded.embeddings.expect("a tensor").shape, [1, 64]);
+                }
+            }
+        }
+    }
+    outcome
+}
+
+async fn embed_texts(channel: Channel) -> Outcome {
+    let (mut client, mut outcome) = (EmbedServiceClient::new(channel), Outcome::default());
+    for _ in 0..24 {
+        let values = (0..2048).map(|at| format!("text {at} ").repeat(100)).collect();
+        let input = Some(Input::Texts(v1::TextInput { values }));
+        if let Some(embedded) = outcome.count(client.embed(v1::EmbedRequest { input, ..Default::default() }).await) {
+            assert_eq!(embedded.token_counts.len(), 2048);
+        }
+    }
+    outcome
+}
+
+async fn parse_sources(channel: Channel) -> Outcome {
+    let mut client = ParseServiceClient::new(channel).max_decoding_message_size(64 << 20);
+    let mut outcome = Outcome::default();
+    for _ in 0..24 {
+        let sources = vec!["value = function(argument, 1 + 2)\n".repeat(2000).into_bytes().into(); 2];
+        if let Some(parsed) = outcome.count(client.parse(v1::ParseRequest { sources, ..Default::default() }).await) {
+            assert_eq!(parsed.results.len(), 2);
+        }
+    }
+    outcome
+}
+
+async fn cluster_rows(mut client: SimilarityServiceClient<Channel>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for seed in 0..6 {
+        let rows: Vec<u8> = (0..20_000_u32 * 64).flat_map(|at| ((at % 977) as f32).to_le_bytes()).collect();
+        let vectors = Tensor { dtype: Dtype::F32.into(), shape: vec![20_000, 64], data: rows.into() };
+        let input = Some(v1::cluster_request::Input::Vectors(vectors));
+        let request = v1::ClusterRequest { input, cluster_count: 8, max_iterations: 2, seed, ..Default::default() };
+        if let Some(clustered) = outcome.count(client.cluster(request).await) {
+            assert_eq!(clustered.assignments.expect("a tensor").shape, [20_000]);
+        }
+    }
+    outcome
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_that_is_filled_from_all_sides_stays_within_the_limit_and_returns_to_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_model(folder.path());
+    let path = folder.path().to_str().expect("text");
+    let mut daemon = Daemon::start("sides", &[("MODELS__FOLDERS", path)]);
+    let at_rest = daemon.host_memory().await;
+    assert_eq!(at_rest.limit_bytes, budgets().host_limit);
+    let mut client = daemon.client().await;
+    create(&mut client, DIM, "").await;
+    let (channel, others) = (daemon.channel().await, daemon.client().await);
+    let ((count, refused), models, embedded, parsed, clustered) = tokio::join!(
+        fill(&mut client, 4096, DIM, |_| None),
+        load_models(channel.clone(), folder.path()),
+        embed_texts(channel.clone()),
+        parse_sources(channel.clone()),
+        cluster_rows(others),
+    );
+    let full = daemon.host_memory().await;
+    assert!(full.held_bytes <= full.limit_bytes, "{full:?}");
+    // Collections may not have left room for more than one copy of a model, but calls have their guaranteed part.
+    assert!(models.answered > 0 && embedded.answered > 0 && parsed.answered > 0 && clustered.answered > 0);
+    let sides = [&models, &embedded, &parsed, &clustered];
+    for side in sides {
+        eprintln!(
+            "{} answered, {} refused, {} of them by the ledger",
+            side.answered,
+            side.refused.len(),
+            side.refused_by_ledger()
+        );
+    }
+    assert_bounded(&mut daemon, count, &refused, 1_000).await;
+    // Where collections fill the rest, no model fits.
+    let later = load_models(channel, folder.path()).await;
+    assert!(later.refused_by_ledger() > 0 || full.limit_bytes - full.held_bytes > 3 * MODEL_BYTES, "{later:?}");
+    release(&mut daemon, &mut client, &at_rest).await;
+    eprintln!("{} bytes resident at rest", daemon.resident("VmRSS:"));
+}
+
+/// Deletes everything. The ledger then holds what it held at rest, but for the blocks that calls keep set aside.
+async fn release(daemon: &mut Daemon, client: &mut SimilarityServiceClient<Channel>, at_rest: &v1::MemoryPlace) {
+    client.delete_collection(v1::DeleteCollectionRequest { name: "c".into() }).await.expect("deleted");
+    let mut models = EmbedServiceClient::new(daemon.channel().await);
+    for model in models.list_models(v1::ListModelsRequest {}).await.expect("listed").into_inner().models {
+        if model.name != "builtin" {
+            models.unload_model(v1::UnloadModelRequest { name: model.name }).await.expect("unloaded");
+        }
+    }
+    let held = |memory: &v1::MemoryPlace, kind: &str| {
+        memory.accounts.iter().find(|account| account.kind == kind).map_or(0, |account| account.held_bytes)
+    };
+    let data = |memory: &v1::MemoryPlace| ["collections", "indexes", "models", "copies"].map(|kind| held(memory, kind));
+    let mut now = daemon.host_memory().await;
+    // A call that ended may still be dropping what it held.
+    for _ in 0..1000 {
+        if data(&now) == [0; 4] {
+            break;
+        }
+        now = daemon.host_memory().await;
+    }
+    assert_eq!(data(&now), data(at_rest), "{now:?}");
+    for kind in ["messages", "requests"] {
+        let block = (budgets().messages.max(budgets().admission) / 64).max(1 << 20);
+        assert!(held(&now, kind) <= held(at_rest, kind) + 2 * block, "{kind}: {now:?}");
+    }
 }

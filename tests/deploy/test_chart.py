@@ -85,7 +85,6 @@ def test_the_grace_period_is_longer_than_the_drain(manifests):
 
 
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "B": 1, "": 1}
-BUDGETS = [("store", "memory_limit"), ("models", "memory_limit"), ("admission", "max_bytes"), ("admission", "max_message_memory")]
 
 
 def size(text):
@@ -93,25 +92,22 @@ def size(text):
     return int(number) * UNITS[unit]
 
 
-def unfit_budgets(manifests):
-    """Budgets that are neither shares of the limit nor capped, or that exceed it together."""
+def unfit_memory(manifests):
+    """Settings that leave too little of the pod's limit for what the daemon's ledger does not count."""
     limit = size(container(manifests)["resources"]["limits"]["memory"])
-    settings = tomllib.loads(manifests["ConfigMap"]["data"]["config.toml"])
-    given = {f"{section}.{key}": settings.get(section, {}).get(key, "auto") for section, key in BUDGETS}
-    fixed = {key: size(value) for key, value in given.items() if value != "auto"}
-    if any(value == 0 for value in fixed.values()) or sum(fixed.values()) > limit * 0.8:
-        return fixed
-    return {}
+    settings = tomllib.loads(manifests["ConfigMap"]["data"]["config.toml"]).get("memory", {})
+    given = {key: size(value) for key, value in settings.items() if value != "auto"}
+    fits = given.get("host_limit", 0) <= limit * 0.8 and given.get("reserve", limit) >= limit * 0.2
+    return {} if fits else given
 
 
-def test_the_budgets_of_memory_fit_into_the_limit(manifests):
-    assert unfit_budgets(manifests) == {}
+def test_the_ledger_of_memory_fits_into_the_limit(manifests):
+    assert unfit_memory(manifests) == {}
 
 
-@pytest.mark.parametrize("settings", [{"store": {"memory_limit": "0B"}}, {"store": {"memory_limit": "15GiB"}},
-                                      {"store": {"memory_limit": "8GiB"}, "models": {"memory_limit": "6GiB"}}])
-def test_budgets_that_do_not_fit_would_be_noticed(settings):
-    assert unfit_budgets(render(INSECURE | {"config": settings})) != {}
+@pytest.mark.parametrize("settings", [{"host_limit": "15GiB"}, {"reserve": "1GiB"}])
+def test_a_ledger_that_does_not_fit_would_be_noticed(settings):
+    assert unfit_memory(render(INSECURE | {"config": {"memory": settings}})) != {}
 
 
 def test_a_pod_without_a_limit_of_memory_is_refused():

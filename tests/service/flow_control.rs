@@ -1,7 +1,12 @@
 //! Peers that read no responses, send half a message, or send ahead of the reader: their memory is charged and bounded,
 //! other calls are served, and stalled calls end.
 
-use std::{future::poll_fn, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
 
 use accelerd::{
     config::{ByteSize, Config},
@@ -12,7 +17,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use h2::{
     Reason, RecvStream, SendStream,
-    client::{self, ResponseFuture, SendRequest},
+    client::{self, Connection, ResponseFuture, SendRequest},
 };
 use http::Request;
 use prost::Message;
@@ -43,15 +48,21 @@ fn scarce_and_strict(config: &mut Config) {
 
 /// An `h2` connection with a given window for each response.
 async fn raw(server: &TestServer, window: u32) -> SendRequest<Bytes> {
+    let (sender, connection) = unread(server, window).await;
+    tokio::spawn(connection);
+    sender.ready().await.expect("it takes calls")
+}
+
+/// The same, which moves no bytes unless the connection is polled.
+async fn unread(server: &TestServer, window: u32) -> (SendRequest<Bytes>, Connection<TcpStream>) {
     let stream = TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
-    let (sender, connection) = client::Builder::new()
+    client::Builder::new()
         .initial_window_size(window)
+        .initial_connection_window_size(window.max(65_535))
         .max_send_buffer_size(1 << 30)
         .handshake(stream)
         .await
-        .expect("the daemon speaks HTTP/2");
-    tokio::spawn(connection);
-    sender.ready().await.expect("it takes calls")
+        .expect("the daemon speaks HTTP/2")
 }
 
 fn head(path: &str) -> http::request::Builder {
@@ -430,11 +441,61 @@ async fn the_connection_idle_for_longest_is_closed_at_the_limit() {
     let mut third = raw(&server, 65_535).await;
     assert!(is_served(&mut third).await);
     until("the longest idle one is closed", || metric(&server, "accelerd_connections_evicted_total") == 1).await;
-    assert!(!is_served(&mut first).await);
+    // The client learns of it with the next frame that it reads.
+    while is_served(&mut first).await {}
     assert!(is_served(&mut second).await && is_served(&mut third).await);
     let step = v1::EmbedStreamRequest { sequence: 1, embed: Some(texts(&["a"])) };
     requests.send(step).await.expect("it is taken");
     busy.next().await.expect("an answer").expect("a call in progress goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_on_its_way_to_a_connection_that_is_closed_at_the_limit_is_served() {
+    let server = TestServer::start_with(|config| config.server.max_connections = 2).await;
+    server.assert_serving().await;
+    let (requests, stream) = mpsc::channel(1);
+    let _busy = server.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream");
+    let (mut first, mut connection) = unread(&server, 65_535).await;
+    tokio::select! {
+        served = is_served(&mut first) => assert!(served),
+        ended = &mut connection => panic!("{ended:?}"),
+    }
+    let (response, mut body) = open(&mut first, EMBED).await;
+    body.send_data(framed(&texts(&["a"])), true).expect("the request is sent");
+    // Nothing is sent or read on the first connection meanwhile.
+    let mut second = raw(&server, 65_535).await;
+    assert!(is_served(&mut second).await);
+    assert_eq!(metric(&server, "accelerd_connections_evicted_total"), 1);
+    tokio::spawn(connection);
+    assert_eq!(response.await.expect("an answer").status(), 200);
+    drop(requests);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_did_not_read_finds_the_reason_why_its_connection_was_closed() {
+    let server = TestServer::start_with(scarce_and_strict).await;
+    let (mut sender, mut connection) = unread(&server, 1 << 30).await;
+    let message = framed(&letters(4096));
+    let mut calls = vec![];
+    for _ in 0..4 {
+        let (response, mut body) = open(&mut sender, EMBED).await;
+        body.send_data(message.clone(), true).expect("the request is sent");
+        calls.push(response);
+    }
+    // One poll writes the requests. The responses exceed what fits into the socket.
+    poll_fn(|cx| Poll::Ready(assert!(Pin::new(&mut connection).poll(cx).is_pending()))).await;
+    until("responses wait", || held(&server, MemoryKind::Response) > 12 << 20).await;
+    until("the daemon gives them up", || held(&server, MemoryKind::Response) == 0).await;
+    tokio::spawn(connection);
+    let mut reasons = vec![];
+    for call in calls {
+        reasons.push(match call.await {
+            Ok(response) => end(response.into_body()).await,
+            Err(error) => error.reason(),
+        });
+    }
+    assert!(reasons.contains(&Some(Reason::ENHANCE_YOUR_CALM)), "{reasons:?}");
+    server.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,9 +5,13 @@ use std::{
     collections::HashMap,
     ffi::{CString, c_int},
     fmt, mem,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
+use accelerd_ledger::{Kind, Ledger, Limit};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 use super::{
@@ -40,6 +44,11 @@ pub struct Device {
     cache: DeviceCache,
     fallbacks: FallbackCounters,
     memcpy_pool: MemcpyPool,
+    ledger: Arc<Ledger>,
+    /// Counts the requests of the ledger that workers drop their graphs.
+    graph_evictions: AtomicU64,
+    /// Bytes held by the graphs of all workers.
+    graph_bytes: Arc<AtomicU64>,
     lost: OnceLock<(LossScope, String)>,
 }
 
@@ -121,7 +130,44 @@ impl Device {
         settings: &Settings,
         cpu: &Arc<cpu::Pool>,
     ) -> Result<Arc<Self>, String> {
-        Self::create(physical, settings, cpu).map_err(driver::describe)?.load_modules(compiled).map(Arc::new)
+        let device = Self::create(physical, settings, cpu).map_err(driver::describe)?.load_modules(compiled)?;
+        let device = Arc::new(device);
+        device.register_in_ledger();
+        Ok(device)
+    }
+
+    /// Reports its memory to the ledger, and has it evict graphs.
+    fn register_in_ledger(self: &Arc<Self>) {
+        let place = self.info.id.place();
+        let limit = Some(self.pool_stats().limit_bytes).filter(|limit| *limit > 0).unwrap_or(self.info.memory_bytes);
+        self.ledger.limit(place, Limit { bytes: limit, setting: "cuda.pool_limit" });
+        let graphs = Arc::clone(&self.graph_bytes);
+        self.ledger.observe(place, Kind::Graphs, move || graphs.load(Relaxed));
+        let weak = Arc::downgrade(self);
+        self.ledger.observe_total(place, move || weak.upgrade().map_or(0, |device| device.pool_stats().reserved_bytes));
+        let weak = Arc::downgrade(self);
+        self.ledger.on_eviction(place, Kind::Graphs, move |_| {
+            if let Some(device) = weak.upgrade() {
+                device.graph_evictions.fetch_add(1, Relaxed);
+            }
+            // Each worker drops its own at its next allocation: nothing is free yet.
+            0
+        });
+    }
+
+    /// Evicts what is a cache in its memory, until about `bytes` are free. Returns how many were evicted.
+    pub(super) fn evict(&self, bytes: u64) -> u64 {
+        self.ledger.evict(self.info.id.place(), bytes)
+    }
+
+    /// Number of requests that workers drop their graphs.
+    pub(super) fn graph_evictions(&self) -> u64 {
+        self.graph_evictions.load(Relaxed)
+    }
+
+    /// Counts the bytes of all graphs.
+    pub(super) fn graph_bytes(&self) -> &Arc<AtomicU64> {
+        &self.graph_bytes
     }
 
     fn create(physical: PhysicalDevice, settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Self, CUresult> {
@@ -140,7 +186,7 @@ impl Device {
             shared_bytes: attribute(handle, shared)?,
             staging_bytes: settings.staging_bytes,
             pool: Arc::new(MemoryPool::create(handle, settings.pool_limit_bytes)?),
-            pinned: PinnedPool::new(Arc::clone(&context), settings.pinned_bytes),
+            pinned: PinnedPool::new(Arc::clone(&context), settings.pinned_bytes, &settings.ledger),
             cpu: Arc::clone(cpu),
             context,
             modules: vec![],
@@ -148,6 +194,9 @@ impl Device {
             cache: DeviceCache::default(),
             fallbacks: FallbackCounters::default(),
             memcpy_pool: MemcpyPool::default(),
+            ledger: Arc::clone(&settings.ledger),
+            graph_evictions: AtomicU64::new(0),
+            graph_bytes: Arc::default(),
             lost: OnceLock::new(),
         })
     }

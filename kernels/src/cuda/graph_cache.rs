@@ -3,7 +3,10 @@
 use std::{
     any::Any,
     rc::Rc,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// Key of a graph among those of its owner.
@@ -33,23 +36,43 @@ pub(crate) struct GraphCache<G> {
     /// Least recently used first.
     entries: Vec<Entry<G>>,
     most_bytes: usize,
+    /// The bytes of the graphs of this and other caches.
+    counter: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Entry<G> {
     owner: Weak<dyn Any + Send + Sync>,
     shape: Shape,
-    bytes: usize,
+    bytes: Counted,
     known: GraphLookup<G>,
+}
+
+/// Bytes in a counter, subtracted on drop.
+#[derive(Debug)]
+struct Counted {
+    counter: Arc<AtomicU64>,
+    bytes: usize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(self.bytes as u64, Relaxed);
+    }
 }
 
 impl<G> Default for GraphCache<G> {
     fn default() -> Self {
-        Self { entries: vec![], most_bytes: DEFAULT_BYTES }
+        Self::counted_by(Arc::default())
     }
 }
 
 impl<G> GraphCache<G> {
+    /// A cache that adds the bytes of its graphs to `counter`.
+    pub(super) fn counted_by(counter: Arc<AtomicU64>) -> Self {
+        Self { entries: vec![], most_bytes: DEFAULT_BYTES, counter }
+    }
+
     /// Maximum bytes of all graphs.
     pub(crate) fn most_bytes(&self) -> usize {
         self.most_bytes
@@ -120,6 +143,8 @@ impl<G> GraphCache<G> {
 
     fn put<T: Any + Send + Sync>(&mut self, owner: &Arc<T>, shape: Shape, bytes: usize, known: GraphLookup<G>) {
         let owner = Arc::downgrade(owner);
+        self.counter.fetch_add(bytes as u64, Relaxed);
+        let bytes = Counted { counter: Arc::clone(&self.counter), bytes };
         self.entries.push(Entry { owner, shape, bytes, known });
         while self.entries.len() > MOST_SHAPES {
             self.entries.remove(0);
@@ -141,7 +166,11 @@ impl<G> GraphCache<G> {
     }
 
     fn bytes(&self) -> usize {
-        self.entries.iter().filter(|entry| matches!(entry.known, GraphLookup::Graph(_))).map(|entry| entry.bytes).sum()
+        self.entries
+            .iter()
+            .filter(|entry| matches!(entry.known, GraphLookup::Graph(_)))
+            .map(|entry| entry.bytes.bytes)
+            .sum()
     }
 }
 
@@ -184,8 +213,10 @@ mod tests {
         assert_eq!([0, 1, 2].map(|shape| known(&mut graphs, &owner, shape)), ["graph", "nothing", "graph"]);
         let whole = graphs.keep(&owner, [count + 1; 4], DEFAULT_BYTES, ()).expect("not too large");
         assert_eq!((graphs.graphs(), graphs.bytes()), (1, DEFAULT_BYTES), "it leaves no room for others");
+        assert_eq!(graphs.counter.load(Relaxed), DEFAULT_BYTES as u64);
         drop(owner);
         graphs.sweep();
+        assert_eq!(graphs.counter.load(Relaxed), 0);
         assert_eq!((Rc::strong_count(&whole), graphs.entries.len()), (1, 0));
     }
 

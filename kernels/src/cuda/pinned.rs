@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use accelerd_ledger::{Account, Kind, Ledger, Place, Reservation};
 use bytemuck::Pod;
 use cudarc::driver::sys;
 
@@ -22,6 +23,7 @@ pub(super) const ALIGN: usize = 256;
 pub(crate) struct PinnedPool {
     context: Arc<Context>,
     limit: usize,
+    account: Account,
     blocks: Mutex<Blocks>,
 }
 
@@ -31,6 +33,8 @@ struct Blocks {
     free: BTreeMap<usize, Vec<Raw>>,
     /// Bytes of all blocks, free or in use.
     bytes: usize,
+    /// Host memory of all blocks.
+    reserved: Vec<Reservation>,
 }
 
 /// The address of a block; the pool or a [`PinnedBlock`] owns it.
@@ -41,8 +45,14 @@ unsafe impl Send for Raw {}
 
 impl PinnedPool {
     /// A pool of at most `limit` bytes.
-    pub(super) fn new(context: Arc<Context>, limit: usize) -> Arc<Self> {
-        Arc::new(Self { context, limit, blocks: Mutex::default() })
+    pub(super) fn new(context: Arc<Context>, limit: usize, ledger: &Ledger) -> Arc<Self> {
+        let account = ledger.account(Place::Host, Kind::Pinned);
+        Arc::new(Self { context, limit, account, blocks: Mutex::default() })
+    }
+
+    /// Where pinned host memory is charged.
+    pub(super) fn account(&self) -> &Account {
+        &self.account
     }
 
     /// Takes a block of at least `bytes`. If the pool is at its limit or pinning fails, the block is pageable memory, which
@@ -66,12 +76,15 @@ impl PinnedPool {
         if blocks.bytes + size > self.limit {
             return None;
         }
+        // Pageable memory serves as well, so nothing is evicted for a block.
+        let reserved = self.account.reserve_unused(size as u64)?;
         ok(self.context.bind()).ok()?;
         let mut base = std::ptr::null_mut();
         // SAFETY: writes one address. The host reads the memory, so it is not write-combined; any worker may use it.
         let pinned = ok(unsafe { sys::cuMemHostAlloc(&raw mut base, size, sys::CU_MEMHOSTALLOC_PORTABLE) });
         let raw = NonNull::new(base.cast()).map(Raw).filter(|_| pinned.is_ok())?;
         blocks.bytes += size;
+        blocks.reserved.push(reserved);
         Some(raw)
     }
 

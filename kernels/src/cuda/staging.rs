@@ -3,6 +3,7 @@
 
 use std::{mem::MaybeUninit, ptr::NonNull};
 
+use accelerd_ledger::Reservation;
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{device::Device, driver::event};
@@ -31,6 +32,7 @@ pub(super) struct Staging {
     upload: Ring,
     download_chunks: [Chunk; DOWNLOAD_CHUNKS],
     download_bytes: usize,
+    _reserved: Reservation,
 }
 
 /// Pinned bytes and the event after the last copy that used them.
@@ -55,6 +57,9 @@ impl Staging {
         let upload_bytes = (bytes / 2 / UPLOAD_CHUNKS).next_multiple_of(ALIGN);
         let download_bytes = (bytes / 2 / DOWNLOAD_CHUNKS).next_multiple_of(ALIGN);
         let total = upload_bytes * UPLOAD_CHUNKS + download_bytes * DOWNLOAD_CHUNKS;
+        let mut reserved = device.pinned().account().empty();
+        // The settings say how much, so it is never refused.
+        reserved.record(total as u64);
         let mut base = std::ptr::null_mut();
         // SAFETY: writes one address. No flags: the host reads the memory too, so it is not write-combined.
         device.check("pinned staging memory", unsafe { sys::cuMemHostAlloc(&raw mut base, total, 0) })?;
@@ -68,6 +73,7 @@ impl Staging {
             upload: Ring { chunks, bytes: upload_bytes, current: 0, at: 0 },
             download_chunks,
             download_bytes,
+            _reserved: reserved,
         })
     }
 

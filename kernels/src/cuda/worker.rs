@@ -1,7 +1,7 @@
 //! A worker thread's CUDA context: its stream, pinned memory and library handles.
 
 use std::{
-    cell::{OnceCell, RefCell, RefMut},
+    cell::{Cell, OnceCell, RefCell, RefMut},
     fmt,
     marker::PhantomData,
     mem::{self, MaybeUninit},
@@ -39,6 +39,8 @@ pub struct Worker {
     copy_streams: OnceCell<CopyStreams>,
     second_stream: OnceCell<Box<Self>>,
     graphs: RefCell<GraphCache<CachedGraph>>,
+    /// The requests to drop graphs that this worker has carried out.
+    graph_evictions: Cell<u64>,
     pub(crate) preemption: Preemption,
     stays_here: PhantomData<*const ()>,
 }
@@ -59,13 +61,16 @@ impl Worker {
     fn with_staging(device: Arc<Device>, bytes: usize) -> Result<Self, OpError> {
         device.enter()?;
         let staging = Staging::new(&device, bytes)?;
+        let graphs = GraphCache::counted_by(Arc::clone(device.graph_bytes()));
+        let graph_evictions = Cell::new(device.graph_evictions());
         Ok(Self {
             stream: Stream::new(device)?,
             staging: RefCell::new(staging),
             blas: OnceCell::new(),
             copy_streams: OnceCell::new(),
             second_stream: OnceCell::new(),
-            graphs: RefCell::default(),
+            graphs: RefCell::new(graphs),
+            graph_evictions,
             preemption: Preemption::default(),
             stays_here: PhantomData,
         })
@@ -154,6 +159,14 @@ impl Worker {
             self.drain();
             allocated = self.stream.allocate(len, stream);
         }
+        // The last resort before the request fails: the caches of the device.
+        if matches!(allocated, Err(AllocError::Limit | AllocError::Driver(FULL)))
+            && self.device().evict((len as u64).saturating_mul(size_of::<T>() as u64)) > 0
+        {
+            self.reclaim()?;
+            self.drain();
+            allocated = self.stream.allocate(len, stream);
+        }
         allocated.map_err(|error| match error {
             AllocError::Driver(failed) if failed != FULL => self.device().error("allocation", failed),
             AllocError::Limit | AllocError::Driver(_) => {
@@ -209,6 +222,10 @@ impl Worker {
         self.device().device_cache().sweep();
         if let Ok(mut graphs) = self.graphs.try_borrow_mut() {
             graphs.sweep();
+            let requested = self.device().graph_evictions();
+            if self.graph_evictions.replace(requested) != requested {
+                graphs.clear();
+            }
         }
         self.device().check("free", self.device().pool().free_dropped(self.stream.raw()))
     }

@@ -18,7 +18,7 @@ use super::{
     generation::Generation,
     not_found,
     points::Upserted,
-    shared::{Prepared, Shared},
+    shared::{Held, Prepared, Shared},
     writer::{Job, View, Writer},
 };
 use crate::error::CollectionError;
@@ -95,7 +95,7 @@ impl Collection {
         sequence: u64,
         checkpoint_bytes: u64,
     ) -> Self {
-        let held = Mutex::new(env.budget.empty_reservation());
+        let held = Mutex::new(Held::empty(&env.budget));
         let runtime = env.runtime.clone();
         let generation = RwLock::new(Arc::new(generation));
         let shared = Arc::new(Shared { env, meta, generation, applying: tokio::sync::Mutex::default(), held });
@@ -144,8 +144,10 @@ impl Collection {
         };
         check_ids(&ids, count)?;
         let payload_bytes = self.check_payloads(&payloads, count)?;
-        let bytes = count as u64 * (u64::from(self.meta().dim) * 4 + POINT_BYTES) + payload_bytes;
-        let reservation = self.shared.env.budget.reserve(bytes)?;
+        // The log gets the payloads in an encoding of its own.
+        let copies = if self.meta().durable { 2 } else { 1 };
+        let bytes = count as u64 * (u64::from(self.meta().dim) * 4 + POINT_BYTES) + copies * payload_bytes;
+        let reservation = self.shared.env.budget.reserve_for(context.principal, bytes)?;
         let vectors = self.vectors("vectors", vectors, may_wait, context).await?;
         Ok(Prepared { ids, vectors, payloads, reservation })
     }

@@ -1,6 +1,7 @@
 //! Errors of collections.
 
 use accelerd_engine::SubmitError;
+use accelerd_kernels::ledger::Exceeded;
 use accelerd_store::StoreError;
 
 /// Any error of [`TextEmbedder`](crate::TextEmbedder).
@@ -39,7 +40,10 @@ pub enum CollectionError {
     /// Stored bytes are damaged.
     #[error("{0}")]
     DataLoss(String),
-    /// Memory for collections or disk space is exhausted.
+    /// A limit of the ledger is reached.
+    #[error("{0}")]
+    MemoryLimit(Box<Exceeded>),
+    /// Disk space or the number of rows is exhausted.
     #[error("{0}")]
     Exhausted(String),
     /// A dependency does not respond: an object store, a device.
@@ -60,6 +64,12 @@ impl CollectionError {
     /// The error of an invalid field.
     pub fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), reason: reason.into() }
+    }
+}
+
+impl From<Exceeded> for CollectionError {
+    fn from(refusal: Exceeded) -> Self {
+        Self::MemoryLimit(Box::new(refusal))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use accelerd_kernels::{Matrix, ops::similarity::Corpus};
+use accelerd_kernels::{Matrix, ledger::Account, ops::similarity::Corpus};
 use accelerd_proto::v1::Payload;
 use accelerd_store::{Ids, Upsert};
 use prost::Message as _;
@@ -19,6 +19,9 @@ use super::{
     points::{self, IdColumn, IdMap, Points, Upserted},
     text_index::TextIndex,
 };
+
+/// What a row takes in a chunk besides its vector and payload: its id, and the reference to its payload.
+const CHUNK_ROW_BYTES: usize = 48;
 
 /// Bytes of vectors appended per acquisition of the lock, which bounds how long searches wait.
 const STEP_BYTES: usize = 4 << 20;
@@ -39,10 +42,10 @@ impl Generation {
         Self { corpus, text_index: None, indexes: Indexes::default(), order: IdOrder::default(), points }
     }
 
-    /// Adds a text index over a payload field, unless the name is empty.
+    /// Adds a text index over a payload field, unless the name is empty. Its commits are charged to `memory`.
     #[must_use]
-    pub(crate) fn with_text_index(self, field: &str) -> Self {
-        Self { text_index: (!field.is_empty()).then(|| TextIndex::new(field)), ..self }
+    pub(crate) fn with_text_index(self, field: &str, memory: &Account) -> Self {
+        Self { text_index: (!field.is_empty()).then(|| TextIndex::new(field, memory.clone())), ..self }
     }
 
     /// The text index, which may have rows that are not published yet.
@@ -139,7 +142,7 @@ impl Generation {
         let mut sum = 0;
         let fits = |row: &&u32| {
             let starts_below = sum < bytes;
-            sum += width + points.payloads.wire_bytes(**row);
+            sum += CHUNK_ROW_BYTES + width + points.payloads.wire_bytes(**row);
             starts_below
         };
         rows.iter().take_while(fits).count()
@@ -156,14 +159,26 @@ impl Generation {
         self.read().growth_bytes(rows, fields)
     }
 
+    /// Bytes of vectors, ids, payloads and the text index in host memory.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        let text_index = self.text_index.as_ref().map_or(0, TextIndex::host_bytes);
+        self.corpus.host_bytes() + text_index + self.read().host_bytes()
+    }
+
+    /// Bytes of the indexes of filters and of the order of ids in host memory.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.indexes.host_bytes() + self.order.host_bytes()
+    }
+
     /// Bytes in host memory.
     pub(crate) fn host_bytes(&self) -> u64 {
-        let text_index = self.text_index.as_ref().map_or(0, TextIndex::host_bytes);
-        self.corpus.host_bytes()
-            + text_index
-            + self.indexes.host_bytes()
-            + self.order.host_bytes()
-            + self.read().host_bytes()
+        self.row_bytes() + self.index_bytes()
+    }
+
+    /// Drops the indexes of filters and the order of ids; requests build them again.
+    pub(crate) fn evict_indexes(&self) {
+        self.indexes.evict();
+        self.order.evict();
     }
 
     /// Creates or extends the indexes that a filter needs, as far as the budget allows; the filter works without them.
@@ -187,7 +202,7 @@ impl Generation {
 }
 
 /// Rows `start..end` of a matrix, sharing its memory.
-fn rows_of(matrix: &Matrix, start: usize, end: usize) -> Matrix {
+pub(super) fn rows_of(matrix: &Matrix, start: usize, end: usize) -> Matrix {
     let width = matrix.cols() * 4;
     let bytes = matrix.bytes().slice(start * width..end * width);
     Matrix::from_bytes(end - start, matrix.cols(), bytes).expect("the slice has whole rows")

@@ -107,6 +107,12 @@ impl Indexes {
         self.fields.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(index));
     }
 
+    /// Drops all indexes; filters build them again.
+    pub(super) fn evict(&self) {
+        let indexes = std::mem::take(&mut *self.fields.write().unwrap_or_else(PoisonError::into_inner));
+        drop(indexes);
+    }
+
     /// Creates or extends the indexes of some fields, as far as the budget allows. Returns whether any changed.
     pub(super) fn prepare(&self, fields: &[u32], points: &RwLock<Points>, budget: &Arc<Budget>) -> bool {
         let mut changed = false;
@@ -132,7 +138,7 @@ impl Indexes {
         }
         let old = self.get(name).unwrap_or_default();
         let entries = points::read(points).rows() as u64 - u64::from(old.rows);
-        let Ok(_reservation) = budget.reserve(old.host_bytes() + entries * ENTRY_BYTES) else { return false };
+        let Some(_reservation) = budget.reserve_index(old.host_bytes() + entries * ENTRY_BYTES) else { return false };
         let extended = old.extended(name, points);
         self.set(name, extended);
         true
@@ -381,7 +387,7 @@ mod tests {
         let generation = generation();
         let filters: Vec<_> =
             filters().iter().map(|filter| Filter::parse("filter", filter).expect("it is well-formed")).collect();
-        let budget = Budget::new(0);
+        let budget = Budget::standalone(0);
         for (step, count) in [6000, 10, 3000, 1, 9000].into_iter().enumerate() {
             let first = step as u64 * 2500;
             write(&generation, first, count);
@@ -400,7 +406,7 @@ mod tests {
         let generation = generation();
         let filter = v1::Filter { must: vec![equals("half", Kind::BoolValue(true))], ..Default::default() };
         let filter = Filter::parse("filter", &filter).expect("it is well-formed");
-        let budget = Budget::new(0);
+        let budget = Budget::standalone(0);
         write(&generation, 0, 100);
         assert!(!generation.prepare(&filter, &budget), "few rows are tested one by one");
         write(&generation, 100, 4900);
@@ -420,7 +426,7 @@ mod tests {
         write(&generation, 0, 5000);
         let filter = v1::Filter { must: vec![equals("half", Kind::BoolValue(true))], ..Default::default() };
         let filter = Filter::parse("filter", &filter).expect("it is well-formed");
-        assert!(!generation.prepare(&filter, &Budget::new(1000)));
+        assert!(!generation.prepare(&filter, &Budget::standalone(1000)));
         assert_eq!(generation.indexes().host_bytes(), 0);
         let (indexed, plain) = both_ways(&generation, &filter);
         assert_eq!((indexed.len(), indexed), (2500, plain));

@@ -19,6 +19,7 @@
 //! finish on the generation they started with.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard},
@@ -26,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::DeviceId;
+use accelerd_kernels::{DeviceId, ledger::Ledger};
 use accelerd_store::{CollectionMeta, Fsync, Metric, Record, Recovered, Storage, Store, StoreError};
 use futures::{StreamExt as _, stream};
 use tokio::runtime::Handle;
@@ -54,6 +55,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod text_index;
+mod working_memory;
 mod writer;
 
 pub use cluster::check_clusters;
@@ -73,6 +75,7 @@ pub use snapshot::{OpenSnapshot, Snapshot};
 
 use budget::Budget;
 use text_index::TextIndexError;
+use working_memory::WorkingMemory;
 
 /// Maximum number of recovery threads, which are bound by the disk rather than the CPU.
 const RECOVERY_THREADS: usize = 8;
@@ -94,7 +97,9 @@ pub struct Settings {
     pub writer_threads: usize,
     /// Maximum number of open log files.
     pub open_logs: usize,
-    /// Maximum host memory of all collections in bytes; 0 means no limit.
+    /// Counts and limits the memory of all collections.
+    pub ledger: Arc<Ledger>,
+    /// Maximum host memory of all rows in bytes; 0 means no limit but those of the ledger.
     pub memory_limit: u64,
     /// Default folder of snapshots in an object store; empty for none.
     pub snapshot_url: String,
@@ -124,6 +129,7 @@ impl Default for Settings {
             wal_limit: 256 << 20,
             writer_threads: 8,
             open_logs: 256,
+            ledger: Ledger::new(),
             memory_limit: 0,
             snapshot_url: String::new(),
             snapshot_folders: vec![],
@@ -202,6 +208,7 @@ struct Env {
     settings: Settings,
     services: Services,
     budget: Arc<Budget>,
+    working_memory: WorkingMemory,
     lost: Mutex<Vec<DeviceId>>,
     store: Option<Store>,
     /// Runs the writers, which outlive the call that created them.
@@ -225,9 +232,10 @@ impl Collections {
             Some(dir) => Store::open(dir, settings.store_options()).map(|(store, found)| (Some(store), found))?,
             None => (None, vec![]),
         };
-        let budget = Budget::new(settings.memory_limit);
+        let budget = Budget::new(&settings.ledger, settings.memory_limit);
+        let working_memory = WorkingMemory::new(budget.writers().clone());
         let (lost, runtime) = (Mutex::default(), Handle::current());
-        let env = Arc::new(Env { settings, services, budget, lost, store, runtime });
+        let env = Arc::new(Env { settings, services, budget, working_memory, lost, store, runtime });
         let this = Arc::new(Self { env, slots: RwLock::default() });
         this.recover_all(found);
         if let Some(store) = &this.env.store {
@@ -236,13 +244,14 @@ impl Collections {
         Ok(this)
     }
 
-    /// Recovers all collections in parallel. Blocking.
+    /// Recovers all collections, in parallel as far as there is memory. Blocking.
     fn recover_all(&self, found: Vec<Recovered>) {
-        let threads = RECOVERY_THREADS.min(found.len());
+        let more = || self.env.working_memory.try_more();
+        let memory: Vec<_> = (1..RECOVERY_THREADS.min(found.len())).map_while(|_| more()).collect();
         let queue = Mutex::new(found.into_iter());
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         thread::scope(|scope| {
-            for _ in 1..threads {
+            for _ in &memory {
                 scope.spawn(|| std::iter::from_fn(next).for_each(|found| self.recover_slot(found)));
             }
             std::iter::from_fn(next).for_each(|found| self.recover_slot(found));
@@ -282,6 +291,30 @@ impl Collections {
         owned.map(|collection| collection.host_bytes()).sum()
     }
 
+    /// Drops indexes of filters and orders of ids, the largest first, until `bytes` are dropped. Returns how many were.
+    pub fn evict_indexes(&self, bytes: u64) -> u64 {
+        let mut collections = self.list();
+        collections.sort_by_cached_key(|collection| Reverse(collection.shared().generation().index_bytes()));
+        evict_until(bytes, collections.iter().map(|collection| collection.shared().evict_indexes()))
+    }
+
+    /// Drops copies of collections on a device that no search is using, the least recently used first, until `bytes` are
+    /// dropped. Returns how many were. The next search of such a collection copies it again.
+    pub fn evict_device_copies(&self, device: DeviceId, bytes: u64) -> u64 {
+        let mut corpora: Vec<_> =
+            self.list().iter().map(|collection| Arc::clone(&collection.shared().generation().corpus)).collect();
+        corpora.retain(|corpus| corpus.device() == device);
+        corpora.sort_by_cached_key(|corpus| corpus.last_search());
+        evict_until(bytes, corpora.iter().map(|corpus| corpus.evict_device_copy()))
+    }
+
+    /// Bytes of the copies of collections on a device.
+    pub fn device_bytes(&self, device: DeviceId) -> u64 {
+        let collections = self.list();
+        let corpora = collections.iter().map(|collection| Arc::clone(&collection.shared().generation().corpus));
+        corpora.filter(|corpus| corpus.device() == device).map(|corpus| corpus.device_bytes()).sum()
+    }
+
     /// Returns a collection by name.
     pub fn get(&self, name: &str) -> Result<Arc<Collection>, CollectionError> {
         match self.slots.read().unwrap_or_else(PoisonError::into_inner).get(name) {
@@ -314,7 +347,7 @@ impl Collections {
                 Some(store) if meta.durable => Some(store.create(&meta)?),
                 Some(_) | None => None,
             };
-            let generation = meta::new_generation(&meta, device);
+            let generation = meta::new_generation(&meta, device, &env.budget);
             Ok(reserved.fill(Collection::start(env, meta, generation, journal, 0, 0)))
         });
         made.await.unwrap_or_else(|error| Err(stopped(&error)))
@@ -395,7 +428,7 @@ impl Collections {
     /// Recovers a collection from disk. Blocking.
     fn recover(&self, found: Recovered) -> Result<Collection, RecoveryError> {
         let meta = found.meta.clone()?;
-        let generation = meta::new_generation(&meta, self.pick_device());
+        let generation = meta::new_generation(&meta, self.pick_device(), &self.env.budget);
         let (started, mut logged, mut records) = (Instant::now(), Instant::now(), 0u64);
         let (mut held, mut unseen) = (self.env.budget.empty_reservation(), 0);
         let replayed = found.replay(|record| {
@@ -403,7 +436,8 @@ impl Collections {
                 unseen += points.vectors.len() + points.payloads.iter().map(bytes::Bytes::len).sum::<usize>();
                 if unseen > RECOVERY_STEP {
                     unseen = 0;
-                    held.try_resize(snapshot::required_bytes(&generation, points)).map_err(RecoveryError::Full)?;
+                    let required = snapshot::required_bytes(&generation, points);
+                    held.try_resize(required).map_err(|refusal| RecoveryError::Full(refusal.into()))?;
                 }
             }
             generation.replay(&meta, &record)?;
@@ -414,7 +448,7 @@ impl Collections {
             }
             Ok::<_, RecoveryError>(())
         })?;
-        held.try_resize(generation.host_bytes()).map_err(RecoveryError::Full)?;
+        held.try_resize(generation.row_bytes()).map_err(|refusal| RecoveryError::Full(refusal.into()))?;
         let points = generation.read().count();
         tracing::info!(collection = meta.name, points, records, elapsed = ?started.elapsed(), "recovered");
         let (sequence, bytes) = (replayed.sequence, replayed.checkpoint_bytes);
@@ -423,6 +457,17 @@ impl Collections {
         drop(held);
         Ok(started)
     }
+}
+
+/// Evicts one by one until `bytes` are evicted. Returns how many were.
+fn evict_until(bytes: u64, mut evictions: impl Iterator<Item = u64>) -> u64 {
+    let mut evicted = 0;
+    while evicted < bytes
+        && let Some(more) = evictions.next()
+    {
+        evicted += more;
+    }
+    evicted
 }
 
 /// Totals over all collections.

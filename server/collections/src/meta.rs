@@ -1,6 +1,6 @@
 //! Building a generation from a collection's stored metadata and log records.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{ops::Range, sync::Arc, time::SystemTime};
 
 use accelerd_kernels::{
     DeviceId, Matrix,
@@ -10,7 +10,13 @@ use accelerd_proto::v1::Payload;
 use accelerd_store::{CollectionMeta, Ids, Metric, Record, Storage, StoreError};
 use prost::Message as _;
 
-use super::generation::Generation;
+use super::{
+    budget::Budget,
+    generation::{Generation, rows_of},
+};
+
+/// Rows of a record that are decoded at a time.
+const REPLAY_ROWS: usize = 4096;
 
 fn corpus(meta: &CollectionMeta, device: DeviceId) -> Arc<Corpus> {
     let metric = match meta.metric {
@@ -28,8 +34,8 @@ fn corpus(meta: &CollectionMeta, device: DeviceId) -> Arc<Corpus> {
 }
 
 /// An empty generation of a collection.
-pub(super) fn new_generation(meta: &CollectionMeta, device: DeviceId) -> Generation {
-    Generation::new(corpus(meta, device)).with_text_index(&meta.text_field)
+pub(super) fn new_generation(meta: &CollectionMeta, device: DeviceId, budget: &Budget) -> Generation {
+    Generation::new(corpus(meta, device)).with_text_index(&meta.text_field, budget.writers())
 }
 
 /// Milliseconds since the Unix epoch; 0 if the clock is before it.
@@ -61,10 +67,22 @@ impl Generation {
         if let Some((row, column)) = vectors.first_non_finite() {
             return Err(damaged(format!("a vector has NaN or infinity in row {row}, column {column}")));
         }
-        let payloads = points.payloads.iter().map(|payload| Payload::decode(payload.clone()));
-        let payloads = payloads.collect::<Result<Vec<_>, _>>().map_err(|e| damaged(e.to_string()))?;
-        self.upsert(&points.ids, &vectors, &payloads);
+        // Decoded payloads take many times their encoded size, so a large record is applied in steps.
+        for start in (0..points.ids.len()).step_by(REPLAY_ROWS) {
+            let rows = start..points.ids.len().min(start + REPLAY_ROWS);
+            let payloads = points.payloads.get(rows.clone()).unwrap_or_default();
+            let payloads = payloads.iter().map(|payload| Payload::decode(payload.clone()));
+            let payloads = payloads.collect::<Result<Vec<_>, _>>().map_err(|e| damaged(e.to_string()))?;
+            self.upsert(&part_of(&points.ids, rows.clone()), &rows_of(&vectors, start, rows.end), &payloads);
+        }
         Ok(())
+    }
+}
+
+fn part_of(ids: &Ids, rows: Range<usize>) -> Ids {
+    match ids {
+        Ids::Numbers(ids) => Ids::Numbers(ids[rows].to_vec()),
+        Ids::Uuids(ids) => Ids::Uuids(ids[rows].to_vec()),
     }
 }
 

@@ -38,6 +38,15 @@ impl IdOrder {
         (rows.capacity() * size_of::<u32>()) as u64
     }
 
+    /// Drops the order, unless it is in use; the next page sorts again.
+    pub(super) fn evict(&self) {
+        if let Ok(mut sorted) = self.0.try_lock()
+            && Arc::strong_count(&sorted) == 1
+        {
+            *sorted = Arc::default();
+        }
+    }
+
     /// The sorted rows, which lack a few of the last ones, or all that the budget has no memory for. Returns whether
     /// the order was rebuilt.
     pub(super) fn sorted(&self, points: &RwLock<Points>, budget: &Arc<Budget>) -> (Arc<Sorted>, bool) {
@@ -46,7 +55,7 @@ impl IdOrder {
         if rows - merged <= MIN_ROWS + rows / LAG {
             return (Arc::clone(&sorted), false);
         }
-        let Ok(_reservation) = budget.reserve(rows as u64 * ENTRY_BYTES) else {
+        let Some(_reservation) = budget.reserve_index(rows as u64 * ENTRY_BYTES) else {
             return (Arc::clone(&sorted), false);
         };
         let all: Vec<u32> = (0..u32::try_from(rows).expect("rows of a collection are counted in 32 bits")).collect();

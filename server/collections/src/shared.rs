@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use accelerd_engine::Context;
 use accelerd_kernels::{
     Matrix,
+    ledger::Reservation,
     ops::similarity::{Hits, SearchRequest},
 };
 use accelerd_store::{CollectionMeta, Ids};
 
-use super::{Env, budget::Reservation, filter::Filter, generation::Generation, new_payloads::NewPayloads};
+use super::{Env, budget::Budget, filter::Filter, generation::Generation, new_payloads::NewPayloads};
 use crate::error::CollectionError;
 
 #[derive(Debug)]
@@ -19,7 +20,21 @@ pub(super) struct Shared {
     pub(super) generation: RwLock<Arc<Generation>>,
     /// Held while a change is applied, and by a search that must exclude changes.
     pub(super) applying: tokio::sync::Mutex<()>,
-    pub(super) held: Mutex<Reservation>,
+    pub(super) held: Mutex<Held>,
+}
+
+/// The memory reserved for a collection.
+#[derive(Debug)]
+pub(super) struct Held {
+    rows: Reservation,
+    indexes: Reservation,
+}
+
+impl Held {
+    /// Nothing yet.
+    pub(super) fn empty(budget: &Budget) -> Self {
+        Self { rows: budget.empty_reservation(), indexes: budget.empty_index_reservation() }
+    }
 }
 
 /// Validated and embedded points with a memory reservation.
@@ -51,8 +66,19 @@ impl Shared {
 
     /// Updates the memory reservation to the actual use.
     pub(super) fn recount(&self) {
-        let bytes = self.generation().host_bytes();
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).resize(bytes);
+        let generation = self.generation();
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.rows.record(generation.row_bytes());
+        held.indexes.record(generation.index_bytes());
+    }
+
+    /// Drops the indexes that requests build again. Returns their bytes.
+    pub(super) fn evict_indexes(&self) -> u64 {
+        let generation = self.generation();
+        let before = generation.index_bytes();
+        generation.evict_indexes();
+        self.recount();
+        before.saturating_sub(generation.index_bytes())
     }
 
     /// Searches a corpus on its device, or on the CPU if that device is lost.

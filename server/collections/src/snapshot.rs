@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use accelerd_store::{Access, CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert};
+use accelerd_store::{
+    Access, CHUNK_BYTES, CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert,
+};
 use url::Url;
 
 use super::{
@@ -90,7 +92,7 @@ impl Collections {
         let reserved = self.reserve(&meta.name)?;
         let (env, device) = (Arc::clone(&self.env), self.pick_device());
         let restored = self.env.runtime.spawn(async move {
-            let generation = meta::new_generation(&meta, device);
+            let generation = meta::new_generation(&meta, device, &env.budget);
             let restore = Restore { env, meta, generation, reserved };
             restore.run(reader).await
         });
@@ -101,6 +103,7 @@ impl Collections {
 impl Collection {
     async fn write_snapshot(&self, url: &str, access: &Access) -> Result<Snapshot, CollectionError> {
         let _one_at_a_time = self.snapshots.lock().await;
+        let _memory = self.shared().env.working_memory.chunk().await;
         let view = self.view().await?;
         let tag = uuid::Uuid::new_v4().simple().to_string();
         let mut writer = SnapshotWriter::create(url, access, self.meta().clone(), view.sequence, &tag[..8]).await?;
@@ -122,7 +125,7 @@ impl Collection {
 }
 
 async fn push_all(writer: &mut SnapshotWriter, view: &View) -> Result<(), CollectionError> {
-    for rows in view.chunks() {
+    for rows in view.chunks(CHUNK_BYTES) {
         let (generation, rows) = (Arc::clone(&view.generation), rows.to_vec());
         let points = blocking(move || Ok(generation.export(&rows))).await?;
         writer.push(points).await?;
@@ -172,6 +175,7 @@ impl Env {
             other @ (CollectionError::NotFound { .. }
             | CollectionError::AlreadyExists { .. }
             | CollectionError::Embedder(_)
+            | CollectionError::MemoryLimit(_)
             | CollectionError::Exhausted(_)
             | CollectionError::TextIndex(_)
             | CollectionError::Submit(_)) => other,
@@ -204,6 +208,7 @@ impl Restore {
     async fn run(self, mut reader: SnapshotReader) -> Result<Arc<Collection>, CollectionError> {
         let Self { env, meta, generation, reserved } = self;
         let (env, meta, generation) = (env, Arc::new(meta), Arc::new(generation));
+        let _memory = env.working_memory.chunk().await;
         let mut staged = stage(&env, &meta).await?;
         // Released once the started collection has reserved its actual use.
         let mut held = env.budget.empty_reservation();
@@ -237,7 +242,7 @@ pub(super) fn required_bytes(generation: &Generation, points: &Upsert) -> u64 {
     let payload: usize = points.payloads.iter().map(bytes::Bytes::len).sum();
     // An encoded field takes at least two bytes.
     let growth = generation.growth_bytes(points.ids.len(), payload / 2);
-    generation.host_bytes() + growth + (points.vectors.len() + payload) as u64
+    generation.row_bytes() + growth + (points.vectors.len() + payload) as u64
 }
 
 async fn stage(env: &Arc<Env>, meta: &Arc<CollectionMeta>) -> Result<Option<accelerd_store::Staged>, CollectionError> {

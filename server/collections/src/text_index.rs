@@ -13,7 +13,7 @@ use std::{
     sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use accelerd_kernels::ops::similarity::Hit;
+use accelerd_kernels::{ledger::Account, ops::similarity::Hit};
 use accelerd_models::words;
 use tantivy::{Searcher, TantivyError, directory::RamDirectory};
 
@@ -32,6 +32,10 @@ const BUFFER_ROWS: usize = 16 << 10;
 const BUFFER_BYTES: usize = 16 << 20;
 /// The buffer is committed at this many bytes even in the middle of a large upsert.
 const MAX_BUFFER_BYTES: usize = 64 << 20;
+/// Memory of a commit besides its documents: tantivy's arena, and the buffers of its threads.
+const COMMIT_BYTES: u64 = 24 << 20;
+/// Memory of a term of a document on its way from the buffer to the arena.
+const TOKEN_BYTES: u64 = 96;
 /// Rows added per hold of the lock, which bounds how long searches wait.
 const STEP_ROWS: usize = 64;
 
@@ -40,6 +44,8 @@ pub(crate) struct TextIndex {
     field: String,
     fields: Fields,
     files: RamDirectory,
+    /// Where the working memory of commits is charged.
+    memory: Account,
     threshold: Threshold,
     /// Locked by the writer while it adds rows.
     committer: Mutex<Committer>,
@@ -88,14 +94,14 @@ impl fmt::Debug for State {
 }
 
 impl TextIndex {
-    pub(crate) fn new(field: &str) -> Self {
-        Self::with_threshold(field, Threshold { rows: BUFFER_ROWS, bytes: BUFFER_BYTES })
+    pub(crate) fn new(field: &str, memory: Account) -> Self {
+        Self::with_threshold(field, memory, Threshold { rows: BUFFER_ROWS, bytes: BUFFER_BYTES })
     }
 
-    fn with_threshold(field: &str, threshold: Threshold) -> Self {
+    fn with_threshold(field: &str, memory: Account, threshold: Threshold) -> Self {
         let (fields, files) = (Fields::new(), RamDirectory::create());
         let committer = Mutex::new(Committer { segments: Segments::new(files.clone(), fields.clone()), threshold });
-        Self { field: field.to_owned(), fields, files, threshold, committer, state: RwLock::default() }
+        Self { field: field.to_owned(), fields, files, memory, threshold, committer, state: RwLock::default() }
     }
 
     /// Adds rows from `first` on; later searches find them. Returns the number of terms of each.
@@ -129,22 +135,39 @@ impl TextIndex {
         }
     }
 
-    /// Commits the buffer to the segments. If that fails, the rows stay in the buffer, and the next attempt is made at twice
-    /// the size, so that repeated failures have an amortised constant cost per row.
+    /// Commits the buffer to the segments. If that fails or there is no memory for it, the rows stay in the buffer, and the next
+    /// attempt is made at twice the size, so that repeated failures have an amortised constant cost per row.
     fn commit(&self, committer: &mut Committer) {
-        let documents = self.fields.documents(&self.read().buffer);
-        match committer.segments.add(documents) {
+        let _memory = match self.memory.reserve(self.commit_bytes()) {
+            Ok(reserved) => reserved,
+            Err(refusal) => {
+                tracing::debug!(field = self.field, %refusal, "a commit to a text index waits for memory");
+                return self.postpone(committer);
+            }
+        };
+        // Only the committer writes, so searches go on while the buffer is read.
+        let added = committer.segments.add(self.fields.documents(&self.read().buffer));
+        match added {
             Ok(searcher) => {
                 *self.write() = State { searcher: Some(searcher), buffer: WriteBuffer::default() };
                 committer.threshold = self.threshold;
             }
             Err(error) => {
-                let buffer = &self.read().buffer;
-                committer.threshold = Threshold { rows: 2 * buffer.len(), bytes: 2 * buffer.bytes() };
-                let (field, rows) = (&self.field, buffer.len());
+                let (field, rows) = (&self.field, self.read().buffer.len());
                 tracing::error!(field, rows, %error, "a commit to a text index failed; its rows stay in the write buffer");
+                self.postpone(committer);
             }
         }
+    }
+
+    fn postpone(&self, committer: &mut Committer) {
+        let buffer = &self.read().buffer;
+        committer.threshold = Threshold { rows: 2 * buffer.len(), bytes: 2 * buffer.bytes() };
+    }
+
+    /// Working memory of a commit: its documents, and a copy of the segments, which may be merged.
+    fn commit_bytes(&self) -> u64 {
+        COMMIT_BYTES + self.read().buffer.tokens() as u64 * TOKEN_BYTES + self.files.total_mem_usage() as u64
     }
 
     /// The `k` best live rows that pass, best first; of equal scores the lower row. All scores are above 0.
@@ -225,19 +248,24 @@ fn terms(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use std::collections::{BTreeMap, HashMap};
 
+    use accelerd_kernels::ledger::{self, Ledger, Limit, Place};
     use accelerd_proto::v1::{Payload, Value, value::Kind};
     use proptest::prelude::*;
 
     use super::*;
 
+    fn unlimited() -> Account {
+        Account::standalone(ledger::Kind::Writers, Limit::NONE)
+    }
+
     /// State with these texts.
     fn of(texts: &[&str]) -> (TextIndex, DocStats) {
-        with(TextIndex::new("text"), texts)
+        with(TextIndex::new("text", unlimited()), texts)
     }
 
     /// The same, committed at every `rows` rows.
     fn indexed(rows: usize, texts: &[&str]) -> (TextIndex, DocStats) {
-        with(TextIndex::with_threshold("text", Threshold { rows, bytes: usize::MAX }), texts)
+        with(TextIndex::with_threshold("text", unlimited(), Threshold { rows, bytes: usize::MAX }), texts)
     }
 
     fn with(index: TextIndex, texts: &[&str]) -> (TextIndex, DocStats) {
@@ -261,6 +289,10 @@ mod tests {
     }
 
     fn all((index, stats): &(TextIndex, DocStats), query: &str) -> Vec<Hit> {
+        all_of(index, stats, query)
+    }
+
+    fn all_of(index: &TextIndex, stats: &DocStats, query: &str) -> Vec<Hit> {
         best(index, query, 10, stats, &|_| true)
     }
 
@@ -352,6 +384,23 @@ mod tests {
         }
         assert!(index.read().buffer.len() < 2, "it grows with every two rows again");
         assert_eq!(rows(&best(&index, "number", 99, &stats, &|_| true)), (2..40).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_commit_is_charged_and_waits_for_memory_without_losing_rows() {
+        let ledger = Ledger::new();
+        let memory = ledger.account(Place::Host, ledger::Kind::Writers);
+        let (index, mut stats) =
+            with(TextIndex::with_threshold("text", memory, Threshold { rows: 2, bytes: 1 << 30 }), &[]);
+        ledger.limit(Place::Host, Limit { bytes: COMMIT_BYTES, setting: "memory.host_limit" });
+        add(&index, &mut stats, &["first", "second"]);
+        assert_eq!((segments(&index), index.read().buffer.len()), (0, 2), "the documents need more than the limit");
+        assert_eq!(rows(&all_of(&index, &stats, "second")), [1]);
+        ledger.limit(Place::Host, Limit { bytes: 2 * COMMIT_BYTES, setting: "memory.host_limit" });
+        add(&index, &mut stats, &["third", "fourth"]);
+        assert_eq!((segments(&index), index.read().buffer.len()), (1, 0));
+        assert_eq!(rows(&all_of(&index, &stats, "second")), [1]);
+        assert_eq!(ledger.snapshot()[0].held, 0, "a commit that is over holds nothing");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::{future::ready, sync::Arc, time::Instant};
 
 use accelerd_engine::{Context, Priority};
-use accelerd_kernels::{DeviceId, Matrix, ops::similarity::SearchRequest, ops::similarity::Selection};
+use accelerd_kernels::{
+    DeviceId, Matrix, ledger::Reservation, ops::similarity::SearchRequest, ops::similarity::Selection,
+};
 use accelerd_store::{CHUNK_BYTES, CollectionMeta, Ids, Journal, Manifest, Record, StoreError, Upsert};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use tokio::{
@@ -13,7 +15,7 @@ use tokio::{
 
 use super::{
     Filter, NewPayloads, Prepared,
-    budget::Reservation,
+    budget::Budget,
     generation::Generation,
     meta::{self, same_kind},
     points::Upserted,
@@ -27,6 +29,10 @@ const MAX_IN_FLIGHT: usize = 1024;
 const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 /// Changes of at most this many bytes are applied on the reactor.
 const MAX_INLINE_BYTES: usize = 256 << 10;
+/// Bytes of rows that a compaction copies at a time, payloads as encoded.
+const COPY_BYTES: usize = 1 << 20;
+/// Memory for these rows, their payloads decoded.
+const COPY_MEMORY: u64 = 16 * COPY_BYTES as u64;
 /// The device copy is updated after this many new rows.
 const UNSYNCED_ROWS: usize = 4096;
 
@@ -273,7 +279,7 @@ impl Writer {
                 self.shared.recount();
                 drop(reservation);
                 if self.pending_rows == 0 {
-                    self.growth.resize(0);
+                    self.growth.record(0);
                 }
                 _ = done.send(upserted);
             }
@@ -333,11 +339,13 @@ impl Writer {
         let (points, rows) = generation.counts();
         let live = points as f64 / rows.max(1) as f64;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a size in memory")]
-        let bytes = (generation.host_bytes() as f64 * live) as u64;
-        match self.shared.env.budget.reserve(bytes) {
+        let bytes = (generation.row_bytes() as f64 * live) as u64;
+        let budget = Arc::clone(&self.shared.env.budget);
+        match budget.reserve(bytes + COPY_MEMORY) {
             Ok(reservation) => {
                 let (meta, from) = (self.shared.meta.clone(), self.view());
-                self.compaction = Some(tokio::task::spawn_blocking(move || Compacted::build(&meta, from, reservation)));
+                let build = move || Compacted::build(&meta, from, &budget, reservation);
+                self.compaction = Some(tokio::task::spawn_blocking(build));
             }
             Err(error) => tracing::debug!(collection = self.shared.meta.name, %error, "no memory to compact"),
         }
@@ -393,7 +401,12 @@ impl Writer {
             return;
         }
         let (shared, view) = (Arc::clone(&self.shared), self.view());
-        self.checkpoint = Some(tokio::task::spawn_blocking(move || write_checkpoint(&shared, &view)));
+        self.checkpoint = Some(tokio::spawn(async move {
+            let _memory = shared.env.working_memory.chunk().await;
+            let writing = Arc::clone(&shared);
+            let written = tokio::task::spawn_blocking(move || write_checkpoint(&writing, &view)).await;
+            written.unwrap_or(Err(StoreError::Closed))
+        }));
     }
 
     fn finish_checkpoint(&mut self, done: Option<Result<Manifest, StoreError>>) {
@@ -407,11 +420,11 @@ impl Writer {
 }
 
 impl View {
-    /// Splits the rows into chunks of about `CHUNK_BYTES`, payloads included.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = &[u32]> {
+    /// Splits the rows into chunks of about `bytes`, payloads included.
+    pub(super) fn chunks(&self, bytes: usize) -> impl Iterator<Item = &[u32]> {
         let mut rest = &self.rows[..];
         std::iter::from_fn(move || {
-            let count = self.generation.chunk_len(rest, CHUNK_BYTES);
+            let count = self.generation.chunk_len(rest, bytes);
             let chunk;
             (chunk, rest) = rest.split_at(count);
             (!chunk.is_empty()).then_some(chunk)
@@ -420,10 +433,10 @@ impl View {
 }
 
 impl Compacted {
-    fn build(meta: &CollectionMeta, from: View, reservation: Reservation) -> Self {
-        let fresh = meta::new_generation(meta, from.generation.corpus.device());
+    fn build(meta: &CollectionMeta, from: View, budget: &Budget, reservation: Reservation) -> Self {
+        let fresh = meta::new_generation(meta, from.generation.corpus.device(), budget);
         let end_row = from.rows.last().map_or(0, |row| row + 1);
-        for rows in from.chunks() {
+        for rows in from.chunks(COPY_BYTES) {
             fresh.add(&from.generation, rows);
         }
         Self { fresh, from, end_row, _reservation: reservation }
@@ -439,7 +452,7 @@ impl Compacted {
             (points.ids_of(&deleted), new)
         };
         fresh.delete(&deleted);
-        for rows in (View { generation: from.generation, rows: new, sequence: 0 }).chunks() {
+        for rows in (View { generation: from.generation, rows: new, sequence: 0 }).chunks(COPY_BYTES) {
             fresh.add(old, rows);
         }
         fresh
@@ -458,7 +471,7 @@ fn write_checkpoint(shared: &Shared, view: &View) -> Result<Manifest, StoreError
     let store = shared.env.store.as_ref().ok_or(StoreError::Closed)?;
     let started = Instant::now();
     let mut writer = store.checkpoint(&shared.meta, view.sequence)?;
-    for rows in view.chunks() {
+    for rows in view.chunks(CHUNK_BYTES) {
         writer.push(&view.generation.export(rows))?;
     }
     let manifest = writer.finish()?;
@@ -489,10 +502,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        super::{
-            budget::Budget,
-            generation::tests::{contents, generation, write},
-        },
+        super::generation::tests::{contents, generation, write},
         *,
     };
 
@@ -540,8 +550,8 @@ mod tests {
             let rows: Vec<_> = old.read().live_rows().collect();
             let order = contents(&old);
             let view = View { generation: Arc::clone(&old), rows, sequence: 0 };
-            let reservation = Budget::new(0).empty_reservation();
-            let compacted = Compacted::build(&meta(), view, reservation);
+            let budget = Budget::standalone(0);
+            let compacted = Compacted::build(&meta(), view, &budget, budget.empty_reservation());
             prop_assert_eq!(&contents(&compacted.fresh), &order, "compaction keeps the order of the rows");
             apply(&during, 100);
             let fresh = compacted.catch_up(&old);

@@ -2,13 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::Size;
+use accelerd_kernels::{Size, ledger::Allowance};
 use tokio::sync::Notify;
 
 use crate::{
@@ -37,6 +37,8 @@ const WINDOW: Duration = Duration::from_millis(500);
 pub(crate) struct Admission {
     items: Budget,
     bytes: Budget,
+    /// The part of the ledger that admitted bytes are taken from, if any.
+    allowance: OnceLock<Arc<Allowance>>,
     requests: AtomicU64,
     draining: AtomicBool,
     /// Notified when the last request is answered while draining.
@@ -73,11 +75,17 @@ impl Admission {
         Self {
             items: Budget::new("items", config.max_items),
             bytes: Budget::new("bytes", config.max_bytes),
+            allowance: OnceLock::new(),
             requests: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             empty: Notify::new(),
             drain_rate: Mutex::new(DrainRate::new(Instant::now())),
         }
+    }
+
+    /// Takes admitted bytes from `allowance`, unless there is one. No request may be admitted before.
+    pub(crate) fn charge_to(&self, allowance: Arc<Allowance>) {
+        let _was_set = self.allowance.set(allowance);
     }
 
     /// Admits a request that reserves `size` of the budget. It needs `run_bytes` on its device, which has `capacity`.
@@ -92,6 +100,12 @@ impl Admission {
         if let Err(held) = self.bytes.reserve(size.bytes) {
             self.items.held.fetch_sub(size.items, SeqCst);
             return Err(self.full(&self.bytes, held, size.bytes));
+        }
+        if let Some(Err(refusal)) = self.allowance.get().map(|allowance| allowance.take(size.bytes)) {
+            self.items.held.fetch_sub(size.items, SeqCst);
+            self.bytes.held.fetch_sub(size.bytes, SeqCst);
+            self.bytes.refused.fetch_add(1, SeqCst);
+            return Err(SubmitError::MemoryLimit(Box::new(refusal)));
         }
         self.requests.fetch_add(1, SeqCst);
         let permit = Permit { admission: Arc::clone(self), size };
@@ -161,6 +175,9 @@ impl Admission {
     fn release(&self, size: Size) {
         self.items.release(size.items);
         self.bytes.release(size.bytes);
+        if let Some(allowance) = self.allowance.get() {
+            allowance.release(size.bytes);
+        }
         if self.requests.fetch_sub(1, SeqCst) == 1 && self.is_draining() {
             self.empty.notify_waiters();
         }
@@ -253,6 +270,8 @@ impl DrainRate {
 
 #[cfg(test)]
 mod tests {
+    use accelerd_kernels::ledger::{Account, Kind, Limit};
+
     use super::*;
 
     fn admission(max_items: u64, max_bytes: u64) -> Arc<Admission> {
@@ -307,6 +326,20 @@ mod tests {
         let refused = admission.admit(size(1, 1001), 1, u64::MAX).expect_err("over the budget");
         assert!(matches!(refused, SubmitError::TooLarge { measure: "bytes", asked: 1001, limit: 1000 }));
         admission.admit(size(1, 10), 5000, 5000).expect("bytes needed to run are not reserved");
+    }
+
+    #[test]
+    fn bytes_are_taken_from_the_ledger_and_returned() {
+        let account = Account::standalone(Kind::Requests, Limit { bytes: 500, setting: "memory.host_limit" });
+        let allowance = Arc::new(Allowance::new(&account, 0, 1).expect("nothing is asked for"));
+        let admission = admission(10, 1000);
+        admission.charge_to(Arc::clone(&allowance));
+        let held = admission.admit(size(1, 400), 400, u64::MAX).expect("fits both");
+        let refused = admission.admit(size(1, 200), 200, u64::MAX).expect_err("the ledger has 100 left");
+        assert!(matches!(&refused, SubmitError::MemoryLimit(full) if full.asked == 200), "{refused}");
+        assert_eq!((admission.stats().bytes, admission.stats().items, allowance.taken()), (400, 1, 400));
+        drop(held);
+        assert_eq!((allowance.taken(), admission.stats().bytes), (0, 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::{Device, DeviceId, Op, OpError};
+use accelerd_kernels::{Device, DeviceId, Op, OpError, ledger::Allowance};
 use tokio::sync::watch;
 
 use crate::{
@@ -98,6 +98,12 @@ impl Engine {
             return Err(OpError::Invalid("a worker ended while it opened its backend".to_owned()));
         }
         Ok(())
+    }
+
+    /// Takes the bytes of requests from an allowance of the ledger, in addition to the limit on admitted bytes. Called once,
+    /// before the first request.
+    pub fn charge_to(&self, allowance: Arc<Allowance>) {
+        self.shared.admission.charge_to(allowance);
     }
 
     /// Opens the lane of an operation.

@@ -52,7 +52,7 @@ impl LaneLabels {
 /// The `kind` label of an error.
 pub(crate) fn error_kind(error: &OpError) -> &'static str {
     match error {
-        OpError::OutOfMemory { .. } => "out_of_memory",
+        OpError::OutOfMemory { .. } | OpError::MemoryLimit(_) => "out_of_memory",
         OpError::Invalid(_) => "invalid",
         OpError::Failed { .. } => "failed",
         OpError::DeviceLost { .. } => "device_lost",

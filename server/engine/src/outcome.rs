@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accelerd_kernels::{DeviceId, OpError};
+use accelerd_kernels::{DeviceId, OpError, ledger::Exceeded};
 
 /// A response, and how it was computed.
 #[derive(Debug)]
@@ -36,6 +36,9 @@ pub enum SubmitError {
         /// When a retry may succeed.
         retry_after: Duration,
     },
+    /// The ledger has no memory for the request now.
+    #[error("{0}")]
+    MemoryLimit(Box<Exceeded>),
     /// The request can never run.
     #[error("the request needs {asked} {measure}, which exceeds the maximum of {limit}")]
     TooLarge {

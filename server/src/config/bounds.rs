@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 58] = [
+const BOUNDS: [(&str, Bound); 60] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -62,6 +62,8 @@ const BOUNDS: [(&str, Bound); 58] = [
     ("cuda.pinned", Size(0, TIB)),
     ("cuda.lost_grace", Time(0, DAY)),
     ("cuda.hang_timeout", Time(0, DAY)),
+    ("memory.host_limit", Size(MIB, 64 * TIB)),
+    ("memory.reserve", Size(0, 64 * TIB)),
     ("admission.max_items", Count(1, 1_000_000_000_000)),
     ("admission.max_bytes", Size(1, 64 * TIB)),
     ("admission.max_message_memory", Size(1, 64 * TIB)),

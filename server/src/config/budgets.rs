@@ -1,74 +1,91 @@
-//! Budgets of host memory: shares of the process's memory for settings that are `"auto"`.
+//! Budgets of host memory: the values of settings that are `"auto"`.
 //!
-//! The shares add up to less than the whole, so that a daemon whose budgets are exhausted refuses work instead of being
-//! killed by the kernel.
+//! One limit holds for everything that the ledger counts, so the budgets of collections, models and calls may add up to more:
+//! what one leaves unused, another may use. Calls keep a guaranteed part that data cannot take.
 
 use super::{settings::Config, size::ByteSize};
 
+/// The fixed part of `memory.reserve`: code, tables of grammars and tokenisers, stacks, buffers of threads.
+const BASE_RESERVE: u64 = 128 << 20;
+
+/// The rest of it is this fraction of the memory, for what grows with use: fragmentation, the working memory of batches.
+const RESERVE_SHARE: u64 = 8;
+
+/// Its maximum.
+const MAX_RESERVE: u64 = 16 << 30;
+
+/// The guaranteed part of messages, and that of requests, in fractions of the host limit.
+const GUARANTEED_SHARE: u64 = 20;
+
 /// Values of the settings that are `"auto"`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shares {
-    /// `store.memory_limit`.
-    pub store: u64,
-    /// `models.memory_limit`.
-    pub models: u64,
+pub struct Budgets {
+    /// `memory.reserve`.
+    pub reserve: u64,
+    /// `memory.host_limit`.
+    pub host_limit: u64,
+    /// `store.memory_limit` and `models.memory_limit`.
+    pub data: u64,
     /// `admission.max_bytes`.
     pub admission: u64,
     /// `admission.max_message_memory`.
     pub messages: u64,
 }
 
-impl Shares {
-    /// Shares of `memory` bytes: 40% for collections, 20% for models, 10% each for admitted work and messages. The remaining
-    /// fifth is for what no budget covers: code, stacks, caches, heap fragmentation and the working memory of batches.
-    /// Messages get at least twice the largest message, taken from the share of collections. Admitted work and messages are
-    /// capped at what they can use.
+impl Budgets {
+    /// The budgets in a process that may use `memory` bytes.
     pub fn of(memory: u64, max_message: u64) -> Self {
-        let share = |percent: u64| memory / 100 * percent;
-        let twice = max_message.saturating_mul(2);
-        let messages = share(10).max(twice).min((1 << 30).max(twice));
+        let reserve = default_reserve(memory);
+        Self::within(reserve, memory - reserve, max_message)
+    }
+
+    /// The budgets below a host limit: collections and models may each use all but what is guaranteed to calls; requests and
+    /// messages a quarter each, but no more than they can use. Messages get at least twice the largest message.
+    fn within(reserve: u64, host_limit: u64, max_message: u64) -> Self {
+        let (quarter, twice) = (host_limit / 4, max_message.saturating_mul(2));
         Self {
-            // At least a tenth: 0 would mean no cap.
-            store: share(50).saturating_sub(messages.max(share(10))).max(share(10)),
-            models: share(20),
-            admission: share(10).min(2 << 30),
-            messages,
+            reserve,
+            host_limit,
+            // 0 would mean no cap.
+            data: host_limit.saturating_sub(2 * guarantee(host_limit)).max(1),
+            admission: quarter.clamp(1, 2 << 30),
+            messages: quarter.max(twice).min((1 << 30).max(twice)),
         }
     }
 }
 
-/// Settings that may be `"auto"`.
-const KEYS: [&str; 4] =
-    ["store.memory_limit", "models.memory_limit", "admission.max_bytes", "admission.max_message_memory"];
+/// What messages, and requests likewise, have for themselves below a host limit.
+pub(crate) fn guarantee(host_limit: u64) -> u64 {
+    host_limit / GUARANTEED_SHARE
+}
 
-/// Replaces `"auto"` by shares of the process's memory. Returns the settings that were `"auto"`.
+/// Memory for what the ledger does not count: code, stacks, the working memory of batches and unused memory of the allocator.
+fn default_reserve(memory: u64) -> u64 {
+    // A process with little memory has to live with less.
+    (BASE_RESERVE + memory / RESERVE_SHARE).min(memory / 2).min(MAX_RESERVE)
+}
+
+/// Replaces `"auto"` by values derived from the process's memory. Returns the settings that were `"auto"`.
 pub(super) fn resolve_auto(config: &mut Config) -> Vec<&'static str> {
-    let shares = Shares::of(config.memory.bytes, config.server.max_message_bytes.as_u64());
-    let fields = [
-        (&mut config.store.memory_limit, shares.store),
-        (&mut config.models.memory_limit, shares.models),
-        (&mut config.admission.max_bytes, shares.admission),
-        (&mut config.admission.max_message_memory, shares.messages),
-    ];
     let mut derived = vec![];
-    for (key, (size, share)) in KEYS.into_iter().zip(fields) {
+    let mut resolve = |key, size: &mut ByteSize, value| {
         if size.is_auto() {
-            *size = ByteSize::b(share);
+            *size = ByteSize::b(value);
             derived.push(key);
         }
-    }
+    };
+    let memory = config.process_memory.bytes;
+    resolve("memory.reserve", &mut config.memory.reserve, default_reserve(memory));
+    let reserve = config.memory.reserve.as_u64();
+    // A reserve that leaves nothing is reported as such, not as a limit that is too small.
+    resolve("memory.host_limit", &mut config.memory.host_limit, memory.saturating_sub(reserve).max(1 << 20));
+    let host_limit = config.memory.host_limit.as_u64();
+    let budgets = Budgets::within(reserve, host_limit, config.server.max_message_bytes.as_u64());
+    resolve("store.memory_limit", &mut config.store.memory_limit, budgets.data);
+    resolve("models.memory_limit", &mut config.models.memory_limit, budgets.data);
+    resolve("admission.max_bytes", &mut config.admission.max_bytes, budgets.admission);
+    resolve("admission.max_message_memory", &mut config.admission.max_message_memory, budgets.messages);
     derived
-}
-
-impl Config {
-    /// Sum of the budgets of host memory in bytes; `None` if one has no cap.
-    pub fn total_budget(&self) -> Option<u64> {
-        let cap = |size: ByteSize| Some(size.as_u64()).filter(|bytes| *bytes > 0);
-        let (store, models) = (cap(self.store.memory_limit)?, cap(self.models.memory_limit)?);
-        let admission = &self.admission;
-        let calls = admission.max_bytes.as_u64().saturating_add(admission.max_message_memory.as_u64());
-        Some(store.saturating_add(models).saturating_add(calls))
-    }
 }
 
 #[cfg(test)]
@@ -79,10 +96,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_leave_a_fifth_of_the_memory_free(memory in (1u64 << 30)..(1 << 45)) {
-            let Shares { store, models, admission, messages } = Shares::of(memory, 64 << 20);
-            prop_assert!(store + models + admission + messages <= memory / 5 * 4);
-            prop_assert!(messages >= 128 << 20);
+        fn the_host_limit_leaves_a_reserve_and_data_leaves_the_guaranteed_parts(memory in (1u64 << 20)..(1 << 45)) {
+            let Budgets { reserve, host_limit, data, admission, messages } = Budgets::of(memory, 64 << 20);
+            prop_assert!(reserve + host_limit == memory && reserve <= MAX_RESERVE && host_limit >= memory / 2);
+            prop_assert!(memory < 1 << 29 || reserve >= BASE_RESERVE);
+            prop_assert!(data + 2 * guarantee(host_limit) <= host_limit && data >= host_limit / 10 * 9);
+            prop_assert!(admission <= host_limit && (128 << 20..=1 << 30).contains(&messages));
         }
     }
 }

@@ -150,6 +150,11 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<ConfigError
         }
     };
     expect(
+        config.memory.reserve.as_u64() < config.process_memory.bytes || !config.derived.contains(&"memory.host_limit"),
+        "memory.reserve",
+        &format!("expected less than the process's memory: {}", config.process_memory),
+    );
+    expect(
         config.admission.max_message_memory >= config.server.max_message_bytes,
         "admission.max_message_memory",
         "expected at least server.max_message_bytes",
@@ -370,16 +375,24 @@ mod tests {
     }
 
     #[test]
-    fn auto_settings_become_shares_of_the_memory() {
+    fn auto_settings_are_derived_from_the_memory() {
         let flags = [("store.memory_limit", "0B"), ("admission.max_bytes", "100MiB"), ("models.memory_limit", "auto")];
         let config = load(None, [], &flags.map(|(key, value)| (key.to_owned(), value.to_owned()))).expect("valid");
-        let shares = budgets::Shares::of(config.memory.bytes, config.server.max_message_bytes.as_u64());
-        assert_eq!(config.derived, ["models.memory_limit", "admission.max_message_memory"]);
-        assert_eq!(config.models.memory_limit.as_u64(), shares.models);
-        assert_eq!(config.admission.max_message_memory.as_u64(), shares.messages);
+        let budgets = budgets::Budgets::of(config.process_memory.bytes, config.server.max_message_bytes.as_u64());
+        let derived = ["memory.reserve", "memory.host_limit", "models.memory_limit", "admission.max_message_memory"];
+        assert_eq!(config.derived, derived);
+        assert_eq!(config.memory.host_limit.as_u64(), budgets.host_limit);
+        assert_eq!(config.models.memory_limit.as_u64(), budgets.data);
+        assert_eq!(config.admission.max_message_memory.as_u64(), budgets.messages);
         assert_eq!((config.store.memory_limit.as_u64(), config.admission.max_bytes), (0, ByteSize::mib(100)));
         let refused = load(None, [], &[("store.memory_limit".to_owned(), "lots".to_owned())]).expect_err("no size").0;
         assert!(refused[0].reason.contains("or \"auto\""), "{refused:?}");
+        let set = |key: &str, value: &str| load(None, [], &[(key.to_owned(), value.to_owned())]);
+        let smaller = set("memory.host_limit", "1GiB").expect("valid");
+        assert_eq!(smaller.models.memory_limit.as_u64(), (1 << 30) - 2 * budgets::guarantee(1 << 30));
+        let less = set("memory.reserve", "1MiB").expect("valid").memory.host_limit.as_u64();
+        assert_eq!(less, config.process_memory.bytes - (1 << 20));
+        assert_eq!(set("memory.reserve", "64TiB").expect_err("more than there is").0[0].key, "memory.reserve");
         let refused = load(None, [], &[("store.wal_limit".to_owned(), "auto".to_owned())]).expect_err("no share").0;
         assert_eq!(refused[0].key, "store.wal_limit");
     }

@@ -16,7 +16,7 @@ const UNLIMITED: u64 = 1 << 60;
 /// Assumed if neither a cgroup nor `/proc/meminfo` can be read.
 const FALLBACK: u64 = 4 << 30;
 
-/// ProcessMemory that the process may use, and who says so.
+/// Memory that the process may use, and who says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// Bytes.

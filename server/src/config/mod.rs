@@ -11,7 +11,8 @@ mod reflection;
 mod settings;
 mod size;
 
-pub use budgets::Shares;
+pub use budgets::Budgets;
+pub(crate) use budgets::guarantee;
 pub use load::{ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULTS, environment, load};
 pub(crate) use log_filter::log_filter;
 pub use memory::{MemoryOrigin, ProcessMemory};
@@ -19,7 +20,7 @@ pub use reflection::Reflection;
 pub(crate) use settings::to_usize;
 pub use settings::{
     Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync,
-    HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, ModelSettings, Precision, Preload, Restart, Server,
-    Store, Telemetry, Tls,
+    HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, Memory, ModelSettings, Precision, Preload, Restart,
+    Server, Store, Telemetry, Tls,
 };
 pub use size::ByteSize;

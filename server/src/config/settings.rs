@@ -32,6 +32,8 @@ pub struct Config {
     pub backend: Backend,
     /// GPUs.
     pub cuda: Cuda,
+    /// Host memory of the process.
+    pub memory: Memory,
     /// Limits over all lanes.
     pub admission: Admission,
     /// Queueing and batching.
@@ -48,7 +50,7 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// Memory available to the process; not a setting.
     #[serde(skip, default = "ProcessMemory::detect")]
-    pub memory: ProcessMemory,
+    pub process_memory: ProcessMemory,
     /// Settings that were `"auto"` and are now shares of it.
     #[serde(skip)]
     pub derived: Vec<&'static str>,
@@ -228,6 +230,18 @@ pub enum Restart {
     Always,
     /// It serves on the CPU, and reports not live.
     Never,
+}
+
+/// Host memory of the process.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Maximum of all memory in the ledger.
+    #[serde(deserialize_with = "size::size_or_auto")]
+    pub host_limit: ByteSize,
+    /// Memory left out of `host_limit` if that is `"auto"`, for what the ledger does not count.
+    #[serde(deserialize_with = "size::size_or_auto")]
+    pub reserve: ByteSize,
 }
 
 /// Limits over all lanes.
@@ -556,6 +570,7 @@ impl Config {
             pool_limit_bytes: self.cuda.pool_limit.as_u64(),
             staging_bytes: to_usize(self.cuda.staging),
             pinned_bytes: to_usize(self.cuda.pinned),
+            ..kernels::Settings::default()
         }
     }
 }

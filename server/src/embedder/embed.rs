@@ -9,6 +9,7 @@ use std::{
 use accelerd_engine::{Completion, Context, Lane, SubmitError};
 use accelerd_kernels::{
     Matrix, Op, OpError,
+    ledger::Ledger,
     ops::{
         embed::{Embed, EmbedRequest, Table},
         encode::{Encode, EncodeRequest, Encoded, OutputType, PooledOutput},
@@ -126,7 +127,7 @@ impl Embedder {
     /// An embedder of the given models with default limits, which loads no others.
     pub fn new(models: Vec<Arc<Model>>, tables: Lane<Embed>, encoders: Lane<Encode>) -> Self {
         let settings = config::ModelSettings::default();
-        let registry = Arc::new(Registry::new(models, &settings));
+        let registry = Arc::new(Registry::new(models, &settings, &Ledger::new()));
         let hub = Arc::new(Hub::new(&settings.hub, None));
         Self {
             registry,
@@ -138,10 +139,10 @@ impl Embedder {
         }
     }
 
-    /// Replaces the models; others may be loaded as the settings permit.
+    /// Replaces the models; others may be loaded as the settings permit, and are charged to the ledger.
     #[must_use]
-    pub fn with_registry(mut self, models: Vec<Arc<Model>>, settings: &config::ModelSettings) -> Self {
-        self.registry = Arc::new(Registry::new(models, settings));
+    pub fn with_registry(mut self, models: Vec<Arc<Model>>, settings: &config::ModelSettings, ledger: &Ledger) -> Self {
+        self.registry = Arc::new(Registry::new(models, settings, ledger));
         self
     }
 

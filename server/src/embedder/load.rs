@@ -55,14 +55,16 @@ impl Embedder {
     async fn load_for(&self, requester: Requester, source: ModelSource) -> Result<Arc<LoadedModel>, ApiError> {
         let location = self.locate(requester, &source.path)?;
         let (registry, hub) = (Arc::clone(&self.registry), Arc::clone(&self.hub));
+        let path = source.path.clone();
         // Dropping the future cancels a download. It does not stop reading files: the task owns the reservation, so that its
         // memory stays accounted for.
         let cancel = CancellationToken::new();
         let _cancel_on_drop = cancel.clone().drop_guard();
         let read = move || read(&registry, &hub, &source, &location, &cancel);
         let failed = |_| ApiError::Unavailable("loading failed".to_owned());
-        let (model, reservation) = tokio::task::spawn_blocking(read).await.map_err(failed)??;
-        let model = Arc::new(model.trim_on_drop(&self.encoders));
+        let (model, mut reservation) = tokio::task::spawn_blocking(read).await.map_err(failed)??;
+        let model = reservation.charge(model).trim_on_drop(&self.encoders);
+        let model = Arc::new(if requester == Requester::Client { model.evictable(&path) } else { model });
         self.warm_up(&model).await?;
         reservation.commit(Arc::clone(&model));
         Ok(model)
@@ -97,9 +99,12 @@ impl Embedder {
 
 /// Maps out of device memory to an error like that of the memory limit, without a retry delay: a retry would fail, too.
 fn device_error(model: &LoadedModel, error: ApiError) -> ApiError {
+    let context = format!("model {:?} with {} bytes of weights does not fit: ", model.name(), model.bytes());
+    if let ApiError::Submit(SubmitError::Op(OpError::MemoryLimit(refusal))) = error {
+        return ApiError::MemoryLimit { context, refusal };
+    }
     let ApiError::Submit(SubmitError::Op(out_of_memory @ OpError::OutOfMemory { .. })) = &error else { return error };
-    let (name, bytes) = (model.name(), model.bytes());
-    ApiError::Exhausted(format!("model {name:?} with {bytes} bytes of weights does not fit: {out_of_memory}"))
+    ApiError::Exhausted(format!("{context}{out_of_memory}"))
 }
 
 /// Reserves names and memory for a model, downloads it if necessary, and loads it.

@@ -1,6 +1,7 @@
 //! Embedding and reranking: models, tokenisation, and requests to the lanes of tables and encoders.
 
 mod embed;
+mod eviction;
 mod load;
 mod options;
 mod registry;

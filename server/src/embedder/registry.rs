@@ -4,12 +4,18 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Deref,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use accelerd_engine::Lane;
-use accelerd_kernels::ops::encode::{Encode, Precision};
-use accelerd_models::{BUILTIN, Model, hf};
+use accelerd_kernels::{
+    ledger::{self, Account, Kind, Ledger, Limit, Place},
+    ops::encode::{Encode, Precision},
+};
+use accelerd_models::{self as models, BUILTIN, Model, hf};
 
 use crate::{config, error::ApiError};
 
@@ -30,14 +36,47 @@ pub struct LoadedModel {
     pub aliases: Vec<String>,
     /// Number type of the computation.
     pub precision: Precision,
+    /// The path that a caller loaded it from; `None` for models of the settings, which stay loaded.
+    caller_path: Option<String>,
+    /// When it was last used, as a number that grows with time.
+    last_use: AtomicU64,
     /// Declared after `model` and therefore dropped after it.
     _trim: Option<TrimOnDrop>,
+    /// The memory of the weights.
+    _memory: Option<ledger::Reservation>,
 }
 
 impl LoadedModel {
     /// A model without aliases and of default precision.
     pub(super) fn new(model: Arc<Model>) -> Self {
-        Self { model, aliases: vec![], precision: Precision::default(), _trim: None }
+        Self {
+            model,
+            aliases: vec![],
+            precision: Precision::default(),
+            caller_path: None,
+            last_use: AtomicU64::new(0),
+            _trim: None,
+            _memory: None,
+        }
+    }
+
+    /// Lets it be evicted while it is idle: a caller loaded it from this path and can load it again.
+    pub(super) fn evictable(self, path: &str) -> Self {
+        Self { caller_path: Some(path.to_owned()), ..self }
+    }
+
+    /// Records a use.
+    fn record_use(&self) {
+        static CLOCK: AtomicU64 = AtomicU64::new(1);
+        self.last_use.store(CLOCK.fetch_add(1, Relaxed), Relaxed);
+    }
+
+    /// Drops the CPU's copy of the weights if no batch is using it. Returns its bytes.
+    fn evict_cpu_copies(&self) -> u64 {
+        match self.kind() {
+            models::Kind::Encoder(model) => model.encoder.evict_cpu_copies(),
+            models::Kind::Table(_) => 0,
+        }
     }
 
     /// Its name and its aliases.
@@ -97,10 +136,13 @@ impl From<&config::Preload> for ModelSource {
 }
 
 /// The loaded models.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Registry {
     folders: Vec<PathBuf>,
-    memory_limit: u64,
+    /// Where weights are charged, as their files hold them.
+    weights: Account,
+    /// Where the CPU's copies of weights are charged.
+    cpu_copies: Account,
     models: Mutex<Models>,
 }
 
@@ -109,12 +151,15 @@ struct Models {
     loaded: BTreeMap<String, Arc<LoadedModel>>,
     /// Names and aliases, including those of models being loaded.
     names: BTreeSet<String>,
-    /// Size of the weights in bytes, including models being loaded.
-    bytes: u64,
 }
 
 impl Registry {
-    pub(super) fn new(models: Vec<Arc<Model>>, settings: &config::ModelSettings) -> Self {
+    pub(super) fn new(models: Vec<Arc<Model>>, settings: &config::ModelSettings, ledger: &Ledger) -> Self {
+        let limit = settings.memory_limit.as_u64();
+        if limit > 0 {
+            let cap = Limit { bytes: limit, setting: "models.memory_limit" };
+            ledger.cap(Place::Host, Kind::Models, cap);
+        }
         let model = models.into_iter().map(|model| {
             let model = LoadedModel::new(model);
             (model.name().to_owned(), Arc::new(model))
@@ -123,8 +168,9 @@ impl Registry {
         let names = loaded.keys().cloned().collect();
         Self {
             folders: settings.folders.clone(),
-            memory_limit: settings.memory_limit.as_u64(),
-            models: Mutex::new(Models { loaded, names, bytes: 0 }),
+            weights: ledger.account(Place::Host, Kind::Models),
+            cpu_copies: ledger.account(Place::Host, Kind::Copies),
+            models: Mutex::new(Models { loaded, names }),
         }
     }
 
@@ -141,7 +187,62 @@ impl Registry {
     pub(super) fn find(&self, name: &str) -> Option<Arc<LoadedModel>> {
         let models = self.models();
         let by_alias = || models.loaded.values().find(|model| model.aliases.iter().any(|alias| alias == name));
-        models.loaded.get(name).or_else(by_alias).map(Arc::clone)
+        let found = models.loaded.get(name).or_else(by_alias).map(Arc::clone);
+        found.inspect(|model| model.record_use())
+    }
+
+    /// Drops the CPU's copies of weights that no batch is using, those of the least recently used models first, until
+    /// `bytes` are dropped. Returns how many were.
+    pub(super) fn evict_cpu_copies(&self, bytes: u64) -> u64 {
+        let mut models = self.all();
+        models.sort_by_cached_key(|model| model.last_use.load(Relaxed));
+        let mut evicted = 0;
+        for model in models {
+            if evicted < bytes {
+                evicted += model.evict_cpu_copies();
+            }
+        }
+        evicted
+    }
+
+    /// Unloads idle models, the least recently used first, until `bytes` of weights are dropped. Idle is a model that a
+    /// caller loaded and can load again, that no call is using, and that `is_needed` does not name. Returns the bytes.
+    pub(super) fn evict_idle(&self, bytes: u64, is_needed: &dyn Fn(&str) -> bool) -> u64 {
+        let mut candidates: Vec<_> = self
+            .all()
+            .into_iter()
+            .filter(|model| self.can_be_loaded_again(model) && !is_used(model, is_needed))
+            .collect();
+        candidates.sort_by_cached_key(|model| model.last_use.load(Relaxed));
+        let mut evicted = 0;
+        for model in candidates {
+            if evicted >= bytes {
+                break;
+            }
+            let name = model.name().to_owned();
+            drop(model);
+            if let Some(model) = self.remove_idle(&name) {
+                tracing::warn!(model = name, bytes = model.bytes(), "idle model unloaded: its memory is needed");
+                evicted += model.bytes();
+            }
+        }
+        evicted
+    }
+
+    /// Whether a caller loaded it and could again.
+    fn can_be_loaded_again(&self, model: &LoadedModel) -> bool {
+        let Some(path) = &model.caller_path else { return false };
+        path.starts_with("hf://") || self.resolve_allowed(path).is_ok()
+    }
+
+    /// Removes a model that no call is using.
+    fn remove_idle(&self, name: &str) -> Option<Arc<LoadedModel>> {
+        let mut models = self.models();
+        // Calls clone the reference under the lock.
+        if models.loaded.get(name).is_none_or(|model| Arc::strong_count(model) > 1) {
+            return None;
+        }
+        models.take(name)
     }
 
     /// The canonical path, if clients may load from it.
@@ -175,7 +276,7 @@ impl Registry {
             return Err(ApiError::AlreadyExists { kind: "model", name: name.clone() });
         }
         models.names.extend(names.iter().cloned());
-        Ok(Reservation { registry: Arc::clone(self), names, bytes: 0 })
+        Ok(Reservation { registry: Arc::clone(self), names, memory: self.weights.empty() })
     }
 
     /// Removes a model by name or alias. Returns its name.
@@ -185,15 +286,26 @@ impl Registry {
         if name == BUILTIN {
             return Err(ApiError::invalid("name", "the built-in model cannot be unloaded"));
         }
-        let mut models = self.models();
-        let model = models.loaded.remove(&name).ok_or_else(missing)?;
-        models.names.remove(&name);
-        for alias in &model.aliases {
-            models.names.remove(alias);
-        }
-        models.bytes = models.bytes.saturating_sub(model.bytes());
+        self.models().take(&name).ok_or_else(missing)?;
         Ok(name)
     }
+}
+
+impl Models {
+    /// Removes a model with its names.
+    fn take(&mut self, name: &str) -> Option<Arc<LoadedModel>> {
+        let model = self.loaded.remove(name)?;
+        self.names.remove(name);
+        for alias in &model.aliases {
+            self.names.remove(alias);
+        }
+        Some(model)
+    }
+}
+
+/// Whether a model is needed by its name or an alias.
+fn is_used(model: &LoadedModel, is_needed: &dyn Fn(&str) -> bool) -> bool {
+    is_needed(model.name()) || model.aliases.iter().any(|alias| is_needed(alias))
 }
 
 /// The names and memory of a model being loaded, released on drop.
@@ -201,45 +313,40 @@ impl Registry {
 pub(super) struct Reservation {
     registry: Arc<Registry>,
     names: Vec<String>,
-    bytes: u64,
+    memory: ledger::Reservation,
 }
 
 impl Reservation {
     /// Reserves memory for the model's weights, replacing an earlier reservation.
     pub(super) fn reserve_bytes(&mut self, bytes: u64) -> Result<(), ApiError> {
-        let limit = self.registry.memory_limit;
-        let mut models = self.registry.models();
-        let others = models.bytes.saturating_sub(self.bytes);
-        let all = others.saturating_add(bytes);
-        if limit > 0 && all > limit {
-            let name = &self.names[0];
-            let reason = format!(
-                "model {name:?} needs {bytes} bytes for its weights; {others} of {limit} are in use \
-                 (models.memory_limit)"
-            );
-            return Err(ApiError::Exhausted(reason));
+        let name = &self.names[0];
+        let context = || format!("model {name:?} with {bytes} bytes of weights does not fit: ");
+        let full = |refusal| ApiError::MemoryLimit { context: context(), refusal: Box::new(refusal) };
+        self.memory.try_resize(bytes).map_err(full)
+    }
+
+    /// Charges a model that was loaded to the ledger: its weights, and the CPU's copies of them.
+    pub(super) fn charge(&mut self, model: LoadedModel) -> LoadedModel {
+        if let models::Kind::Encoder(encoder) = model.kind() {
+            encoder.encoder.charge_cpu_copies_to(self.registry.cpu_copies.clone());
         }
-        models.bytes = all;
-        self.bytes = bytes;
-        Ok(())
+        let mut memory = std::mem::replace(&mut self.memory, self.registry.weights.empty());
+        // The estimate included file headers, which are not weights.
+        memory.record(model.bytes());
+        LoadedModel { _memory: Some(memory), ..model }
     }
 
     /// Adds the loaded model to the registry.
     pub(super) fn commit(mut self, model: Arc<LoadedModel>) {
-        let registry = Arc::clone(&self.registry);
-        let mut models = registry.models();
-        // The estimate included file headers, which are not weights.
-        models.bytes = models.bytes.saturating_sub(self.bytes).saturating_add(model.bytes());
-        models.loaded.insert(model.name().to_owned(), model);
+        model.record_use();
+        self.registry.models().loaded.insert(model.name().to_owned(), model);
         self.names.clear();
-        self.bytes = 0;
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut models = self.registry.models();
-        models.bytes = models.bytes.saturating_sub(self.bytes);
         for name in &self.names {
             models.names.remove(name);
         }
@@ -290,6 +397,82 @@ fn check_name(field: &str, name: &str) -> Result<(), ApiError> {
 mod tests {
     use super::*;
 
+    /// A registry that callers may load into from a folder.
+    fn registry(folder: &Path) -> Arc<Registry> {
+        let settings = config::ModelSettings { folders: vec![folder.to_owned()], ..config::Config::default().models };
+        Arc::new(Registry::new(vec![Model::builtin()], &settings, &Ledger::new()))
+    }
+
+    /// A copy of the built-in model under another name.
+    fn table(name: &str) -> Model {
+        Model::parse(name, include_bytes!("../../../kernels/models/builtin/table.bin")).expect("a table")
+    }
+
+    /// Such a copy, loaded from `path` by a caller if there is one.
+    fn load(registry: &Arc<Registry>, name: &str, path: Option<&Path>) {
+        let source =
+            ModelSource { name: name.to_owned(), aliases: vec![format!("{name}-alias")], ..ModelSource::default() };
+        let mut reservation = registry.reserve(&source).expect("the names are free");
+        reservation.reserve_bytes(1 << 30).expect("no limit");
+        let model = LoadedModel { aliases: source.aliases, ..LoadedModel::new(Arc::new(table(name))) };
+        let model = reservation.charge(model);
+        let model = match path {
+            Some(path) => model.evictable(path.to_str().expect("text")),
+            None => model,
+        };
+        reservation.commit(Arc::new(model));
+    }
+
+    fn names(registry: &Registry) -> Vec<String> {
+        registry.all().iter().map(|model| model.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn idle_models_are_evicted_least_recently_used_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = registry(folder.path());
+        for name in ["a", "b", "c", "d"] {
+            load(&registry, name, Some(folder.path()));
+        }
+        load(&registry, "preloaded", None);
+        load(&registry, "gone", Some(&folder.path().join("deleted")));
+        let bytes = Model::builtin().bytes();
+        assert_eq!(registry.weights.usage().0, 6 * bytes, "the estimate is replaced");
+        let (in_use, _) = (registry.find("b"), registry.find("a-alias"));
+        assert_eq!(registry.evict_idle(1, &|name| name == "c-alias"), bytes);
+        assert_eq!(
+            names(&registry),
+            ["a", "b", "builtin", "c", "gone", "preloaded"],
+            "c is needed, b in use, d the oldest"
+        );
+        assert_eq!(registry.evict_idle(u64::MAX, &|_| false), 2 * bytes);
+        assert_eq!(names(&registry), ["b", "builtin", "gone", "preloaded"]);
+        assert_eq!(registry.weights.usage().0, 3 * bytes);
+        drop(in_use);
+        assert_eq!(registry.evict_idle(u64::MAX, &|_| false), bytes);
+        load(&registry, "a", Some(folder.path()));
+    }
+
+    #[test]
+    fn weights_are_refused_above_the_limit_with_the_name_of_the_model() {
+        let ledger = Ledger::new();
+        ledger.limit(Place::Host, Limit { bytes: 1000, setting: "memory.host_limit" });
+        let settings =
+            config::ModelSettings { memory_limit: config::ByteSize::b(0), ..config::Config::default().models };
+        let registry = Arc::new(Registry::new(vec![], &settings, &ledger));
+        let source = ModelSource { name: "a".to_owned(), ..ModelSource::default() };
+        let mut reservation = registry.reserve(&source).expect("the name is free");
+        let refused = reservation.reserve_bytes(1001).expect_err("1000 are left");
+        let text = refused.to_string();
+        assert!(
+            text.starts_with("model \"a\" with 1001 bytes of weights does not fit: memory limit reached"),
+            "{text}"
+        );
+        reservation.reserve_bytes(1000).expect("all of it");
+        drop(reservation);
+        assert_eq!(registry.weights.usage().0, 0);
+    }
+
     #[test]
     fn symbolic_links_do_not_lead_clients_outside_of_the_allowed_directories() {
         let (inside, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
@@ -308,7 +491,7 @@ mod tests {
         link(&inside.path().join("file"), "twice/step");
         link(&inside.path().join("plain/config.json"), "links_within/config.json");
         link(&inside.path().join("loop"), "loop/again");
-        let registry = Registry { folders: vec![inside.path().to_owned()], ..Registry::default() };
+        let registry = registry(inside.path());
         let allowed = |name: &str| registry.resolve_allowed(inside.path().join(name).to_str().expect("text")).is_ok();
         for name in ["plain", "plain/config.json", "links_within", "loop"] {
             assert!(allowed(name), "{name}");

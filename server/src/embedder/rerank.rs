@@ -221,6 +221,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::Denied(_)
         | ApiError::DataLoss(_)
         | ApiError::ResponseTooLarge { .. }
+        | ApiError::MemoryLimit { .. }
         | ApiError::Exhausted(_)
         | ApiError::Unavailable(_)
         | ApiError::TextIndex(_)

@@ -8,7 +8,10 @@ use std::{
 };
 
 use accelerd_engine::{Distribution, LaneStats, SubmitError};
-use accelerd_kernels::{Device, DeviceId, KernelStats};
+use accelerd_kernels::{
+    Device, DeviceId, KernelStats,
+    ledger::{KindMemory, PlaceMemory},
+};
 use accelerd_proto::v1::{
     self as pb,
     device_service_server::{DeviceService, DeviceServiceServer},
@@ -162,6 +165,23 @@ fn stats(app: &App) -> pb::GetStatsResponse {
         }),
         draining: engine.draining || !app.health.now().ready,
         sample_time: Some(SystemTime::now().into()),
+        memory: app.ledger.snapshot().iter().map(memory_place).collect(),
+    }
+}
+
+fn memory_place(memory: &PlaceMemory) -> pb::MemoryPlace {
+    let account = |kind: &KindMemory| pb::MemoryAccount {
+        kind: kind.kind.name().to_owned(),
+        held_bytes: kind.held,
+        limit_bytes: if kind.cap == u64::MAX { 0 } else { kind.cap },
+        refused_count: kind.refused,
+        evicted_bytes: kind.evicted,
+    };
+    pb::MemoryPlace {
+        name: memory.place.to_string(),
+        held_bytes: memory.held,
+        limit_bytes: memory.limit,
+        accounts: memory.kinds.iter().map(account).collect(),
     }
 }
 
@@ -268,9 +288,28 @@ fn report(app: &App, caller: &Caller) -> Value {
             "message_bytes": app.transport_memory.used(),
             "refused_messages": app.transport_memory.refused(),
         },
+        "memory": stats.memory.iter().map(memory_json).collect::<Vec<_>>(),
         "requests_in_flight": app.metrics.in_flight(),
         "models": models.map(|model| model.name().to_owned()).collect::<Vec<_>>(),
         "settings": settings,
+    })
+}
+
+fn memory_json(memory: &pb::MemoryPlace) -> Value {
+    let account = |account: &pb::MemoryAccount| {
+        json!({
+            "kind": account.kind,
+            "held_bytes": account.held_bytes,
+            "limit_bytes": account.limit_bytes,
+            "refused": account.refused_count,
+            "evicted_bytes": account.evicted_bytes,
+        })
+    };
+    json!({
+        "place": memory.name,
+        "held_bytes": memory.held_bytes,
+        "limit_bytes": memory.limit_bytes,
+        "accounts": memory.accounts.iter().map(account).collect::<Vec<_>>(),
     })
 }
 

@@ -67,6 +67,8 @@ impl Progress {
 /// State that a connection shares with its calls.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionAccount {
+    /// Bytes that its calls hold, unsent responses of calls that have ended included.
+    held_bytes: AtomicU64,
     /// Bytes that its calls hold of the reserve.
     reserve_bytes: AtomicU64,
     window_requested: AtomicBool,
@@ -75,6 +77,10 @@ pub(super) struct ConnectionAccount {
 }
 
 impl ConnectionAccount {
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Relaxed)
+    }
+
     fn request_window(&self) {
         if !self.window_requested.swap(true, Relaxed) {
             self.waker.wake();
@@ -204,14 +210,16 @@ impl Charge {
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Status> {
         let Call { memory, connection, held_bytes, .. } = &*self.call;
         let from_reserve = self.call.may_use_reserve(bytes);
-        if !memory.try_reserve(self.kind, bytes, from_reserve) {
-            return Err(memory.exhausted(self.kind, bytes));
-        }
+        let reserved = memory.reserve_bytes(self.kind, bytes, from_reserve);
+        reserved.map_err(|refusal| memory.exhausted(self.kind, bytes, &refusal))?;
         held_bytes.fetch_add(bytes, Relaxed);
         self.bytes += bytes;
-        if let Some(connection) = connection.as_ref().filter(|_| from_reserve) {
-            connection.reserve_bytes.fetch_add(bytes, Relaxed);
-            self.reserve_bytes += bytes;
+        if let Some(connection) = connection {
+            connection.held_bytes.fetch_add(bytes, Relaxed);
+            if from_reserve {
+                connection.reserve_bytes.fetch_add(bytes, Relaxed);
+                self.reserve_bytes += bytes;
+            }
         }
         Ok(())
     }
@@ -231,6 +239,7 @@ impl Charge {
         memory.release(self.kind, bytes);
         held_bytes.fetch_sub(bytes, Relaxed);
         if let Some(connection) = connection {
+            connection.held_bytes.fetch_sub(bytes, Relaxed);
             connection.reserve_bytes.fetch_sub(from_reserve, Relaxed);
         }
         self.bytes -= bytes;

@@ -63,6 +63,12 @@ const HEADER_OVERHEAD: usize = 32;
 /// Retry interval while the peer has not acknowledged the previous SETTINGS frame.
 const SETTINGS_RETRY: Duration = Duration::from_millis(2);
 
+/// How long an evicted connection, or one whose peer does not read, stays open for its last frames.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+
+/// How long calls that reached an evicted connection in time may take.
+const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A service that connections can serve; implemented for every matching tower service.
 pub(crate) trait HttpService<B>:
     Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
@@ -171,6 +177,7 @@ impl Http2Server {
         let mut connection_abort = pin!(connection.abort.cancelled());
         // Set once the connection is closing: resolves when it is aborted.
         let mut grace: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
+        let mut aborted = false;
         let mut window_granted = false;
         // When to retry setting the window of streams.
         let mut stream_window_retry = None;
@@ -183,9 +190,9 @@ impl Http2Server {
                 },
                 signal = poll_fn(|cx| connection.poll_signal(window_granted, cx)) => match signal {
                     Signal::Evict => {
-                        // GOAWAY names the last stream that was seen: the client may retry later ones elsewhere.
-                        h2.abrupt_shutdown(Reason::NO_ERROR);
-                        grace = Some(Box::pin(sleep(Duration::from_secs(1))));
+                        // A call that is on its way is still served.
+                        h2.graceful_shutdown();
+                        grace = Some(Box::pin(until_idle(Arc::clone(connection))));
                     }
                     Signal::GrowWindow if self.grow_connection_window(&mut h2, connection) => {
                         window_granted = true;
@@ -210,7 +217,12 @@ impl Http2Server {
                     tracing::debug!("aborting a connection after its grace period");
                     return false;
                 }
-                () = &mut connection_abort => return false,
+                () = &mut connection_abort, if !aborted => {
+                    // A peer that was only slow finds the reason when it reads on; gRPC maps it to RESOURCE_EXHAUSTED.
+                    h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                    aborted = true;
+                    grace = Some(Box::pin(sleep(CLOSE_GRACE)));
+                }
                 () = &mut abort => {
                     tracing::debug!("aborting a connection at the end of the drain");
                     return false;
@@ -297,6 +309,15 @@ async fn max_age_elapsed(age: Duration) {
     }
     let random = RandomState::new().hash_one(0) % 1024;
     sleep(age.mul_f64(0.9 + 0.2 * random as f64 / 1024.0)).await;
+}
+
+/// Waits for the end of an evicted connection's last calls.
+async fn until_idle(connection: Arc<Connection>) {
+    let latest = Instant::now() + EVICTED_CALL_TIMEOUT;
+    sleep(CLOSE_GRACE).await;
+    while !connection.is_idle() && Instant::now() < latest {
+        sleep(CLOSE_GRACE).await;
+    }
 }
 
 async fn maybe_sleep_until(at: Option<Instant>) {

@@ -8,6 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use accelerd_kernels::ledger::{Allowance, Exceeded, Reservation};
 use tonic::Status;
 
 use crate::status;
@@ -58,13 +59,68 @@ pub struct TransportMemory {
     used: AtomicU64,
     used_by_kind: [AtomicU64; 3],
     refused: AtomicU64,
+    /// The part of the ledger that charges are taken from, if any.
+    ledger: Option<LedgerPart>,
+}
+
+/// What the transport has of the ledger: an allowance, and a reserve for new connections and small calls, which must be served
+/// where data has taken everything else.
+#[derive(Debug)]
+pub struct LedgerPart {
+    allowance: Arc<Allowance>,
+    reserve: Reservation,
+    reserve_used: AtomicU64,
+}
+
+impl LedgerPart {
+    /// An allowance and a reserve.
+    pub fn new(allowance: Arc<Allowance>, reserve: Reservation) -> Self {
+        Self { allowance, reserve, reserve_used: AtomicU64::new(0) }
+    }
+
+    fn take(&self, bytes: u64, may_use_reserve: bool) -> Result<(), Exceeded> {
+        self.allowance.take(bytes).or_else(|refusal| {
+            let from_reserve = may_use_reserve && try_add(&self.reserve_used, bytes, self.reserve.bytes());
+            if from_reserve { Ok(()) } else { Err(refusal) }
+        })
+    }
+
+    /// Returns bytes, to the reserve first: whoever took them, it is full again as soon as possible.
+    fn release(&self, bytes: u64) {
+        let mut to_reserve = 0;
+        let _updated = self.reserve_used.fetch_update(Relaxed, Relaxed, |used| {
+            to_reserve = used.min(bytes);
+            Some(used - to_reserve)
+        });
+        if bytes > to_reserve {
+            self.allowance.release(bytes - to_reserve);
+        }
+    }
+}
+
+/// Why a charge was refused.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// By the budget of the transport.
+    Budget,
+    /// By the ledger.
+    Ledger(Exceeded),
 }
 
 impl TransportMemory {
-    /// A budget of `limit` bytes.
+    /// A budget of `limit` bytes, outside of the ledger.
     pub fn new(limit: u64) -> Arc<Self> {
+        Self::with(limit, None)
+    }
+
+    /// A budget of `limit` bytes, which are taken from a part of the ledger.
+    pub fn in_ledger(limit: u64, ledger: LedgerPart) -> Arc<Self> {
+        Self::with(limit, Some(ledger))
+    }
+
+    fn with(limit: u64, ledger: Option<LedgerPart>) -> Arc<Self> {
         let (used, refused) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { limit, used, used_by_kind: Default::default(), refused })
+        Arc::new(Self { limit, used, used_by_kind: Default::default(), refused, ledger })
     }
 
     /// Bytes in use.
@@ -112,27 +168,55 @@ impl TransportMemory {
         self.limit / 8 * kind.eighths()
     }
 
-    /// Reserves `bytes`, or returns false. Small charges may use the reserve and are not bound by their kind's cap.
-    pub(crate) fn try_reserve(&self, kind: MemoryKind, bytes: u64, small: bool) -> bool {
-        let (limit, cap) = if small { (self.limit, u64::MAX) } else { (self.limit - self.reserve(), self.cap(kind)) };
-        if try_add(&self.used_by_kind[kind as usize], bytes, cap) {
-            if try_add(&self.used, bytes, limit) {
-                return true;
-            }
-            self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
+    /// Reserves `bytes`. Small charges may use the reserve and are not bound by their kind's cap.
+    pub(crate) fn reserve_bytes(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), Refusal> {
+        let reserved = self.charge(kind, bytes, small);
+        if reserved.is_err() {
+            self.refused.fetch_add(1, Relaxed);
         }
-        self.refused.fetch_add(1, Relaxed);
-        false
+        reserved
     }
 
-    pub(crate) fn release(&self, kind: MemoryKind, bytes: u64) {
+    /// As [`Self::reserve_bytes`], without the reason of a refusal.
+    pub(crate) fn try_reserve(&self, kind: MemoryKind, bytes: u64, small: bool) -> bool {
+        self.reserve_bytes(kind, bytes, small).is_ok()
+    }
+
+    fn charge(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), Refusal> {
+        let (limit, cap) = if small { (self.limit, u64::MAX) } else { (self.limit - self.reserve(), self.cap(kind)) };
+        if !try_add(&self.used_by_kind[kind as usize], bytes, cap) {
+            return Err(Refusal::Budget);
+        }
+        if !try_add(&self.used, bytes, limit) {
+            self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
+            return Err(Refusal::Budget);
+        }
+        let may_use_reserve = small || kind == MemoryKind::Connection;
+        let taken = self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.take(bytes, may_use_reserve));
+        taken.map_err(|refusal| {
+            self.uncharge(kind, bytes);
+            Refusal::Ledger(refusal)
+        })
+    }
+
+    fn uncharge(&self, kind: MemoryKind, bytes: u64) {
         self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
         self.used.fetch_sub(bytes, Relaxed);
     }
 
+    pub(crate) fn release(&self, kind: MemoryKind, bytes: u64) {
+        self.uncharge(kind, bytes);
+        if let Some(ledger) = &self.ledger {
+            ledger.release(bytes);
+        }
+    }
+
     /// The status of a refused charge.
-    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64) -> Status {
-        status::transport_memory_full(kind.name(), bytes, self.used(), self.limit)
+    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64, refusal: &Refusal) -> Status {
+        match refusal {
+            Refusal::Budget => status::transport_memory_full(kind.name(), bytes, self.used(), self.limit),
+            Refusal::Ledger(refusal) => status::memory_limit(refusal),
+        }
     }
 }
 
@@ -144,6 +228,9 @@ fn try_add(used: &AtomicU64, bytes: u64, limit: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use accelerd_kernels::ledger::{Account, Kind, Limit};
+    use tonic_types::StatusExt;
+
     use super::*;
 
     #[test]
@@ -177,6 +264,39 @@ mod tests {
         assert!(!memory.try_reserve(MemoryKind::Response, 81, true));
         let used = [memory.used(), memory.used_by(MemoryKind::Request), memory.used_by(MemoryKind::Response)];
         assert_eq!(used, [0; 3]);
+    }
+
+    #[test]
+    fn charges_are_taken_from_the_ledger_and_returned() {
+        let account = Account::standalone(Kind::Messages, Limit { bytes: 300, setting: "memory.host_limit" });
+        let allowance = Arc::new(Allowance::new(&account, 100, 1).expect("it fits"));
+        let memory = TransportMemory::in_ledger(800, LedgerPart::new(Arc::clone(&allowance), account.empty()));
+        assert!(memory.try_reserve(MemoryKind::Request, 250, false));
+        let refused = memory.reserve_bytes(MemoryKind::Response, 100, true).expect_err("the ledger has 50 left");
+        let status = memory.exhausted(MemoryKind::Response, 100, &refused);
+        let info = status.get_details_error_info().expect("figures");
+        assert_eq!((info.reason.as_str(), info.metadata["asked_bytes"].as_str()), ("MEMORY_LIMIT", "100"));
+        assert_eq!((memory.used(), memory.refused(), allowance.taken()), (250, 1, 250));
+        memory.release(MemoryKind::Request, 250);
+        assert_eq!((memory.used(), allowance.taken()), (0, 0));
+    }
+
+    #[test]
+    fn connections_and_small_charges_find_memory_where_large_ones_and_data_have_taken_the_rest() {
+        let account = Account::standalone(Kind::Messages, Limit { bytes: 300, setting: "memory.host_limit" });
+        let allowance = Arc::new(Allowance::new(&account, 100, 1).expect("it fits"));
+        let reserve = account.reserve(40).expect("it fits");
+        let memory = TransportMemory::in_ledger(800, LedgerPart::new(Arc::clone(&allowance), reserve));
+        assert!(memory.try_reserve(MemoryKind::Request, 260, false));
+        assert!(!memory.try_reserve(MemoryKind::Request, 1, false));
+        assert!(memory.try_reserve(MemoryKind::Connection, 20, false));
+        assert!(memory.try_reserve(MemoryKind::Request, 20, true));
+        assert!(!memory.try_reserve(MemoryKind::Request, 1, true), "the reserve is used up");
+        memory.release(MemoryKind::Request, 260);
+        assert_eq!((memory.used(), allowance.taken()), (40, 40), "the reserve is full again");
+        memory.release(MemoryKind::Connection, 20);
+        memory.release(MemoryKind::Request, 20);
+        assert_eq!((memory.used(), allowance.taken()), (0, 0));
     }
 
     #[test]

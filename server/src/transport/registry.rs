@@ -14,7 +14,7 @@ use tokio::time::interval;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    call::{Call, Charge, ConnectionAccount},
+    call::{Call, Charge, ConnectionAccount, SMALL_CALL_BYTES},
     memory::{MemoryKind, TransportMemory},
 };
 
@@ -127,7 +127,9 @@ impl Connections {
         let timeout = if self.memory.is_under_pressure() { timeouts.under_pressure } else { timeouts.normal };
         let connections: Vec<_> = self.open().values().cloned().collect();
         for connection in connections {
-            if connection.write_blocked_for() > timeout {
+            // Closing a connection that holds little would free little, and end calls whose client is only slow.
+            let holds_much = connection.account.held_bytes() > SMALL_CALL_BYTES;
+            if connection.write_blocked_for() > if holds_much { timeout } else { timeouts.normal } {
                 tracing::debug!("aborting a connection whose peer does not read");
                 connection.abort.cancel();
             }
@@ -167,7 +169,7 @@ pub(crate) struct Connection {
     /// Milliseconds after `start` since when a write is pending, plus one; 0 while none is.
     blocked_since: AtomicU64,
     evicted: AtomicBool,
-    /// Closes the connection at once.
+    /// Closes the connection, whose peer does not read.
     pub(crate) abort: CancellationToken,
 }
 
@@ -202,7 +204,7 @@ impl Connection {
     }
 
     /// Whether no call is open.
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.open_calls.load(Relaxed) == 0
     }
 

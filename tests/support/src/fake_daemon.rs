@@ -594,6 +594,18 @@ fn stats(batch_count: u64) -> proto::GetStatsResponse {
         admission: Some(proto::AdmissionStats { item_limit: 100, limit_bytes: 1 << 30, ..Default::default() }),
         draining: false,
         sample_time: None,
+        memory: vec![proto::MemoryPlace {
+            name: "host".to_owned(),
+            held_bytes: 3 << 20,
+            limit_bytes: 1 << 30,
+            accounts: vec![proto::MemoryAccount {
+                kind: "collections".to_owned(),
+                held_bytes: 3 << 20,
+                limit_bytes: 0,
+                refused_count: 1,
+                evicted_bytes: 0,
+            }],
+        }],
     }
 }
 

@@ -41,6 +41,26 @@ struct Stats {
     lanes: Vec<Lane>,
     kernels: Vec<Kernel>,
     admission: Admission,
+    memory: Vec<MemoryPlace>,
+}
+
+/// Memory of the host or of a GPU.
+#[derive(Serialize)]
+struct MemoryPlace {
+    place: String,
+    held_bytes: u64,
+    limit_bytes: u64,
+    accounts: Vec<MemoryAccount>,
+}
+
+#[derive(Serialize)]
+struct MemoryAccount {
+    kind: String,
+    held_bytes: u64,
+    /// 0 means that only the place has a limit.
+    limit_bytes: u64,
+    refused: u64,
+    evicted_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -172,6 +192,24 @@ impl From<proto::LaneStats> for Lane {
     }
 }
 
+impl From<proto::MemoryPlace> for MemoryPlace {
+    fn from(memory: proto::MemoryPlace) -> Self {
+        let account = |account: proto::MemoryAccount| MemoryAccount {
+            kind: account.kind,
+            held_bytes: account.held_bytes,
+            limit_bytes: account.limit_bytes,
+            refused: account.refused_count,
+            evicted_bytes: account.evicted_bytes,
+        };
+        Self {
+            place: memory.name,
+            held_bytes: memory.held_bytes,
+            limit_bytes: memory.limit_bytes,
+            accounts: memory.accounts.into_iter().map(account).collect(),
+        }
+    }
+}
+
 impl From<proto::GetStatsResponse> for Stats {
     fn from(stats: proto::GetStatsResponse) -> Self {
         let admission = stats.admission.unwrap_or_default();
@@ -195,6 +233,7 @@ impl From<proto::GetStatsResponse> for Stats {
                 byte_limit: admission.limit_bytes,
                 refused: admission.refused_count,
             },
+            memory: stats.memory.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -215,6 +254,10 @@ impl Report for Stats {
         if !self.kernels.is_empty() {
             renderer.gap();
             renderer.table(&self.kernel_table(renderer));
+        }
+        if !self.memory.is_empty() {
+            renderer.gap();
+            renderer.table(&self.memory_table(renderer));
         }
         renderer.gap();
         let Admission { items, item_limit, bytes, byte_limit, refused } = self.admission;
@@ -290,6 +333,33 @@ impl Stats {
                 ms(kernel.total_ms),
                 ms(kernel.total_ms / (kernel.calls.max(1) as f64)),
             ]);
+        }
+        table
+    }
+
+    fn memory_table(&self, renderer: &Renderer) -> Table {
+        let mut table = Table::new(["<memory", "<use", "held", "limit", "?refused", "?evicted"]);
+        let limit = |bytes: u64| if matches!(bytes, 0 | u64::MAX) { "-".into() } else { format::bytes(bytes) };
+        for place in &self.memory {
+            table.row([
+                renderer.style(Style::Name, &place.place),
+                "all".into(),
+                renderer.style(Style::Figure, format::bytes(place.held_bytes)),
+                limit(place.limit_bytes),
+                "-".into(),
+                "-".into(),
+            ]);
+            for account in &place.accounts {
+                let refused = if account.refused > 0 { Style::Bad } else { Style::Dim };
+                table.row([
+                    String::new(),
+                    account.kind.clone(),
+                    format::bytes(account.held_bytes),
+                    limit(account.limit_bytes),
+                    renderer.style(refused, format::count(account.refused)),
+                    renderer.style(Style::Dim, format::bytes(account.evicted_bytes)),
+                ]);
+            }
         }
         table
     }

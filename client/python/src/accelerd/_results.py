@@ -197,6 +197,27 @@ class Admission:
 
 
 @dataclass(frozen=True)
+class MemoryAccount:
+    """Memory held for one kind of use; a limit of 0 means that only the place has one."""
+
+    kind: str
+    held_bytes: int
+    limit_bytes: int
+    refused_count: int
+    evicted_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryPlace:
+    """Memory of the host or of a GPU."""
+
+    name: str
+    held_bytes: int
+    limit_bytes: int
+    accounts: tuple[MemoryAccount, ...]
+
+
+@dataclass(frozen=True)
 class Stats:
     """Statistics of the daemon since its start."""
 
@@ -207,6 +228,7 @@ class Stats:
     kernels: tuple[KernelStats, ...]
     admission: Admission
     draining: bool
+    memory: tuple[MemoryPlace, ...]
 
 
 def enum_name(enum: Any, number: int) -> str:
@@ -252,7 +274,13 @@ def stats(message: device_pb2.GetStatsResponse) -> Stats:
         kernels=tuple(kernels),
         admission=_plain(Admission, message.admission),
         draining=message.draining,
+        memory=tuple(_memory(place) for place in message.memory),
     )
+
+
+def _memory(message: device_pb2.MemoryPlace) -> MemoryPlace:
+    accounts = (_plain(MemoryAccount, account) for account in message.accounts)
+    return _plain(MemoryPlace, message, accounts=tuple(accounts))
 
 
 def _latency(message: device_pb2.LatencyStats) -> Latency:

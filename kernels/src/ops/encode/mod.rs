@@ -4,20 +4,23 @@
 //! packed without padding. Results are batch-invariant: the bits of a vector depend on its own sequence alone.
 
 use std::sync::{
-    Arc, OnceLock,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
+use accelerd_ledger::Account;
 use bytes::Bytes;
 
 use config::invalid;
 use cpu::pooled;
+use cpu_copies::{CpuCopies, CpuCopy};
 
 use crate::{Backend, Op, OpError, Size};
 
 mod batch;
 mod config;
 mod cpu;
+mod cpu_copies;
 pub(crate) mod cuda;
 mod encoder;
 pub mod oracle;
@@ -39,8 +42,7 @@ pub struct Encoder {
     id: u64,
     config: EncoderConfig,
     weights: Weights<Tensor>,
-    /// With GEMMs in f32, and in bfloat16.
-    on_cpu: [OnceLock<Result<Weights<cpu::Weight>, OpError>>; 2],
+    cpu_copies: CpuCopies,
 }
 
 impl Encoder {
@@ -50,7 +52,7 @@ impl Encoder {
         config.check()?;
         weights.check(&config)?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { id, config, weights, on_cpu: Default::default() })
+        Ok(Self { id, config, weights, cpu_copies: CpuCopies::default() })
     }
 
     /// Unique in the process.
@@ -68,13 +70,19 @@ impl Encoder {
         &self.weights
     }
 
+    /// Charges the CPU's copies of the weights to this account; called before the first use.
+    pub fn charge_cpu_copies_to(&self, account: Account) {
+        self.cpu_copies.charge_to(account);
+    }
+
+    /// Drops the CPU's copies of the weights that no batch is using; the next batch packs them again. Returns their bytes.
+    pub fn evict_cpu_copies(&self) -> u64 {
+        self.cpu_copies.evict()
+    }
+
     /// The weights in the CPU's layout, packed at first use.
-    fn on_cpu(&self, arithmetic: cpu::Arithmetic) -> Result<&Weights<cpu::Weight>, OpError> {
-        let place = match arithmetic {
-            cpu::Arithmetic::F32(_) => 0,
-            cpu::Arithmetic::Bf16(_) => 1,
-        };
-        self.on_cpu[place].get_or_init(|| cpu::load(self, arithmetic)).as_ref().map_err(OpError::clone)
+    fn on_cpu(&self, arithmetic: cpu::Arithmetic) -> Result<Arc<CpuCopy>, OpError> {
+        self.cpu_copies.get_or_pack(self, arithmetic)
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Corpus {
     published: RwLock<View>,
     device_copy: Mutex<Option<CorpusCopy>>,
     device_bytes: AtomicU64,
+    /// When the device's copy was last used, by a clock that ticks with each use of any copy.
+    last_search: AtomicU64,
 }
 
 /// A device's copy of a corpus, of a type private to the device's code.
@@ -61,6 +63,7 @@ impl Corpus {
             published: RwLock::new(View::empty(dim)),
             device_copy: Mutex::new(None),
             device_bytes: AtomicU64::new(0),
+            last_search: AtomicU64::new(0),
         })
     }
 
@@ -161,6 +164,26 @@ impl Corpus {
     /// Records the bytes of the device's copy; called by the device's code.
     pub fn set_device_bytes(&self, bytes: u64) {
         self.device_bytes.store(bytes, Relaxed);
+    }
+
+    /// When a search last used the device's copy, as a number that grows with time.
+    pub fn last_search(&self) -> u64 {
+        self.last_search.load(Relaxed)
+    }
+
+    /// Records a use of the device's copy; called by the device's code.
+    pub(crate) fn record_search(&self) {
+        static CLOCK: AtomicU64 = AtomicU64::new(1);
+        self.last_search.store(CLOCK.fetch_add(1, Relaxed), Relaxed);
+    }
+
+    /// Drops the device's copy, unless a search is using or updating it; the next search copies again. Returns its bytes.
+    pub fn evict_device_copy(&self) -> u64 {
+        let Ok(mut slot) = self.device_copy.try_lock() else { return 0 };
+        if slot.take_if(|copy| Arc::strong_count(copy) == 1).is_none() {
+            return 0;
+        }
+        self.device_bytes.swap(0, Relaxed)
     }
 
     /// The slot for the device's copy. Searches on a device store their copy here and update it from [`Self::view`]:
@@ -428,6 +451,20 @@ mod tests {
         corpus.set_device_bytes(5);
         corpus.set_device(DeviceId::Cuda(1));
         assert_eq!((corpus.device(), corpus.device_bytes(), Arc::strong_count(&copy)), (DeviceId::Cuda(1), 0, 1));
+    }
+
+    #[test]
+    fn a_copy_is_evicted_unless_it_is_in_use() {
+        let corpus = corpus(1);
+        let copy = Arc::new(5_u8);
+        *corpus.device_slot() = Some(Arc::clone(&copy) as CorpusCopy);
+        corpus.set_device_bytes(5);
+        assert_eq!((corpus.evict_device_copy(), corpus.device_bytes()), (0, 5), "a search is using it");
+        drop(copy);
+        let updating = corpus.device_slot();
+        assert_eq!(corpus.evict_device_copy(), 0, "it is being updated");
+        drop(updating);
+        assert_eq!((corpus.evict_device_copy(), corpus.device_bytes(), corpus.evict_device_copy()), (5, 0, 0));
     }
 
     #[test]

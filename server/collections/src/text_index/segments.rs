@@ -51,9 +51,9 @@ impl Fields {
         Self { schema: schema.build(), text, row }
     }
 
-    /// The rows of a write buffer, in order.
-    pub(super) fn documents(&self, buffer: &WriteBuffer) -> Vec<TantivyDocument> {
-        buffer.texts().into_iter().map(|(row, words)| self.document(row, &words)).collect()
+    /// The rows of a write buffer, in order; each document is made when it is taken, since it takes many times the memory.
+    pub(super) fn documents<'a>(&'a self, buffer: &'a WriteBuffer) -> impl Iterator<Item = TantivyDocument> + 'a {
+        buffer.texts().into_iter().map(|(row, words)| self.document(row, &words))
     }
 
     /// Positions are not indexed, so the order of the tokens does not matter.
@@ -74,14 +74,14 @@ impl Segments {
 
     /// Commits documents and returns a searcher over all segments. After a failure the caller passes the same documents
     /// again, possibly followed by more; none is indexed twice.
-    pub(super) fn add(&mut self, documents: Vec<TantivyDocument>) -> tantivy::Result<Searcher> {
+    pub(super) fn add(&mut self, documents: impl Iterator<Item = TantivyDocument>) -> tantivy::Result<Searcher> {
         let opened = match &mut self.opened {
             Some(opened) => opened,
             None => self.opened.insert(Opened::new(&self.files, &self.fields)?),
         };
         // A failed attempt may have committed documents before it failed.
         let there = opened.rows()?.saturating_sub(opened.known);
-        opened.write(documents.into_iter().skip(usize::try_from(there).unwrap_or(usize::MAX)))?;
+        opened.write(documents.skip(usize::try_from(there).unwrap_or(usize::MAX)))?;
         opened.known = opened.rows()?;
         Ok(opened.reader.searcher())
     }
@@ -140,12 +140,12 @@ impl Opened {
 mod tests {
     use super::{super::write_buffer::Scratch, *};
 
-    fn documents(fields: &Fields, rows: std::ops::Range<u32>) -> Vec<TantivyDocument> {
+    fn documents(fields: &Fields, rows: std::ops::Range<u32>) -> std::vec::IntoIter<TantivyDocument> {
         let mut buffer = WriteBuffer::default();
         for row in rows {
             buffer.push(row, "open a file", &mut Scratch::default());
         }
-        fields.documents(&buffer)
+        fields.documents(&buffer).collect::<Vec<_>>().into_iter()
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         let fields = Fields::new();
         let mut segments = Segments::new(RamDirectory::create(), fields.clone());
         assert_eq!(segments.add(documents(&fields, 0..3)).expect("there is memory").num_docs(), 3);
-        let unheard = segments.opened.as_ref().expect("it was made").write(documents(&fields, 3..5).into_iter());
+        let unheard = segments.opened.as_ref().expect("it was made").write(documents(&fields, 3..5));
         unheard.expect("there is memory");
         assert_eq!(segments.add(documents(&fields, 3..9)).expect("there is memory").num_docs(), 9);
         assert_eq!(segments.add(documents(&fields, 9..10)).expect("there is memory").num_docs(), 10);

@@ -17,6 +17,8 @@ pub(super) struct WriteBuffer {
     /// By term ordinal, ascending by row.
     postings: Vec<Vec<Posting>>,
     bytes: usize,
+    /// Terms of all rows, repetitions included.
+    tokens: usize,
 }
 
 /// A row, and its length in the encoding of a field norm.
@@ -61,6 +63,7 @@ impl WriteBuffer {
             self.postings[same[0] as usize].push(Posting { doc, term_freq });
             self.bytes += size_of::<Posting>();
         }
+        self.tokens += ordinals.len();
         let kept = u32::try_from(ordinals.len()).unwrap_or(u32::MAX);
         self.rows.push(Row { number, norm: FieldNormReader::fieldnorm_to_id(kept) });
         self.bytes += size_of::<Row>();
@@ -80,6 +83,11 @@ impl WriteBuffer {
 
     pub(super) fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Terms of all rows, repetitions included.
+    pub(super) fn tokens(&self) -> usize {
+        self.tokens
     }
 
     /// Approximate bytes held.

@@ -247,7 +247,9 @@ fn is_error_of(error: &OpError, fault: Fault) -> bool {
     match error {
         OpError::Invalid(_) => fault == Fault::Invalid,
         OpError::Failed { .. } => matches!(fault, Fault::Failed | Fault::Panic | Fault::MissingResponse),
-        OpError::OutOfMemory { .. } | OpError::DeviceLost { .. } | OpError::Cancelled => false,
+        OpError::OutOfMemory { .. } | OpError::MemoryLimit(_) | OpError::DeviceLost { .. } | OpError::Cancelled => {
+            false
+        }
     }
 }
 

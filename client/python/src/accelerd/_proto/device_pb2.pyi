@@ -80,7 +80,7 @@ class GetStatsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatsResponse(_message.Message):
-    __slots__ = ("version", "uptime", "lanes", "devices", "kernels", "admission", "draining", "sample_time")
+    __slots__ = ("version", "uptime", "lanes", "devices", "kernels", "admission", "draining", "sample_time", "memory")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,7 @@ class GetStatsResponse(_message.Message):
     ADMISSION_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
     version: str
     uptime: _duration_pb2.Duration
     lanes: _containers.RepeatedCompositeFieldContainer[LaneStats]
@@ -97,7 +98,34 @@ class GetStatsResponse(_message.Message):
     admission: AdmissionStats
     draining: bool
     sample_time: _timestamp_pb2.Timestamp
-    def __init__(self, version: _Optional[str] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lanes: _Optional[_Iterable[_Union[LaneStats, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ..., kernels: _Optional[_Iterable[_Union[KernelStats, _Mapping]]] = ..., admission: _Optional[_Union[AdmissionStats, _Mapping]] = ..., draining: bool = ..., sample_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    memory: _containers.RepeatedCompositeFieldContainer[MemoryPlace]
+    def __init__(self, version: _Optional[str] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lanes: _Optional[_Iterable[_Union[LaneStats, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ..., kernels: _Optional[_Iterable[_Union[KernelStats, _Mapping]]] = ..., admission: _Optional[_Union[AdmissionStats, _Mapping]] = ..., draining: bool = ..., sample_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory: _Optional[_Iterable[_Union[MemoryPlace, _Mapping]]] = ...) -> None: ...
+
+class MemoryPlace(_message.Message):
+    __slots__ = ("name", "held_bytes", "limit_bytes", "accounts")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    held_bytes: int
+    limit_bytes: int
+    accounts: _containers.RepeatedCompositeFieldContainer[MemoryAccount]
+    def __init__(self, name: _Optional[str] = ..., held_bytes: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., accounts: _Optional[_Iterable[_Union[MemoryAccount, _Mapping]]] = ...) -> None: ...
+
+class MemoryAccount(_message.Message):
+    __slots__ = ("kind", "held_bytes", "limit_bytes", "refused_count", "evicted_bytes")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    EVICTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    held_bytes: int
+    limit_bytes: int
+    refused_count: int
+    evicted_bytes: int
+    def __init__(self, kind: _Optional[str] = ..., held_bytes: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., refused_count: _Optional[int] = ..., evicted_bytes: _Optional[int] = ...) -> None: ...
 
 class AdmissionStats(_message.Message):
     __slots__ = ("item_count", "item_limit", "size_bytes", "limit_bytes", "refused_count")

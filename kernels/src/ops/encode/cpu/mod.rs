@@ -158,7 +158,8 @@ fn run_with(
     let arithmetic = Arithmetic::of(first.precision, amx);
     let packed = PackedBatch::new(requests)?;
     let pooled = worker.pool().time_inline("encode", || {
-        let model = Model { config: encoder.config(), weights: encoder.on_cpu(arithmetic)? };
+        let copy = encoder.on_cpu(arithmetic)?;
+        let model = Model { config: encoder.config(), weights: &copy.weights };
         let cost = requests.iter().map(|request| Encode::cost(request)).fold(0, u64::saturating_add);
         let hidden_states = hidden_states(&model, &packed.batch, arithmetic, worker, worker.avoids_pool(cost))?;
         Ok(pool::pool(&hidden_states, model.config.hidden, &packed.rows))

@@ -87,7 +87,11 @@ fn total_requested(error: OpError, before: u64) -> OpError {
             let requested = requested.saturating_add(before.saturating_sub(free));
             OpError::OutOfMemory { device, requested, free: before }
         }
-        OpError::Invalid(_) | OpError::Failed { .. } | OpError::DeviceLost { .. } | OpError::Cancelled => error,
+        OpError::MemoryLimit(_)
+        | OpError::Invalid(_)
+        | OpError::Failed { .. }
+        | OpError::DeviceLost { .. }
+        | OpError::Cancelled => error,
     }
 }
 

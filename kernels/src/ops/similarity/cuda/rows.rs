@@ -178,6 +178,7 @@ pub(super) struct DeviceCorpus {
 impl DeviceCorpus {
     /// The device's copy of a corpus, brought up to date. Other workers wait during an update.
     pub(super) fn current(corpus: &Corpus, worker: &Worker) -> Result<Arc<Self>, OpError> {
+        corpus.record_search();
         let mut slot = corpus.device_slot();
         let view = corpus.view();
         let before = slot.as_ref().and_then(|corpus_copy| Arc::clone(corpus_copy).downcast::<Self>().ok());

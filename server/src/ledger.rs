@@ -1,0 +1,94 @@
+//! The daemon's ledger of memory: its limits from the settings, the allowances of calls, and what is evicted and observed.
+
+use std::sync::Arc;
+
+use accelerd_collections::Collections;
+use accelerd_kernels::{
+    Device, DeviceId,
+    ledger::{Allowance, Exceeded, Kind, Ledger, Limit, Place},
+};
+
+use crate::{
+    config::{Config, guarantee},
+    embedder::Embedder,
+    transport::memory::LedgerPart,
+};
+
+/// The smallest block by which an allowance grows.
+const MIN_BLOCK: u64 = 1 << 20;
+
+/// An allowance grows by this fraction of what it may hold.
+const BLOCKS: u64 = 64;
+
+/// The fraction of the guaranteed part of messages that is reserved for connections and small calls.
+const MESSAGE_RESERVE: u64 = 2;
+
+/// The ledger, with the limit of host memory.
+pub(crate) fn open(config: &Config) -> Arc<Ledger> {
+    let ledger = Ledger::new();
+    ledger.limit(Place::Host, Limit { bytes: config.memory.host_limit.as_u64(), setting: "memory.host_limit" });
+    ledger
+}
+
+/// What connections, request messages and responses have: an allowance, and a reserve for connections and small calls.
+pub(crate) fn messages(ledger: &Ledger, config: &Config) -> Result<LedgerPart, Exceeded> {
+    let cap = Limit { bytes: config.admission.max_message_memory.as_u64(), setting: "admission.max_message_memory" };
+    let reserve = guarantee(config.memory.host_limit.as_u64()).min(cap.bytes) / MESSAGE_RESERVE;
+    let allowance = allowance(ledger, config, Kind::Messages, cap, reserve)?;
+    Ok(LedgerPart::new(allowance, ledger.account(Place::Host, Kind::Messages).reserve(reserve)?))
+}
+
+/// The allowance of admitted requests.
+pub(crate) fn requests(ledger: &Ledger, config: &Config) -> Result<Arc<Allowance>, Exceeded> {
+    let cap = Limit { bytes: config.admission.max_bytes.as_u64(), setting: "admission.max_bytes" };
+    allowance(ledger, config, Kind::Requests, cap, 0)
+}
+
+/// An allowance whose floor is the guaranteed part of its kind, less `reserve`.
+fn allowance(
+    ledger: &Ledger,
+    config: &Config,
+    kind: Kind,
+    cap: Limit,
+    reserve: u64,
+) -> Result<Arc<Allowance>, Exceeded> {
+    ledger.cap(Place::Host, kind, cap);
+    let floor = guarantee(config.memory.host_limit.as_u64()).min(cap.bytes) - reserve;
+    let block = (cap.bytes / BLOCKS).max(MIN_BLOCK);
+    let allowance = Arc::new(Allowance::new(&ledger.account(Place::Host, kind), floor, block)?);
+    let weak = Arc::downgrade(&allowance);
+    ledger.on_eviction(Place::Host, kind, move |_| weak.upgrade().map_or(0, |allowance| allowance.trim()));
+    Ok(allowance)
+}
+
+/// Connects the caches of models, collections and devices. Their callbacks hold nothing of the daemon.
+pub(crate) fn connect(ledger: &Ledger, embedder: &Embedder, collections: &Arc<Collections>, devices: &[Device]) {
+    let weak = Arc::downgrade(collections);
+    ledger.on_eviction(Place::Host, Kind::Indexes, move |bytes| {
+        weak.upgrade().map_or(0, |collections| collections.evict_indexes(bytes))
+    });
+    let weak = Arc::downgrade(collections);
+    let embeds_for_a_collection = move |name: &str| {
+        let all = weak.upgrade().map(|collections| collections.list()).unwrap_or_default();
+        all.iter().any(|collection| collection.meta().model == name)
+    };
+    // The memory of the CPU is that of the host.
+    let places = devices.iter().map(|device| device.id().place()).filter(|place| *place != Place::Host);
+    embedder.evict_from(ledger, std::iter::once(Place::Host).chain(places), embeds_for_a_collection);
+    for device in devices {
+        if device.id() != DeviceId::Cpu {
+            connect_device(ledger, collections, device);
+        }
+    }
+}
+
+/// Connects the copies of collections on a GPU.
+fn connect_device(ledger: &Ledger, collections: &Arc<Collections>, device: &Device) {
+    let (id, place) = (device.id(), device.id().place());
+    let weak = Arc::downgrade(collections);
+    ledger.on_eviction(place, Kind::Copies, move |bytes| {
+        weak.upgrade().map_or(0, |collections| collections.evict_device_copies(id, bytes))
+    });
+    let weak = Arc::downgrade(collections);
+    ledger.observe(place, Kind::Copies, move || weak.upgrade().map_or(0, |collections| collections.device_bytes(id)));
+}
