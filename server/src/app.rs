@@ -25,7 +25,7 @@ use crate::{
     error::ApiError,
     health::Reporter,
     layers::timing,
-    ledger,
+    ledger, resident_memory,
     telemetry::{Metrics, TelemetryError},
     transport::{memory::TransportMemory, offload::Offload},
 };
@@ -149,6 +149,7 @@ impl App {
         let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let ledger = ledger::open(&config);
+        resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
         let (messages, requests) = (ledger::messages(&ledger, &config)?, ledger::requests(&ledger, &config)?);
         let discover = || kernels::discover(&kernels::Settings { ledger: Arc::clone(&ledger), ..config.devices() });
         let found = devices.map_or_else(discover, Ok)?;

@@ -11,7 +11,7 @@ use accelerd_kernels::{
 use crate::{
     config::{Config, guarantee},
     embedder::Embedder,
-    transport::memory::LedgerPart,
+    transport::memory::{LedgerPart, reserved_for_small_calls},
 };
 
 /// The smallest block by which an allowance grows.
@@ -19,9 +19,6 @@ const MIN_BLOCK: u64 = 1 << 20;
 
 /// An allowance grows by this fraction of what it may hold.
 const BLOCKS: u64 = 64;
-
-/// The fraction of the guaranteed part of messages that is reserved for connections and small calls.
-const MESSAGE_RESERVE: u64 = 2;
 
 /// The ledger, with the limit of host memory.
 pub(crate) fn open(config: &Config) -> Arc<Ledger> {
@@ -33,7 +30,7 @@ pub(crate) fn open(config: &Config) -> Arc<Ledger> {
 /// What connections, request messages and responses have: an allowance, and a reserve for connections and small calls.
 pub(crate) fn messages(ledger: &Ledger, config: &Config) -> Result<LedgerPart, Exceeded> {
     let cap = Limit { bytes: config.admission.max_message_memory.as_u64(), setting: "admission.max_message_memory" };
-    let reserve = guarantee(config.memory.host_limit.as_u64()).min(cap.bytes) / MESSAGE_RESERVE;
+    let reserve = (guarantee(config.memory.host_limit.as_u64()) / 2).min(reserved_for_small_calls(cap.bytes));
     let allowance = allowance(ledger, config, Kind::Messages, cap, reserve)?;
     Ok(LedgerPart::new(allowance, ledger.account(Place::Host, Kind::Messages).reserve(reserve)?))
 }

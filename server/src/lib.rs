@@ -18,6 +18,7 @@ mod listen;
 mod metric_callbacks;
 pub mod peer;
 mod reload;
+mod resident_memory;
 mod restart;
 pub mod serve;
 pub mod status;

@@ -44,6 +44,7 @@ PAUSE = 0.2
 FULL_FOR = 10
 DIM = 256
 ROWS = 2048
+SIDES = "vectors,texts,durable,search,load,embed,parse,cluster"
 WORDS = [f"word{at}" for at in range(20_000)]
 GROUPS = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"))
 SAMPLE = re.compile(r'^(accelerd_memory_\w+)\{(.*)\} (\S+)$', re.MULTILINE)
@@ -163,7 +164,7 @@ class Fill:
                 collection.delete()
                 state.update(at=state["at"] + 1, count=0, refused=0)
                 with self.lock:
-                    self.accepted.pop(collection.name)
+                    self.accepted.pop(collection.name, None)
                 state["collection"] = collection = client.create_collection(f"{kind}-{state['at']}", **options)
             state["refused"] += 1
             first = state["count"]
@@ -276,9 +277,8 @@ class Fill:
             if asked + held <= limit:
                 self.wrong.append(f"{kind}: refused although it fits: {error}")
 
-    def start(self) -> list[threading.Thread]:
-        sides = [self.vectors, self.texts, self.durable, self.search, self.load, self.embed, self.parse, self.cluster]
-        callers = [threading.Thread(target=self.run, args=(side.__name__, side())) for side in sides]
+    def start(self, sides: list[str]) -> list[threading.Thread]:
+        callers = [threading.Thread(target=self.run, args=(side, getattr(self, side)())) for side in sides]
         for caller in callers:
             caller.start()
         return callers
@@ -317,7 +317,7 @@ def clear(fill: Fill) -> None:
 def measure(given: argparse.Namespace, daemon: Daemon, model: Path) -> dict:
     start = daemon.sample()
     fill = Fill(daemon.address, model)
-    callers = fill.start()
+    callers = fill.start(given.sides.split(","))
     most = watch(daemon, fill, given.seconds)
     fill.over.set()
     for caller in callers:
@@ -349,6 +349,7 @@ def main() -> None:
     parser.add_argument("--client", type=Path, default=HERE / "client", help="folder of the Python package accelerd")
     parser.add_argument("--limit-mib", type=int, default=512, help="memory limit of the daemon's cgroup")
     parser.add_argument("--host-limit-mib", type=int, help="memory.host_limit where no cgroup can be made")
+    parser.add_argument("--sides", default=SIDES, help="callers [default: all]")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="setting of the daemon")
     parser.add_argument("--json", type=Path, help="file for the results")

@@ -2,9 +2,14 @@
 //! other calls are served, and stalled calls end.
 
 use std::{
-    future::{Future, poll_fn},
+    future::poll_fn,
+    io,
     pin::Pin,
-    task::Poll,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -21,7 +26,11 @@ use h2::{
 };
 use http::Request;
 use prost::Message;
-use tokio::{net::TcpStream, sync::mpsc};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    sync::{mpsc, watch},
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, codec::CompressionEncoding};
 
@@ -48,19 +57,20 @@ fn scarce_and_strict(config: &mut Config) {
 
 /// An `h2` connection with a given window for each response.
 async fn raw(server: &TestServer, window: u32) -> SendRequest<Bytes> {
-    let (sender, connection) = unread(server, window).await;
+    let stream = TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
+    let (sender, connection) = handshake(stream, window).await;
     tokio::spawn(connection);
     sender.ready().await.expect("it takes calls")
 }
 
-/// The same, which moves no bytes unless the connection is polled.
-async fn unread(server: &TestServer, window: u32) -> (SendRequest<Bytes>, Connection<TcpStream>) {
-    let stream = TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
+async fn handshake<Io: AsyncRead + AsyncWrite + Unpin>(
+    io: Io,
+    window: u32,
+) -> (SendRequest<Bytes>, Connection<Io, Bytes>) {
     client::Builder::new()
         .initial_window_size(window)
-        .initial_connection_window_size(window.max(65_535))
         .max_send_buffer_size(1 << 30)
-        .handshake(stream)
+        .handshake(io)
         .await
         .expect("the daemon speaks HTTP/2")
 }
@@ -415,6 +425,46 @@ async fn metadata_above_the_limit_gets_a_grpc_status() {
     server.embed().embed(request).await.expect("what is within the limit passes");
 }
 
+/// A connection whose client does not see for a while what the daemon sends.
+struct Late {
+    stream: TcpStream,
+    may_read: watch::Receiver<bool>,
+    /// Bytes that the client has written.
+    written: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Late {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if *self.may_read.borrow() {
+            return Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        let (mut may_read, waker) = (self.may_read.clone(), cx.waker().clone());
+        tokio::spawn(async move {
+            let _dropped = may_read.wait_for(|may_read| *may_read).await;
+            waker.wake();
+        });
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for Late {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.written.fetch_add(*bytes, Relaxed);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
 /// Whether the daemon answers on a connection.
 async fn is_served(sender: &mut SendRequest<Bytes>) -> bool {
     if poll_fn(|cx| sender.poll_ready(cx)).await.is_err() {
@@ -455,47 +505,25 @@ async fn a_call_on_its_way_to_a_connection_that_is_closed_at_the_limit_is_served
     server.assert_serving().await;
     let (requests, stream) = mpsc::channel(1);
     let _busy = server.embed().embed_stream(ReceiverStream::new(stream)).await.expect("a stream");
-    let (mut first, mut connection) = unread(&server, 65_535).await;
-    tokio::select! {
-        served = is_served(&mut first) => assert!(served),
-        ended = &mut connection => panic!("{ended:?}"),
-    }
-    let (response, mut body) = open(&mut first, EMBED).await;
-    body.send_data(framed(&texts(&["a"])), true).expect("the request is sent");
-    // Nothing is sent or read on the first connection meanwhile.
+    let stream = TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
+    let (reads, may_read) = watch::channel(true);
+    let written = Arc::new(AtomicUsize::new(0));
+    let late = Late { stream, may_read, written: Arc::clone(&written) };
+    let (mut first, connection) = handshake(late, 65_535).await;
+    tokio::spawn(connection);
+    assert!(is_served(&mut first).await);
+    // What the daemon says from now on reaches the client after its next call is sent.
+    reads.send(false).expect("it is open");
     let mut second = raw(&server, 65_535).await;
     assert!(is_served(&mut second).await);
     assert_eq!(metric(&server, "accelerd_connections_evicted_total"), 1);
-    tokio::spawn(connection);
+    let before = written.load(Relaxed);
+    let (response, mut body) = open(&mut first, EMBED).await;
+    body.send_data(framed(&texts(&["a"])), true).expect("the request is sent");
+    until("the call is written", || written.load(Relaxed) > before).await;
+    reads.send(true).expect("it is open");
     assert_eq!(response.await.expect("an answer").status(), 200);
     drop(requests);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_did_not_read_finds_the_reason_why_its_connection_was_closed() {
-    let server = TestServer::start_with(scarce_and_strict).await;
-    let (mut sender, mut connection) = unread(&server, 1 << 30).await;
-    let message = framed(&letters(4096));
-    let mut calls = vec![];
-    for _ in 0..4 {
-        let (response, mut body) = open(&mut sender, EMBED).await;
-        body.send_data(message.clone(), true).expect("the request is sent");
-        calls.push(response);
-    }
-    // One poll writes the requests. The responses exceed what fits into the socket.
-    poll_fn(|cx| Poll::Ready(assert!(Pin::new(&mut connection).poll(cx).is_pending()))).await;
-    until("responses wait", || held(&server, MemoryKind::Response) > 12 << 20).await;
-    until("the daemon gives them up", || held(&server, MemoryKind::Response) == 0).await;
-    tokio::spawn(connection);
-    let mut reasons = vec![];
-    for call in calls {
-        reasons.push(match call.await {
-            Ok(response) => end(response.into_body()).await,
-            Err(error) => error.reason(),
-        });
-    }
-    assert!(reasons.contains(&Some(Reason::ENHANCE_YOUR_CALM)), "{reasons:?}");
-    server.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,8 +63,8 @@ const HEADER_OVERHEAD: usize = 32;
 /// Retry interval while the peer has not acknowledged the previous SETTINGS frame.
 const SETTINGS_RETRY: Duration = Duration::from_millis(2);
 
-/// How long an evicted connection, or one whose peer does not read, stays open for its last frames.
-const CLOSE_GRACE: Duration = Duration::from_secs(1);
+/// How long an evicted connection stays open for a call that is on its way.
+const EVICTION_GRACE: Duration = Duration::from_secs(1);
 
 /// How long calls that reached an evicted connection in time may take.
 const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -177,7 +177,6 @@ impl Http2Server {
         let mut connection_abort = pin!(connection.abort.cancelled());
         // Set once the connection is closing: resolves when it is aborted.
         let mut grace: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
-        let mut aborted = false;
         let mut window_granted = false;
         // When to retry setting the window of streams.
         let mut stream_window_retry = None;
@@ -217,12 +216,7 @@ impl Http2Server {
                     tracing::debug!("aborting a connection after its grace period");
                     return false;
                 }
-                () = &mut connection_abort, if !aborted => {
-                    // A peer that was only slow finds the reason when it reads on; gRPC maps it to RESOURCE_EXHAUSTED.
-                    h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                    aborted = true;
-                    grace = Some(Box::pin(sleep(CLOSE_GRACE)));
-                }
+                () = &mut connection_abort => return false,
                 () = &mut abort => {
                     tracing::debug!("aborting a connection at the end of the drain");
                     return false;
@@ -314,9 +308,9 @@ async fn max_age_elapsed(age: Duration) {
 /// Waits for the end of an evicted connection's last calls.
 async fn until_idle(connection: Arc<Connection>) {
     let latest = Instant::now() + EVICTED_CALL_TIMEOUT;
-    sleep(CLOSE_GRACE).await;
+    sleep(EVICTION_GRACE).await;
     while !connection.is_idle() && Instant::now() < latest {
-        sleep(CLOSE_GRACE).await;
+        sleep(EVICTION_GRACE).await;
     }
 }
 

@@ -161,7 +161,7 @@ impl TransportMemory {
     }
 
     fn reserve(&self) -> u64 {
-        self.limit / 8 * RESERVED_EIGHTHS
+        reserved_for_small_calls(self.limit)
     }
 
     fn cap(&self, kind: MemoryKind) -> u64 {
@@ -218,6 +218,11 @@ impl TransportMemory {
             Refusal::Ledger(refusal) => status::memory_limit(refusal),
         }
     }
+}
+
+/// The part of a limit that only small calls may use.
+pub(crate) fn reserved_for_small_calls(limit: u64) -> u64 {
+    limit / 8 * RESERVED_EIGHTHS
 }
 
 /// Adds `bytes` if the sum stays within the limit.

@@ -169,7 +169,7 @@ pub(crate) struct Connection {
     /// Milliseconds after `start` since when a write is pending, plus one; 0 while none is.
     blocked_since: AtomicU64,
     evicted: AtomicBool,
-    /// Closes the connection, whose peer does not read.
+    /// Closes the connection at once.
     pub(crate) abort: CancellationToken,
 }
 
@@ -298,5 +298,43 @@ impl Drop for OpenCall {
         self.connection.calls().remove(&self.stream_id);
         self.connection.idle_since.store(self.connection.elapsed_ms(), Relaxed);
         self.connection.open_calls.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection whose writes have been pending for a second, with a call that holds `bytes`.
+    fn blocked(connections: &Arc<Connections>, id: u64, bytes: u64) -> (Arc<Connection>, OpenCall, Charge) {
+        let start = Instant::now().checked_sub(Duration::from_secs(1)).expect("the machine has run for a second");
+        let connection = Arc::new(Connection { start, ..Connection::new(id, 0, Arc::downgrade(connections)) });
+        connection.blocked_since.store(1, Relaxed);
+        connections.open().insert(id, Arc::clone(&connection));
+        let open = connection.open_call(1, 0).expect("there is memory");
+        let mut charge = open.call.charge(MemoryKind::Response);
+        charge.grow(bytes).expect("there is memory");
+        (connection, open, charge)
+    }
+
+    #[test]
+    fn under_pressure_a_connection_that_is_not_read_is_closed_early_only_if_it_holds_much() {
+        let memory = TransportMemory::new(8 << 20);
+        let connections = Connections::new(Arc::clone(&memory));
+        let (small, large) = (blocked(&connections, 1, 1 << 10), blocked(&connections, 2, 1 << 20));
+        assert!(memory.try_reserve(MemoryKind::Request, 7 << 19, false));
+        let timeouts = StallTimeouts { normal: Duration::from_secs(3600), under_pressure: Duration::from_millis(500) };
+        assert!(!memory.is_under_pressure());
+        connections.sweep(timeouts);
+        assert!(!large.0.abort.is_cancelled(), "there is no pressure");
+        assert!(memory.try_reserve(MemoryKind::Request, 1 << 19, false));
+        assert!(memory.is_under_pressure());
+        connections.sweep(timeouts);
+        assert_eq!([&small, &large].map(|(connection, ..)| connection.abort.is_cancelled()), [false, true]);
+        let normal = StallTimeouts { normal: Duration::from_millis(500), ..timeouts };
+        connections.sweep(normal);
+        assert!(small.0.abort.is_cancelled());
+        drop((small, large));
+        assert_eq!(memory.used(), 4 << 20);
     }
 }
