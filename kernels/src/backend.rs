@@ -90,6 +90,15 @@ impl Backend {
         }
     }
 
+    /// A preemption point, for an operation outside of this crate: lets other work run if it is due, and fails with
+    /// [`OpError::Cancelled`] if no caller awaits the running batch any more.
+    pub fn preemption_point(&self) -> Result<(), OpError> {
+        match self {
+            Self::Cpu(worker) => worker.preemption_point(),
+            Self::Cuda(worker) => worker.preemption_point(),
+        }
+    }
+
     /// Frees idle memory: copies of tensors dropped on the host, graphs that refer to dropped tensors, and unused pool
     /// memory.
     pub fn trim(&self) -> Result<(), OpError> {

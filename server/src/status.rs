@@ -52,6 +52,14 @@ fn from_submit(error: SubmitError, message: String) -> Status {
     match error {
         SubmitError::Full { retry_after, .. } => retry(Code::ResourceExhausted, message, "QUEUE_FULL", retry_after),
         SubmitError::MemoryLimit(refusal) => from_exceeded(&refusal, message),
+        SubmitError::WouldMissDeadline { estimated, left, retry_after } => {
+            let metadata =
+                [("estimated_ms", estimated.as_millis().to_string()), ("left_ms", left.as_millis().to_string())];
+            let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+            let mut details = ErrorDetails::with_error_info("WOULD_MISS_DEADLINE", DOMAIN, metadata);
+            details.set_retry_info(Some(retry_after));
+            Status::with_error_details(Code::ResourceExhausted, message, details)
+        }
         SubmitError::TooLarge { measure, asked, limit } => {
             let metadata =
                 [("measure", measure.to_owned()), ("asked", asked.to_string()), ("limit", limit.to_string())];
@@ -296,6 +304,16 @@ mod tests {
         ] {
             assert_eq!(figures[key], value, "{key}");
         }
+    }
+
+    #[test]
+    fn a_request_that_would_miss_its_deadline_has_a_retry_delay_and_the_estimate() {
+        let (estimated, left, retry_after) =
+            (Duration::from_millis(900), Duration::from_millis(200), Duration::from_millis(700));
+        let status = status(SubmitError::WouldMissDeadline { estimated, left, retry_after });
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::ResourceExhausted, "WOULD_MISS_DEADLINE"));
+        assert_eq!(status.get_details_retry_info().expect("retry info").retry_delay, Some(retry_after));
+        assert_eq!(status.get_details_error_info().expect("error info").metadata["estimated_ms"], "900");
     }
 
     #[test]

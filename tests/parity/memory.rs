@@ -115,8 +115,11 @@ fn engine(device: &Device) -> Result<Engine, String> {
     let config = EngineConfig {
         cuda_workers: 1,
         cpu_workers: 1,
+        cpu_paused_batches: 0,
         max_items: 1 << 20,
         max_bytes: 16 << 30,
+        cpu_slice: Duration::from_millis(10),
+        cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::ZERO,
     };
     Engine::start(vec![device.clone()], config).map_err(|error| error.to_string())
@@ -132,6 +135,7 @@ fn lane<O: Op>(engine: &Engine) -> Lane<O> {
         max_age: Duration::from_secs(3600),
         cpu_max_bytes: 0,
         large_request_bytes: 0,
+        max_batch_time: Duration::from_secs(3600),
     })
 }
 

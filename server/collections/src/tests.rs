@@ -34,6 +34,7 @@ fn lane() -> LaneConfig {
         max_age: second,
         cpu_max_bytes: 0,
         large_request_bytes: 0,
+        max_batch_time: second,
     }
 }
 
@@ -43,8 +44,11 @@ fn fixture(settings: Settings) -> Fixture {
     let config = EngineConfig {
         cuda_workers: 1,
         cpu_workers: 1,
+        cpu_paused_batches: 0,
         max_items: 1 << 20,
         max_bytes: 1 << 30,
+        cpu_slice: Duration::from_millis(10),
+        cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::ZERO,
     };
     let engine = Engine::start(found.devices, config).expect("the engine starts");

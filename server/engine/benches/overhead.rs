@@ -56,8 +56,11 @@ async fn report_engine(name: &str, deadline: Option<Duration>) {
     let config = EngineConfig {
         cuda_workers: 2,
         cpu_workers: 1,
+        cpu_paused_batches: 0,
         max_items: 1 << 20,
         max_bytes: 1 << 30,
+        cpu_slice: Duration::from_millis(10),
+        cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::ZERO,
     };
     let engine = Engine::start(devices, config).expect("the workers start");
@@ -70,6 +73,7 @@ async fn report_engine(name: &str, deadline: Option<Duration>) {
         max_age: Duration::from_secs(1),
         cpu_max_bytes: 0,
         large_request_bytes: 0,
+        max_batch_time: Duration::from_millis(50),
     });
     measure(&lane, 1, 20_000, None).await;
     for submitters in [1, 32, 256] {

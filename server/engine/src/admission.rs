@@ -39,6 +39,8 @@ pub(crate) struct Admission {
     bytes: Budget,
     /// The part of the ledger that admitted bytes are taken from, if any.
     allowance: OnceLock<Arc<Allowance>>,
+    /// Requests refused because they would have missed their deadline.
+    refused_time: AtomicU64,
     requests: AtomicU64,
     draining: AtomicBool,
     /// Notified when the last request is answered while draining.
@@ -76,6 +78,7 @@ impl Admission {
             items: Budget::new("items", config.max_items),
             bytes: Budget::new("bytes", config.max_bytes),
             allowance: OnceLock::new(),
+            refused_time: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             empty: Notify::new(),
@@ -169,7 +172,16 @@ impl Admission {
             max_bytes: self.bytes.limit,
             refused_items: self.items.refused.load(SeqCst),
             refused_bytes: self.bytes.refused.load(SeqCst),
+            refused_time: self.refused_time.load(SeqCst),
         }
+    }
+
+    /// Counts the refusal of a request that would be answered after `estimated`, with its deadline in `left`. The queue is
+    /// short enough for such a request once the excess is served.
+    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration) -> SubmitError {
+        self.refused_time.fetch_add(1, SeqCst);
+        let retry_after = estimated.saturating_sub(left).clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER);
+        SubmitError::WouldMissDeadline { estimated, left, retry_after }
     }
 
     fn release(&self, size: Size) {
@@ -275,11 +287,15 @@ mod tests {
     use super::*;
 
     fn admission(max_items: u64, max_bytes: u64) -> Arc<Admission> {
+        let slice = Duration::from_millis(10);
         Arc::new(Admission::new(&EngineConfig {
             cuda_workers: 1,
             cpu_workers: 1,
+            cpu_paused_batches: 0,
             max_items,
             max_bytes,
+            cpu_slice: slice,
+            cuda_slice: slice,
             hang_timeout: Duration::ZERO,
         }))
     }

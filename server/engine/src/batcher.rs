@@ -3,34 +3,51 @@
 //! Entries queue in *flows*, one per key, priority and principal; a flow is first in, first out. [`Batcher::next_batch`] is
 //! called when a worker is free. Only then is a batch formed, so that entries which arrived in the meantime join it:
 //!
-//! 1. **Which key.** The key of the oldest entry, once that entry is *overdue* (it waited `max_age`). Otherwise the next key,
-//!    round robin, with an entry of the highest priority queued. A key whose next entry is larger than a batch saves a
-//!    batch's bytes of credit in every round in which it is passed over (deficit round robin; Shreedhar and Varghese, 1995).
-//! 2. **Whether to wait.** Where the batch is not full and the key's traffic makes filling it pay (see `batch_timing`), up
+//! 1. **Which priority.** The highest with an entry, or a lower one that has waited `max_age` and has earned a turn (see
+//!    `level_share`).
+//! 2. **Which key.** The next one, round robin, with an entry of that priority. A key whose next entry is larger than a batch
+//!    saves a batch's bytes of credit in every round in which it is passed over (deficit round robin; Shreedhar and Varghese,
+//!    1995). A key all of whose principals are ahead of their share waits for the others (see `fair_share`).
+//! 3. **Whether to wait.** Where the batch is not full and the key's traffic makes filling it pay (see `batch_timing`), up
 //!    to `max_wait` from the key's oldest entry, and never past the latest start that meets every deadline.
-//! 3. **Which entries.** The overdue entry first. Then priorities from the highest, and within a priority the principal that
-//!    was served the fewest bytes, over all keys (start-time fair queueing; Goyal, Vin and Cheng, 1996). A flow whose first
-//!    entry does not fit is skipped for this batch. An entry that is larger than a batch runs alone.
+//! 4. **Which entries.** Priorities from the highest, and within a priority the principal that was served the least device
+//!    time, over all keys. A flow whose first entry does not fit is skipped for this batch. An entry that is larger than a
+//!    batch runs alone. An entry whose deadline cannot be met any more is dropped before it costs device time.
+//!
+//! How long a batch takes is learned (see `estimate`); until something is known, batches are bounded by items and bytes alone.
 
 use std::{
     cmp::{Ordering, Reverse},
     collections::{BinaryHeap, HashMap, VecDeque},
     hash::Hash,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use crate::config::Priority;
+use crate::{config::Priority, estimate::Estimate};
 
+mod admit;
+mod backlog;
 mod batch_timing;
 mod fair_share;
+mod level_share;
+mod open_batch;
 mod slab;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod wait_ratio;
 
+pub(crate) use admit::{Admitted, WouldMiss};
+use backlog::Backlog;
 use batch_timing::BatchTiming;
-use fair_share::FairShare;
+use fair_share::{Contention, FairShare};
+use level_share::LevelShare;
+use open_batch::OpenBatch;
 pub(crate) use slab::EntryId;
 use slab::{Chain, List, Slab};
+
+/// Seconds that a batch counts while nothing is known about its time.
+const NOMINAL_SECONDS: f64 = 1e-3;
 
 /// Keys without entries whose timing is kept; beyond this number, all of them are dropped.
 const IDLE_KEYS: usize = 256;
@@ -44,8 +61,13 @@ pub(crate) struct BatchLimits {
     pub(crate) bytes: u64,
     /// Longest that a batch is held open; zero never waits.
     pub(crate) wait: Duration,
-    /// An entry that waited this long is overdue.
+    /// A priority whose oldest entry waited this long is overdue.
     pub(crate) age: Duration,
+    /// Longest expected time of a batch of several entries.
+    pub(crate) time: Duration,
+    /// The same while several principals contend, or for a worker that runs short batches only; also how far a principal may
+    /// be ahead of another.
+    pub(crate) slice: Duration,
 }
 
 #[derive(Debug)]
@@ -58,6 +80,8 @@ pub(crate) struct Entry<K, T> {
     pub(crate) items: u64,
     /// Zero counts as one.
     pub(crate) bytes: u64,
+    /// Estimated work, in the unit of the operation. Zero counts as one.
+    pub(crate) cost: u64,
     pub(crate) deadline: Option<Instant>,
     pub(crate) payload: T,
 }
@@ -65,11 +89,25 @@ pub(crate) struct Entry<K, T> {
 /// Entries that run together.
 #[derive(Debug)]
 pub(crate) struct Batch<K, T> {
+    pub(crate) summary: BatchSummary<K>,
+    /// In the order in which they were picked.
+    pub(crate) payloads: Vec<T>,
+}
+
+/// What is to know about a batch while it runs, and once it has run.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchSummary<K> {
     pub(crate) key: K,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
-    /// In the order in which they were picked.
-    pub(crate) payloads: Vec<T>,
+    pub(crate) cost: u64,
+    /// How long it will take, if that is known.
+    pub(crate) expected: Option<Duration>,
+    /// The principal of its first entry.
+    pub(crate) principal: u64,
+    number: u64,
+    /// The distinct principals of its entries, at each priority that several principals share.
+    sharers: Vec<(Priority, u64)>,
 }
 
 /// What a free worker does next.
@@ -85,8 +123,12 @@ pub(crate) enum NextBatch<K, T> {
 /// The queue of one lane on one device.
 pub(crate) struct Batcher<K, T> {
     limits: BatchLimits,
+    estimate: Arc<Estimate>,
+    /// Whether anything is known about times.
+    is_informed: bool,
     entries: Slab<Queued<T>>,
-    arrivals: List,
+    /// By priority.
+    arrivals: [List; Priority::COUNT],
     key_queues: Vec<Option<KeyQueue<K>>>,
     /// Unused elements of `key_queues`.
     free: Vec<usize>,
@@ -95,7 +137,15 @@ pub(crate) struct Batcher<K, T> {
     round_robin: VecDeque<usize>,
     /// Entries by priority.
     levels: [usize; Priority::COUNT],
+    /// Cost of the entries by priority.
+    level_costs: [u64; Priority::COUNT],
+    level_share: LevelShare,
     fair_share: FairShare,
+    backlog: Backlog,
+    /// When an entry was last refused because of its deadline.
+    refused: Option<Instant>,
+    /// Entries that were dropped because their deadline cannot be met.
+    hopeless: Vec<T>,
     items: u64,
     bytes: u64,
     /// No queued entry has an earlier deadline.
@@ -110,8 +160,10 @@ struct Queued<T> {
     principal: u64,
     items: u64,
     bytes: u64,
+    cost: u64,
     arrived: Instant,
     deadline: Option<Instant>,
+    admitted: Admitted,
     payload: T,
 }
 
@@ -123,6 +175,7 @@ struct KeyQueue<K> {
     levels: [usize; Priority::COUNT],
     items: u64,
     bytes: u64,
+    cost: u64,
     /// Bytes of credit towards an entry larger than a batch.
     deficit: u64,
     timing: BatchTiming,
@@ -143,45 +196,57 @@ struct Candidate {
     flow: usize,
 }
 
-/// What still fits in a batch.
-struct Remaining {
-    items: u64,
-    bytes: u64,
-}
-
-impl Remaining {
-    fn is_nonzero(&self) -> bool {
-        self.items > 0 && self.bytes > 0
-    }
-
-    fn fits<T>(&self, entry: &Queued<T>) -> bool {
-        entry.items <= self.items && entry.bytes <= self.bytes
-    }
-}
-
 enum Readiness {
     Ready,
     WaitUntil(Instant),
 }
 
-/// The key queue to form a batch from, and the overdue entry that goes first, if any.
+/// The key queue to form a batch from, and the entry that goes first, if it is not the first by priority.
 struct Selection {
     queue: usize,
     first: Option<EntryId>,
 }
 
+/// What becomes of an entry as a batch is formed.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Take,
+    /// Neither this entry nor those after it in its flow join the batch.
+    Skip,
+    /// Its deadline cannot be met.
+    Drop,
+}
+
+/// The limits of a batch that holds more than its items and bytes: how long it may take, and which principals are ahead.
+struct BatchTerms {
+    now: Instant,
+    /// Seconds.
+    time: f64,
+    /// For a worker that runs short batches only.
+    short_only: bool,
+    /// The principals of each priority, where several share it.
+    contention: [Option<Contention>; Priority::COUNT],
+}
+
 impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
-    pub(crate) fn new(limits: BatchLimits) -> Self {
+    pub(crate) fn new(limits: BatchLimits, estimate: Arc<Estimate>) -> Self {
         Self {
             limits,
+            estimate,
+            is_informed: false,
             entries: Slab::default(),
-            arrivals: List::default(),
+            arrivals: [List::default(); Priority::COUNT],
             key_queues: vec![],
             free: vec![],
             by_key: HashMap::new(),
             round_robin: VecDeque::new(),
             levels: [0; Priority::COUNT],
+            level_costs: [0; Priority::COUNT],
+            level_share: LevelShare::default(),
             fair_share: FairShare::default(),
+            backlog: Backlog::default(),
+            refused: None,
+            hopeless: vec![],
             items: 0,
             bytes: 0,
             earliest_deadline: None,
@@ -201,14 +266,17 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         self.bytes
     }
 
-    pub(crate) fn push(&mut self, now: Instant, entry: Entry<K, T>) -> EntryId {
-        let Entry { key, priority, principal, items, bytes, deadline, payload } = entry;
-        let (items, bytes) = (items.max(1), bytes.max(1));
+    /// Queues an entry that was admitted.
+    pub(crate) fn push(&mut self, now: Instant, entry: Entry<K, T>, admitted: Admitted) -> EntryId {
+        let Entry { key, priority, principal, items, bytes, cost, deadline, payload } = entry;
+        let (items, bytes, cost) = (items.max(1), bytes.max(1), cost.max(1));
         let index = self.key_queue_of(key);
         self.earliest_deadline = earlier(self.earliest_deadline, deadline);
-        let queued = Queued { queue: index, priority, principal, items, bytes, arrived: now, deadline, payload };
+        let arrived = now;
+        let queued =
+            Queued { queue: index, priority, principal, items, bytes, cost, arrived, deadline, admitted, payload };
         let id = self.entries.insert(queued);
-        self.entries.append(&mut self.arrivals, id, Chain::Arrival);
+        self.entries.append(&mut self.arrivals[priority.index()], id, Chain::Arrival);
 
         let queue = key_queue_at(&mut self.key_queues, index);
         if queue.flows.is_empty() {
@@ -219,18 +287,22 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         queue.levels[priority.index()] += 1;
         queue.items += items;
         queue.bytes = queue.bytes.saturating_add(bytes);
+        queue.cost = queue.cost.saturating_add(cost);
         self.levels[priority.index()] += 1;
+        let level_cost = &mut self.level_costs[priority.index()];
+        *level_cost = level_cost.saturating_add(cost);
         self.items += items;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.fair_share.enqueued(priority, principal);
+        self.fair_share.enqueued(now, priority, principal, cost);
         id
     }
 
     /// Removes an entry, if it is still queued.
-    pub(crate) fn cancel(&mut self, id: EntryId) -> Option<T> {
+    pub(crate) fn cancel(&mut self, now: Instant, id: EntryId) -> Option<T> {
         let queue = self.entries.get(id)?.queue;
         let entry = self.remove(id);
         self.prune(queue);
+        self.record_unserved(now, &entry);
         Some(entry.payload)
     }
 
@@ -241,12 +313,10 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         }
         self.earliest_deadline = None;
         let mut expired = vec![];
-        let mut next = self.entries.head(self.arrivals);
-        while let Some(id) = next {
-            next = self.entries.next(id, Chain::Arrival);
+        for id in self.by_arrival() {
             let deadline = self.entries.get(id).expect("listed entries are queued").deadline;
             if deadline.is_some_and(|at| at <= now) {
-                expired.extend(self.cancel(id));
+                expired.extend(self.cancel(now, id));
             } else {
                 self.earliest_deadline = earlier(self.earliest_deadline, deadline);
             }
@@ -256,75 +326,166 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
 
     /// Removes all entries, by arrival.
     pub(crate) fn drain(&mut self) -> Vec<T> {
-        std::iter::from_fn(|| self.entries.head(self.arrivals).and_then(|id| self.cancel(id))).collect()
+        let drained = self.by_arrival().into_iter().filter_map(|id| {
+            let queue = self.entries.get(id)?.queue;
+            let entry = self.remove(id);
+            self.prune(queue);
+            Some(entry.payload)
+        });
+        drained.collect()
     }
 
-    /// Forms the next batch for a free worker. The caller has called [`Self::expire`] before.
-    pub(crate) fn next_batch(&mut self, now: Instant) -> NextBatch<K, T> {
-        if self.entries.len() == 0 {
-            return NextBatch::Empty;
+    /// Forms the next batch for a free worker, which may run short batches only. The caller has called [`Self::expire`]
+    /// before, and calls [`Self::take_hopeless`] afterwards.
+    pub(crate) fn next_batch(&mut self, now: Instant, short_only: bool) -> NextBatch<K, T> {
+        if !self.is_informed
+            && let Some(seconds) = self.estimate.seconds_per_cost()
+        {
+            // From here on principals are charged nanoseconds instead of cost.
+            self.is_informed = true;
+            self.fair_share.convert_tags(seconds * 1e9, self.allowance());
         }
-        match self.select(now) {
-            Ok(selection) => NextBatch::Ready(self.fill(&selection)),
-            Err(until) => NextBatch::WaitUntil(until),
+        while self.entries.len() > 0 {
+            let selection = match self.select(now) {
+                Ok(selection) => selection,
+                Err(until) => return NextBatch::WaitUntil(until),
+            };
+            let dropped = self.hopeless.len();
+            if let Some(batch) = self.fill(now, &selection, short_only) {
+                return NextBatch::Ready(batch);
+            }
+            if self.hopeless.len() == dropped {
+                // Nothing here is short.
+                break;
+            }
+        }
+        NextBatch::Empty
+    }
+
+    /// The entries that [`Self::next_batch`] dropped because their deadline cannot be met.
+    pub(crate) fn take_hopeless(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.hopeless)
+    }
+
+    /// Ends a batch. `took` is how long it took, if it ran unsplit.
+    pub(crate) fn batch_finished(&mut self, now: Instant, batch: &BatchSummary<K>, took: Option<Duration>) {
+        self.backlog.batch_finished(now, batch.number, batch.cost);
+        if let Some(took) = took {
+            self.estimate.record(now, batch.cost, took);
+            if let Some(&index) = self.by_key.get(&batch.key) {
+                key_queue_at(&mut self.key_queues, index).timing.record_launch(batch.items, took);
+            }
+        }
+        let took = took.or(batch.expected).unwrap_or_default();
+        for &(level, principal) in &batch.sharers {
+            self.fair_share.batch_finished(now, level, principal, took);
         }
     }
 
-    /// Records how long a batch took, for the timing model of its key.
-    pub(crate) fn record_launch(&mut self, key: &K, items: u64, took: Duration) {
-        if let Some(&index) = self.by_key.get(key) {
-            key_queue_at(&mut self.key_queues, index).timing.record_launch(items, took);
+    /// All entries by arrival.
+    fn by_arrival(&self) -> Vec<EntryId> {
+        let mut all = Vec::with_capacity(self.entries.len());
+        for list in self.arrivals {
+            let next = |id: &EntryId| self.entries.next(*id, Chain::Arrival);
+            all.extend(std::iter::successors(self.entries.head(list), next));
         }
+        all.sort_unstable();
+        all
     }
 
     /// The key queue to form a batch from, or until when none is ready.
     fn select(&mut self, now: Instant) -> Result<Selection, Instant> {
-        let oldest = self.entries.head(self.arrivals).expect("something is queued");
-        let entry = self.entries.get(oldest).expect("listed entries are queued");
-        if now.saturating_duration_since(entry.arrived) >= self.limits.age {
-            return Ok(Selection { queue: entry.queue, first: Some(oldest) });
-        }
-        let mut until = after(entry.arrived, self.limits.age);
-        for level in Priority::DESCENDING {
+        let mut until = None;
+        let owed = self.owed_level(now);
+        let others = Priority::DESCENDING.into_iter().filter(|level| Some(*level) != owed);
+        for level in owed.into_iter().chain(others) {
             if self.levels[level.index()] == 0 {
                 continue;
             }
             match self.next_ready(level, now) {
-                Ok(queue) => return Ok(Selection { queue, first: None }),
-                Err(wait) => until = wait.map_or(until, |wait| wait.min(until)),
+                Ok(queue) => {
+                    let first = (owed == Some(level)).then(|| self.next_entry(queue, level)).flatten();
+                    return Ok(Selection { queue, first: first.map(|(_, id)| id) });
+                }
+                Err(wait) => until = earlier(until, wait),
             }
         }
-        Err(until)
+        Err(until.unwrap_or_else(|| after(now, self.limits.age)))
+    }
+
+    /// The lowest level that is overdue and has earned its next entry's time, if a higher one has entries.
+    fn owed_level(&self, now: Instant) -> Option<Priority> {
+        Priority::DESCENDING.into_iter().rev().find(|level| {
+            let head = self.entries.head(self.arrivals[level.index()]).and_then(|id| self.entries.get(id));
+            head.is_some_and(|head| {
+                self.is_overdue(now, head) && self.level_share.affords(*level, self.time(head.cost))
+            })
+        })
+    }
+
+    fn is_overdue(&self, now: Instant, entry: &Queued<T>) -> bool {
+        now.saturating_duration_since(entry.arrived) >= self.limits.age
+    }
+
+    /// Expected seconds; nominal while unknown.
+    fn time(&self, cost: u64) -> f64 {
+        self.estimate.seconds(cost).unwrap_or(NOMINAL_SECONDS)
     }
 
     /// The next key queue with entries of a priority that is ready, or when the first of them will be.
     fn next_ready(&mut self, level: Priority, now: Instant) -> Result<usize, Option<Instant>> {
+        let contention = self.contention(now, level);
         let mut until = None;
         let mut saving = None;
         for position in 0..self.round_robin.len() {
             let index = self.round_robin[position];
-            if key_queue_at(&mut self.key_queues, index).levels[level.index()] == 0 {
+            let Some((tag, head)) = self.next_entry(index, level) else { continue };
+            if self.is_ahead(contention.as_ref(), tag) {
+                until = earlier(until, contention.and_then(|contention| contention.hold_until));
                 continue;
             }
             match self.readiness(index, now) {
                 Readiness::WaitUntil(at) => until = earlier(until, Some(at)),
-                Readiness::Ready if self.affords_batch(index, level) => return Ok(index),
+                Readiness::Ready if self.affords_batch(index, head) => return Ok(index),
                 Readiness::Ready => saving = saving.or(Some(index)),
             }
         }
         saving.ok_or(until)
     }
 
-    /// Whether a key queue has enough credit for its next entry of a priority; if not, it gains one batch's bytes.
-    fn affords_batch(&mut self, index: usize, level: Priority) -> bool {
-        let queue = key_queue_at(&mut self.key_queues, index);
+    /// The principals of a level, if several share it and what they are served is known in time.
+    fn contention(&self, now: Instant, level: Priority) -> Option<Contention> {
+        (self.is_informed && self.fair_share.is_shared(level)).then(|| self.fair_share.contention(now, level))
+    }
+
+    /// Whether a principal is too far ahead of others to be served.
+    fn is_ahead(&self, contention: Option<&Contention>, tag: u64) -> bool {
+        contention.is_some_and(|contention| tag > contention.floor.saturating_add(self.allowance()))
+    }
+
+    /// How far a principal may be ahead of another, in nanoseconds.
+    fn allowance(&self) -> u64 {
+        u64::try_from(self.limits.slice.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The entry of a key and priority that is served next, and the start tag of its principal.
+    fn next_entry(&self, index: usize, level: Priority) -> Option<(u64, EntryId)> {
+        let queue = self.key_queues[index].as_ref().expect("only filled key queues are in the round robin");
+        if queue.levels[level.index()] == 0 {
+            return None;
+        }
         let flows = queue.flows.iter().filter(|flow| flow.priority == level);
         let heads = flows.filter_map(|flow| {
             let head = self.entries.head(flow.entries)?;
             Some((self.fair_share.start_tag(level, flow.principal), head))
         });
-        let Some((_, head)) = heads.min() else { return true };
+        heads.min()
+    }
+
+    /// Whether a key queue has enough credit for its next entry; if not, it gains one batch's bytes.
+    fn affords_batch(&mut self, index: usize, head: EntryId) -> bool {
         let bytes = self.entries.get(head).map_or(0, |entry| entry.bytes);
+        let queue = key_queue_at(&mut self.key_queues, index);
         if bytes <= queue.deficit.saturating_add(self.limits.bytes) {
             return true;
         }
@@ -342,7 +503,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         let Some(wait) = queue.timing.optimal_wait(now, queue.items) else { return Readiness::Ready };
         let heads = queue.flows.iter().filter_map(|flow| self.entries.get(self.entries.head(flow.entries)?));
         let oldest = heads.map(|entry| entry.arrived).min().unwrap_or(now);
-        let mut until = after(now, wait).min(after(oldest, self.limits.wait));
+        let mut until = after(now, wait).min(after(oldest, self.limits.wait.min(self.limits.age)));
         if let Some(deadline) = self.earliest_deadline {
             // Nothing is waited for where the launch alone takes longer than the deadline allows.
             let latest = deadline.checked_sub(queue.timing.launch_time(queue.items)).unwrap_or(now);
@@ -351,33 +512,128 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         if until > now { Readiness::WaitUntil(until) } else { Readiness::Ready }
     }
 
-    /// Forms a batch from a key queue.
-    fn fill(&mut self, selection: &Selection) -> Batch<K, T> {
+    /// Forms a batch from a key queue, unless nothing in it may run.
+    fn fill(&mut self, now: Instant, selection: &Selection, short_only: bool) -> Option<Batch<K, T>> {
         let index = selection.queue;
-        let mut remaining = Remaining { items: self.limits.items, bytes: self.limits.bytes };
-        let key = key_queue_at(&mut self.key_queues, index).key.clone();
-        let mut batch = Batch { key, items: 0, bytes: 0, payloads: vec![] };
+        let mut terms = self.terms(now, short_only);
+        let mut open = OpenBatch::new(self.limits.items, self.limits.bytes);
         if let Some(first) = selection.first {
-            self.move_to_batch(first, &mut remaining, &mut batch);
+            self.offer(first, &mut terms, &mut open);
         }
         let mut candidates = std::mem::take(&mut self.candidates);
         let flows = key_queue_at(&mut self.key_queues, index).flows.len();
         candidates.extend((0..flows).filter_map(|flow| self.candidate(index, flow)));
-        while remaining.is_nonzero()
+        while open.has_room()
             && let Some(candidate) = candidates.pop()
         {
-            let id = candidate.entry.0;
-            let entry = self.entries.get(id).expect("candidates are queued");
-            if !batch.payloads.is_empty() && !remaining.fits(entry) {
-                continue;
+            if self.offer(candidate.entry.0, &mut terms, &mut open) {
+                candidates.extend(self.candidate(index, candidate.flow));
             }
-            self.move_to_batch(id, &mut remaining, &mut batch);
-            candidates.extend(self.candidate(index, candidate.flow));
         }
         candidates.clear();
         self.candidates = candidates;
-        self.rotate(index, batch.bytes);
-        batch
+        let key = key_queue_at(&mut self.key_queues, index).key.clone();
+        if open.payloads.is_empty() {
+            self.prune(index);
+            return None;
+        }
+        self.rotate(index, open.bytes);
+        Some(self.close(now, key, open))
+    }
+
+    fn terms(&self, now: Instant, short_only: bool) -> BatchTerms {
+        let contention = Priority::ASCENDING.map(|level| self.contention(now, level));
+        let is_contended = contention.iter().flatten().any(|contention| contention.contenders > 1);
+        let time = if short_only || is_contended { self.limits.slice.min(self.limits.time) } else { self.limits.time };
+        BatchTerms { now, time: time.as_secs_f64(), short_only, contention }
+    }
+
+    /// Offers an entry to a batch. Whether its flow may offer the next one.
+    fn offer(&mut self, id: EntryId, terms: &mut BatchTerms, open: &mut OpenBatch<T>) -> bool {
+        match self.judge(id, terms, open) {
+            Verdict::Skip => return false,
+            Verdict::Take => self.move_to_batch(id, terms.now, open),
+            Verdict::Drop => {
+                let entry = self.remove(id);
+                self.record_unserved(terms.now, &entry);
+                self.hopeless.push(entry.payload);
+            }
+        }
+        true
+    }
+
+    fn judge(&self, id: EntryId, terms: &mut BatchTerms, open: &OpenBatch<T>) -> Verdict {
+        let entry = self.entries.get(id).expect("candidates are queued");
+        let slack = entry.deadline.map_or(f64::INFINITY, |at| at.saturating_duration_since(terms.now).as_secs_f64());
+        if !open.payloads.is_empty() && self.joins(entry, slack, terms, open) {
+            return Verdict::Take;
+        }
+        if !entry.admitted.is_probe && self.is_hopeless(entry, slack, terms, open) {
+            return Verdict::Drop;
+        }
+        let is_long = || self.estimate.seconds(entry.cost).is_some_and(|time| time > self.limits.slice.as_secs_f64());
+        let starts = open.payloads.is_empty() && !(terms.short_only && is_long());
+        if starts { Verdict::Take } else { Verdict::Skip }
+    }
+
+    /// Whether an entry may join those that a batch holds.
+    fn joins(&self, entry: &Queued<T>, slack: f64, terms: &mut BatchTerms, open: &OpenBatch<T>) -> bool {
+        open.fits(entry.items, entry.bytes)
+            && self.fits_time(entry, slack, terms, open)
+            && !self.is_ahead_now(entry, terms)
+    }
+
+    /// Whether the deadline of an entry cannot be met. While entries are refused, one whose deadline would need a batch so
+    /// short that it wastes the device's time counts as well.
+    fn is_hopeless(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms, open: &OpenBatch<T>) -> bool {
+        if slack.is_infinite() {
+            return false;
+        }
+        let Some(own) = self.estimate.seconds(entry.cost) else { return false };
+        if !self.is_under_pressure(terms.now) {
+            return own > slack;
+        }
+        let upper = |cost: u64| self.estimate.upper_seconds(cost).unwrap_or(0.0);
+        if open.payloads.is_empty() {
+            return upper(entry.cost) > slack || self.shortens_wastefully(entry, slack, terms);
+        }
+        upper(open.cost.saturating_add(entry.cost)) > slack && upper(open.cost) + upper(entry.cost) > slack
+    }
+
+    /// Whether a batch that ends within `slack` does clearly less per second than one of the full length.
+    fn shortens_wastefully(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms) -> bool {
+        let queued = self.key_queues[entry.queue].as_ref().map_or(0, |queue| queue.cost);
+        let full = terms.time.min(self.time(queued));
+        if slack >= full {
+            return false;
+        }
+        let work = |seconds: f64| self.estimate.cost_within(seconds).min(queued) as f64 / seconds;
+        work(slack) < 0.95 * work(full)
+    }
+
+    /// Whether entries were refused or dropped lately because of their deadlines.
+    fn is_under_pressure(&self, now: Instant) -> bool {
+        self.refused.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1))
+    }
+
+    /// Whether a batch stays short enough with an entry, and meets all deadlines.
+    fn fits_time(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms, open: &OpenBatch<T>) -> bool {
+        let cost = open.cost.saturating_add(entry.cost);
+        let Some(time) = self.estimate.seconds(cost) else { return true };
+        let upper = time * self.estimate.upper_factor();
+        time <= open.time_limit(terms.time, self.limits.time.as_secs_f64()) && upper <= open.slack.min(slack)
+    }
+
+    /// Whether the principal of an entry is too far ahead, after what the batch holds.
+    fn is_ahead_now(&self, entry: &Queued<T>, terms: &mut BatchTerms) -> bool {
+        let contention = &mut terms.contention[entry.priority.index()];
+        let tag = self.fair_share.start_tag(entry.priority, entry.principal);
+        if !self.is_ahead(contention.as_ref(), tag) {
+            return false;
+        }
+        // Others were served by this batch: the floor may have risen.
+        *contention = self.contention(terms.now, entry.priority);
+        self.is_ahead(contention.as_ref(), tag)
     }
 
     fn candidate(&self, queue: usize, flow: usize) -> Option<Candidate> {
@@ -387,14 +643,69 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         Some(Candidate { priority: *priority, start_tag, entry: Reverse(entry), flow })
     }
 
-    fn move_to_batch(&mut self, id: EntryId, remaining: &mut Remaining, batch: &mut Batch<K, T>) {
+    fn move_to_batch(&mut self, id: EntryId, now: Instant, open: &mut OpenBatch<T>) {
         let entry = self.remove(id);
-        self.fair_share.charge(entry.priority, entry.principal, entry.bytes);
-        remaining.items = remaining.items.saturating_sub(entry.items);
-        remaining.bytes = remaining.bytes.saturating_sub(entry.bytes);
-        batch.items += entry.items;
-        batch.bytes = batch.bytes.saturating_add(entry.bytes);
-        batch.payloads.push(entry.payload);
+        let (level, principal) = (entry.priority, entry.principal);
+        let cost = open.cost.saturating_add(entry.cost);
+        let seconds = self.time(cost);
+        let added = (seconds - open.seconds).max(0.0);
+        self.fair_share.charge(level, principal, self.charge(&entry, added, seconds / cost as f64));
+        if self.fair_share.is_shared(level) {
+            let expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            if self.fair_share.joins_batch(now, (level, principal), expected, self.backlog.next_batch()) {
+                open.sharers.push((level, principal));
+            }
+        }
+        if let Some(expected) = entry.admitted.expected_wait {
+            let waited = now.saturating_duration_since(entry.arrived).as_secs_f64();
+            self.fair_share.record_wait(level, principal, expected, waited);
+        }
+        open.level_seconds[level.index()] += added;
+        if open.payloads.is_empty() {
+            open.principal = principal;
+            open.first_seconds = self.estimate.seconds(entry.cost);
+        }
+        if let Some(deadline) = entry.deadline {
+            open.slack = open.slack.min(deadline.saturating_duration_since(now).as_secs_f64());
+        }
+        open.items += entry.items;
+        open.bytes = open.bytes.saturating_add(entry.bytes);
+        open.cost = cost;
+        open.seconds = seconds;
+        open.payloads.push(entry.payload);
+    }
+
+    /// What a principal is charged: the time by which its entry prolongs the batch, in nanoseconds, and at least half
+    /// of its share of the batch, so that those whose entries prolong it little still take turns. Cost while times are unknown.
+    fn charge(&self, entry: &Queued<T>, added_seconds: f64, seconds_per_cost: f64) -> u64 {
+        if !self.is_informed {
+            return entry.cost;
+        }
+        let seconds = added_seconds.max(seconds_per_cost * entry.cost as f64 / 2.0);
+        u64::try_from(Duration::try_from_secs_f64(seconds).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Accounts for a batch that is complete.
+    fn close(&mut self, now: Instant, key: K, open: OpenBatch<T>) -> Batch<K, T> {
+        let overdue = Priority::ASCENDING.map(|level| {
+            let head = self.entries.head(self.arrivals[level.index()]).and_then(|id| self.entries.get(id));
+            head.is_some_and(|head| self.is_overdue(now, head))
+        });
+        self.level_share.record(open.level_seconds, overdue, self.limits.time.as_secs_f64());
+        let empty = Priority::ASCENDING.into_iter().filter(|level| self.levels[level.index()] == 0);
+        empty.for_each(|level| self.level_share.clear(level));
+        let expected = self.estimate.seconds(open.cost).and_then(|time| Duration::try_from_secs_f64(time).ok());
+        let number = self.backlog.batch_started(now, expected, self.entries.len() == 0);
+        let OpenBatch { items, bytes, cost, principal, sharers, payloads, .. } = open;
+        Batch { summary: BatchSummary { key, items, bytes, cost, expected, principal, number, sharers }, payloads }
+    }
+
+    /// Learns from an entry that leaves the queue unserved after waiting longer than was expected.
+    fn record_unserved(&mut self, now: Instant, entry: &Queued<T>) {
+        let waited = now.saturating_duration_since(entry.arrived).as_secs_f64();
+        if let Some(expected) = entry.admitted.expected_wait.filter(|expected| waited > *expected) {
+            self.fair_share.record_wait(entry.priority, entry.principal, expected, waited);
+        }
     }
 
     /// Moves a key queue to the end of the round robin. A batch of more than `max_bytes` has used up its credit.
@@ -408,18 +719,21 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
 
     /// Removes an entry. Its flow stays even if it is now empty, so that indices of flows remain valid.
     fn remove(&mut self, id: EntryId) -> Queued<T> {
-        self.entries.unlink(&mut self.arrivals, id, Chain::Arrival);
         let &Queued { queue, priority, principal, .. } = self.entries.get(id).expect("the entry is queued");
+        self.entries.unlink(&mut self.arrivals[priority.index()], id, Chain::Arrival);
         let queue = key_queue_at(&mut self.key_queues, queue);
         self.entries.unlink(&mut queue.flow(priority, principal).entries, id, Chain::Flow);
         let entry = self.entries.remove(id).expect("the entry is queued");
         queue.levels[priority.index()] -= 1;
         queue.items -= entry.items;
         queue.bytes = queue.bytes.saturating_sub(entry.bytes);
+        queue.cost = queue.cost.saturating_sub(entry.cost);
         self.levels[priority.index()] -= 1;
+        let level_cost = &mut self.level_costs[priority.index()];
+        *level_cost = level_cost.saturating_sub(entry.cost);
         self.items -= entry.items;
         self.bytes = self.bytes.saturating_sub(entry.bytes);
-        self.fair_share.dequeued(priority, principal);
+        self.fair_share.dequeued(priority, principal, entry.cost);
         if self.entries.len() == 0 {
             self.earliest_deadline = None;
         }
@@ -452,6 +766,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
             levels: [0; Priority::COUNT],
             items: 0,
             bytes: 0,
+            cost: 0,
             deficit: 0,
             timing: BatchTiming::default(),
         });

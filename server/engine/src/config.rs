@@ -8,16 +8,33 @@ use accelerd_kernels::DeviceId;
 /// Settings of the engine as a whole.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Worker threads of each GPU, each with its own stream.
+    /// Worker threads of each GPU, each with its own stream. If there are several, one of them runs short batches only.
     pub cuda_workers: usize,
-    /// Worker threads that feed the CPU pool.
+    /// Worker threads that feed the CPU pool. If there are several, one of them runs short batches only.
     pub cpu_workers: usize,
+    /// Further worker threads of the CPU, for long batches that are paused while others have their turn.
+    pub cpu_paused_batches: usize,
     /// Maximum number of items admitted and not answered, over all lanes.
     pub max_items: u64,
     /// Maximum number of bytes admitted and not answered, over all lanes.
     pub max_bytes: u64,
+    /// How long a batch runs on the CPU before others get their turn.
+    pub cpu_slice: Duration,
+    /// How long a batch runs on a GPU before others get their turn.
+    pub cuda_slice: Duration,
     /// A GPU whose launch or slice takes longer than this is lost; zero disables the watchdog.
     pub hang_timeout: Duration,
+}
+
+#[cfg(not(loom))]
+impl EngineConfig {
+    /// How long a batch runs on a device before others get their turn.
+    pub(crate) fn slice(&self, device: DeviceId) -> Duration {
+        match device {
+            DeviceId::Cpu => self.cpu_slice,
+            DeviceId::Cuda(_) => self.cuda_slice,
+        }
+    }
 }
 
 /// Settings of one lane.
@@ -33,13 +50,15 @@ pub struct LaneConfig {
     pub max_wait: Duration,
     /// Maximum number of this lane's batches that run at once on a device.
     pub concurrency: usize,
-    /// A request that has waited this long precedes all others, whatever their priority.
+    /// Once a request has waited this long, its priority gets a tenth of the time of higher ones.
     pub max_age: Duration,
+    /// Maximum expected time of a batch of several requests.
+    pub max_batch_time: Duration,
     /// Requests without a device affinity of at most this many bytes run on the CPU even if there is a GPU; zero for
     /// none.
     pub cpu_max_bytes: u64,
-    /// Requests of more than this many bytes are *large*: they have their own queue and batches, and one CPU worker is
-    /// reserved for the others. Zero disables the distinction.
+    /// Requests that are expected to take longer than a slice are *large*: they have their own queue and batches, and one
+    /// worker never runs them. Until times are known, requests of more than this many bytes are; zero for none.
     pub large_request_bytes: u64,
 }
 
@@ -68,6 +87,9 @@ pub enum Priority {
 
 impl Priority {
     pub(crate) const COUNT: usize = 3;
+
+    /// All levels, in the order of their indices.
+    pub(crate) const ASCENDING: [Self; Self::COUNT] = [Self::Low, Self::Normal, Self::High];
 
     /// All levels, most urgent first.
     pub(crate) const DESCENDING: [Self; Self::COUNT] = [Self::High, Self::Normal, Self::Low];
@@ -115,6 +137,7 @@ mod tests {
             max_wait: Duration::ZERO,
             concurrency: 1,
             max_age: Duration::ZERO,
+            max_batch_time: Duration::ZERO,
             cpu_max_bytes: 0,
             large_request_bytes: 0,
         };

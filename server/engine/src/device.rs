@@ -1,6 +1,5 @@
 //! A device as the scheduler sees it: the lanes that queue for it, its outstanding work, whether it is lost, and routing.
 
-use std::ops::ControlFlow;
 use std::sync::{
     Arc, OnceLock, PoisonError, RwLock,
     atomic::{
@@ -8,16 +7,27 @@ use std::sync::{
         Ordering::{Relaxed, SeqCst},
     },
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use accelerd_kernels::{Backend, Device, DeviceId, LossScope, OpError};
 
-use crate::{loss::DeviceLoss, queue::Depth, running::Running, signal::Signal, trim::TrimSignal};
+use crate::{
+    config::EngineConfig,
+    loss::DeviceLoss,
+    preemption::Preemption,
+    queue::Depth,
+    running::Running,
+    signal::{Signals, Work},
+    trim::TrimSignal,
+    turn::Turns,
+};
 
 /// A [`DeviceLane`](crate::device_lane::DeviceLane) of any operation.
 pub(crate) trait AnyLane: Send + Sync {
     /// Whether [`Self::poll`] may find a batch. Costs one load.
     fn is_available(&self) -> bool;
+    /// Which workers may run its batches.
+    fn work(&self) -> Work;
     /// Runs the next batch, if there is one. `position` is passed on to [`DeviceQueues::batch_started`].
     fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome;
     /// Reroutes what is queued, because the device is lost.
@@ -44,18 +54,50 @@ pub(crate) struct WorkerContext {
     /// Its entry in [`DeviceQueues::running`].
     pub(crate) running: Arc<Running>,
     pub(crate) backend: Backend,
+    pub(crate) preemption: Arc<Preemption>,
+    /// It runs short batches only.
+    pub(crate) short_only: bool,
 }
 
 impl WorkerContext {
-    /// Opens a backend for the calling worker. At its preemption points the watchdog's time starts anew.
-    pub(crate) fn open_backend(device: &DeviceQueues, running: &Arc<Running>) -> Result<Backend, OpError> {
-        let mut backend = device.handle.open()?;
-        let running = Arc::clone(running);
-        backend.set_preemption(Arc::new(move || {
-            running.progress(Instant::now());
-            ControlFlow::Continue(())
-        }));
+    /// Opens the backend of the calling thread.
+    pub(crate) fn open(device: Arc<DeviceQueues>, running: Arc<Running>, short_only: bool) -> Result<Self, OpError> {
+        let preemption = Preemption::new(Arc::clone(&device.turns), Arc::clone(&running), short_only);
+        let backend = Self::open_backend(&device, &preemption)?;
+        Ok(Self { device, running, backend, preemption, short_only })
+    }
+
+    /// Replaces a backend that may be in an inconsistent state.
+    pub(crate) fn reopen(&mut self) -> Result<(), OpError> {
+        self.backend = Self::open_backend(&self.device, &self.preemption)?;
+        Ok(())
+    }
+
+    fn open_backend(device: &DeviceQueues, preemption: &Arc<Preemption>) -> Result<Backend, OpError> {
+        let mut backend = device.handle().open()?;
+        backend.set_preemption(preemption.hook());
         Ok(backend)
+    }
+}
+
+/// The workers of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkerCounts {
+    pub(crate) total: usize,
+    /// Long batches that run at once.
+    pub(crate) turns: usize,
+    /// The last worker runs short batches only.
+    pub(crate) has_short_only: bool,
+}
+
+impl WorkerCounts {
+    pub(crate) fn new(device: DeviceId, config: &EngineConfig) -> Self {
+        let (workers, paused) = match device {
+            DeviceId::Cpu => (config.cpu_workers.max(1), config.cpu_paused_batches),
+            DeviceId::Cuda(_) => (config.cuda_workers.max(1), 0),
+        };
+        let has_short_only = workers > 1;
+        Self { total: workers + paused, turns: workers - usize::from(has_short_only), has_short_only }
     }
 }
 
@@ -66,38 +108,35 @@ pub(crate) struct DeviceQueues {
     /// Index in the list that the engine was started with.
     pub(crate) index: usize,
     /// Wakes its workers.
-    pub(crate) signal: Arc<Signal>,
+    pub(crate) signals: Arc<Signals>,
     pub(crate) trim_signal: TrimSignal,
     /// What each worker runs now.
     pub(crate) running: Vec<Arc<Running>>,
+    /// Shared by its long batches.
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) workers: WorkerCounts,
     /// Bytes queued for it or running on it.
     outstanding_bytes: AtomicU64,
     lost: OnceLock<DeviceLoss>,
-    /// Most batches of large requests that run at once.
-    large_limit: usize,
-    large_running: AtomicUsize,
     lanes: RwLock<Arc<[Arc<dyn AnyLane>]>>,
     /// The lane that is polled first in the next round.
     next: AtomicUsize,
 }
 
 impl DeviceQueues {
-    pub(crate) fn new(handle: Device, index: usize, workers: usize) -> Self {
-        // Small requests run on the CPU even where there is a GPU (`cpu_max_bytes`), so a GPU reserves no worker for them:
-        // its workers overlap the copies of large ones.
+    pub(crate) fn new(handle: Device, index: usize, workers: WorkerCounts, slice: Duration) -> Self {
         let id = handle.id();
-        let reserved = usize::from(id == DeviceId::Cpu);
         Self {
             id,
             handle,
             index,
-            signal: Arc::new(Signal::new()),
-            trim_signal: TrimSignal::new(workers),
-            running: (0..workers).map(|_| Arc::new(Running::new(id))).collect(),
+            signals: Arc::new(Signals::new(workers.has_short_only)),
+            trim_signal: TrimSignal::new(workers.total),
+            running: (0..workers.total).map(|_| Arc::new(Running::new(id))).collect(),
+            turns: Arc::new(Turns::new(workers.turns, slice)),
+            workers,
             outstanding_bytes: AtomicU64::new(0),
             lost: OnceLock::new(),
-            large_limit: workers.saturating_sub(reserved).max(1),
-            large_running: AtomicUsize::new(0),
             lanes: RwLock::new(Arc::new([])),
             next: AtomicUsize::new(0),
         }
@@ -141,7 +180,8 @@ impl DeviceQueues {
 
     /// Stops its workers and reroutes its queues, once it is marked as lost.
     pub(crate) fn evict(&self) {
-        self.signal.stop();
+        self.signals.stop();
+        self.turns.open();
         self.trim_signal.release();
         for lane in self.lanes().iter() {
             lane.evict();
@@ -151,7 +191,7 @@ impl DeviceQueues {
     /// Has every worker free its idle memory; ready when each has.
     pub(crate) fn trim(&self) -> impl Future<Output = ()> + Send + use<> {
         let trimmed = self.trim_signal.request();
-        self.signal.notify_all();
+        self.signals.notify_all();
         trimmed
     }
 
@@ -161,18 +201,6 @@ impl DeviceQueues {
 
     pub(crate) fn remove_outstanding(&self, bytes: u64) {
         self.outstanding_bytes.fetch_sub(bytes, Relaxed);
-    }
-
-    /// Whether one more batch of large requests may run.
-    pub(crate) fn has_large_request_permit(&self) -> bool {
-        self.large_running.load(SeqCst) < self.large_limit
-    }
-
-    /// A permit to run a batch of large requests, unless all are taken. A worker that was refused one need not be woken:
-    /// whoever releases a permit polls every lane again.
-    pub(crate) fn large_request_permit(&self) -> Option<LargeRequestPermit<'_>> {
-        let more = |running| (running < self.large_limit).then_some(running + 1);
-        self.large_running.fetch_update(SeqCst, SeqCst, more).ok().map(|_| LargeRequestPermit(self))
     }
 
     pub(crate) fn load(&self) -> DeviceLoad {
@@ -218,18 +246,12 @@ impl DeviceQueues {
     /// if more batches may run now.
     pub(crate) fn batch_started(&self, position: usize) {
         self.next.store(position + 1, SeqCst);
-        if self.lanes().iter().any(|lane| lane.is_available()) {
-            self.signal.notify();
+        let lanes = self.lanes();
+        for work in [Work::Large, Work::Ordinary] {
+            if lanes.iter().any(|lane| lane.work() == work && lane.is_available()) {
+                self.signals.notify(work);
+            }
         }
-    }
-}
-
-/// Permits one batch of large requests to run on a device; released on drop.
-pub(crate) struct LargeRequestPermit<'a>(&'a DeviceQueues);
-
-impl Drop for LargeRequestPermit<'_> {
-    fn drop(&mut self) {
-        self.0.large_running.fetch_sub(1, SeqCst);
     }
 }
 

@@ -14,15 +14,18 @@ use tracing::Span;
 
 use crate::{
     admission::Permit,
-    batcher::{BatchLimits, Entry, EntryId, NextBatch},
+    batcher::{Batch, BatchLimits, BatchSummary, Entry, EntryId, NextBatch},
     config::{Context, LaneConfig},
     device::{AnyLane, DeviceQueues, PollOutcome, WorkerContext},
+    estimate::Estimate,
     loss::{DeviceLoss, LossCause},
     metrics::{Stage, error_kind},
     outcome::{Completion, SubmitError},
-    queue::{Depth, Queue},
+    preemption::Awaited,
+    queue::{Depth, PushError, Queue},
     running::{AnswerCallers, Replier, Shareable, take},
     shared::{LaneCore, Shared},
+    signal::Work,
     stats::Launch,
 };
 
@@ -31,9 +34,10 @@ pub(crate) struct DeviceLane<O: Op> {
     pub(crate) queue: Queue<O::Key, Pending<O>>,
     core: Arc<LaneCore>,
     shared: Arc<Shared>,
+    /// Shared with the queue of the device's other size class.
+    pub(crate) estimate: Arc<Estimate>,
     limits: BatchLimits,
-    /// Its batches need a [`LargeRequestPermit`](crate::device::LargeRequestPermit).
-    large: bool,
+    work: Work,
 }
 
 /// An admitted request, which may try several devices.
@@ -42,6 +46,8 @@ pub(crate) struct Job<O: Op> {
     pub(crate) permit: Shareable<Permit>,
     /// At least one item and one byte.
     pub(crate) size: Size,
+    /// Estimated work, in the operation's unit.
+    pub(crate) cost: u64,
     pub(crate) context: Context,
     /// The caller's span.
     pub(crate) span: Span,
@@ -72,12 +78,22 @@ impl<O: Op> Job<O> {
     }
 }
 
+impl<O: Op> Awaited for Vec<Pending<O>> {
+    fn is_awaited(&self, now: Instant) -> bool {
+        let is_awaited = |Pending { job, reply }: &Pending<O>| {
+            !reply.is_closed() && job.context.deadline.is_none_or(|deadline| deadline > now)
+        };
+        self.iter().any(is_awaited)
+    }
+}
+
 impl<O: Op> DeviceLane<O> {
     pub(crate) fn new(
         core: &Arc<LaneCore>,
         shared: &Arc<Shared>,
         device: &Arc<DeviceQueues>,
         config: &LaneConfig,
+        estimate: &Arc<Estimate>,
         large: bool,
     ) -> Self {
         let limits = BatchLimits {
@@ -85,21 +101,26 @@ impl<O: Op> DeviceLane<O> {
             bytes: config.batch_bytes(device.id()),
             wait: config.max_wait,
             age: config.max_age,
+            time: config.max_batch_time,
+            slice: device.turns.slice(),
         };
+        let work = if large { Work::Large } else { Work::Ordinary };
+        let signals = Arc::clone(&device.signals);
         Self {
             device: Arc::clone(device),
-            queue: Queue::new(limits, config.concurrency, Arc::clone(&device.signal)),
+            queue: Queue::new(limits, Arc::clone(estimate), config.concurrency, work, signals),
             core: Arc::clone(core),
             shared: Arc::clone(shared),
+            estimate: Arc::clone(estimate),
             limits,
-            large,
+            work,
         }
     }
 
-    /// Queues a request; returns it if the queue is closed.
-    #[allow(clippy::result_large_err)] // The request is returned only when the device was just lost.
-    pub(crate) fn push(&self, now: Instant, pending: Pending<O>) -> Result<EntryId, Pending<O>> {
-        let Job { request, size, context, .. } = &pending.job;
+    /// Queues a request, unless it would miss its deadline or the queue is closed.
+    #[allow(clippy::result_large_err)] // The request is returned only when it is refused or the device was just lost.
+    pub(crate) fn push(&self, now: Instant, pending: Pending<O>) -> Result<EntryId, PushError<Pending<O>>> {
+        let Job { request, size, cost, context, .. } = &pending.job;
         let bytes = size.bytes;
         let entry = Entry {
             key: O::key(request),
@@ -107,6 +128,7 @@ impl<O: Op> DeviceLane<O> {
             principal: context.principal,
             items: size.items,
             bytes,
+            cost: *cost,
             deadline: context.deadline,
             payload: pending,
         };
@@ -120,8 +142,23 @@ impl<O: Op> DeviceLane<O> {
         self.shared.record_cancelled(&self.core, stage, expired);
     }
 
-    /// Runs a batch: each of its requests is answered or rerouted. Returns how long the batch took, if it ran unsplit.
-    fn run(&self, worker: &mut WorkerContext, mut batch: Vec<Pending<O>>) -> Option<Duration> {
+    /// Runs a batch, a long one in turns with others. Returns how long it took, if it ran unsplit.
+    fn run_in_turn(
+        &self,
+        worker: &mut WorkerContext,
+        &BatchSummary { expected, principal, .. }: &BatchSummary<O::Key>,
+        payloads: Vec<Pending<O>>,
+    ) -> Option<Duration> {
+        let is_long = worker.preemption.is_long(expected, self.work == Work::Large);
+        worker.preemption.begin(principal, is_long);
+        let took = self.run(worker, payloads, is_long || expected.is_none());
+        worker.preemption.end();
+        took
+    }
+
+    /// Runs a batch: each of its requests is answered or rerouted. It may be abandoned if it is `abandonable`. Returns how
+    /// long the batch took, if it ran unsplit.
+    fn run(&self, worker: &mut WorkerContext, mut batch: Vec<Pending<O>>, abandonable: bool) -> Option<Duration> {
         let span = batch_span(&batch, worker);
         let _entered = span.enter();
         let running = Arc::clone(&worker.running);
@@ -138,7 +175,7 @@ impl<O: Op> DeviceLane<O> {
             } else if !part.is_empty() {
                 let requests = part.len();
                 running.progress(Instant::now());
-                let (outcome, execution) = self.launch(worker, &part);
+                let Launched { part, outcome, execution } = self.launch(worker, part, abandonable);
                 if running.is_given_up() {
                     tracing::warn!(took = ?execution.took, "a launch that was given up has ended; its results are discarded");
                     return None;
@@ -170,6 +207,22 @@ impl<O: Op> DeviceLane<O> {
         let _ = pending.reply.send(Reply::Failed(late));
     }
 
+    /// Refuses a queued request whose deadline cannot be met any more.
+    fn drop_hopeless(&self, Pending { job, reply }: Pending<O>, now: Instant) {
+        self.shared.record_cancelled(&self.core, Stage::Queued, true);
+        let left = job.context.deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        let refused = self.shared.would_miss(self.expected_time(job.cost), left);
+        drop(job);
+        // The caller may be gone.
+        let _ = reply.send(Reply::Failed(refused));
+    }
+
+    /// The time that a request would take alone; zero if that is unknown.
+    fn expected_time(&self, cost: u64) -> Duration {
+        let seconds = self.estimate.seconds(cost).unwrap_or_default();
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
     /// Returns requests to their callers, because the device is lost; `ran` if it was lost while it ran them.
     fn reroute(&self, part: Vec<Pending<O>>, ran: bool) {
         for Pending { mut job, reply } in part {
@@ -182,24 +235,25 @@ impl<O: Op> DeviceLane<O> {
     }
 
     /// Launches once and records it.
-    fn launch(
-        &self,
-        worker: &mut WorkerContext,
-        part: &[Pending<O>],
-    ) -> (Result<Vec<O::Response>, OpError>, Execution) {
+    fn launch(&self, worker: &mut WorkerContext, part: Vec<Pending<O>>, abandonable: bool) -> Launched<O> {
+        let part = Arc::new(part);
+        if abandonable {
+            worker.preemption.launch_began(Arc::clone(&part) as Arc<dyn Awaited>);
+        }
         let began = Instant::now();
-        let outcome = execute::<O>(worker, part);
-        let took = began.elapsed();
+        let outcome = execute::<O>(worker, &part);
+        let took = began.elapsed().saturating_sub(worker.preemption.launch_ended());
+        let part = Arc::into_inner(part).expect("the launch has ended");
         let launch = Launch {
             requests: part.len() as u64,
             items: part.iter().map(|pending| pending.job.size.items).sum(),
-            fill_ratio: self.fill_ratio(part),
+            fill_ratio: self.fill_ratio(&part),
             execute: took,
         };
         self.core.record.launched(&launch, part.iter().map(|pending| pending.job.waited(began)));
         let waits = part.iter().map(|pending| pending.job.waited(began).as_secs_f64());
         self.shared.metrics.launched(&self.core.labels, worker.device.index, &launch, waits);
-        (outcome, Execution { began, took })
+        Launched { part, outcome, execution: Execution { began, took } }
     }
 
     /// The share of the batch limit that a launch fills, in items or bytes, whichever is larger.
@@ -279,33 +333,38 @@ impl<O: Op> DeviceLane<O> {
 
 impl<O: Op> AnyLane for DeviceLane<O> {
     fn is_available(&self) -> bool {
-        self.queue.is_available() && (!self.large || self.device.has_large_request_permit())
+        self.queue.is_available()
+    }
+
+    fn work(&self) -> Work {
+        self.work
     }
 
     fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome {
-        if !self.queue.is_available() {
-            return PollOutcome::Idle;
-        }
-        let permit = if self.large { self.device.large_request_permit() } else { None };
-        if self.large && permit.is_none() {
+        if !self.queue.is_available() || (worker.short_only && self.work == Work::Large) {
             return PollOutcome::Idle;
         }
         let now = Instant::now();
-        let taken = self.queue.take(now);
+        let taken = self.queue.take(now, worker.short_only);
         for pending in taken.expired {
             self.device.remove_outstanding(pending.job.size.bytes);
             self.expire(pending, Stage::Queued, now);
+        }
+        for pending in taken.hopeless {
+            self.device.remove_outstanding(pending.job.size.bytes);
+            self.drop_hopeless(pending, now);
         }
         match taken.next {
             NextBatch::Empty => PollOutcome::Idle,
             NextBatch::WaitUntil(until) => PollOutcome::WaitUntil(until),
             NextBatch::Ready(batch) => {
                 self.device.batch_started(position);
-                let took = self.run(worker, batch.payloads);
-                self.queue.finish(&batch.key, batch.items, took);
-                drop(permit);
-                self.device.remove_outstanding(batch.bytes);
-                self.shared.admission.tick(Instant::now());
+                let Batch { summary, payloads } = batch;
+                let took = self.run_in_turn(worker, &summary, payloads);
+                let now = Instant::now();
+                self.queue.finish(now, &summary, took);
+                self.device.remove_outstanding(summary.bytes);
+                self.shared.admission.tick(now);
                 PollOutcome::Ran
             }
         }
@@ -331,6 +390,13 @@ impl<O: Op> AnyLane for DeviceLane<O> {
     fn depth(&self) -> Depth {
         self.queue.depth()
     }
+}
+
+/// A launch that has ended.
+struct Launched<O: Op> {
+    part: Vec<Pending<O>>,
+    outcome: Result<Vec<O::Response>, OpError>,
+    execution: Execution,
 }
 
 /// When a launch began, and how long it took.
@@ -380,8 +446,7 @@ fn execute<O: Op>(worker: &mut WorkerContext, part: &[Pending<O>]) -> Result<Vec
             let error = failed(format!("it panicked: {}", panic_message(panic.as_ref())));
             tracing::error!(lane = O::NAME, %error, "an operation panicked; its backend is reopened");
             // The panic may have left the backend in an inconsistent state.
-            let reopened = WorkerContext::open_backend(&worker.device, &worker.running);
-            worker.backend = reopened.map_err(|open| OpError::DeviceLost {
+            worker.reopen().map_err(|open| OpError::DeviceLost {
                 device: worker.device.id(),
                 scope: if let OpError::DeviceLost { scope, .. } = open { scope } else { LossScope::Device },
                 reason: format!("{error}, and the backend could not be reopened: {open}"),

@@ -15,7 +15,7 @@ use crate::{
     lane::Lane,
     loss::DeviceLoss,
     running::{Running, RunningBatch},
-    shared::{RegisteredLane, Shared, worker_count},
+    shared::{RegisteredLane, Shared},
     stats::EngineStats,
     watchdog::{self, Watchdog},
     worker::{self, Ended},
@@ -70,7 +70,7 @@ impl Engine {
             hang_timeout: config.hang_timeout,
             watchdog: None,
         };
-        engine.start_workers(&config)?;
+        engine.start_workers()?;
         if !config.hang_timeout.is_zero() {
             let watchdog = Watchdog::start(Arc::downgrade(&engine.shared), config.hang_timeout);
             engine.watchdog = Some(watchdog.map_err(|error| no_thread(DeviceId::Cpu, &error))?);
@@ -78,11 +78,11 @@ impl Engine {
         Ok(engine)
     }
 
-    fn start_workers(&self, config: &EngineConfig) -> Result<(), OpError> {
+    fn start_workers(&self) -> Result<(), OpError> {
         let (opened, reports) = mpsc::channel();
         let mut workers = self.lock_workers();
         for device in &self.shared.devices {
-            for number in 0..worker_count(device.id(), config) {
+            for number in 0..device.workers.total {
                 let spawned = worker::spawn(device, number, opened.clone(), &self.ended);
                 let handle = spawned.map_err(|error| no_thread(device.id(), &error))?;
                 workers.push(WorkerThread { handle, running: Arc::clone(&device.running[number]) });
@@ -145,7 +145,8 @@ impl Engine {
         self.shared.admission.stop();
         for device in &self.shared.devices {
             device.lanes().iter().for_each(|lane| lane.stop());
-            device.signal.stop();
+            device.signals.stop();
+            device.turns.open();
         }
         let workers = std::mem::take(&mut *self.lock_workers());
         let hung = workers.iter().filter(|worker| worker.running.is_given_up()).count();

@@ -14,8 +14,10 @@ use crate::{
     config::{Context, LaneConfig},
     device::{AnyLane, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
+    estimate::Estimate,
     metrics::{LaneLabels, Stage},
     outcome::{Completion, SubmitError},
+    queue::PushError,
     running::{Replier, Shareable},
     shared::{LaneCore, Shared},
     stats::LaneRecord,
@@ -55,9 +57,11 @@ impl<O: Op> Lane<O> {
     pub(crate) fn open(shared: &Arc<Shared>, config: &LaneConfig) -> Self {
         let labels = LaneLabels::new(O::NAME, shared.devices.iter().map(|device| device.id()));
         let core = Arc::new(LaneCore { name: O::NAME, labels, record: LaneRecord::default() });
+        let estimates: Vec<_> = shared.devices.iter().map(|_| Arc::new(Estimate::new(Instant::now()))).collect();
         let open = |large| -> Vec<_> {
-            let devices = shared.devices.iter();
-            devices.map(|device| Arc::new(DeviceLane::new(&core, shared, device, config, large))).collect()
+            let devices = shared.devices.iter().zip(&estimates);
+            let open = |(device, estimate)| DeviceLane::new(&core, shared, device, config, estimate, large);
+            devices.map(|device| Arc::new(open(device))).collect()
         };
         let LaneConfig { cpu_max_bytes, large_request_bytes, .. } = *config;
         let (device_lanes, large) = (open(false), open(true));
@@ -123,6 +127,7 @@ impl<O: Op> LaneInner<O> {
         let submitted = now();
         let Size { items, bytes } = O::size(&request);
         let size = Size { items: items.max(1), bytes: bytes.max(1) };
+        let cost = O::cost(&request).max(1);
         let affinity = O::device_affinity(&request);
         let held = Size { bytes: O::held_bytes(&request).max(1), ..size };
         let admitted = self.shared.admission.admit(held, size.bytes, self.shared.capacity(affinity));
@@ -136,7 +141,7 @@ impl<O: Op> LaneInner<O> {
             return Err(SubmitError::DeadlineExceeded { waited: Duration::ZERO });
         }
         let (permit, span) = (Shareable::Own(permit), Span::current());
-        Ok(Job { request, permit, size, context, span, affinity, submitted, device_losses: 0 })
+        Ok(Job { request, permit, size, cost, context, span, affinity, submitted, device_losses: 0 })
     }
 
     /// Queues a request on the device that routing picks.
@@ -152,9 +157,15 @@ impl<O: Op> LaneInner<O> {
             let (reply, received) = oneshot::channel();
             match lane.push(now, Pending { job, reply: Replier::new(reply) }) {
                 Ok(id) => return Ok((QueueGuard { lane, id: Some(id), submitted }, received)),
+                Err(PushError::WouldMiss(refused, seconds)) => {
+                    let deadline = refused.job.context.deadline;
+                    let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+                    let estimated = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                    return Err(self.shared.would_miss(estimated, left));
+                }
                 // The device was lost after it was picked: route again.
-                Err(refused) if lane.device.lost().is_some() => job = refused.job,
-                Err(_) => return Err(SubmitError::Draining),
+                Err(PushError::Closed(refused)) if lane.device.lost().is_some() => job = refused.job,
+                Err(PushError::Closed(_)) => return Err(SubmitError::Draining),
             }
         }
     }
@@ -164,9 +175,18 @@ impl<O: Op> LaneInner<O> {
         let suspect = job.device_losses >= SUSPECT_LOSSES;
         let placement = Placement { affinity: job.affinity, small, suspect };
         let found = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement);
-        let is_large = self.large_request_bytes > 0 && job.size.bytes > self.large_request_bytes;
-        let lanes = if is_large { &self.large } else { &self.device_lanes };
-        found.map(|index| &*lanes[index]).ok_or_else(|| self.no_device(job.affinity))
+        let index = found.ok_or_else(|| self.no_device(job.affinity))?;
+        let lanes = if self.is_large(index, job) { &self.large } else { &self.device_lanes };
+        Ok(&*lanes[index])
+    }
+
+    /// Whether a request takes longer than a slice, as far as that is known.
+    fn is_large(&self, device: usize, job: &Job<O>) -> bool {
+        let lane = &self.device_lanes[device];
+        match lane.estimate.seconds(job.cost) {
+            Some(seconds) => seconds > lane.device.turns.slice().as_secs_f64(),
+            None => self.large_request_bytes > 0 && job.size.bytes > self.large_request_bytes,
+        }
     }
 
     /// Why no device takes a request.
@@ -229,7 +249,7 @@ impl<O: Op> QueueGuard<'_, O> {
     /// it.
     fn cancel(&mut self, deadline: Option<Instant>) {
         let Some(id) = self.id.take() else { return };
-        if let Some(pending) = self.lane.queue.cancel(id) {
+        if let Some(pending) = self.lane.queue.cancel(now(), id) {
             self.lane.device.remove_outstanding(pending.job.size.bytes);
             self.lane.record_cancelled(Stage::Queued, deadline);
         }

@@ -10,15 +10,17 @@
 //!    when the request is dropped.
 //! 2. **Route** (`device`). A request with a device affinity goes to that device. Others go to the GPU with the fewest
 //!    outstanding bytes; small ones, and all once no GPU is left, to the CPU.
-//! 3. **Queue** (`queue`, `batcher`). Each lane has two queues a device: large requests have their own. The caller waits on
-//!    a channel, with a timer for its deadline. When the timer fires, or the caller drops its future, the entry is removed
-//!    from the queue at once.
+//! 3. **Queue** (`queue`, `batcher`). Each lane has two queues a device: large requests have their own. A request whose
+//!    estimated wait and time exceed its deadline is refused at once. The caller waits on a channel, with a timer for its
+//!    deadline. When the timer fires, or the caller drops its future, the entry is removed from the queue at once.
 //! 4. **Batch** (`batcher`). A free worker polls the lanes round robin. Only then is a batch formed, of entries with equal
 //!    keys, so that entries which arrived while all workers were busy join it. A batch is held open while a worker is free
-//!    only where the traffic of its key makes filling it pay.
+//!    only where the traffic of its key makes filling it pay. How long batches take is learned (`estimate`): it bounds them,
+//!    and principals share the device by time.
 //! 5. **Launch** (`device_lane`). Requests whose caller is gone are dropped, the others run. A launch that fails is split in
 //!    two until the faulty request is alone with its error. A panic counts as a failure, and the worker's backend is
-//!    reopened.
+//!    reopened. Long batches share the device by turns (`turn`, `preemption`): at a preemption point a batch whose slice is
+//!    over pauses while another runs, or ends if nobody awaits it. One worker of each device runs short batches only.
 //! 6. **Reply**. Each request is answered through its own channel.
 //!
 //! A device that reports itself lost is taken out of service (`loss`), and all GPUs if the error ends CUDA in this process.
@@ -38,8 +40,8 @@
 //! - Every admitted request is answered once, or its caller is gone and it is counted as cancelled.
 //! - A batch never exceeds its limits, unless it is a single request that exceeds them alone.
 //! - Within a key, priority and principal, requests are launched in order of arrival, except for retries after failures.
-//! - An entry that waited `max_age` is in the next batch, unless older ones are overdue as well: no request starves.
-//! - At most `concurrency` batches of each queue run at once, and none is formed before it can run.
+//! - A priority whose oldest entry waited `max_age` gets a tenth of the time of higher ones: no request starves.
+//! - At most `concurrency` batches of each queue run at once, and none is formed before it can run. A paused batch counts.
 //! - A backend never leaves the thread that opened it.
 //! - No lock is held while an operation runs, or while a caller's future is woken.
 //!
@@ -50,9 +52,11 @@
 
 mod batcher;
 mod config;
+mod estimate;
 mod queue;
 mod signal;
 mod sync;
+mod turn;
 
 #[cfg(not(loom))]
 mod admission;
@@ -72,6 +76,10 @@ mod loss;
 mod metrics;
 #[cfg(not(loom))]
 mod outcome;
+#[cfg(all(test, not(loom)))]
+mod overload_tests;
+#[cfg(not(loom))]
+mod preemption;
 #[cfg(not(loom))]
 mod running;
 #[cfg(not(loom))]

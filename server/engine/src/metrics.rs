@@ -96,7 +96,7 @@ impl Metrics {
                 .build(),
             refused: meter
                 .u64_counter("accelerd_admission_refused")
-                .with_description("Requests refused because an admission limit was reached.")
+                .with_description("Requests refused because an admission limit was reached, or because they would miss their deadline.")
                 .build(),
         }
     }

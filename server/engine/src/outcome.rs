@@ -39,6 +39,16 @@ pub enum SubmitError {
     /// The ledger has no memory for the request now.
     #[error("{0}")]
     MemoryLimit(Box<Exceeded>),
+    /// The request would be answered only after its deadline.
+    #[error("the request would be answered after {estimated:?}, and its deadline is in {left:?}")]
+    WouldMissDeadline {
+        /// Expected time until the response.
+        estimated: Duration,
+        /// Time until the deadline.
+        left: Duration,
+        /// When a retry may succeed.
+        retry_after: Duration,
+    },
     /// The request can never run.
     #[error("the request needs {asked} {measure}, which exceeds the maximum of {limit}")]
     TooLarge {

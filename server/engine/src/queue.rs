@@ -7,8 +7,9 @@ use std::{
 };
 
 use crate::{
-    batcher::{BatchLimits, Batcher, Entry, EntryId, NextBatch},
-    signal::Signal,
+    batcher::{BatchLimits, BatchSummary, Batcher, Entry, EntryId, NextBatch, WouldMiss},
+    estimate::Estimate,
+    signal::{Signals, Work},
     sync::{AtomicBool, Mutex, Ordering, lock},
 };
 
@@ -18,7 +19,8 @@ pub(crate) struct Queue<K, T> {
     /// A batch may run. Workers read it before they take the lock.
     available: AtomicBool,
     concurrency: usize,
-    signal: Arc<Signal>,
+    work: Work,
+    signals: Arc<Signals>,
 }
 
 struct State<K, T> {
@@ -30,8 +32,18 @@ struct State<K, T> {
 pub(crate) struct Taken<K, T> {
     /// Entries whose deadline passed in the queue.
     pub(crate) expired: Vec<T>,
+    /// Entries whose deadline cannot be met any more.
+    pub(crate) hopeless: Vec<T>,
     /// The worker calls [`Queue::finish`] once it has run a batch.
     pub(crate) next: NextBatch<K, T>,
+}
+
+/// Why an entry is not queued.
+#[derive(Debug)]
+pub(crate) enum PushError<T> {
+    Closed(T),
+    /// It would be answered only after so many seconds.
+    WouldMiss(T, f64),
 }
 
 /// How much is queued and running.
@@ -45,32 +57,49 @@ pub(crate) struct Depth {
 }
 
 impl<K: Clone + Eq + Hash, T> Queue<K, T> {
-    /// A queue of which at most `concurrency` batches run at once, by workers that sleep on `signal`.
-    pub(crate) fn new(limits: BatchLimits, concurrency: usize, signal: Arc<Signal>) -> Self {
-        let state = State { batcher: Batcher::new(limits), running: 0, closed: false };
-        Self { state: Mutex::new(state), available: AtomicBool::new(false), concurrency: concurrency.max(1), signal }
+    /// A queue of which at most `concurrency` batches run at once, by the workers of `signals` that may do its work.
+    pub(crate) fn new(
+        limits: BatchLimits,
+        estimate: Arc<Estimate>,
+        concurrency: usize,
+        work: Work,
+        signals: Arc<Signals>,
+    ) -> Self {
+        let state = State { batcher: Batcher::new(limits, estimate), running: 0, closed: false };
+        Self {
+            state: Mutex::new(state),
+            available: AtomicBool::new(false),
+            concurrency: concurrency.max(1),
+            work,
+            signals,
+        }
     }
 
-    /// Queues an entry; returns it if the queue is closed.
-    pub(crate) fn push(&self, now: Instant, entry: Entry<K, T>) -> Result<EntryId, T> {
+    /// Queues an entry, unless it would miss its deadline or the queue is closed.
+    pub(crate) fn push(&self, now: Instant, entry: Entry<K, T>) -> Result<EntryId, PushError<T>> {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(entry.payload);
+            return Err(PushError::Closed(entry.payload));
         }
-        let id = state.batcher.push(now, entry);
+        let has_free_slot = state.running < self.concurrency;
+        let admitted = match state.batcher.admit(now, &entry, has_free_slot) {
+            Ok(admitted) => admitted,
+            Err(WouldMiss { seconds }) => return Err(PushError::WouldMiss(entry.payload, seconds)),
+        };
+        let id = state.batcher.push(now, entry, admitted);
         let wake = self.publish(&state);
         drop(state);
         // While `concurrency` batches run, the worker that finishes one polls this queue again.
         if wake {
-            self.signal.notify();
+            self.signals.notify(self.work);
         }
         Ok(id)
     }
 
     /// Removes an entry, unless a worker has taken it.
-    pub(crate) fn cancel(&self, id: EntryId) -> Option<T> {
+    pub(crate) fn cancel(&self, now: Instant, id: EntryId) -> Option<T> {
         let mut state = lock(&self.state);
-        let entry = state.batcher.cancel(id);
+        let entry = state.batcher.cancel(now, id);
         self.publish(&state);
         entry
     }
@@ -80,32 +109,31 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         self.available.load(Ordering::SeqCst)
     }
 
-    /// Takes the next batch, if one may run, and all expired entries.
-    pub(crate) fn take(&self, now: Instant) -> Taken<K, T> {
+    /// Takes the next batch, if one may run, and all expired entries. A worker may run short batches only.
+    pub(crate) fn take(&self, now: Instant, short_only: bool) -> Taken<K, T> {
         if !self.is_available() {
-            return Taken { expired: vec![], next: NextBatch::Empty };
+            return Taken::nothing();
         }
         let mut state = lock(&self.state);
         if state.running >= self.concurrency {
-            return Taken { expired: vec![], next: NextBatch::Empty };
+            return Taken::nothing();
         }
         let expired = state.batcher.expire(now);
-        let next = state.batcher.next_batch(now);
+        let next = state.batcher.next_batch(now, short_only);
+        let hopeless = state.batcher.take_hopeless();
         if let NextBatch::Ready(_) = &next {
             state.running += 1;
         }
         self.publish(&state);
-        Taken { expired, next }
+        Taken { expired, hopeless, next }
     }
 
     /// Ends a batch, which frees its slot of `concurrency`; the caller polls the queue again. `took` is how long the batch
     /// took, if it ran unsplit.
-    pub(crate) fn finish(&self, key: &K, items: u64, took: Option<Duration>) {
+    pub(crate) fn finish(&self, now: Instant, batch: &BatchSummary<K>, took: Option<Duration>) {
         let mut state = lock(&self.state);
         state.running -= 1;
-        if let Some(took) = took {
-            state.batcher.record_launch(key, items, took);
-        }
+        state.batcher.batch_finished(now, batch, took);
         self.publish(&state);
     }
 
@@ -133,5 +161,11 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         let available = state.batcher.len() > 0 && state.running < self.concurrency;
         self.available.store(available, Ordering::SeqCst);
         available
+    }
+}
+
+impl<K, T> Taken<K, T> {
+    fn nothing() -> Self {
+        Self { expired: vec![], hopeless: vec![], next: NextBatch::Empty }
     }
 }

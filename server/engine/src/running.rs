@@ -50,6 +50,8 @@ struct Batch {
     requests: usize,
     /// Start of the current launch or slice.
     since: Instant,
+    /// It waits for its turn, and cannot be overdue.
+    is_paused: bool,
     /// A warning was logged.
     warned: bool,
     answer_callers: Option<AnswerCallers>,
@@ -79,7 +81,8 @@ impl Running {
         requests: usize,
         answer_callers: Option<AnswerCallers>,
     ) -> RunningGuard<'_> {
-        let batch = Batch { lane, requests, since: now, warned: false, answer_callers, given_up: false };
+        let batch =
+            Batch { lane, requests, since: now, is_paused: false, warned: false, answer_callers, given_up: false };
         self.lock().batch = Some(batch);
         RunningGuard(self)
     }
@@ -88,6 +91,14 @@ impl Running {
     pub(crate) fn progress(&self, now: Instant) {
         if let Some(batch) = &mut self.lock().batch {
             batch.since = now;
+            batch.is_paused = false;
+        }
+    }
+
+    /// Stops the time until the next [`Self::progress`]: the batch waits for its turn.
+    pub(crate) fn pause(&self) {
+        if let Some(batch) = &mut self.lock().batch {
+            batch.is_paused = true;
         }
     }
 
@@ -104,7 +115,7 @@ impl Running {
         limit: Duration,
     ) -> Option<(RunningBatch, Option<AnswerCallers>)> {
         let mut state = self.lock();
-        let described = state.describe(self.device, now).filter(|running| running.elapsed > limit)?;
+        let described = state.overdue(self.device, now, limit)?;
         let batch = state.batch.as_mut().filter(|batch| !batch.given_up)?;
         batch.given_up = true;
         Some((described, batch.answer_callers.take()))
@@ -113,7 +124,7 @@ impl Running {
     /// The batch, if its launch or slice has been running for longer than `limit`; once for each batch.
     pub(crate) fn warn_overdue(&self, now: Instant, limit: Duration) -> Option<RunningBatch> {
         let mut state = self.lock();
-        let described = state.describe(self.device, now).filter(|running| running.elapsed > limit)?;
+        let described = state.overdue(self.device, now, limit)?;
         let batch = state.batch.as_mut().filter(|batch| !batch.warned)?;
         batch.warned = true;
         Some(described)
@@ -138,6 +149,11 @@ impl Running {
 }
 
 impl State {
+    fn overdue(&self, device: DeviceId, now: Instant, limit: Duration) -> Option<RunningBatch> {
+        let is_paused = self.batch.as_ref().is_some_and(|batch| batch.is_paused);
+        self.describe(device, now).filter(|running| !is_paused && running.elapsed > limit)
+    }
+
     fn describe(&self, device: DeviceId, now: Instant) -> Option<RunningBatch> {
         let Batch { lane, requests, since, .. } = self.batch.as_ref()?;
         let elapsed = now.saturating_duration_since(*since);

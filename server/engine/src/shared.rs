@@ -1,6 +1,9 @@
 //! What the engine, its lanes and its workers share: devices, admission, metrics and the registry of lanes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
 
 use accelerd_kernels::{Device, DeviceId};
 use opentelemetry::{global, metrics::AsyncInstrument};
@@ -9,9 +12,10 @@ use tokio::sync::watch;
 use crate::{
     admission::Admission,
     config::EngineConfig,
-    device::{AnyLane, DeviceQueues},
+    device::{AnyLane, DeviceQueues, WorkerCounts},
     loss::DeviceLoss,
     metrics::{LaneLabels, Metrics, Stage},
+    outcome::SubmitError,
     queue::Depth,
     stats::{LaneRecord, LaneStats},
 };
@@ -42,20 +46,11 @@ pub(crate) struct RegisteredLane {
     device_lanes: Vec<Arc<dyn AnyLane>>,
 }
 
-/// How many workers a device has.
-pub(crate) fn worker_count(device: DeviceId, config: &EngineConfig) -> usize {
-    let count = match device {
-        DeviceId::Cpu => config.cpu_workers,
-        DeviceId::Cuda(_) => config.cuda_workers,
-    };
-    count.max(1)
-}
-
 impl Shared {
     pub(crate) fn new(devices: Vec<Device>, config: &EngineConfig) -> Self {
         let queues = |(index, device): (usize, Device)| {
-            let workers = worker_count(device.id(), config);
-            Arc::new(DeviceQueues::new(device, index, workers))
+            let (workers, slice) = (WorkerCounts::new(device.id(), config), config.slice(device.id()));
+            Arc::new(DeviceQueues::new(device, index, workers, slice))
         };
         let devices: Vec<_> = devices.into_iter().enumerate().map(queues).collect();
         let largest = |cpu: bool| {
@@ -112,6 +107,12 @@ impl Shared {
 
     pub(crate) fn lanes(&self) -> MutexGuard<'_, Vec<RegisteredLane>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the refusal of a request that would miss its deadline.
+    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration) -> SubmitError {
+        self.metrics.refused("time");
+        self.admission.would_miss(estimated, left)
     }
 
     /// Counts a request whose caller cancelled it, or whose deadline passed.

@@ -8,7 +8,53 @@ use std::time::Instant;
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 
-/// The workers of one device sleep on this.
+/// The workers of one device: most run any batch, and one may run short batches only.
+pub(crate) struct Signals {
+    pub(crate) any: Signal,
+    pub(crate) short_only: Option<Signal>,
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// For any worker.
+    Ordinary,
+    /// For workers that run any batch.
+    Large,
+}
+
+impl Signals {
+    pub(crate) fn new(has_short_only: bool) -> Self {
+        Self { any: Signal::new(), short_only: has_short_only.then(Signal::new) }
+    }
+
+    /// Wakes one sleeping worker that may do the work, if there is one.
+    pub(crate) fn notify(&self, work: Work) {
+        if !self.any.notify()
+            && work == Work::Ordinary
+            && let Some(short_only) = &self.short_only
+        {
+            short_only.notify();
+        }
+    }
+
+    /// Wakes all workers.
+    pub(crate) fn notify_all(&self) {
+        self.each(Signal::notify_all);
+    }
+
+    /// Stops all workers.
+    pub(crate) fn stop(&self) {
+        self.each(Signal::stop);
+    }
+
+    fn each(&self, call: impl Fn(&Signal)) {
+        call(&self.any);
+        self.short_only.iter().for_each(call);
+    }
+}
+
+/// Workers sleep on this.
 pub(crate) struct Signal {
     epoch: AtomicU64,
     /// Copy of `Sleep::asleep`, readable without the lock.
@@ -42,17 +88,18 @@ impl Signal {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// Wakes one sleeper, if any. A worker that is about to sleep polls again.
-    pub(crate) fn notify(&self) {
+    /// Wakes one sleeper, if any, and returns whether there was one. A worker that is about to sleep polls again.
+    pub(crate) fn notify(&self) -> bool {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         // Pairs with the fence in `sleep`: each side writes its variable, then reads the other's, so that at least one
         // of them sees the other's write.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) == 0 {
-            return;
+            return false;
         }
         let mut sleep = lock(&self.sleep);
-        if sleep.asleep > 0 {
+        let wakes = sleep.asleep > 0;
+        if wakes {
             self.set_asleep(&mut sleep, |asleep| asleep - 1);
             sleep.notified += 1;
             // Unlock first: the woken worker would wait for the lock. Any worker may consume the notification, since
@@ -60,6 +107,7 @@ impl Signal {
             drop(sleep);
             self.wake.notify_one();
         }
+        wakes
     }
 
     /// Stops all workers.

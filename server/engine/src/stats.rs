@@ -33,6 +33,8 @@ pub struct AdmissionStats {
     pub refused_items: u64,
     /// Requests refused since the start because of their bytes.
     pub refused_bytes: u64,
+    /// Requests refused since the start because they would have missed their deadline.
+    pub refused_time: u64,
 }
 
 /// One lane, over all devices. Counts are since the lane was opened.

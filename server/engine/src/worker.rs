@@ -56,15 +56,16 @@ pub(crate) fn spawn(
     let guard = EndGuard { running: Arc::clone(&running), ended: Arc::clone(ended) };
     thread::Builder::new().name(format!("{}-{number}", device.id())).spawn(move || {
         let _guard = guard;
-        let (backend, report) = match WorkerContext::open_backend(&device, &running) {
-            Ok(backend) => (Some(backend), Ok(())),
+        let short_only = device.workers.has_short_only && number + 1 == device.workers.total;
+        let (worker, report) = match WorkerContext::open(device, running, short_only) {
+            Ok(worker) => (Some(worker), Ok(())),
             Err(error) => (None, Err(error)),
         };
         // The receiver is gone if another worker failed; then this one is about to be stopped as well.
         let _ = opened.send(report);
         drop(opened);
-        if let Some(backend) = backend {
-            work(&mut WorkerContext { device, running, backend }, number);
+        if let Some(mut worker) = worker {
+            work(&mut worker, number);
         }
     })
 }
@@ -72,7 +73,8 @@ pub(crate) fn spawn(
 /// Runs batches until the device is lost or the engine stops.
 fn work(worker: &mut WorkerContext, number: usize) {
     let device = Arc::clone(&worker.device);
-    let (signal, mut trim) = (&device.signal, device.trim_signal.listener(number));
+    let short_only = device.signals.short_only.as_ref().filter(|_| worker.short_only);
+    let (signal, mut trim) = (short_only.unwrap_or(&device.signals.any), device.trim_signal.listener(number));
     loop {
         let seen = signal.epoch();
         if signal.is_stopped() {

@@ -49,8 +49,16 @@ impl Op for Increment {
 fn engine() -> Engine {
     let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
     let devices = discover(&settings).expect("a CPU is always there").devices;
-    let config =
-        EngineConfig { cuda_workers: 1, cpu_workers: 1, max_items: 1, max_bytes: 100, hang_timeout: Duration::ZERO };
+    let config = EngineConfig {
+        cuda_workers: 1,
+        cpu_workers: 1,
+        cpu_paused_batches: 0,
+        max_items: 1,
+        max_bytes: 100,
+        cpu_slice: Duration::from_millis(10),
+        cuda_slice: Duration::from_millis(5),
+        hang_timeout: Duration::ZERO,
+    };
     Engine::start(devices, config).expect("the CPU opens")
 }
 
@@ -64,6 +72,7 @@ fn lane_config() -> LaneConfig {
         max_age: Duration::from_secs(3600),
         cpu_max_bytes: 0,
         large_request_bytes: 0,
+        max_batch_time: Duration::from_secs(3600),
     }
 }
 

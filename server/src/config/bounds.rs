@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 60] = [
+const BOUNDS: [(&str, Bound); 64] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -54,10 +54,13 @@ const BOUNDS: [(&str, Bound); 60] = [
     ("tls.reload_interval", Time(10, DAY)),
     ("backend.cpu_threads", Count(0, 1024)),
     ("backend.cpu_workers", Count(1, 256)),
+    ("backend.cpu_paused_batches", Count(0, 256)),
+    ("backend.cpu_slice", Time(1, MINUTE)),
     ("backend.ordinals", Count(0, 1023)),
     ("cuda.kernel_cache_limit", Size(0, TIB)),
     ("cuda.pool_limit", Size(0, 16 * TIB)),
     ("cuda.streams", Count(1, 64)),
+    ("cuda.slice", Time(1, MINUTE)),
     ("cuda.staging", Size(KIB, 16 * GIB)),
     ("cuda.pinned", Size(0, TIB)),
     ("cuda.lost_grace", Time(0, DAY)),
@@ -73,6 +76,7 @@ const BOUNDS: [(&str, Bound); 60] = [
     ("lanes.default.max_wait", Time(0, MINUTE)),
     ("lanes.default.concurrency", Count(1, 256)),
     ("lanes.default.max_age", Time(0, HOUR)),
+    ("lanes.default.max_batch_time", Time(1, HOUR)),
     ("lanes.default.cpu_max_bytes", Size(0, 16 * TIB)),
     ("lanes.default.large_request_bytes", Size(0, 16 * TIB)),
     ("limits.max_texts", Count(1, 100_000_000)),

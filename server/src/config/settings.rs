@@ -172,8 +172,13 @@ pub struct Backend {
     pub kind: BackendKind,
     /// Threads of the CPU pool; 0 means all CPUs available to the container.
     pub cpu_threads: usize,
-    /// Workers that feed batches to the CPU pool.
+    /// Long batches that run at once on the CPU pool.
     pub cpu_workers: usize,
+    /// Long batches that may be paused on the CPU while others have their turn.
+    pub cpu_paused_batches: usize,
+    /// How long a batch runs on the CPU before others get their turn.
+    #[serde(with = "humantime_serde")]
+    pub cpu_slice: Duration,
     /// Ordinals of the CUDA devices to use; empty means all.
     #[serde(deserialize_with = "deserialize::list")]
     pub ordinals: Vec<u32>,
@@ -206,6 +211,9 @@ pub struct Cuda {
     pub pool_limit: ByteSize,
     /// Workers per GPU.
     pub streams: usize,
+    /// How long a batch runs on a GPU before others get their turn.
+    #[serde(with = "humantime_serde")]
+    pub slice: Duration,
     /// Pinned host memory per worker.
     pub staging: ByteSize,
     /// Maximum pinned host memory that the workers of a GPU share for results.
@@ -293,9 +301,12 @@ pub struct Lane {
     pub max_wait: Duration,
     /// Maximum number of the lane's batches that run concurrently on a device.
     pub concurrency: usize,
-    /// Queueing time after which a request takes precedence.
+    /// Queueing time after which a priority gets a share of the time of higher ones.
     #[serde(with = "humantime_serde")]
     pub max_age: Duration,
+    /// Maximum expected time of a batch of several requests.
+    #[serde(with = "humantime_serde")]
+    pub max_batch_time: Duration,
     /// Requests of at most this size run on the CPU even if there is a GPU.
     pub cpu_max_bytes: ByteSize,
     /// Requests of more bytes have their own queue, and one CPU worker is reserved for smaller ones.
@@ -321,9 +332,12 @@ pub struct LaneOverride {
     /// Maximum number of the lane's batches that run concurrently on a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
-    /// Queueing time after which a request takes precedence.
+    /// Queueing time after which a priority gets a share of the time of higher ones.
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub max_age: Option<Duration>,
+    /// Maximum expected time of a batch of several requests.
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub max_batch_time: Option<Duration>,
     /// Requests of at most this size run on the CPU even if there is a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_max_bytes: Option<ByteSize>,
@@ -545,12 +559,15 @@ impl Config {
     /// The engine's settings.
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
-            cuda_workers: self.cuda.streams,
-            // One more, which runs no large requests.
+            // One more of each, which runs short batches only.
+            cuda_workers: self.cuda.streams.saturating_add(1),
             cpu_workers: self.backend.cpu_workers.saturating_add(1),
+            cpu_paused_batches: self.backend.cpu_paused_batches,
             max_items: self.admission.max_items,
             max_bytes: self.admission.max_bytes.as_u64(),
             hang_timeout: self.cuda.hang_timeout,
+            cpu_slice: self.backend.cpu_slice,
+            cuda_slice: self.cuda.slice,
         }
     }
 
@@ -630,6 +647,7 @@ impl Lanes {
             max_wait: overrides.max_wait.unwrap_or(default.max_wait),
             concurrency: overrides.concurrency.unwrap_or(default.concurrency),
             max_age: overrides.max_age.unwrap_or(default.max_age),
+            max_batch_time: overrides.max_batch_time.unwrap_or(default.max_batch_time),
             cpu_max_bytes: overrides.cpu_max_bytes.unwrap_or(default.cpu_max_bytes).as_u64(),
             large_request_bytes: overrides.large_request_bytes.unwrap_or(default.large_request_bytes).as_u64(),
         }

@@ -161,7 +161,7 @@ fn stats(app: &App) -> pb::GetStatsResponse {
             item_limit: admission.max_items,
             size_bytes: admission.bytes,
             limit_bytes: admission.max_bytes,
-            refused_count: admission.refused_items + admission.refused_bytes,
+            refused_count: admission.refused_items + admission.refused_bytes + admission.refused_time,
         }),
         draining: engine.draining || !app.health.now().ready,
         sample_time: Some(SystemTime::now().into()),

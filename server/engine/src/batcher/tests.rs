@@ -17,7 +17,8 @@ enum Step {
     Advance(Duration),
     NextBatch,
     Expire,
-    RecordLaunch(u8, u64, Duration),
+    /// Ends a batch that runs, after a time that its cost determines but for a factor of at most two.
+    Finish(prop::sample::Index, f64),
 }
 
 #[derive(Clone, Debug)]
@@ -27,6 +28,7 @@ struct EntrySpec {
     principal: u64,
     items: u64,
     bytes: u64,
+    cost: u64,
     /// Time from the push to the deadline.
     deadline: Option<Duration>,
 }
@@ -51,33 +53,40 @@ impl ModelEntry {
 fn steps(most: u64) -> impl Strategy<Value = Vec<Step>> {
     let priority = prop::sample::select(vec![Priority::Low, Priority::Normal, Priority::High]);
     let micros = |most: u64| (0..most).prop_map(Duration::from_micros);
-    let pushed = (0..3_u8, priority, 0..3_u64, 1..6_u64, 1..40_u64, prop::option::weighted(0.3, micros(20_000)))
-        .prop_map(|(key, priority, principal, items, bytes, deadline)| EntrySpec {
+    let sizes = (1..6_u64, 1..40_u64, 1..1000_u64);
+    let pushed = (0..3_u8, priority, 0..3_u64, sizes, prop::option::weighted(0.3, micros(20_000))).prop_map(
+        |(key, priority, principal, (items, bytes, cost), deadline)| EntrySpec {
             key,
             priority,
             principal,
             items,
             bytes,
+            cost,
             deadline,
-        });
+        },
+    );
     let step = prop_oneof![
         8 => pushed.prop_map(Step::Push),
         1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
         2 => micros(most).prop_map(Step::Advance),
         3 => Just(Step::NextBatch),
         1 => Just(Step::Expire),
-        2 => (0..3_u8, 1..8_u64, micros(2000)).prop_map(|(key, items, took)| Step::RecordLaunch(key, items, took)),
+        2 => (any::<prop::sample::Index>(), 1.0..2.0).prop_map(|(batch, factor)| Step::Finish(batch, factor)),
     ];
     prop::collection::vec(step, 1..300)
 }
 
 fn limits() -> impl Strategy<Value = BatchLimits> {
     let wait = prop::sample::select(vec![0, 2000, 50_000]);
-    (1..8_u64, 8..60_u64, wait, 5000..60_000_u64).prop_map(|(items, bytes, wait, age)| BatchLimits {
-        items,
-        bytes,
-        wait: Duration::from_micros(wait),
-        age: Duration::from_micros(age),
+    (1..8_u64, 8..60_u64, wait, 5000..60_000_u64, 200..20_000_u64).prop_map(|(items, bytes, wait, age, time)| {
+        BatchLimits {
+            items,
+            bytes,
+            wait: Duration::from_micros(wait),
+            age: Duration::from_micros(age),
+            time: Duration::from_micros(time),
+            slice: Duration::from_micros(time / 4),
+        }
     })
 }
 
@@ -88,6 +97,7 @@ fn entry(pushed: &EntrySpec, now: Instant, payload: usize) -> Entry<u8, usize> {
         principal: pushed.principal,
         items: pushed.items,
         bytes: pushed.bytes,
+        cost: pushed.cost,
         deadline: pushed.deadline.map(|after| now + after),
         payload,
     }
@@ -99,12 +109,29 @@ struct CheckedBatcher {
     batcher: Batcher<u8, usize>,
     queued: Vec<ModelEntry>,
     ids: Vec<EntryId>,
+    running: Vec<BatchSummary<u8>>,
     now: Instant,
 }
 
 impl CheckedBatcher {
     fn new(limits: BatchLimits) -> Self {
-        Self { limits, batcher: Batcher::new(limits), queued: vec![], ids: vec![], now: Instant::now() }
+        let now = Instant::now();
+        let batcher = Batcher::new(limits, Arc::new(Estimate::new(now)));
+        Self { limits, batcher, queued: vec![], ids: vec![], running: vec![], now }
+    }
+
+    /// Has every batch of the given cost take this long, as far as the batcher knows.
+    fn knows(&mut self, cost: u64, took: Duration) {
+        for _ in 0..20 {
+            self.batcher.estimate.record(self.now, cost, took);
+        }
+    }
+
+    /// Ends all batches that run.
+    fn finish_all(&mut self, took: Option<Duration>) {
+        for batch in std::mem::take(&mut self.running) {
+            self.batcher.batch_finished(self.now, &batch, took);
+        }
     }
 
     /// Trains the arrival model: an entry of each key every 50 us, and launches of 2 ms whatever their size.
@@ -113,7 +140,9 @@ impl CheckedBatcher {
             self.now += Duration::from_micros(50);
             for key in 0..3 {
                 self.push(&plain(key, 1));
-                self.batcher.record_launch(&key, 1 + round % 8, Duration::from_millis(2));
+                let index = self.batcher.by_key[&key];
+                let timing = &mut key_queue_at(&mut self.batcher.key_queues, index).timing;
+                timing.record_launch(1 + round % 8, Duration::from_millis(2));
             }
         }
         while !self.queued.is_empty() {
@@ -132,10 +161,14 @@ impl CheckedBatcher {
         match step {
             Step::Push(pushed) => self.push(pushed),
             Step::Cancel(index) if !self.ids.is_empty() => self.cancel(index.index(self.ids.len())),
-            Step::Cancel(_) => {}
             Step::Advance(by) => self.now += *by,
             Step::Expire => self.expire(),
-            Step::RecordLaunch(key, items, took) => self.batcher.record_launch(key, *items, *took),
+            Step::Finish(index, factor) if !self.running.is_empty() => {
+                let batch = self.running.swap_remove(index.index(self.running.len()));
+                let took = Duration::from_secs_f64((1e-4 + 1e-6 * batch.cost as f64) * factor);
+                self.batcher.batch_finished(self.now, &batch, Some(took));
+            }
+            Step::Cancel(_) | Step::Finish(..) => {}
             Step::NextBatch => {
                 self.expire();
                 self.next_batch();
@@ -146,7 +179,7 @@ impl CheckedBatcher {
 
     fn push(&mut self, pushed: &EntrySpec) {
         let number = self.ids.len();
-        let id = self.batcher.push(self.now, entry(pushed, self.now, number));
+        let id = self.batcher.push(self.now, entry(pushed, self.now, number), Admitted::default());
         let deadline = pushed.deadline.map(|after| self.now + after);
         self.ids.push(id);
         self.queued.push(ModelEntry { number, id, pushed: pushed.clone(), arrived: self.now, deadline });
@@ -155,7 +188,7 @@ impl CheckedBatcher {
     fn cancel(&mut self, number: usize) {
         let expected = self.queued.iter().position(|entry| entry.number == number);
         assert_eq!(
-            self.batcher.cancel(self.ids[number]),
+            self.batcher.cancel(self.now, self.ids[number]),
             expected.map(|_| number),
             "cancelling returns a queued entry only"
         );
@@ -171,7 +204,9 @@ impl CheckedBatcher {
 
     /// Forms a batch and checks it, or checks that none was due.
     fn next_batch(&mut self) -> Vec<ModelEntry> {
-        match self.batcher.next_batch(self.now) {
+        let next = self.batcher.next_batch(self.now, false);
+        self.check_hopeless();
+        match next {
             NextBatch::Empty => {
                 assert!(self.queued.is_empty(), "something is queued");
                 vec![]
@@ -180,13 +215,32 @@ impl CheckedBatcher {
                 self.check_wait(until);
                 vec![]
             }
-            NextBatch::Ready(batch) => self.check_batch(&batch),
+            NextBatch::Ready(batch) => {
+                let batched = self.check_batch(&batch);
+                self.running.push(batch.summary);
+                batched
+            }
+        }
+    }
+
+    /// Removes the entries that were dropped; those before them in their flows are in the batch, or were dropped as well.
+    fn check_hopeless(&mut self) {
+        for number in self.batcher.take_hopeless() {
+            let position = self.queued.iter().position(|entry| entry.number == number).expect("it was queued");
+            let entry = self.queued.remove(position);
+            let left = entry.deadline.expect("only a deadline can be missed").duration_since(self.now);
+            let own = self.batcher.estimate.seconds(entry.pushed.cost).expect("times are known");
+            assert!(own > left.as_secs_f64(), "an entry that could meet its deadline is not dropped");
         }
     }
 
     fn check_wait(&self, until: Instant) {
-        let BatchLimits { items, bytes, wait, age } = self.limits;
+        let BatchLimits { items, bytes, wait, age, .. } = self.limits;
         assert!(until > self.now, "a wait ends in the future");
+        if self.batcher.is_informed {
+            // It may be held for a principal whose batch runs, or has just ended.
+            return;
+        }
         for key in 0..3 {
             let of_key = || self.queued.iter().filter(|entry| entry.pushed.key == key);
             assert!(of_key().map(|entry| entry.pushed.items).sum::<u64>() < items, "a full batch does not wait");
@@ -199,19 +253,20 @@ impl CheckedBatcher {
     }
 
     fn check_batch(&mut self, batch: &Batch<u8, usize>) -> Vec<ModelEntry> {
-        let oldest = self.queued[0].clone();
         let level = self.queued.iter().map(|entry| entry.pushed.priority).max();
+        let overdue = self.queued.iter().any(|entry| self.now.duration_since(entry.arrived) >= self.limits.age);
         let batched: Vec<_> = batch.payloads.iter().map(|number| self.remove(*number)).collect();
         let sum = |of: fn(&EntrySpec) -> u64| batched.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
         let (items, bytes) = (sum(|pushed| pushed.items), sum(|pushed| pushed.bytes));
-        assert_eq!((batch.items, batch.bytes), (items, bytes));
+        let summary = &batch.summary;
+        assert_eq!((summary.items, summary.bytes, summary.cost), (items, bytes, sum(|pushed| pushed.cost)));
         assert!(!batched.is_empty());
-        assert!(batched.iter().all(|entry| entry.pushed.key == batch.key), "keys are not mixed");
+        assert!(batched.iter().all(|entry| entry.pushed.key == summary.key), "keys are not mixed");
         let fits = items <= self.limits.items && bytes <= self.limits.bytes;
         assert!(fits || batched.len() == 1, "{items} items, {bytes} bytes in {} entries", batched.len());
-        if self.now.duration_since(oldest.arrived) >= self.limits.age {
-            assert_eq!(batched[0].number, oldest.number, "an overdue entry is launched first");
-        } else if self.limits.wait.is_zero() {
+        self.check_time(batch, &batched);
+        let is_shared = self.batcher.is_informed;
+        if !overdue && self.limits.wait.is_zero() && !is_shared {
             assert_eq!(
                 batched.iter().map(|entry| entry.pushed.priority).max(),
                 level,
@@ -219,6 +274,16 @@ impl CheckedBatcher {
             );
         }
         batched
+    }
+
+    /// A batch of several entries is expected to keep its time limit and every deadline.
+    fn check_time(&self, batch: &Batch<u8, usize>, batched: &[ModelEntry]) {
+        let Some(expected) = batch.summary.expected.filter(|_| batched.len() > 1) else { return };
+        let alone = self.batcher.estimate.seconds(batched[0].pushed.cost).expect("times are known");
+        let limit = self.limits.time.as_secs_f64().max(1.25 * alone) + 1e-6;
+        assert!(expected.as_secs_f64() <= limit, "{expected:?} in {} entries", batched.len());
+        let earliest = batched.iter().filter_map(|entry| entry.deadline).min();
+        assert!(earliest.is_none_or(|at| self.now + expected <= at + Duration::from_micros(1)), "a deadline is missed");
     }
 
     /// Removes an entry from the model; it must be the first of its flow.
@@ -240,11 +305,11 @@ impl CheckedBatcher {
 }
 
 fn plain(key: u8, bytes: u64) -> EntrySpec {
-    EntrySpec { key, priority: Priority::Normal, principal: 0, items: 1, bytes, deadline: None }
+    EntrySpec { key, priority: Priority::Normal, principal: 0, items: 1, bytes, cost: bytes, deadline: None }
 }
 
 fn limits_without_wait(items: u64, bytes: u64) -> BatchLimits {
-    BatchLimits { items, bytes, wait: Duration::ZERO, age: NEVER }
+    BatchLimits { items, bytes, wait: Duration::ZERO, age: NEVER, time: NEVER, slice: NEVER }
 }
 
 proptest! {
@@ -267,10 +332,11 @@ proptest! {
         checked.apply_all(&steps);
     }
 
-    /// Once an entry is overdue, each batch contains the oldest entry, so that the number of older entries bounds its
-    /// wait.
+    /// An overdue entry of the lowest priority is served although higher ones never run out, whatever is queued already.
     #[test]
-    fn an_overdue_entry_waits_only_for_older_ones(limits in limits(), steps in steps(3000), target in plain_entry()) {
+    fn an_overdue_entry_is_served_beside_endless_urgent_ones(
+        limits in limits(), steps in steps(3000), target in plain_entry()
+    ) {
         let mut checked = CheckedBatcher::new(limits);
         checked.apply_all(&steps);
         checked.expire();
@@ -278,14 +344,48 @@ proptest! {
         let number = checked.ids.len();
         checked.push(&target);
         checked.now += limits.age;
-        // Later entries do not delay it, whatever their priority.
-        let rush = EntrySpec { priority: Priority::High, deadline: None, ..target };
-        let served = (0..=older).any(|_| {
-            (0..3).for_each(|key| checked.push(&EntrySpec { key, ..rush.clone() }));
+        // It takes at least as long as any other, so that ten of them earn the time of one.
+        let rush = EntrySpec { priority: Priority::High, deadline: None, cost: 1000, ..target };
+        let most = 1000 + 40 * (older + 1);
+        let served = (0..most).any(|_| {
+            for key in 0..3 {
+                let rush = EntrySpec { key, ..rush.clone() };
+                if !checked.queued.iter().any(|entry| entry.flow() == (key, Priority::High, rush.principal)) {
+                    checked.push(&rush);
+                }
+            }
             checked.expire();
-            checked.next_batch().iter().any(|entry| entry.number == number)
+            let served = checked.next_batch().iter().any(|entry| entry.number == number);
+            checked.now += limits.time + limits.wait;
+            checked.finish_all(None);
+            served
         });
-        prop_assert!(served, "not served in {} batches", older + 1);
+        prop_assert!(served, "not served in {most} batches");
+    }
+
+    /// Of two priorities that always have overdue entries, the lower one gets a tenth of the time.
+    #[test]
+    fn a_priority_keeps_a_tenth_of_the_time(high in 1..50_u64, low in 1..50_u64) {
+        let limits = BatchLimits { items: 1, age: Duration::ZERO, ..limits_without_wait(1, 1 << 20) };
+        let mut checked = CheckedBatcher::new(BatchLimits { time: Duration::from_millis(50), ..limits });
+        let spec = |priority, cost| EntrySpec { priority, cost, ..plain(0, 1) };
+        (1..=50).for_each(|cost| checked.knows(cost, Duration::from_millis(cost)));
+        let mut time = [0; 2];
+        // The level is never empty, which would forfeit its credit.
+        (0..2).for_each(|_| checked.push(&spec(Priority::Low, low)));
+        for _ in 0..3000 {
+            checked.push(&spec(Priority::High, high));
+            for entry in checked.next_batch() {
+                let is_low = entry.pushed.priority == Priority::Low;
+                time[usize::from(is_low)] += entry.pushed.cost;
+                if is_low {
+                    checked.push(&spec(Priority::Low, low));
+                }
+            }
+            checked.finish_all(None);
+        }
+        let part = time[1] as f64 / time[0] as f64;
+        prop_assert!((0.07..0.13).contains(&part), "{part} of the time");
     }
 
     /// Keys of one priority that always have entries take turns, even if an entry is larger than many batches.
@@ -316,9 +416,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))] // Each case is slow: its model is long.
 
-    /// Principals of one priority that always have entries are served equal bytes, whatever the sizes of their entries.
+    /// Principals of one priority that always have entries are served equal cost, whatever the sizes of their entries.
     #[test]
-    fn principals_share_by_bytes(sizes in prop::collection::vec(1..50_u64, 2..5)) {
+    fn principals_share_by_cost(sizes in prop::collection::vec(1..50_u64, 2..5)) {
         let mut checked = CheckedBatcher::new(limits_without_wait(64, 200));
         let of = |principal: usize| EntrySpec { principal: principal as u64, ..plain(0, sizes[principal]) };
         for principal in 0..sizes.len() {
@@ -347,6 +447,7 @@ fn plain_entry() -> impl Strategy<Value = EntrySpec> {
         principal,
         items,
         bytes,
+        cost: bytes,
         deadline: None,
     })
 }
@@ -358,7 +459,7 @@ fn an_idle_worker_never_waits_for_a_lone_entry() {
         checked.now += Duration::from_millis(20);
         checked.push(&plain(0, 1));
         assert_eq!(checked.next_batch().len(), 1);
-        checked.batcher.record_launch(&0, 1, Duration::from_millis(1));
+        checked.finish_all(Some(Duration::from_millis(1)));
     }
 }
 
@@ -369,7 +470,9 @@ fn a_batch_is_held_open_if_its_traffic_pays_for_the_wait() {
     checked.train();
     checked.now += Duration::from_micros(50);
     checked.push(&plain(0, 1));
-    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now) else { panic!("filling pays here") };
+    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now, false) else {
+        panic!("filling pays here")
+    };
     checked.check_wait(until);
     checked.now = until + Duration::from_millis(5);
     assert_eq!(checked.next_batch().len(), 1, "no entry came: it is not held longer");
@@ -382,7 +485,9 @@ fn a_batch_is_held_open_for_at_most_max_wait() {
     checked.train();
     checked.now += Duration::from_micros(50);
     checked.push(&plain(0, 1));
-    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now) else { panic!("filling pays here") };
+    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now, false) else {
+        panic!("filling pays here")
+    };
     assert_eq!(until, checked.now + most);
     checked.now = until;
     checked.push(&plain(0, 1));
@@ -398,7 +503,9 @@ fn a_batch_is_not_held_open_past_a_deadline() {
     let deadline = |after| EntrySpec { deadline: Some(after), ..plain(0, 1) };
     checked.push(&deadline(Duration::from_micros(2300)));
     // The launch takes 2 ms: it must begin within 300 us.
-    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now) else { panic!("filling pays here") };
+    let NextBatch::WaitUntil(until) = checked.batcher.next_batch(checked.now, false) else {
+        panic!("filling pays here")
+    };
     assert!(until <= checked.now + Duration::from_micros(300));
     checked.push(&deadline(Duration::from_micros(1900)));
     assert_eq!(checked.next_batch().len(), 2, "the wait is over already");
@@ -437,7 +544,7 @@ fn two_keys_that_alternate_still_fill_their_batches() {
 
 #[test]
 fn idle_keys_are_evicted() {
-    let mut batcher = Batcher::new(limits_without_wait(4, 100));
+    let mut batcher = Batcher::new(limits_without_wait(4, 100), Arc::new(Estimate::new(Instant::now())));
     let now = Instant::now();
     for key in 0..10_000_u32 {
         let entry = Entry {
@@ -446,11 +553,12 @@ fn idle_keys_are_evicted() {
             principal: u64::from(key),
             items: 1,
             bytes: 1,
+            cost: 1,
             deadline: None,
             payload: (),
         };
-        let id = batcher.push(now, entry);
-        assert!(batcher.cancel(id).is_some());
+        let id = batcher.push(now, entry, Admitted::default());
+        assert!(batcher.cancel(now, id).is_some());
     }
     assert!(batcher.by_key.len() <= IDLE_KEYS + 1);
     assert!(batcher.key_queues.len() <= IDLE_KEYS + 2);

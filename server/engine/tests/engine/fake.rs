@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -32,6 +32,9 @@ pub(crate) enum Fault {
     MissingResponse,
     /// The device is lost, while the script allows further losses.
     DeviceLost,
+    /// The operation passes preemption points until a request with [`Fault::Release`] has run, or it is abandoned.
+    Spin,
+    Release,
 }
 
 /// One request. The response is its number times two.
@@ -55,6 +58,8 @@ pub(crate) struct Script {
     pub(crate) losses: AtomicUsize,
     /// What is lost with each.
     pub(crate) loss_scope: Mutex<LossScope>,
+    /// A request with [`Fault::Release`] has run.
+    released: AtomicBool,
     /// The request numbers of each launch so far.
     launches: Mutex<Vec<Vec<u64>>>,
     running: AtomicUsize,
@@ -78,6 +83,7 @@ impl Default for Script {
             oom_above: AtomicU64::new(u64::MAX),
             losses: AtomicUsize::new(0),
             loss_scope: Mutex::new(LossScope::Device),
+            released: AtomicBool::new(false),
             launches: Mutex::default(),
             running: AtomicUsize::new(0),
             most_running: AtomicUsize::new(0),
@@ -192,6 +198,11 @@ impl<const N: usize> Op for Fake<N> {
             return Err(OpError::Failed { device, kernel: "fake", reason: "it fails".to_owned() });
         }
         assert!(!has(Fault::Panic), "the script says so");
+        script.released.fetch_or(has(Fault::Release), SeqCst);
+        while has(Fault::Spin) && !script.released.load(SeqCst) {
+            on.preemption_point()?;
+            std::thread::yield_now();
+        }
         let responses = batch.iter().map(|request| request.number * 2);
         Ok(responses.skip(usize::from(has(Fault::MissingResponse))).collect())
     }
@@ -214,8 +225,11 @@ pub(crate) fn engine_config() -> EngineConfig {
     EngineConfig {
         cuda_workers: 1,
         cpu_workers: 1,
+        cpu_paused_batches: 0,
         max_items: 10_000,
         max_bytes: 1 << 20,
+        cpu_slice: Duration::from_secs(3600),
+        cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::from_secs(60),
     }
 }
@@ -239,6 +253,7 @@ pub(crate) fn lane_config() -> LaneConfig {
         max_age: Duration::from_secs(3600),
         cpu_max_bytes: 0,
         large_request_bytes: 0,
+        max_batch_time: Duration::from_secs(3600),
     }
 }
 

@@ -6,4 +6,5 @@ mod cancellation;
 mod fake;
 mod faults;
 mod trim;
+mod turns;
 mod watchdog;

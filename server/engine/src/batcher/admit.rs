@@ -1,0 +1,77 @@
+//! Refuses an entry whose deadline would pass before it is answered.
+//!
+//! The wait is the time until a running batch ends, plus the time to drain what goes first: all entries of higher priority,
+//! and of its own priority what fair queueing serves before it. The drain rate is measured while the queue is never empty, so
+//! that it includes everything else that the device does. What the expectation leaves out is learned for each principal and
+//! priority (see `wait_ratio`). The time of the batch itself is added in full, although part of the wait is in it, and once
+//! more as a margin, so that errors lead to a shorter queue rather than to late answers.
+
+use std::{hash::Hash, time::Instant};
+
+use crate::config::Priority;
+
+use super::{Batcher, Entry};
+
+/// Most of the time to the deadline that is kept as a margin where others wait: an entry that is served just before its deadline
+/// bounds its batch to the time that is left, or is dropped, after others were refused for it.
+const MAX_MARGIN: f64 = 0.25;
+
+/// What admission knows about an entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Admitted {
+    /// Seconds in the queue, if it has a deadline and times are known.
+    pub(super) expected_wait: Option<f64>,
+    /// It runs although its own time exceeds its deadline, to learn whether that is so.
+    pub(super) is_probe: bool,
+}
+
+/// The entry would miss its deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WouldMiss {
+    /// Seconds until it would be answered.
+    pub(crate) seconds: f64,
+}
+
+impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
+    /// Decides whether an entry is queued. `has_free_slot` tells whether another batch may start now.
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        entry: &Entry<K, T>,
+        has_free_slot: bool,
+    ) -> Result<Admitted, WouldMiss> {
+        let Some(deadline) = entry.deadline else { return Ok(Admitted::default()) };
+        let cost = entry.cost.max(1);
+        let Some(own) = self.estimate.upper_seconds(cost) else { return Ok(Admitted::default()) };
+        let (ahead, wait_ratio) = self.cost_ahead(entry.priority, entry.principal, cost);
+        let drain = match self.backlog.drain_rate(now) {
+            _ if ahead == 0 => 0.0,
+            Some(rate) => ahead as f64 / rate.max(f64::MIN_POSITIVE),
+            None => self.time(ahead),
+        };
+        let wait = if has_free_slot { drain } else { drain + self.backlog.seconds_to_first_end(now) };
+        let shared =
+            if ahead == 0 { own } else { self.estimate.upper_seconds(ahead.saturating_add(cost)).unwrap_or(own) };
+        let batch = shared.min(self.limits.time.as_secs_f64()).max(own);
+        let left = deadline.saturating_duration_since(now).as_secs_f64();
+        let margin = if ahead == 0 { 0.0 } else { batch.min(left * MAX_MARGIN) };
+        let seconds = wait * wait_ratio + batch + margin;
+        let is_probe = own > left && self.estimate.take_probe(now, cost);
+        if seconds > left && !is_probe {
+            self.refused = Some(now);
+            return Err(WouldMiss { seconds });
+        }
+        Ok(Admitted { expected_wait: Some(wait), is_probe })
+    }
+
+    /// Cost that is served before a new entry, and the ratio of its principal's waits to what was expected.
+    fn cost_ahead(&self, priority: Priority, principal: u64, cost: u64) -> (u64, f64) {
+        let higher = Priority::DESCENDING.into_iter().take_while(|level| *level != priority);
+        let higher = higher.fold(0_u64, |sum, level| sum.saturating_add(self.level_costs[level.index()]));
+        let level = self.level_costs[priority.index()];
+        let share = self.fair_share.queued_share(priority, principal);
+        // Each of the others is served at most as much as this principal before its entry.
+        let fair = share.own_cost.saturating_add(cost).saturating_mul(share.principals as u64) - cost;
+        (higher.saturating_add(level.min(fair)), share.wait_ratio)
+    }
+}
