@@ -79,6 +79,16 @@ impl Device {
             Self::Cuda(device) => cuda::Worker::open(Arc::clone(device)).map(Backend::Cuda),
         }
     }
+
+    /// As [`Self::open`], for short work: on a GPU its kernels are scheduled before those of other workers.
+    pub fn open_for_short_work(&self) -> Result<Backend, OpError> {
+        match self {
+            Self::Cpu(_) => self.open(),
+            Self::Cuda(device) => {
+                cuda::Worker::open_with_priority(Arc::clone(device), cuda::StreamPriority::High).map(Backend::Cuda)
+            }
+        }
+    }
 }
 
 impl Backend {

@@ -7,7 +7,8 @@ use cudarc::driver::sys::{self, CUresult};
 use crate::LossScope;
 
 /// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
-const REQUIRED: [&str; 47] = [
+const REQUIRED: [&str; 49] = [
+    "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -51,6 +52,7 @@ const REQUIRED: [&str; 47] = [
     "cuOccupancyMaxActiveClusters",
     "cuStreamBeginCapture_v2",
     "cuStreamCreate",
+    "cuStreamCreateWithPriority",
     "cuStreamDestroy_v2",
     "cuStreamEndCapture",
     "cuStreamSynchronize",

@@ -52,6 +52,7 @@ pub use module::{Kernel, Module, Source};
 pub use nvrtc::ptx;
 pub(crate) use pinned::{PinnedBlock, PinnedPool};
 pub(crate) use stats::FallbackCounters;
+pub(crate) use stream::StreamPriority;
 pub use worker::Worker;
 
 use crate::{Settings, cpu};

@@ -38,6 +38,13 @@ pub(super) struct Recording {
     pub(super) functions: Vec<Arc<Function>>,
 }
 
+/// Whose blocks are scheduled first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamPriority {
+    Normal,
+    High,
+}
+
 /// Why an allocation failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AllocError {
@@ -55,11 +62,21 @@ fn programmatic_launch() -> sys::CUlaunchAttribute {
 }
 
 impl Stream {
-    /// A stream on the device, whose context is current.
-    pub(super) fn new(device: Arc<Device>) -> Result<Self, OpError> {
+    /// A stream on the device, whose context is current. The waiting blocks of a stream of high priority are scheduled before
+    /// those of others; running blocks are not interrupted.
+    pub(super) fn new(device: Arc<Device>, priority: StreamPriority) -> Result<Self, OpError> {
+        let (mut lowest, mut highest) = (0, 0);
+        // SAFETY: writes two numbers.
+        let ranged = unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut lowest, &raw mut highest) };
+        device.check("stream", ranged)?;
+        let level = match priority {
+            StreamPriority::Normal => lowest,
+            StreamPriority::High => highest,
+        };
         let mut raw = std::ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes one handle. The stream does not wait for the legacy default stream.
-        let made = unsafe { sys::cuStreamCreate(&raw mut raw, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
+        let made = unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, level) };
         device.check("stream", made)?;
         let (timers, recording) = Default::default();
         Ok(Self { device, raw, handle: StreamHandle::new(raw), timers, recording })

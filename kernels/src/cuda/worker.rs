@@ -24,7 +24,7 @@ use super::{
     module::Kernel,
     pinned::PinnedBlock,
     staging::Staging,
-    stream::{AllocError, Stream},
+    stream::{AllocError, Stream, StreamPriority},
 };
 use crate::{OpError, preemption::Preemption};
 
@@ -34,6 +34,7 @@ use crate::{OpError, preemption::Preemption};
 /// after it. Only `download` and `synchronize` block.
 pub struct Worker {
     stream: Stream,
+    priority: StreamPriority,
     staging: RefCell<Staging>,
     blas: OnceCell<Blas>,
     copy_streams: OnceCell<CopyStreams>,
@@ -54,17 +55,23 @@ impl fmt::Debug for Worker {
 impl Worker {
     /// Opens a worker on the calling thread.
     pub fn open(device: Arc<Device>) -> Result<Self, OpError> {
-        let staging_bytes = device.staging_bytes();
-        Self::with_staging(device, staging_bytes)
+        Self::open_with_priority(device, StreamPriority::Normal)
     }
 
-    fn with_staging(device: Arc<Device>, bytes: usize) -> Result<Self, OpError> {
+    /// Opens a worker whose kernels have a priority.
+    pub(crate) fn open_with_priority(device: Arc<Device>, priority: StreamPriority) -> Result<Self, OpError> {
+        let staging_bytes = device.staging_bytes();
+        Self::with_staging(device, staging_bytes, priority)
+    }
+
+    fn with_staging(device: Arc<Device>, bytes: usize, priority: StreamPriority) -> Result<Self, OpError> {
         device.enter()?;
         let staging = Staging::new(&device, bytes)?;
         let graphs = GraphCache::counted_by(Arc::clone(device.graph_bytes()));
         let graph_evictions = Cell::new(device.graph_evictions());
         Ok(Self {
-            stream: Stream::new(device)?,
+            stream: Stream::new(device, priority)?,
+            priority,
             staging: RefCell::new(staging),
             blas: OnceCell::new(),
             copy_streams: OnceCell::new(),
@@ -86,7 +93,7 @@ impl Worker {
     /// minimum of staging memory.
     pub(crate) fn second_stream(&self) -> Result<&Self, OpError> {
         if self.second_stream.get().is_none() {
-            let opened = Self::with_staging(Arc::clone(self.device()), 1)?;
+            let opened = Self::with_staging(Arc::clone(self.device()), 1, self.priority)?;
             let _ = self.second_stream.set(Box::new(opened));
         }
         self.second_stream

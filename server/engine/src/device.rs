@@ -63,18 +63,19 @@ impl WorkerContext {
     /// Opens the backend of the calling thread.
     pub(crate) fn open(device: Arc<DeviceQueues>, running: Arc<Running>, short_only: bool) -> Result<Self, OpError> {
         let preemption = Preemption::new(Arc::clone(&device.turns), Arc::clone(&running), short_only);
-        let backend = Self::open_backend(&device, &preemption)?;
+        let backend = Self::open_backend(&device, &preemption, short_only)?;
         Ok(Self { device, running, backend, preemption, short_only })
     }
 
     /// Replaces a backend that may be in an inconsistent state.
     pub(crate) fn reopen(&mut self) -> Result<(), OpError> {
-        self.backend = Self::open_backend(&self.device, &self.preemption)?;
+        self.backend = Self::open_backend(&self.device, &self.preemption, self.short_only)?;
         Ok(())
     }
 
-    fn open_backend(device: &DeviceQueues, preemption: &Arc<Preemption>) -> Result<Backend, OpError> {
-        let mut backend = device.handle().open()?;
+    fn open_backend(device: &DeviceQueues, preemption: &Arc<Preemption>, short_only: bool) -> Result<Backend, OpError> {
+        let handle = device.handle();
+        let mut backend = if short_only { handle.open_for_short_work() } else { handle.open() }?;
         backend.set_preemption(preemption.hook());
         Ok(backend)
     }

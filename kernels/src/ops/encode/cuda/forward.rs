@@ -17,6 +17,7 @@ use super::{
         embedding_norm, norm_params, residual_norm,
     },
     pool::OutputBuffer,
+    slices::Slices,
     weights::Weight,
 };
 use crate::{
@@ -32,6 +33,8 @@ pub(super) struct ForwardPass<'a> {
     residual: DType,
     pool: Rc<TensorPool>,
     input: DeviceBatch,
+    /// A captured pass has none.
+    slices: Option<Slices>,
 }
 
 impl<'a> ForwardPass<'a> {
@@ -42,7 +45,20 @@ impl<'a> ForwardPass<'a> {
             residual,
             pool: TensorPool::new(max_bytes),
             input,
+            slices: None,
         }
+    }
+
+    /// The pass runs in slices.
+    pub(super) fn in_slices(self) -> Self {
+        Self { slices: Some(Slices::new()), ..self }
+    }
+
+    /// Ends a slice if the work that was queued last completes it.
+    fn queued(&mut self, multiply_adds: [usize; 3]) -> Result<(), OpError> {
+        let worker = self.launch.worker;
+        let flops = 2.0 * multiply_adds.into_iter().map(|extent| extent as f64).product::<f64>();
+        self.slices.as_mut().map_or(Ok(()), |slices| slices.queued(worker, flops))
     }
 
     pub(super) fn into_input(self) -> DeviceBatch {
@@ -137,12 +153,13 @@ impl Primitives for ForwardPass<'_> {
             &self.launch,
             LinearParams { activation, gated: gated.into(), reverse: self.launch.direction(), ..layer },
         )?;
+        self.queued([self.launch.rows, columns, linear.inputs])?;
         Ok(out)
     }
 
     async fn attention(
         &mut self,
-        _batch: &Batch,
+        batch: &Batch,
         qkv: HiddenStates,
         params: &Attention<'_, Weight>,
     ) -> Result<HiddenStates, OpError> {
@@ -154,6 +171,8 @@ impl Primitives for ForwardPass<'_> {
             self.launch.worker.fill_zero(buffer)?;
         }
         attention(&self.launch, &self.input, &qkv, &out, params)?;
+        // Scores and weighted sums.
+        self.queued([self.launch.rows, batch.max_seqlen, 2 * width])?;
         Ok(out)
     }
 
@@ -199,6 +218,7 @@ impl Primitives for ForwardPass<'_> {
             LinearResidualNorm::SHARED_BYTES,
             &mut args,
         )?;
+        self.queued([self.launch.rows, linear.outputs, linear.inputs])?;
         Ok(residual)
     }
 

@@ -48,7 +48,7 @@ impl GraphCache<'_> {
 
     fn hidden_states(&self, input: DeviceBatch, batch: &Batch) -> Result<HiddenStates, OpError> {
         let model = Model { config: self.config, weights: &self.device_weights.weights };
-        complete(forward(&mut self.pass(input, usize::MAX), &model, batch))
+        complete(forward(&mut self.pass(input, usize::MAX).in_slices(), &model, batch))
     }
 
     fn pass(&self, input: DeviceBatch, max_bytes: usize) -> ForwardPass<'_> {

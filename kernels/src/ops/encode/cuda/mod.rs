@@ -10,6 +10,7 @@ mod hidden_states;
 mod launch;
 mod norm;
 mod pool;
+mod slices;
 mod weights;
 
 use std::sync::Arc;
