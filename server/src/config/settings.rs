@@ -309,7 +309,7 @@ pub struct Lane {
     pub max_batch_time: Duration,
     /// Requests of at most this size run on the CPU even if there is a GPU.
     pub cpu_max_bytes: ByteSize,
-    /// Requests of more bytes have their own queue, and one CPU worker is reserved for smaller ones.
+    /// Until times are known, requests of more bytes are batched separately, and one worker never runs them.
     pub large_request_bytes: ByteSize,
 }
 
@@ -341,7 +341,7 @@ pub struct LaneOverride {
     /// Requests of at most this size run on the CPU even if there is a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_max_bytes: Option<ByteSize>,
-    /// Requests of more bytes have their own queue, and one CPU worker is reserved for smaller ones.
+    /// Until times are known, requests of more bytes are batched separately, and one worker never runs them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub large_request_bytes: Option<ByteSize>,
 }
