@@ -67,7 +67,8 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Report all invalid settings in file, environment and flags; exit code 2 if there are any.
+    /// Report all invalid settings in file, environment and flags, and invalid certificates and principals; exit code 2 if there
+    /// are any.
     Check {
         #[command(flatten)]
         settings: Settings,
@@ -149,7 +150,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Serve { models, settings } => with_config(&settings, |config| serve(config, &models, &settings)),
         Command::Health { check, settings } => with_config(&settings, |config| check.run(&config)),
         Command::Config { command: ConfigCommand::Check { settings } } => {
-            with_config(&settings, |_| print("the settings are valid"))
+            with_config(&settings, |config| check(&config))
         }
         Command::Config { command: ConfigCommand::Show { defaults: true, .. } } => print(config::DEFAULTS.trim_end()),
         Command::Config { command: ConfigCommand::Show { defaults: false, settings } } => {
@@ -186,6 +187,13 @@ fn serve(mut config: Config, models: &models::Models, settings: &Settings) -> Ex
             }
             code
         }
+    }
+}
+
+fn check(config: &Config) -> ExitCode {
+    match lifecycle::check_credentials(config) {
+        Ok(()) => print("the settings are valid"),
+        Err(error) => fail(&error, INVALID_SETTINGS),
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use accelerd_kernels::exit_at_once;
+use opentelemetry::global;
 use tokio::{
     runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
@@ -16,10 +17,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::StartError,
+    auth::Auth,
     config::{Config, ConfigErrors},
     restart,
     serve::{Daemon, Drained},
     telemetry::{Logs, TelemetryError},
+    tls,
 };
 
 /// Why the daemon failed.
@@ -132,6 +135,13 @@ fn endpoint_delay(signal: ShutdownSignal, at_terminal: bool, configured: Duratio
 
 fn at_terminal() -> bool {
     io::stdin().is_terminal() || io::stderr().is_terminal()
+}
+
+/// Reads what a start reads besides the settings: certificates, private key and principals.
+pub fn check_credentials(config: &Config) -> Result<(), StartError> {
+    tls::open(&config.tls).map_err(StartError::Tls)?;
+    Auth::open(config, &global::meter("accelerd"))?;
+    Ok(())
 }
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain. SIGHUP calls `reload`, applies the

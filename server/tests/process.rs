@@ -116,6 +116,17 @@ fn shown_settings_can_be_loaded() {
 }
 
 #[test]
+fn a_check_reads_certificates_and_principals() {
+    let check = |setting: &str| run(&["config", "check", "--set", setting]);
+    let unreadable = check("auth.principals=/nowhere/principals.toml");
+    assert_eq!(unreadable.status.code(), Some(2));
+    assert!(text(&unreadable.stderr).contains("/nowhere/principals.toml"), "{}", text(&unreadable.stderr));
+    let unprotected = check("server.listen=0.0.0.0:50051");
+    assert!(text(&unprotected.stderr).contains("set auth.principals"), "{}", text(&unprotected.stderr));
+    assert_eq!(check("server.listen=127.0.0.1:50051").status.code(), Some(0));
+}
+
+#[test]
 fn shown_settings_explain_values_derived_from_auto() {
     let shown = run(&["config", "show", "--set", "admission.max_bytes=1GiB"]);
     let shown = text(&shown.stdout);

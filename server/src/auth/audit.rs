@@ -1,13 +1,19 @@
-//! The audit log: one event for each refusal, and for each call that changes what others see.
+//! The audit log: one event for each call that changes what others see, and for refusals, of which a flood is shortened (see
+//! `log_limit`).
 //!
 //! Events have the target `accelerd::audit`. A principal's name and a peer's address are logged, a credential never.
+
+use std::time::Instant;
 
 use opentelemetry::{
     KeyValue,
     metrics::{Counter, Meter},
 };
 
-use super::refusal::Refusal;
+use super::{
+    log_limit::{Kind, LogLimit},
+    refusal::Refusal,
+};
 use crate::peer::Peer;
 
 /// The target of audit events.
@@ -17,6 +23,7 @@ pub const TARGET: &str = "accelerd::audit";
 #[derive(Debug)]
 pub(super) struct Audit {
     refused: Counter<u64>,
+    log_limit: LogLimit,
 }
 
 /// The call that an event is about.
@@ -33,7 +40,7 @@ impl Audit {
             .u64_counter("accelerd_auth_refused")
             .with_description("Calls and messages refused by authentication, roles, patterns or quotas, by reason.")
             .build();
-        Self { refused }
+        Self { refused, log_limit: LogLimit::default() }
     }
 
     /// Records a refusal.
@@ -41,7 +48,10 @@ impl Audit {
         let CallInfo { principal, peer, method } = call;
         let (reason, resource) = (refusal.reason(), refusal.resource());
         self.refused.add(1, &[KeyValue::new("reason", reason)]);
-        tracing::info!(target: TARGET, outcome = "refused", principal, %peer, method, resource, reason, "call refused");
+        let Some(suppressed) = self.log_limit.admit(Instant::now(), Kind::of(call, refusal)) else { return };
+        tracing::info!(
+            target: TARGET, outcome = "refused", principal, %peer, method, resource, reason, suppressed, "call refused"
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod caller;
+mod log_limit;
 pub mod principal;
 pub mod principals;
 pub(crate) mod quota;
