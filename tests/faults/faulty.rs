@@ -56,6 +56,7 @@ pub(crate) fn submit(engine: &Engine, fault: Fault) -> impl Future<Output = ()> 
         max_wait: std::time::Duration::ZERO,
         concurrency: 1,
         max_age: std::time::Duration::from_secs(1),
+        max_batch_time: std::time::Duration::from_secs(3600),
         cpu_max_bytes: 0,
         large_request_bytes: 0,
     });
