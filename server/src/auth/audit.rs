@@ -48,7 +48,8 @@ impl Audit {
         let CallInfo { principal, peer, method } = call;
         let (reason, resource) = (refusal.reason(), refusal.resource());
         self.refused.add(1, &[KeyValue::new("reason", reason)]);
-        let Some(suppressed) = self.log_limit.admit(Instant::now(), Kind::of(call, refusal)) else { return };
+        let kind = Kind::new(principal, peer.host_id(), reason);
+        let Some(suppressed) = self.log_limit.admit(Instant::now(), kind) else { return };
         tracing::info!(
             target: TARGET, outcome = "refused", principal, %peer, method, resource, reason, suppressed, "call refused"
         );

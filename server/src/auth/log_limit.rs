@@ -7,8 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{audit::CallInfo, refusal::Refusal};
-
 /// Events of one kind that are logged in an interval.
 const EVENTS: u32 = 10;
 
@@ -26,8 +24,8 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    pub(super) fn of(call: CallInfo<'_>, refusal: &Refusal) -> Self {
-        Self { principal: call.principal.to_owned(), host: call.peer.host_id(), reason: refusal.reason() }
+    pub(super) fn new(principal: &str, host: u64, reason: &'static str) -> Self {
+        Self { principal: principal.to_owned(), host, reason }
     }
 }
 
@@ -69,7 +67,7 @@ mod tests {
     use super::*;
 
     fn kind(principal: &str) -> Kind {
-        Kind { principal: principal.to_owned(), host: 1, reason: "WRONG_CREDENTIALS" }
+        Kind::new(principal, 1, "WRONG_CREDENTIALS")
     }
 
     #[test]
