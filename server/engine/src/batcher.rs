@@ -675,13 +675,13 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         open.payloads.push(entry.payload);
     }
 
-    /// What a principal is charged: the time by which its entry prolongs the batch, in nanoseconds, and at least half
-    /// of its share of the batch, so that those whose entries prolong it little still take turns. Cost while times are unknown.
+    /// What a principal is charged: the time by which its entry prolongs the batch, in nanoseconds, and at least
+    /// its share of the batch, so that those whose entries prolong it little take turns as well. Cost while times are unknown.
     fn charge(&self, entry: &Queued<T>, added_seconds: f64, seconds_per_cost: f64) -> u64 {
         if !self.is_informed {
             return entry.cost;
         }
-        let seconds = added_seconds.max(seconds_per_cost * entry.cost as f64 / 2.0);
+        let seconds = added_seconds.max(seconds_per_cost * entry.cost as f64);
         u64::try_from(Duration::try_from_secs_f64(seconds).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
