@@ -54,6 +54,9 @@ const SCAN: Service = Service { per_batch: 0.000_5, per_call: 0.002_5 };
 /// Most of the time is shared by all calls of a batch.
 const SHARED: Service = Service { per_batch: 0.02, per_call: 0.000_5 };
 
+/// Short batches that share half of their time.
+const LAUNCH: Service = Service { per_batch: 0.004, per_call: 0.000_4 };
+
 const LONGEST_BATCH: Duration = Duration::from_millis(50);
 
 impl Service {
@@ -367,14 +370,14 @@ fn no_call_is_refused_while_the_queue_is_short() {
     assert_eq!((total.refused, total.late), (0, 0), "{total:?}");
 }
 
-/// Rate of calls in time of ten principals with one call in flight each, and of one with `greedy`.
-fn rates(service: Service, greedy: usize) -> (f64, f64) {
+/// Rate of calls in time of ten principals with one call in flight each, and of one with `greedy`. All call again after `think`.
+fn rates(service: Service, greedy: usize, think: Duration) -> (f64, f64) {
     let mut simulation = Simulation::new(service, 1, 0xFA12);
     let call = |principal| Call {
         principal,
         priority: Priority::Normal,
         patience: None,
-        then: Then::Again(Duration::from_micros(300)),
+        then: Then::Again(think),
         deadline: None,
     };
     for principal in 1..=10 {
@@ -393,11 +396,13 @@ fn rates(service: Service, greedy: usize) -> (f64, f64) {
 
 #[test]
 fn principals_with_one_call_in_flight_keep_their_rate_beside_one_with_a_thousand() {
-    for service in [SCAN, SHARED] {
-        let (alone, _) = rates(service, 0);
-        let (beside, greedy) = rates(service, 1000);
-        assert!(beside > 0.9 * alone, "{service:?}: {beside} instead of {alone} a second, and {greedy} of the other");
-        assert!(greedy > 0.5 * alone / 10.0, "{service:?}: the other gets {greedy} a second");
+    for (service, think) in [(SCAN, 300), (SHARED, 300), (LAUNCH, 300), (LAUNCH, 6000)] {
+        let think = Duration::from_micros(think);
+        let (alone, _) = rates(service, 0, think);
+        let (beside, greedy) = rates(service, 1000, think);
+        let rates = format!("{service:?}, {think:?}: {beside} instead of {alone} a second, and {greedy} of the other");
+        assert!(beside > 0.9 * alone, "{rates}");
+        assert!(greedy > 0.5 * alone / 10.0, "{rates}");
     }
 }
 

@@ -34,6 +34,8 @@ const CONTENDER_MEMORY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct FairShare {
     levels: [Level; Priority::COUNT],
+    /// How much a contender that returns may be behind the virtual time; zero while tags are in another unit than time.
+    credit: u64,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +86,7 @@ impl FairShare {
         let level = &mut self.levels[level.index()];
         let share = level.shares.entry(principal).or_default();
         if share.entries == 0 {
-            share.finish_tag = share.returning_tag(now, level.virtual_time);
+            share.finish_tag = share.returning_tag(now, level.virtual_time, self.credit);
             share.record_think(now);
             level.queued += 1;
         }
@@ -183,6 +185,7 @@ impl FairShare {
     /// a rough measure.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The conversion saturates.
     pub(super) fn convert_tags(&mut self, factor: f64, most: u64) {
+        self.credit = most;
         for level in &mut self.levels {
             let least = level.shares.values().map(|share| share.finish_tag).min().unwrap_or(0);
             let convert = |tag: &mut u64| *tag = (tag.saturating_sub(least) as f64 * factor).min(most as f64) as u64;
@@ -193,10 +196,15 @@ impl FairShare {
 }
 
 impl Share {
-    /// The tag of a principal that had no entry: a present one was not idle, and keeps its own.
-    fn returning_tag(&self, now: Instant, virtual_time: u64) -> u64 {
+    /// The tag of a principal that had no entry. A present one was not idle, and keeps its own. So does a contender that took
+    /// longer to call again, within bounds: whoever has a long queue was ahead of it meanwhile.
+    fn returning_tag(&self, now: Instant, virtual_time: u64, credit: u64) -> u64 {
         let present = self.present_until.is_some_and(|until| until > now);
-        if present { self.finish_tag } else { self.finish_tag.max(virtual_time) }
+        match present {
+            true => self.finish_tag,
+            false if self.is_contender(now) => self.finish_tag.max(virtual_time.saturating_sub(credit)),
+            false => self.finish_tag.max(virtual_time),
+        }
     }
 
     fn record_think(&mut self, now: Instant) {
