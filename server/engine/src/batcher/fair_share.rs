@@ -23,7 +23,7 @@ use super::wait_ratio::WaitRatio;
 const IDLE_SHARES: usize = 1024;
 
 /// A principal is waited for at most this part of the time of its last batch.
-const ANTICIPATED_PART: u32 = 4;
+const ANTICIPATED_PART: u32 = 2;
 
 /// The weight of a new observation in the mean time between a response and the next call.
 const THINK_WEIGHT: f64 = 0.25;
