@@ -137,7 +137,7 @@ fn at_terminal() -> bool {
     io::stdin().is_terminal() || io::stderr().is_terminal()
 }
 
-/// Reads what a start reads besides the settings: certificates, private key and principals.
+/// Reads and checks the files that a start reads in addition to the settings: certificates, private key and principals.
 pub fn check_credentials(config: &Config) -> Result<(), StartError> {
     tls::open(&config.tls).map_err(StartError::Tls)?;
     Auth::open(config, &global::meter("accelerd"))?;

@@ -1,4 +1,4 @@
-"""Measures what TLS and tokens add to a small call, beside a plain connection.
+"""Measures the time that TLS and tokens add to a small call, compared with a plain connection.
 
     python3 protected_calls.py --bin FOLDER [--rounds 5]
 

@@ -32,7 +32,8 @@ impl Allowance {
         if self.free.fetch_update(SeqCst, SeqCst, take).is_ok() { Ok(()) } else { self.grow(bytes) }
     }
 
-    /// Returns bytes taken. What is free beyond two blocks and the floor goes back to the ledger.
+    /// Returns bytes that [`Self::take`] took. Once more than the floor and two blocks are free, the excess over one block goes
+    /// back to the ledger.
     pub fn release(&self, bytes: u64) {
         let free = self.free.fetch_add(bytes, SeqCst) + bytes;
         if free > self.floor.saturating_add(self.block.saturating_mul(2)) {

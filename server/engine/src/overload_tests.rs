@@ -395,13 +395,14 @@ fn rates(service: Service, greedy: usize, think: Duration) -> (f64, f64) {
 }
 
 #[test]
-fn principals_with_one_call_in_flight_keep_their_rate_beside_one_with_a_thousand() {
+fn principals_with_one_call_in_flight_keep_their_rate_next_to_one_with_a_thousand() {
     for (service, think) in [(SCAN, 300), (SHARED, 300), (LAUNCH, 300), (SHARED, 8000)] {
         let think = Duration::from_micros(think);
         let (alone, _) = rates(service, 0, think);
-        let (beside, greedy) = rates(service, 1000, think);
-        let rates = format!("{service:?}, {think:?}: {beside} instead of {alone} a second, and {greedy} of the other");
-        assert!(beside > 0.9 * alone, "{rates}");
+        let (contended, greedy) = rates(service, 1000, think);
+        let rates =
+            format!("{service:?}, {think:?}: {contended} instead of {alone} a second, and {greedy} of the other");
+        assert!(contended > 0.9 * alone, "{rates}");
         assert!(greedy > 0.5 * alone / 10.0, "{rates}");
     }
 }

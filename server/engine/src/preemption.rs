@@ -24,10 +24,11 @@ pub(crate) struct Preemption {
     is_exempt: bool,
     /// What the watchdog sees of the worker.
     watched: Arc<Running>,
-    batch: Mutex<Option<Batch>>,
+    batch: Mutex<Option<CurrentBatch>>,
 }
 
-struct Batch {
+/// The batch that its worker runs now.
+struct CurrentBatch {
     principal: u64,
     has_turn: bool,
     /// Since when its principal has not been charged.
@@ -63,7 +64,8 @@ impl Preemption {
             self.turns.begin(principal);
         }
         let (now, paused) = (Instant::now(), Duration::ZERO);
-        *lock(&self.batch) = Some(Batch { principal, has_turn, slice_began: now, checked: now, paused, launch: None });
+        *lock(&self.batch) =
+            Some(CurrentBatch { principal, has_turn, slice_began: now, checked: now, paused, launch: None });
     }
 
     /// Ends the batch, and its turn.
@@ -107,7 +109,7 @@ impl Preemption {
 
     /// Waits for the next turn once a slice is over. A batch that turns out to be long needs its first one. Returns when the
     /// next slice begins.
-    fn next_slice(&self, batch: &mut Batch, now: Instant) -> Instant {
+    fn next_slice(&self, batch: &mut CurrentBatch, now: Instant) -> Instant {
         if self.is_exempt {
             return now;
         }

@@ -42,7 +42,7 @@ pub(crate) struct Taken<K, T> {
 #[derive(Debug)]
 pub(crate) enum PushError<T> {
     Closed(T),
-    /// It would be answered only after so many seconds.
+    /// Its response would come after its deadline: the estimated seconds until the response.
     WouldMiss(T, f64),
 }
 

@@ -11,7 +11,7 @@ use opentelemetry::{
 };
 
 use super::{
-    log_limit::{Kind, LogLimit},
+    log_limit::{LogLimit, RefusalKind},
     refusal::Refusal,
 };
 use crate::peer::Peer;
@@ -48,7 +48,7 @@ impl Audit {
         let CallInfo { principal, peer, method } = call;
         let (reason, resource) = (refusal.reason(), refusal.resource());
         self.refused.add(1, &[KeyValue::new("reason", reason)]);
-        let kind = Kind::new(principal, peer.host_id(), reason);
+        let kind = RefusalKind::new(principal, peer.host_id(), reason);
         let Some(suppressed) = self.log_limit.admit(Instant::now(), kind) else { return };
         tracing::info!(
             target: TARGET, outcome = "refused", principal, %peer, method, resource, reason, suppressed, "call refused"

@@ -17,13 +17,13 @@ const KINDS: usize = 1024;
 
 /// What refusals have in common that share a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Kind {
+pub(super) struct RefusalKind {
     principal: String,
     host: u64,
     reason: &'static str,
 }
 
-impl Kind {
+impl RefusalKind {
     pub(super) fn new(principal: &str, host: u64, reason: &'static str) -> Self {
         Self { principal: principal.to_owned(), host, reason }
     }
@@ -31,7 +31,7 @@ impl Kind {
 
 #[derive(Debug, Default)]
 pub(super) struct LogLimit {
-    kinds: Mutex<HashMap<Kind, Window>>,
+    kinds: Mutex<HashMap<RefusalKind, Window>>,
 }
 
 #[derive(Debug)]
@@ -43,12 +43,12 @@ struct Window {
 
 impl LogLimit {
     /// Whether an event is logged; if so, how many of its kind were not since the last one that was.
-    pub(super) fn admit(&self, now: Instant, kind: Kind) -> Option<u64> {
+    pub(super) fn admit(&self, now: Instant, kind: RefusalKind) -> Option<u64> {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         if kinds.len() >= KINDS && !kinds.contains_key(&kind) {
             kinds.retain(|_, window| now.saturating_duration_since(window.began) < INTERVAL);
         }
-        let kind = if kinds.len() >= KINDS && !kinds.contains_key(&kind) { Kind::default() } else { kind };
+        let kind = if kinds.len() >= KINDS && !kinds.contains_key(&kind) { RefusalKind::default() } else { kind };
         let window = kinds.entry(kind).or_insert(Window { began: now, logged: 0, suppressed: 0 });
         if now.saturating_duration_since(window.began) >= INTERVAL {
             (window.began, window.logged) = (now, 0);
@@ -66,8 +66,8 @@ impl LogLimit {
 mod tests {
     use super::*;
 
-    fn kind(principal: &str) -> Kind {
-        Kind::new(principal, 1, "WRONG_CREDENTIALS")
+    fn kind(principal: &str) -> RefusalKind {
+        RefusalKind::new(principal, 1, "WRONG_CREDENTIALS")
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl LedgerPart {
 
 /// Why a charge was refused.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum ChargeError {
     /// By the budget of the transport.
     Budget,
     /// By the ledger.
@@ -169,7 +169,7 @@ impl TransportMemory {
     }
 
     /// Reserves `bytes`. Small charges may use the reserve and are not bound by their kind's cap.
-    pub(crate) fn reserve_bytes(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), Refusal> {
+    pub(crate) fn reserve_bytes(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), ChargeError> {
         let reserved = self.charge(kind, bytes, small);
         if reserved.is_err() {
             self.refused.fetch_add(1, Relaxed);
@@ -182,20 +182,20 @@ impl TransportMemory {
         self.reserve_bytes(kind, bytes, small).is_ok()
     }
 
-    fn charge(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), Refusal> {
+    fn charge(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), ChargeError> {
         let (limit, cap) = if small { (self.limit, u64::MAX) } else { (self.limit - self.reserve(), self.cap(kind)) };
         if !try_add(&self.used_by_kind[kind as usize], bytes, cap) {
-            return Err(Refusal::Budget);
+            return Err(ChargeError::Budget);
         }
         if !try_add(&self.used, bytes, limit) {
             self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
-            return Err(Refusal::Budget);
+            return Err(ChargeError::Budget);
         }
         let may_use_reserve = small || kind == MemoryKind::Connection;
         let taken = self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.take(bytes, may_use_reserve));
         taken.map_err(|refusal| {
             self.uncharge(kind, bytes);
-            Refusal::Ledger(refusal)
+            ChargeError::Ledger(refusal)
         })
     }
 
@@ -212,10 +212,10 @@ impl TransportMemory {
     }
 
     /// The status of a refused charge.
-    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64, refusal: &Refusal) -> Status {
+    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64, refusal: &ChargeError) -> Status {
         match refusal {
-            Refusal::Budget => status::transport_memory_full(kind.name(), bytes, self.used(), self.limit),
-            Refusal::Ledger(refusal) => status::memory_limit(refusal),
+            ChargeError::Budget => status::transport_memory_full(kind.name(), bytes, self.used(), self.limit),
+            ChargeError::Ledger(refusal) => status::memory_limit(refusal),
         }
     }
 }

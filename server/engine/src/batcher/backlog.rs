@@ -10,7 +10,7 @@ const VALIDITY: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    running: Vec<Running>,
+    running: Vec<ExpectedEnd>,
     next_batch: u64,
     /// Decayed sums over the intervals in which the queue was never empty.
     drained_cost: f64,
@@ -21,7 +21,7 @@ pub(super) struct Backlog {
 }
 
 #[derive(Debug)]
-struct Running {
+struct ExpectedEnd {
     batch: u64,
     ends: Instant,
 }
@@ -38,7 +38,7 @@ impl Backlog {
         let batch = self.next_batch;
         self.next_batch += 1;
         let ends = now.checked_add(expected.unwrap_or_default()).unwrap_or(now);
-        self.running.push(Running { batch, ends });
+        self.running.push(ExpectedEnd { batch, ends });
         batch
     }
 
@@ -64,7 +64,7 @@ impl Backlog {
     /// Seconds until the first running batch ends. A batch that takes longer than expected is expected to take as long again
     /// as it is late.
     pub(super) fn seconds_to_first_end(&self, now: Instant) -> f64 {
-        let left = |running: &Running| {
+        let left = |running: &ExpectedEnd| {
             let early = running.ends.saturating_duration_since(now);
             early.max(now.saturating_duration_since(running.ends)).as_secs_f64()
         };

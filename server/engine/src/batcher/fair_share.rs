@@ -8,7 +8,7 @@
 //! long queue would take the device in that moment, and the other would get half of its share. So a principal whose calls
 //! follow each other closely counts as *present* while its entries run and shortly afterwards (anticipatory scheduling; Iyer
 //! and Druschel, 2001), and nobody may be further ahead of the principal that was served least, its *floor*, than an
-//! allowance.
+//! allowance. A principal that takes longer, but calls again within a second, keeps as much credit as the allowance.
 
 use std::{
     collections::HashMap,
@@ -34,7 +34,8 @@ const CONTENDER_MEMORY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct FairShare {
     levels: [Level; Priority::COUNT],
-    /// How much a contender that returns may be behind the virtual time; zero while tags are in another unit than time.
+    /// The most by which the tag of a returning contender may be less than the virtual time, in nanoseconds. Zero until tags
+    /// are in nanoseconds.
     credit: u64,
 }
 
@@ -154,8 +155,7 @@ impl FairShare {
         let mut contention = Contention { floor: u64::MAX, hold_until: None, contenders: 0 };
         for share in self.levels[level.index()].shares.values() {
             contention.contenders += usize::from(share.is_contender(now));
-            let present = share.entries > 0 || share.present_until.is_some_and(|until| until > now);
-            if present && share.finish_tag < contention.floor {
+            if share.is_present(now) && share.finish_tag < contention.floor {
                 contention.floor = share.finish_tag;
                 contention.hold_until = share.present_until.filter(|_| share.entries == 0);
             }
@@ -196,15 +196,14 @@ impl FairShare {
 }
 
 impl Share {
-    /// The tag of a principal that had no entry. A present one was not idle, and keeps its own. So does a contender that took
-    /// longer to call again, within bounds: whoever has a long queue was ahead of it meanwhile.
+    /// The tag of a principal that had no entry. A present one was not idle, and keeps its own. A contender that took longer to
+    /// call again keeps at most `credit`.
     fn returning_tag(&self, now: Instant, virtual_time: u64, credit: u64) -> u64 {
-        let present = self.present_until.is_some_and(|until| until > now);
-        match present {
-            true => self.finish_tag,
-            false if self.is_contender(now) => self.finish_tag.max(virtual_time.saturating_sub(credit)),
-            false => self.finish_tag.max(virtual_time),
+        if self.is_present(now) {
+            return self.finish_tag;
         }
+        let credit = if self.is_contender(now) { credit } else { 0 };
+        self.finish_tag.max(virtual_time.saturating_sub(credit))
     }
 
     fn record_think(&mut self, now: Instant) {
@@ -216,6 +215,10 @@ impl Share {
 
     fn is_contender(&self, now: Instant) -> bool {
         let recent = |at: Instant| now.saturating_duration_since(at) < CONTENDER_MEMORY;
-        self.entries > 0 || self.present_until.is_some_and(|until| until > now) || self.answered.is_some_and(recent)
+        self.is_present(now) || self.answered.is_some_and(recent)
+    }
+
+    fn is_present(&self, now: Instant) -> bool {
+        self.entries > 0 || self.present_until.is_some_and(|until| until > now)
     }
 }

@@ -54,10 +54,10 @@ impl<'a> ForwardPass<'a> {
         Self { slices: Some(Slices::new()), ..self }
     }
 
-    /// Ends a slice if the work that was queued last completes it.
-    fn queued(&mut self, multiply_adds: [usize; 3]) -> Result<(), OpError> {
+    /// Accounts for a product of these extents that was queued, which may end a slice.
+    fn queued(&mut self, extents: [usize; 3]) -> Result<(), OpError> {
         let worker = self.launch.worker;
-        let flops = 2.0 * multiply_adds.into_iter().map(|extent| extent as f64).product::<f64>();
+        let flops = 2.0 * extents.into_iter().map(|extent| extent as f64).product::<f64>();
         self.slices.as_mut().map_or(Ok(()), |slices| slices.queued(worker, flops))
     }
 
