@@ -1,7 +1,9 @@
-//! The daemon as a child process with GPUs that fail as its environment says.
+//! The daemon as a child process, whose GPUs fail when a test says so.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    error::Error,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, ChildStderr, Command, ExitCode, ExitStatus, Stdio},
 };
@@ -9,21 +11,23 @@ use std::{
 use accelerd::{Daemon, StartError, config, lifecycle};
 use accelerd_kernels::exit_at_once;
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::faulty::{self, Fault};
+use crate::faulty::{self, Fault, Gpus};
 
 /// The argument that makes this program run the daemon.
 pub(crate) const AS_DAEMON: &str = "--as-daemon";
 
-/// Logged once the launch that hangs runs.
-pub(crate) const RUNS: &str = "the faulty launch runs";
+/// Logged once the faulty request is answered.
+pub(crate) const ANSWERED: &str = "the faulty request is answered";
 
-/// Names the fault of the first image of a process.
+/// Names the fault that SIGUSR1 causes.
 const FAULT: &str = "FAULTS_FAULT";
 
-/// Set by the daemon for the images after the first.
-const RESTARTS: &str = "ACCELERD_RESTARTS";
+/// The number of stand-ins in the place of GPUs, or of GPUs.
+const STAND_INS: &str = "FAULTS_STAND_INS";
+const REAL_GPUS: &str = "FAULTS_REAL_GPUS";
 
 /// Serves with the settings of the environment.
 pub(crate) fn run() -> ExitCode {
@@ -38,23 +42,27 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Starts on stand-ins of GPUs; the first image then gets its fault.
+/// Starts on the GPUs that the environment names, and submits the faulty request at SIGUSR1.
 async fn start(cancel: CancellationToken, config: accelerd::Config) -> Result<Daemon, StartError> {
-    let daemon = Daemon::start_on(Some(faulty::devices()), cancel, config).await?;
-    let fault = faulty::from_environment(FAULT).filter(|_| std::env::var_os(RESTARTS).is_none());
-    if let Some(fault) = fault {
-        tokio::spawn(faulty::submit(&daemon.app().engine, fault));
-        if fault == Fault::Hang {
-            while daemon.app().engine.running().is_empty() {
-                tokio::task::yield_now().await;
-            }
-            eprintln!("{{\"message\":\"{RUNS}\"}}");
-        }
-    }
+    let count = |variable| std::env::var(variable).ok()?.parse().ok();
+    let gpus = count(STAND_INS).map(Gpus::StandIns).or_else(|| count(REAL_GPUS).map(Gpus::Real));
+    let fault = std::env::var(FAULT).ok().and_then(|name| Fault::parse(&name)).expect("the fault is named");
+    let mut requested = signal(SignalKind::user_defined1()).expect("the signal can be handled");
+    let devices = gpus.expect("the GPUs are named").open(&config).expect("the devices can be opened");
+    let daemon = Daemon::start_on(Some(devices), cancel, config).await?;
+    // Held weakly: the request must not keep the daemon alive.
+    let app = std::sync::Arc::downgrade(daemon.app());
+    tokio::spawn(async move {
+        requested.recv().await;
+        let submitted = app.upgrade().map(|app| faulty::submit(&app.engine, fault));
+        let Some(submitted) = submitted else { return };
+        let error = submitted.await.err();
+        eprintln!("{}", serde_json::json!({ "message": ANSWERED, "error": error }));
+    });
     Ok(daemon)
 }
 
-/// A daemon with a fault and settings; dropping it kills it.
+/// A running daemon; dropping it kills it.
 pub(crate) struct Running {
     child: Child,
     log: BufReader<ChildStderr>,
@@ -63,12 +71,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(fault: &str, settings: &[(&str, &str)]) -> std::io::Result<Self> {
+    /// Starts a daemon with further settings.
+    pub(crate) fn start(gpus: Gpus, fault: Fault, settings: &[(&str, &str)]) -> std::io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let fixed = [
             ("SERVER__LISTEN", "127.0.0.1:0"),
             ("SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
             ("SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+            ("BACKEND__KIND", "auto"),
             ("BACKEND__CPU_THREADS", "1"),
             ("TELEMETRY__LOG_FORMAT", "json"),
             ("DRAIN__ENDPOINT_DELAY", "0s"),
@@ -76,9 +86,13 @@ impl Running {
         for (key, value) in fixed.iter().chain(settings) {
             command.env(format!("ACCELERD__{key}"), value);
         }
+        let (variable, count) = match gpus {
+            Gpus::StandIns(count) => (STAND_INS, count),
+            Gpus::Real(count) => (REAL_GPUS, count),
+        };
+        command.arg(AS_DAEMON).env(FAULT, fault.name()).env(variable, count.to_string());
         // The tests may themselves run in a pod.
-        command.arg(AS_DAEMON).env(FAULT, fault).env_remove(RESTARTS).env_remove("KUBERNETES_SERVICE_HOST");
-        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let mut child = command.env_remove("KUBERNETES_SERVICE_HOST").stderr(Stdio::piped()).spawn()?;
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
         Ok(Self { child, log, unread: vec![] })
     }
@@ -100,6 +114,17 @@ impl Running {
         }
     }
 
+    /// Waits until the daemon serves.
+    pub(crate) fn serving(&mut self) -> Addresses {
+        let line = self.line("serving");
+        Addresses { grpc: format!("http://{}", text(&line, "grpc")), admin: text(&line, "admin").to_owned() }
+    }
+
+    /// Submits the faulty request.
+    pub(crate) fn fail(&self) -> std::io::Result<()> {
+        self.signal("-USR1")
+    }
+
     pub(crate) fn signal(&self, name: &str) -> std::io::Result<()> {
         let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status()?;
         assert!(sent.success());
@@ -109,6 +134,13 @@ impl Running {
     pub(crate) fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait()
     }
+
+    /// Ends the daemon, which must have nothing left to do.
+    pub(crate) fn stop(&mut self) -> std::io::Result<()> {
+        self.signal("-TERM")?;
+        assert_eq!(self.wait()?.code(), Some(0));
+        Ok(())
+    }
 }
 
 impl Drop for Running {
@@ -117,4 +149,36 @@ impl Drop for Running {
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
+}
+
+/// Where a daemon serves.
+pub(crate) struct Addresses {
+    /// The URL of the gRPC port.
+    pub(crate) grpc: String,
+    admin: String,
+}
+
+impl Addresses {
+    /// Status and body of a path of the admin port.
+    pub(crate) fn get(&self, path: &str) -> Result<(u16, String), Box<dyn Error>> {
+        let mut stream = TcpStream::connect(&self.admin)?;
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response)?;
+        let (head, body) = response.split_once("\r\n\r\n").ok_or("a response has a head")?;
+        let status = head.split(' ').nth(1).ok_or("a response has a status")?;
+        Ok((status.parse()?, body.to_owned()))
+    }
+
+    /// Waits until a probe of the admin port fails.
+    pub(crate) fn wait_until_failing(&self, path: &str) -> Result<(), Box<dyn Error>> {
+        while self.get(path)?.0 == 200 {}
+        assert_eq!(self.get(path)?.0, 503);
+        Ok(())
+    }
+}
+
+/// A field of a log line.
+pub(crate) fn text<'a>(line: &'a Value, field: &str) -> &'a str {
+    line[field].as_str().unwrap_or_else(|| panic!("{field} in {line}"))
 }

@@ -1,7 +1,26 @@
 //! An operation that loses its GPU or never ends there, and devices for it.
 
 use accelerd_engine::{Context, Engine, LaneConfig};
-use accelerd_kernels::{Backend, Device, DeviceId, Discovered, LossScope, Op, OpError, Size, cpu::Pool};
+use accelerd_kernels::{
+    Backend, Device, DeviceId, Discovered, LossScope, Op, OpError, Size,
+    cpu::Pool,
+    cuda::{self, Args, Grid, Kernel, Module, Source},
+    ops,
+};
+
+/// Logged once the launch that never ends runs.
+pub(crate) const RUNS: &str = "the faulty launch runs";
+
+/// Kernels that end as [`Fault`] says.
+static MODULE: Module = Module {
+    name: "faulty",
+    source: Source { path: "faulty.cu", text: include_str!("faulty.cu") },
+    headers: &[],
+    defines: &[],
+    kernels: &[ACCESS_ILLEGAL_ADDRESS, NEVER_END],
+};
+pub(crate) const ACCESS_ILLEGAL_ADDRESS: Kernel = Kernel { name: "access_illegal_address", params: &[8] };
+const NEVER_END: Kernel = Kernel { name: "never_end", params: &[8] };
 
 /// What a request does on a GPU. The CPU answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +29,58 @@ pub(crate) enum Fault {
     StickyError,
     /// A kernel that never ends.
     Hang,
+}
+
+impl Fault {
+    /// Its name in the environment.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::StickyError => "sticky_error",
+            Self::Hang => "hang",
+        }
+    }
+
+    /// The fault with a name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::StickyError, Self::Hang].into_iter().find(|fault| fault.name() == name)
+    }
+}
+
+/// The GPUs of a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gpus {
+    /// So many CPU pools in their place.
+    StandIns(u32),
+    /// The first so many of this machine.
+    Real(u32),
+}
+
+impl Gpus {
+    /// How many they are.
+    pub(crate) fn count(self) -> u32 {
+        match self {
+            Self::StandIns(count) | Self::Real(count) => count,
+        }
+    }
+
+    /// Opens them, and the CPU pool.
+    pub(crate) fn open(self, config: &accelerd::Config) -> Result<Discovered, String> {
+        let pool = Pool::start(1)?;
+        let mut devices = match self {
+            Self::StandIns(count) => stand_ins(count)?,
+            Self::Real(count) => {
+                let settings = accelerd_kernels::Settings { cuda_ordinals: (0..count).collect(), ..config.devices() };
+                let modules = [ops::modules(), vec![&MODULE]].concat();
+                cuda::discover(&settings, &modules, &pool)?.into_iter().map(Device::Cuda).collect()
+            }
+        };
+        devices.push(Device::Cpu(pool));
+        Ok(Discovered { devices, fallback: None })
+    }
+}
+
+fn stand_ins(count: u32) -> Result<Vec<Device>, String> {
+    (0..count).map(|ordinal| Pool::stand_in(DeviceId::Cuda(ordinal), 1).map(Device::Cpu)).collect()
 }
 
 struct Faulty;
@@ -27,28 +98,53 @@ impl Op for Faulty {
     }
 
     fn run(batch: &[&Fault], on: &mut Backend) -> Result<Vec<()>, OpError> {
-        let device = on.device();
-        if device == DeviceId::Cpu {
-            return Ok(vec![(); batch.len()]);
+        for fault in batch {
+            match on {
+                Backend::Cuda(worker) => launch(**fault, worker)?,
+                Backend::Cpu(_) if on.device() == DeviceId::Cpu => {}
+                Backend::Cpu(_) => imitate(**fault, on.device())?,
+            }
         }
-        if batch.contains(&&Fault::StickyError) {
-            let reason = "download after kernel faulty: illegal address".to_owned();
-            return Err(OpError::DeviceLost { device, scope: LossScope::Cuda, reason });
+        Ok(vec![(); batch.len()])
+    }
+}
+
+fn launch(fault: Fault, worker: &cuda::Worker) -> Result<(), OpError> {
+    let flag = worker.alloc_zeroed::<u32>(1)?;
+    match fault {
+        Fault::StickyError => {
+            worker.launch(&ACCESS_ILLEGAL_ADDRESS, Grid::x(1), 1, 0, &mut Args::new().null())?;
         }
-        loop {
-            std::thread::park();
+        Fault::Hang => {
+            worker.launch(&NEVER_END, Grid::x(1), 1, 0, &mut Args::new().ptr(flag.ptr()))?;
+            log_that_it_runs();
+        }
+    }
+    worker.synchronize()
+}
+
+/// What a stand-in does in the place of a kernel.
+fn imitate(fault: Fault, device: DeviceId) -> Result<(), OpError> {
+    match fault {
+        Fault::StickyError => {
+            let reason = format!("synchronize after kernel {}: illegal address", ACCESS_ILLEGAL_ADDRESS.name);
+            Err(OpError::DeviceLost { device, scope: LossScope::Cuda, reason })
+        }
+        Fault::Hang => {
+            log_that_it_runs();
+            loop {
+                std::thread::park();
+            }
         }
     }
 }
 
-/// Two CPU pools in the place of GPUs, then the CPU.
-pub(crate) fn devices() -> Discovered {
-    let one = |id| Device::Cpu(Pool::stand_in(id, 1).expect("a thread"));
-    Discovered { devices: [DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cpu].map(one).into(), fallback: None }
+fn log_that_it_runs() {
+    eprintln!("{{\"message\":\"{RUNS}\"}}");
 }
 
 /// Submits a request; the future is ready once it is answered.
-pub(crate) fn submit(engine: &Engine, fault: Fault) -> impl Future<Output = ()> + Send + use<> {
+pub(crate) fn submit(engine: &Engine, fault: Fault) -> impl Future<Output = Result<(), String>> + Send + use<> {
     let lane = engine.lane::<Faulty>(LaneConfig {
         max_batch_items: 1,
         max_batch_bytes: 1 << 20,
@@ -60,17 +156,5 @@ pub(crate) fn submit(engine: &Engine, fault: Fault) -> impl Future<Output = ()> 
         cpu_max_bytes: 0,
         large_request_bytes: 0,
     });
-    async move {
-        // A hang is answered with an error.
-        let _answered = lane.submit(fault, Context::default()).await;
-    }
-}
-
-/// The fault that a variable of the environment names.
-pub(crate) fn from_environment(variable: &str) -> Option<Fault> {
-    match std::env::var(variable).ok()?.as_str() {
-        "sticky" => Some(Fault::StickyError),
-        "hang" => Some(Fault::Hang),
-        other => panic!("{variable} is {other:?}, expected sticky or hang"),
-    }
+    async move { lane.submit(fault, Context::default()).await.map(drop).map_err(|error| error.to_string()) }
 }

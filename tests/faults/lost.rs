@@ -1,121 +1,116 @@
 //! What outlives the loss of all GPUs, and what probes and metrics say about it.
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
 
-use accelerd::{Config, Daemon, config::BackendKind};
 use accelerd_proto::v1::{
-    self, device_service_client::DeviceServiceClient, embed_request::Input, embed_service_client::EmbedServiceClient,
+    self, DeviceState, embed_request::Input, embed_service_client::EmbedServiceClient,
     similarity_service_client::SimilarityServiceClient,
 };
 use tokio::runtime::Runtime;
-use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
 
-use crate::faulty::{self, Fault};
+use crate::{
+    daemon::{ANSWERED, Addresses, Running, text},
+    faulty::{ACCESS_ILLEGAL_ADDRESS, Fault, Gpus},
+    points,
+};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// A daemon on stand-ins of GPUs that does not start again.
-async fn daemon(change: impl FnOnce(&mut Config)) -> Result<Daemon, Box<dyn Error>> {
-    let mut config = Config::loopback();
-    config.backend.kind = BackendKind::Auto;
-    config.cuda.restart = accelerd::config::Restart::Never;
-    config.cuda.lost_grace = Duration::from_secs(3600);
-    change(&mut config);
-    Ok(Daemon::start_on(Some(faulty::devices()), CancellationToken::new(), config).await?)
+/// Waits until all GPUs are lost to a sticky error. Returns the cause for each, by ordinal.
+pub(crate) fn wait_for_sticky_error(running: &mut Running, gpus: Gpus) -> Vec<String> {
+    let mut causes = vec![];
+    for _ in 0..gpus.count() {
+        let line = running.line("a device is lost; its requests are rerouted");
+        assert_eq!(text(&line, "lane"), "faulty", "{line}");
+        assert!(text(&line, "reason").contains(ACCESS_ILLEGAL_ADDRESS.name), "{line}");
+        causes.push((text(&line, "device").to_owned(), text(&line, "cause").to_owned()));
+    }
+    causes.sort();
+    let devices: Vec<_> = (0..gpus.count()).map(|ordinal| format!("cuda:{ordinal}")).collect();
+    assert!(causes.iter().map(|(device, _)| device).eq(&devices), "{causes:?}");
+    let causes: Vec<_> = causes.into_iter().map(|(_, cause)| cause).collect();
+    let count = |name: &str| causes.iter().filter(|cause| *cause == name).count();
+    assert_eq!((count("sticky_error"), count("peer_error")), (1, devices.len() - 1), "{causes:?}");
+    causes
 }
 
-/// Searches and embeddings before and after a sticky error are equal, and the devices are reported as lost.
-pub(crate) fn collections_and_models() -> Outcome {
+/// Searches and embeddings before and after a sticky error agree, and the devices are reported as lost.
+pub(crate) fn collections_and_models(gpus: Gpus) -> Outcome {
+    // With a daemon that does not start again.
+    let settings = [("CUDA__RESTART", "never"), ("CUDA__LOST_GRACE", "1h")];
+    let mut running = Running::start(gpus, Fault::StickyError, &settings)?;
+    let addresses = running.serving();
     Runtime::new()?.block_on(async {
-        let daemon = daemon(|_| {}).await?;
-        let address = format!("http://{}", daemon.grpc_addr());
-        let mut similarity = SimilarityServiceClient::connect(address.clone()).await?;
+        let mut similarity = SimilarityServiceClient::connect(addresses.grpc.clone()).await?;
+        let mut embed = EmbedServiceClient::connect(addresses.grpc.clone()).await?;
         for name in ["first", "second"] {
-            fill(&mut similarity, name).await?;
+            points::create(&mut similarity, name, false).await?;
         }
-        let devices = devices(&mut similarity).await?;
-        assert_eq!(devices, ["cuda:0", "cuda:1"], "each has a GPU");
-        let mut embed = EmbedServiceClient::connect(address.clone()).await?;
-        // Larger than what runs on the CPU in any case.
-        let texts = v1::TextInput { values: vec!["def parse(text): return text".repeat(200); 500] };
-        let texts = v1::EmbedRequest { input: Some(Input::Texts(texts)), ..Default::default() };
-        let before = (search(&mut similarity).await?, embed.embed(texts.clone()).await?.into_inner().embeddings);
+        let on_gpus = points::devices(&mut similarity).await?;
+        assert!(on_gpus.iter().all(|device| device.starts_with("cuda:")), "{on_gpus:?}");
+        let (hits, vectors) = (search(&mut similarity).await?, vectors(&mut embed).await?);
 
-        faulty::submit(&daemon.app().engine, Fault::StickyError).await;
-        let after = (search(&mut similarity).await?, embed.embed(texts).await?.into_inner().embeddings);
-        assert_eq!(before, after);
-        assert_eq!(self::devices(&mut similarity).await?, ["cpu", "cpu"]);
-        fill(&mut similarity, "third").await?;
-        assert_eq!(self::devices(&mut similarity).await?, ["cpu", "cpu", "cpu"], "new ones avoid what is lost");
-
-        let listed = DeviceServiceClient::connect(address).await?.list_devices(v1::ListDevicesRequest {}).await?;
-        let states: Vec<_> = listed.into_inner().devices.iter().map(v1::Device::state).collect();
-        assert_eq!(states, [v1::DeviceState::Lost, v1::DeviceState::Lost, v1::DeviceState::Ready]);
-        let metrics = daemon.app().metrics.text();
-        for (device, reason) in [("cuda:0", "sticky_error"), ("cuda:1", "peer_error")] {
-            let (device, reason) = (format!("device=\"{device}\""), format!("reason=\"{reason}\""));
-            let mut samples = metrics.lines().filter(|line| line.starts_with("accelerd_device_losses_total{"));
-            let counted = samples.any(|line| line.contains(&device) && line.contains(&reason) && line.ends_with(" 1"));
-            assert!(counted, "{device}, {reason} in\n{metrics}");
-        }
-        assert!(daemon.app().health.now().ready, "the CPU serves");
+        running.fail()?;
+        let causes = wait_for_sticky_error(&mut running, gpus);
+        assert_eq!(running.line(ANSWERED)["error"], serde_json::Value::Null, "the CPU answers it");
+        assert_eq!(search(&mut similarity).await?, hits);
+        assert_close(&self::vectors(&mut embed).await?, &vectors);
+        points::create(&mut similarity, "third", false).await?;
+        assert_eq!(points::devices(&mut similarity).await?, ["cpu", "cpu", "cpu"], "new ones avoid what is lost");
+        let mut states = points::states(&addresses.grpc).await?;
+        assert_eq!(states.pop(), Some(DeviceState::Ready), "the CPU");
+        assert!(states.iter().all(|state| *state == DeviceState::Lost), "{states:?}");
+        assert_counted(&addresses, &causes)?;
+        assert_eq!(addresses.get("/readyz")?.0, 200, "the CPU serves");
         Ok(())
     })
 }
 
-/// Creates a collection of four points.
-async fn fill(
-    similarity: &mut SimilarityServiceClient<tonic::transport::Channel>,
-    name: &str,
-) -> Result<(), Box<dyn Error>> {
-    let (name, metric) = (name.to_owned(), v1::Metric::Dot.into());
-    let create = v1::CreateCollectionRequest { name: name.clone(), dimensions: 2, metric, ..Default::default() };
-    similarity.create_collection(create).await?;
-    let data = [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [-1.0, 0.0]].concat();
-    let vectors = tensor(4, &data);
-    let ids = Some(v1::PointIds { numbers: vec![1, 2, 3, 4], ..Default::default() });
-    let points = Some(v1::upsert_request::Points::Vectors(vectors));
-    similarity.upsert(v1::UpsertRequest { collection: name, ids, points, ..Default::default() }).await?;
+async fn search(similarity: &mut points::Similarity) -> Result<[v1::SearchResponse; 2], Box<dyn Error>> {
+    Ok([points::search(similarity, "first").await?, points::search(similarity, "second").await?])
+}
+
+/// Embeddings of more text than what runs on the CPU in any case.
+async fn vectors(embed: &mut EmbedServiceClient<Channel>) -> Result<Vec<f32>, Box<dyn Error>> {
+    let texts = v1::TextInput { values: vec!["def parse(text): return text".repeat(200); 500] };
+    let texts = v1::EmbedRequest { input: Some(Input::Texts(texts)), ..Default::default() };
+    let data = embed.embed(texts).await?.into_inner().embeddings.ok_or("embeddings")?.data;
+    Ok(data.chunks_exact(4).map(|value| f32::from_le_bytes(value.try_into().expect("four bytes"))).collect())
+}
+
+/// Unit vectors may differ in rounding between devices.
+fn assert_close(vectors: &[f32], expected: &[f32]) {
+    assert_eq!(vectors.len(), expected.len());
+    let largest = vectors.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(largest < 1e-5, "they differ by {largest}");
+}
+
+/// Each loss is counted once, with its cause.
+fn assert_counted(addresses: &Addresses, causes: &[String]) -> Outcome {
+    let metrics = addresses.get("/metrics")?.1;
+    for (ordinal, cause) in causes.iter().enumerate() {
+        let (device, reason) = (format!("device=\"cuda:{ordinal}\""), format!("reason=\"{cause}\""));
+        let mut samples = metrics.lines().filter(|line| line.starts_with("accelerd_device_losses_total{"));
+        let counted = samples.any(|line| line.contains(&device) && line.contains(&reason) && line.ends_with(" 1"));
+        assert!(counted, "{device}, {reason} in\n{metrics}");
+    }
     Ok(())
 }
 
-fn tensor(rows: i64, values: &[f32]) -> v1::Tensor {
-    let data = values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into();
-    v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![rows, 2], data }
-}
-
-/// The hits of a search in the first two collections.
-async fn search(
-    similarity: &mut SimilarityServiceClient<tonic::transport::Channel>,
-) -> Result<Vec<v1::SearchResponse>, Box<dyn Error>> {
-    let mut found = vec![];
-    for collection in ["first", "second"] {
-        let query = Some(v1::search_request::Query::Vectors(tensor(1, &[1.0, 0.25])));
-        let request = v1::SearchRequest { collection: collection.to_owned(), query, limit: 3, ..Default::default() };
-        found.push(similarity.search(request).await?.into_inner());
-    }
-    Ok(found)
-}
-
-/// The devices of all collections, by name.
-async fn devices(
-    similarity: &mut SimilarityServiceClient<tonic::transport::Channel>,
-) -> Result<Vec<String>, Box<dyn Error>> {
-    let listed = similarity.list_collections(v1::ListCollectionsRequest::default()).await?.into_inner();
-    Ok(listed.collections.into_iter().map(|collection| collection.device).collect())
-}
-
 /// With `backend.kind = "cuda"` the loss of all GPUs ends readiness, and liveness only after the grace.
-pub(crate) fn readiness() -> Outcome {
-    Runtime::new()?.block_on(async {
-        let daemon = daemon(|config| config.backend.kind = BackendKind::Cuda).await?;
-        let health = daemon.app().health.clone();
-        assert!(health.now().ready && health.now().live);
-        faulty::submit(&daemon.app().engine, Fault::StickyError).await;
-        while health.now().ready {
-            tokio::task::yield_now().await;
-        }
-        assert!(health.now().live, "within the grace");
-        Ok(())
-    })
+pub(crate) fn probes(gpus: Gpus, grace: &str) -> Outcome {
+    let settings = [("CUDA__RESTART", "never"), ("BACKEND__KIND", "cuda"), ("CUDA__LOST_GRACE", grace)];
+    let mut running = Running::start(gpus, Fault::StickyError, &settings)?;
+    let addresses = running.serving();
+    assert_eq!((addresses.get("/readyz")?.0, addresses.get("/healthz")?.0), (200, 200));
+    running.fail()?;
+    wait_for_sticky_error(&mut running, gpus);
+    addresses.wait_until_failing("/readyz")?;
+    if grace == "0s" {
+        addresses.wait_until_failing("/healthz")?;
+    } else {
+        assert_eq!(addresses.get("/healthz")?.0, 200, "within the grace");
+    }
+    Ok(())
 }
