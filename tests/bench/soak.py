@@ -60,13 +60,14 @@ class Soak:
 
     def embed(self, rng: random.Random) -> str:
         """Embeds texts with a permanent model, the built-in one, or the one that is loaded and unloaded."""
-        from accelerd import DeadlineError, NotFoundError
+        from accelerd import BusyError, DeadlineError, NotFoundError
 
         model, client = rng.choice(["model", "builtin", "guest"]), rng.choice([self.client] * 3 + [self.hasty])
         some = rng.sample(range(len(self.pieces)), rng.choice([1, 1, 2, 8, 64]))
         try:
             vectors = client.embed([self.pieces[at] for at in some], model=model)
-        except DeadlineError:
+        except (BusyError, DeadlineError):
+            # A call that would miss its deadline is refused at once.
             if client is self.hasty:
                 return "embed, out of time"
             raise
