@@ -1,7 +1,7 @@
 //! Errors of calls; `status.rs` maps them to gRPC statuses.
 
 use accelerd_engine::SubmitError;
-use accelerd_kernels::ledger::Exceeded;
+use accelerd_kernels::{DeviceId, ledger::Exceeded};
 
 use crate::auth::refusal::Refusal;
 
@@ -54,7 +54,19 @@ pub enum ApiError {
         /// The figures.
         refusal: Box<Exceeded>,
     },
-    /// A resource other than memory or a queue is exhausted, such as the disk; or a model does not fit a device.
+    /// A model does not fit the memory of a device.
+    #[error("{message}")]
+    ModelTooLarge {
+        /// Names the model, and has the figures.
+        message: String,
+        /// The device.
+        device: DeviceId,
+        /// Bytes of the failed allocation.
+        requested: u64,
+        /// Bytes that were free.
+        free: u64,
+    },
+    /// A resource other than memory or a queue is exhausted, such as the disk.
     #[error("{0}")]
     Exhausted(String),
     /// A dependency is not available: an object store, a hub, a device.

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use accelerd_engine::SubmitError;
-use accelerd_kernels::{OpError, ledger::Exceeded};
+use accelerd_kernels::{DeviceId, OpError, ledger::Exceeded};
 use accelerd_proto::v1 as pb;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -36,8 +36,13 @@ impl From<ApiError> for Status {
             ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
             ApiError::ResponseTooLarge { bytes, limit } => too_large(message, bytes as u64, limit as u64),
             ApiError::MemoryLimit { refusal, .. } => from_exceeded(&refusal, message),
+            ApiError::ModelTooLarge { device, requested, free, .. } => {
+                let details = out_of_memory(device, requested, free);
+                Self::with_error_details(Code::ResourceExhausted, message, details)
+            }
             ApiError::Exhausted(_) => {
-                let details = ErrorDetails::with_quota_failure_violation("daemon", message.clone());
+                let mut details = ErrorDetails::with_quota_failure_violation("daemon", message.clone());
+                details.set_error_info("EXHAUSTED", DOMAIN, HashMap::new());
                 Self::with_error_details(Code::ResourceExhausted, message, details)
             }
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
@@ -85,11 +90,8 @@ fn from_submit(error: SubmitError, message: String) -> Status {
 fn from_op(error: &OpError, message: String) -> Status {
     match error {
         OpError::OutOfMemory { device, requested, free } => {
-            let mut details = ErrorDetails::with_retry_info(Some(RETRY_AFTER));
-            let (requested, free) = (requested.to_string(), free.to_string());
-            let metadata = [("device", device.to_string()), ("requested_bytes", requested), ("free_bytes", free)];
-            let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
-            details.set_error_info("OUT_OF_MEMORY", DOMAIN, metadata);
+            let mut details = out_of_memory(*device, *requested, *free);
+            details.set_retry_info(Some(RETRY_AFTER));
             Status::with_error_details(Code::ResourceExhausted, message, details)
         }
         OpError::MemoryLimit(refusal) => from_exceeded(refusal, message),
@@ -110,6 +112,14 @@ fn from_op(error: &OpError, message: String) -> Status {
         }
         OpError::Cancelled => Status::cancelled(message),
     }
+}
+
+/// The figures of an allocation that failed.
+fn out_of_memory(device: DeviceId, requested: u64, free: u64) -> ErrorDetails {
+    let (requested, free) = (requested.to_string(), free.to_string());
+    let metadata = [("device", device.to_string()), ("requested_bytes", requested), ("free_bytes", free)];
+    let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+    ErrorDetails::with_error_info("OUT_OF_MEMORY", DOMAIN, metadata)
 }
 
 /// The caller may not do this.
@@ -362,16 +372,31 @@ mod tests {
     }
 
     #[test]
+    fn only_a_call_that_may_fit_later_is_to_be_tried_again() {
+        let device = DeviceId::Cuda(0);
+        let call = status(SubmitError::Op(OpError::OutOfMemory { device, requested: 5, free: 3 }));
+        let model =
+            status(ApiError::ModelTooLarge { message: "it does not fit".into(), device, requested: 5, free: 3 });
+        for status in [&call, &model] {
+            assert_eq!((status.code(), reason(status).as_str()), (Code::ResourceExhausted, "OUT_OF_MEMORY"));
+            let info = status.get_details_error_info().expect("it has figures");
+            assert_eq!((&*info.metadata["requested_bytes"], &*info.metadata["free_bytes"]), ("5", "3"));
+        }
+        assert!(call.get_details_retry_info().is_some());
+        assert!(model.get_details_retry_info().is_none(), "a retry cannot succeed");
+    }
+
+    #[test]
     fn other_errors_map_to_their_codes() {
         let op = |error| status(SubmitError::Op(error)).code();
-        assert_eq!(op(OpError::OutOfMemory { device: DeviceId::Cpu, requested: 1, free: 0 }), Code::ResourceExhausted);
         assert_eq!(op(OpError::Invalid("no".into())), Code::InvalidArgument);
         let failed = OpError::Failed { device: DeviceId::Cpu, kernel: "k", reason: "r".into() };
         assert_eq!(op(failed), Code::Internal);
         let late = SubmitError::DeadlineExceeded { waited: Duration::from_millis(1) };
         assert_eq!(status(late).code(), Code::DeadlineExceeded);
         assert_eq!(status(ApiError::DataLoss("checksum".into())).code(), Code::DataLoss);
-        assert_eq!(status(ApiError::Exhausted("disk".into())).code(), Code::ResourceExhausted);
+        let disk = status(ApiError::Exhausted("disk".into()));
+        assert_eq!((disk.code(), reason(&disk).as_str()), (Code::ResourceExhausted, "EXHAUSTED"));
         assert_eq!(status(ApiError::Unavailable("store".into())).code(), Code::Unavailable);
         let words = status(ApiError::TextIndex("the text index failed: gone".into()));
         assert_eq!((words.code(), reason(&words).as_str()), (Code::Internal, "TEXT_INDEX_FAILED"));

@@ -1,5 +1,6 @@
-"""Fills the daemon's host memory from several sides under a memory limit of a cgroup, and checks that it refuses work by name,
-loses nothing that it accepted and stays within the limit.
+"""Fills the daemon's memory from several sides under a memory limit of a cgroup, and checks that it refuses work by name,
+loses nothing that it accepted and stays within the limit. On a GPU (--set backend.kind=cuda --set cuda.pool_limit=1GiB) its memory
+is filled as well.
 
     python3 memory_fill.py --bin FOLDER --tokenizer TOKENIZER_JSON [--client FOLDER] [--limit-mib 512] [--seconds 600] [--json FILE]
 
@@ -113,13 +114,13 @@ class Daemon:
         self.peak |= collections.Counter(now)
         return now
 
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """The ledger's metrics of the host, by metric and kind."""
+    def metrics(self, place: str = "host") -> dict[str, dict[str, float]]:
+        """The ledger's metrics of a place, by metric and kind."""
         text = urllib.request.urlopen(f"http://{self.admin}/metrics", timeout=CALL_TIMEOUT).read().decode()
         found: dict[str, dict[str, float]] = collections.defaultdict(dict)
         for name, labels, value in SAMPLE.findall(text):
             pairs = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            if pairs.get("place") == "host":
+            if pairs.get("place") == place:
                 found[name][pairs.get("kind", "")] = float(value)
         return found
 
@@ -314,6 +315,12 @@ def clear(fill: Fill) -> None:
             client.unload_model(model.name)
 
 
+def gpu_memory(daemon: Daemon) -> dict[str, dict[str, int]]:
+    """MiB in the memory of the first GPU, by metric and kind."""
+    found = daemon.metrics("cuda:0")
+    return {name: {kind: mib(size) for kind, size in kinds.items() if size} for name, kinds in found.items()}
+
+
 def measure(given: argparse.Namespace, daemon: Daemon, model: Path) -> dict:
     start = daemon.sample()
     fill = Fill(daemon.address, model)
@@ -324,7 +331,7 @@ def measure(given: argparse.Namespace, daemon: Daemon, model: Path) -> dict:
         caller.join()
     if daemon.process.poll() is not None:
         sys.exit(f"the daemon ended with {daemon.process.returncode}: {fill.wrong[:5]}\n{daemon.log.read_text()[-4000:]}")
-    metrics = daemon.metrics()
+    metrics, gpu = daemon.metrics(), gpu_memory(daemon)
     clear(fill)
     time.sleep(REST)
     return {
@@ -338,6 +345,7 @@ def measure(given: argparse.Namespace, daemon: Daemon, model: Path) -> dict:
                     for key, count in fill.refusals.most_common()],
         "evicted_mib": {kind: mib(size) for kind, size in metrics["accelerd_memory_evicted_bytes_total"].items() if size},
         "in_ledger_at_rest_mib": {kind: mib(size) for kind, size in daemon.metrics()["accelerd_memory_bytes"].items()},
+        "gpu": {"loaded": gpu, "rest": gpu_memory(daemon)},
         "wrong": fill.wrong,
     }
 

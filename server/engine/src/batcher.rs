@@ -649,13 +649,13 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         let cost = open.cost.saturating_add(entry.cost);
         let seconds = self.time(cost);
         let added = (seconds - open.seconds).max(0.0);
-        self.fair_share.charge(level, principal, self.charge(&entry, added, seconds / cost as f64));
         if self.fair_share.is_shared(level) {
             let expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             if self.fair_share.joins_batch(now, (level, principal), expected, self.backlog.next_batch()) {
                 open.sharers.push((level, principal));
             }
         }
+        self.fair_share.charge(level, principal, self.charge(&entry, added, seconds / cost as f64), entry.cost);
         if let Some(expected) = entry.admitted.expected_wait {
             let waited = now.saturating_duration_since(entry.arrived).as_secs_f64();
             self.fair_share.record_wait(level, principal, expected, waited);
@@ -692,6 +692,11 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
             head.is_some_and(|head| self.is_overdue(now, head))
         });
         self.level_share.record(open.level_seconds, overdue, self.limits.time.as_secs_f64());
+        if self.is_informed {
+            let nanos_per_cost = self.time(open.cost) * 1e9 / open.cost as f64;
+            let sharers = open.sharers.iter();
+            sharers.for_each(|&(level, principal)| self.fair_share.batch_closed(level, principal, nanos_per_cost));
+        }
         let empty = Priority::ASCENDING.into_iter().filter(|level| self.levels[level.index()] == 0);
         empty.for_each(|level| self.level_share.clear(level));
         let expected = self.estimate.seconds(open.cost).and_then(|time| Duration::try_from_secs_f64(time).ok());

@@ -10,7 +10,7 @@
 //! Submitters read while workers record, without a lock: a value that is torn between two records is as good as either.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -33,6 +33,10 @@ const SCALED_PART: f64 = 0.5;
 
 /// The weight of a new observation in the mean relative error.
 const ERROR_WEIGHT: f64 = 0.1;
+
+/// The part of a limit below which a request that took longer is within the limit again. Times near the limit vary, and
+/// requests of one kind are not to be told apart by that.
+const WITHIN_AGAIN: f64 = 0.5;
 
 /// A bucket without an observation for this long is no ground to refuse a request for ever: one is let through.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -58,6 +62,8 @@ struct Bucket {
     count: AtomicU64,
     /// When the bucket was last observed or probed, in nanoseconds since the start.
     checked: AtomicU64,
+    /// The last answer of [`Estimate::exceeds`].
+    exceeds: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -133,6 +139,17 @@ impl Estimate {
     /// The factor between the expected time of a batch and one that it will probably not exceed.
     pub(crate) fn upper_factor(&self) -> f64 {
         1.0 + self.error.get()
+    }
+
+    /// Whether a request takes longer than `limit`, which is the same in all calls; `None` until enough batches were seen. The
+    /// answer for a size changes only once the estimate differs clearly.
+    pub(crate) fn exceeds(&self, cost: u64, limit: Duration) -> Option<bool> {
+        let seconds = self.seconds(cost)?;
+        let last = &self.buckets[bucket_of(cost)].exceeds;
+        let part = if last.load(Relaxed) { WITHIN_AGAIN } else { 1.0 };
+        let exceeds = seconds > limit.as_secs_f64() * part;
+        last.store(exceeds, Relaxed);
+        Some(exceeds)
     }
 
     /// The largest cost of a batch expected to take at most `seconds`; zero if there is none.
@@ -309,6 +326,20 @@ mod tests {
         assert_eq!(trained([]).seconds(1), None);
         assert_eq!(trained([(10, 1.0), (20, 2.0)]).seconds(10), None);
         assert!(trained([(10, 1.0), (20, 2.0), (10, 1.0)]).seconds(10).is_some());
+    }
+
+    #[test]
+    fn a_request_near_a_limit_stays_on_its_side() {
+        let limit = Duration::from_millis(10);
+        let estimate = trained([(1_000, 8.0); 3]);
+        assert_eq!(estimate.exceeds(1_000, limit), Some(false));
+        for (took, expected) in [(12, true), (8, true), (6, true), (12, true), (3, false), (6, false), (9, false)] {
+            for _ in 0..20 {
+                estimate.record(estimate.start, 1_000, Duration::from_millis(took));
+            }
+            assert_eq!(estimate.exceeds(1_000, limit), Some(expected), "after batches of {took} ms");
+        }
+        assert_eq!(trained([]).exceeds(1_000, limit), None);
     }
 
     #[test]

@@ -183,10 +183,8 @@ impl<O: Op> LaneInner<O> {
     /// Whether a request takes longer than a slice, as far as that is known.
     fn is_large(&self, device: usize, job: &Job<O>) -> bool {
         let lane = &self.device_lanes[device];
-        match lane.estimate.seconds(job.cost) {
-            Some(seconds) => seconds > lane.device.turns.slice().as_secs_f64(),
-            None => self.large_request_bytes > 0 && job.size.bytes > self.large_request_bytes,
-        }
+        let is_large = || self.large_request_bytes > 0 && job.size.bytes > self.large_request_bytes;
+        lane.estimate.exceeds(job.cost, lane.device.turns.slice()).unwrap_or_else(is_large)
     }
 
     /// Why no device takes a request.

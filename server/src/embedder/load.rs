@@ -84,7 +84,7 @@ impl Embedder {
     }
 
     /// Computes one token, so that allocations and kernel compilation do not delay the first call, and a model that cannot run
-    /// is not model.
+    /// is refused.
     async fn warm_up(&self, model: &Arc<LoadedModel>) -> Result<(), ApiError> {
         let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
         let result = if model.reranker().is_some() {
@@ -103,8 +103,12 @@ fn device_error(model: &LoadedModel, error: ApiError) -> ApiError {
     if let ApiError::Submit(SubmitError::Op(OpError::MemoryLimit(refusal))) = error {
         return ApiError::MemoryLimit { context, refusal };
     }
-    let ApiError::Submit(SubmitError::Op(out_of_memory @ OpError::OutOfMemory { .. })) = &error else { return error };
-    ApiError::Exhausted(format!("{context}{out_of_memory}"))
+    let ApiError::Submit(SubmitError::Op(out_of_memory @ OpError::OutOfMemory { device, requested, free })) = &error
+    else {
+        return error;
+    };
+    let message = format!("{context}{out_of_memory}");
+    ApiError::ModelTooLarge { message, device: *device, requested: *requested, free: *free }
 }
 
 /// Reserves names and memory for a model, downloads it if necessary, and loads it.
@@ -160,7 +164,7 @@ mod tests {
         let model = LoadedModel::new(Model::builtin());
         let full = OpError::OutOfMemory { device: DeviceId::Cuda(1), requested: 500, free: 300 };
         let refused = device_error(&model, SubmitError::Op(full).into());
-        assert!(matches!(refused, ApiError::Exhausted(_)), "{refused}");
+        assert!(matches!(refused, ApiError::ModelTooLarge { .. }), "{refused}");
         let message = refused.to_string();
         assert!(message.contains("model \"builtin\""), "{message}");
         assert!(message.ends_with("out of memory on cuda:1: 500 bytes requested, 300 free"), "{message}");

@@ -222,6 +222,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::DataLoss(_)
         | ApiError::ResponseTooLarge { .. }
         | ApiError::MemoryLimit { .. }
+        | ApiError::ModelTooLarge { .. }
         | ApiError::Exhausted(_)
         | ApiError::Unavailable(_)
         | ApiError::TextIndex(_)

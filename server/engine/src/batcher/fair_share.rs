@@ -56,6 +56,9 @@ struct Share {
     /// Until when it is expected to call again, although it has no entry.
     present_until: Option<Instant>,
     last_batch: Option<u64>,
+    /// What it was charged for its entries in that batch so far, and their cost.
+    batch_charge: u64,
+    batch_cost: u64,
     /// When its last batch ended.
     answered: Option<Instant>,
     /// Mean seconds from the end of a batch to its next call.
@@ -112,12 +115,24 @@ impl FairShare {
         self.levels[level.index()].shares.get(&principal).map_or(0, |share| share.finish_tag)
     }
 
-    /// Charges a principal for an entry that is served; it is present for the time that its batch may take.
-    pub(super) fn charge(&mut self, level: Priority, principal: u64, time: u64) {
+    /// Charges a principal for an entry that joins a batch.
+    pub(super) fn charge(&mut self, level: Priority, principal: u64, time: u64, cost: u64) {
         let level = &mut self.levels[level.index()];
         if let Some(share) = level.shares.get_mut(&principal) {
             level.virtual_time = share.finish_tag.max(level.virtual_time);
             share.finish_tag = share.finish_tag.saturating_add(time);
+            share.batch_charge = share.batch_charge.saturating_add(time);
+            share.batch_cost = share.batch_cost.saturating_add(cost);
+        }
+    }
+
+    /// Corrects the charge of a principal once its batch is complete: it is charged the part of the batch's time that its
+    /// entries have of the cost, however late they joined.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The conversion saturates.
+    pub(super) fn batch_closed(&mut self, level: Priority, principal: u64, nanos_per_cost: f64) {
+        if let Some(share) = self.levels[level.index()].shares.get_mut(&principal) {
+            let charge = (nanos_per_cost * share.batch_cost as f64) as u64;
+            share.finish_tag = share.finish_tag.saturating_sub(share.batch_charge).saturating_add(charge);
         }
     }
 
@@ -126,7 +141,8 @@ impl FairShare {
         self.levels[level.index()].shares.len() > 1
     }
 
-    /// Marks a principal as present while its batch runs. Whether this is its first entry in the batch of that number.
+    /// Marks a principal as present for the time that its batch may take. Whether this is its first entry in the batch of that
+    /// number, which is then charged anew.
     pub(super) fn joins_batch(
         &mut self,
         now: Instant,
@@ -137,7 +153,11 @@ impl FairShare {
         let Some(share) = self.levels[level.index()].shares.get_mut(&principal) else { return false };
         share.present_until = now.checked_add(expected * 2);
         share.answered = None;
-        share.last_batch.replace(number) != Some(number)
+        let is_first = share.last_batch.replace(number) != Some(number);
+        if is_first {
+            (share.batch_charge, share.batch_cost) = (0, 0);
+        }
+        is_first
     }
 
     /// Marks a principal as present for a while after its batch, if it usually calls again soon.
