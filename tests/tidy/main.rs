@@ -143,6 +143,22 @@ fn no_source_file_holds_several_concepts() {
     assert!(long.is_empty(), "files past {MAX_LINES} lines: {long:?}");
 }
 
+/// The words in capitals of a text that are between two `quote`s.
+fn words_in_capitals(text: &str, quote: char) -> BTreeSet<&str> {
+    let is_reason = |word: &&str| word.len() > 3 && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    text.split(quote).filter(is_reason).collect()
+}
+
+#[test]
+fn every_reason_of_an_error_is_documented() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let sources = ["server/src/status.rs", "server/src/auth/refusal.rs"].map(read);
+    let code = |source: &String| source.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+    let sources = sources.iter().map(code).collect::<String>();
+    let documented = read("docs/errors.md");
+    assert_eq!(words_in_capitals(&documented, '`'), words_in_capitals(&sources, '"'));
+}
+
 #[test]
 fn every_source_file_opens_with_what_it_is_for() {
     let silent: Vec<_> = rust_files()
