@@ -255,9 +255,9 @@ async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> 
         embedder.embed(&bert, text(), &options, Context::default()).await.map_err(|error| error.to_string())?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     match embedder.preload(table(folder.path(), "words", 110_000)?).await {
-        Err(ApiError::Exhausted(reason)) => {
+        Err(ApiError::ModelTooLarge { message, requested, free, .. }) => {
             let names = ["model \"words\" with 112640000 bytes", "does not fit", "cuda:", "bytes requested", " free"];
-            expect(names.iter().all(|name| reason.contains(name)), || reason.clone())?;
+            expect(names.iter().all(|name| message.contains(name)) && requested > free, || message.clone())?;
         }
         other => return Err(format!("a table of 112 MB in a pool of {LIMIT}: {other:?}")),
     }
