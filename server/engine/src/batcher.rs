@@ -1,7 +1,8 @@
 //! Decides which queued entries share the next launch, and when: a pure state machine without clock, task or channel.
 //!
 //! Entries queue in *flows*, one per key, priority and principal; a flow is first in, first out. [`Batcher::next_batch`] is
-//! called when a worker is free. Only then is a batch formed, so that entries which arrived in the meantime join it:
+//! called when a worker is free. Only then is a batch formed, so that entries which arrived in the meantime join it (the first three
+//! steps are in `select`, the last one in `fill`):
 //!
 //! 1. **Which priority.** The highest with an entry, or a lower one that has waited `max_age` and has earned a turn (see
 //!    `level_share`).
@@ -17,7 +18,7 @@
 //! How long a batch takes is learned (see `estimate`); until something is known, batches are bounded by items and bytes alone.
 
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Ordering,
     collections::{BinaryHeap, HashMap, VecDeque},
     hash::Hash,
     sync::Arc,
@@ -30,8 +31,10 @@ mod admit;
 mod backlog;
 mod batch_timing;
 mod fair_share;
+mod fill;
 mod level_share;
 mod open_batch;
+mod select;
 mod slab;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -41,8 +44,8 @@ pub(crate) use admit::{Admitted, WouldMiss};
 use backlog::Backlog;
 use batch_timing::BatchTiming;
 use fair_share::{Contention, FairShare};
+use fill::Candidate;
 use level_share::LevelShare;
-use open_batch::OpenBatch;
 pub(crate) use slab::EntryId;
 use slab::{Chain, List, Slab};
 
@@ -185,47 +188,6 @@ struct Flow {
     priority: Priority,
     principal: u64,
     entries: List,
-}
-
-/// The first entry of a flow; a batch takes the greatest candidate first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    priority: Priority,
-    start_tag: Reverse<u64>,
-    entry: Reverse<EntryId>,
-    flow: usize,
-}
-
-enum Readiness {
-    Ready,
-    WaitUntil(Instant),
-}
-
-/// The key queue to form a batch from, and the entry that goes first, if it is not the first by priority.
-struct Selection {
-    queue: usize,
-    first: Option<EntryId>,
-}
-
-/// What becomes of an entry as a batch is formed.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    Take,
-    /// Neither this entry nor those after it in its flow join the batch.
-    Skip,
-    /// Its deadline cannot be met.
-    Drop,
-}
-
-/// The limits of a batch that holds more than its items and bytes: how long it may take, and which principals are ahead.
-struct BatchTerms {
-    now: Instant,
-    /// Seconds.
-    time: f64,
-    /// For a worker that runs short batches only.
-    short_only: bool,
-    /// The principals of each priority, where several share it.
-    contention: [Option<Contention>; Priority::COUNT],
 }
 
 impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
@@ -393,36 +355,6 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         all
     }
 
-    /// The key queue to form a batch from, or until when none is ready.
-    fn select(&mut self, now: Instant) -> Result<Selection, Instant> {
-        let mut until = None;
-        let owed = self.owed_level(now);
-        let others = Priority::DESCENDING.into_iter().filter(|level| Some(*level) != owed);
-        for level in owed.into_iter().chain(others) {
-            if self.levels[level.index()] == 0 {
-                continue;
-            }
-            match self.next_ready(level, now) {
-                Ok(queue) => {
-                    let first = (owed == Some(level)).then(|| self.next_entry(queue, level)).flatten();
-                    return Ok(Selection { queue, first: first.map(|(_, id)| id) });
-                }
-                Err(wait) => until = earlier(until, wait),
-            }
-        }
-        Err(until.unwrap_or_else(|| after(now, self.limits.age)))
-    }
-
-    /// The lowest level that is overdue and has earned its next entry's time, if a higher one has entries.
-    fn owed_level(&self, now: Instant) -> Option<Priority> {
-        Priority::DESCENDING.into_iter().rev().find(|level| {
-            let head = self.entries.head(self.arrivals[level.index()]).and_then(|id| self.entries.get(id));
-            head.is_some_and(|head| {
-                self.is_overdue(now, head) && self.level_share.affords(*level, self.time(head.cost))
-            })
-        })
-    }
-
     fn is_overdue(&self, now: Instant, entry: &Queued<T>) -> bool {
         now.saturating_duration_since(entry.arrived) >= self.limits.age
     }
@@ -430,27 +362,6 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     /// Expected seconds; nominal while unknown.
     fn time(&self, cost: u64) -> f64 {
         self.estimate.seconds(cost).unwrap_or(NOMINAL_SECONDS)
-    }
-
-    /// The next key queue with entries of a priority that is ready, or when the first of them will be.
-    fn next_ready(&mut self, level: Priority, now: Instant) -> Result<usize, Option<Instant>> {
-        let contention = self.contention(now, level);
-        let mut until = None;
-        let mut saving = None;
-        for position in 0..self.round_robin.len() {
-            let index = self.round_robin[position];
-            let Some((tag, head)) = self.next_entry(index, level) else { continue };
-            if self.is_ahead(contention.as_ref(), tag) {
-                until = earlier(until, contention.and_then(|contention| contention.hold_until));
-                continue;
-            }
-            match self.readiness(index, now) {
-                Readiness::WaitUntil(at) => until = earlier(until, Some(at)),
-                Readiness::Ready if self.affords_batch(index, head) => return Ok(index),
-                Readiness::Ready => saving = saving.or(Some(index)),
-            }
-        }
-        saving.ok_or(until)
     }
 
     /// The principals of a level, if several share it and what they are served is known in time.
@@ -466,243 +377,6 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     /// How far a principal may be ahead of another, in nanoseconds.
     fn allowance(&self) -> u64 {
         u64::try_from(self.limits.slice.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// The entry of a key and priority that is served next, and the start tag of its principal.
-    fn next_entry(&self, index: usize, level: Priority) -> Option<(u64, EntryId)> {
-        let queue = self.key_queues[index].as_ref().expect("only filled key queues are in the round robin");
-        if queue.levels[level.index()] == 0 {
-            return None;
-        }
-        let flows = queue.flows.iter().filter(|flow| flow.priority == level);
-        let heads = flows.filter_map(|flow| {
-            let head = self.entries.head(flow.entries)?;
-            Some((self.fair_share.start_tag(level, flow.principal), head))
-        });
-        heads.min()
-    }
-
-    /// Whether a key queue has enough credit for its next entry; if not, it gains one batch's bytes.
-    fn affords_batch(&mut self, index: usize, head: EntryId) -> bool {
-        let bytes = self.entries.get(head).map_or(0, |entry| entry.bytes);
-        let queue = key_queue_at(&mut self.key_queues, index);
-        if bytes <= queue.deficit.saturating_add(self.limits.bytes) {
-            return true;
-        }
-        queue.deficit = queue.deficit.saturating_add(self.limits.bytes);
-        false
-    }
-
-    /// Whether a batch is formed now, or until when holding it open pays.
-    fn readiness(&self, index: usize, now: Instant) -> Readiness {
-        let queue = self.key_queues[index].as_ref().expect("only filled key queues are in the round robin");
-        let full = queue.items >= self.limits.items || queue.bytes >= self.limits.bytes;
-        if self.limits.wait.is_zero() || full {
-            return Readiness::Ready;
-        }
-        let Some(wait) = queue.timing.optimal_wait(now, queue.items) else { return Readiness::Ready };
-        let heads = queue.flows.iter().filter_map(|flow| self.entries.get(self.entries.head(flow.entries)?));
-        let oldest = heads.map(|entry| entry.arrived).min().unwrap_or(now);
-        let mut until = after(now, wait).min(after(oldest, self.limits.wait.min(self.limits.age)));
-        if let Some(deadline) = self.earliest_deadline {
-            // Nothing is waited for where the launch alone takes longer than the deadline allows.
-            let latest = deadline.checked_sub(queue.timing.launch_time(queue.items)).unwrap_or(now);
-            until = until.min(latest);
-        }
-        if until > now { Readiness::WaitUntil(until) } else { Readiness::Ready }
-    }
-
-    /// Forms a batch from a key queue, unless nothing in it may run.
-    fn fill(&mut self, now: Instant, selection: &Selection, short_only: bool) -> Option<Batch<K, T>> {
-        let index = selection.queue;
-        let mut terms = self.terms(now, short_only);
-        let mut open = OpenBatch::new(self.limits.items, self.limits.bytes);
-        if let Some(first) = selection.first {
-            self.offer(first, &mut terms, &mut open);
-        }
-        let mut candidates = std::mem::take(&mut self.candidates);
-        let flows = key_queue_at(&mut self.key_queues, index).flows.len();
-        candidates.extend((0..flows).filter_map(|flow| self.candidate(index, flow)));
-        while open.has_room()
-            && let Some(candidate) = candidates.pop()
-        {
-            if self.offer(candidate.entry.0, &mut terms, &mut open) {
-                candidates.extend(self.candidate(index, candidate.flow));
-            }
-        }
-        candidates.clear();
-        self.candidates = candidates;
-        let key = key_queue_at(&mut self.key_queues, index).key.clone();
-        if open.payloads.is_empty() {
-            self.prune(index);
-            return None;
-        }
-        self.rotate(index, open.bytes);
-        Some(self.close(now, key, open))
-    }
-
-    fn terms(&self, now: Instant, short_only: bool) -> BatchTerms {
-        let contention = Priority::ASCENDING.map(|level| self.contention(now, level));
-        let is_contended = contention.iter().flatten().any(|contention| contention.contenders > 1);
-        let time = if short_only || is_contended { self.limits.slice.min(self.limits.time) } else { self.limits.time };
-        BatchTerms { now, time: time.as_secs_f64(), short_only, contention }
-    }
-
-    /// Offers an entry to a batch. Whether its flow may offer the next one.
-    fn offer(&mut self, id: EntryId, terms: &mut BatchTerms, open: &mut OpenBatch<T>) -> bool {
-        match self.judge(id, terms, open) {
-            Verdict::Skip => return false,
-            Verdict::Take => self.move_to_batch(id, terms.now, open),
-            Verdict::Drop => {
-                let entry = self.remove(id);
-                self.record_unserved(terms.now, &entry);
-                self.hopeless.push(entry.payload);
-            }
-        }
-        true
-    }
-
-    fn judge(&self, id: EntryId, terms: &mut BatchTerms, open: &OpenBatch<T>) -> Verdict {
-        let entry = self.entries.get(id).expect("candidates are queued");
-        let slack = entry.deadline.map_or(f64::INFINITY, |at| at.saturating_duration_since(terms.now).as_secs_f64());
-        if !open.payloads.is_empty() && self.joins(entry, slack, terms, open) {
-            return Verdict::Take;
-        }
-        if !entry.admitted.is_probe && self.is_hopeless(entry, slack, terms, open) {
-            return Verdict::Drop;
-        }
-        let is_long = || self.estimate.seconds(entry.cost).is_some_and(|time| time > self.limits.slice.as_secs_f64());
-        let starts = open.payloads.is_empty() && !(terms.short_only && is_long());
-        if starts { Verdict::Take } else { Verdict::Skip }
-    }
-
-    /// Whether an entry may join those that a batch holds.
-    fn joins(&self, entry: &Queued<T>, slack: f64, terms: &mut BatchTerms, open: &OpenBatch<T>) -> bool {
-        open.fits(entry.items, entry.bytes)
-            && self.fits_time(entry, slack, terms, open)
-            && !self.is_ahead_now(entry, terms)
-    }
-
-    /// Whether the deadline of an entry cannot be met. While entries are refused, one whose deadline would need a batch so
-    /// short that it wastes the device's time counts as well.
-    fn is_hopeless(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms, open: &OpenBatch<T>) -> bool {
-        if slack.is_infinite() {
-            return false;
-        }
-        let Some(own) = self.estimate.seconds(entry.cost) else { return false };
-        if !self.is_under_pressure(terms.now) {
-            return own > slack;
-        }
-        let upper = |cost: u64| self.estimate.upper_seconds(cost).unwrap_or(0.0);
-        if open.payloads.is_empty() {
-            return upper(entry.cost) > slack || self.shortens_wastefully(entry, slack, terms);
-        }
-        upper(open.cost.saturating_add(entry.cost)) > slack && upper(open.cost) + upper(entry.cost) > slack
-    }
-
-    /// Whether a batch that ends within `slack` does clearly less per second than one of the full length.
-    fn shortens_wastefully(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms) -> bool {
-        let queued = self.key_queues[entry.queue].as_ref().map_or(0, |queue| queue.cost);
-        let full = terms.time.min(self.time(queued));
-        if slack >= full {
-            return false;
-        }
-        let work = |seconds: f64| self.estimate.cost_within(seconds).min(queued) as f64 / seconds;
-        work(slack) < 0.95 * work(full)
-    }
-
-    /// Whether entries were refused or dropped lately because of their deadlines.
-    fn is_under_pressure(&self, now: Instant) -> bool {
-        self.refused.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1))
-    }
-
-    /// Whether a batch stays short enough with an entry, and meets all deadlines.
-    fn fits_time(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms, open: &OpenBatch<T>) -> bool {
-        let cost = open.cost.saturating_add(entry.cost);
-        let Some(time) = self.estimate.seconds(cost) else { return true };
-        let upper = time * self.estimate.upper_factor();
-        time <= open.time_limit(terms.time, self.limits.time.as_secs_f64()) && upper <= open.slack.min(slack)
-    }
-
-    /// Whether the principal of an entry is too far ahead, after what the batch holds.
-    fn is_ahead_now(&self, entry: &Queued<T>, terms: &mut BatchTerms) -> bool {
-        let contention = &mut terms.contention[entry.priority.index()];
-        let tag = self.fair_share.start_tag(entry.priority, entry.principal);
-        if !self.is_ahead(contention.as_ref(), tag) {
-            return false;
-        }
-        // Others were served by this batch: the floor may have risen.
-        *contention = self.contention(terms.now, entry.priority);
-        self.is_ahead(contention.as_ref(), tag)
-    }
-
-    fn candidate(&self, queue: usize, flow: usize) -> Option<Candidate> {
-        let Flow { priority, principal, entries } = &self.key_queues[queue].as_ref()?.flows[flow];
-        let entry = self.entries.head(*entries)?;
-        let start_tag = Reverse(self.fair_share.start_tag(*priority, *principal));
-        Some(Candidate { priority: *priority, start_tag, entry: Reverse(entry), flow })
-    }
-
-    fn move_to_batch(&mut self, id: EntryId, now: Instant, open: &mut OpenBatch<T>) {
-        let entry = self.remove(id);
-        let (level, principal) = (entry.priority, entry.principal);
-        let cost = open.cost.saturating_add(entry.cost);
-        let seconds = self.time(cost);
-        let added = (seconds - open.seconds).max(0.0);
-        if self.fair_share.is_shared(level) {
-            let expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            if self.fair_share.joins_batch(now, (level, principal), expected, self.backlog.next_batch()) {
-                open.sharers.push((level, principal));
-            }
-        }
-        self.fair_share.charge(level, principal, self.charge(&entry, added, seconds / cost as f64), entry.cost);
-        if let Some(expected) = entry.admitted.expected_wait {
-            let waited = now.saturating_duration_since(entry.arrived).as_secs_f64();
-            self.fair_share.record_wait(level, principal, expected, waited);
-        }
-        open.level_seconds[level.index()] += added;
-        if open.payloads.is_empty() {
-            open.principal = principal;
-            open.first_seconds = self.estimate.seconds(entry.cost);
-        }
-        if let Some(deadline) = entry.deadline {
-            open.slack = open.slack.min(deadline.saturating_duration_since(now).as_secs_f64());
-        }
-        open.items += entry.items;
-        open.bytes = open.bytes.saturating_add(entry.bytes);
-        open.cost = cost;
-        open.seconds = seconds;
-        open.payloads.push(entry.payload);
-    }
-
-    /// What a principal is charged: the time by which its entry prolongs the batch, in nanoseconds, and at least
-    /// its share of the batch, so that those whose entries prolong it little take turns as well. Cost while times are unknown.
-    fn charge(&self, entry: &Queued<T>, added_seconds: f64, seconds_per_cost: f64) -> u64 {
-        if !self.is_informed {
-            return entry.cost;
-        }
-        let seconds = added_seconds.max(seconds_per_cost * entry.cost as f64);
-        u64::try_from(Duration::try_from_secs_f64(seconds).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX).max(1)
-    }
-
-    /// Accounts for a batch that is complete.
-    fn close(&mut self, now: Instant, key: K, open: OpenBatch<T>) -> Batch<K, T> {
-        let overdue = Priority::ASCENDING.map(|level| {
-            let head = self.entries.head(self.arrivals[level.index()]).and_then(|id| self.entries.get(id));
-            head.is_some_and(|head| self.is_overdue(now, head))
-        });
-        self.level_share.record(open.level_seconds, overdue, self.limits.time.as_secs_f64());
-        if self.is_informed {
-            let nanos_per_cost = self.time(open.cost) * 1e9 / open.cost as f64;
-            let sharers = open.sharers.iter();
-            sharers.for_each(|&(level, principal)| self.fair_share.batch_closed(level, principal, nanos_per_cost));
-        }
-        let empty = Priority::ASCENDING.into_iter().filter(|level| self.levels[level.index()] == 0);
-        empty.for_each(|level| self.level_share.clear(level));
-        let expected = self.estimate.seconds(open.cost).and_then(|time| Duration::try_from_secs_f64(time).ok());
-        let number = self.backlog.batch_started(now, expected, self.entries.len() == 0);
-        let OpenBatch { items, bytes, cost, principal, sharers, payloads, .. } = open;
-        Batch { summary: BatchSummary { key, items, bytes, cost, expected, principal, number, sharers }, payloads }
     }
 
     /// Learns from an entry that leaves the queue unserved after waiting longer than was expected.

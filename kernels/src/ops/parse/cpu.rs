@@ -35,13 +35,14 @@ const PARSE_COST: u64 = 700;
 const GATHER_BYTES: usize = 1 << 20;
 
 /// Parses every source of every request: in slices of sources on the pool, or on this thread if there is little to parse, or
-/// if a long batch has reserved the pool and this one is short. A source is never cut, so a huge one is a slice as long as it
-/// takes.
+/// if a long batch has reserved the pool and this one would wait longer than it takes. A source is never cut, so a huge one is a
+/// slice as long as it takes.
 pub(super) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
     let pool = worker.pool();
     let sizes = || batch.iter().map(|request| source_bytes(request));
-    let is_long = sizes().any(|bytes| bytes > LONG_BYTES);
-    if sizes().sum::<usize>() < MIN_PARALLEL_BYTES || (!is_long && pool.is_reserved()) {
+    let (is_long, bytes) = (sizes().any(|bytes| bytes > LONG_BYTES), sizes().sum());
+    let avoids_pool = worker.avoids_pool(parse_cost(bytes)) || (!is_long && pool.is_reserved());
+    if bytes < MIN_PARALLEL_BYTES || avoids_pool {
         return pool.time_inline("parse", || sequential(batch, worker));
     }
     let _reservation = is_long.then(|| pool.reserve());
@@ -274,16 +275,20 @@ mod tests {
     fn a_short_batch_does_not_queue_after_a_long_one() {
         let pool = Pool::start(1).expect("one thread");
         let worker = Worker::new(Arc::clone(&pool));
-        let short = request(vec![Bytes::from("x = 1\n".repeat(10_000))]);
-        assert!((MIN_PARALLEL_BYTES..LONG_BYTES).contains(&short.sources[0].len()));
-        let (release, released) = mpsc::channel::<()>();
         let _reservation = pool.reserve();
-        pool.scope(|scope| {
-            scope.spawn(move |_| released.recv().expect("the short batch ends first"));
-            let responses = run(&[&short], &worker).expect("parsed");
-            release.send(()).expect("the pool's only thread is taken until now");
-            assert_eq!(responses[0].results[0].counts.nodes, 30_000);
-        });
+        // The longer one reserves the pool itself where others have not.
+        for (lines, nodes) in [(10_000, 30_000), (20_000, 60_000)] {
+            let short = request(vec![Bytes::from("x = 1\n".repeat(lines))]);
+            assert!(short.sources[0].len() > MIN_PARALLEL_BYTES);
+            assert_eq!(short.sources[0].len() > LONG_BYTES, lines == 20_000);
+            let (release, released) = mpsc::channel::<()>();
+            pool.scope(|scope| {
+                scope.spawn(move |_| released.recv().expect("the short batch ends first"));
+                let responses = run(&[&short], &worker).expect("parsed");
+                release.send(()).expect("the pool's only thread is taken until now");
+                assert_eq!(responses[0].results[0].counts.nodes, nodes);
+            });
+        }
     }
 
     #[test]

@@ -535,6 +535,20 @@ fn an_entry_that_does_not_fit_is_skipped_for_other_principals() {
 }
 
 #[test]
+fn principals_are_charged_their_part_of_a_batch_whoever_joined_first() {
+    let mut checked = CheckedBatcher::new(limits_without_wait(64, 1 << 20));
+    // The first entry pays for the launch, the others add nothing to its time.
+    [1, 2, 4, 8].into_iter().for_each(|cost| checked.knows(cost, Duration::from_millis(8)));
+    let entries = [(1, 1), (2, 1), (3, 1), (4, 4), (4, 1)];
+    for (principal, cost) in entries {
+        checked.push(&EntrySpec { principal, cost, ..plain(0, 1) });
+    }
+    assert_eq!(checked.next_batch().len(), entries.len());
+    let charged = |principal| checked.batcher.fair_share.start_tag(plain(0, 1).priority, principal);
+    assert_eq!([1, 2, 3, 4].map(charged), [1_000_000, 1_000_000, 1_000_000, 5_000_000], "in nanoseconds");
+}
+
+#[test]
 fn two_keys_that_alternate_still_fill_their_batches() {
     let mut checked = CheckedBatcher::new(limits_without_wait(64, 1 << 20));
     (0..512).for_each(|number| checked.push(&plain(u8::from(number % 2 == 0), 1)));
