@@ -538,7 +538,9 @@ fn an_entry_that_does_not_fit_is_skipped_for_other_principals() {
 fn principals_are_charged_their_part_of_a_batch_whoever_joined_first() {
     let mut checked = CheckedBatcher::new(limits_without_wait(64, 1 << 20));
     // The first entry pays for the launch, the others add nothing to its time.
-    [1, 2, 4, 8].into_iter().for_each(|cost| checked.knows(cost, Duration::from_millis(8)));
+    for cost in [1, 2, 4, 8] {
+        checked.knows(cost, Duration::from_millis(8));
+    }
     let entries = [(1, 1), (2, 1), (3, 1), (4, 4), (4, 1)];
     for (principal, cost) in entries {
         checked.push(&EntrySpec { principal, cost, ..plain(0, 1) });
