@@ -18,8 +18,8 @@ WIDTH, HEIGHT, LEFT, TOP, GAP, LEGEND = 300, 240, 64, 40, 48, 84
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 SINGLE = "normal"
 X_TICKS = (0.5, 1, 2, 5, 10)
-Y_TICKS = (0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
-Y_MAX = 1.6
+Y_TICKS = (0, 0.5, 1.0, 1.5, 2.0)
+Y_MAX = 2.1
 
 
 class Panel:

@@ -49,9 +49,9 @@ impl Fault {
 /// The GPUs of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gpus {
-    /// So many CPU pools in their place.
+    /// CPU pools in their place: their number.
     StandIns(u32),
-    /// The first so many of this machine.
+    /// The first GPUs of this machine: their number.
     Real(u32),
 }
 

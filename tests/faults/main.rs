@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), any.chain(one).collect()).exit_code()
 }
 
-/// A test with so many stand-ins, and with so many GPUs.
+/// A test with the given numbers of stand-ins and of GPUs.
 fn trials((name, check): &(&'static str, Check), stand_ins: u32, gpus: u32) -> [Trial; 2] {
     let check = *check;
     let cases = [("stand_ins", Gpus::StandIns(stand_ins)), ("cuda", Gpus::Real(gpus))];

@@ -208,8 +208,9 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         open.payloads.push(entry.payload);
     }
 
-    /// What a principal is charged: the time by which its entry prolongs the batch, in nanoseconds, and at least
-    /// its share of the batch, so that those whose entries prolong it little take turns as well. Cost while times are unknown.
+    /// What a principal is charged until the batch is complete: the time by which its entry prolongs the batch, in nanoseconds,
+    /// and at least its share of the batch, so that those whose entries prolong it little take turns as well. Cost while times
+    /// are unknown.
     fn charge(&self, entry: &Queued<T>, added_seconds: f64, seconds_per_cost: f64) -> u64 {
         if !self.is_informed {
             return entry.cost;
@@ -226,7 +227,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         });
         self.level_share.record(open.level_seconds, overdue, self.limits.time.as_secs_f64());
         if self.is_informed {
-            let nanos_per_cost = self.time(open.cost) * 1e9 / open.cost as f64;
+            let nanos_per_cost = open.seconds * 1e9 / open.cost as f64;
             let sharers = open.sharers.iter();
             sharers.for_each(|&(level, principal)| self.fair_share.batch_closed(level, principal, nanos_per_cost));
         }
