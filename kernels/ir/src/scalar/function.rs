@@ -1,0 +1,79 @@
+//! A scalar function.
+
+use super::{BinaryOp, Literal, UnaryOp};
+use crate::Dtype;
+
+/// The value of an earlier instruction of the same function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(super) u32);
+
+impl ValueId {
+    /// Its position in [`Function::values`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Inst {
+    /// A parameter, by its position.
+    Param(u32),
+    /// Position of the element in its iteration space, row-major; i64.
+    Index,
+    /// A constant.
+    Literal(Literal),
+    /// An operation of one operand.
+    Unary(UnaryOp, ValueId),
+    /// An operation of two operands of equal type.
+    Binary(BinaryOp, ValueId, ValueId),
+    /// The second operand if the first, a bool, is true, else the third, of equal type.
+    Select(ValueId, ValueId, ValueId),
+    /// The operand, converted to the type of the value.
+    Cast(ValueId),
+}
+
+/// An instruction and the type of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Value {
+    /// What computes it.
+    pub inst: Inst,
+    /// Its type.
+    pub dtype: Dtype,
+}
+
+/// A function of scalars, made by a [`Builder`](super::Builder): its instructions are well typed, each uses earlier ones only,
+/// and each contributes to a result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Function {
+    pub(super) params: Vec<Dtype>,
+    pub(super) values: Vec<Value>,
+    pub(super) results: Vec<ValueId>,
+}
+
+impl Function {
+    /// The types of its parameters, used or not.
+    pub fn params(&self) -> &[Dtype] {
+        &self.params
+    }
+
+    /// Its instructions in an order of evaluation.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// Its results.
+    pub fn results(&self) -> &[ValueId] {
+        &self.results
+    }
+
+    /// The type of a value.
+    pub fn dtype(&self, value: ValueId) -> Dtype {
+        self.values[value.index()].dtype
+    }
+
+    /// Whether all results are parameters, unchanged.
+    pub fn is_copy(&self) -> bool {
+        self.results.iter().all(|result| matches!(self.values[result.index()].inst, Inst::Param(_)))
+    }
+}
