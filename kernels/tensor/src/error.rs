@@ -16,6 +16,7 @@ pub struct GraphError {
 
 impl GraphError {
     /// An error of a field of a node.
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass what they have just made")]
     pub fn new(
         node: impl Into<String>,
         field: impl Into<String>,

@@ -124,7 +124,7 @@ impl Layout {
         for (&extent, &stride) in self.shape.iter().zip(&self.strides).filter(|(extent, _)| **extent != 1) {
             match groups.last_mut() {
                 Some((outer, step)) if *step == stride * extent.cast_signed() => {
-                    (*outer, *step) = (*outer * extent, stride)
+                    (*outer, *step) = (*outer * extent, stride);
                 }
                 Some(_) | None => groups.push((extent, stride)),
             }

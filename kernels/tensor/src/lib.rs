@@ -7,13 +7,24 @@
 //! The crate is pure: it computes no tensor and knows no device.
 
 mod attributes;
+mod dims;
+mod elementwise;
 mod error;
+mod generators;
+mod graph;
 mod layout;
+mod op;
 mod plan;
+mod planner;
+mod products;
+mod reductions;
+mod row_ops;
 mod spec;
+mod view_ops;
 
 pub use accelerd_ir::{Dtype, scalar};
 pub use error::GraphError;
+pub use graph::Graph;
 pub use layout::{Layout, MAX_RANK};
 pub use plan::{
     Accumulate, ArgReduction, Location, MapStep, MatMulStep, NormKind, NormStep, Plan, ReduceStep, Reduction,

@@ -201,4 +201,59 @@ impl Plan {
     pub fn allocated_bytes(&self) -> usize {
         self.outputs.iter().map(TensorType::bytes).fold(self.arena_bytes, usize::saturating_add)
     }
+
+    /// Estimated work, in operations on elements; at least 1.
+    pub fn cost(&self) -> u64 {
+        self.steps.iter().map(Step::cost).fold(1, u64::saturating_add)
+    }
+}
+
+impl Step {
+    /// What it writes.
+    pub(crate) fn outputs_mut(&mut self) -> Vec<&mut View> {
+        match self {
+            Self::Map(step) => step.outputs.iter_mut().collect(),
+            Self::Reduce(step) => vec![&mut step.output],
+            Self::ArgReduce(step) => vec![&mut step.output],
+            Self::Softmax(step) => vec![&mut step.output],
+            Self::Norm(step) => vec![&mut step.output],
+            Self::MatMul(step) => vec![&mut step.output],
+        }
+    }
+
+    /// What it reads and writes.
+    pub(crate) fn views_mut(&mut self) -> Vec<&mut View> {
+        match self {
+            Self::Map(step) => step.inputs.iter_mut().chain(&mut step.outputs).collect(),
+            Self::Reduce(step) => step.inputs.iter_mut().chain([&mut step.output]).collect(),
+            Self::ArgReduce(step) => vec![&mut step.input, &mut step.output],
+            Self::Softmax(step) => vec![&mut step.input, &mut step.output],
+            Self::Norm(step) => {
+                let optional = [step.weight.as_mut(), step.bias.as_mut()].into_iter().flatten();
+                [&mut step.input, &mut step.output].into_iter().chain(optional).collect()
+            }
+            Self::MatMul(step) => {
+                [&mut step.a, &mut step.b, &mut step.output].into_iter().chain(step.bias.as_mut()).collect()
+            }
+        }
+    }
+
+    /// Estimated work, in operations on elements.
+    pub fn cost(&self) -> u64 {
+        let elements = |layout: &Layout| layout.elements() as u64;
+        match self {
+            Self::Map(step) => product(&[&step.shape]).saturating_mul(step.function.values().len() as u64),
+            Self::Reduce(step) => {
+                product(&[&step.outer, &step.inner]).saturating_mul(step.prologue.values().len() as u64 + 1)
+            }
+            Self::ArgReduce(step) => elements(&step.input.layout),
+            Self::Softmax(step) => elements(&step.input.layout).saturating_mul(8),
+            Self::Norm(step) => elements(&step.input.layout).saturating_mul(8),
+            Self::MatMul(step) => elements(&step.output.layout).saturating_mul(step.a.layout.shape[2].max(1) as u64),
+        }
+    }
+}
+
+fn product(shapes: &[&[usize]]) -> u64 {
+    shapes.iter().flat_map(|shape| shape.iter()).fold(1, |product: u64, extent| product.saturating_mul(*extent as u64))
 }

@@ -35,7 +35,7 @@ pub struct NodeSpec {
     pub name: String,
     /// Name of the operation, as in PyTorch: `add`.
     pub op: String,
-    /// Names of the inputs or nodes that it reads; `name:1` is the second result of a node.
+    /// Names of the inputs or nodes that it reads.
     pub inputs: Vec<String>,
     /// Attributes by name, as PyTorch's keyword arguments.
     pub attributes: BTreeMap<String, Attribute>,
@@ -61,5 +61,10 @@ impl TensorType {
     /// Bytes of the elements; at most `usize::MAX`.
     pub fn bytes(&self) -> usize {
         self.elements().saturating_mul(self.dtype.size())
+    }
+
+    /// Type and shape, for an error.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} of shape {:?}", self.dtype, self.shape)
     }
 }

@@ -1,0 +1,214 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use crate::{Attribute, Dtype, Graph, GraphSpec, Location, NodeSpec, Plan, Step, TensorType, View};
+
+fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
+    TensorType { dtype, shape: shape.to_vec() }
+}
+
+fn node(name: &str, op: &str, inputs: &[&str], attributes: &[(&str, Attribute)]) -> NodeSpec {
+    let attributes: BTreeMap<_, _> =
+        attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let inputs = inputs.iter().map(|name| (*name).to_owned()).collect();
+    NodeSpec { name: name.to_owned(), op: op.to_owned(), inputs, attributes }
+}
+
+fn spec(inputs: &[(&str, TensorType)], nodes: Vec<NodeSpec>, outputs: &[&str]) -> GraphSpec {
+    let inputs = inputs.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect();
+    GraphSpec { inputs, nodes, outputs: outputs.iter().map(|name| (*name).to_owned()).collect() }
+}
+
+fn plan(spec: &GraphSpec) -> Plan {
+    Plan::new(&Graph::new(spec).expect("a valid graph"))
+}
+
+fn ints(values: &[i64]) -> Attribute {
+    Attribute::Ints(values.to_vec())
+}
+
+#[test]
+fn a_chain_of_elementwise_operations_is_one_step_without_memory() {
+    let of = tensor(Dtype::F32, &[1000, 3]);
+    let mut nodes = vec![node("n0", "exp", &["x"], &[])];
+    for nth in 1..10 {
+        nodes.push(node(&format!("n{nth}"), "add", &[&format!("n{}", nth - 1), "x"], &[]));
+    }
+    let plan = plan(&spec(&[("x", of)], nodes, &["n9"]));
+    assert_eq!((plan.steps.len(), plan.arena_bytes), (1, 0));
+    let Step::Map(step) = &plan.steps[0] else { panic!("a map, not {:?}", plan.steps[0]) };
+    assert_eq!((step.inputs.len(), step.outputs.len()), (1, 1));
+    assert_eq!(step.outputs[0].location, Location::Output(0));
+}
+
+#[test]
+fn a_value_that_is_also_an_output_is_written_by_the_same_step() {
+    let of = tensor(Dtype::F32, &[8]);
+    let nodes = vec![node("a", "exp", &["x"], &[]), node("b", "exp", &["a"], &[])];
+    let plan = plan(&spec(&[("x", of)], nodes, &["b", "a", "a"]));
+    let Step::Map(first) = &plan.steps[0] else { panic!("a map") };
+    assert_eq!(first.outputs.len(), 2);
+    assert_eq!(plan.steps.len(), 2, "the second copy of an output is a step of its own");
+}
+
+#[test]
+fn operations_that_a_third_one_separates_do_not_share_a_step() {
+    let of = tensor(Dtype::F32, &[4, 4]);
+    let nodes = vec![
+        node("a", "exp", &["x"], &[]),
+        node("t", "transpose", &["a"], &[("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))]),
+        node("b", "add", &["a", "t"], &[]),
+    ];
+    let plan = plan(&spec(&[("x", of)], nodes, &["b"]));
+    assert_eq!(plan.steps.len(), 2);
+    let Step::Map(second) = &plan.steps[1] else { panic!("a map") };
+    assert_eq!(second.inputs[1].layout.strides, [1, 4], "a transposition is a view");
+}
+
+#[test]
+fn a_reduction_computes_the_operations_before_it() {
+    let of = tensor(Dtype::F32, &[5, 7]);
+    let nodes = vec![node("a", "mul", &["x", "x"], &[]), node("b", "sum", &["a"], &[("dim", Attribute::Int(0))])];
+    let plan = plan(&spec(&[("x", of)], nodes, &["b"]));
+    let [Step::Reduce(step)] = &plan.steps[..] else { panic!("one reduction, not {:?}", plan.steps) };
+    assert_eq!((&step.outer[..], &step.inner[..]), (&[7][..], &[5][..]));
+    assert_eq!(step.inputs[0].layout.strides, [1, 7]);
+}
+
+#[test]
+fn views_cost_nothing_until_an_output_needs_them_in_order() {
+    let of = tensor(Dtype::I32, &[2, 3, 4]);
+    let nodes = vec![
+        node("p", "permute", &["x"], &[("dims", ints(&[2, 0, 1]))]),
+        node(
+            "s",
+            "slice",
+            &["p"],
+            &[("dim", Attribute::Int(0)), ("start", Attribute::Int(-1)), ("step", Attribute::Int(-2))],
+        ),
+        node("r", "reshape", &["s"], &[("shape", ints(&[-1]))]),
+    ];
+    let plan = plan(&spec(&[("x", of)], nodes, &["r"]));
+    assert_eq!(plan.outputs[0], tensor(Dtype::I32, &[12]));
+    assert_eq!(plan.steps.len(), 1, "one copy");
+}
+
+#[test]
+fn products_fold_the_batch_of_the_left_factor() {
+    let nodes = vec![node("y", "linear", &["x", "w", "b"], &[])];
+    let inputs =
+        [("x", tensor(Dtype::F32, &[2, 3, 5])), ("w", tensor(Dtype::F32, &[7, 5])), ("b", tensor(Dtype::F32, &[7]))];
+    let plan = plan(&spec(&inputs, nodes, &["y"]));
+    let [Step::MatMul(step)] = &plan.steps[..] else { panic!("one product, not {:?}", plan.steps) };
+    assert_eq!((&step.a.layout.shape[..], &step.a.layout.strides[1..]), (&[1, 6, 5][..], &[5, 1][..]));
+    assert_eq!((&step.b.layout.shape[..], &step.b.layout.strides[1..]), (&[1, 5, 7][..], &[1, 5][..]));
+    assert_eq!(step.output.layout.shape, [1, 6, 7]);
+}
+
+#[test]
+fn products_broadcast_batches_without_copies() {
+    let inputs = [("a", tensor(Dtype::F64, &[4, 1, 2, 3])), ("b", tensor(Dtype::F64, &[5, 3, 6]))];
+    let plan = plan(&spec(&inputs, vec![node("y", "matmul", &["a", "b"], &[])], &["y"]));
+    assert_eq!(plan.outputs[0].shape, [4, 5, 2, 6]);
+    let last = plan.steps.last();
+    let Some(Step::MatMul(step)) = last else { panic!("a product, not {last:?}") };
+    assert_eq!(step.output.layout.shape, [20, 2, 6]);
+}
+
+#[test]
+fn a_graph_without_elements_runs_no_step_that_reads_what_nobody_wrote() {
+    let of = tensor(Dtype::F32, &[0, 3]);
+    let nodes = vec![
+        node("c", "concat", &["x", "x"], &[]),
+        node("e", "exp", &["c"], &[]),
+        node("m", "matmul", &["e", "w"], &[]),
+    ];
+    let plan = plan(&spec(&[("x", of), ("w", tensor(Dtype::F32, &[3, 2]))], nodes, &["m", "c"]));
+    assert_eq!(plan.outputs[0].shape, [0, 2]);
+}
+
+/// Bytes of the arena from the first to the last element of a view.
+fn extent(view: &View) -> Option<(usize, usize)> {
+    let Location::Arena(start) = view.location else { return None };
+    let reach = view.layout.shape.iter().zip(&view.layout.strides).map(|(extent, stride)| {
+        let last = stride * (extent.max(&1) - 1).cast_signed();
+        (last.min(0), last.max(0))
+    });
+    let (low, high) = reach.fold((0, 0), |(low, high), (a, b)| (low + a, high + b));
+    let at =
+        |moved: isize| view.layout.offset.checked_add_signed(moved).expect("within the buffer") * view.dtype.size();
+    (view.layout.elements() > 0).then(|| (start + at(low), start + at(high) + view.dtype.size()))
+}
+
+/// Which step wrote each byte of the arena last, checked against who reads it.
+fn check_memory(plan: &mut Plan) {
+    let arena = plan.arena_bytes;
+    let mut writer: Vec<Option<usize>> = vec![None; arena];
+    for (nth, step) in plan.steps.iter_mut().enumerate() {
+        let outputs: Vec<_> = step.outputs_mut().into_iter().map(|view| view.clone()).collect();
+        let is_map = matches!(step, Step::Map(_));
+        let inputs: Vec<_> =
+            step.views_mut().into_iter().map(|view| view.clone()).filter(|view| !outputs.contains(view)).collect();
+        for input in &inputs {
+            let Some((from, to)) = extent(input) else { continue };
+            assert!(to <= arena, "step {nth} reads beyond the arena");
+            assert!(writer[from].is_some(), "step {nth} reads what nobody wrote");
+            for output in outputs.iter().filter_map(|output| extent(output).map(|extent| (output, extent))) {
+                let overlaps = output.1.0 < to && from < output.1.1;
+                let in_place = is_map && output.0.layout == input.layout && output.1 == (from, to);
+                assert!(!overlaps || in_place, "step {nth} overwrites what it reads");
+            }
+        }
+        for (from, to) in outputs.iter().filter_map(extent) {
+            assert!(to <= arena, "step {nth} writes beyond the arena");
+            writer[from..to].fill(Some(nth));
+        }
+    }
+}
+
+/// Graphs of square tensors, so that any operation fits any value.
+fn graphs() -> impl Strategy<Value = GraphSpec> {
+    let one = (0..7_u8, any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    let outputs = prop::collection::vec(any::<prop::sample::Index>(), 1..4);
+    (prop::collection::vec(one, 1..40), outputs).prop_map(|(choices, outputs)| {
+        let mut names = vec!["x".to_owned(), "y".to_owned()];
+        let mut nodes = vec![];
+        for (nth, (op, a, b)) in choices.into_iter().enumerate() {
+            let name = format!("n{nth}");
+            let (a, b) = (&names[a.index(names.len())], &names[b.index(names.len())]);
+            let dims = [("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))];
+            let keep = [("dim", Attribute::Int(1)), ("keepdim", Attribute::Bool(true))];
+            let made = match op {
+                0 | 1 => node(&name, "add", &[a, b], &[]),
+                2 => node(&name, "exp", &[a], &[]),
+                3 => node(&name, "transpose", &[a], &dims),
+                4 => node(&name, "matmul", &[a, b], &[]),
+                5 => node(&name, "softmax", &[a], &[("dim", Attribute::Int(0))]),
+                _ => {
+                    nodes.push(node(&format!("{name}s"), "sum", &[a], &keep));
+                    node(&name, "add", &[b, &format!("{name}s")], &[])
+                }
+            };
+            nodes.push(made);
+            names.push(name);
+        }
+        let outputs: Vec<_> = outputs.iter().map(|nth| names[nth.index(names.len())].clone()).collect();
+        let of = tensor(Dtype::F32, &[6, 6]);
+        GraphSpec { inputs: vec![("x".to_owned(), of.clone()), ("y".to_owned(), of)], nodes, outputs }
+    })
+}
+
+proptest! {
+    #[test]
+    fn steps_read_what_was_written_and_is_not_overwritten(spec in graphs()) {
+        let mut plan = plan(&spec);
+        check_memory(&mut plan);
+        let written = plan.steps.iter_mut().flat_map(Step::outputs_mut).filter_map(|view| match view.location {
+            Location::Output(nth) => Some(nth),
+            Location::Input(_) | Location::Arena(_) => None,
+        });
+        let written: std::collections::BTreeSet<_> = written.collect();
+        prop_assert_eq!(written.len(), spec.outputs.len());
+    }
+}
