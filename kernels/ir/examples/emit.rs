@@ -1,6 +1,6 @@
 //! Prints a translation unit with every operation and cast of every element type, to compile with NVRTC or nvcc.
 //!
-//! For each type that has operations or casts there is one kernel. It takes arrays of the function's three parameters (a bool and two
+//! The kernel of each type, `operations_f32_kernel` for example, takes arrays of the function's three parameters (a bool and two
 //! values of the type), then an array for each result, and a number of elements.
 
 #![expect(clippy::print_stdout, reason = "the text is the output")]
@@ -14,8 +14,9 @@ fn main() {
     println!("{}", cuda::PRELUDE);
     for dtype in Dtype::ALL {
         let function = every_operation(dtype);
-        println!("{}", cuda::emit(&function, dtype.name()));
-        println!("{}", kernel(&function, dtype.name()));
+        let name = format!("operations_{dtype}");
+        println!("{}", cuda::emit(&function, &name));
+        println!("{}", kernel(&function, &name));
     }
 }
 
@@ -46,7 +47,7 @@ fn kernel(function: &Function, name: &str) -> String {
     let stores = (0..results.len()).map(|at| format!("r{at}[index]"));
     let arguments: Vec<_> = loads.chain(["index".to_owned()]).chain(stores).collect();
     format!(
-        "extern \"C\" __global__ void every_operation_{name}({}) {{
+        "extern \"C\" __global__ void {name}_kernel({}) {{
     const long long index = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (index < count) {name}({});
 }}
