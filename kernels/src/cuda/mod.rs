@@ -17,6 +17,8 @@ mod device_cache;
 mod driver;
 mod graph;
 mod graph_cache;
+mod in_flight;
+mod jit;
 mod launch;
 mod launch_struct;
 mod libraries;
@@ -25,6 +27,7 @@ mod memory;
 mod module;
 mod nvrtc;
 mod pinned;
+mod single_flight;
 mod staging;
 mod stats;
 mod stream;
@@ -43,6 +46,7 @@ pub use device::Device;
 pub use device_cache::DeviceCache;
 pub(crate) use graph::CachedGraph;
 pub(crate) use graph_cache::{GraphLookup, Shape};
+pub use jit::{JitKernel, JitSource, compile_jit, jit_ptx};
 pub use launch::{Args, Grid};
 pub(crate) use launch_struct::launch_structs;
 pub(crate) use memcpy_pool::{MemcpyPool, copy};
@@ -77,7 +81,8 @@ pub fn discover(
                 place.insert(compile::all(modules, &nvrtc, physical.arch, cache.as_ref()).map_err(|e| e.to_string())?)
             }
         };
-        Device::open(physical, images, settings, cpu)
+        let jit = jit::JitCompiler::new(&nvrtc, physical.arch, settings)?;
+        Device::open(physical, images, jit, settings, cpu)
     };
     let (mut found, mut reasons) = (vec![], vec![]);
     for ordinal in ordinals(settings)? {

@@ -19,7 +19,8 @@ use super::{
     device::Device,
     graph::{CachedGraph, Graph},
     graph_cache::GraphCache,
-    launch::{Args, Grid},
+    jit::{JitKernel, JitSource},
+    launch::{Args, Grid, LaunchConfig},
     memory::{Buffer, DevicePtr},
     module::Kernel,
     pinned::PinnedBlock,
@@ -227,6 +228,9 @@ impl Worker {
     pub fn reclaim(&self) -> Result<(), OpError> {
         self.device().enter()?;
         self.device().device_cache().sweep();
+        if self.stream.recording().is_none() {
+            self.device().unload_unused();
+        }
         if let Ok(mut graphs) = self.graphs.try_borrow_mut() {
             graphs.sweep();
             let requested = self.device().graph_evictions();
@@ -260,7 +264,7 @@ impl Worker {
         shared_bytes: u32,
         args: &mut Args,
     ) -> Result<(), OpError> {
-        self.stream.launch(kernel, false, grid, block_threads, shared_bytes, args)
+        self.stream.launch(kernel, &LaunchConfig { pdl: false, grid, block_threads, shared_bytes }, args)
     }
 
     /// Launches with programmatic dependent launch, if the device supports it: the kernel starts before the preceding
@@ -274,7 +278,42 @@ impl Worker {
         args: &mut Args,
     ) -> Result<(), OpError> {
         let pdl = self.compute_capability() >= (9, 0);
-        self.stream.launch(kernel, pdl, grid, block_threads, shared_bytes, args)
+        self.stream.launch(kernel, &LaunchConfig { pdl, grid, block_threads, shared_bytes }, args)
+    }
+
+    /// The kernel of a generated source. The first worker of the device that asks for it compiles it, or loads it from
+    /// disk, which takes milliseconds; hashing the source takes microseconds, so keep a kernel that is launched often.
+    ///
+    /// # Errors
+    /// [`OpError::Failed`] names the template, with the first lines of the compiler's log.
+    pub fn jit(&self, source: &JitSource) -> Result<Arc<JitKernel>, OpError> {
+        self.device().jit(source)
+    }
+
+    /// Launches a generated kernel, as [`Self::launch`] does a built-in one.
+    ///
+    /// # Errors
+    /// As [`Self::launch`].
+    pub fn launch_jit(
+        &self,
+        kernel: &Arc<JitKernel>,
+        grid: Grid,
+        block_threads: u32,
+        shared_bytes: u32,
+        args: &mut Args,
+    ) -> Result<(), OpError> {
+        self.stream.launch_jit(kernel, &LaunchConfig { pdl: false, grid, block_threads, shared_bytes }, args)
+    }
+
+    /// Maximum number of active blocks of a generated kernel on each multiprocessor; 0 if not even one fits.
+    pub fn max_active_blocks(&self, kernel: &JitKernel, block_threads: u32, shared_bytes: u32) -> Result<u32, OpError> {
+        self.stream.max_active_blocks(kernel.function(), block_threads, shared_bytes)
+    }
+
+    /// The block size of a generated kernel with the highest occupancy, and the fewest blocks that reach that occupancy
+    /// on the whole device.
+    pub fn potential_block_size(&self, kernel: &JitKernel, shared_bytes: u32) -> Result<(u32, u32), OpError> {
+        self.stream.potential_block_size(kernel.function(), shared_bytes)
     }
 
     /// Maximum number of active clusters of a kernel, at least 1. The launch sizes must be the same in every call.
