@@ -4,7 +4,7 @@
 //! with their arguments, so addresses and sizes stay what they were: what they read and write must live as long as the
 //! graph.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use cudarc::driver::sys::{self, CUresult};
 
@@ -24,12 +24,18 @@ pub(crate) struct CachedGraph {
 }
 
 /// Captured launches.
-pub(crate) struct Graph {
+pub struct Graph {
     device: Arc<Device>,
     exec: sys::CUgraphExec,
     counters: Vec<Arc<LaunchCounter>>,
     /// The generated kernels that it launches.
     jit_kernels: Arc<Vec<Arc<JitKernel>>>,
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("launches", &self.counters.len()).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Graph {

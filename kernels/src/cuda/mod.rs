@@ -27,6 +27,7 @@ mod memory;
 mod module;
 mod nvrtc;
 mod pinned;
+mod product;
 mod single_flight;
 mod staging;
 mod stats;
@@ -37,7 +38,6 @@ use std::{collections::HashMap, sync::Arc};
 
 pub use arch::{Arch, ArchError};
 pub use async_readback::AsyncReadback;
-pub use blas::{Compute, Element, Epilogue, Product};
 pub use compile::{CompileError, CompiledModule, compile_kernels};
 pub(crate) use copy_stream::{
     DownloadPlan, Event, HostBuffer, Layout, PendingDownload, PendingUpload, Region, StreamKind, UploadPlan,
@@ -45,6 +45,7 @@ pub(crate) use copy_stream::{
 pub use device::Device;
 pub use device_cache::DeviceCache;
 pub(crate) use graph::CachedGraph;
+pub use graph::Graph;
 pub(crate) use graph_cache::{GraphLookup, Shape};
 pub use jit::{JitKernel, JitSource, compile_jit, jit_ptx};
 pub use launch::{Args, Grid};
@@ -55,6 +56,7 @@ pub(crate) use module::{COMMON, MMA, WGMMA, cu};
 pub use module::{Kernel, Module, Source};
 pub use nvrtc::ptx;
 pub(crate) use pinned::{PinnedBlock, PinnedPool};
+pub use product::{Compute, Element, Epilogue, Product};
 pub(crate) use stats::FallbackCounters;
 pub(crate) use stream::StreamPriority;
 pub use worker::Worker;

@@ -14,7 +14,7 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::{
     async_readback::AsyncReadback,
-    blas::{Blas, Product},
+    blas::{self, Blas},
     copy_stream::{CopyStreams, DownloadPlan, Event, Layout, PendingDownload, PendingUpload, StreamKind, UploadPlan},
     device::Device,
     graph::{CachedGraph, Graph},
@@ -24,6 +24,7 @@ use super::{
     memory::{Buffer, DevicePtr},
     module::Kernel,
     pinned::PinnedBlock,
+    product::Product,
     staging::Staging,
     stream::{AllocError, Stream, StreamPriority},
 };
@@ -329,19 +330,21 @@ impl Worker {
 
     /// Captures the launches and fills of `launches` in a graph without running them. It may allocate buffers; copies and
     /// blocking calls are not captured.
-    pub(crate) fn record<T>(&self, launches: impl FnOnce() -> Result<T, OpError>) -> Result<(Graph, T), OpError> {
+    pub fn record<T>(&self, launches: impl FnOnce() -> Result<T, OpError>) -> Result<(Graph, T), OpError> {
         Graph::record(&self.stream, launches)
     }
 
     /// Enqueues a graph on the stream.
-    pub(crate) fn replay(&self, graph: &Graph) -> Result<(), OpError> {
+    pub fn replay(&self, graph: &Graph) -> Result<(), OpError> {
         graph.replay(&self.stream)
     }
 
-    /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one.
+    /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one. The library is opened, and
+    /// a plan created, by the first product that needs them. In a capture they must exist ([`Self::prepare_multiply`]).
     ///
     /// # Errors
-    /// The error names a missing library. The caller guarantees that the pointers address matrices of these shapes.
+    /// The error names a missing library, or types and shapes that the library does not multiply. The caller guarantees that
+    /// the pointers address matrices of these shapes.
     pub fn multiply<A, B, C, D>(
         &self,
         product: &Product,
@@ -351,10 +354,35 @@ impl Worker {
         bias: DevicePtr<D>,
     ) -> Result<(), OpError> {
         self.device().enter()?;
-        if product.m == 0 || product.n == 0 || product.batch == 0 {
+        if product.is_empty() {
             return Ok(());
         }
-        self.blas()?.multiply(&self.stream, product, (a, b, c), bias)
+        if self.blas.get().is_none() && self.stream.recording().is_some() {
+            return Err(blas::not_prepared(self.device()));
+        }
+        self.blas()?.multiply(&self.stream, product, [a.raw, b.raw, c.raw], bias.raw)
+    }
+
+    /// Opens cuBLASLt and creates the plan of a product, so that [`Self::multiply`] can be captured in a graph. A plan is for
+    /// the alignments of these addresses; nothing is read or written there.
+    ///
+    /// # Errors
+    /// As [`Self::multiply`]; fails during a capture.
+    pub fn prepare_multiply<A, B, C>(
+        &self,
+        product: &Product,
+        a: DevicePtr<A>,
+        b: DevicePtr<B>,
+        c: DevicePtr<C>,
+    ) -> Result<(), OpError> {
+        self.device().enter()?;
+        if product.is_empty() {
+            return Ok(());
+        }
+        if self.stream.recording().is_some() {
+            return Err(blas::not_prepared(self.device()));
+        }
+        self.blas()?.prepare(self.device(), product, [a.raw, b.raw, c.raw])
     }
 
     /// An asynchronous read-back on the stream.
