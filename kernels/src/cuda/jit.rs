@@ -250,3 +250,49 @@ pub fn compile_jit(
 pub fn jit_ptx(source: &JitSource, arch: Arch, library_paths: &[PathBuf]) -> Result<String, String> {
     nvrtc::unit_ptx(&source.unit(), arch, library_paths)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> JitSource {
+        JitSource { template: "template", text: text.to_owned(), headers: &[], options: vec![], params: vec![8, 4] }
+    }
+
+    fn key(source: &JitSource) -> Key {
+        Key::new(&source.unit(), Target::Machine(Arch::new(9, 0)), "13.0")
+    }
+
+    #[test]
+    fn the_key_depends_on_everything_that_changes_the_code() {
+        const HEADER: Source = Source { path: "h", text: "" };
+        let sources = [
+            source("a"),
+            source("b"),
+            JitSource { template: "other", ..source("a") },
+            JitSource { headers: &[HEADER], ..source("a") },
+            JitSource { options: vec!["-DN=1".to_owned()], ..source("a") },
+            JitSource { options: vec!["-DN=2".to_owned()], ..source("a") },
+            JitSource { options: vec!["--fmad=false".to_owned()], ..source("a") },
+        ];
+        let keys: Vec<_> = sources.iter().map(key).collect();
+        for (i, one) in keys.iter().enumerate() {
+            assert!(keys[..i].iter().all(|other| other != one), "{:?}", sources[i]);
+        }
+        assert_eq!(key(&source("a")), keys[0]);
+    }
+
+    #[test]
+    fn generated_kernels_evict_each_other_and_no_built_in_ones() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let built_in = Cache::new(folder.path(), 0);
+        let generated = disk_cache(folder.path(), 250);
+        let [first, second, third] = ["a", "b", "c"].map(|text| key(&source(text)));
+        built_in.put(&third, &[0; 200]).expect("written");
+        generated.put(&first, &[1; 150]).expect("written");
+        generated.put(&second, &[2; 150]).expect("written");
+        assert_eq!(generated.get(&first), None);
+        assert_eq!(generated.get(&second), Some(vec![2; 150]));
+        assert_eq!((generated.get(&third), built_in.get(&third)), (None, Some(vec![0; 200])));
+    }
+}
