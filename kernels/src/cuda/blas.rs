@@ -216,7 +216,9 @@ impl Desc {
         };
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one handle.
-        check(device, unsafe { sys::cublasLtMatmulDescCreate(&raw mut handle, types.compute, types.scale) })?;
+        check(device, unsafe {
+            sys::cublasLtMatmulDescCreate(&raw mut handle, types.compute, types.scale.data_type())
+        })?;
         let desc = Self(handle);
         desc.set(device, Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &i32::from(product.transpose_b))?;
         desc.set(device, Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &i32::from(product.transpose_a))?;

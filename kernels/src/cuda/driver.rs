@@ -115,11 +115,10 @@ pub(super) fn function_params(function: sys::CUfunction) -> Option<Vec<usize>> {
         let (mut offset, mut size) = (0, 0);
         // SAFETY: the function is alive; writes two integers. An index out of range returns an error.
         let result = unsafe { sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut size) };
-        match result {
-            CUresult::CUDA_SUCCESS => sizes.push(size),
-            CUresult::CUDA_ERROR_INVALID_VALUE => return Some(sizes),
-            _ => return None,
+        if result != CUresult::CUDA_SUCCESS {
+            return (result == CUresult::CUDA_ERROR_INVALID_VALUE).then_some(sizes);
         }
+        sizes.push(size);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::CString,
-    mem,
+    fmt, mem,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -65,9 +65,10 @@ pub struct JitKernel {
     _module: LoadedModule,
 }
 
-impl std::fmt::Debug for JitKernel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JitKernel").field("template", &self.template()).field("params", &self.params).finish()
+impl fmt::Debug for JitKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.template();
+        f.debug_struct("JitKernel").field("template", &name).field("params", &self.params).finish_non_exhaustive()
     }
 }
 

@@ -147,17 +147,13 @@ impl Product {
     pub(super) fn types(&self) -> Result<ProductTypes, String> {
         use Element::{Bf16, F16, F32, F64, I8, I32};
         let (compute, scale) = match (self.input, self.output) {
-            (F64, F64) => (cublasComputeType_t::CUBLAS_COMPUTE_64F, cudaDataType_t::CUDA_R_64F),
-            (F32, F32) if self.compute == Compute::Tf32 => {
-                (cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, cudaDataType_t::CUDA_R_32F)
-            }
-            (F32, F32) | (F16, F16 | F32) | (Bf16, Bf16 | F32) => {
-                (cublasComputeType_t::CUBLAS_COMPUTE_32F, cudaDataType_t::CUDA_R_32F)
-            }
-            (I8, I32) => (cublasComputeType_t::CUBLAS_COMPUTE_32I, cudaDataType_t::CUDA_R_32I),
+            (F64, F64) => (cublasComputeType_t::CUBLAS_COMPUTE_64F, F64),
+            (F32, F32) if self.compute == Compute::Tf32 => (cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, F32),
+            (F32, F32) | (F16, F16 | F32) | (Bf16, Bf16 | F32) => (cublasComputeType_t::CUBLAS_COMPUTE_32F, F32),
+            (I8, I32) => (cublasComputeType_t::CUBLAS_COMPUTE_32I, I32),
             (input, output) => return Err(format!("no product of {input:?} gives {output:?}")),
         };
-        if self.epilogue != Epilogue::None && scale != cudaDataType_t::CUDA_R_32F {
+        if self.epilogue != Epilogue::None && scale != F32 {
             return Err(format!("no epilogue {:?} for a product of {:?}", self.epilogue, self.input));
         }
         let scalar = |name, value| scalar(scale, value).ok_or_else(|| format!("{name} is {value}, which is no i32"));
@@ -219,24 +215,23 @@ impl Product {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProductTypes {
     pub(super) compute: cublasComputeType_t,
-    pub(super) scale: cudaDataType_t,
+    /// Type of alpha and beta.
+    pub(super) scale: Element,
     /// A scalar of type `scale` in the first bytes; the machine is little-endian.
     pub(super) alpha: u64,
     pub(super) beta: u64,
 }
 
-/// The bits of a scalar; `None` if the type cannot represent an integer's value.
-fn scalar(scale: cudaDataType_t, value: f64) -> Option<u64> {
+/// The bits of a scalar; `None` if the type is i32, and the value is none.
+fn scalar(scale: Element, value: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to f32; integers are in range")]
     match scale {
-        cudaDataType_t::CUDA_R_64F => Some(value.to_bits()),
-        cudaDataType_t::CUDA_R_32I => {
-            let is_integer = value.fract() == 0.0 && value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range, kept as bits")]
-            let bits = u64::from(value as i32 as u32);
-            is_integer.then_some(bits)
+        Element::F64 => Some(value.to_bits()),
+        Element::I8 | Element::I32 => {
+            let is_i32 = value.fract() == 0.0 && value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX);
+            is_i32.then_some(u64::from((value as i32).cast_unsigned()))
         }
-        #[expect(clippy::cast_possible_truncation, reason = "rounded to the scale type")]
-        _ => Some(u64::from((value as f32).to_bits())),
+        Element::F32 | Element::F16 | Element::Bf16 => Some(u64::from((value as f32).to_bits())),
     }
 }
 
@@ -280,17 +275,15 @@ mod tests {
     fn each_pair_of_types_accumulates_and_scales_in_its_own() {
         use Element::{Bf16, F16, F32, F64, I8, I32};
         use cublasComputeType_t as Type;
-        let (f32_type, f64_type, i32_type) =
-            (cudaDataType_t::CUDA_R_32F, cudaDataType_t::CUDA_R_64F, cudaDataType_t::CUDA_R_32I);
         let one = u64::from(1_f32.to_bits());
         for (input, output, compute, scale, alpha) in [
-            (F64, F64, Type::CUBLAS_COMPUTE_64F, f64_type, 1_f64.to_bits()),
-            (F32, F32, Type::CUBLAS_COMPUTE_32F, f32_type, one),
-            (F16, F16, Type::CUBLAS_COMPUTE_32F, f32_type, one),
-            (F16, F32, Type::CUBLAS_COMPUTE_32F, f32_type, one),
-            (Bf16, Bf16, Type::CUBLAS_COMPUTE_32F, f32_type, one),
-            (Bf16, F32, Type::CUBLAS_COMPUTE_32F, f32_type, one),
-            (I8, I32, Type::CUBLAS_COMPUTE_32I, i32_type, 1),
+            (F64, F64, Type::CUBLAS_COMPUTE_64F, F64, 1_f64.to_bits()),
+            (F32, F32, Type::CUBLAS_COMPUTE_32F, F32, one),
+            (F16, F16, Type::CUBLAS_COMPUTE_32F, F32, one),
+            (F16, F32, Type::CUBLAS_COMPUTE_32F, F32, one),
+            (Bf16, Bf16, Type::CUBLAS_COMPUTE_32F, F32, one),
+            (Bf16, F32, Type::CUBLAS_COMPUTE_32F, F32, one),
+            (I8, I32, Type::CUBLAS_COMPUTE_32I, I32, 1),
         ] {
             let expected = ProductTypes { compute, scale, alpha, beta: 0 };
             assert_eq!(Product::of(input, output, 1, 1, 1).types(), Ok(expected), "{input:?} to {output:?}");

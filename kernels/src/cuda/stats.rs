@@ -248,7 +248,9 @@ mod tests {
         let counters = LaunchCounters::default();
         counters.get("unused");
         let functions = [0, 1].map(|_| Function::new(counters.get("tensor_elementwise"), std::ptr::null_mut()));
-        functions.iter().for_each(|function| function.counter().count_replay());
+        for function in &functions {
+            function.counter().count_replay();
+        }
         let named: Vec<_> = counters.stats().into_iter().map(|stats| (stats.name, stats.calls)).collect();
         assert_eq!(named, [("tensor_elementwise", 2)]);
     }
