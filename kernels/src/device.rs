@@ -59,6 +59,8 @@ pub struct Settings {
     pub kernel_cache: Option<PathBuf>,
     /// Maximum size of the kernel cache.
     pub kernel_cache_bytes: u64,
+    /// Maximum size of the part of the kernel cache that has the kernels generated at run time; 0 means unlimited.
+    pub jit_cache_bytes: u64,
     /// Maximum size of a GPU's memory pool; 0 means unlimited.
     pub pool_limit_bytes: u64,
     /// Size of each worker's pinned staging buffer.

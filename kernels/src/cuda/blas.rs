@@ -1,10 +1,12 @@
-//! GEMM by cuBLASLt with explicit precision, epilogues and a plan cache per worker.
+//! GEMM by cuBLASLt: a handle, a workspace and a plan cache for each worker. Once a product's plan exists, its launch
+//! neither allocates nor initialises anything, so it can be captured in a graph.
 
 use std::{
     cell::RefCell,
     collections::HashMap,
     ffi::{c_int, c_void},
     rc::Rc,
+    sync::Arc,
 };
 
 use cudarc::{
@@ -14,7 +16,9 @@ use cudarc::{
 
 use super::{
     device::Device,
-    memory::{Buffer, DevicePtr},
+    memory::Buffer,
+    product::{Element, Epilogue, PlanKey, Product, ProductTypes},
+    stats::LaunchCounter,
     stream::Stream,
 };
 use crate::OpError;
@@ -23,147 +27,15 @@ use crate::OpError;
 const MAX_PLANS: usize = 512;
 /// Split-K partial sums are added in a fixed order and in f32, so that a device's results are bitwise reproducible.
 const REDUCTION: u32 = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
-const NAME: &str = "cublasLtMatmul";
-
-/// Type of a matrix's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
-    /// binary32.
-    F32,
-    /// binary16.
-    F16,
-    /// bfloat16.
-    Bf16,
-}
-
-/// How f32 inputs are multiplied. Accumulation is always in f32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Compute {
-    /// Inputs are multiplied in full f32 precision.
-    #[default]
-    F32,
-    /// f32 inputs are rounded to TF32, with a 10-bit fraction.
-    Tf32,
-}
-
-/// Operation applied to a product before it is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Epilogue {
-    /// Nothing.
-    #[default]
-    None,
-    /// Adds a bias per column, in the output type.
-    Bias,
-    /// Adds a bias, then applies GELU in its tanh approximation.
-    GeluBias,
-}
-
-/// A GEMM of row-major matrices, `c[m, n] = alpha * a[m, k] * b[k, n] + beta * c`, optionally batched.
-#[derive(Clone, Copy, Debug)]
-pub struct Product {
-    /// Rows of `a` and `c`.
-    pub m: usize,
-    /// Columns of `b` and `c`.
-    pub n: usize,
-    /// Columns of `a`, rows of `b`.
-    pub k: usize,
-    /// Type of `a` and `b`.
-    pub input: Element,
-    /// Type of `c`.
-    pub output: Element,
-    /// Precision.
-    pub compute: Compute,
-    /// Whether `a` is stored as `[k, m]`.
-    pub transpose_a: bool,
-    /// Whether `b` is stored as `[n, k]`, as are the weights of a linear layer or the rows of a corpus.
-    pub transpose_b: bool,
-    /// Row stride of `a` in elements; 0 if its rows are contiguous.
-    pub lda: usize,
-    /// Row stride of `b`, likewise.
-    pub ldb: usize,
-    /// Row stride of `c`, likewise.
-    pub ldc: usize,
-    /// Batch size; at least 1.
-    pub batch: usize,
-    /// Batch stride of `a` in elements.
-    pub stride_a: usize,
-    /// Batch stride of `b`.
-    pub stride_b: usize,
-    /// Batch stride of `c`.
-    pub stride_c: usize,
-    /// Scales the product.
-    pub alpha: f32,
-    /// Scales the previous content of `c`, which is not read if 0.
-    pub beta: f32,
-    /// Operation applied before writing.
-    pub epilogue: Epilogue,
-}
-
-impl Product {
-    /// One product of dense matrices in f32, `b` stored as `[k, n]`.
-    pub fn new(m: usize, n: usize, k: usize) -> Self {
-        Self {
-            m,
-            n,
-            k,
-            input: Element::F32,
-            output: Element::F32,
-            compute: Compute::F32,
-            transpose_a: false,
-            transpose_b: false,
-            lda: 0,
-            ldb: 0,
-            ldc: 0,
-            batch: 1,
-            stride_a: 0,
-            stride_b: 0,
-            stride_c: 0,
-            alpha: 1.0,
-            beta: 0.0,
-            epilogue: Epilogue::None,
-        }
-    }
-
-    /// Rows, columns and leading dimension of a stored matrix as cuBLASLt sees it. cuBLASLt is column-major, where a
-    /// row-major matrix appears as its transpose: it computes the transpose of `c` from `b` and `a`, in this order.
-    fn stored(rows: usize, cols: usize, ld: usize) -> (usize, usize, usize) {
-        (cols, rows, if ld == 0 { cols } else { ld })
-    }
-
-    fn stored_a(&self) -> (usize, usize, usize) {
-        let (rows, cols) = if self.transpose_a { (self.k, self.m) } else { (self.m, self.k) };
-        Self::stored(rows, cols, self.lda)
-    }
-
-    fn stored_b(&self) -> (usize, usize, usize) {
-        let (rows, cols) = if self.transpose_b { (self.n, self.k) } else { (self.k, self.n) };
-        Self::stored(rows, cols, self.ldb)
-    }
-
-    fn stored_c(&self) -> (usize, usize, usize) {
-        Self::stored(self.m, self.n, self.ldc)
-    }
-}
-
-/// Everything that a plan depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    a: (usize, usize, usize),
-    b: (usize, usize, usize),
-    c: (usize, usize, usize),
-    transposed: (bool, bool),
-    batch: (usize, usize, usize, usize),
-    types: (Element, Element, Compute, Epilogue),
-    adds: bool,
-    /// Largest power of two, up to 256, that divides the addresses of a, b and c.
-    alignment: [u32; 3],
-}
+/// Name in statistics and errors.
+const NAME: &str = "cublaslt_matmul";
 
 /// A worker's cuBLASLt handle, workspace and plan cache.
 pub(super) struct Blas {
     handle: sys::cublasLtHandle_t,
     workspace: Buffer<u8>,
-    plans: RefCell<HashMap<Key, Rc<Plan>>>,
+    plans: RefCell<HashMap<PlanKey, Rc<Plan>>>,
+    counter: Arc<LaunchCounter>,
 }
 
 impl Blas {
@@ -181,40 +53,60 @@ impl Blas {
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one handle.
         check(device, unsafe { sys::cublasLtCreate(&raw mut handle) })?;
-        Ok(Self { handle, workspace, plans: RefCell::default() })
+        Ok(Self { handle, workspace, plans: RefCell::default(), counter: device.counter(NAME) })
     }
 
     /// Enqueues a product on `stream`, which must own the workspace. `bias` is read only by an epilogue that adds one.
-    pub(super) fn multiply<A, B, C, D>(
+    pub(super) fn multiply(
         &self,
         stream: &Stream,
         product: &Product,
-        (a, b, c): (DevicePtr<A>, DevicePtr<B>, DevicePtr<C>),
-        bias: DevicePtr<D>,
+        matrices: [u64; 3],
+        bias: u64,
     ) -> Result<(), OpError> {
         let device = stream.device();
-        let key = Key {
-            a: product.stored_a(),
-            b: product.stored_b(),
-            c: product.stored_c(),
-            transposed: (product.transpose_a, product.transpose_b),
-            batch: (product.batch, product.stride_a, product.stride_b, product.stride_c),
-            types: (product.input, product.output, product.compute, product.epilogue),
-            adds: product.beta != 0.0,
-            alignment: [a.raw, b.raw, c.raw].map(alignment),
+        let types = Self::types(device, product)?;
+        let key = product.plan_key(matrices);
+        let is_capturing = stream.recording().is_some();
+        let plan = match self.plan(&key) {
+            None if is_capturing => return Err(not_prepared(device)),
+            None => self.create_plan(device, product, &types, key)?,
+            Some(plan) => plan,
         };
-        let plan = self.plan(device, product, key)?;
         if product.epilogue != Epilogue::None {
-            plan.desc.set(device, sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias.raw)?;
+            plan.desc.set(device, sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
         }
-        plan.run(self, device, product, [a.raw, b.raw, c.raw], stream.raw())
+        let launched = stream.enqueue(&self.counter, |stream| plan.run(self, &types, matrices, stream));
+        launched.map_err(|status| failed(device, status))
     }
 
-    fn plan(&self, device: &Device, product: &Product, key: Key) -> Result<Rc<Plan>, OpError> {
-        if let Some(plan) = self.plans.borrow().get(&key) {
-            return Ok(Rc::clone(plan));
+    /// Creates the plan that `multiply` needs for a product of matrices with these addresses, or with equal alignments.
+    pub(super) fn prepare(&self, device: &Device, product: &Product, matrices: [u64; 3]) -> Result<(), OpError> {
+        let types = Self::types(device, product)?;
+        let key = product.plan_key(matrices);
+        match self.plan(&key) {
+            Some(_) => Ok(()),
+            None => self.create_plan(device, product, &types, key).map(drop),
         }
-        let plan = Rc::new(Plan::new(self, device, product, &key)?);
+    }
+
+    fn types(device: &Device, product: &Product) -> Result<ProductTypes, OpError> {
+        let checked = product.check_shapes().and_then(|()| product.types());
+        checked.map_err(|reason| device.failed(NAME, &reason))
+    }
+
+    fn plan(&self, key: &PlanKey) -> Option<Rc<Plan>> {
+        self.plans.borrow().get(key).map(Rc::clone)
+    }
+
+    fn create_plan(
+        &self,
+        device: &Device,
+        product: &Product,
+        types: &ProductTypes,
+        key: PlanKey,
+    ) -> Result<Rc<Plan>, OpError> {
+        let plan = Rc::new(Plan::new(self, device, product, types, &key)?);
         let mut plans = self.plans.borrow_mut();
         if plans.len() >= MAX_PLANS {
             plans.clear();
@@ -224,16 +116,17 @@ impl Blas {
     }
 }
 
+/// The error of a product that is captured before it was prepared.
+pub(super) fn not_prepared(device: &Device) -> OpError {
+    device.failed(NAME, "the product is not prepared: call prepare_multiply before the capture")
+}
+
 impl Drop for Blas {
     fn drop(&mut self) {
         self.plans.get_mut().clear();
         // SAFETY: created once, destroyed once.
         let _ = unsafe { sys::cublasLtDestroy(self.handle) };
     }
-}
-
-fn alignment(address: u64) -> u32 {
-    1 << address.trailing_zeros().min(8)
 }
 
 /// Descriptors and the chosen algorithm of a product.
@@ -246,8 +139,14 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(blas: &Blas, device: &Device, product: &Product, key: &Key) -> Result<Self, OpError> {
-        let desc = Desc::new(device, product)?;
+    fn new(
+        blas: &Blas,
+        device: &Device,
+        product: &Product,
+        types: &ProductTypes,
+        key: &PlanKey,
+    ) -> Result<Self, OpError> {
+        let desc = Desc::new(device, product, types)?;
         let layout = |shape, of, stride| MatrixLayout::new(device, shape, of, product.batch, stride);
         let a = layout(key.a, product.input, product.stride_a)?;
         let b = layout(key.b, product.input, product.stride_b)?;
@@ -262,10 +161,10 @@ impl Plan {
             let (found, count) = (&raw mut found, &raw mut count);
             sys::cublasLtMatmulAlgoGetHeuristic(blas.handle, desc, b.0, a.0, c.0, c.0, prefer, 1, found, count)
         };
-        check(device, status)?;
         if count == 0 {
-            return Err(device.failed(NAME, &format!("no algorithm for {product:?}")));
+            return Err(device.failed(NAME, &format!("no algorithm for {product:?}: {status:?}")));
         }
+        check(device, status)?;
         check(device, found.state)?;
         Ok(Self { desc, a, b, c, algorithm: found.algo })
     }
@@ -273,12 +172,11 @@ impl Plan {
     fn run(
         &self,
         blas: &Blas,
-        device: &Device,
-        product: &Product,
+        types: &ProductTypes,
         [a, b, c]: [u64; 3],
         stream: CUstream,
-    ) -> Result<(), OpError> {
-        let (alpha, beta) = (&raw const product.alpha, &raw const product.beta);
+    ) -> Result<(), cublasStatus_t> {
+        let (alpha, beta) = (&raw const types.alpha, &raw const types.beta);
         // SAFETY: descriptors, workspace and stream are alive and used by this worker alone; the caller guarantees the
         // matrices.
         let status = unsafe {
@@ -301,7 +199,7 @@ impl Plan {
                 stream.cast(),
             )
         };
-        check(device, status)
+        ok(status)
     }
 }
 
@@ -309,21 +207,18 @@ impl Plan {
 struct Desc(sys::cublasLtMatmulDesc_t);
 
 impl Desc {
-    fn new(device: &Device, product: &Product) -> Result<Self, OpError> {
+    fn new(device: &Device, product: &Product, types: &ProductTypes) -> Result<Self, OpError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
-        let compute = match product.compute {
-            Compute::Tf32 if product.input == Element::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
-            Compute::F32 | Compute::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
-        };
         let epilogue = match product.epilogue {
             Epilogue::None => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
             Epilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
             Epilogue::GeluBias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
         };
         let mut handle = std::ptr::null_mut();
-        let scale = sys::cudaDataType_t::CUDA_R_32F;
         // SAFETY: writes one handle.
-        check(device, unsafe { sys::cublasLtMatmulDescCreate(&raw mut handle, compute, scale) })?;
+        check(device, unsafe {
+            sys::cublasLtMatmulDescCreate(&raw mut handle, types.compute, types.scale.data_type())
+        })?;
         let desc = Self(handle);
         desc.set(device, Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &i32::from(product.transpose_b))?;
         desc.set(device, Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &i32::from(product.transpose_a))?;
@@ -362,17 +257,12 @@ impl MatrixLayout {
         stride: usize,
     ) -> Result<Self, OpError> {
         use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
-        let of = match of {
-            Element::F32 => sys::cudaDataType_t::CUDA_R_32F,
-            Element::F16 => sys::cudaDataType_t::CUDA_R_16F,
-            Element::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
-        };
         let too_large = |_| device.failed(NAME, "a matrix is too large");
         let ld = i64::try_from(ld).map_err(too_large)?;
         let mut handle = std::ptr::null_mut();
         let (rows, cols) = (rows as u64, cols as u64);
         // SAFETY: writes one handle.
-        check(device, unsafe { sys::cublasLtMatrixLayoutCreate(&raw mut handle, of, rows, cols, ld) })?;
+        check(device, unsafe { sys::cublasLtMatrixLayoutCreate(&raw mut handle, of.data_type(), rows, cols, ld) })?;
         let layout = Self(handle);
         if batch > 1 {
             let batch = c_int::try_from(batch).map_err(too_large)?;
@@ -441,29 +331,15 @@ impl Drop for Preference {
     }
 }
 
-fn check(device: &Device, status: cublasStatus_t) -> Result<(), OpError> {
-    if status == cublasStatus_t::CUBLAS_STATUS_SUCCESS {
-        return Ok(());
-    }
-    // cuBLASLt reports a sticky error only as a failed execution; the next synchronisation marks the device as lost.
-    Err(device.failed(NAME, &format!("{status:?}")))
+fn ok(status: cublasStatus_t) -> Result<(), cublasStatus_t> {
+    if status == cublasStatus_t::CUBLAS_STATUS_SUCCESS { Ok(()) } else { Err(status) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn check(device: &Device, status: cublasStatus_t) -> Result<(), OpError> {
+    ok(status).map_err(|status| failed(device, status))
+}
 
-    #[test]
-    fn row_major_matrices_are_described_as_column_major_transposes() {
-        let product = Product { transpose_b: true, ldc: 10, ..Product::new(3, 5, 7) };
-        assert_eq!(product.stored_a(), (7, 3, 7));
-        assert_eq!(product.stored_b(), (7, 5, 7));
-        assert_eq!(product.stored_c(), (5, 3, 10));
-        assert_eq!(Product::new(3, 5, 7).stored_b(), (5, 7, 5));
-    }
-
-    #[test]
-    fn alignments_are_powers_of_two_up_to_256() {
-        assert_eq!([0, 1, 2, 12, 256, 1 << 20].map(alignment), [256, 1, 2, 4, 256, 256]);
-    }
+/// cuBLASLt reports a sticky error only as a failed execution; the next synchronisation marks the device as lost.
+fn failed(device: &Device, status: cublasStatus_t) -> OpError {
+    device.failed(NAME, &format!("{status:?}"))
 }

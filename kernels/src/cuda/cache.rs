@@ -12,7 +12,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    module::Module,
+    module::TranslationUnit,
     nvrtc::{self, Target},
 };
 
@@ -30,21 +30,21 @@ pub(super) struct Cache {
 }
 
 /// File name of an entry: a hash of everything that the code depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(String);
 
 impl Key {
     /// Hashes source, headers, options (including architecture and macros) and the compiler's version.
-    pub(super) fn new(module: &Module, target: Target, version: &str) -> Self {
+    pub(super) fn new(unit: &TranslationUnit<'_>, target: Target, version: &str) -> Self {
         let mut hash = Sha256::new();
-        let sources = std::iter::once(&module.source).chain(module.headers).flat_map(|one| [one.path, one.text]);
-        let options = nvrtc::options(module, &target.name());
-        let parts = [module.name, version].into_iter().chain(sources);
+        let headers = unit.headers.iter().flat_map(|one| [one.path, one.text]);
+        let options = nvrtc::options(unit, &target.name());
+        let parts = [unit.name, version, unit.path.as_str(), unit.text].into_iter().chain(headers);
         for part in parts.chain(options.iter().map(String::as_str)) {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Self(format!("{}-{}-{:x}.{SUFFIX}", module.name, target.name(), hash.finalize()))
+        Self(format!("{}-{}-{:x}.{SUFFIX}", unit.name, target.name(), hash.finalize()))
     }
 }
 
@@ -120,14 +120,17 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{arch::Arch, module::Source},
+        super::{
+            arch::Arch,
+            module::{Module, Source},
+        },
         *,
     };
 
     fn key(source: &'static str) -> Key {
         let source = Source { path: "m.cu", text: source };
         let module = Module { name: "m", source, headers: &[], defines: &[], kernels: &[] };
-        Key::new(&module, Target::Machine(Arch::new(9, 0)), "13.0")
+        Key::new(&module.unit(), Target::Machine(Arch::new(9, 0)), "13.0")
     }
 
     #[test]
@@ -185,14 +188,14 @@ mod tests {
         };
         let machine = Target::Machine(Arch::new(9, 0));
         let keys = [
-            Key::new(&module("a", &[], &[]), machine, "13.0"),
-            Key::new(&module("b", &[], &[]), machine, "13.0"),
-            Key::new(&module("a", &[HEADER], &[]), machine, "13.0"),
-            Key::new(&module("a", &[OTHER], &[]), machine, "13.0"),
-            Key::new(&module("a", &[], &["A"]), machine, "13.0"),
-            Key::new(&module("a", &[], &[]), machine, "13.1"),
-            Key::new(&module("a", &[], &[]), Target::Machine(Arch::new(8, 0)), "13.0"),
-            Key::new(&module("a", &[], &[]), Target::Ptx(Arch::new(9, 0)), "13.0"),
+            Key::new(&module("a", &[], &[]).unit(), machine, "13.0"),
+            Key::new(&module("b", &[], &[]).unit(), machine, "13.0"),
+            Key::new(&module("a", &[HEADER], &[]).unit(), machine, "13.0"),
+            Key::new(&module("a", &[OTHER], &[]).unit(), machine, "13.0"),
+            Key::new(&module("a", &[], &["A"]).unit(), machine, "13.0"),
+            Key::new(&module("a", &[], &[]).unit(), machine, "13.1"),
+            Key::new(&module("a", &[], &[]).unit(), Target::Machine(Arch::new(8, 0)), "13.0"),
+            Key::new(&module("a", &[], &[]).unit(), Target::Ptx(Arch::new(9, 0)), "13.0"),
         ];
         for (i, one) in keys.iter().enumerate() {
             assert!(keys[..i].iter().all(|other| other != one), "{i}");

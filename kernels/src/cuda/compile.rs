@@ -8,7 +8,7 @@ use std::{
 use super::{
     arch::Arch,
     cache::{Cache, Key},
-    module::Module,
+    module::{Module, TranslationUnit},
     nvrtc::{Nvrtc, Target},
 };
 
@@ -75,7 +75,7 @@ pub fn compile_kernels(
     for arch in archs {
         let target = nvrtc.target(*arch).map_err(CompileError::Compiler)?;
         for one in parallel(modules, |module| compile(&nvrtc, module, *arch, target, Some(&store)))? {
-            let key = Key::new(one.module, target, &nvrtc.version());
+            let key = Key::new(&one.module.unit(), target, &nvrtc.version());
             if store.get(&key).is_none() {
                 store.put(&key, &one.image).map_err(failed)?;
             }
@@ -117,15 +117,28 @@ fn compile(
     target: Target,
     cache: Option<&Cache>,
 ) -> Result<Compiled, CompileError> {
-    let key = Key::new(module, target, &nvrtc.version());
-    if let Some(image) = cache.and_then(|cache| cache.get(&key)) {
-        return Ok(Compiled { module, image, cached: true });
-    }
+    let unit = module.unit();
+    let key = Key::new(&unit, target, &nvrtc.version());
     let failed = |log| CompileError::Compile { module: module.name, arch, log };
-    let image = Nvrtc::compile(module, target).map_err(failed)?;
-    if let Some(cache) = cache {
-        // A full or read-only folder only makes the next start recompile.
-        let _ = cache.put(&key, &image);
+    let (image, cached) = image(&unit, &key, target, cache).map_err(failed)?;
+    Ok(Compiled { module, image, cached })
+}
+
+/// Machine code, or NUL-terminated PTX, of a unit, and whether it was cached. Errors of the cache are ignored; an error is
+/// the compiler's log.
+pub(super) fn image(
+    unit: &TranslationUnit<'_>,
+    key: &Key,
+    target: Target,
+    cache: Option<&Cache>,
+) -> Result<(Vec<u8>, bool), String> {
+    if let Some(image) = cache.and_then(|cache| cache.get(key)) {
+        return Ok((image, true));
     }
-    Ok(Compiled { module, image, cached: false })
+    let image = Nvrtc::compile(unit, target)?;
+    if let Some(cache) = cache {
+        // A full or read-only folder only makes the next process recompile.
+        let _ = cache.put(key, &image);
+    }
+    Ok((image, false))
 }

@@ -20,11 +20,12 @@ use super::{
     context::Context,
     device_cache::DeviceCache,
     driver::{self, ok},
+    jit::{Jit, JitCompiler, JitError, JitKernel, JitSource},
     memcpy_pool::MemcpyPool,
     memory::MemoryPool,
     module::Kernel,
     pinned::PinnedPool,
-    stats::{FallbackCounters, Function},
+    stats::{FallbackCounters, Function, LaunchCounter, LaunchCounters},
 };
 use crate::{DeviceId, DeviceInfo, FallbackStats, KernelStats, LossScope, OpError, PoolStats, Settings, cpu};
 
@@ -40,7 +41,9 @@ pub struct Device {
     pinned: Arc<PinnedPool>,
     cpu: Arc<cpu::Pool>,
     modules: Vec<usize>,
-    functions: HashMap<&'static str, Arc<Function>>,
+    functions: HashMap<&'static str, Function>,
+    jit: Jit,
+    counters: LaunchCounters,
     cache: DeviceCache,
     fallbacks: FallbackCounters,
     memcpy_pool: MemcpyPool,
@@ -127,10 +130,11 @@ impl Device {
     pub(super) fn open(
         physical: PhysicalDevice,
         compiled: &[Compiled],
+        jit: JitCompiler,
         settings: &Settings,
         cpu: &Arc<cpu::Pool>,
     ) -> Result<Arc<Self>, String> {
-        let device = Self::create(physical, settings, cpu).map_err(driver::describe)?.load_modules(compiled)?;
+        let device = Self::create(physical, jit, settings, cpu).map_err(driver::describe)?.load_modules(compiled)?;
         let device = Arc::new(device);
         device.register_in_ledger();
         Ok(device)
@@ -170,7 +174,12 @@ impl Device {
         &self.graph_bytes
     }
 
-    fn create(physical: PhysicalDevice, settings: &Settings, cpu: &Arc<cpu::Pool>) -> Result<Self, CUresult> {
+    fn create(
+        physical: PhysicalDevice,
+        jit: JitCompiler,
+        settings: &Settings,
+        cpu: &Arc<cpu::Pool>,
+    ) -> Result<Self, CUresult> {
         let handle = physical.handle;
         let pools = attribute(handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
         if pools == 0 {
@@ -191,6 +200,8 @@ impl Device {
             context,
             modules: vec![],
             functions: HashMap::new(),
+            jit: Jit::new(jit),
+            counters: LaunchCounters::default(),
             cache: DeviceCache::default(),
             fallbacks: FallbackCounters::default(),
             memcpy_pool: MemcpyPool::default(),
@@ -216,7 +227,7 @@ impl Device {
                 let mut function = std::ptr::null_mut();
                 // SAFETY: writes one handle, which lives as long as its module.
                 ok(unsafe { sys::cuModuleGetFunction(&raw mut function, module, symbol.as_ptr()) }).map_err(failed)?;
-                self.functions.insert(kernel.name, Function::new(kernel, function));
+                self.functions.insert(kernel.name, Function::new(LaunchCounter::new(kernel.name), function));
             }
         }
         Ok(self)
@@ -232,9 +243,10 @@ impl Device {
         self.pool.stats()
     }
 
-    /// Counters of the kernels that ran, by name.
+    /// Counters of the kernels that ran, by name. Generated kernels count under their templates.
     pub fn kernel_stats(&self) -> Vec<KernelStats> {
-        let mut stats: Vec<_> = self.functions.values().filter_map(|function| function.stats()).collect();
+        let built_in = self.functions.values().filter_map(|function| function.counter().stats());
+        let mut stats: Vec<_> = built_in.chain(self.counters.stats()).collect();
         stats.sort_by_key(|one| one.name);
         stats
     }
@@ -293,9 +305,33 @@ impl Device {
     }
 
     /// A loaded kernel.
-    pub(super) fn function(&self, kernel: &Kernel) -> Result<&Arc<Function>, OpError> {
+    pub(super) fn function(&self, kernel: &Kernel) -> Result<&Function, OpError> {
         let unknown = || self.failed(kernel.name, "no module has this kernel");
         self.functions.get(kernel.name).ok_or_else(unknown)
+    }
+
+    /// The launch counter with this name, for what is no built-in kernel.
+    pub(super) fn counter(&self, name: &'static str) -> Arc<LaunchCounter> {
+        self.counters.get(name)
+    }
+
+    /// The kernel of a generated source, compiled and loaded by the first worker that asks for it.
+    pub(super) fn jit(&self, source: &JitSource) -> Result<Arc<JitKernel>, OpError> {
+        self.enter()?;
+        self.jit.kernel(source, || self.counters.get(source.template)).map_err(|error| match error {
+            JitError::Source(reason) => self.failed(source.template, &reason),
+            JitError::Driver(failed) => self.error(source.template, failed),
+        })
+    }
+
+    /// Number of generated kernels that are loaded, and the bytes of their code.
+    pub fn jit_usage(&self) -> (usize, u64) {
+        self.jit.usage()
+    }
+
+    /// Unloads the generated kernels that were evicted and are not used any more; the context is current.
+    pub(super) fn unload_unused(&self) {
+        self.jit.unload_unused();
     }
 
     /// Makes its context current on the calling thread; fails once the device is lost.
@@ -353,6 +389,7 @@ impl Drop for Device {
                 // SAFETY: loaded once in this context, unloaded once; the last worker that could launch from it was dropped.
                 let _ = unsafe { sys::cuModuleUnload(*module as sys::CUmodule) };
             }
+            self.jit.unload_all();
             let _ = self.pool.free_dropped(std::ptr::null_mut());
             self.pool.destroy();
         }

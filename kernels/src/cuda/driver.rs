@@ -7,7 +7,7 @@ use cudarc::driver::sys::{self, CUresult};
 use crate::LossScope;
 
 /// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
-const REQUIRED: [&str; 49] = [
+const REQUIRED: [&str; 51] = [
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -49,7 +49,9 @@ const REQUIRED: [&str; 49] = [
     "cuModuleGetFunction",
     "cuModuleLoadData",
     "cuModuleUnload",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuOccupancyMaxActiveClusters",
+    "cuOccupancyMaxPotentialBlockSize",
     "cuStreamBeginCapture_v2",
     "cuStreamCreate",
     "cuStreamCreateWithPriority",
@@ -103,6 +105,21 @@ pub(super) fn elapsed_ms(start: sys::CUevent, stop: sys::CUevent) -> Option<f32>
     // SAFETY: both events are alive and were recorded; an event that is not complete returns an error.
     let result = unsafe { elapsed(&raw mut ms, start, stop) };
     (result == CUresult::CUDA_SUCCESS).then_some(ms)
+}
+
+/// Sizes of a kernel's parameters in bytes; `None` if the driver is too old to say (before 12.4).
+pub(super) fn function_params(function: sys::CUfunction) -> Option<Vec<usize>> {
+    symbol("cuFuncGetParamInfo")?;
+    let mut sizes = vec![];
+    loop {
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: the function is alive; writes two integers. An index out of range returns an error.
+        let result = unsafe { sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut size) };
+        if result != CUresult::CUDA_SUCCESS {
+            return (result == CUresult::CUDA_ERROR_INVALID_VALUE).then_some(sizes);
+        }
+        sizes.push(size);
+    }
 }
 
 /// Creates an event in the current context.

@@ -4,13 +4,15 @@
 //! with their arguments, so addresses and sizes stay what they were: what they read and write must live as long as the
 //! graph.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
     device::{Device, record_launch},
-    stats::Function,
+    driver::ok,
+    jit::JitKernel,
+    stats::LaunchCounter,
     stream::{Recording, Stream},
 };
 use crate::OpError;
@@ -22,10 +24,18 @@ pub(crate) struct CachedGraph {
 }
 
 /// Captured launches.
-pub(crate) struct Graph {
+pub struct Graph {
     device: Arc<Device>,
     exec: sys::CUgraphExec,
-    functions: Vec<Arc<Function>>,
+    counters: Vec<Arc<LaunchCounter>>,
+    /// The generated kernels that it launches.
+    jit_kernels: Arc<Vec<Arc<JitKernel>>>,
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("launches", &self.counters.len()).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Graph {
@@ -55,7 +65,7 @@ impl<'a> Capture<'a> {
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes one handle.
         device.check("graph", unsafe { sys::cuStreamCreate(&raw mut raw, flags) })?;
-        *stream.recording() = Some(Recording { stream: raw, functions: vec![] });
+        *stream.recording() = Some(Recording { stream: raw, counters: vec![], jit_kernels: vec![] });
         let capture = Self { stream };
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive.
@@ -66,8 +76,7 @@ impl<'a> Capture<'a> {
     /// Instantiates the graph.
     fn end(self) -> Result<Graph, OpError> {
         let device = Arc::clone(self.stream.device());
-        let (graph, functions) = self.stop();
-        let graph = graph.map_err(|failed| device.error("graph", failed))?;
+        let (graph, recording) = self.stop().map_err(|failed| device.error("graph", failed))?;
         let mut exec = std::ptr::null_mut();
         // SAFETY: the graph is alive, and destroyed once; what is made of it does not need it.
         let made = unsafe {
@@ -76,29 +85,27 @@ impl<'a> Capture<'a> {
             made
         };
         device.check("graph", made)?;
-        Ok(Graph { device, exec, functions })
+        let jit_kernels = Arc::new(recording.jit_kernels);
+        Ok(Graph { device, exec, counters: recording.counters, jit_kernels })
     }
 
-    fn stop(&self) -> (Result<sys::CUgraph, CUresult>, Vec<Arc<Function>>) {
-        let Some(Recording { stream, functions }) = self.stream.recording().take() else {
-            return (Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED), vec![]);
-        };
+    fn stop(&self) -> Result<(sys::CUgraph, Recording), CUresult> {
+        let recording = self.stream.recording().take().ok_or(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)?;
         let mut graph = std::ptr::null_mut();
         // SAFETY: the stream is this recording's: it is alive, and destroyed once.
         let ended = unsafe {
-            let ended = sys::cuStreamEndCapture(stream, &raw mut graph);
-            let _ = sys::cuStreamDestroy_v2(stream);
+            let ended = sys::cuStreamEndCapture(recording.stream, &raw mut graph);
+            let _ = sys::cuStreamDestroy_v2(recording.stream);
             ended
         };
-        let whole = ended == CUresult::CUDA_SUCCESS && !graph.is_null();
-        let failed = if ended == CUresult::CUDA_SUCCESS { CUresult::CUDA_ERROR_INVALID_VALUE } else { ended };
-        (if whole { Ok(graph) } else { Err(failed) }, functions)
+        ok(ended)?;
+        if graph.is_null() { Err(CUresult::CUDA_ERROR_INVALID_VALUE) } else { Ok((graph, recording)) }
     }
 }
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        if let (Ok(graph), _) = self.stop() {
+        if let Ok((graph, _)) = self.stop() {
             // SAFETY: ended just now, destroyed once.
             let _ = unsafe { sys::cuGraphDestroy(graph) };
         }
@@ -119,13 +126,16 @@ impl Graph {
     /// Launches the graph.
     pub(super) fn replay(&self, stream: &Stream) -> Result<(), OpError> {
         stream.device().enter()?;
-        if let Some(last) = self.functions.last() {
+        if let Some(last) = self.counters.last() {
             record_launch(last.name());
         }
         // SAFETY: graph and stream are alive and of one context. What the kernels read and write is the caller's contract,
         // as with their launches.
         stream.device().check("graph", unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) })?;
-        self.functions.iter().for_each(|function| function.count_replay());
+        self.counters.iter().for_each(|counter| counter.count_replay());
+        if !self.jit_kernels.is_empty() {
+            stream.keep(&self.jit_kernels);
+        }
         Ok(())
     }
 }

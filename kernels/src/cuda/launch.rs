@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use bytemuck::Pod;
 
-use super::{memory::DevicePtr, module::Kernel};
+use super::memory::DevicePtr;
 
 /// How many blocks a kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,17 @@ impl Grid {
     pub const fn is_empty(self) -> bool {
         self.x == 0 || self.y == 0 || self.z == 0
     }
+}
+
+/// Sizes of a launch.
+#[derive(Clone, Copy)]
+pub(super) struct LaunchConfig {
+    /// Programmatic dependent launch.
+    pub(super) pdl: bool,
+    pub(super) grid: Grid,
+    pub(super) block_threads: u32,
+    /// Dynamic shared memory.
+    pub(super) shared_bytes: u32,
 }
 
 /// Typed arguments of one launch, in the order of the kernel's parameters.
@@ -103,10 +114,11 @@ impl Args {
         self
     }
 
-    /// Says how the arguments differ from what the kernel declares.
-    pub(super) fn mismatch(&self, kernel: &Kernel) -> Option<String> {
-        let given: Vec<usize> = self.spans.iter().map(|span| span.1).collect();
-        (given != kernel.params).then(|| format!("arguments of {:?} bytes, got {given:?}", kernel.params))
+    /// Says how the arguments differ from a kernel's parameters, given by their sizes in bytes.
+    pub(super) fn mismatch(&self, params: &[usize]) -> Option<String> {
+        let given = || self.spans.iter().map(|span| span.1);
+        let differs = !given().eq(params.iter().copied());
+        differs.then(|| format!("arguments of {params:?} bytes, got {:?}", given().collect::<Vec<_>>()))
     }
 
     /// Addresses of the arguments, as the driver takes them. Valid while `self` is neither moved nor changed.
@@ -123,8 +135,7 @@ mod tests {
     #[test]
     fn arguments_keep_their_sizes_and_values() {
         let mut args = Args::new().ptr(DevicePtr::<f32>::from_raw(7)).u32(3).f32(1.5).value([1_u32, 2, 3]).null();
-        let kernel = Kernel { name: "k", params: &[8, 4, 4, 12, 8] };
-        assert_eq!(args.mismatch(&kernel), None);
+        assert_eq!(args.mismatch(&[8, 4, 4, 12, 8]), None);
         let addresses = args.addresses();
         // SAFETY: the addresses point into `args`, which is alive, at values of these types.
         unsafe {
@@ -137,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_wrong_size_or_count_is_told() {
-        let kernel = Kernel { name: "k", params: &[8, 4] };
-        assert!(Args::new().null().u64(1).mismatch(&kernel).is_some());
-        assert!(Args::new().null().mismatch(&kernel).is_some());
-        assert!(Args::new().null().i32(-1).mismatch(&kernel).is_none());
+        let params = [8, 4];
+        assert!(Args::new().null().u64(1).mismatch(&params).is_some());
+        assert!(Args::new().null().mismatch(&params).is_some());
+        assert!(Args::new().null().i32(-1).mismatch(&params).is_none());
     }
 }

@@ -17,6 +17,8 @@ mod device_cache;
 mod driver;
 mod graph;
 mod graph_cache;
+mod in_flight;
+mod jit;
 mod launch;
 mod launch_struct;
 mod libraries;
@@ -25,6 +27,8 @@ mod memory;
 mod module;
 mod nvrtc;
 mod pinned;
+mod product;
+mod single_flight;
 mod staging;
 mod stats;
 mod stream;
@@ -34,7 +38,6 @@ use std::{collections::HashMap, sync::Arc};
 
 pub use arch::{Arch, ArchError};
 pub use async_readback::AsyncReadback;
-pub use blas::{Compute, Element, Epilogue, Product};
 pub use compile::{CompileError, CompiledModule, compile_kernels};
 pub(crate) use copy_stream::{
     DownloadPlan, Event, HostBuffer, Layout, PendingDownload, PendingUpload, Region, StreamKind, UploadPlan,
@@ -42,7 +45,9 @@ pub(crate) use copy_stream::{
 pub use device::Device;
 pub use device_cache::DeviceCache;
 pub(crate) use graph::CachedGraph;
+pub use graph::Graph;
 pub(crate) use graph_cache::{GraphLookup, Shape};
+pub use jit::{JitKernel, JitSource, compile_jit, jit_ptx};
 pub use launch::{Args, Grid};
 pub(crate) use launch_struct::launch_structs;
 pub(crate) use memcpy_pool::{MemcpyPool, copy};
@@ -51,6 +56,7 @@ pub(crate) use module::{COMMON, MMA, WGMMA, cu};
 pub use module::{Kernel, Module, Source};
 pub use nvrtc::ptx;
 pub(crate) use pinned::{PinnedBlock, PinnedPool};
+pub use product::{Compute, Element, Epilogue, Product};
 pub(crate) use stats::FallbackCounters;
 pub(crate) use stream::StreamPriority;
 pub use worker::Worker;
@@ -77,7 +83,8 @@ pub fn discover(
                 place.insert(compile::all(modules, &nvrtc, physical.arch, cache.as_ref()).map_err(|e| e.to_string())?)
             }
         };
-        Device::open(physical, images, settings, cpu)
+        let jit = jit::JitCompiler::new(&nvrtc, physical.arch, settings)?;
+        Device::open(physical, images, jit, settings, cpu)
     };
     let (mut found, mut reasons) = (vec![], vec![]);
     for ordinal in ordinals(settings)? {

@@ -24,6 +24,27 @@ pub struct Kernel {
     pub params: &'static [usize],
 }
 
+impl Module {
+    /// What the compiler is given.
+    pub(super) fn unit(&self) -> TranslationUnit<'_> {
+        let options = self.defines.iter().map(|define| format!("-D{define}")).collect();
+        let path = self.source.path.to_owned();
+        TranslationUnit { name: self.name, path, text: self.source.text, headers: self.headers, options }
+    }
+}
+
+/// A [`Module`] or a generated source, as the compiler and the cache on disk see it.
+pub(super) struct TranslationUnit<'a> {
+    /// Start of its file name in the cache.
+    pub(super) name: &'static str,
+    /// The file name in the compiler's messages.
+    pub(super) path: String,
+    pub(super) text: &'a str,
+    pub(super) headers: &'a [Source],
+    /// Options in addition to those of every unit.
+    pub(super) options: Vec<String>,
+}
+
 /// A CUDA source or header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {

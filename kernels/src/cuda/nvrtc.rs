@@ -7,7 +7,11 @@ use std::{
 
 use cudarc::nvrtc::sys::{self, nvrtcResult};
 
-use super::{arch::Arch, libraries, module::Module};
+use super::{
+    arch::Arch,
+    libraries,
+    module::{Module, TranslationUnit},
+};
 
 /// Maximum lines of the compiler's log in an error message.
 const LOG_LINES: usize = 4;
@@ -76,9 +80,9 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles a module to machine code or NUL-terminated PTX. An error is the compiler's log.
-    pub(super) fn compile(module: &Module, target: Target) -> Result<Vec<u8>, String> {
-        let program = Program::compile(module, &target.name())?;
+    /// Compiles a unit to machine code or NUL-terminated PTX. An error is the compiler's log.
+    pub(super) fn compile(unit: &TranslationUnit<'_>, target: Target) -> Result<Vec<u8>, String> {
+        let program = Program::compile(unit, &target.name())?;
         match target {
             Target::Machine(_) => program.fetch(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN),
             Target::Ptx(_) => program.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX),
@@ -86,10 +90,12 @@ impl Nvrtc {
     }
 }
 
-/// Compiler options; part of the cache key.
-pub(super) fn options(module: &Module, architecture: &str) -> Vec<String> {
-    let fixed = [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned(), "--fmad=true".to_owned()];
-    fixed.into_iter().chain(module.defines.iter().map(|define| format!("-D{define}"))).collect()
+/// Compiler options; part of the cache key. The unit's own `--fmad` replaces the default.
+pub(super) fn options(unit: &TranslationUnit<'_>, architecture: &str) -> Vec<String> {
+    let fixed = [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
+    let sets_fmad = unit.options.iter().any(|option| option.starts_with("--fmad="));
+    let fmad = (!sets_fmad).then(|| "--fmad=true".to_owned());
+    fixed.into_iter().chain(fmad).chain(unit.options.iter().cloned()).collect()
 }
 
 struct Program {
@@ -97,10 +103,10 @@ struct Program {
 }
 
 impl Program {
-    /// Compiles a module; an error is the compiler's log.
-    fn compile(module: &Module, architecture: &str) -> Result<Self, String> {
-        let program = Self::create(module)?;
-        let options = options(module, architecture).iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
+    /// Compiles a unit; an error is the compiler's log.
+    fn compile(unit: &TranslationUnit<'_>, architecture: &str) -> Result<Self, String> {
+        let program = Self::create(unit)?;
+        let options = options(unit, architecture).iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(options.len()).map_err(|e| e.to_string())?;
         // SAFETY: the options are `count` NUL-terminated strings that outlive the call.
@@ -110,10 +116,10 @@ impl Program {
         }
     }
 
-    fn create(module: &Module) -> Result<Self, String> {
-        let (source, name) = (text(module.source.text)?, text(module.source.path)?);
-        let names = module.headers.iter().map(|header| text(header.path)).collect::<Result<Vec<_>, _>>()?;
-        let texts = module.headers.iter().map(|header| text(header.text)).collect::<Result<Vec<_>, _>>()?;
+    fn create(unit: &TranslationUnit<'_>) -> Result<Self, String> {
+        let (source, name) = (text(unit.text)?, text(&unit.path)?);
+        let names = unit.headers.iter().map(|header| text(header.path)).collect::<Result<Vec<_>, _>>()?;
+        let texts = unit.headers.iter().map(|header| text(header.text)).collect::<Result<Vec<_>, _>>()?;
         let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).collect::<Vec<_>>();
         let (names, texts) = (pointers(&names), pointers(&texts));
         let count = c_int::try_from(names.len()).map_err(|e| e.to_string())?;
@@ -140,12 +146,13 @@ impl Program {
         Ok(image)
     }
 
-    /// The first lines of the compiler's log, joined.
+    /// The first lines of the compiler's log from the first error on, joined.
     fn log(&self) -> String {
         let log = self.fetch(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog).unwrap_or_default();
         let log = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().into_owned();
+        let has_error = log.contains("error");
         let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
-        lines.take(LOG_LINES).collect::<Vec<_>>().join("; ")
+        lines.skip_while(|line| has_error && !line.contains("error")).take(LOG_LINES).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -170,9 +177,14 @@ fn describe(result: nvrtcResult) -> String {
 
 /// PTX of a module, for the test that compares kernel parameters.
 pub fn ptx(module: &Module, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
+    unit_ptx(&module.unit(), arch, folders)
+}
+
+/// PTX of a unit.
+pub(super) fn unit_ptx(unit: &TranslationUnit<'_>, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
     Nvrtc::find(folders)?;
     let virtual_target = arch.target().replace("sm_", "compute_");
-    let image = Program::compile(module, &virtual_target)?.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
+    let image = Program::compile(unit, &virtual_target)?.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
     let text = CStr::from_bytes_until_nul(&image).map_err(|e| e.to_string())?;
     Ok(text.to_string_lossy().into_owned())
 }

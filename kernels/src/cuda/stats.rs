@@ -10,10 +10,7 @@ use std::{
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::{
-    driver::{self, event},
-    module::Kernel,
-};
+use super::driver::{self, event};
 use crate::{FallbackStats, KernelStats};
 
 /// The first launches of a kernel are all timed, then one in `EVERY`.
@@ -24,7 +21,6 @@ const MAX_PENDING: usize = 64;
 
 /// A kernel on one device.
 pub(super) struct Function {
-    pub(super) kernel: &'static Kernel,
     /// The driver's handle, as an integer because pointers are not `Send`.
     handle: usize,
     /// Current limit of dynamic shared memory.
@@ -33,32 +29,50 @@ pub(super) struct Function {
     pub(super) raising: Mutex<()>,
     /// Maximum number of active clusters; 0 before the first query.
     pub(super) clusters: AtomicU32,
+    counter: Arc<LaunchCounter>,
+}
+
+impl Function {
+    pub(super) fn new(counter: Arc<LaunchCounter>, handle: sys::CUfunction) -> Self {
+        Self {
+            handle: handle as usize,
+            shared_bytes: AtomicU32::new(48 << 10),
+            raising: Mutex::default(),
+            clusters: AtomicU32::new(0),
+            counter,
+        }
+    }
+
+    /// Name in errors and statistics: the kernel's, or the template's of generated kernels.
+    pub(super) fn name(&self) -> &'static str {
+        self.counter.name
+    }
+
+    pub(super) fn handle(&self) -> sys::CUfunction {
+        self.handle as sys::CUfunction
+    }
+
+    pub(super) fn counter(&self) -> &Arc<LaunchCounter> {
+        &self.counter
+    }
+}
+
+/// Counts and times launches under one name.
+pub(super) struct LaunchCounter {
+    name: &'static str,
     calls: AtomicU64,
     timed: AtomicU64,
     nanos: AtomicU64,
 }
 
-impl Function {
-    pub(super) fn new(kernel: &'static Kernel, handle: sys::CUfunction) -> Arc<Self> {
-        let (calls, timed, nanos) = <(AtomicU64, AtomicU64, AtomicU64)>::default();
-        Arc::new(Self {
-            kernel,
-            handle: handle as usize,
-            shared_bytes: AtomicU32::new(48 << 10),
-            raising: Mutex::default(),
-            clusters: AtomicU32::new(0),
-            calls,
-            timed,
-            nanos,
-        })
+impl LaunchCounter {
+    pub(super) fn new(name: &'static str) -> Arc<Self> {
+        let (calls, timed, nanos) = Default::default();
+        Arc::new(Self { name, calls, timed, nanos })
     }
 
     pub(super) fn name(&self) -> &'static str {
-        self.kernel.name
-    }
-
-    pub(super) fn handle(&self) -> sys::CUfunction {
-        self.handle as sys::CUfunction
+        self.name
     }
 
     /// Counts a launch; returns whether to time it.
@@ -77,12 +91,29 @@ impl Function {
         self.timed.fetch_add(1, Relaxed);
     }
 
-    /// Statistics; `None` if it never ran.
+    /// Statistics; `None` if nothing was launched.
     pub(super) fn stats(&self) -> Option<KernelStats> {
         let (calls, timed) = (self.calls.load(Relaxed), self.timed.load(Relaxed));
         let scaled = u128::from(self.nanos.load(Relaxed)) * u128::from(calls) / u128::from(timed.max(1));
         let nanos = u64::try_from(scaled).unwrap_or(u64::MAX);
-        (calls > 0).then_some(KernelStats { name: self.kernel.name, calls, nanos })
+        (calls > 0).then_some(KernelStats { name: self.name, calls, nanos })
+    }
+}
+
+/// Launch counters of what is no built-in kernel: the templates of generated kernels, and libraries. They outlive the
+/// kernels that they count.
+#[derive(Default)]
+pub(super) struct LaunchCounters(Mutex<BTreeMap<&'static str, Arc<LaunchCounter>>>);
+
+impl LaunchCounters {
+    pub(super) fn get(&self, name: &'static str) -> Arc<LaunchCounter> {
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(counters.entry(name).or_insert_with(|| LaunchCounter::new(name)))
+    }
+
+    pub(super) fn stats(&self) -> Vec<KernelStats> {
+        let counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.values().filter_map(|counter| counter.stats()).collect()
     }
 }
 
@@ -116,20 +147,20 @@ pub(super) struct Timers {
 }
 
 struct Timing {
-    function: Arc<Function>,
+    counter: Arc<LaunchCounter>,
     start: sys::CUevent,
     stop: sys::CUevent,
 }
 
 impl Timers {
     /// Calls `launch`, and times it if it is sampled.
-    pub(super) fn around(
+    pub(super) fn around<E>(
         &mut self,
-        function: &Arc<Function>,
+        counter: &Arc<LaunchCounter>,
         stream: sys::CUstream,
-        launch: impl FnOnce() -> CUresult,
-    ) -> CUresult {
-        if !function.count() {
+        launch: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !counter.count() {
             return launch();
         }
         self.collect();
@@ -139,9 +170,9 @@ impl Timers {
         let result = launch();
         // SAFETY: as above.
         let stopped = unsafe { sys::cuEventRecord(stop, stream) };
-        let succeeded = [started, result, stopped].iter().all(|one| *one == CUresult::CUDA_SUCCESS);
-        if succeeded {
-            self.pending.push_back(Timing { function: Arc::clone(function), start, stop });
+        let recorded = [started, stopped] == [CUresult::CUDA_SUCCESS; 2];
+        if recorded && result.is_ok() {
+            self.pending.push_back(Timing { counter: Arc::clone(counter), start, stop });
         } else {
             self.free.push((start, stop));
         }
@@ -157,7 +188,7 @@ impl Timers {
             }
             if let Some(ms) = driver::elapsed_ms(first.start, first.stop) {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, not negative")]
-                first.function.add((f64::from(ms) * 1e6) as u64);
+                first.counter.add((f64::from(ms) * 1e6) as u64);
             }
             self.free.push((first.start, first.stop));
             self.pending.pop_front();
@@ -204,12 +235,23 @@ mod tests {
 
     #[test]
     fn times_are_scaled_to_all_launches() {
-        static KERNEL: Kernel = Kernel { name: "k", params: &[] };
-        let function = Function::new(&KERNEL, std::ptr::null_mut());
-        assert_eq!(function.stats(), None);
-        let timed = (0..65).filter(|_| function.count()).count();
+        let counter = LaunchCounter::new("k");
+        assert_eq!(counter.stats(), None);
+        let timed = (0..65).filter(|_| counter.count()).count();
         assert_eq!(timed, 10, "the first eight, the 33rd and the 65th");
-        (0..timed).for_each(|_| function.add(100));
-        assert_eq!(function.stats(), Some(KernelStats { name: "k", calls: 65, nanos: 6500 }));
+        (0..timed).for_each(|_| counter.add(100));
+        assert_eq!(counter.stats(), Some(KernelStats { name: "k", calls: 65, nanos: 6500 }));
+    }
+
+    #[test]
+    fn kernels_of_one_template_share_a_counter() {
+        let counters = LaunchCounters::default();
+        counters.get("unused");
+        let functions = [0, 1].map(|_| Function::new(counters.get("tensor_elementwise"), std::ptr::null_mut()));
+        for function in &functions {
+            function.counter().count_replay();
+        }
+        let named: Vec<_> = counters.stats().into_iter().map(|stats| (stats.name, stats.calls)).collect();
+        assert_eq!(named, [("tensor_elementwise", 2)]);
     }
 }

@@ -4,7 +4,8 @@
 //! [`Worker`]: super::Worker
 
 use std::{
-    cell::{RefCell, RefMut},
+    any::Any,
+    cell::{Cell, RefCell, RefMut},
     sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
 };
 
@@ -13,10 +14,13 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::{
     device::{Device, record_launch},
-    launch::{Args, Grid},
+    driver::{event, ok},
+    in_flight::InFlight,
+    jit::JitKernel,
+    launch::{Args, LaunchConfig},
     memory::{Buffer, StreamHandle},
     module::Kernel,
-    stats::{Function, Timers},
+    stats::{Function, LaunchCounter, Timers},
 };
 use crate::OpError;
 
@@ -30,12 +34,16 @@ pub(super) struct Stream {
     handle: Arc<StreamHandle>,
     timers: RefCell<Timers>,
     recording: RefCell<Option<Recording>>,
+    in_flight: RefCell<InFlight>,
+    /// Recorded where `in_flight` was closed last.
+    in_flight_end: Cell<Option<sys::CUevent>>,
 }
 
-/// The stream that launches go to while they are captured, and their kernels.
+/// The stream that launches go to while they are captured, and what they launch.
 pub(super) struct Recording {
     pub(super) stream: sys::CUstream,
-    pub(super) functions: Vec<Arc<Function>>,
+    pub(super) counters: Vec<Arc<LaunchCounter>>,
+    pub(super) jit_kernels: Vec<Arc<JitKernel>>,
 }
 
 /// Whose blocks are scheduled first.
@@ -78,8 +86,8 @@ impl Stream {
         // SAFETY: writes one handle. The stream does not wait for the legacy default stream.
         let made = unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, level) };
         device.check("stream", made)?;
-        let (timers, recording) = Default::default();
-        Ok(Self { device, raw, handle: StreamHandle::new(raw), timers, recording })
+        let (timers, recording, in_flight, in_flight_end) = Default::default();
+        Ok(Self { device, raw, handle: StreamHandle::new(raw), timers, recording, in_flight, in_flight_end })
     }
 
     pub(super) fn device(&self) -> &Arc<Device> {
@@ -134,6 +142,7 @@ impl Stream {
         self.device.enter()?;
         self.device.check("synchronize", self.wait())?;
         self.timers.borrow_mut().collect();
+        self.in_flight.borrow_mut().clear();
         Ok(())
     }
 
@@ -153,33 +162,76 @@ impl Stream {
         // SAFETY: this worker's stream, destroyed once; nothing is freed on it any more.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.handle.close()) };
         self.timers.get_mut().destroy();
+        self.in_flight.get_mut().clear();
+        if let Some(end) = self.in_flight_end.take() {
+            // SAFETY: created by `event`, destroyed once, and nothing waits for it.
+            let _ = unsafe { sys::cuEventDestroy_v2(end) };
+        }
     }
 
-    /// Launches a kernel. `pdl`: by programmatic dependent launch.
-    pub(super) fn launch(
+    /// Keeps an object until the work enqueued so far has completed.
+    pub(super) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
+        let mut in_flight = self.in_flight.borrow_mut();
+        if in_flight.keep(object) {
+            in_flight.advance(|| self.is_past_end(), || self.mark_end());
+        }
+    }
+
+    /// Whether the stream has completed the work before the last `mark_end`.
+    fn is_past_end(&self) -> bool {
+        // SAFETY: the event is alive; the call does not block.
+        self.in_flight_end.get().is_some_and(|end| unsafe { sys::cuEventQuery(end) } == CUresult::CUDA_SUCCESS)
+    }
+
+    /// Marks the end of the work enqueued so far; `false` if the driver fails.
+    fn mark_end(&self) -> bool {
+        let end = self.in_flight_end.get().or_else(|| event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).ok());
+        self.in_flight_end.set(end);
+        // SAFETY: event and stream are alive and of the current context.
+        end.is_some_and(|end| unsafe { sys::cuEventRecord(end, self.raw) } == CUresult::CUDA_SUCCESS)
+    }
+
+    /// Launches a built-in kernel.
+    pub(super) fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &mut Args) -> Result<(), OpError> {
+        self.device.enter()?;
+        self.launch_function(self.device.function(kernel)?, kernel.params, config, args)
+    }
+
+    /// Launches a generated kernel, and keeps it loaded until it has completed.
+    pub(super) fn launch_jit(
         &self,
-        kernel: &Kernel,
-        pdl: bool,
-        grid: Grid,
-        block_threads: u32,
-        shared_bytes: u32,
+        kernel: &Arc<JitKernel>,
+        config: &LaunchConfig,
         args: &mut Args,
     ) -> Result<(), OpError> {
         self.device.enter()?;
-        if let Some(mismatch) = args.mismatch(kernel) {
-            return Err(self.device.failed(kernel.name, &mismatch));
+        self.launch_function(kernel.function(), kernel.params(), config, args)?;
+        match &mut *self.recording() {
+            Some(recording) => recording.jit_kernels.push(Arc::clone(kernel)),
+            None => self.keep(kernel),
+        }
+        Ok(())
+    }
+
+    /// Launches a function whose parameters have these sizes; the context is current.
+    fn launch_function(
+        &self,
+        function: &Function,
+        params: &[usize],
+        config: &LaunchConfig,
+        args: &mut Args,
+    ) -> Result<(), OpError> {
+        let &LaunchConfig { pdl, grid, block_threads, shared_bytes } = config;
+        let name = function.name();
+        if let Some(mismatch) = args.mismatch(params) {
+            return Err(self.device.failed(name, &mismatch));
         }
         if grid.is_empty() {
             return Ok(());
         }
-        record_launch(kernel.name);
-        let function = self.device.function(kernel)?;
-        if shared_bytes > function.shared_bytes.load(Relaxed) {
-            self.allow_shared(kernel, shared_bytes)?;
-        }
-        let stream = self.launch_target();
+        self.allow_shared(function, shared_bytes)?;
         let mut attributes = [programmatic_launch()];
-        let config = sys::CUlaunchConfig {
+        let mut config = sys::CUlaunchConfig {
             gridDimX: grid.x,
             gridDimY: grid.y,
             gridDimZ: grid.z,
@@ -187,31 +239,71 @@ impl Stream {
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: shared_bytes,
-            hStream: stream,
+            hStream: self.raw,
             attrs: attributes.as_mut_ptr(),
             numAttrs: u32::from(pdl),
         };
         let mut addresses = args.addresses();
-        let mut launch = || {
+        let launched = self.enqueue(function.counter(), |stream| {
+            config.hStream = stream;
+            let (function, arguments) = (function.handle(), addresses.as_mut_ptr());
             // SAFETY: the arguments are alive, and as many and as large as the kernel declares; that declaration is
-            // compared with the compiled code by a test. What the pointers point to is the caller's contract.
-            unsafe {
-                sys::cuLaunchKernelEx(
-                    &raw const config,
-                    function.handle(),
-                    addresses.as_mut_ptr(),
-                    std::ptr::null_mut(),
-                )
-            }
-        };
-        let result = match &mut *self.recording() {
+            // compared with the compiled code, by a test or when the kernel is loaded. What the pointers point to is the
+            // caller's contract.
+            ok(unsafe { sys::cuLaunchKernelEx(&raw const config, function, arguments, std::ptr::null_mut()) })
+        });
+        launched.map_err(|failed| self.device.error(name, failed))
+    }
+
+    /// Has `work` enqueue launches where launches go: to the stream, counted and timed, or to the capture in progress.
+    pub(super) fn enqueue<E>(
+        &self,
+        counter: &Arc<LaunchCounter>,
+        work: impl FnOnce(sys::CUstream) -> Result<(), E>,
+    ) -> Result<(), E> {
+        record_launch(counter.name());
+        let stream = self.launch_target();
+        match &mut *self.recording() {
             Some(recording) => {
-                recording.functions.push(Arc::clone(function));
-                launch()
+                recording.counters.push(Arc::clone(counter));
+                work(stream)
             }
-            None => self.timers.borrow_mut().around(function, stream, launch),
+            None => self.timers.borrow_mut().around(counter, stream, || work(stream)),
+        }
+    }
+
+    /// Active blocks of a function on each multiprocessor.
+    pub(super) fn max_active_blocks(
+        &self,
+        function: &Function,
+        block_threads: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, OpError> {
+        self.device.enter()?;
+        self.allow_shared(function, shared_bytes)?;
+        let threads = i32::try_from(block_threads).unwrap_or(i32::MAX);
+        let mut blocks = 0;
+        // SAFETY: writes one int; the function is alive.
+        let asked = unsafe {
+            let (function, bytes) = (function.handle(), shared_bytes as usize);
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut blocks, function, threads, bytes)
         };
-        self.device.check(kernel.name, result)
+        self.device.check(function.name(), asked)?;
+        Ok(u32::try_from(blocks).unwrap_or(0))
+    }
+
+    /// The block size with the highest occupancy, and the fewest blocks that reach it on the whole device.
+    pub(super) fn potential_block_size(&self, function: &Function, shared_bytes: u32) -> Result<(u32, u32), OpError> {
+        self.device.enter()?;
+        self.allow_shared(function, shared_bytes)?;
+        let (mut blocks, mut threads) = (0, 0);
+        // SAFETY: writes two ints; the function is alive. Without a callback every block has the same shared memory.
+        let asked = unsafe {
+            let (function, bytes) = (function.handle(), shared_bytes as usize);
+            sys::cuOccupancyMaxPotentialBlockSize(&raw mut blocks, &raw mut threads, function, None, bytes, 0)
+        };
+        self.device.check(function.name(), asked)?;
+        Ok((u32::try_from(threads).unwrap_or(0), u32::try_from(blocks).unwrap_or(0)))
     }
 
     /// See `Worker::clusters`.
@@ -228,7 +320,7 @@ impl Stream {
         if known > 0 {
             return Ok(known);
         }
-        self.allow_shared(kernel, shared_bytes)?;
+        self.allow_shared(function, shared_bytes)?;
         let config = sys::CUlaunchConfig {
             gridDimX: cluster_blocks,
             gridDimY: 1,
@@ -251,17 +343,19 @@ impl Stream {
         Ok(clusters)
     }
 
-    /// Raises the limit of a kernel's dynamic shared memory, where it is lower; stays raised.
-    fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<(), OpError> {
-        let function = self.device.function(kernel)?;
+    /// Raises the limit of a function's dynamic shared memory, where it is lower; stays raised.
+    fn allow_shared(&self, function: &Function, bytes: u32) -> Result<(), OpError> {
+        if bytes <= function.shared_bytes.load(Relaxed) {
+            return Ok(());
+        }
         let _alone = function.raising.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes <= function.shared_bytes.load(Relaxed) {
             return Ok(());
         }
         let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let wanted = i32::try_from(bytes).map_err(|e| self.device.failed(kernel.name, &e.to_string()))?;
+        let wanted = i32::try_from(bytes).map_err(|e| self.device.failed(function.name(), &e.to_string()))?;
         // SAFETY: the function is alive.
-        self.device.check(kernel.name, unsafe { sys::cuFuncSetAttribute(function.handle(), most, wanted) })?;
+        self.device.check(function.name(), unsafe { sys::cuFuncSetAttribute(function.handle(), most, wanted) })?;
         function.shared_bytes.store(bytes, Relaxed);
         Ok(())
     }

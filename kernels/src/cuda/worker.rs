@@ -14,15 +14,17 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::{
     async_readback::AsyncReadback,
-    blas::{Blas, Product},
+    blas::{self, Blas},
     copy_stream::{CopyStreams, DownloadPlan, Event, Layout, PendingDownload, PendingUpload, StreamKind, UploadPlan},
     device::Device,
     graph::{CachedGraph, Graph},
     graph_cache::GraphCache,
-    launch::{Args, Grid},
+    jit::{JitKernel, JitSource},
+    launch::{Args, Grid, LaunchConfig},
     memory::{Buffer, DevicePtr},
     module::Kernel,
     pinned::PinnedBlock,
+    product::Product,
     staging::Staging,
     stream::{AllocError, Stream, StreamPriority},
 };
@@ -227,6 +229,9 @@ impl Worker {
     pub fn reclaim(&self) -> Result<(), OpError> {
         self.device().enter()?;
         self.device().device_cache().sweep();
+        if self.stream.recording().is_none() {
+            self.device().unload_unused();
+        }
         if let Ok(mut graphs) = self.graphs.try_borrow_mut() {
             graphs.sweep();
             let requested = self.device().graph_evictions();
@@ -260,7 +265,7 @@ impl Worker {
         shared_bytes: u32,
         args: &mut Args,
     ) -> Result<(), OpError> {
-        self.stream.launch(kernel, false, grid, block_threads, shared_bytes, args)
+        self.stream.launch(kernel, &LaunchConfig { pdl: false, grid, block_threads, shared_bytes }, args)
     }
 
     /// Launches with programmatic dependent launch, if the device supports it: the kernel starts before the preceding
@@ -274,7 +279,42 @@ impl Worker {
         args: &mut Args,
     ) -> Result<(), OpError> {
         let pdl = self.compute_capability() >= (9, 0);
-        self.stream.launch(kernel, pdl, grid, block_threads, shared_bytes, args)
+        self.stream.launch(kernel, &LaunchConfig { pdl, grid, block_threads, shared_bytes }, args)
+    }
+
+    /// The kernel of a generated source. The first worker of the device that asks for it compiles it, or loads it from
+    /// disk, which takes milliseconds; hashing the source takes microseconds, so keep a kernel that is launched often.
+    ///
+    /// # Errors
+    /// [`OpError::Failed`] names the template, with the first lines of the compiler's log.
+    pub fn jit(&self, source: &JitSource) -> Result<Arc<JitKernel>, OpError> {
+        self.device().jit(source)
+    }
+
+    /// Launches a generated kernel, as [`Self::launch`] does a built-in one.
+    ///
+    /// # Errors
+    /// As [`Self::launch`].
+    pub fn launch_jit(
+        &self,
+        kernel: &Arc<JitKernel>,
+        grid: Grid,
+        block_threads: u32,
+        shared_bytes: u32,
+        args: &mut Args,
+    ) -> Result<(), OpError> {
+        self.stream.launch_jit(kernel, &LaunchConfig { pdl: false, grid, block_threads, shared_bytes }, args)
+    }
+
+    /// Maximum number of active blocks of a generated kernel on each multiprocessor; 0 if not even one fits.
+    pub fn max_active_blocks(&self, kernel: &JitKernel, block_threads: u32, shared_bytes: u32) -> Result<u32, OpError> {
+        self.stream.max_active_blocks(kernel.function(), block_threads, shared_bytes)
+    }
+
+    /// The block size of a generated kernel with the highest occupancy, and the fewest blocks that reach that occupancy
+    /// on the whole device.
+    pub fn potential_block_size(&self, kernel: &JitKernel, shared_bytes: u32) -> Result<(u32, u32), OpError> {
+        self.stream.potential_block_size(kernel.function(), shared_bytes)
     }
 
     /// Maximum number of active clusters of a kernel, at least 1. The launch sizes must be the same in every call.
@@ -290,19 +330,21 @@ impl Worker {
 
     /// Captures the launches and fills of `launches` in a graph without running them. It may allocate buffers; copies and
     /// blocking calls are not captured.
-    pub(crate) fn record<T>(&self, launches: impl FnOnce() -> Result<T, OpError>) -> Result<(Graph, T), OpError> {
+    pub fn record<T>(&self, launches: impl FnOnce() -> Result<T, OpError>) -> Result<(Graph, T), OpError> {
         Graph::record(&self.stream, launches)
     }
 
     /// Enqueues a graph on the stream.
-    pub(crate) fn replay(&self, graph: &Graph) -> Result<(), OpError> {
+    pub fn replay(&self, graph: &Graph) -> Result<(), OpError> {
         graph.replay(&self.stream)
     }
 
-    /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one.
+    /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one. The library is opened, and
+    /// a plan created, by the first product that needs them. In a capture they must exist ([`Self::prepare_multiply`]).
     ///
     /// # Errors
-    /// The error names a missing library. The caller guarantees that the pointers address matrices of these shapes.
+    /// The error names a missing library, or types and shapes that the library does not multiply. The caller guarantees that
+    /// the pointers address matrices of these shapes.
     pub fn multiply<A, B, C, D>(
         &self,
         product: &Product,
@@ -312,10 +354,35 @@ impl Worker {
         bias: DevicePtr<D>,
     ) -> Result<(), OpError> {
         self.device().enter()?;
-        if product.m == 0 || product.n == 0 || product.batch == 0 {
+        if product.is_empty() {
             return Ok(());
         }
-        self.blas()?.multiply(&self.stream, product, (a, b, c), bias)
+        if self.blas.get().is_none() && self.stream.recording().is_some() {
+            return Err(blas::not_prepared(self.device()));
+        }
+        self.blas()?.multiply(&self.stream, product, [a.raw, b.raw, c.raw], bias.raw)
+    }
+
+    /// Opens cuBLASLt and creates the plan of a product, so that [`Self::multiply`] can be captured in a graph. A plan is for
+    /// the alignments of these addresses; nothing is read or written there.
+    ///
+    /// # Errors
+    /// As [`Self::multiply`]; fails during a capture.
+    pub fn prepare_multiply<A, B, C>(
+        &self,
+        product: &Product,
+        a: DevicePtr<A>,
+        b: DevicePtr<B>,
+        c: DevicePtr<C>,
+    ) -> Result<(), OpError> {
+        self.device().enter()?;
+        if product.is_empty() {
+            return Ok(());
+        }
+        if self.stream.recording().is_some() {
+            return Err(blas::not_prepared(self.device()));
+        }
+        self.blas()?.prepare(self.device(), product, [a.raw, b.raw, c.raw])
     }
 
     /// An asynchronous read-back on the stream.

@@ -58,6 +58,7 @@ const BOUNDS: [(&str, Bound); 64] = [
     ("backend.cpu_slice", Time(1, MINUTE)),
     ("backend.ordinals", Count(0, 1023)),
     ("cuda.kernel_cache_limit", Size(0, TIB)),
+    ("cuda.jit_cache_limit", Size(0, TIB)),
     ("cuda.pool_limit", Size(0, 16 * TIB)),
     ("cuda.streams", Count(1, 64)),
     ("cuda.slice", Time(1, MINUTE)),

@@ -207,6 +207,8 @@ pub struct Cuda {
     pub kernel_cache: PathBuf,
     /// Maximum size of the kernel cache.
     pub kernel_cache_limit: ByteSize,
+    /// Maximum size of its part with kernels generated at run time.
+    pub jit_cache_limit: ByteSize,
     /// Maximum size of a GPU's memory pool; 0 means no limit.
     pub pool_limit: ByteSize,
     /// Workers per GPU.
@@ -584,6 +586,7 @@ impl Config {
             cuda_library_paths: self.cuda.library_path.clone(),
             kernel_cache: some_path(&self.cuda.kernel_cache).map(Path::to_owned),
             kernel_cache_bytes: self.cuda.kernel_cache_limit.as_u64(),
+            jit_cache_bytes: self.cuda.jit_cache_limit.as_u64(),
             pool_limit_bytes: self.cuda.pool_limit.as_u64(),
             staging_bytes: to_usize(self.cuda.staging),
             pinned_bytes: to_usize(self.cuda.pinned),
