@@ -85,6 +85,8 @@ fn unary_of_float(op: UnaryOp, a: Literal) -> Literal {
         UnaryOp::Tanh => x.tanh(),
         // The standard library's lose digits near 1 and overflow.
         UnaryOp::Asinh => libm::asinh(x),
+        // That of libm has numbers for large negative operands.
+        UnaryOp::Acosh if x < 1.0 => f64::NAN,
         UnaryOp::Acosh => libm::acosh(x),
         UnaryOp::Atanh => libm::atanh(x),
         UnaryOp::Erf => libm::erf(x),
