@@ -99,6 +99,7 @@ proptest! {
 }
 
 #[test]
+#[expect(clippy::cast_possible_truncation, reason = "f32 holds the tie")]
 fn an_f64_is_rounded_once_to_16_bits() {
     for storage in STORAGE {
         for low in 0..storage.infinity {
@@ -106,7 +107,16 @@ fn an_f64_is_rounded_once_to_16_bits() {
             // Exact: one bit more than the values have.
             let middle = f64::midpoint(storage.value(low), storage.value(high));
             let even = if low % 2 == 0 { low } else { high };
-            for (x, expected) in [(middle.next_down(), low), (middle, even), (middle.next_up(), high)] {
+            // The nearest f32 is beyond these; the one before it is the tie.
+            let most_of_a_step = 0.75 * (f64::from((middle as f32).next_up()) - middle);
+            let cases = [
+                (middle - most_of_a_step, low),
+                (middle.next_down(), low),
+                (middle, even),
+                (middle.next_up(), high),
+                (middle + most_of_a_step, high),
+            ];
+            for (x, expected) in cases {
                 let rounded = |x: f64| Literal::from_f64(Dtype::F64, x).cast(storage.dtype).bits();
                 assert_eq!(rounded(x), expected.into(), "{x:e} to {}", storage.dtype);
                 assert_eq!(rounded(-x), u64::from(expected | 0x8000), "-{x:e} to {}", storage.dtype);

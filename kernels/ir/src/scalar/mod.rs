@@ -1,9 +1,9 @@
 //! Pure functions of scalars in static single assignment form.
 //!
 //! 16-bit floating-point types are storage types: a function casts their values to f32, computes, and casts the result back, which
-//! rounds it to nearest even. Every cast to a floating-point type rounds once. Integer arithmetic wraps. Division and remainder of integers by zero are 0. A cast from a floating-point
-//! number to an integer truncates and saturates, and NaN becomes 0; a cast between integers wraps; a cast to bool tests for a value other
-//! than 0.
+//! rounds it to nearest even. Integer arithmetic wraps. Division and remainder of integers by zero are 0. A cast from a floating-point
+//! number to an integer truncates and saturates, and NaN becomes 0; a cast to a floating-point type rounds once; a cast between integers
+//! wraps; a cast to bool tests for a value other than 0.
 
 mod builder;
 pub mod cuda;
