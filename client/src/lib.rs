@@ -40,6 +40,7 @@ mod connect;
 mod device;
 mod embed;
 mod error;
+mod graph;
 pub mod load;
 mod matrix;
 mod parse;
@@ -66,6 +67,7 @@ pub use self::{
     device::Devices,
     embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
     error::{Code, Error, Failure, FieldViolation, ShapeError},
+    graph::{Attribute, Executed, Graph, GraphValue},
     matrix::{Element, Matrix, MatrixRef},
     parse::{
         Comment, Context, Diagnostic, DumpOptions, Int, Lines, Literal, Node, OutlineItem, ParseOptions, ParseOutcome,

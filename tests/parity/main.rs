@@ -15,6 +15,7 @@ mod memory;
 mod parse;
 mod rerank;
 mod similarity;
+mod tensor;
 
 /// One input with its oracle and tolerance, to be run on any backend.
 struct Case {
@@ -53,7 +54,8 @@ fn main() {
         .chain(rerank::cases())
         .chain(similarity::cases())
         .chain(cluster::cases())
-        .chain(parse::cases());
+        .chain(parse::cases())
+        .chain(tensor::cases());
     let trials = cases.flat_map(|case| trials(&case)).chain(memory::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }

@@ -29,7 +29,7 @@ impl fmt::Display for Role {
 use Role::{Admin, Read, Write};
 
 /// The methods and the roles that they need.
-const METHODS: [(&str, Role); 30] = [
+const METHODS: [(&str, Role); 31] = [
     ("/accelerd.v1.DeviceService/ListDevices", Read),
     ("/accelerd.v1.DeviceService/GetStats", Read),
     ("/accelerd.v1.DeviceService/Watch", Read),
@@ -60,6 +60,7 @@ const METHODS: [(&str, Role); 30] = [
     ("/accelerd.v1.SimilarityService/CreateSnapshot", Write),
     ("/accelerd.v1.SimilarityService/RestoreCollection", Write),
     ("/accelerd.v1.SimilarityService/Cluster", Read),
+    ("/accelerd.v1.TensorService/Execute", Read),
 ];
 
 /// Prefixes of the services that need no credentials: health, and reflection if it is served.

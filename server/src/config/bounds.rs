@@ -87,6 +87,7 @@ const BOUNDS: [(&str, Bound); 65] = [
     ("limits.max_sources", Count(1, 100_000_000)),
     // Offsets in a source and in its parse are 32 bits.
     ("limits.max_source_bytes", Size(1, GIB)),
+    ("limits.max_graph_nodes", Count(1, 1_000_000)),
     ("limits.max_dimensions", Count(1, 1_000_000)),
     ("limits.max_payload_bytes", Size(0, GIB)),
     ("limits.max_collections", Count(0, 1_000_000)),

@@ -286,6 +286,8 @@ pub struct Lanes {
     pub cluster: LaneOverride,
     /// Overrides for Parse.
     pub parse: LaneOverride,
+    /// Overrides for Execute.
+    pub tensor: LaneOverride,
 }
 
 /// Queueing and batching of one operation.
@@ -362,6 +364,8 @@ pub struct Limits {
     pub max_sources: usize,
     /// Maximum size of a source.
     pub max_source_bytes: ByteSize,
+    /// Maximum number of nodes, inputs and outputs of a graph of tensor operations.
+    pub max_graph_nodes: usize,
     /// Maximum number of dimensions of a vector.
     pub max_dimensions: u32,
     /// Maximum encoded size of a point's payload.

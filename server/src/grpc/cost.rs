@@ -108,6 +108,7 @@ impl RequestCost for pb::UpsertRequest {
 }
 
 impl RequestCost for pb::ClusterRequest {}
+impl RequestCost for pb::ExecuteRequest {}
 impl RequestCost for pb::ParseStreamRequest {}
 impl RequestCost for pb::UpsertStreamRequest {}
 

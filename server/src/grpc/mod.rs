@@ -13,3 +13,4 @@ pub mod parse;
 mod receive;
 pub(crate) mod services;
 pub mod similarity;
+mod tensor;

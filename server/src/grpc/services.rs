@@ -12,6 +12,7 @@ use accelerd_proto::v1::{
     embed_service_server::{EmbedService as _, EmbedServiceServer},
     parse_service_server::{ParseService as _, ParseServiceServer},
     similarity_service_server::{SimilarityService as _, SimilarityServiceServer},
+    tensor_service_server::{TensorService as _, TensorServiceServer},
 };
 use bytes::Bytes;
 use http_body::Body as HttpBody;
@@ -27,7 +28,7 @@ use super::{
     call::{CallRunner, call_of},
     device, embed,
     encode::ChargedBody,
-    parse, similarity,
+    parse, similarity, tensor,
 };
 use crate::{app::App, transport::MAX_UNACCOUNTED_REQUEST};
 
@@ -40,9 +41,11 @@ struct Table {
     embed: Arc<embed::Embed>,
     similarity: Arc<similarity::Similarity>,
     parse: Arc<parse::Parser>,
+    tensor: Arc<tensor::Tensors>,
     embed_server: EmbedServiceServer<embed::Embed>,
     similarity_server: SimilarityServiceServer<similarity::Similarity>,
     parse_server: ParseServiceServer<parse::Parser>,
+    tensor_server: TensorServiceServer<tensor::Tensors>,
     device_server: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
@@ -67,15 +70,18 @@ impl Services {
         let embed = Arc::new(embed::Embed::new(app));
         let similarity = Arc::new(similarity::Similarity::new(app));
         let parse = Arc::new(parse::Parser::new(app));
+        let tensor = Arc::new(tensor::Tensors::new(app));
         Self(Arc::new(Table {
             calls,
             embed_server: limited!(EmbedServiceServer::from_arc(Arc::clone(&embed)), app),
             similarity_server: limited!(SimilarityServiceServer::from_arc(Arc::clone(&similarity)), app),
             parse_server: limited!(ParseServiceServer::from_arc(Arc::clone(&parse)), app),
+            tensor_server: limited!(TensorServiceServer::from_arc(Arc::clone(&tensor)), app),
             device_server: limited!(device::service(app), app),
             embed,
             similarity,
             parse,
+            tensor,
             other: other.prepare(),
         }))
     }
@@ -155,9 +161,11 @@ where
             "/accelerd.v1.SimilarityService/Search" => unary!(similarity.search),
             "/accelerd.v1.SimilarityService/Upsert" => unary!(similarity.upsert),
             "/accelerd.v1.SimilarityService/UpsertStream" => streaming!(similarity.upsert_batches),
+            "/accelerd.v1.TensorService/Execute" => unary!(tensor.execute),
             _ if routes_to(path, &table.embed_server) => generated!(embed_server),
             _ if routes_to(path, &table.similarity_server) => generated!(similarity_server),
             _ if routes_to(path, &table.parse_server) => generated!(parse_server),
+            _ if routes_to(path, &table.tensor_server) => generated!(tensor_server),
             _ if routes_to(path, &table.device_server) => generated!(device_server),
             _ => Box::pin(other(table.other.clone(), request)),
         }

@@ -95,7 +95,7 @@ fn storage(dtype: i32) -> Result<Storage, ApiError> {
         Ok(pb::Dtype::F16) => Ok(Storage::F16),
         Ok(pb::Dtype::Unspecified | pb::Dtype::Bf16) => Ok(Storage::Bf16),
         Ok(pb::Dtype::I8) => Ok(Storage::I8),
-        Ok(pb::Dtype::F64 | pb::Dtype::I32 | pb::Dtype::I64 | pb::Dtype::U8) | Err(_) => {
+        Ok(_) | Err(_) => {
             Err(ApiError::invalid("storage", format!("expected f32, f16, bf16 or i8, got dtype {dtype}")))
         }
     }

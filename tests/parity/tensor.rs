@@ -1,0 +1,392 @@
+//! Graphs of tensor operations against the oracle: every operation for every element type, layouts, and random graphs.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use accelerd_kernels::{
+    Backend,
+    ops::tensor::{Execute, ExecuteRequest, oracle},
+};
+use accelerd_tensor::{
+    Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType, elementwise_names, scalar::Literal,
+};
+use accelerd_tests::{random, run_batch};
+use bytes::Bytes;
+use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+
+use super::Case;
+
+/// A size that is no multiple of a warp, a block or a vector.
+const ROWS: usize = 33;
+const COLUMNS: usize = 129;
+/// Rounding errors of a graph's operations add up, and divisions by small deviations enlarge them.
+const GRAPH_FACTOR: f64 = 100.0;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("tensor::batch_of_n_equals_n_batches_of_one", batch_invariance),
+        Case::new("tensor::large_map", |backend| check(backend, &large_map(), 1)),
+        Case::new("tensor::chain_of_fifty", |backend| check(backend, &chain(50), 2)),
+    ];
+    for dtype in Dtype::ALL {
+        cases.push(Case::new(format!("tensor::elementwise_{dtype}"), move |backend| elementwise(backend, dtype)));
+        cases.push(Case::new(format!("tensor::reductions_{dtype}"), move |backend| reductions(backend, dtype)));
+        cases.push(Case::new(format!("tensor::views_{dtype}"), move |backend| views(backend, dtype)));
+        cases.push(Case::new(format!("tensor::casts_{dtype}"), move |backend| casts(backend, dtype)));
+        if dtype != Dtype::Bool {
+            cases.push(Case::new(format!("tensor::products_{dtype}"), move |backend| products(backend, dtype)));
+        }
+        if dtype.is_float() {
+            cases.push(Case::new(format!("tensor::rows_{dtype}"), move |backend| rows(backend, dtype)));
+        }
+    }
+    for block in 0..8 {
+        cases.push(Case::new(format!("tensor::random_graphs_{block}"), move |backend| random_graphs(backend, block)));
+    }
+    cases
+}
+
+fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
+    TensorType { dtype, shape: shape.to_vec() }
+}
+
+fn node(name: &str, op: &str, inputs: &[&str], attributes: &[(&str, Attribute)]) -> NodeSpec {
+    let attributes: BTreeMap<_, _> = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let inputs = inputs.iter().map(|name| (*name).to_owned()).collect();
+    NodeSpec { name: name.to_owned(), op: op.to_owned(), inputs, attributes }
+}
+
+/// A graph whose outputs are all of its nodes.
+fn graph(inputs: &[(&str, TensorType)], nodes: Vec<NodeSpec>) -> GraphSpec {
+    let outputs = nodes.iter().map(|node| node.name.clone()).collect();
+    GraphSpec { inputs: inputs.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect(), nodes, outputs }
+}
+
+/// Elements of a type: small numbers, and now and then a special value.
+fn elements(of: &TensorType, random: &mut StdRng) -> Bytes {
+    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, 1e30, -1e-30, 65504.0];
+    let one = |random: &mut StdRng| {
+        let number = if of.dtype.is_float() && random.random_ratio(1, 40) {
+            *special.choose(random).expect("there are special values")
+        } else if of.dtype.is_float() {
+            random.random_range(-4.0..4.0)
+        } else {
+            f64::from(random.random_range(-9_i32..9))
+        };
+        let literal = if of.dtype.is_float() {
+            Literal::from_f64(of.dtype, number)
+        } else {
+            #[expect(clippy::cast_possible_truncation, reason = "a small integer")]
+            Literal::from_i64(of.dtype, number as i64)
+        };
+        literal.bits().to_le_bytes()
+    };
+    let bytes = (0..of.elements()).flat_map(|_| one(random).into_iter().take(of.dtype.size()));
+    Bytes::from(bytes.collect::<Vec<_>>())
+}
+
+/// Plans a graph, runs it on inputs of a seed, and compares its outputs with the oracle's.
+fn check(backend: &mut Backend, spec: &GraphSpec, seed: u64) -> Result<(), String> {
+    check_within(backend, spec, seed, 1.0)
+}
+
+/// As [`check`], with a multiple of the tolerance of one operation, for sums of many terms and graphs of many operations.
+fn check_within(backend: &mut Backend, spec: &GraphSpec, seed: u64, factor: f64) -> Result<(), String> {
+    let plan = Plan::new(&Graph::new(spec).map_err(|error| error.to_string())?);
+    let mut random = random(seed);
+    let inputs: Vec<_> = plan.inputs.iter().map(|of| elements(of, &mut random)).collect();
+    let slices: Vec<_> = inputs.iter().map(|input| &input[..]).collect();
+    let expected = oracle::execute(&plan, &slices);
+    let request = ExecuteRequest::new(Arc::new(plan.clone()), inputs);
+    let got = run_batch::<Execute>(&[request], backend).map_err(|error| error.to_string())?.remove(0);
+    for (nth, of) in plan.outputs.iter().enumerate() {
+        let name = &spec.outputs[nth];
+        compare(of, &expected[nth], &got[nth], factor).map_err(|error| format!("{name} ({}): {error}", op_of(spec, name)))?;
+    }
+    Ok(())
+}
+
+fn op_of<'a>(spec: &'a GraphSpec, name: &str) -> &'a str {
+    spec.nodes.iter().find(|node| node.name == name).map_or("input", |node| &node.op)
+}
+
+/// Relative and absolute tolerance of a type, those of `torch.testing.assert_close`.
+fn tolerance(dtype: Dtype) -> (f64, f64) {
+    match dtype {
+        Dtype::F16 => (1e-3, 1e-5),
+        Dtype::Bf16 => (1.6e-2, 1e-5),
+        Dtype::F32 => (1.3e-6, 1e-5),
+        Dtype::F64 => (1e-7, 1e-7),
+        _ => (0.0, 0.0),
+    }
+}
+
+fn compare(of: &TensorType, expected: &[u8], got: &[u8], factor: f64) -> Result<(), String> {
+    if expected.len() != got.len() {
+        return Err(format!("{} bytes expected, got {}", expected.len(), got.len()));
+    }
+    let (relative, absolute) = tolerance(of.dtype);
+    let size = of.dtype.size();
+    for (at, (want, is)) in expected.chunks_exact(size).zip(got.chunks_exact(size)).enumerate() {
+        let [want, is] = [want, is].map(|bytes| {
+            let mut word = [0; 8];
+            word[..size].copy_from_slice(bytes);
+            Literal::from_bits(of.dtype, u64::from_le_bytes(word))
+        });
+        let (a, b) = (want.as_f64(), is.as_f64());
+        let close = (a - b).abs() <= factor * (absolute + relative * a.abs());
+        if want != is && a != b && !close && !(a.is_nan() && b.is_nan()) {
+            return Err(format!("element {at} of {:?}: expected {want:?}, got {is:?}", of.shape));
+        }
+    }
+    Ok(())
+}
+
+/// Every elementwise operation that takes one, two or three operands of the type.
+fn elementwise(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let of = tensor(dtype, &[ROWS, COLUMNS]);
+    let inputs = [("a", of.clone()), ("b", of.clone()), ("c", of), ("m", tensor(Dtype::Bool, &[ROWS, COLUMNS]))];
+    let mut checked = 0;
+    for name in elementwise_names() {
+        for operands in [&["a"][..], &["a", "b"], &["a", "b", "c"], &["m", "a", "b"]] {
+            let spec = graph(&inputs, vec![node("y", name, operands, &attributes(name))]);
+            if Graph::new(&spec).is_ok() {
+                checked += 1;
+                check(backend, &spec, checked).map_err(|error| format!("{name}: {error}"))?;
+            }
+        }
+    }
+    if checked < 20 { Err(format!("only {checked} operations take {dtype}")) } else { Ok(()) }
+}
+
+/// What an operation cannot do without.
+fn attributes(op: &str) -> Vec<(&'static str, Attribute)> {
+    match op {
+        "to" | "cast" => vec![("dtype", Attribute::Text("f32".to_owned()))],
+        "threshold" => vec![("threshold", Attribute::Float(0.5)), ("value", Attribute::Float(2.0))],
+        "hardtanh" => vec![("min_val", Attribute::Float(-0.5)), ("max_val", Attribute::Float(2.0))],
+        "clamp" => vec![("min", Attribute::Int(0)), ("max", Attribute::Int(3))],
+        _ => vec![],
+    }
+}
+
+fn casts(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let of = tensor(dtype, &[ROWS, COLUMNS]);
+    let casts = Dtype::ALL.map(|to| node(to.name(), "to", &["x"], &[("dtype", Attribute::Text(to.name().to_owned()))]));
+    check(backend, &graph(&[("x", of)], casts.to_vec()), 3)
+}
+
+/// Views of tensors, materialised, and operations that read them in place.
+fn views(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let int = Attribute::Int;
+    let ints = |values: &[i64]| Attribute::Ints(values.to_vec());
+    let (inputs, maximum) = ([("x", tensor(dtype, &[5, 33, 18])), ("row", tensor(dtype, &[18]))], "maximum");
+    let nodes = vec![
+        node("permuted", "permute", &["x"], &[("dims", ints(&[2, 0, 1]))]),
+        node("matrix_transpose", "transpose", &["x"], &[("dim0", int(1)), ("dim1", int(2))]),
+        node("flipped", "flip", &["x"], &[("dims", ints(&[0, 2]))]),
+        node("every_third", "slice", &["x"], &[("dim", int(1)), ("start", int(-2)), ("step", int(-3))]),
+        node("odd", "slice", &["x"], &[("dim", int(2)), ("start", int(1)), ("end", int(8))]),
+        node("selected", "select", &["permuted"], &[("dim", int(0)), ("index", int(-1))]),
+        node("expanded", "expand", &["row"], &[("shape", ints(&[5, 33, -1]))]),
+        node("flat", "flatten", &["permuted"], &[]),
+        node("joined", "concat", &["x", "flipped", "x"], &[("dim", int(1))]),
+        node("empty", "slice", &["x"], &[("dim", int(0)), ("start", int(5))]),
+        node("over_flipped", maximum, &["x", "flipped"], &[]),
+        node("over_row", maximum, &["x", "row"], &[]),
+        node("over_expanded", maximum, &["flipped", "expanded"], &[]),
+        node("over_transposed", maximum, &["matrix_transpose", "matrix_transpose"], &[]),
+        node("over_empty", maximum, &["empty", "row"], &[]),
+        node("scalar", "amax", &["x"], &[]),
+        node("over_scalar", maximum, &["odd", "scalar"], &[]),
+    ];
+    check(backend, &graph(&inputs, nodes), 4)
+}
+
+/// Every reduction over rows, columns, the middle, everything and nothing.
+fn reductions(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let names =
+        ["sum", "mean", "prod", "amin", "amax", "all", "any", "norm", "logsumexp", "var", "std", "argmin", "argmax"];
+    let dims: [&[i64]; 5] = [&[0], &[1], &[2], &[0, 2], &[0, 1, 2]];
+    for shape in [[3, 65, 40], [1, 1, 1], [2, 3, 5000], [700, 9, 2]] {
+        let of = tensor(dtype, &shape);
+        let mut nodes = vec![];
+        for name in names {
+            for dims in dims {
+                let label = format!("{name}_{dims:?}");
+                let dim = ("dim", Attribute::Ints(dims.to_vec()));
+                nodes.push(node(&label, name, &["x"], &[dim, ("keepdim", Attribute::Bool(dims.len() == 2))]));
+            }
+            nodes.push(node(name, name, &["x"], &[]));
+        }
+        nodes.retain(|node| Graph::new(&graph(&[("x", of.clone())], vec![node.clone()])).is_ok());
+        check(backend, &graph(&[("x", of)], nodes), 5)?;
+    }
+    let empty = tensor(dtype, &[4, 0]);
+    let nodes: Vec<_> = ["sum", "prod", "all", "any"].map(|name| node(name, name, &["x"], &[("dim", Attribute::Int(1))])).into();
+    check(backend, &graph(&[("x", empty)], nodes), 6)
+}
+
+/// Softmax and norms of short, long and very long rows.
+fn rows(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    for shape in [[7, 1], [33, 31], [9, 4096], [2, 70_001], [0, 5]] {
+        let last = tensor(dtype, &shape[1..]);
+        let inputs = [("x", tensor(dtype, &shape)), ("w", last.clone()), ("b", last)];
+        let nodes = vec![
+            node("softmax", "softmax", &["x"], &[("dim", Attribute::Int(-1))]),
+            node("softmax_of_columns", "softmax", &["x"], &[("dim", Attribute::Int(0))]),
+            node("log_softmax", "log_softmax", &["x"], &[("dim", Attribute::Int(1))]),
+            node("layer_norm", "layer_norm", &["x"], &[]),
+            node("layer_norm_affine", "layer_norm", &["x", "w", "b"], &[("eps", Attribute::Float(0.1))]),
+            node("rms_norm", "rms_norm", &["x", "w"], &[("eps", Attribute::Float(1e-3))]),
+        ];
+        check(backend, &graph(&inputs, nodes), 7)?;
+    }
+    Ok(())
+}
+
+/// Products of finite matrices: dense, transposed, batched, broadcast, of vectors, without an inner dimension.
+fn products(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let of = |shape: &[usize]| tensor(dtype, shape);
+    let inputs = [
+        ("a", of(&[33, 65])),
+        ("b", of(&[65, 40])),
+        ("at", of(&[65, 33])),
+        ("bt", of(&[40, 65])),
+        ("batch", of(&[3, 1, 17, 65])),
+        ("v", of(&[65])),
+        ("bias", of(&[40])),
+        ("thin", of(&[33, 0])),
+        ("flat", of(&[0, 40])),
+    ];
+    let transposed = [("transpose_a", Attribute::Bool(true)), ("transpose_b", Attribute::Bool(true))];
+    let mut nodes = vec![
+        node("dense", "matmul", &["a", "b"], &[]),
+        node("transposed", "matmul", &["at", "bt"], &transposed),
+        node("batched", "matmul", &["batch", "b"], &[]),
+        node("of_vector", "matmul", &["a", "v"], &[]),
+        node("of_vectors", "matmul", &["v", "v"], &[]),
+        node("row", "matmul", &["v", "b"], &[]),
+        node("linear", "linear", &["batch", "bt", "bias"], &[]),
+        node("empty", "matmul", &["thin", "flat"], &[]),
+        node("sliced", "slice", &["a"], &[("dim", Attribute::Int(1)), ("start", Attribute::Int(1)), ("step", Attribute::Int(2))]),
+        node("gram", "matmul", &["sliced", "sliced"], &[("transpose_b", Attribute::Bool(true))]),
+    ];
+    if dtype.is_float() {
+        nodes.push(node("gelu", "linear", &["batch", "bt", "bias"], &[("activation", Attribute::Text("gelu".to_owned()))]));
+    }
+    let finite = |(name, of): (&str, TensorType)| (format!("{name}_in"), of);
+    let mut spec = graph(&[], nodes);
+    for (name, of) in inputs.map(finite) {
+        let clean = name.trim_end_matches("_in").to_owned();
+        // NaN and infinities become 0, so that most elements of the products are numbers that tell something.
+        let op = if dtype.is_float() { "nan_to_num" } else { "positive" };
+        let zero = |name| (name, Attribute::Float(0.0));
+        let zeros = [zero("nan"), zero("posinf"), zero("neginf")];
+        let clamp = [("min", Attribute::Float(-4.0)), ("max", Attribute::Float(4.0))];
+        if dtype.is_float() {
+            spec.nodes.push(node(&format!("{clean}_finite"), op, &[&name], &zeros));
+            spec.nodes.push(node(&clean, "clamp", &[&format!("{clean}_finite")], &clamp));
+        } else {
+            spec.nodes.push(node(&clean, op, &[&name], &[]));
+        }
+        spec.inputs.push((name, of));
+    }
+    // The square root of the number of terms.
+    check_within(backend, &spec, 8, 8.0)
+}
+
+/// Long enough for all threads and multiprocessors.
+fn large_map() -> GraphSpec {
+    let of = tensor(Dtype::F32, &[1 << 20]);
+    let nodes = vec![node("y", "mul", &["x", "z"], &[]), node("s", "sum", &["y"], &[])];
+    graph(&[("x", of.clone()), ("z", of)], nodes)
+}
+
+fn chain(length: usize) -> GraphSpec {
+    let of = tensor(Dtype::F32, &[ROWS, COLUMNS]);
+    let mut nodes = vec![node("n0", "tanh", &["x"], &[])];
+    for nth in 1..length {
+        let before = format!("n{}", nth - 1);
+        let other = [("other", Attribute::Float(1.0 / (nth as f64 + 1.0)))];
+        let op = ["add", "mul", "sub"][nth % 3];
+        nodes.push(node(&format!("n{nth}"), op, &[&before], &other));
+    }
+    let mut spec = graph(&[("x", of)], nodes);
+    spec.outputs = vec![format!("n{}", length - 1)];
+    spec
+}
+
+/// Random graphs, each planned as it is and with every value as an output, which shares no memory: both agree with the oracle.
+fn random_graphs(backend: &mut Backend, block: u64) -> Result<(), String> {
+    for nth in 0..6 {
+        let seed = 100 * block + nth;
+        let mut random = random(seed);
+        let all = random_graph(&mut random);
+        let mut some = all.clone();
+        some.outputs.retain(|_| random.random_ratio(1, 6));
+        some.outputs.extend(all.outputs.last().cloned());
+        check_within(backend, &all, seed, GRAPH_FACTOR).map_err(|error| format!("graph {seed}, all values: {error}"))?;
+        check_within(backend, &some, seed, GRAPH_FACTOR).map_err(|error| format!("graph {seed}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Square tensors, so that every operation fits every value. Their numbers stay small and finite.
+fn random_graph(random: &mut StdRng) -> GraphSpec {
+    let of = tensor(Dtype::F32, &[24, 24]);
+    let bounded = [("min", Attribute::Float(-2.0)), ("max", Attribute::Float(2.0))];
+    let zero = |name| (name, Attribute::Float(0.0));
+    let mut nodes = vec![];
+    for input in ["x", "y"] {
+        let zeros = [zero("nan"), zero("posinf"), zero("neginf")];
+        nodes.push(node(&format!("{input}f"), "nan_to_num", &[input], &zeros));
+        nodes.push(node(&format!("{input}c"), "clamp", &[&format!("{input}f")], &bounded));
+    }
+    let mut names = vec!["xc".to_owned(), "yc".to_owned()];
+    for nth in 0..random.random_range(3..30) {
+        let name = format!("n{nth}");
+        let (a, b) = (names[random.random_range(0..names.len())].clone(), names[random.random_range(0..names.len())].clone());
+        let keep = [("dim", Attribute::Int(1)), ("keepdim", Attribute::Bool(true))];
+        match random.random_range(0..9) {
+            0 | 1 => nodes.push(node(&name, "maximum", &[&a, &b], &[])),
+            2 => nodes.push(node(&name, "tanh", &[&a], &[])),
+            3 => nodes.push(node(&name, "transpose", &[&a], &[("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))])),
+            4 => {
+                nodes.push(node(&format!("{name}p"), "matmul", &[&a, &b], &[]));
+                nodes.push(node(&name, "mul", &[&format!("{name}p")], &[("other", Attribute::Float(1.0 / 24.0))]));
+            }
+            5 => nodes.push(node(&name, "softmax", &[&a], &[("dim", Attribute::Int(0))])),
+            6 => nodes.push(node(&name, "layer_norm", &[&a], &[("eps", Attribute::Float(0.5))])),
+            7 => nodes.push(node(&name, "flip", &[&a], &[("dims", Attribute::Ints(vec![0]))])),
+            _ => {
+                nodes.push(node(&format!("{name}m"), "mean", &[&a], &keep));
+                nodes.push(node(&name, "sub", &[&b, &format!("{name}m")], &[]));
+            }
+        }
+        if random.random_ratio(1, 4) {
+            nodes.push(node(&format!("{name}c"), "clamp", &[&name], &bounded));
+            names.push(format!("{name}c"));
+        }
+        names.push(name);
+    }
+    graph(&[("x", of.clone()), ("y", of)], nodes)
+}
+
+fn batch_invariance(backend: &mut Backend) -> Result<(), String> {
+    let spec = chain(5);
+    let plan = Arc::new(Plan::new(&Graph::new(&spec).map_err(|error| error.to_string())?));
+    let requests: Vec<_> = (0..4)
+        .map(|seed| {
+            let inputs = plan.inputs.iter().map(|of| elements(of, &mut random(seed))).collect();
+            ExecuteRequest::new(Arc::clone(&plan), inputs)
+        })
+        .collect();
+    let together = run_batch::<Execute>(&requests, backend).map_err(|error| error.to_string())?;
+    for (nth, (request, answer)) in requests.into_iter().zip(together).enumerate() {
+        let alone = run_batch::<Execute>(&[request], backend).map_err(|error| error.to_string())?;
+        if alone[0] != answer {
+            return Err(format!("request {nth} depends on its neighbours"));
+        }
+    }
+    Ok(())
+}
