@@ -7,6 +7,7 @@
 //! The crate is pure: it computes no tensor and knows no device.
 
 mod attributes;
+mod elementwise;
 mod error;
 mod layout;
 mod plan;
