@@ -19,8 +19,16 @@ impl<'a> Attributes<'a> {
 
     /// The attribute; `None` if it is not set.
     pub(crate) fn get(&self, name: &'static str) -> Option<&'a Attribute> {
-        self.known.borrow_mut().push(name);
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&name) {
+            known.push(name);
+        }
         self.node.attributes.get(name)
+    }
+
+    /// The node that has them.
+    pub(crate) fn node(&self) -> &'a NodeSpec {
+        self.node
     }
 
     /// An error of an attribute.
@@ -28,7 +36,8 @@ impl<'a> Attributes<'a> {
         GraphError::new(&self.node.name, format!("attributes.{name}"), expected, got)
     }
 
-    fn mismatch(&self, name: &str, expected: &str, got: &Attribute) -> GraphError {
+    /// An error of an attribute that is set.
+    pub(crate) fn mismatch(&self, name: &str, expected: &str, got: &Attribute) -> GraphError {
         self.error(name, expected, got.describe())
     }
 

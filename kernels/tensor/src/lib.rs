@@ -23,6 +23,7 @@ mod spec;
 mod view_ops;
 
 pub use accelerd_ir::{Dtype, scalar};
+pub use elementwise::names as elementwise_names;
 pub use error::GraphError;
 pub use graph::Graph;
 pub use layout::{Layout, MAX_RANK};
