@@ -2,7 +2,7 @@
 
 use std::f64::consts::LN_2;
 
-use accelerd_ir::scalar::BinaryOp::*;
+use accelerd_ir::scalar::BinaryOp;
 
 use super::{
     expr::Expr,
@@ -16,13 +16,13 @@ use crate::GraphError;
 
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation { name: "add", slots: PAIR, typing: Same(Any), body: Body::Call(add) },
-    binary("atan2", Float, |a, b| a.with(Atan2, b)),
+    binary("atan2", Float, |a, b| a.with(BinaryOp::Atan2, b)),
     binary("bitwise_and", Same(Bits), |a, b| a & b),
-    binary("bitwise_left_shift", Same(Integers), |a, b| a.with(Shl, b)),
+    binary("bitwise_left_shift", Same(Integers), |a, b| a.with(BinaryOp::Shl, b)),
     binary("bitwise_or", Same(Bits), |a, b| a | b),
-    binary("bitwise_right_shift", Same(Integers), |a, b| a.with(Shr, b)),
+    binary("bitwise_right_shift", Same(Integers), |a, b| a.with(BinaryOp::Shr, b)),
     binary("bitwise_xor", Same(Bits), |a, b| a ^ b),
-    binary("copysign", Float, |a, b| a.with(CopySign, b)),
+    binary("copysign", Float, |a, b| a.with(BinaryOp::CopySign, b)),
     binary("fmax", Same(Any), |a, b| unless_nan(a, b, a.max(b))),
     binary("fmin", Same(Any), |a, b| unless_nan(a, b, a.min(b))),
     Operation {
@@ -31,7 +31,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         typing: Same(Any),
         body: Body::Two(|x, values| x.eq(0.0).select(values, x.gt(0.0).cast(x.dtype()))),
     },
-    binary("hypot", Float, |a, b| a.with(Hypot, b)),
+    binary("hypot", Float, |a, b| a.with(BinaryOp::Hypot, b)),
     binary("logaddexp", Float, logaddexp),
     binary("maximum", Same(Any), |a, b| a.max(b)),
     binary("minimum", Same(Any), |a, b| a.min(b)),

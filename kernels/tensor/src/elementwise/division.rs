@@ -46,9 +46,8 @@ impl Rounding {
 fn div<'a>(call: &Call<'a>) -> Result<Expr<'a>, GraphError> {
     let (a, b) = (call.operand(0)?, call.operand(1)?);
     Ok(match Rounding::of(call.attributes)? {
-        None => a / b,
         Some(Rounding::Trunc) if a.is_float() => (a / b).trunc(),
-        Some(Rounding::Trunc) => a / b,
+        None | Some(Rounding::Trunc) => a / b,
         Some(Rounding::Floor) => floor_divide(a, b),
     })
 }
@@ -62,8 +61,8 @@ fn floor_divide<'a>(a: Expr<'a>, b: Expr<'a>) -> Expr<'a> {
     a / b - below
 }
 
-/// The exact quotient, from a dividend less its remainder, is an integer but for the rounding of the division, which is undone. Rounding the
-/// rounded quotient down would give 10 for 1 / 0.1.
+/// The quotient of a dividend less its remainder is an integer but for the rounding of the division, which is undone. The floor of
+/// the rounded quotient would be 10 for 1 / 0.1.
 fn floor_divide_floats<'a>(a: Expr<'a>, b: Expr<'a>) -> Expr<'a> {
     let remainder = a % b;
     let truncated = (a - remainder) / b;

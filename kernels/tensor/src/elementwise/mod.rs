@@ -1,13 +1,14 @@
 //! Elementwise operations: a table of names, types and scalar functions.
 //!
-//! Operations have PyTorch's names, attributes and results. Operands are promoted to a common type; scalars, in attributes, are weakly
-//! typed. Functions that leave the integers compute integers and bool in f32. Values of 16-bit floating-point types are computed in
-//! f32 and rounded once.
+//! Operations have PyTorch's names, attributes and results. Operands are promoted to a common type; scalars, in attributes, are
+//! weakly typed. Functions whose results are no integers compute integers and bool in f32. Values of 16-bit floating-point types
+//! are computed in f32 and rounded once.
 
 mod activation;
 mod arithmetic;
 mod comparison;
 mod division;
+mod erfc;
 mod expr;
 mod operands;
 mod operation;
@@ -24,8 +25,9 @@ use operation::Operation;
 use crate::{GraphError, NodeSpec};
 
 /// The operations by family.
-const FAMILIES: [&[Operation]; 7] = [
+const FAMILIES: [&[Operation]; 8] = [
     unary::OPERATIONS,
+    erfc::OPERATIONS,
     activation::OPERATIONS,
     arithmetic::OPERATIONS,
     comparison::OPERATIONS,
@@ -53,8 +55,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("subtract", "sub"),
 ];
 
-/// The function of a node from elements of its inputs, whose types are `operands`, to an element of its result; `None` if its operation is not
-/// elementwise.
+/// The function of a node from elements of its inputs, whose types are `operands`, to an element of its result; `None` if its
+/// operation is not elementwise.
 pub(crate) fn function(node: &NodeSpec, operands: &[Dtype]) -> Option<Result<Function, GraphError>> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == node.op);
     let name = alias.map_or(node.op.as_str(), |(_, name)| name);

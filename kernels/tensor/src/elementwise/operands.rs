@@ -75,24 +75,28 @@ fn check_count(
     attributes: &Attributes<'_>,
     got: usize,
 ) -> Result<(), GraphError> {
-    let free: Vec<_> =
-        slots.iter().zip(sources).filter(|(_, source)| source.is_none()).map(|(slot, _)| *slot).collect();
+    let (set, free): (Vec<_>, Vec<_>) = slots.iter().zip(sources).partition(|(_, source)| source.is_some());
+    let [set, free] = [set, free].map(|part| part.into_iter().map(|(slot, _)| *slot).collect::<Vec<_>>());
     let needed = free.iter().filter(|slot| !matches!(slot, Slot::Optional(_))).count().max(1);
     if needed <= got && got <= free.len() {
         return Ok(());
     }
-    let count = if needed < free.len() { format!("{needed} to {}", free.len()) } else { needed.to_string() };
-    let noun = if needed.max(free.len()) == 1 { "input" } else { "inputs" };
-    let names =
-        |slots: &mut dyn Iterator<Item = Slot>| slots.filter_map(Slot::attribute).collect::<Vec<_>>().join(", ");
-    let set = slots.iter().zip(sources).filter(|(_, source)| source.is_some()).map(|(slot, _)| *slot);
-    let set = match names(&mut set.into_iter()) {
-        names if names.is_empty() => String::new(),
-        names => format!(" with the attributes {names}"),
-    };
-    let instead = match names(&mut free.into_iter()) {
-        names if names.is_empty() || got >= needed => String::new(),
-        names => format!(", or attributes instead ({names})"),
-    };
-    Err(GraphError::new(&attributes.node().name, "inputs", format!("{count} {noun}{set}{instead}"), got))
+    let expected = expected_count(&set, &free, needed, got);
+    Err(GraphError::new(&attributes.node().name, "inputs", expected, got))
+}
+
+/// The right number of inputs in words. `set` are the slots that have scalars, `free` the others.
+fn expected_count(set: &[Slot], free: &[Slot], needed: usize, got: usize) -> String {
+    let names = |slots: &[Slot]| slots.iter().filter_map(|slot| slot.attribute()).collect::<Vec<_>>().join(", ");
+    let most = free.len();
+    if most == 0 {
+        return format!("an input instead of one of the attributes {}", names(set));
+    }
+    let count = if needed < most { format!("{needed} to {most}") } else { needed.to_string() };
+    let noun = if most == 1 { "input" } else { "inputs" };
+    let besides = if set.is_empty() { String::new() } else { format!(" besides {}", names(set)) };
+    match names(free) {
+        names if names.is_empty() || got >= needed => format!("{count} {noun}{besides}"),
+        names => format!("{count} {noun}{besides}, or attributes instead ({names})"),
+    }
 }

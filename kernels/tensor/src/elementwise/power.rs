@@ -60,8 +60,8 @@ fn integer_pow_constant<'a>(
     Ok(product.unwrap_or_else(|| base.integer(1)))
 }
 
-/// The power of integers, wrapping, by a multiplication for each bit of the exponent. A power of a negative exponent is a fraction, which is 0,
-/// unless the base is 1 or -1.
+/// The power of integers, wrapping, by a multiplication for each bit of the exponent. A power of a negative exponent is a fraction,
+/// which is 0, unless the base is 1 or -1.
 fn integer_pow<'a>(base: Expr<'a>, exponent: Expr<'a>) -> Expr<'a> {
     let (mut product, mut square) = (base.integer(1), base);
     for bit in 0..value_bits(base.dtype()) {
