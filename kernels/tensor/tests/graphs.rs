@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphError, GraphSpec, NodeSpec, TensorType};
 
+/// Operation, operands and attributes.
+type Call<'a> = (&'a str, &'a [&'a str], Vec<(&'a str, Attribute)>);
+
 fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
     TensorType { dtype, shape: shape.to_vec() }
 }
@@ -48,41 +51,40 @@ fn results_have_the_types_of_pytorch() {
     use Dtype::{F16, F32, F64, I32, I64};
     let dim = |dim| ("dim", Int(dim));
     let shape = |extents: &[i64]| ("shape", ints(extents));
-    type Case<'a> = (&'a str, &'a [&'a str], Vec<(&'a str, Attribute)>, Dtype, &'a [usize]);
-    let cases: Vec<Case<'_>> = vec![
-        ("add", &["x", "v"], vec![], F32, &[2, 3]),
-        ("add", &["x", "i"], vec![], F32, &[2, 3]),
-        ("add", &["i"], vec![("other", Float(0.5))], F32, &[2, 3]),
-        ("div", &["i", "i"], vec![], F32, &[2, 3]),
-        ("lt", &["x", "v"], vec![], Dtype::Bool, &[2, 3]),
-        ("where", &["m", "x", "v"], vec![], F32, &[2, 3]),
-        ("to", &["x"], vec![("dtype", text("f16"))], F16, &[2, 3]),
-        ("reshape", &["x"], vec![shape(&[3, -1])], F32, &[3, 2]),
-        ("flatten", &["x"], vec![], F32, &[6]),
-        ("unsqueeze", &["x"], vec![dim(-1)], F32, &[2, 3, 1]),
-        ("permute", &["x"], vec![("dims", ints(&[1, 0]))], F32, &[3, 2]),
-        ("expand", &["v"], vec![shape(&[4, -1])], F32, &[4, 3]),
-        ("slice", &["x"], vec![dim(1), ("start", Int(-2))], F32, &[2, 2]),
-        ("slice", &["x"], vec![dim(1), ("step", Int(-2))], F32, &[2, 2]),
-        ("slice", &["x"], vec![dim(1), ("start", Int(5)), ("end", Int(9))], F32, &[2, 0]),
-        ("select", &["x"], vec![dim(0), ("index", Int(-1))], F32, &[3]),
-        ("concat", &["x", "i"], vec![dim(0)], F32, &[4, 3]),
-        ("sum", &["x"], vec![dim(0)], F32, &[3]),
-        ("sum", &["m"], vec![], I64, &[]),
-        ("sum", &["x"], vec![dim(1), ("keepdim", Bool(true)), ("dtype", text("f64"))], F64, &[2, 1]),
-        ("mean", &["x"], vec![("dim", ints(&[0, -1]))], F32, &[]),
-        ("argmax", &["x"], vec![dim(1)], I64, &[2]),
-        ("any", &["x"], vec![], Dtype::Bool, &[]),
-        ("softmax", &["x"], vec![dim(0)], F32, &[2, 3]),
-        ("layer_norm", &["x", "v", "v"], vec![], F32, &[2, 3]),
-        ("matmul", &["x", "v"], vec![], F32, &[2]),
-        ("matmul", &["x", "x"], vec![("transpose_b", Bool(true))], F32, &[2, 2]),
-        ("linear", &["v", "x"], vec![], F32, &[2]),
-        ("arange", &[], vec![("end", Int(7)), ("step", Int(3))], I64, &[3]),
-        ("linspace", &[], vec![("start", Int(0)), ("end", Int(1)), ("steps", Int(5))], F32, &[5]),
-        ("full", &[], vec![shape(&[2, 0]), ("value", Int(7)), ("dtype", text("i32"))], I32, &[2, 0]),
+    let cases: Vec<(Call<'_>, Dtype, &[usize])> = vec![
+        (("add", &["x", "v"], vec![]), F32, &[2, 3]),
+        (("add", &["x", "i"], vec![]), F32, &[2, 3]),
+        (("add", &["i"], vec![("other", Float(0.5))]), F32, &[2, 3]),
+        (("div", &["i", "i"], vec![]), F32, &[2, 3]),
+        (("lt", &["x", "v"], vec![]), Dtype::Bool, &[2, 3]),
+        (("where", &["m", "x", "v"], vec![]), F32, &[2, 3]),
+        (("to", &["x"], vec![("dtype", text("f16"))]), F16, &[2, 3]),
+        (("reshape", &["x"], vec![shape(&[3, -1])]), F32, &[3, 2]),
+        (("flatten", &["x"], vec![]), F32, &[6]),
+        (("unsqueeze", &["x"], vec![dim(-1)]), F32, &[2, 3, 1]),
+        (("permute", &["x"], vec![("dims", ints(&[1, 0]))]), F32, &[3, 2]),
+        (("expand", &["v"], vec![shape(&[4, -1])]), F32, &[4, 3]),
+        (("slice", &["x"], vec![dim(1), ("start", Int(-2))]), F32, &[2, 2]),
+        (("slice", &["x"], vec![dim(1), ("step", Int(-2))]), F32, &[2, 2]),
+        (("slice", &["x"], vec![dim(1), ("start", Int(5)), ("end", Int(9))]), F32, &[2, 0]),
+        (("select", &["x"], vec![dim(0), ("index", Int(-1))]), F32, &[3]),
+        (("concat", &["x", "i"], vec![dim(0)]), F32, &[4, 3]),
+        (("sum", &["x"], vec![dim(0)]), F32, &[3]),
+        (("sum", &["m"], vec![]), I64, &[]),
+        (("sum", &["x"], vec![dim(1), ("keepdim", Bool(true)), ("dtype", text("f64"))]), F64, &[2, 1]),
+        (("mean", &["x"], vec![("dim", ints(&[0, -1]))]), F32, &[]),
+        (("argmax", &["x"], vec![dim(1)]), I64, &[2]),
+        (("any", &["x"], vec![]), Dtype::Bool, &[]),
+        (("softmax", &["x"], vec![dim(0)]), F32, &[2, 3]),
+        (("layer_norm", &["x", "v", "v"], vec![]), F32, &[2, 3]),
+        (("matmul", &["x", "v"], vec![]), F32, &[2]),
+        (("matmul", &["x", "x"], vec![("transpose_b", Bool(true))]), F32, &[2, 2]),
+        (("linear", &["v", "x"], vec![]), F32, &[2]),
+        (("arange", &[], vec![("end", Int(7)), ("step", Int(3))]), I64, &[3]),
+        (("linspace", &[], vec![("start", Int(0)), ("end", Int(1)), ("steps", Int(5))]), F32, &[5]),
+        (("full", &[], vec![shape(&[2, 0]), ("value", Int(7)), ("dtype", text("i32"))]), I32, &[2, 0]),
     ];
-    for (op, inputs, attributes, dtype, extents) in cases {
+    for ((op, inputs, attributes), dtype, extents) in cases {
         assert_eq!(result(op, inputs, &attributes), Ok(tensor(dtype, extents)), "{op} {attributes:?}");
     }
 }
@@ -90,46 +92,46 @@ fn results_have_the_types_of_pytorch() {
 #[test]
 fn errors_name_node_and_field_and_what_was_expected() {
     use Attribute::{Bool, Int};
-    type Case<'a> = (&'a str, &'a [&'a str], Vec<(&'a str, Attribute)>, &'a str, &'a str, &'a str);
-    let cases: Vec<Case<'_>> = vec![
-        ("relux", &["x"], vec![], "op", "the name of an operation", "relux"),
-        ("exp", &["x", "x"], vec![], "inputs", "1", "2"),
-        ("exp", &["y"], vec![], "inputs[0]", "the name of an input or a node", "y"),
-        ("exp", &["x"], vec![("base", Int(2))], "attributes", "no attribute", "base"),
-        ("softmax", &["x"], vec![], "attributes.dim", "a value", "none"),
-        ("softmax", &["x"], vec![("dim", Bool(true))], "attributes.dim", "an integer", "the bool true"),
-        ("softmax", &["x"], vec![("dim", Int(2))], "attributes.dim", "-2 to 1", "2"),
-        ("softmax", &["i"], vec![("dim", Int(0))], "inputs[0]", "floating-point elements", "i64"),
-        ("reshape", &["x"], vec![("shape", ints(&[4, -1]))], "attributes.shape", "extents of 6 elements", "[4, -1]"),
+    let cases: Vec<(Call<'_>, &str, &str, &str)> = vec![
+        (("relux", &["x"], vec![]), "op", "the name of an operation", "relux"),
+        (("exp", &["x", "x"], vec![]), "inputs", "1", "2"),
+        (("exp", &["y"], vec![]), "inputs[0]", "the name of an input or a node", "y"),
+        (("exp", &["x"], vec![("base", Int(2))]), "attributes", "no attribute", "base"),
+        (("softmax", &["x"], vec![]), "attributes.dim", "a value", "none"),
+        (("softmax", &["x"], vec![("dim", Bool(true))]), "attributes.dim", "an integer", "the bool true"),
+        (("softmax", &["x"], vec![("dim", Int(2))]), "attributes.dim", "-2 to 1", "2"),
+        (("softmax", &["i"], vec![("dim", Int(0))]), "inputs[0]", "floating-point elements", "i64"),
+        (("reshape", &["x"], vec![("shape", ints(&[4, -1]))]), "attributes.shape", "extents of 6 elements", "[4, -1]"),
         (
-            "reshape",
-            &["x"],
-            vec![("shape", ints(&[i64::MAX, i64::MAX]))],
+            ("reshape", &["x"], vec![("shape", ints(&[i64::MAX, i64::MAX]))]),
             "attributes.shape",
             "extents of 6 elements",
             "",
         ),
-        ("matmul", &["x", "x"], vec![], "inputs[1]", "3 rows", "2 in [2, 3]"),
-        ("matmul", &["x", "i"], vec![("transpose_b", Bool(true))], "inputs[1]", "elements of type f32", "i64"),
-        ("linear", &["x", "x"], vec![("activation", text("isnan"))], "attributes.activation", "an operation", "isnan"),
-        ("concat", &["x", "v"], vec![], "inputs[1]", "the shape [2, 3] but for dimension 0", "[3]"),
-        ("layer_norm", &["x", "x"], vec![], "inputs[1]", "f32 of shape [3]", "f32 of shape [2, 3]"),
-        ("sum", &["x"], vec![("dim", ints(&[0, -2]))], "attributes.dim", "each dimension once", "-2 twice"),
-        ("arange", &[], vec![("end", Int(1)), ("step", Int(0))], "attributes.step", "finite bounds", "0"),
-        ("arange", &[], vec![("end", Int(i64::MAX))], "op", "a tensor of at most", ""),
-        ("full", &[], vec![("shape", ints(&[1; 9])), ("value", Int(0))], "op", "at most 8 dimensions", "9"),
+        (("matmul", &["x", "x"], vec![]), "inputs[1]", "3 rows", "2 in [2, 3]"),
+        (("matmul", &["x", "i"], vec![("transpose_b", Bool(true))]), "inputs[1]", "elements of type f32", "i64"),
         (
-            "full",
-            &[],
-            vec![("shape", ints(&[-1])), ("value", Int(0))],
+            ("linear", &["x", "x"], vec![("activation", text("isnan"))]),
+            "attributes.activation",
+            "an operation",
+            "isnan",
+        ),
+        (("concat", &["x", "v"], vec![]), "inputs[1]", "the shape [2, 3] but for dimension 0", "[3]"),
+        (("layer_norm", &["x", "x"], vec![]), "inputs[1]", "f32 of shape [3]", "f32 of shape [2, 3]"),
+        (("sum", &["x"], vec![("dim", ints(&[0, -2]))]), "attributes.dim", "each dimension once", "-2 twice"),
+        (("arange", &[], vec![("end", Int(1)), ("step", Int(0))]), "attributes.step", "finite bounds", "0"),
+        (("arange", &[], vec![("end", Int(i64::MAX))]), "op", "a tensor of at most", ""),
+        (("full", &[], vec![("shape", ints(&[1; 9])), ("value", Int(0))]), "op", "at most 8 dimensions", "9"),
+        (
+            ("full", &[], vec![("shape", ints(&[-1])), ("value", Int(0))]),
             "attributes.shape",
             "extents of at least 0",
             "-1",
         ),
-        ("select", &["x"], vec![("dim", Int(1)), ("index", Int(3))], "attributes.index", "-3 to 2", "3"),
-        ("slice", &["x"], vec![("step", Int(0))], "attributes.step", "a number other than 0", "0"),
+        (("select", &["x"], vec![("dim", Int(1)), ("index", Int(3))]), "attributes.index", "-3 to 2", "3"),
+        (("slice", &["x"], vec![("step", Int(0))]), "attributes.step", "a number other than 0", "0"),
     ];
-    for (op, inputs, attributes, field, expected, got) in cases {
+    for ((op, inputs, attributes), field, expected, got) in cases {
         let error = result(op, inputs, &attributes).expect_err(op);
         assert_eq!((error.node.as_str(), error.field.as_str()), ("n", field), "{op}: {error}");
         assert!(error.expected.starts_with(expected) && error.got.contains(got), "{op}: {error}");
