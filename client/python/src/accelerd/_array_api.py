@@ -96,6 +96,7 @@ class ArrayApi(Generic[T]):
     cos = _Unary("cos")
     cosh = _Unary("cosh")
     erf = _Unary("erf")
+    erfc = _Unary("erfc")
     exp = _Unary("exp")
     exp2 = _Unary("exp2")
     expm1 = _Unary("expm1")
@@ -109,6 +110,7 @@ class ArrayApi(Generic[T]):
     log2 = _Unary("log2")
     logical_not = _Unary("logical_not")
     negative = _Unary("neg")
+    positive = _Unary("positive")
     reciprocal = _Unary("reciprocal")
     round = _Unary("round")
     rsqrt = _Unary("rsqrt")
@@ -147,6 +149,7 @@ class ArrayApi(Generic[T]):
     hypot = _Binary("hypot")
     less = _Binary("lt")
     less_equal = _Binary("le")
+    logaddexp = _Binary("logaddexp")
     logical_and = _Binary("logical_and")
     logical_or = _Binary("logical_or")
     logical_xor = _Binary("logical_xor")
@@ -253,6 +256,8 @@ class ArrayApi(Generic[T]):
     def clip(self, x: Array, /, min: Operand | None = None, max: Operand | None = None) -> T:
         """Limit elements to a range."""
         bounds: dict[str, Any] = {"min": min, "max": max}
+        if min is None and max is None:
+            return self._client.tensor(x)
         if all(one is None or is_scalar(one) for one in bounds.values()):
             return self._client.op("clamp", x, **bounds)
         raised = x if min is None else self.maximum(x, min)

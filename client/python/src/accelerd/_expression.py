@@ -14,6 +14,7 @@ from ._tensor import Value, dtype_name
 
 #: An attribute of an operation; None leaves it unset. Element types are numpy's or names.
 Attribute: TypeAlias = "bool | int | float | str | Sequence[int] | np.dtype[Any] | type[Any] | None"
+Plain: TypeAlias = "bool | int | float | str | list[int]"
 
 _PACKAGE = str(Path(__file__).parent)
 # How much of an expression is shown: levels of operations, and operands of each.
@@ -27,7 +28,7 @@ class Application(NamedTuple):
 
     op: str
     operands: tuple[Expression, ...]
-    attributes: Mapping[str, pb.TensorAttribute]
+    attributes: Mapping[str, Plain]
     #: File and line of the caller.
     place: tuple[str, int]
 
@@ -49,27 +50,40 @@ def apply(op: str, operands: Iterable[Expression], attributes: Mapping[str, Attr
     """Apply an operation to operands."""
     if not isinstance(op, str):
         raise TypeError(f"op: expected a str such as 'add', got {type(op).__name__}")
-    encoded = {name: attribute(name, value) for name, value in attributes.items() if value is not None}
-    return Expression(Application(op, tuple(operands), encoded, _caller()))
+    plain = {name: attribute(name, value) for name, value in attributes.items() if value is not None}
+    return Expression(Application(op, tuple(operands), plain, _caller()))
 
 
-def attribute(name: str, value: Any) -> pb.TensorAttribute:
-    """Return the wire form of an attribute, whose kind is that of the Python type."""
+def attribute(name: str, value: Any) -> Plain:
+    """Return an attribute as a plain value of the kind that its Python type means."""
     if name == "dtype" or isinstance(value, (np.dtype, type)):
-        return pb.TensorAttribute(text=dtype_name(value, name))
+        return dtype_name(value, name)
     if isinstance(value, (bool, np.bool_)):
-        return pb.TensorAttribute(boolean=bool(value))
+        return bool(value)
     if isinstance(value, (int, np.integer)):
-        return pb.TensorAttribute(integer=_int64(name, value))
+        return _int64(name, value)
     if isinstance(value, (float, np.floating)):
-        return pb.TensorAttribute(number=float(value))
+        return float(value)
     if isinstance(value, str):
-        return pb.TensorAttribute(text=value)
+        return str(value)
     if isinstance(value, (list, tuple, range)) and all(_is_int(one) for one in value):
-        return pb.TensorAttribute(integers=pb.TensorIntegers(values=[_int64(name, one) for one in value]))
+        return [_int64(name, one) for one in value]
     raise TypeError(
         f"{name}: expected a bool, an int, a float, a str, a list of int or an element type, got {_kind(value)}"
     )
+
+
+def encode_attribute(value: Plain) -> pb.TensorAttribute:
+    """Return the message of a plain value."""
+    if isinstance(value, bool):
+        return pb.TensorAttribute(boolean=value)
+    if isinstance(value, int):
+        return pb.TensorAttribute(integer=value)
+    if isinstance(value, float):
+        return pb.TensorAttribute(number=value)
+    if isinstance(value, str):
+        return pb.TensorAttribute(text=value)
+    return pb.TensorAttribute(integers=pb.TensorIntegers(values=value))
 
 
 def _is_int(value: Any) -> bool:
@@ -108,11 +122,5 @@ def describe(expression: Expression, depth: int = _SHOWN_DEPTH) -> str:
     shown = [describe(operand, depth - 1) for operand in content.operands[:_SHOWN_OPERANDS]]
     if len(content.operands) > _SHOWN_OPERANDS:
         shown.append("...")
-    shown += [f"{name}={_shown(value)}" for name, value in content.attributes.items()]
+    shown += [f"{name}={value!r}" for name, value in content.attributes.items()]
     return f"{content.op}({', '.join(shown)})"
-
-
-def _shown(attribute: pb.TensorAttribute) -> str:
-    kind = attribute.WhichOneof("value") or ""
-    value = getattr(attribute, kind)
-    return repr(list(value.values) if kind == "integers" else value)

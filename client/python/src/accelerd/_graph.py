@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._call import Method, Operation, Settings
 from ._errors import InvalidArgumentError, malformed, too_large
-from ._expression import Application, Expression, describe
+from ._expression import Application, Expression, describe, encode_attribute
 from ._proto import tensor_pb2 as pb
 from ._tensor import Value
 from ._wire import Chunk, field, size
@@ -46,7 +46,8 @@ class GraphCall:
 
     def _node(self, name: str, content: Application) -> pb.TensorNode:
         inputs = [self._names[operand] for operand in content.operands]
-        return pb.TensorNode(name=name, op=content.op, inputs=inputs, attributes=content.attributes)
+        attributes = {key: encode_attribute(value) for key, value in content.attributes.items()}
+        return pb.TensorNode(name=name, op=content.op, inputs=inputs, attributes=attributes)
 
     def operation(self, settings: Settings) -> Operation[None]:
         """Return the call. Its results replace the operations of the outputs."""

@@ -27,7 +27,7 @@ T = TypeVar("T", bound="LazyTensor")
 #: A Python number: it takes the element type of the other operand, as long as that is of its kind.
 Scalar: TypeAlias = "bool | int | float"
 #: An operand that is a tensor, or becomes an input of the graph.
-Array: TypeAlias = "LazyTensor | NDArray[Any] | np.generic | Sequence[Any]"
+Array: TypeAlias = "LazyTensor | NDArray[Any] | np.generic"
 Operand: TypeAlias = "Array | Scalar"
 Axis: TypeAlias = "int | Sequence[int] | None"
 
@@ -60,8 +60,7 @@ class _Operator:
         return partial(self._apply, tensor)
 
     def _apply(self, tensor: T, other: Operand) -> Any:
-        is_array = isinstance(other, (LazyTensor, np.ndarray, np.generic))
-        if not is_array and (self._op == "matmul" or not is_scalar(other)):
+        if not is_array(other) and (self._op == "matmul" or not is_scalar(other)):
             return NotImplemented
         operands = (other, tensor) if self._is_reflected else (tensor, other)
         return tensor._client._binary(self._op, *operands)
@@ -210,9 +209,14 @@ class LazyTensor:
         return self._apply("bitwise_not")
 
 
+def is_array(operand: object) -> bool:
+    """Whether an operand is a tensor, or becomes one."""
+    return isinstance(operand, (LazyTensor, np.ndarray, np.generic))
+
+
 def is_scalar(operand: object) -> bool:
     """Whether an operand is a Python number. Numbers of numpy have an element type of their own."""
-    return isinstance(operand, (bool, int, float)) and not isinstance(operand, np.generic)
+    return isinstance(operand, (bool, int, float)) and not is_array(operand)
 
 
 class GraphOutputs(Generic[C, T]):

@@ -139,7 +139,7 @@ class Value:
         elif self.number == pb.DTYPE_BOOL:
             # Any byte but 0 is true on the wire; numpy needs 1.
             array = np.asarray(array.view(np.uint8) != 0)
-        array.flags.writeable = False
+        array.setflags(write=False)
         return array
 
 

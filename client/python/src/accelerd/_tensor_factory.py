@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ._array_api import ArrayApi
 from ._expression import Attribute, Expression, apply
 from ._graph import GraphCall
-from ._lazy import Array, LazyTensor, T, is_scalar
+from ._lazy import Array, LazyTensor, T, is_array, is_scalar
 from ._proto.tensor_pb2 import DTYPE_BF16
 from ._tensor import NUMPY_DTYPES, Dtype, Value, dtype_number
 
@@ -81,14 +81,14 @@ class TensorFactory(Generic[T]):
     def _operand(self, what: str, operand: Any) -> Expression:
         if isinstance(operand, LazyTensor):
             return self._owned(what, operand)
-        if is_scalar(operand):
-            got = type(operand).__name__
-            raise TypeError(f"{what}: expected a tensor or an array, got {got}; a number is an attribute, as other=2")
+        if not is_array(operand):
+            hint = "; a number is an attribute, as other=2" if is_scalar(operand) else ""
+            raise TypeError(f"{what}: expected a tensor or an array, got {type(operand).__name__}{hint}")
         return self._input(what, operand)._expression
 
     def _owned(self, what: str, tensor: Any) -> Expression:
         if not isinstance(tensor, self._tensor_class):
-            raise TypeError(f"{what}: expected a {self._tensor_class.__name__}, got {type(tensor).__name__}")
+            raise TypeError(f"{what}: expected {self._tensor_class.__name__}, got {type(tensor).__name__}")
         if tensor._client is not self:
             raise ValueError(f"{what}: expected a tensor of {self!r}, got one of another client, {tensor._client!r}")
         return tensor._expression

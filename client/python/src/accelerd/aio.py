@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _device, _embed, _parse, _points, _similar, _timing
-from ._aio_tensor import AsyncGraph, AsyncTensor
+from ._aio_tensor import AsyncGraph as AsyncGraph
+from ._aio_tensor import AsyncTensor as AsyncTensor
 from ._call import (
     DEFAULT_ATTEMPTS,
     DEFAULT_MESSAGE_BYTES,
