@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from ._tensor import Value, dtype_name
 Attribute: TypeAlias = "bool | int | float | str | Sequence[int] | np.dtype[Any] | type[Any] | None"
 Plain: TypeAlias = "bool | int | float | str | list[int]"
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = str(Path(__file__).parent) + os.sep
 # How much of an expression is shown: levels of operations, and operands of each.
 _SHOWN_DEPTH = 3
 _SHOWN_OPERANDS = 4
