@@ -14,16 +14,16 @@ RIGHT = """
 import ast
 import asyncio
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelerd import (
     Client, CollectionInfo, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
-    record_timings, EmbedOutcome, Tls, UpsertStep, __version__,
+    record_timings, EmbedOutcome, Tensor, Tls, UpsertStep, __version__,
 )
-from accelerd.aio import AsyncClient
+from accelerd.aio import AsyncClient, AsyncTensor
 
 
 def blocking(client: Client) -> None:
@@ -54,6 +54,19 @@ def blocking(client: Client) -> None:
     assert_type(collection.count(where={"n": 1}), int)
     assert_type(collection.describe(), CollectionInfo)
     assert_type(collection.snapshot(), Snapshot)
+    x = client.tensor(np.zeros((2, 3)), dtype=np.float32)
+    assert_type(x + 1, Tensor)
+    assert_type(1 - x @ x.T, Tensor)
+    assert_type(-x[..., None, ::2].mean(axis=(0, 1), keepdims=True), Tensor)
+    assert_type(x > 0.5, Tensor)
+    assert_type(client.xp.gelu(x, approximate="tanh"), Tensor)
+    assert_type(client.xp.maximum(x, 0).sum(), Tensor)
+    assert_type(client.op("topk", x, k=3, largest=True, dtype=np.int32), Tensor)
+    assert_type(x.to("bf16").numpy(timeout=3), NDArray[Any])
+    assert_type(client.execute(x, x), tuple[NDArray[Any], ...])
+    with client.graph() as graph:
+        assert_type(graph.output(x.reshape(-1, 2)), Tensor)
+    print(float(x), int(x), bool(x), np.asarray(x), x.shape, x.dtype)
     with record_timings() as timings:
         client.cluster(collection, 3)
     print(__version__, [timing.stages["total"] for timing in timings])
@@ -71,6 +84,12 @@ async def awaited() -> None:
         assert_type(await collection.search(texts=["a"]), list[list[Hit]])
         async for point in collection.scroll():
             assert_type(point, Point)
+        x = client.xp.exp(np.zeros(3)) + 1
+        assert_type(x, AsyncTensor)
+        assert_type(await x, NDArray[Any])
+        assert_type(await client.execute(x.sum()), tuple[NDArray[Any], ...])
+        async with client.graph() as graph:
+            graph.output(x)
 
 
 with Client("localhost:7433", timeout=3, connections=2) as made:
@@ -92,6 +111,10 @@ WRONG = [
     "client.collection('a').upsert_many([{'id': [1]}])",
     "client.embed(['a'], output='int8').shape",
     "Client(tls='ca.pem')",
+    "client.tensor([1]) + 'a'",
+    "client.tensor([1])[[0, 1]]",
+    "client.op('sum', client.tensor([1]), dim=1j)",
+    "client.execute([1])",
 ]
 
 

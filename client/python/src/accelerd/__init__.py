@@ -1,4 +1,4 @@
-"""Client of accelerd: embeddings, exact vector search, k-means and Python parsing, with numpy arrays.
+"""Client of accelerd: embeddings, exact vector search, k-means, Python parsing and tensors, with numpy arrays.
 
 from accelerd import Client
 
@@ -11,6 +11,7 @@ vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
+from ._blocking_tensor import Graph, Tensor
 from ._client import Client
 from ._collection import Collection
 from ._credentials import Tls
@@ -93,6 +94,7 @@ __all__ = [
     "EmbedOutcome",
     "ErrorDetails",
     "FieldViolation",
+    "Graph",
     "Hit",
     "Hits",
     "InvalidArgumentError",
@@ -119,6 +121,7 @@ __all__ = [
     "Similar",
     "Snapshot",
     "Stats",
+    "Tensor",
     "Timing",
     "Tls",
     "Token",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _device, _embed, _parse, _points, _similar
+from ._blocking_tensor import Graph, Tensor
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
 from ._collection import Collection
 from ._credentials import Tls
@@ -20,12 +21,13 @@ from ._errors import MessageTooLargeError
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Stats
 from ._tensor import to_rows
+from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
 
-class Client:
+class Client(TensorFactory[Tensor]):
     """Client of a daemon, over one or more connections.
 
     A client is thread-safe. A pickled client reconnects where it is unpickled. A client that made a call before a
@@ -33,6 +35,8 @@ class Client:
 
     The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
+
+    _tensor_class = Tensor
 
     def __init__(
         self,
@@ -566,6 +570,26 @@ class Client:
         requests = (stream.request(at, sources) for at, sources in enumerate(batches))
         for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)
+
+    def execute(self, *outputs: Tensor, timeout: float | None = None) -> tuple[NDArray[Any], ...]:
+        """Compute tensors in one call: all operations that they need, each once.
+
+        Args:
+            *outputs: Tensors of this client. Those that are computed already cost nothing.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            A read-only array for each output; bfloat16 becomes float32.
+        """
+        call = self._graph_call(outputs)
+        if call.outputs:
+            with call.explained():
+                self._caller.run(call.operation(self._caller.settings), timeout)
+        return call.results()
+
+    def graph(self, *, timeout: float | None = None) -> Graph:
+        """Collect outputs in a `with` block, and compute them in one call at its end."""
+        return Graph(self, timeout)
 
     def collection(self, name: str) -> Collection:
         """Return a handle to a collection, without a call to the daemon."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._errors import malformed
 from ._proto import tensor_pb2 as pb
 from ._wire import Chunk, field
 
-_DTYPES: dict[int, np.dtype[Any]] = {
+#: The type of the array in wire form; numpy lacks bfloat16.
+NUMPY_DTYPES: dict[pb.Dtype, np.dtype[Any]] = {
     pb.DTYPE_F16: np.dtype("<f2"),
     pb.DTYPE_BF16: np.dtype("<u2"),
     pb.DTYPE_F32: np.dtype("<f4"),
@@ -20,7 +21,23 @@ _DTYPES: dict[int, np.dtype[Any]] = {
     pb.DTYPE_I32: np.dtype("<i4"),
     pb.DTYPE_I64: np.dtype("<i8"),
     pb.DTYPE_U8: np.dtype("u1"),
+    pb.DTYPE_I16: np.dtype("<i2"),
+    pb.DTYPE_U16: np.dtype("<u2"),
+    pb.DTYPE_U32: np.dtype("<u4"),
+    pb.DTYPE_U64: np.dtype("<u8"),
+    pb.DTYPE_BOOL: np.dtype("?"),
 }
+_NAMES: dict[pb.Dtype, str] = {number: pb.Dtype.Name(number).removeprefix("DTYPE_").lower() for number in NUMPY_DTYPES}
+_BY_NAME: dict[str, pb.Dtype] = {name: number for number, name in _NAMES.items()}
+# numpy has several types of equal size, so kind and size are the key.
+_BY_KIND: dict[tuple[str, int], pb.Dtype] = {
+    (dtype.kind, dtype.itemsize): number for number, dtype in NUMPY_DTYPES.items() if number != pb.DTYPE_BF16
+}
+#: The name that numpy's extension types give to bfloat16.
+_BFLOAT16 = "bfloat16"
+
+#: An element type: a numpy type, or a name such as "f32" or "bf16".
+Dtype: TypeAlias = "DTypeLike | str"
 
 
 def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
@@ -40,23 +57,92 @@ def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
     return array
 
 
-def encode(rows: NDArray[np.float32]) -> list[Chunk]:
-    """Serialize contiguous rows as a Tensor. The last chunk is a view of the rows."""
-    header = pb.Tensor(dtype=pb.DTYPE_F32, shape=rows.shape).SerializeToString()
-    data = rows.reshape(-1).view(np.uint8).data if rows.size else b""
+def dtype_number(dtype: Dtype, what: str = "dtype") -> pb.Dtype:
+    """Return the enum value of an element type."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", "")
+    if isinstance(dtype, str) and dtype in _BY_NAME:
+        return _BY_NAME[dtype]
+    if name == _BFLOAT16:
+        return pb.DTYPE_BF16
+    try:
+        # numpy takes None for float64.
+        found = None if dtype is None else np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or (found.kind, found.itemsize) not in _BY_KIND:
+        raise TypeError(f"{what}: expected one of {', '.join(_BY_NAME)}, got {dtype if found is None else found}")
+    return _BY_KIND[found.kind, found.itemsize]
+
+
+def dtype_name(dtype: Dtype, what: str = "dtype") -> str:
+    """Return the name of an element type, such as "f32"."""
+    return _NAMES[dtype_number(dtype, what)]
+
+
+def encode(array: NDArray[Any], dtype: pb.Dtype = pb.DTYPE_F32) -> list[Chunk]:
+    """Serialize a contiguous array in wire form as a Tensor. The last chunk is a view of the array."""
+    header = pb.Tensor(dtype=dtype, shape=array.shape).SerializeToString()
+    data = array.reshape(-1).view(np.uint8).data if array.size else b""
     return [header, *field(3, [data])]
+
+
+class Value:
+    """A tensor in wire form: row-major and little-endian, with bfloat16 as uint16."""
+
+    def __init__(self, dtype: pb.Dtype, array: NDArray[Any]) -> None:
+        self.number = dtype
+        self.array = array
+
+    @classmethod
+    def of(cls, array: ArrayLike, what: str = "array") -> Value:
+        """Return an array in wire form, without a copy where it is contiguous and little-endian."""
+        given = np.asarray(array)
+        number = dtype_number(given.dtype, what)
+        if number == pb.DTYPE_BF16:
+            return cls(number, np.asarray(given, order="C").view(NUMPY_DTYPES[number]))
+        return cls(number, given.astype(NUMPY_DTYPES[number], order="C", copy=False))
+
+    @classmethod
+    def received(cls, tensor: pb.Tensor) -> Value:
+        """Return a view of a tensor, which is validated."""
+        dtype = NUMPY_DTYPES.get(tensor.dtype)
+        if dtype is None:
+            raise malformed(f"dtype {tensor.dtype}")
+        shape, data = tuple(tensor.shape), tensor.data
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        if any(extent < 0 for extent in shape) or count * dtype.itemsize != len(data):
+            raise malformed(f"shape {shape} with {len(data)} bytes")
+        return cls(tensor.dtype, np.frombuffer(data, dtype=dtype).reshape(shape))
+
+    def __repr__(self) -> str:
+        return f"{_NAMES[self.number]}{list(self.array.shape)}"
+
+    @property
+    def dtype(self) -> np.dtype[Any] | Literal["bf16"]:
+        """Element type; the name of bfloat16, which numpy lacks."""
+        return "bf16" if self.number == pb.DTYPE_BF16 else self.array.dtype
+
+    @property
+    def location(self) -> tuple[Any, ...]:
+        """Where in memory the elements are, equal for views of the same elements."""
+        return self.array.__array_interface__["data"][0], self.array.shape, self.number
+
+    def encode(self) -> list[Chunk]:
+        """Serialize as a Tensor. The last chunk is a view of the elements."""
+        return encode(self.array, self.number)
+
+    def numpy(self) -> NDArray[Any]:
+        """Return a read-only array; bfloat16, which numpy lacks, becomes float32."""
+        array = self.array.view()
+        if self.number == pb.DTYPE_BF16:
+            array = np.asarray(array.astype(np.uint32) << 16).view(np.float32)
+        elif self.number == pb.DTYPE_BOOL:
+            # Any byte but 0 is true on the wire; numpy needs 1.
+            array = np.asarray(array.view(np.uint8) != 0)
+        array.setflags(write=False)
+        return array
 
 
 def to_array(tensor: pb.Tensor) -> NDArray[Any]:
     """Return a read-only view of a tensor; bfloat16, which numpy lacks, becomes float32."""
-    dtype = _DTYPES.get(tensor.dtype)
-    if dtype is None:
-        raise malformed(f"dtype {tensor.dtype}")
-    shape, data = tuple(tensor.shape), tensor.data
-    count = int(np.prod(shape, dtype=object)) if shape else 1
-    if any(extent < 0 for extent in shape) or count * dtype.itemsize != len(data):
-        raise malformed(f"shape {shape} with {len(data)} bytes")
-    array = np.frombuffer(data, dtype=dtype).reshape(shape)
-    if tensor.dtype == pb.DTYPE_BF16:
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array
+    return Value.received(tensor).numpy()

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _device, _embed, _parse, _points, _similar, _timing
+from ._aio_tensor import AsyncGraph as AsyncGraph
+from ._aio_tensor import AsyncTensor as AsyncTensor
 from ._call import (
     DEFAULT_ATTEMPTS,
     DEFAULT_MESSAGE_BYTES,
@@ -40,6 +42,7 @@ from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Snapshot, Stats
 from ._tensor import to_rows
+from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
@@ -159,11 +162,13 @@ class _Outgoing:
             raise
 
 
-class AsyncClient:
+class AsyncClient(TensorFactory[AsyncTensor]):
     """Client of a daemon for one event loop, with the methods of `accelerd.Client`.
 
     The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
+
+    _tensor_class = AsyncTensor
 
     def __init__(
         self,
@@ -697,6 +702,26 @@ class AsyncClient:
         requests = (stream.request(at, sources) async for at, sources in numbered(batches))
         async for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)
+
+    async def execute(self, *outputs: AsyncTensor, timeout: float | None = None) -> tuple[NDArray[Any], ...]:
+        """Compute tensors in one call: all operations that they need, each once.
+
+        Args:
+            *outputs: Tensors of this client. Those that are computed already cost nothing.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            A read-only array for each output; bfloat16 becomes float32.
+        """
+        call = self._graph_call(outputs)
+        if call.outputs:
+            with call.explained():
+                await self._caller.run(call.operation(self._caller.settings), timeout)
+        return call.results()
+
+    def graph(self, *, timeout: float | None = None) -> AsyncGraph:
+        """Collect outputs in an `async with` block, and compute them in one call at its end."""
+        return AsyncGraph(self, timeout)
 
     def collection(self, name: str) -> AsyncCollection:
         """Return a handle to a collection, without a call to the daemon."""

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/tensor.proto\x12\x0b\x61\x63\x63\x65lerd.v1\"H\n\x06Tensor\x12!\n\x05\x64type\x18\x01 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c*\x95\x01\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F16\x10\x01\x12\x0e\n\nDTYPE_BF16\x10\x02\x12\r\n\tDTYPE_F32\x10\x03\x12\r\n\tDTYPE_F64\x10\x04\x12\x0c\n\x08\x44TYPE_I8\x10\x05\x12\r\n\tDTYPE_I32\x10\x06\x12\r\n\tDTYPE_I64\x10\x07\x12\x0c\n\x08\x44TYPE_U8\x10\x08\x42X\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/tensor.proto\x12\x0b\x61\x63\x63\x65lerd.v1\"H\n\x06Tensor\x12!\n\x05\x64type\x18\x01 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\x8e\x01\n\x0e\x45xecuteRequest\x12(\n\x06inputs\x18\x01 \x03(\x0b\x32\x18.accelerd.v1.TensorInput\x12&\n\x05nodes\x18\x02 \x03(\x0b\x32\x17.accelerd.v1.TensorNode\x12*\n\x07outputs\x18\x03 \x03(\x0b\x32\x19.accelerd.v1.TensorOutput\"K\n\x0bTensorInput\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x05value\x18\x02 \x01(\x0b\x32\x13.accelerd.v1.TensorH\x00\x42\x08\n\x06source\"\xc4\x01\n\nTensorNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02op\x18\x02 \x01(\t\x12\x0e\n\x06inputs\x18\x03 \x03(\t\x12;\n\nattributes\x18\x04 \x03(\x0b\x32\'.accelerd.v1.TensorNode.AttributesEntry\x1aO\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.accelerd.v1.TensorAttribute:\x02\x38\x01\"\x93\x01\n\x0fTensorAttribute\x12\x11\n\x07\x62oolean\x18\x01 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x02 \x01(\x03H\x00\x12\x10\n\x06number\x18\x03 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x04 \x01(\tH\x00\x12/\n\x08integers\x18\x05 \x01(\x0b\x32\x1b.accelerd.v1.TensorIntegersH\x00\x42\x07\n\x05value\" \n\x0eTensorIntegers\x12\x0e\n\x06values\x18\x01 \x03(\x03\"\x1c\n\x0cTensorOutput\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x0f\x45xecuteResponse\x12$\n\x07outputs\x18\x01 \x03(\x0b\x32\x13.accelerd.v1.Tensor*\xe1\x01\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F16\x10\x01\x12\x0e\n\nDTYPE_BF16\x10\x02\x12\r\n\tDTYPE_F32\x10\x03\x12\r\n\tDTYPE_F64\x10\x04\x12\x0c\n\x08\x44TYPE_I8\x10\x05\x12\r\n\tDTYPE_I32\x10\x06\x12\r\n\tDTYPE_I64\x10\x07\x12\x0c\n\x08\x44TYPE_U8\x10\x08\x12\r\n\tDTYPE_I16\x10\t\x12\r\n\tDTYPE_U16\x10\n\x12\r\n\tDTYPE_U32\x10\x0b\x12\r\n\tDTYPE_U64\x10\x0c\x12\x0e\n\nDTYPE_BOOL\x10\r2U\n\rTensorService\x12\x44\n\x07\x45xecute\x12\x1b.accelerd.v1.ExecuteRequest\x1a\x1c.accelerd.v1.ExecuteResponseBX\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,8 +32,28 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'accelerd.v1.tensor_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\025io.github.accelerd.v1P\001Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1'
-  _globals['_DTYPE']._serialized_start=116
-  _globals['_DTYPE']._serialized_end=265
+  _globals['_TENSORNODE_ATTRIBUTESENTRY']._loaded_options = None
+  _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_options = b'8\001'
+  _globals['_DTYPE']._serialized_start=808
+  _globals['_DTYPE']._serialized_end=1033
   _globals['_TENSOR']._serialized_start=41
   _globals['_TENSOR']._serialized_end=113
+  _globals['_EXECUTEREQUEST']._serialized_start=116
+  _globals['_EXECUTEREQUEST']._serialized_end=258
+  _globals['_TENSORINPUT']._serialized_start=260
+  _globals['_TENSORINPUT']._serialized_end=335
+  _globals['_TENSORNODE']._serialized_start=338
+  _globals['_TENSORNODE']._serialized_end=534
+  _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_start=455
+  _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_end=534
+  _globals['_TENSORATTRIBUTE']._serialized_start=537
+  _globals['_TENSORATTRIBUTE']._serialized_end=684
+  _globals['_TENSORINTEGERS']._serialized_start=686
+  _globals['_TENSORINTEGERS']._serialized_end=718
+  _globals['_TENSOROUTPUT']._serialized_start=720
+  _globals['_TENSOROUTPUT']._serialized_end=748
+  _globals['_EXECUTERESPONSE']._serialized_start=750
+  _globals['_EXECUTERESPONSE']._serialized_end=805
+  _globals['_TENSORSERVICE']._serialized_start=1035
+  _globals['_TENSORSERVICE']._serialized_end=1120
 # @@protoc_insertion_point(module_scope)

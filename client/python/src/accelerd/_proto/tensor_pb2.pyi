@@ -2,7 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -18,6 +18,11 @@ class Dtype(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DTYPE_I32: _ClassVar[Dtype]
     DTYPE_I64: _ClassVar[Dtype]
     DTYPE_U8: _ClassVar[Dtype]
+    DTYPE_I16: _ClassVar[Dtype]
+    DTYPE_U16: _ClassVar[Dtype]
+    DTYPE_U32: _ClassVar[Dtype]
+    DTYPE_U64: _ClassVar[Dtype]
+    DTYPE_BOOL: _ClassVar[Dtype]
 DTYPE_UNSPECIFIED: Dtype
 DTYPE_F16: Dtype
 DTYPE_BF16: Dtype
@@ -27,6 +32,11 @@ DTYPE_I8: Dtype
 DTYPE_I32: Dtype
 DTYPE_I64: Dtype
 DTYPE_U8: Dtype
+DTYPE_I16: Dtype
+DTYPE_U16: Dtype
+DTYPE_U32: Dtype
+DTYPE_U64: Dtype
+DTYPE_BOOL: Dtype
 
 class Tensor(_message.Message):
     __slots__ = ("dtype", "shape", "data")
@@ -37,3 +47,72 @@ class Tensor(_message.Message):
     shape: _containers.RepeatedScalarFieldContainer[int]
     data: bytes
     def __init__(self, dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class ExecuteRequest(_message.Message):
+    __slots__ = ("inputs", "nodes", "outputs")
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[TensorInput]
+    nodes: _containers.RepeatedCompositeFieldContainer[TensorNode]
+    outputs: _containers.RepeatedCompositeFieldContainer[TensorOutput]
+    def __init__(self, inputs: _Optional[_Iterable[_Union[TensorInput, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[TensorNode, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorOutput, _Mapping]]] = ...) -> None: ...
+
+class TensorInput(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: Tensor
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class TensorNode(_message.Message):
+    __slots__ = ("name", "op", "inputs", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: TensorAttribute
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[TensorAttribute, _Mapping]] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    op: str
+    inputs: _containers.RepeatedScalarFieldContainer[str]
+    attributes: _containers.MessageMap[str, TensorAttribute]
+    def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Mapping[str, TensorAttribute]] = ...) -> None: ...
+
+class TensorAttribute(_message.Message):
+    __slots__ = ("boolean", "integer", "number", "text", "integers")
+    BOOLEAN_FIELD_NUMBER: _ClassVar[int]
+    INTEGER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    INTEGERS_FIELD_NUMBER: _ClassVar[int]
+    boolean: bool
+    integer: int
+    number: float
+    text: str
+    integers: TensorIntegers
+    def __init__(self, boolean: bool = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., text: _Optional[str] = ..., integers: _Optional[_Union[TensorIntegers, _Mapping]] = ...) -> None: ...
+
+class TensorIntegers(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, values: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TensorOutput(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ExecuteResponse(_message.Message):
+    __slots__ = ("outputs",)
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    outputs: _containers.RepeatedCompositeFieldContainer[Tensor]
+    def __init__(self, outputs: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ...) -> None: ...

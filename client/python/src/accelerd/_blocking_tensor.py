@@ -1,0 +1,61 @@
+"""Lazy tensors of the blocking client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from numpy.typing import DTypeLike, NDArray
+
+from ._lazy import GraphOutputs, LazyTensor
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+
+class Tensor(LazyTensor):
+    """A lazy tensor of a `Client`.
+
+    `numpy()`, `float()`, `int()`, `bool()` and `numpy.asarray()` compute it: one call runs all operations that it
+    needs. The result is kept, and later operations start from it.
+    """
+
+    __slots__ = ()
+
+    def numpy(self, *, timeout: float | None = None) -> NDArray[Any]:
+        """Compute the tensor in one call, unless that is done already.
+
+        Args:
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            A read-only array; bfloat16 becomes float32.
+        """
+        return cast("Client", self._client).execute(self, timeout=timeout)[0]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"copy: expected None or True to convert {array.dtype} to {dtype}, got False")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+
+class Graph(GraphOutputs["Client", Tensor]):
+    """The outputs of a `with` block, which one call computes at its end."""
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._client.execute(*self._outputs, timeout=self._timeout)

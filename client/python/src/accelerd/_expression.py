@@ -1,0 +1,127 @@
+"""Expressions of tensors: what the operations of a graph are before they are computed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ._proto import tensor_pb2 as pb
+from ._tensor import Value, dtype_name
+
+#: An attribute of an operation; None leaves it unset. Element types are numpy's or names.
+Attribute: TypeAlias = "bool | int | float | str | Sequence[int] | np.dtype[Any] | type[Any] | None"
+Plain: TypeAlias = "bool | int | float | str | list[int]"
+
+_PACKAGE = str(Path(__file__).parent) + os.sep
+# How much of an expression is shown: levels of operations, and operands of each.
+_SHOWN_DEPTH = 3
+_SHOWN_OPERANDS = 4
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+class Application(NamedTuple):
+    """An operation applied to operands."""
+
+    op: str
+    operands: tuple[Expression, ...]
+    attributes: Mapping[str, Plain]
+    #: File and line of the caller.
+    place: tuple[str, int]
+
+
+class Expression:
+    """An input of a graph, or an operation on other expressions."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Value | Application) -> None:
+        #: A result replaces the operation, and so releases the operands. Threads read this once and see either.
+        self.content = content
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+
+def apply(op: str, operands: Iterable[Expression], attributes: Mapping[str, Attribute]) -> Expression:
+    """Apply an operation to operands."""
+    if not isinstance(op, str):
+        raise TypeError(f"op: expected a str such as 'add', got {type(op).__name__}")
+    plain = {name: attribute(name, value) for name, value in attributes.items() if value is not None}
+    return Expression(Application(op, tuple(operands), plain, _caller()))
+
+
+def attribute(name: str, value: Any) -> Plain:
+    """Return an attribute as a plain value of the kind that its Python type means."""
+    if name == "dtype" or isinstance(value, (np.dtype, type)):
+        return dtype_name(value, name)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return _int64(name, value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (list, tuple, range)) and all(_is_int(one) for one in value):
+        return [_int64(name, one) for one in value]
+    raise TypeError(
+        f"{name}: expected a bool, an int, a float, a str, a list of int or an element type, got {_kind(value)}"
+    )
+
+
+def encode_attribute(value: Plain) -> pb.TensorAttribute:
+    """Return the message of a plain value."""
+    if isinstance(value, bool):
+        return pb.TensorAttribute(boolean=value)
+    if isinstance(value, int):
+        return pb.TensorAttribute(integer=value)
+    if isinstance(value, float):
+        return pb.TensorAttribute(number=value)
+    if isinstance(value, str):
+        return pb.TensorAttribute(text=value)
+    return pb.TensorAttribute(integers=pb.TensorIntegers(values=value))
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _int64(name: str, value: Any) -> int:
+    if int(value) not in _INT64:
+        raise ValueError(f"{name}: expected an int from -2**63 to 2**63 - 1, got {value}")
+    return int(value)
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__name__
+    if isinstance(value, (list, tuple)):
+        kinds = dict.fromkeys(type(one).__name__ for one in value)
+        return f"a {kind} of {', '.join(kinds)}"
+    return kind
+
+
+def _caller() -> tuple[str, int]:
+    """Return the file and line outside of this package that called it."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def describe(expression: Expression, depth: int = _SHOWN_DEPTH) -> str:
+    """Return an expression as text, such as `add(matmul(f32[2, 3], f32[3]), other=1)`. Deep operands are left out."""
+    content = expression.content
+    if isinstance(content, Value):
+        return repr(content)
+    if depth == 0:
+        return f"{content.op}(...)"
+    shown = [describe(operand, depth - 1) for operand in content.operands[:_SHOWN_OPERANDS]]
+    if len(content.operands) > _SHOWN_OPERANDS:
+        shown.append("...")
+    shown += [f"{name}={value!r}" for name, value in content.attributes.items()]
+    return f"{content.op}({', '.join(shown)})"

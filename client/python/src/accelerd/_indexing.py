@@ -1,0 +1,93 @@
+"""Basic indexing: integers, slices, None and Ellipsis, as views that need not know the number of dimensions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+from ._expression import Attribute
+
+#: What `tensor[...]` takes: one of these, or a tuple of them.
+Index: TypeAlias = "int | slice | EllipsisType | tuple[int | slice | EllipsisType | None, ...] | None"
+#: An operation of one operand and its attributes.
+View: TypeAlias = "tuple[str, dict[str, Attribute]]"
+
+
+def views(index: Any) -> list[View]:
+    """Return the views that an index consists of, in order of application."""
+    items = [_checked(at, item) for at, item in enumerate(index if isinstance(index, tuple) else (index,))]
+    ellipses = [at for at, item in enumerate(items) if item is ...]
+    if len(ellipses) > 1:
+        raise IndexError(f"index: expected at most one Ellipsis, got {len(ellipses)}")
+    split = ellipses[0] if ellipses else len(items)
+    front, back = items[:split], items[split + 1 :]
+    return [*_least_rank(front, back), *_front(front), *_back(back)]
+
+
+def _checked(at: int, item: Any) -> Any:
+    if item is None or item is ... or isinstance(item, slice):
+        return item
+    try:
+        if isinstance(item, bool):
+            raise TypeError
+        return operator.index(item)
+    except TypeError:
+        raise IndexError(
+            f"index {at}: expected an int, a slice, None or Ellipsis, got {type(item).__name__}; "
+            "indexing by arrays is not supported"
+        ) from None
+
+
+def _least_rank(front: Sequence[Any], back: Sequence[Any]) -> Iterator[View]:
+    """Refuse tensors of fewer dimensions than the index names.
+
+    Views from the front and from the back might otherwise meet in the same dimension. A slice of everything fails if
+    there is no such dimension, and costs nothing.
+    """
+    leading = [item for item in front if item is not None]
+    trailing = [item for item in back if item is not None]
+    innermost = trailing[:1] or leading[-1:]
+    if (leading and trailing) or innermost == [slice(None)]:
+        yield "slice", {"dim": len(leading) + len(trailing) - 1}
+
+
+def _front(items: Sequence[Any]) -> Iterator[View]:
+    """Views of leading dimensions, first to last."""
+    dim = 0
+    for item in items:
+        yield from _one(item, dim)
+        dim += not isinstance(item, int)
+
+
+def _back(items: Sequence[Any]) -> Iterator[View]:
+    """Views of trailing dimensions, last to first."""
+    dim = -1
+    for item in reversed(items):
+        yield from _one(item, dim)
+        dim -= not isinstance(item, int)
+
+
+def _one(item: Any, dim: int) -> Iterator[View]:
+    if item is None:
+        yield "unsqueeze", {"dim": dim}
+    elif isinstance(item, int):
+        yield "select", {"dim": dim, "index": item}
+    elif item != slice(None):
+        yield "slice", {"dim": dim, **{name: _bound(bound) for name, bound in _bounds(item).items()}}
+
+
+def _bounds(item: slice) -> dict[str, Any]:
+    # A name that is absent and one that is None mean the same.
+    return {"start": item.start, "end": item.stop, "step": item.step}
+
+
+def _bound(bound: Any) -> int | None:
+    if bound is None:
+        return None
+    try:
+        # Bounds beyond any extent are clamped, as Python does.
+        return max(-(1 << 63), min(operator.index(bound), (1 << 63) - 1))
+    except TypeError:
+        raise IndexError(f"index: expected slices of int, got one of {type(bound).__name__}") from None

@@ -1,0 +1,97 @@
+"""The part of the clients that makes lazy tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._array_api import ArrayApi
+from ._expression import Attribute, Expression, apply
+from ._graph import GraphCall
+from ._lazy import Array, LazyTensor, T, is_array, is_scalar
+from ._proto.tensor_pb2 import DTYPE_BF16
+from ._tensor import NUMPY_DTYPES, Dtype, Value, dtype_number
+
+
+class TensorFactory(Generic[T]):
+    """What the blocking and the asyncio client have in common: they make lazy tensors."""
+
+    _tensor_class: type[T]
+
+    @property
+    def xp(self) -> ArrayApi[T]:
+        """Functions of the Array API standard, and of neural networks, on tensors of this client."""
+        return ArrayApi(self)
+
+    def tensor(self, array: ArrayLike | LazyTensor, *, dtype: Dtype | None = None) -> T:
+        """Return a tensor of an array.
+
+        The elements are read when a call needs them: until then, changes of the array change the tensor. Arrays that
+        are contiguous and little-endian are not copied before they are sent.
+
+        Args:
+            array: A numpy array, or what `numpy.asarray` makes one of.
+            dtype: Element type to convert to; the array's by default. The daemon converts to bfloat16.
+        """
+        if isinstance(array, LazyTensor):
+            tensor = self._made(self._operand("array", array))
+            return tensor if dtype is None else tensor.to(dtype)
+        if dtype is None:
+            return self._input("array", array)
+        number = dtype_number(dtype)
+        if number == DTYPE_BF16:
+            return self._input("array", array).to(dtype)
+        return self._input("array", np.asarray(array, dtype=NUMPY_DTYPES[number]))
+
+    def op(self, op: str, /, *operands: Array, **attributes: Attribute) -> T:
+        """Return the result of any operation of the daemon, by its name in PyTorch.
+
+        Args:
+            op: The name, such as "gelu".
+            *operands: Tensors and arrays.
+            **attributes: Keyword arguments of PyTorch's function. None leaves one unset.
+        """
+        expressions = [self._operand(f"operand {at}", operand) for at, operand in enumerate(operands)]
+        return self._made(apply(op, expressions, attributes))
+
+    def _mixed(self, op: str, arrays: Sequence[Array], operands: Mapping[str, Any], **attributes: Attribute) -> T:
+        """Return the result of an operation of arrays, then operands, each an array or a number.
+
+        A number is an attribute: it has no element type of its own.
+        """
+        numbers = {name: one for name, one in operands.items() if is_scalar(one)}
+        arrays = [*arrays, *(one for one in operands.values() if not is_scalar(one))]
+        if not arrays:
+            raise TypeError(f"{op}: expected a tensor or an array, got only numbers")
+        return self.op(op, *arrays, **numbers, **attributes)
+
+    def _binary(self, op: str, left: Any, right: Any, **attributes: Attribute) -> T:
+        """Return the result of an operation of two operands, of which one may be a number."""
+        return self._mixed(op, [], {"input": left, "other": right}, **attributes)
+
+    def _made(self, expression: Expression) -> T:
+        return self._tensor_class(self, expression)
+
+    def _input(self, what: str, array: Any) -> T:
+        return self._made(Expression(Value.of(array, what)))
+
+    def _operand(self, what: str, operand: Any) -> Expression:
+        if isinstance(operand, LazyTensor):
+            return self._owned(what, operand)
+        if not is_array(operand):
+            hint = "; a number is an attribute, as other=2" if is_scalar(operand) else ""
+            raise TypeError(f"{what}: expected a tensor or an array, got {type(operand).__name__}{hint}")
+        return self._input(what, operand)._expression
+
+    def _owned(self, what: str, tensor: Any) -> Expression:
+        if not isinstance(tensor, self._tensor_class):
+            raise TypeError(f"{what}: expected {self._tensor_class.__name__}, got {type(tensor).__name__}")
+        if tensor._client is not self:
+            raise ValueError(f"{what}: expected a tensor of {self!r}, got one of another client, {tensor._client!r}")
+        return tensor._expression
+
+    def _graph_call(self, outputs: Sequence[T]) -> GraphCall:
+        return GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])

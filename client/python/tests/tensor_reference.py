@@ -1,0 +1,205 @@
+"""A TensorService that computes graphs with numpy: the reference of the tests of lazy tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from accelerd._proto import tensor_pb2 as pb
+from accelerd._proto import tensor_pb2_grpc
+from accelerd._tensor import NUMPY_DTYPES, Value, dtype_number, to_array
+
+NAMES = {
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "neg": "negative",
+    "pow": "power",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+    "acos": "arccos",
+    "asin": "arcsin",
+    "atan": "arctan",
+    "acosh": "arccosh",
+    "asinh": "arcsinh",
+    "atanh": "arctanh",
+    "atan2": "arctan2",
+}
+
+
+def reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(x: Any, dim: Any = None, keepdim: bool = False, **attributes: Any) -> Any:
+        if "correction" in attributes:
+            attributes["ddof"] = attributes.pop("correction")
+        axis = tuple(dim) if isinstance(dim, list) else dim
+        return function(x, axis=axis, keepdims=keepdim, **attributes)
+
+    return reduce
+
+
+def softmax(x: Any, dim: int) -> Any:
+    powers = np.exp(x - x.max(dim, keepdims=True))
+    return powers / powers.sum(dim, keepdims=True)
+
+
+def unslice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = None) -> Any:
+    index = [slice(None)] * x.ndim
+    index[dim] = slice(start, end, step)
+    return x[tuple(index)]
+
+
+def select(x: Any, dim: int, index: int) -> Any:
+    return np.moveaxis(x, dim, 0)[index]
+
+
+def layer_norm(x: Any, weight: Any = 1, bias: Any = 0, eps: float = 1e-5) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps) * weight + bias
+
+
+def rms_norm(x: Any, weight: Any = 1, eps: float = 2.0**-23) -> Any:
+    return x / np.sqrt(np.square(x).mean(-1, keepdims=True) + eps) * weight
+
+
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, precision: str = "") -> Any:
+    return (np.swapaxes(a, -1, -2) if transpose_a else a) @ (np.swapaxes(b, -1, -2) if transpose_b else b)
+
+
+def linear(x: Any, weight: Any, bias: Any = 0, activation: str | None = None) -> Any:
+    found = x @ weight.T + bias
+    return found if activation is None else FUNCTIONS[activation](found)
+
+
+def log_softmax(x: Any, dim: int) -> Any:
+    return np.log(softmax(x, dim))
+
+
+def logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
+    return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
+
+
+def norm(x: Any, axis: Any, keepdims: bool) -> Any:
+    return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
+
+
+def arange(end: Any, start: Any = 0, step: Any = 1, dtype: Any = None) -> Any:
+    return np.arange(start, end, step, dtype or (None if isinstance(start + end + step, int) else np.float32))
+
+
+def full(shape: Any, value: Any, dtype: Any = None) -> Any:
+    return np.full(shape, value, dtype or {float: np.float32}.get(type(value)))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "where": np.where,
+    "clamp": lambda x, min=None, max=None: np.clip(x, min, max),
+    "to": lambda x, dtype: x.astype(dtype),
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "leaky_relu": lambda x, negative_slope=0.01: np.where(x > 0, x, x * np.float32(negative_slope)),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "permute": lambda x, dims: x.transpose(dims),
+    "transpose": lambda x, dim0, dim1: np.swapaxes(x, dim0, dim1),
+    "unsqueeze": lambda x, dim: np.expand_dims(x, dim),
+    "squeeze": lambda x, dim: np.squeeze(x, dim),
+    "flip": lambda x, dims: np.flip(x, dims),
+    "broadcast_to": lambda x, shape: np.broadcast_to(x, shape),
+    "select": select,
+    "slice": unslice,
+    "concat": lambda *arrays, dim=0: np.concatenate(arrays, dim),
+    "matmul": matmul,
+    "linear": linear,
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "arange": arange,
+    "linspace": lambda start, end, steps, dtype=np.float32: np.linspace(start, end, steps, dtype=dtype),
+    "full": full,
+    "amax": reduction(np.max),
+    "amin": reduction(np.min),
+    "norm": reduction(norm),
+    "logsumexp": reduction(logsumexp),
+    **{name: reduction(getattr(np, name)) for name in ("sum", "mean", "prod", "all", "any", "std", "var")},
+    **{name: reduction(getattr(np, name)) for name in ("argmax", "argmin")},
+}
+
+
+def compute(node: pb.TensorNode, operands: list[Any]) -> Any:
+    """The result of a node."""
+    attributes = {name: plain(name, value) for name, value in node.attributes.items()}
+    found = FUNCTIONS.get(node.op) or getattr(np, NAMES.get(node.op, node.op))
+    # A number has the element type of the tensor, as numpy promotes it.
+    if "input" in attributes:
+        operands = [*operands[: node.op == "where"], attributes.pop("input"), *operands[node.op == "where" :]]
+    if "other" in attributes:
+        operands = [*operands, attributes.pop("other")]
+    return np.asarray(found(*operands, **attributes))
+
+
+def plain(name: str, attribute: pb.TensorAttribute) -> Any:
+    """The value of an attribute."""
+    kind = attribute.WhichOneof("value")
+    value = getattr(attribute, kind)
+    if name == "dtype":
+        return NUMPY_DTYPES[dtype_number(value)]
+    return list(value.values) if kind == "integers" else value
+
+
+class Reference(tensor_pb2_grpc.TensorServiceServicer):
+    """Computes graphs, and keeps the requests."""
+
+    def __init__(self) -> None:
+        self.requests: list[pb.ExecuteRequest] = []
+
+    def Execute(self, request, context):  # noqa: N802
+        self.requests.append(request)
+        values = {one.name: to_array(one.value) for one in request.inputs}
+        for node in request.nodes:
+            try:
+                with np.errstate(all="ignore"):
+                    values[node.name] = compute(node, [values[name] for name in node.inputs])
+            except Exception as wrong:
+                refuse(context, node.name, str(wrong))
+        tensors = [Value.of(values[output.name]) for output in request.outputs]
+        return pb.ExecuteResponse(outputs=[pb.Tensor.FromString(b"".join(one.encode())) for one in tensors])
+
+
+def refuse(context: grpc.ServicerContext, node: str, why: str) -> None:
+    """Abort a call for a node, with a field violation."""
+    bad, packed = error_details_pb2.BadRequest(), any_pb2.Any()
+    bad.field_violations.add(field=f"nodes.{node}", description=why)
+    packed.Pack(bad)
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    message = f'node "{node}": {why}'
+    status = status_pb2.Status(code=code.value[0], message=message, details=[packed])
+    context.set_trailing_metadata([("grpc-status-details-bin", status.SerializeToString())])
+    context.abort(code, message)
+
+
+@contextmanager
+def serve() -> Iterator[tuple[Reference, str]]:
+    """Serve the reference: the servicer and its address."""
+    servicer = Reference()
+    server = grpc.server(ThreadPoolExecutor(2), options=[("grpc.max_receive_message_length", -1)])
+    tensor_pb2_grpc.add_TensorServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield servicer, f"127.0.0.1:{port}"
+    finally:
+        server.stop(None)
