@@ -4,6 +4,7 @@ use std::fmt;
 
 use half::{bf16, f16};
 
+use super::round::{f64_to_odd_f32, integer_to_odd_f32};
 use crate::Dtype;
 
 /// A value of an element type: its bits, in the low bytes.
@@ -37,8 +38,8 @@ impl Literal {
             Dtype::I32 => u64::from((value as i32).cast_unsigned()),
             Dtype::U64 => value as u64,
             Dtype::I64 => (value as i64).cast_unsigned(),
-            Dtype::F16 => u64::from(f16::from_f64(value).to_bits()),
-            Dtype::Bf16 => u64::from(bf16::from_f64(value).to_bits()),
+            Dtype::F16 => u64::from(f16::from_f32(f64_to_odd_f32(value)).to_bits()),
+            Dtype::Bf16 => u64::from(bf16::from_f32(f64_to_odd_f32(value)).to_bits()),
             Dtype::F32 => u64::from((value as f32).to_bits()),
             Dtype::F64 => value.to_bits(),
         };
@@ -47,10 +48,42 @@ impl Literal {
 
     /// An integer: wrapped to integer types, rounded to floating-point types.
     pub fn from_i64(dtype: Dtype, value: i64) -> Self {
-        if dtype.is_float() {
-            Self::from_f64(dtype, value as f64)
+        Self::from_integer(dtype, value.into())
+    }
+
+    /// An integer: wrapped to integer types; one in the range of i64 or u64, rounded to floating-point types.
+    pub(super) fn from_integer(dtype: Dtype, value: i128) -> Self {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "wraps, as documented")]
+        let bits = match dtype {
+            Dtype::F16 => u64::from(f16::from_f32(integer_to_odd_f32(value)).to_bits()),
+            Dtype::Bf16 => u64::from(bf16::from_f32(integer_to_odd_f32(value)).to_bits()),
+            Dtype::F32 => u64::from((value as f32).to_bits()),
+            Dtype::F64 => (value as f64).to_bits(),
+            Dtype::Bool
+            | Dtype::U8
+            | Dtype::I8
+            | Dtype::U16
+            | Dtype::I16
+            | Dtype::U32
+            | Dtype::I32
+            | Dtype::U64
+            | Dtype::I64 => value as u64,
+        };
+        Self::from_bits(dtype, bits)
+    }
+
+    /// The value, converted to a type. A floating-point number is rounded once to a smaller floating-point type, and truncated and
+    /// saturated to an integer type, where NaN is 0; an integer wraps; a bool is 0 or 1. A number is true if it is not 0.
+    #[must_use]
+    pub fn cast(self, to: Dtype) -> Self {
+        if to == self.dtype {
+            self
+        } else if to == Dtype::Bool {
+            Self::from_bits(to, u64::from(self.is_truthy()))
+        } else if self.dtype.is_float() {
+            Self::from_f64(to, self.as_f64())
         } else {
-            Self::from_bits(dtype, value.cast_unsigned())
+            Self::from_integer(to, self.as_integer())
         }
     }
 
@@ -72,10 +105,15 @@ impl Literal {
             Dtype::Bf16 => bf16::from_bits(self.bits as u16).to_f64(),
             Dtype::F32 => f64::from(f32::from_bits(self.bits as u32)),
             Dtype::F64 => f64::from_bits(self.bits),
-            Dtype::U64 => self.bits as f64,
-            Dtype::Bool | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
-                self.as_i64() as f64
-            }
+            Dtype::Bool
+            | Dtype::U8
+            | Dtype::U16
+            | Dtype::U32
+            | Dtype::U64
+            | Dtype::I8
+            | Dtype::I16
+            | Dtype::I32
+            | Dtype::I64 => self.as_integer() as f64,
         }
     }
 
@@ -99,6 +137,11 @@ impl Literal {
         }
     }
 
+    /// The value of an integer or bool; the bits of a floating-point number.
+    pub(super) fn as_integer(self) -> i128 {
+        if self.dtype == Dtype::U64 { self.bits.into() } else { self.as_i64().into() }
+    }
+
     /// Whether it is true, or a number other than 0.
     pub fn is_truthy(self) -> bool {
         if self.dtype.is_float() { self.as_f64() != 0.0 } else { self.bits != 0 }
@@ -110,7 +153,7 @@ impl fmt::Debug for Literal {
         if self.dtype.is_float() {
             write!(f, "{}:{:?}", self.dtype, self.as_f64())
         } else {
-            write!(f, "{}:{}", self.dtype, self.as_i64())
+            write!(f, "{}:{}", self.dtype, self.as_integer())
         }
     }
 }

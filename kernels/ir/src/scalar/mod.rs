@@ -6,11 +6,15 @@
 //! than 0.
 
 mod builder;
+pub mod cuda;
 mod function;
+mod interpret;
 mod literal;
 mod op;
+mod round;
 
 pub use builder::{Builder, TypeError};
 pub use function::{Function, Inst, Value, ValueId};
+pub use interpret::interpret;
 pub use literal::Literal;
 pub use op::{BinaryOp, UnaryOp};

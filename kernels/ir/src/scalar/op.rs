@@ -9,7 +9,7 @@ pub enum UnaryOp {
     Neg,
     /// Absolute value; wraps for the least signed integer.
     Abs,
-    /// -1, 0 or 1 by sign; NaN for NaN.
+    /// -1, 0 or 1 by sign; 0 for -0, NaN for NaN.
     Sign,
     /// Largest integer not above.
     Floor,
@@ -67,7 +67,8 @@ pub enum UnaryOp {
     IsNan,
     /// Whether the operand is infinite.
     IsInf,
-    /// Whether the sign bit is set, also of -0 and NaN.
+    /// Whether the sign bit is set, also of -0. Operations other than negation, absolute value and `CopySign` leave the sign of a NaN
+    /// undefined.
     SignBit,
 }
 
@@ -88,9 +89,9 @@ pub enum BinaryOp {
     Pow,
     /// Angle of the point (second operand, first operand).
     Atan2,
-    /// The lesser; NaN if either is.
+    /// The lesser; NaN if either is; -0 is less than 0.
     Min,
-    /// The greater; NaN if either is.
+    /// The greater; NaN if either is; 0 is greater than -0.
     Max,
     /// Magnitude of the first, sign of the second.
     CopySign,
@@ -104,7 +105,8 @@ pub enum BinaryOp {
     Xor,
     /// Left shift of an integer; 0 if the second operand is negative or not below the number of bits.
     Shl,
-    /// Right shift of an integer, arithmetic if signed; as if by the number of bits less 1 if the second operand is negative or larger.
+    /// Right shift of an integer, arithmetic if signed; if the second operand is negative or not below the number of bits, no bit but
+    /// the sign remains: -1 for a negative number, else 0.
     Shr,
     /// Equal; false for NaN.
     Eq,
@@ -117,6 +119,42 @@ pub enum BinaryOp {
 }
 
 impl UnaryOp {
+    /// All operations.
+    pub const ALL: [Self; 32] = [
+        Self::Neg,
+        Self::Abs,
+        Self::Sign,
+        Self::Floor,
+        Self::Ceil,
+        Self::Trunc,
+        Self::Round,
+        Self::Sqrt,
+        Self::Exp,
+        Self::Exp2,
+        Self::Expm1,
+        Self::Log,
+        Self::Log2,
+        Self::Log10,
+        Self::Log1p,
+        Self::Sin,
+        Self::Cos,
+        Self::Tan,
+        Self::Asin,
+        Self::Acos,
+        Self::Atan,
+        Self::Sinh,
+        Self::Cosh,
+        Self::Tanh,
+        Self::Asinh,
+        Self::Acosh,
+        Self::Atanh,
+        Self::Erf,
+        Self::Not,
+        Self::IsNan,
+        Self::IsInf,
+        Self::SignBit,
+    ];
+
     /// The type of the result, or `None` if operands of this type are not supported.
     pub fn result(self, operand: Dtype) -> Option<Dtype> {
         if operand.compute() != operand {
@@ -157,6 +195,30 @@ impl UnaryOp {
 }
 
 impl BinaryOp {
+    /// All operations.
+    pub const ALL: [Self; 20] = [
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::Rem,
+        Self::Pow,
+        Self::Atan2,
+        Self::Min,
+        Self::Max,
+        Self::CopySign,
+        Self::Hypot,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::Shl,
+        Self::Shr,
+        Self::Eq,
+        Self::Ne,
+        Self::Lt,
+        Self::Le,
+    ];
+
     /// The type of the result, or `None` if operands of this type are not supported.
     pub fn result(self, operands: Dtype) -> Option<Dtype> {
         if operands.compute() != operands {

@@ -1,0 +1,195 @@
+//! Emits scalar functions as CUDA C++ for NVRTC, without any header of CUDA.
+//!
+//! With `-fmad=false`, and without `-use_fast_math`, integers, comparisons, casts and the operations that IEEE 754 rounds correctly
+//! have the results of [`interpret`](super::interpret); the others are within the bounds of CUDA's math library of them. NaN is NaN, but
+//! its sign and payload may differ. The text is the same for equal functions.
+
+use std::fmt::Write as _;
+
+use super::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId};
+use crate::Dtype;
+
+/// What emitted functions call. It stands once, before them.
+pub const PRELUDE: &str = include_str!("prelude.cuh");
+
+/// The type of an element in memory, and of parameters and results of emitted functions: a bool is a byte, 0 or 1, and 16-bit
+/// floating-point types are their bits.
+pub fn ctype(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Bool | Dtype::U8 => "unsigned char",
+        Dtype::I8 => "signed char",
+        Dtype::U16 | Dtype::F16 | Dtype::Bf16 => "unsigned short",
+        Dtype::I16 => "short",
+        Dtype::U32 => "unsigned int",
+        Dtype::I32 => "int",
+        Dtype::U64 => "unsigned long long",
+        Dtype::I64 => "long long",
+        Dtype::F32 => "float",
+        Dtype::F64 => "double",
+    }
+}
+
+/// `__device__ void name(const T0 p0, .., const long long index, R0& r0, ..)`, of which the `T`s and `R`s are the [`ctype`]s of
+/// the function's parameters and results.
+pub fn emit(function: &Function, name: &str) -> String {
+    let params = function.params().iter().enumerate().map(|(at, dtype)| format!("const {} p{at}", ctype(*dtype)));
+    let results = function.results().iter().map(|result| ctype(function.dtype(*result)));
+    let results = results.enumerate().map(|(at, ctype)| format!("{ctype}& r{at}"));
+    let signature: Vec<_> = params.chain(["const long long index".to_owned()]).chain(results).collect();
+    let mut text = format!("__device__ __forceinline__ void {name}({}) {{\n", signature.join(", "));
+    for (at, value) in function.values().iter().enumerate() {
+        let expression = expression(function, value.inst, value.dtype);
+        writeln!(text, "    const {} v{at} = {expression};", value_type(value.dtype)).expect("a string grows");
+    }
+    for (at, result) in function.results().iter().enumerate() {
+        writeln!(text, "    r{at} = {};", variable(*result)).expect("a string grows");
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// The type of a value within a function.
+fn value_type(dtype: Dtype) -> &'static str {
+    if dtype == Dtype::Bool { "bool" } else { ctype(dtype) }
+}
+
+fn variable(value: ValueId) -> String {
+    format!("v{}", value.index())
+}
+
+fn expression(function: &Function, inst: Inst, dtype: Dtype) -> String {
+    match inst {
+        Inst::Param(nth) if dtype == Dtype::Bool => format!("p{nth} != 0"),
+        Inst::Param(nth) => format!("p{nth}"),
+        Inst::Index => "index".to_owned(),
+        Inst::Literal(value) => literal(value),
+        Inst::Unary(op, a) => unary(op, function.dtype(a), &variable(a)),
+        Inst::Binary(op, a, b) => binary(op, function.dtype(a), &variable(a), &variable(b)),
+        Inst::Select(condition, a, b) => format!("{} ? {} : {}", variable(condition), variable(a), variable(b)),
+        Inst::Cast(a) => cast(function.dtype(a), dtype, &variable(a)),
+    }
+}
+
+/// By its bits, which is exact for every value.
+fn literal(value: Literal) -> String {
+    let (dtype, bits) = (value.dtype(), value.bits());
+    if dtype == Dtype::Bool {
+        (bits != 0).to_string()
+    } else if dtype == Dtype::F32 {
+        format!("__uint_as_float({bits:#x}u)")
+    } else if dtype == Dtype::F64 {
+        format!("__longlong_as_double((long long){bits:#x}ull)")
+    } else {
+        format!("({}){bits:#x}ull", ctype(dtype))
+    }
+}
+
+fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> String {
+    let function = |name| call(name, dtype, &[a]);
+    match op {
+        UnaryOp::Neg if dtype.is_float() => format!("-{a}"),
+        UnaryOp::Neg => wrapping(dtype, &format!("0 - {}", bits(dtype, a))),
+        UnaryOp::Abs if dtype.is_float() => function("fabs"),
+        UnaryOp::Abs => wrapping(dtype, &format!("{a} < 0 ? 0 - {x} : {x}", x = bits(dtype, a))),
+        UnaryOp::Sign if dtype.is_float() => format!("ir::sign({a})"),
+        UnaryOp::Sign => format!("({})(({a} > 0) - ({a} < 0))", ctype(dtype)),
+        UnaryOp::Not if dtype == Dtype::Bool => format!("!{a}"),
+        UnaryOp::Not => wrapping(dtype, &format!("~{}", bits(dtype, a))),
+        UnaryOp::IsNan => format!("{a} != {a}"),
+        UnaryOp::IsInf => format!("ir::is_inf({a})"),
+        UnaryOp::SignBit => format!("ir::sign_bit({a})"),
+        UnaryOp::Floor => function("floor"),
+        UnaryOp::Ceil => function("ceil"),
+        UnaryOp::Trunc => function("trunc"),
+        UnaryOp::Round => function("rint"),
+        UnaryOp::Sqrt => function("sqrt"),
+        UnaryOp::Exp => function("exp"),
+        UnaryOp::Exp2 => function("exp2"),
+        UnaryOp::Expm1 => function("expm1"),
+        UnaryOp::Log => function("log"),
+        UnaryOp::Log2 => function("log2"),
+        UnaryOp::Log10 => function("log10"),
+        UnaryOp::Log1p => function("log1p"),
+        UnaryOp::Sin => function("sin"),
+        UnaryOp::Cos => function("cos"),
+        UnaryOp::Tan => function("tan"),
+        UnaryOp::Asin => function("asin"),
+        UnaryOp::Acos => function("acos"),
+        UnaryOp::Atan => function("atan"),
+        UnaryOp::Sinh => function("sinh"),
+        UnaryOp::Cosh => function("cosh"),
+        UnaryOp::Tanh => function("tanh"),
+        UnaryOp::Asinh => function("asinh"),
+        UnaryOp::Acosh => function("acosh"),
+        UnaryOp::Atanh => function("atanh"),
+        UnaryOp::Erf => function("erf"),
+    }
+}
+
+fn binary(op: BinaryOp, dtype: Dtype, a: &str, b: &str) -> String {
+    let is_float = dtype.is_float();
+    let function = |name| call(name, dtype, &[a, b]);
+    let operator = |operator| {
+        if is_float {
+            format!("{a} {operator} {b}")
+        } else {
+            wrapping(dtype, &format!("{} {operator} {}", bits(dtype, a), bits(dtype, b)))
+        }
+    };
+    match op {
+        BinaryOp::Add => operator("+"),
+        BinaryOp::Sub => operator("-"),
+        BinaryOp::Mul => operator("*"),
+        BinaryOp::Div if is_float => operator("/"),
+        BinaryOp::Div => format!("ir::quotient({a}, {b})"),
+        BinaryOp::Rem if is_float => function("fmod"),
+        BinaryOp::Rem => format!("ir::remainder({a}, {b})"),
+        BinaryOp::Pow => function("pow"),
+        BinaryOp::Atan2 => function("atan2"),
+        BinaryOp::Min if is_float => format!("ir::minimum({a}, {b})"),
+        BinaryOp::Min => format!("{b} < {a} ? {b} : {a}"),
+        BinaryOp::Max if is_float => format!("ir::maximum({a}, {b})"),
+        BinaryOp::Max => format!("{a} < {b} ? {b} : {a}"),
+        BinaryOp::CopySign => function("copysign"),
+        BinaryOp::Hypot => function("hypot"),
+        BinaryOp::And => operator("&"),
+        BinaryOp::Or => operator("|"),
+        BinaryOp::Xor => operator("^"),
+        BinaryOp::Shl => format!("ir::shift_left({a}, {b})"),
+        BinaryOp::Shr => format!("ir::shift_right({a}, {b})"),
+        BinaryOp::Eq => format!("{a} == {b}"),
+        BinaryOp::Ne => format!("{a} != {b}"),
+        BinaryOp::Lt => format!("{a} < {b}"),
+        BinaryOp::Le => format!("{a} <= {b}"),
+    }
+}
+
+fn cast(from: Dtype, to: Dtype, a: &str) -> String {
+    let is_storage = from.compute() != from;
+    let a = if is_storage { format!("ir::{from}_to_f32({a})") } else { a.to_owned() };
+    if to == Dtype::Bool {
+        format!("{a} != 0")
+    } else if to.compute() != to {
+        format!("ir::f32_to_{to}(ir::to_odd({a}))")
+    } else if to.is_integer() && from.is_float() {
+        format!("ir::to_{to}({a})")
+    } else {
+        format!("({}){a}", ctype(to))
+    }
+}
+
+/// A function of the math library; those of f32 end in f.
+fn call(name: &str, dtype: Dtype, operands: &[&str]) -> String {
+    let suffix = if dtype == Dtype::F32 { "f" } else { "" };
+    format!("{name}{suffix}({})", operands.join(", "))
+}
+
+/// An integer or bool as an unsigned integer that is not promoted: overflow of signed integers is undefined.
+fn bits(dtype: Dtype, a: &str) -> String {
+    format!("({}){a}", if dtype.size() == 8 { "unsigned long long" } else { "unsigned int" })
+}
+
+/// The low bits of an unsigned expression; of a bool it is 0 or 1.
+fn wrapping(dtype: Dtype, expression: &str) -> String {
+    format!("({})({expression})", value_type(dtype))
+}
