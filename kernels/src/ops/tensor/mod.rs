@@ -2,3 +2,4 @@
 
 #[cfg_attr(not(test), expect(dead_code, reason = "executed by the tests until an operation takes plans"))]
 mod cpu;
+pub mod oracle;

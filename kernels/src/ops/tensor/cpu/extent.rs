@@ -37,8 +37,14 @@ pub(super) fn is_injective(layout: &Layout) -> bool {
 
 /// Whether two views of one buffer may share a byte. Exact for views of equal strides and element sizes, such as the parts of a
 /// concatenation.
-pub(super) fn may_overlap(a: &View, b: &View, a_bytes: &std::ops::Range<usize>, b_bytes: &std::ops::Range<usize>) -> bool {
-    let apart = a_bytes.is_empty() || b_bytes.is_empty() || a_bytes.end <= b_bytes.start || b_bytes.end <= a_bytes.start;
+pub(super) fn may_overlap(
+    a: &View,
+    b: &View,
+    a_bytes: &std::ops::Range<usize>,
+    b_bytes: &std::ops::Range<usize>,
+) -> bool {
+    let apart =
+        a_bytes.is_empty() || b_bytes.is_empty() || a_bytes.end <= b_bytes.start || b_bytes.end <= a_bytes.start;
     if apart {
         return false;
     }

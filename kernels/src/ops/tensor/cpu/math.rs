@@ -131,7 +131,8 @@ fn sin_cos(x: f64) -> (f64, f64, u64) {
     let n = shifted - ROUND;
     let r = (x - n * HIGH) - n * LOW;
     let square = r * r;
-    let sine = [1.0 / 6_227_020_800.0, -1.0 / 39_916_800.0, 1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0];
+    let sine =
+        [1.0 / 6_227_020_800.0, -1.0 / 39_916_800.0, 1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0];
     let cosine = [1.0 / 479_001_600.0, -1.0 / 3_628_800.0, 1.0 / 40_320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5, 1.0];
     (r * polynomial(square, &sine), polynomial(square, &cosine), shifted.to_bits())
 }
@@ -209,32 +210,6 @@ fn polynomial<const N: usize>(x: f64, terms: &[f64; N]) -> f64 {
     sum
 }
 
-/// The error function of f64, within a few units of the last place: Maclaurin's series, and Laplace's continued fraction of the
-/// complement.
-pub(super) fn erf_f64(x: f64) -> f64 {
-    let magnitude = x.abs();
-    if x.is_nan() || x == 0.0 {
-        return x;
-    }
-    if magnitude > 6.0 {
-        return x.signum();
-    }
-    if magnitude < 2.5 {
-        let (mut term, mut sum) = (x, x);
-        let mut n = 0.0;
-        while term.abs() > f64::EPSILON * 0.01 * sum.abs() {
-            n += 1.0;
-            // e^(-x^2) x sum of (2 x^2)^n / (1 * 3 * ... * (2 n + 1)): all terms are of one sign.
-            term *= 2.0 * x * x / (2.0 * n + 1.0);
-            sum += term;
-        }
-        return std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum;
-    }
-    let fraction = (1..=60).rev().fold(0.0, |fraction, k| 0.5 * f64::from(k) / (magnitude + fraction));
-    let complement = (-x * x).exp() / ((magnitude + fraction) * std::f64::consts::PI.sqrt());
-    (1.0 - complement).copysign(x)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,7 +244,7 @@ mod tests {
             ("sin", sin, f64::sin),
             ("cos", cos, f64::cos),
             ("tan", tan, f64::tan),
-            ("erf", erf, erf_f64),
+            ("erf", erf, libm::erf),
         ];
         // All exponents with some fractions, both signs.
         let magnitudes = (0..0x7f80_0000_u32).step_by(77_777).map(f32::from_bits);
@@ -298,16 +273,5 @@ mod tests {
                 assert!(ulps(got, base.powf(exponent)) <= 0.52, "{base}^{exponent}: {got}");
             }
         }
-    }
-
-    #[test]
-    fn the_error_function_of_f64_agrees_with_known_values() {
-        // Abramowitz and Stegun, table 7.1.
-        let known = [(0.1, 0.112_462_916_018_284_9), (1.0, 0.842_700_792_949_714_9), (2.0, 0.995_322_265_018_952_7)];
-        for (x, erf) in known {
-            assert!((erf_f64(x) - erf).abs() < 4e-16 && (erf_f64(-x) + erf).abs() < 4e-16, "{x}: {}", erf_f64(x));
-        }
-        let (below, above) = (erf_f64(2.5_f64.next_down()), erf_f64(2.5));
-        assert!((below - above).abs() < 1e-15, "the two methods agree where they meet: {below} and {above}");
     }
 }

@@ -163,8 +163,7 @@ impl<'a> Memory<'a> {
             Location::Output(nth) => self.output_spans.get(nth),
             Location::Arena(_) => Some(&self.arena_span),
         };
-        let Span { start, len } = *span
-            .ok_or_else(|| OpError::Invalid(format!("there is no buffer {location:?}")))?;
+        let Span { start, len } = *span.ok_or_else(|| OpError::Invalid(format!("there is no buffer {location:?}")))?;
         let bytes = extent(view)?;
         if bytes.end > len {
             return Err(OpError::Invalid(format!("{view:?} ends at byte {} of a buffer of {len}", bytes.end)));

@@ -21,21 +21,17 @@ pub(super) trait Number: bytemuck::Pod + PartialOrd + Send + Sync {
     /// As [`Self::div`].
     fn rem(self, other: Self) -> Self;
     fn neg(self) -> Self;
+    fn magnitude(self) -> Self;
+    /// All bits of an integer inverted; no operation of floating-point numbers.
+    fn complement(self) -> Self;
     /// -1, 0 or 1; NaN for NaN.
     fn sign(self) -> Self;
     fn is_nan(self) -> bool;
 
-    /// The lesser; NaN if either is.
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        if self.is_nan() | (self <= other) { self } else { other }
-    }
-
+    /// The lesser; NaN if either is. -0 is less than 0.
+    fn minimum(self, other: Self) -> Self;
     /// The greater; NaN if either is.
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        if self.is_nan() | (self >= other) { self } else { other }
-    }
+    fn maximum(self, other: Self) -> Self;
 }
 
 /// Integers, and bool as u8.
@@ -43,7 +39,6 @@ pub(super) trait Integer: Number {
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
-    fn not(self) -> Self;
     /// 0 if the distance is negative or not below the number of bits.
     fn shl(self, distance: Self) -> Self;
     /// As if by the number of bits less 1 if the distance is out of range.
@@ -51,7 +46,7 @@ pub(super) trait Integer: Number {
 }
 
 macro_rules! integers {
-    ($($type:ty, $sign:expr;)*) => {$(
+    ($($type:ty, $sign:expr, $abs:expr;)*) => {$(
         impl Number for $type {
             const ZERO: Self = 0;
             const ONE: Self = 1;
@@ -86,6 +81,15 @@ macro_rules! integers {
                 self.wrapping_neg()
             }
             #[inline(always)]
+            fn magnitude(self) -> Self {
+                let abs: fn(Self) -> Self = $abs;
+                abs(self)
+            }
+            #[inline(always)]
+            fn complement(self) -> Self {
+                !self
+            }
+            #[inline(always)]
             fn sign(self) -> Self {
                 let sign: fn(Self) -> Self = $sign;
                 sign(self)
@@ -93,6 +97,14 @@ macro_rules! integers {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            #[inline(always)]
+            fn minimum(self, other: Self) -> Self {
+                if self < other { self } else { other }
+            }
+            #[inline(always)]
+            fn maximum(self, other: Self) -> Self {
+                if self > other { self } else { other }
             }
         }
 
@@ -110,10 +122,6 @@ macro_rules! integers {
                 self ^ other
             }
             #[inline(always)]
-            fn not(self) -> Self {
-                !self
-            }
-            #[inline(always)]
             fn shl(self, distance: Self) -> Self {
                 u32::try_from(distance).ok().and_then(|by| self.checked_shl(by)).unwrap_or(0)
             }
@@ -127,14 +135,14 @@ macro_rules! integers {
 }
 
 integers! {
-    u8, |x| x.min(1);
-    u16, |x| x.min(1);
-    u32, |x| x.min(1);
-    u64, |x| x.min(1);
-    i8, i8::signum;
-    i16, i16::signum;
-    i32, i32::signum;
-    i64, i64::signum;
+    u8, |x| Ord::min(x, 1), |x| x;
+    u16, |x| Ord::min(x, 1), |x| x;
+    u32, |x| Ord::min(x, 1), |x| x;
+    u64, |x| Ord::min(x, 1), |x| x;
+    i8, i8::signum, i8::wrapping_abs;
+    i16, i16::signum, i16::wrapping_abs;
+    i32, i32::signum, i32::wrapping_abs;
+    i64, i64::signum, i64::wrapping_abs;
 }
 
 macro_rules! floats {
@@ -173,12 +181,34 @@ macro_rules! floats {
                 -self
             }
             #[inline(always)]
+            fn magnitude(self) -> Self {
+                <$type>::abs(self)
+            }
+            #[inline(always)]
+            fn complement(self) -> Self {
+                self
+            }
+            #[inline(always)]
             fn sign(self) -> Self {
-                if self > 0.0 { 1.0 } else if self < 0.0 { -1.0 } else { self }
+                let sign = if self > 0.0 { 1.0 } else { self };
+                let sign = if self < 0.0 { -1.0 } else { sign };
+                // +0 for -0.
+                if self == 0.0 { 0.0 } else { sign }
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
                 <$type>::is_nan(self)
+            }
+            #[inline(always)]
+            fn minimum(self, other: Self) -> Self {
+                // Equal numbers have equal bits, but for the sign of 0.
+                let other = if self == other { Self::from_bits(self.to_bits() | other.to_bits()) } else { other };
+                if <$type>::is_nan(self) | (self < other) { self } else { other }
+            }
+            #[inline(always)]
+            fn maximum(self, other: Self) -> Self {
+                let other = if self == other { Self::from_bits(self.to_bits() & other.to_bits()) } else { other };
+                if <$type>::is_nan(self) | (self > other) { self } else { other }
             }
         }
     )*};

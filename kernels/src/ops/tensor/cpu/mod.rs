@@ -1,0 +1,51 @@
+//! Executes plans on the CPU.
+//!
+//! Each step reads and writes views that are validated first; its work is cut into slices of the worker. Results do not depend on the
+//! number of threads.
+
+use accelerd_tensor::{Plan, Step};
+
+use crate::{OpError, cpu::Worker};
+
+mod buffer;
+mod cast;
+mod extent;
+mod instruction;
+mod map;
+mod math;
+mod memory;
+mod number;
+mod program;
+mod region;
+#[cfg(test)]
+mod tests;
+
+pub(super) use buffer::AlignedBuffer;
+use memory::Memory;
+
+/// Executes a plan on inputs of any alignment; returns its outputs, little-endian.
+pub(super) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Vec<AlignedBuffer>, OpError> {
+    let memory = Memory::new(plan, inputs)?;
+    for step in &plan.steps {
+        worker.pool().time_inline(name(step), || run(step, &memory, worker))?;
+    }
+    Ok(memory.into_outputs())
+}
+
+fn name(step: &Step) -> &'static str {
+    match step {
+        Step::Map(_) => "tensor_map",
+        Step::Reduce(_) => "tensor_reduce",
+        Step::ArgReduce(_) => "tensor_arg_reduce",
+        Step::Softmax(_) => "tensor_softmax",
+        Step::Norm(_) => "tensor_norm",
+        Step::MatMul(_) => "tensor_matmul",
+    }
+}
+
+fn run(step: &Step, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
+    match step {
+        Step::Map(step) => map::run(step, memory, worker),
+        _ => unimplemented!(),
+    }
+}
