@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use accelerd_tensor::{MapStep, View};
+use accelerd_tensor::{Dtype, MapStep, View};
 
 use super::{
     memory::{Memory, Operand},
@@ -22,7 +22,8 @@ pub(super) fn run(step: &MapStep, memory: &Memory<'_>, worker: &Worker) -> Resul
     let shape = step.shape.as_slice();
     let operands = memory.operands(&of_shape(&step.inputs, shape), &of_shape(&step.outputs, shape), true)?;
     let program = Program::new(&step.function);
-    check_types(&program, &operands.inputs, &operands.outputs)?;
+    let params: Vec<_> = operands.inputs.iter().map(|operand| operand.dtype).collect();
+    check_types(&program, &params, &operands.outputs)?;
     if operands.outputs.is_empty() || shape.contains(&0) {
         return Ok(());
     }
@@ -59,11 +60,10 @@ pub(super) fn of_shape<'a>(views: &'a [View], shape: &'a [usize]) -> Vec<(&'a Vi
     views.iter().map(|view| (view, shape)).collect()
 }
 
-/// Whether the parameters and results of a function have the types of the views.
-pub(super) fn check_types(program: &Program, inputs: &[Operand], outputs: &[Operand]) -> Result<(), OpError> {
-    let params = inputs.iter().map(|operand| operand.dtype);
+/// Whether a function has parameters of these types, and results of those of the outputs.
+pub(super) fn check_types(program: &Program, params: &[Dtype], outputs: &[Operand]) -> Result<(), OpError> {
     let results = (0..program.result_count()).map(|nth| program.result_type(nth));
-    if params.eq(program.params().iter().copied()) && results.eq(outputs.iter().map(|operand| operand.dtype)) {
+    if params == program.params() && results.eq(outputs.iter().map(|operand| operand.dtype)) {
         return Ok(());
     }
     Err(OpError::Invalid("the views of a step have other types than its function".to_owned()))

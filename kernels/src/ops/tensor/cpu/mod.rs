@@ -11,11 +11,13 @@ mod buffer;
 mod cast;
 mod extent;
 mod instruction;
+mod lanes;
 mod map;
 mod math;
 mod memory;
 mod number;
 mod program;
+mod reduce;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,8 @@ fn name(step: &Step) -> &'static str {
 fn run(step: &Step, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
     match step {
         Step::Map(step) => map::run(step, memory, worker),
+        Step::Reduce(step) => reduce::run(step, memory, worker),
+        Step::ArgReduce(step) => reduce::run_arg(step, memory, worker),
         _ => unimplemented!(),
     }
 }

@@ -3,6 +3,8 @@
 
 use accelerd_tensor::Dtype;
 
+use super::math;
+
 /// A type that functions compute in. Bool computes as u8 of 0 and 1.
 pub(super) trait Number: bytemuck::Pod + PartialOrd + Send + Sync {
     const ZERO: Self;
@@ -41,7 +43,7 @@ pub(super) trait Integer: Number {
     fn xor(self, other: Self) -> Self;
     /// 0 if the distance is negative or not below the number of bits.
     fn shl(self, distance: Self) -> Self;
-    /// As if by the number of bits less 1 if the distance is out of range.
+    /// Only the sign remains if the distance is negative or not below the number of bits.
     fn shr(self, distance: Self) -> Self;
 }
 
@@ -127,8 +129,8 @@ macro_rules! integers {
             }
             #[inline(always)]
             fn shr(self, distance: Self) -> Self {
-                let by = u32::try_from(distance).unwrap_or(u32::MAX).min(Self::BITS - 1);
-                self >> by
+                let by = u32::try_from(distance).ok();
+                by.and_then(|by| self.checked_shr(by)).unwrap_or((self >> (Self::BITS - 1)) >> 1)
             }
         }
     )*};
@@ -215,6 +217,46 @@ macro_rules! floats {
 }
 
 floats!(f32, f64);
+
+/// A floating-point type.
+pub(super) trait Real: Number {
+    fn to_f64(self) -> f64;
+    /// Rounds.
+    fn from_f64(x: f64) -> Self;
+    /// `e^x` to the precision of the type.
+    fn exp(x: f64) -> f64;
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "rounds")]
+    fn from_f64(x: f64) -> Self {
+        x as f32
+    }
+    #[inline(always)]
+    fn exp(x: f64) -> f64 {
+        math::exp(x)
+    }
+}
+
+impl Real for f64 {
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn from_f64(x: f64) -> Self {
+        x
+    }
+    #[inline(always)]
+    fn exp(x: f64) -> f64 {
+        x.exp()
+    }
+}
 
 /// What is done with the Rust type of an element type.
 pub(super) trait NumberVisitor {

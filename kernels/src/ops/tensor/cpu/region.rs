@@ -61,10 +61,9 @@ impl Tile {
 }
 
 impl Region {
-    /// The space of `slow` and `fast` dimensions; each operand has the dimensions `[slow, fast]`, or `[fast, slow]` if `is_swapped`.
-    /// The index counts in the order of the operands' dimensions.
-    pub(super) fn new(operands: &[&Operand], slow: usize, is_swapped: bool) -> Self {
-        let shape = &operands[0].shape;
+    /// The space `shape`, of which `slow` dimensions are slow: the first, or the last if `is_swapped`. The index counts in the order of
+    /// the shape.
+    pub(super) fn new(operands: &[&Operand], shape: &[usize], slow: usize, is_swapped: bool) -> Self {
         let all = dims(operands, shape);
         let (first, second) = all.split_at(if is_swapped { shape.len() - slow } else { slow });
         let (slow, fast) = if is_swapped { (second, first) } else { (first, second) };
@@ -268,7 +267,8 @@ pub(super) struct TileSource<'a> {
 impl Source for TileSource<'_> {
     fn borrow(&self, param: usize) -> Option<&[u8]> {
         let dtype = self.region.accesses[param].dtype;
-        if self.is_in_place[param] || dtype == Dtype::Bool || self.tile.len() == 0 {
+        let is_in_place = self.is_in_place.get(param).is_some_and(|is| *is);
+        if is_in_place || dtype == Dtype::Bool || self.tile.len() == 0 {
             return None;
         }
         let start = self.region.adjacent(param, self.tile)?;
