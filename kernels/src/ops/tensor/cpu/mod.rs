@@ -14,11 +14,15 @@ mod instruction;
 mod lanes;
 mod map;
 mod math;
+mod matmul;
 mod memory;
+mod norm;
 mod number;
 mod program;
 mod reduce;
 mod region;
+mod rows;
+mod softmax;
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +54,8 @@ fn run(step: &Step, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError>
         Step::Map(step) => map::run(step, memory, worker),
         Step::Reduce(step) => reduce::run(step, memory, worker),
         Step::ArgReduce(step) => reduce::run_arg(step, memory, worker),
-        _ => unimplemented!(),
+        Step::Softmax(step) => softmax::run(step, memory, worker),
+        Step::Norm(step) => norm::run(step, memory, worker),
+        Step::MatMul(step) => matmul::run(step, memory, worker),
     }
 }

@@ -131,14 +131,13 @@ impl Job<'_> {
         let schedule = self.schedule();
         let output_region = Region::new(&[self.output], &self.output.shape, 0, false);
         let value_cost = self.prologue.cost() + READ_COST / 4 * (1 + self.inputs.len() as u64);
-        let row_cost = product([schedule.len]).saturating_mul(value_cost).saturating_add(self.epilogue.cost() + READ_COST);
+        let row_cost =
+            product([schedule.len]).saturating_mul(value_cost).saturating_add(self.epilogue.cost() + READ_COST);
         let chunk_count = schedule.len.div_ceil(schedule.chunk);
         let tiles = schedule.rows.div_ceil(schedule.width);
         let (tile_len, epilogue_len) = (schedule.width * schedule.block, schedule.width);
-        let scratch = || Scratch {
-            prologue: self.prologue.registers(tile_len),
-            epilogue: self.epilogue.registers(epilogue_len),
-        };
+        let scratch =
+            || Scratch { prologue: self.prologue.registers(tile_len), epilogue: self.epilogue.registers(epilogue_len) };
         if chunk_count <= 1 || tiles >= 4 * worker.pool().threads() {
             let ranges = chunks(schedule.rows, schedule.width, row_cost).collect();
             let work = |scratch: &mut Scratch, rows: Range<usize>| {

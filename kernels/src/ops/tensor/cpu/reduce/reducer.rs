@@ -322,8 +322,11 @@ impl<T: Number> Reducer for ArgExtreme<T> {
 
     fn reduce(&self, values: &[u8], first: usize, states: &mut [u8]) {
         for (state, row) in rows::<T, [u64; 2]>(values, states) {
-            let extreme =
-                if self.is_max { lanes::fold(row, T::LEAST, T::maximum) } else { lanes::fold(row, T::GREATEST, T::minimum) };
+            let extreme = if self.is_max {
+                lanes::fold(row, T::LEAST, T::maximum)
+            } else {
+                lanes::fold(row, T::GREATEST, T::minimum)
+            };
             let is_extreme = |x: &T| *x == extreme || x.is_nan();
             let at = row.iter().position(is_extreme).expect("the extreme is one of the values");
             *state = Self::state(row[at], first + at);

@@ -148,30 +148,6 @@ fn mixed(dtype: Dtype) -> Function {
     builder.finish(&[sum, selected])
 }
 
-/// Views of `shape` by permutation, reversal, steps and broadcasting of a tensor, and the tensor's shape.
-fn odd_views(shape: &[usize]) -> Vec<(Vec<usize>, Layout)> {
-    let rank = shape.len();
-    let mut views = vec![(shape.to_vec(), Layout::contiguous(shape))];
-    let reversed: Vec<usize> = (0..rank).rev().collect();
-    let turned: Vec<usize> = shape.iter().rev().copied().collect();
-    views.push((turned.clone(), Layout::contiguous(&turned).permuted(&reversed)));
-    let doubled: Vec<usize> = shape.iter().map(|extent| 2 * extent + 1).collect();
-    let mut stepped = Layout::contiguous(&doubled);
-    for dim in 0..rank {
-        let (start, step) = if dim % 2 == 0 { (2 * shape[dim], -2) } else { (1, 2) };
-        stepped = stepped.sliced(dim, start, shape[dim], step);
-    }
-    views.push((doubled, stepped));
-    for dim in 0..rank {
-        let mut small = shape.to_vec();
-        small[dim] = 1;
-        let layout = Layout::contiguous(&small).broadcast(shape).expect("extents of 1 repeat");
-        views.push((small, layout));
-    }
-    views.push((vec![], Layout::contiguous(&[]).broadcast(shape).expect("a scalar repeats")));
-    views
-}
-
 #[test]
 fn strided_reversed_and_broadcast_views_are_read() {
     let shapes: [&[usize]; 9] =
