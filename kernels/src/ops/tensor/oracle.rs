@@ -1,4 +1,4 @@
-//! Executes plans one element at a time: functions by [`interpret`], floating-point sums in f64, integers exactly. Backends are compared
+//! Executes plans one element at a time: functions by [`interpret`], floating-point sums in f64 with compensation, integers exactly. Backends are compared
 //! with it.
 //!
 //! It trusts plan and inputs, and panics where they do not fit.
@@ -132,7 +132,7 @@ impl Memory {
         for row in 0..step.input.layout.shape[0] {
             let values = self.row(&step.input, row);
             let greatest = values.iter().copied().reduce(maximum).unwrap_or(0.0);
-            let sum: f64 = values.iter().map(|x| (x - greatest).exp()).sum();
+            let sum = sum(values.iter().map(|x| (x - greatest).exp()));
             let of = |x: &f64| if step.is_log { x - greatest - sum.ln() } else { (x - greatest).exp() / sum };
             self.store_row(&step.output, row, &values.iter().map(of).collect::<Vec<_>>());
         }
@@ -144,10 +144,10 @@ impl Memory {
             let values = self.row(&step.input, row);
             let count = values.len() as f64;
             let mean = match step.kind {
-                NormKind::Layer => values.iter().sum::<f64>() / count,
+                NormKind::Layer => sum(values.iter().copied()) / count,
                 NormKind::Rms => 0.0,
             };
-            let variance = values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
+            let variance = sum(values.iter().map(|x| (x - mean) * (x - mean))) / count;
             let of = |(column, x): (usize, &f64)| {
                 let at = |view: &Option<View>| view.as_ref().map(|view| self.load(view, &[column]).as_f64());
                 (x - mean) / (variance + eps).sqrt() * at(&step.weight).unwrap_or(1.0) + at(&step.bias).unwrap_or(0.0)
@@ -200,6 +200,18 @@ fn from_integer(dtype: Dtype, value: i128) -> Literal {
     Literal::from_i64(dtype, value as i64)
 }
 
+/// The sum with about twice the precision of f64: Neumaier's compensated summation.
+fn sum(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0_f64, 0.0);
+    for x in values {
+        let next = sum + x;
+        lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
+        sum = next;
+    }
+    // Infinities leave NaN as what was lost.
+    if sum.is_finite() { sum + lost } else { sum }
+}
+
 /// `f64::max` prefers numbers to NaN.
 fn maximum(a: f64, b: f64) -> f64 {
     if a.is_nan() || a >= b { a } else { b }
@@ -223,7 +235,7 @@ fn combine(reduction: Reduction, dtype: Dtype, values: &[Literal]) -> Literal {
     let values: Vec<f64> = values.iter().map(|value| value.as_f64()).collect();
     let count = values.len() as f64;
     let result = match reduction {
-        Reduction::Sum => values.iter().sum(),
+        Reduction::Sum => sum(values.iter().copied()),
         Reduction::Prod => values.iter().product(),
         Reduction::Max => values.iter().copied().reduce(maximum).expect("the maximum of some values"),
         Reduction::Min => -values.iter().map(|x| -x).reduce(maximum).expect("the minimum of some values"),
@@ -232,16 +244,15 @@ fn combine(reduction: Reduction, dtype: Dtype, values: &[Literal]) -> Literal {
             if greatest.is_infinite() {
                 greatest
             } else {
-                greatest + values.iter().map(|x| (x - greatest).exp()).sum::<f64>().ln()
+                greatest + sum(values.iter().map(|x| (x - greatest).exp())).ln()
             }
         }
         Reduction::SquaredDeviations => {
-            let mean = values.iter().sum::<f64>() / count;
-            values.iter().map(|x| (x - mean) * (x - mean)).sum()
+            let mean = sum(values.iter().copied()) / count;
+            sum(values.iter().map(|x| (x - mean) * (x - mean)))
         }
     };
-    // The sum of no values is -0.
-    Literal::from_f64(dtype, result + 0.0)
+    Literal::from_f64(dtype, result)
 }
 
 fn combine_integers(reduction: Reduction, dtype: Dtype, values: &[Literal]) -> Literal {

@@ -42,7 +42,10 @@ pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Re
         Accumulate::F64 => Dtype::F64,
         Accumulate::Wrapping => step.a.dtype,
     };
-    if operands.inputs.iter().any(|input| input.dtype.is_float() != compute.is_float()) || compute == Dtype::Bool {
+    let is_wrapping = step.accumulate == Accumulate::Wrapping;
+    let is_fit =
+        |dtype: Dtype| if is_wrapping { dtype == step.a.dtype && dtype.is_integer() } else { dtype.is_float() };
+    if !operands.inputs.iter().chain([output]).all(|operand| is_fit(operand.dtype)) {
         return Err(OpError::Invalid(format!("a product of {} in {compute}", step.a.dtype)));
     }
     if batch == 0 || rows == 0 || columns == 0 {
