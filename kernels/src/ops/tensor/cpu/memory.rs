@@ -191,7 +191,7 @@ fn extent(view: &View) -> Result<std::ops::Range<usize>, OpError> {
         Some(byte(range.start)?..byte(range.end)?)
     });
     let range = range.ok_or_else(|| OpError::Invalid(format!("{view:?} addresses no memory")))?;
-    Ok(if range.len() == 0 { 0..0 } else { range })
+    Ok(if range.is_empty() { 0..0 } else { range })
 }
 
 fn shares_buffer(a: &View, b: &View) -> bool {

@@ -14,10 +14,14 @@ use crate::{OpError, cpu::Worker};
 const COST: u64 = 16;
 
 pub(super) fn run(step: &NormStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
-    match step.input.dtype.compute() {
-        Dtype::F32 => run_in::<f32>(Dtype::F32, step, memory, worker),
-        Dtype::F64 => run_in::<f64>(Dtype::F64, step, memory, worker),
-        other => Err(OpError::Invalid(format!("norm of type {other}"))),
+    let dtype = step.input.dtype;
+    if !dtype.is_float() {
+        return Err(OpError::Invalid(format!("expected floating-point numbers, got {dtype}")));
+    }
+    if dtype == Dtype::F64 {
+        run_in::<f64>(dtype, step, memory, worker)
+    } else {
+        run_in::<f32>(Dtype::F32, step, memory, worker)
     }
 }
 

@@ -149,6 +149,7 @@ integers! {
 
 macro_rules! floats {
     ($($type:ty),*) => {$(
+        #[expect(clippy::float_cmp, reason = "equality of the exact values is meant")]
         impl Number for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;

@@ -69,9 +69,8 @@ impl Program {
     /// An estimate of the work of an element, in multiply-adds.
     pub(super) fn cost(&self) -> u64 {
         let cost = |value: &Value| match value.inst {
-            Inst::Param(_) | Inst::Index => 4,
             Inst::Literal(_) => 0,
-            Inst::Select(..) | Inst::Cast(_) => 4,
+            Inst::Param(_) | Inst::Index | Inst::Select(..) | Inst::Cast(_) => 4,
             Inst::Unary(op, _) if op.result(Dtype::I64).is_some() => 4,
             Inst::Unary(..) => 64,
             Inst::Binary(op, ..) if op.result(Dtype::I64).is_some() => 4,
@@ -97,10 +96,13 @@ impl Program {
     /// Evaluates the function for `len` elements of the source.
     pub(super) fn run(&self, registers: &mut Registers, len: usize, source: &impl Source) {
         for (at, value) in self.values.iter().enumerate() {
-            match value.inst {
-                Inst::Literal(_) => continue,
-                Inst::Param(nth) if source.borrow(nth as usize).is_some() => continue,
-                _ => {}
+            let is_there = match value.inst {
+                Inst::Literal(_) => true,
+                Inst::Param(nth) => source.borrow(nth as usize).is_some(),
+                Inst::Index | Inst::Unary(..) | Inst::Binary(..) | Inst::Select(..) | Inst::Cast(_) => false,
+            };
+            if is_there {
+                continue;
             }
             let mut register = std::mem::take(&mut registers.0[self.registers[at]]);
             let out: &mut [u8] = bytemuck::cast_slice_mut(&mut register);
@@ -160,7 +162,9 @@ fn allocate(values: &[Value], results: &[ValueId]) -> (Vec<usize>, usize) {
     for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
         last_uses[at] = usize::MAX;
     }
-    results.iter().for_each(|result| last_uses[result.index()] = usize::MAX);
+    for result in results {
+        last_uses[result.index()] = usize::MAX;
+    }
     let mut registers = vec![0; values.len()];
     let mut count = 0;
     for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {

@@ -107,7 +107,7 @@ impl Region {
             let mut dense = 1;
             let is_dense = fast.iter().rev().all(|dim| {
                 let is_next = dim.strides[of] == dense;
-                dense *= dim.extent.cast_signed();
+                dense = dense.wrapping_mul(dim.extent.cast_signed());
                 is_next
             });
             let first = offsets[of];
@@ -127,7 +127,7 @@ impl Region {
     /// How far apart neighbours in `fast` and in `slow` are, in bytes, for the operand for which the former is the most.
     pub(super) fn inner_distances(&self) -> (usize, usize) {
         let distance = |strides: &[isize], access: &Access| {
-            strides.last().map_or(0, |stride| stride.unsigned_abs() * access.dtype.size())
+            strides.last().map_or(0, |stride| stride.unsigned_abs().saturating_mul(access.dtype.size()))
         };
         let distances =
             self.accesses.iter().map(|access| (distance(&access.fast, access), distance(&access.slow, access)));
@@ -177,7 +177,9 @@ impl Region {
             _ => unsafe { self.load_sized::<u64>(operand, tile, to) },
         }
         if self.accesses[operand].dtype == Dtype::Bool {
-            to.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+            for byte in to {
+                *byte = u8::from(*byte != 0);
+            }
         }
     }
 
@@ -309,16 +311,21 @@ fn dims(operands: &[&Operand], shape: &[usize]) -> Vec<Dim> {
     dims
 }
 
-/// The same space in the same order, with neighbours merged that are one dimension for all operands.
+/// The same space in the same order, with neighbours merged that are one dimension for all operands. Products wrap only where there
+/// are no elements.
 fn merged(dims: &[Dim]) -> Vec<Dim> {
     let mut groups: Vec<Dim> = vec![];
     for dim in dims.iter().filter(|dim| dim.extent != 1) {
         let is_one = |outer: &Dim| {
-            outer.strides.iter().zip(&dim.strides).all(|(outer, inner)| *outer == inner * dim.extent.cast_signed())
+            outer
+                .strides
+                .iter()
+                .zip(&dim.strides)
+                .all(|(outer, inner)| *outer == inner.wrapping_mul(dim.extent.cast_signed()))
         };
         match groups.last_mut() {
             Some(outer) if is_one(outer) => {
-                *outer = Dim { extent: outer.extent * dim.extent, strides: dim.strides.clone() };
+                *outer = Dim { extent: outer.extent.wrapping_mul(dim.extent), strides: dim.strides.clone() };
             }
             Some(_) | None => groups.push(dim.clone()),
         }

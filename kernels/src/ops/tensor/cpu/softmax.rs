@@ -16,11 +16,15 @@ const COST: u64 = 48;
 pub(super) fn run(step: &SoftmaxStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
     let shape = step.input.layout.shape.as_slice();
     let operands = memory.operands(&[(&step.input, shape)], &[(&step.output, shape)], false)?;
-    match step.input.dtype.compute() {
-        _ if step.input.dtype != step.output.dtype => Err(OpError::Invalid("softmax keeps the type".to_owned())),
-        Dtype::F32 => rows::<f32>(Dtype::F32, step.is_log, &operands, worker),
-        Dtype::F64 => rows::<f64>(Dtype::F64, step.is_log, &operands, worker),
-        other => Err(OpError::Invalid(format!("softmax of type {other}"))),
+    let dtype = step.input.dtype;
+    if !dtype.is_float() || step.output.dtype != dtype {
+        let got = format!("{dtype} and {}", step.output.dtype);
+        return Err(OpError::Invalid(format!("expected one type of floating-point numbers, got {got}")));
+    }
+    if dtype == Dtype::F64 {
+        rows::<f64>(dtype, step.is_log, &operands, worker)
+    } else {
+        rows::<f32>(Dtype::F32, step.is_log, &operands, worker)
     }
 }
 

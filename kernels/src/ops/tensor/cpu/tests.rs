@@ -118,9 +118,9 @@ fn odd_views(shape: &[usize]) -> Vec<(Vec<usize>, Layout)> {
     views.push((turned.clone(), Layout::contiguous(&turned).permuted(&reversed)));
     let doubled: Vec<usize> = shape.iter().map(|extent| 2 * extent + 1).collect();
     let mut stepped = Layout::contiguous(&doubled);
-    for dim in 0..rank {
-        let (start, step) = if dim % 2 == 0 { (2 * shape[dim], -2) } else { (1, 2) };
-        stepped = stepped.sliced(dim, start, shape[dim], step);
+    for (dim, &extent) in shape.iter().enumerate() {
+        let (start, step) = if dim % 2 == 0 { (2 * extent, -2) } else { (1, 2) };
+        stepped = stepped.sliced(dim, start, extent, step);
     }
     views.push((doubled, stepped));
     for dim in 0..rank {

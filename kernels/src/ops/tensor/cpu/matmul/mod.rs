@@ -99,7 +99,7 @@ impl NumberVisitor for Job<'_> {
         let factors = Factors { a: Rows::new(&operands[0], compute), b: Right::new(&operands[1], compute), shape };
         if compute == Dtype::F32 && shape.rows >= MIN_PACKED_ROWS {
             let is_shared = operands[1].strides[0] == 0;
-            let write = |tile: TileOf<'_, f32>, scratch: &mut _| finish.write(tile, scratch);
+            let write = |tile: &mut TileOf<'_, f32>, scratch: &mut _| finish.write(tile, scratch);
             let registers = || finish.scratch();
             return packed::run(&factors, is_shared, &registers, &write, worker);
         }
@@ -165,7 +165,7 @@ impl<T: Number> Finish<T> {
     }
 
     /// Adds the bias, rounds, applies the epilogue, and writes.
-    fn write<S: Number>(&self, tile: TileOf<'_, S>, scratch: &mut FinishScratch) {
+    fn write<S: Number>(&self, tile: &mut TileOf<'_, S>, scratch: &mut FinishScratch) {
         let size = self.dtype.size();
         for (row, sums) in tile.rows.clone().zip(tile.sums.chunks_exact_mut(tile.pitch)) {
             let sums: &mut [T] = bytemuck::cast_slice_mut(&mut sums[..tile.columns.len()]);

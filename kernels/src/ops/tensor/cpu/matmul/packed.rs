@@ -37,7 +37,7 @@ pub(super) fn run(
     factors: &Factors,
     is_shared: bool,
     finish_scratch: &(impl Fn() -> FinishScratch + Sync + Send),
-    write: &(impl Fn(TileOf<'_, f32>, &mut FinishScratch) + Sync + Send),
+    write: &(impl Fn(&mut TileOf<'_, f32>, &mut FinishScratch) + Sync + Send),
     worker: &Worker,
 ) -> Result<(), OpError> {
     let shape = factors.shape;
@@ -110,7 +110,7 @@ fn tile(
     rows: Range<usize>,
     columns: &Range<usize>,
     packed: &[PackedMatrix],
-    write: &impl Fn(TileOf<'_, f32>, &mut FinishScratch),
+    write: &impl Fn(&mut TileOf<'_, f32>, &mut FinishScratch),
 ) {
     let pitch = packed.first().map_or(columns.len(), PackedMatrix::columns);
     let len = rows.len() * pitch;
@@ -131,5 +131,5 @@ fn tile(
             sums.iter_mut().zip(&*product).for_each(|(sum, product)| *sum += product);
         }
     }
-    write(TileOf { sums, pitch, batch, rows, columns: columns.clone() }, finish);
+    write(&mut TileOf { sums, pitch, batch, rows, columns: columns.clone() }, finish);
 }

@@ -89,7 +89,7 @@ fn tile<T: Number>(
             pitch,
         });
     }
-    finish.write(TileOf { sums: &mut scratch.sums, pitch, batch, rows, columns }, &mut scratch.finish);
+    finish.write(&mut TileOf { sums: &mut scratch.sums, pitch, batch, rows, columns }, &mut scratch.finish);
 }
 
 /// Packs up to `TILE_COLUMNS` columns of the right factor to `[inner, TILE_COLUMNS]`.

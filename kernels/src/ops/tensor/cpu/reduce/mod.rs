@@ -128,6 +128,9 @@ impl Job<'_> {
         if inputs != self.prologue.params() {
             return Err(OpError::Invalid("the inputs of a reduction have other types than its prologue".to_owned()));
         }
+        if self.output.shape.contains(&0) {
+            return Ok(());
+        }
         let schedule = self.schedule();
         let output_region = Region::new(&[self.output], &self.output.shape, 0, false);
         let value_cost = self.prologue.cost() + READ_COST / 4 * (1 + self.inputs.len() as u64);
@@ -167,8 +170,8 @@ impl Job<'_> {
 
     fn schedule(&self) -> Schedule {
         let outer_rank = self.shape.len() - self.inner_rank;
-        let rows: usize = self.shape[..outer_rank].iter().product();
-        let len: usize = self.shape[outer_rank..].iter().product();
+        let elements = |shape: &[usize]| if shape.contains(&0) { 0 } else { shape.iter().product() };
+        let (rows, len): (usize, usize) = (elements(&self.shape[..outer_rank]), elements(&self.shape[outer_rank..]));
         let operands: Vec<&Operand> = self.inputs.iter().collect();
         let region = Region::new(&operands, self.shape, outer_rank, false);
         let (within, between) = region.inner_distances();
@@ -216,7 +219,9 @@ impl Job<'_> {
         }
         let last = stack.pop().map(|(_, states)| states);
         let all = stack.into_iter().rev().fold(last, |later, (_, mut earlier)| {
-            later.iter().for_each(|later| combine(&mut earlier, later));
+            if let Some(later) = &later {
+                combine(&mut earlier, later);
+            }
             Some(earlier)
         });
         all.unwrap_or_else(|| self.states(rows))
@@ -304,7 +309,8 @@ impl Source for Results<'_> {
         to.copy_from_slice(self.bytes);
     }
 
+    #[expect(clippy::cast_possible_wrap, reason = "positions of elements fit i64")]
     fn index(&self, to: &mut [i64]) {
-        (self.first as i64..).zip(to).for_each(|(position, to)| *to = position);
+        (self.first..).zip(to).for_each(|(position, to)| *to = position as i64);
     }
 }

@@ -48,10 +48,12 @@ fn plan(case: &Case) -> Plan {
 }
 
 fn accumulate(dtype: Dtype) -> Accumulate {
-    match dtype {
-        Dtype::F64 => Accumulate::F64,
-        _ if dtype.is_float() => Accumulate::F32,
-        _ => Accumulate::Wrapping,
+    if dtype == Dtype::F64 {
+        Accumulate::F64
+    } else if dtype.is_float() {
+        Accumulate::F32
+    } else {
+        Accumulate::Wrapping
     }
 }
 

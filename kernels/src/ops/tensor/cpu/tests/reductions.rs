@@ -125,7 +125,7 @@ fn each_reduction_of_each_type_and_layout_agrees_with_the_oracle() {
 fn infinities_and_nan_reach_the_results() {
     for (outer, inner) in SHAPES {
         for reduction in [Reduction::Sum, Reduction::LogSumExp, Reduction::Max] {
-            let of = (vec![outer, inner].concat(), Layout::contiguous(&[outer, inner].concat()));
+            let of = ([outer, inner].concat(), Layout::contiguous(&[outer, inner].concat()));
             let plan = reduce_plan(reduction, Dtype::F64, outer, inner, &of);
             check(&plan, &[numbers(Dtype::F64, plan.inputs[0].elements(), 5, false)], 100.0, 0.0);
         }
@@ -136,7 +136,7 @@ fn infinities_and_nan_reach_the_results() {
 fn a_reduction_of_nothing_is_its_neutral_value() {
     for reduction in ALL.into_iter().filter(|reduction| !is_extreme(*reduction)) {
         for (outer, inner) in [(&[3][..], &[0, 4][..]), (&[0], &[4]), (&[0], &[0]), (&[], &[0])] {
-            let of = (vec![outer, inner].concat(), Layout::contiguous(&[outer, inner].concat()));
+            let of = ([outer, inner].concat(), Layout::contiguous(&[outer, inner].concat()));
             check(&reduce_plan(reduction, Dtype::F32, outer, inner, &of), &[vec![]], 0.0, 0.0);
         }
     }
