@@ -25,6 +25,7 @@ impl Lanes for Portable {
     const WIDTH: usize = WIDTH;
     const PANEL: usize = 2;
     const ROWS: usize = 4;
+    const HAS_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
     #[inline(always)]
     fn splat(self, x: f32) -> [f32; WIDTH] {
@@ -51,7 +52,7 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn mul_add(self, a: [f32; WIDTH], b: [f32; WIDTH], c: [f32; WIDTH]) -> [f32; WIDTH] {
-        if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
+        if Self::HAS_FMA {
             Self::each(|lane| a[lane].mul_add(b[lane], c[lane]))
         } else {
             Self::each(|lane| a[lane] * b[lane] + c[lane])

@@ -42,6 +42,7 @@ impl Lanes for Avx512 {
     const WIDTH: usize = 16;
     const PANEL: usize = 3;
     const ROWS: usize = 8;
+    const HAS_FMA: bool = true;
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
@@ -168,6 +169,7 @@ impl Lanes for Avx2 {
     const WIDTH: usize = 8;
     const PANEL: usize = 2;
     const ROWS: usize = 6;
+    const HAS_FMA: bool = true;
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {

@@ -1,0 +1,165 @@
+//! Products in any type: each task packs the blocks that it multiplies.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+
+use std::ops::Range;
+
+use super::{Factors, Finish, FinishScratch, Number, TileOf};
+use crate::{
+    OpError,
+    cpu::{
+        Worker,
+        simd::{Isa, Kernel, Lanes},
+    },
+    op::product,
+};
+
+/// Rows, common dimension and columns of the blocks that are multiplied.
+const ROWS: usize = 64;
+const INNER: usize = 256;
+const COLUMNS: usize = 256;
+/// Rows and columns of the register tile.
+const TILE_ROWS: usize = 4;
+const TILE_COLUMNS: usize = 16;
+
+struct Scratch<T> {
+    finish: FinishScratch,
+    /// `[rows, inner]`.
+    left: Vec<T>,
+    /// Panels of `[inner, TILE_COLUMNS]`.
+    right: Vec<T>,
+    part: Vec<T>,
+    /// `[rows, panels * TILE_COLUMNS]`.
+    sums: Vec<T>,
+    native: Vec<u64>,
+}
+
+pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Worker) -> Result<(), OpError> {
+    let shape = factors.shape;
+    let scratch = || Scratch {
+        finish: finish.scratch(),
+        left: vec![T::ZERO; ROWS * INNER],
+        right: vec![T::ZERO; INNER * COLUMNS],
+        part: vec![T::ZERO; INNER * TILE_COLUMNS],
+        sums: vec![],
+        native: vec![],
+    };
+    let blocks = |len: usize, block: usize| (0..len).step_by(block).map(move |at| at..(at + block).min(len));
+    let items = (0..shape.batch).flat_map(|batch| {
+        blocks(shape.rows, ROWS)
+            .flat_map(move |rows| blocks(shape.columns, COLUMNS).map(move |columns| (batch, rows.clone(), columns)))
+    });
+    // A multiply-add takes longer than one of f32; and elements are packed.
+    let cost = |(_, rows, columns): &(usize, Range<usize>, Range<usize>)| {
+        product([rows.len() * 2 + 32, columns.len(), shape.inner + 16])
+    };
+    worker.for_each(items.collect(), cost, scratch, |scratch, (batch, rows, columns)| {
+        tile(factors, finish, scratch, batch, rows, columns);
+    })
+}
+
+fn tile<T: Number>(
+    factors: &Factors,
+    finish: &Finish<T>,
+    scratch: &mut Scratch<T>,
+    batch: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+) {
+    let pitch = columns.len().next_multiple_of(TILE_COLUMNS);
+    scratch.sums.clear();
+    scratch.sums.resize(rows.len().next_multiple_of(TILE_ROWS) * pitch, T::ZERO);
+    let inner = factors.shape.inner;
+    for start in (0..inner).step_by(INNER) {
+        let block = start..(start + INNER).min(inner);
+        let first = batch * factors.shape.rows;
+        // Rows that fill up the last register tile are those of an earlier block, and their sums are not used.
+        let left = &mut scratch.left[..rows.len() * block.len()];
+        // SAFETY: a step does not write what it reads.
+        unsafe { factors.a.read(first + rows.start..first + rows.end, block.clone(), left, &mut scratch.native) };
+        for (nth, start) in columns.clone().step_by(TILE_COLUMNS).enumerate() {
+            let panel = start..(start + TILE_COLUMNS).min(columns.end);
+            let to = &mut scratch.right[nth * INNER * TILE_COLUMNS..][..block.len() * TILE_COLUMNS];
+            pack(factors, batch, &block, &panel, to, &mut scratch.part, &mut scratch.native);
+        }
+        Isa::best().run(Multiply {
+            left: &scratch.left,
+            right: &scratch.right,
+            sums: &mut scratch.sums,
+            inner: block.len(),
+            pitch,
+        });
+    }
+    finish.write(&mut TileOf { sums: &mut scratch.sums, pitch, batch, rows, columns }, &mut scratch.finish);
+}
+
+/// Packs up to `TILE_COLUMNS` columns of the right factor to `[inner, TILE_COLUMNS]`.
+fn pack<T: Number>(
+    factors: &Factors,
+    batch: usize,
+    inner: &Range<usize>,
+    columns: &Range<usize>,
+    to: &mut [T],
+    part: &mut [T],
+    native: &mut Vec<u64>,
+) {
+    let shape = factors.shape;
+    if factors.b.is_transposed {
+        let rows = batch * shape.columns + columns.start..batch * shape.columns + columns.end;
+        // SAFETY: a step does not write what it reads.
+        unsafe { factors.b.rows.read(rows, inner.clone(), part, native) };
+        for (column, from) in part.chunks_exact(inner.len()).take(columns.len()).enumerate() {
+            to[column..].iter_mut().step_by(TILE_COLUMNS).zip(from).for_each(|(to, from)| *to = *from);
+        }
+        return;
+    }
+    let rows = batch * shape.inner + inner.start..batch * shape.inner + inner.end;
+    if columns.len() == TILE_COLUMNS {
+        // SAFETY: as above.
+        return unsafe { factors.b.rows.read(rows, columns.clone(), to, native) };
+    }
+    // SAFETY: as above.
+    unsafe { factors.b.rows.read(rows, columns.clone(), part, native) };
+    for (to, from) in to.chunks_exact_mut(TILE_COLUMNS).zip(part.chunks_exact(columns.len())) {
+        to[..from.len()].copy_from_slice(from);
+    }
+}
+
+/// `sums += left * right`, for whole register tiles.
+struct Multiply<'a, T> {
+    left: &'a [T],
+    right: &'a [T],
+    sums: &'a mut [T],
+    inner: usize,
+    pitch: usize,
+}
+
+impl<T: Number> Kernel for Multiply<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _lanes: L) {
+        let Self { left, right, sums, inner, pitch } = self;
+        for (rows, sums) in left.chunks_exact(TILE_ROWS * inner).zip(sums.chunks_exact_mut(TILE_ROWS * pitch)) {
+            let rows: [&[T]; TILE_ROWS] = std::array::from_fn(|row| &rows[row * inner..][..inner]);
+            for (at, panel) in (0..pitch).step_by(TILE_COLUMNS).zip(right.chunks_exact(INNER * TILE_COLUMNS)) {
+                let mut tile = [[T::ZERO; TILE_COLUMNS]; TILE_ROWS];
+                for (nth, right) in panel.as_chunks::<TILE_COLUMNS>().0[..inner].iter().enumerate() {
+                    for (tile, row) in tile.iter_mut().zip(rows) {
+                        let left = row[nth];
+                        for (sum, right) in tile.iter_mut().zip(right) {
+                            *sum = if L::HAS_FMA {
+                                left.mul_add::<true>(*right, *sum)
+                            } else {
+                                left.mul_add::<false>(*right, *sum)
+                            };
+                        }
+                    }
+                }
+                for (row, tile) in tile.iter().enumerate() {
+                    let sums = &mut sums[row * pitch + at..][..TILE_COLUMNS];
+                    sums.iter_mut().zip(tile).for_each(|(sum, part)| *sum = sum.add(*part));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Executes plans on the CPU.
+//!
+//! Each step reads and writes views that are validated first; its work is cut into slices of the worker. Results do not depend on the
+//! number of threads.
+
+use accelerd_tensor::{Plan, Step};
+
+use crate::{OpError, cpu::Worker};
+
+mod buffer;
+mod cast;
+mod extent;
+mod instruction;
+mod lanes;
+mod map;
+mod math;
+mod matmul;
+mod memory;
+mod norm;
+mod number;
+mod program;
+mod reduce;
+mod region;
+mod rows;
+mod softmax;
+#[cfg(test)]
+mod tests;
+
+pub(super) use buffer::AlignedBuffer;
+use memory::Memory;
+
+/// Executes a plan on inputs of any alignment; returns its outputs, little-endian.
+pub(super) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Vec<AlignedBuffer>, OpError> {
+    let memory = Memory::new(plan, inputs)?;
+    for step in &plan.steps {
+        worker.pool().time_inline(name(step), || run(step, &memory, worker))?;
+    }
+    Ok(memory.into_outputs())
+}
+
+fn name(step: &Step) -> &'static str {
+    match step {
+        Step::Map(_) => "tensor_map",
+        Step::Reduce(_) => "tensor_reduce",
+        Step::ArgReduce(_) => "tensor_arg_reduce",
+        Step::Softmax(_) => "tensor_softmax",
+        Step::Norm(_) => "tensor_norm",
+        Step::MatMul(_) => "tensor_matmul",
+    }
+}
+
+fn run(step: &Step, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
+    match step {
+        Step::Map(step) => map::run(step, memory, worker),
+        Step::Reduce(step) => reduce::run(step, memory, worker),
+        Step::ArgReduce(step) => reduce::run_arg(step, memory, worker),
+        Step::Softmax(step) => softmax::run(step, memory, worker),
+        Step::Norm(step) => norm::run(step, memory, worker),
+        Step::MatMul(step) => matmul::run(step, memory, worker),
+    }
+}

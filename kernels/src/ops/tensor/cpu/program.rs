@@ -1,0 +1,197 @@
+//! Evaluates scalar functions over blocks of elements: each instruction is one loop over the blocks of its operands.
+
+use accelerd_tensor::{
+    Dtype,
+    scalar::{Function, Inst, Value, ValueId},
+};
+
+use super::{cast::cast, instruction};
+
+/// Most elements of a block.
+const MAX_BLOCK: usize = 1024;
+const MIN_BLOCK: usize = 128;
+/// What the registers of a block may fill: a part of the L2 cache, and the L1 cache for all but long functions.
+const BLOCK_BYTES: usize = 48 << 10;
+
+/// A function with a register for each value; values that are not alive at the same time share registers.
+pub(super) struct Program {
+    params: Vec<Dtype>,
+    values: Vec<Value>,
+    results: Vec<ValueId>,
+    /// The register of each value.
+    registers: Vec<usize>,
+    register_count: usize,
+    block: usize,
+}
+
+/// The parameters of a function for one block.
+pub(super) trait Source {
+    /// The elements of a parameter where they lie, if they are adjacent, aligned, and stay as they are until the results are stored.
+    fn borrow(&self, param: usize) -> Option<&[u8]>;
+    /// Copies the elements of a parameter.
+    fn load(&self, param: usize, to: &mut [u8]);
+    /// Writes the positions of the elements in their iteration space.
+    fn index(&self, to: &mut [i64]);
+}
+
+/// Memory of the registers of a program.
+pub(super) struct Registers(Vec<Vec<u64>>);
+
+impl Program {
+    pub(super) fn new(function: &Function) -> Self {
+        let values = function.values().to_vec();
+        let (registers, register_count) = allocate(&values, function.results());
+        let bytes: usize = values.iter().map(|value| value.dtype.size()).sum();
+        let alive = register_count.max(1) * bytes.div_ceil(values.len().max(1)).max(1);
+        let block = (BLOCK_BYTES / alive).clamp(MIN_BLOCK, MAX_BLOCK);
+        let block = 1 << block.ilog2();
+        let (params, results) = (function.params().to_vec(), function.results().to_vec());
+        Self { params, values, results, registers, register_count, block }
+    }
+
+    /// The most elements of a block, a power of two.
+    pub(super) fn block(&self) -> usize {
+        self.block
+    }
+
+    pub(super) fn params(&self) -> &[Dtype] {
+        &self.params
+    }
+
+    pub(super) fn result_type(&self, nth: usize) -> Dtype {
+        self.values[self.results[nth].index()].dtype
+    }
+
+    pub(super) fn result_count(&self) -> usize {
+        self.results.len()
+    }
+
+    /// An estimate of the work of an element, in multiply-adds.
+    pub(super) fn cost(&self) -> u64 {
+        let cost = |value: &Value| match value.inst {
+            Inst::Literal(_) => 0,
+            Inst::Param(_) | Inst::Index | Inst::Select(..) | Inst::Cast(_) => 4,
+            Inst::Unary(op, _) if op.result(Dtype::I64).is_some() => 4,
+            Inst::Unary(..) => 64,
+            Inst::Binary(op, ..) if op.result(Dtype::I64).is_some() => 4,
+            Inst::Binary(..) => 128,
+        };
+        self.values.iter().map(cost).sum::<u64>().max(1)
+    }
+
+    /// Registers for blocks of up to `len` elements; constants are in place.
+    pub(super) fn registers(&self, len: usize) -> Registers {
+        let mut registers = Registers(vec![vec![0_u64; len.min(self.block)]; self.register_count]);
+        for (value, register) in self.values.iter().zip(&self.registers) {
+            if let Inst::Literal(literal) = value.inst {
+                let bytes = literal.bits().to_le_bytes();
+                let size = value.dtype.size();
+                let to: &mut [u8] = bytemuck::cast_slice_mut(&mut registers.0[*register]);
+                to.chunks_exact_mut(size).for_each(|to| to.copy_from_slice(&bytes[..size]));
+            }
+        }
+        registers
+    }
+
+    /// Evaluates the function for `len` elements of the source.
+    pub(super) fn run(&self, registers: &mut Registers, len: usize, source: &impl Source) {
+        for (at, value) in self.values.iter().enumerate() {
+            let is_there = match value.inst {
+                Inst::Literal(_) => true,
+                Inst::Param(nth) => source.borrow(nth as usize).is_some(),
+                Inst::Index | Inst::Unary(..) | Inst::Binary(..) | Inst::Select(..) | Inst::Cast(_) => false,
+            };
+            if is_there {
+                continue;
+            }
+            let mut register = std::mem::take(&mut registers.0[self.registers[at]]);
+            let out: &mut [u8] = bytemuck::cast_slice_mut(&mut register);
+            self.compute(value, registers, len, source, &mut out[..len * value.dtype.size()]);
+            registers.0[self.registers[at]] = register;
+        }
+    }
+
+    fn compute(&self, value: &Value, registers: &Registers, len: usize, source: &impl Source, out: &mut [u8]) {
+        let of = |id: ValueId| self.value(id, registers, len, source);
+        let dtype = |id: ValueId| self.values[id.index()].dtype;
+        match value.inst {
+            Inst::Param(nth) => source.load(nth as usize, out),
+            Inst::Index => source.index(bytemuck::cast_slice_mut(out)),
+            Inst::Literal(_) => {}
+            Inst::Unary(op, a) => instruction::unary(op, dtype(a), of(a), out),
+            Inst::Binary(op, a, b) => instruction::binary(op, dtype(a), of(a), of(b), out),
+            Inst::Select(condition, a, b) => {
+                instruction::select(value.dtype.size(), of(condition), of(a), of(b), out);
+            }
+            Inst::Cast(a) => cast(dtype(a), value.dtype, of(a), out),
+        }
+    }
+
+    /// A result of the last run.
+    pub(super) fn result<'a>(
+        &self,
+        nth: usize,
+        registers: &'a Registers,
+        len: usize,
+        source: &'a impl Source,
+    ) -> &'a [u8] {
+        self.value(self.results[nth], registers, len, source)
+    }
+
+    fn value<'a>(&self, id: ValueId, registers: &'a Registers, len: usize, source: &'a impl Source) -> &'a [u8] {
+        let value = &self.values[id.index()];
+        if let Inst::Param(nth) = value.inst
+            && let Some(bytes) = source.borrow(nth as usize)
+        {
+            return bytes;
+        }
+        let register: &[u8] = bytemuck::cast_slice(&registers.0[self.registers[id.index()]]);
+        &register[..len * value.dtype.size()]
+    }
+}
+
+/// The register of each value, and how many there are. An instruction never writes to a register that it reads; constants and results
+/// keep theirs.
+fn allocate(values: &[Value], results: &[ValueId]) -> (Vec<usize>, usize) {
+    let mut last_uses = vec![0; values.len()];
+    for (at, value) in values.iter().enumerate() {
+        operands(value.inst).for_each(|operand| last_uses[operand.index()] = at);
+    }
+    // A constant is kept from the start: registers are filled once.
+    let is_literal = |value: &Value| matches!(value.inst, Inst::Literal(_));
+    for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
+        last_uses[at] = usize::MAX;
+    }
+    for result in results {
+        last_uses[result.index()] = usize::MAX;
+    }
+    let mut registers = vec![0; values.len()];
+    let mut count = 0;
+    for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
+        registers[at] = count;
+        count += 1;
+    }
+    let mut free = vec![];
+    for (at, value) in values.iter().enumerate().filter(|(_, value)| !is_literal(value)) {
+        registers[at] = free.pop().unwrap_or_else(|| {
+            count += 1;
+            count - 1
+        });
+        let mut dying: Vec<usize> =
+            operands(value.inst).map(ValueId::index).filter(|of| last_uses[*of] == at).collect();
+        dying.sort_unstable();
+        dying.dedup();
+        free.extend(dying.into_iter().map(|of| registers[of]));
+    }
+    (registers, count)
+}
+
+fn operands(inst: Inst) -> impl Iterator<Item = ValueId> {
+    let all = match inst {
+        Inst::Param(_) | Inst::Index | Inst::Literal(_) => [None; 3],
+        Inst::Unary(_, a) | Inst::Cast(a) => [Some(a), None, None],
+        Inst::Binary(_, a, b) => [Some(a), Some(b), None],
+        Inst::Select(c, a, b) => [Some(c), Some(a), Some(b)],
+    };
+    all.into_iter().flatten()
+}

@@ -1,0 +1,215 @@
+//! Reductions and indices of extreme values.
+
+use accelerd_tensor::{ArgReduction, ReduceStep, Reduction};
+
+use super::*;
+
+const ALL: [Reduction; 6] = [
+    Reduction::Sum,
+    Reduction::Prod,
+    Reduction::Min,
+    Reduction::Max,
+    Reduction::LogSumExp,
+    Reduction::SquaredDeviations,
+];
+
+/// Values that the reduction neither cancels nor overflows.
+fn prologue(reduction: Reduction, dtype: Dtype) -> Function {
+    let mut builder = Builder::new(&[dtype]);
+    let param = builder.param(0);
+    let value = builder.cast(param, dtype.compute());
+    if !dtype.is_float() {
+        return builder.finish(&[value]);
+    }
+    let compute = dtype.compute();
+    let value = match reduction {
+        Reduction::Sum => builder.unary(UnaryOp::Abs, value).expect("of numbers"),
+        Reduction::Prod => {
+            let factor = builder.number(compute, 1e-3);
+            let small = builder.binary(BinaryOp::Mul, value, factor).expect("of numbers");
+            let one = builder.number(compute, 1.0);
+            builder.binary(BinaryOp::Add, small, one).expect("of numbers")
+        }
+        Reduction::SquaredDeviations => {
+            let far = builder.number(compute, 1000.0);
+            builder.binary(BinaryOp::Add, value, far).expect("of numbers")
+        }
+        Reduction::Min | Reduction::Max | Reduction::LogSumExp => value,
+    };
+    builder.finish(&[value])
+}
+
+/// Adds the index to an integer, and converts to the type.
+fn epilogue(accumulate: Dtype, to: Dtype) -> Function {
+    let mut builder = Builder::new(&[accumulate]);
+    let value = builder.param(0);
+    let value = if accumulate.is_integer() {
+        let index = builder.index();
+        let index = builder.cast(index, accumulate);
+        builder.binary(BinaryOp::Add, value, index).expect("of numbers")
+    } else {
+        value
+    };
+    let result = builder.cast(value, to);
+    builder.finish(&[result])
+}
+
+/// The reduction of a view of an input of shape `[outer, inner]`.
+fn reduce_plan(
+    reduction: Reduction,
+    dtype: Dtype,
+    outer: &[usize],
+    inner: &[usize],
+    of: &(Vec<usize>, Layout),
+) -> Plan {
+    let step = ReduceStep {
+        outer: outer.to_vec(),
+        inner: inner.to_vec(),
+        inputs: vec![view(Location::Input(0), dtype, of.1.clone())],
+        prologue: prologue(reduction, dtype),
+        reduction,
+        accumulate: dtype.compute(),
+        epilogue: epilogue(dtype.compute(), dtype),
+        output: whole(Location::Output(0), dtype, outer),
+    };
+    one_step(vec![tensor(dtype, &of.0)], vec![tensor(dtype, outer)], Step::Reduce(step))
+}
+
+fn reduces(reduction: Reduction, dtype: Dtype) -> bool {
+    match reduction {
+        Reduction::LogSumExp | Reduction::SquaredDeviations => dtype.is_float(),
+        Reduction::Sum | Reduction::Prod => dtype != Dtype::Bool,
+        Reduction::Min | Reduction::Max => true,
+    }
+}
+
+/// Units of the last place that the result may be wrong by. Each factor of a product may add half a unit.
+fn units(reduction: Reduction, inner: &[usize]) -> f64 {
+    if reduction == Reduction::Prod { inner.iter().product::<usize>().max(30) as f64 } else { 30.0 }
+}
+
+fn is_extreme(reduction: Reduction) -> bool {
+    matches!(reduction, Reduction::Min | Reduction::Max)
+}
+
+const SHAPES: [(&[usize], &[usize]); 10] = [
+    (&[], &[]),
+    (&[], &[5000]),
+    (&[7], &[]),
+    (&[3, 5], &[2]),
+    (&[1300], &[3]),
+    (&[40], &[31, 7]),
+    (&[3], &[90, 70]),
+    (&[65], &[150]),
+    (&[9, 11], &[2, 33]),
+    (&[2], &[40_001]),
+];
+
+#[test]
+fn each_reduction_of_each_type_and_layout_agrees_with_the_oracle() {
+    for dtype in Dtype::ALL {
+        for reduction in ALL.into_iter().filter(|reduction| reduces(*reduction, dtype)) {
+            for (outer, inner) in SHAPES {
+                for of in odd_views(&[outer, inner].concat()) {
+                    let plan = reduce_plan(reduction, dtype, outer, inner, &of);
+                    let is_tame = !is_extreme(reduction);
+                    let inputs = [numbers(dtype, plan.inputs[0].elements(), 5, is_tame)];
+                    check(&plan, &inputs, units(reduction, inner), 1e-7 * f64::from(u8::from(dtype.size() == 4)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn infinities_and_nan_reach_the_results() {
+    for (outer, inner) in SHAPES {
+        for reduction in [Reduction::Sum, Reduction::LogSumExp, Reduction::Max] {
+            let of = ([outer, inner].concat(), Layout::contiguous(&[outer, inner].concat()));
+            let plan = reduce_plan(reduction, Dtype::F64, outer, inner, &of);
+            check(&plan, &[numbers(Dtype::F64, plan.inputs[0].elements(), 5, false)], 100.0, 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_reduction_of_nothing_is_its_neutral_value() {
+    for reduction in ALL.into_iter().filter(|reduction| !is_extreme(*reduction)) {
+        for (outer, inner) in [(&[3][..], &[0, 4][..]), (&[0], &[4]), (&[0], &[0]), (&[], &[0])] {
+            let of = ([outer, inner].concat(), Layout::contiguous(&[outer, inner].concat()));
+            check(&reduce_plan(reduction, Dtype::F32, outer, inner, &of), &[vec![]], 0.0, 0.0);
+        }
+    }
+}
+
+#[test]
+fn long_rows_and_columns_are_cut_and_give_the_same_bits_with_any_number_of_threads() {
+    for reduction in ALL {
+        for (outer, inner) in [(&[2][..], &[200_001][..]), (&[300], &[1500]), (&[70_000], &[5])] {
+            let shape = [outer, inner].concat();
+            let turned: Vec<usize> = shape.iter().rev().copied().collect();
+            let of = [
+                (shape.clone(), Layout::contiguous(&shape)),
+                (turned.clone(), Layout::contiguous(&turned).permuted(&[1, 0])),
+            ];
+            for of in of {
+                let plan = reduce_plan(reduction, Dtype::F32, outer, inner, &of);
+                check(&plan, &[numbers(Dtype::F32, plan.inputs[0].elements(), 6, true)], units(reduction, inner), 1e-7);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reduction_may_have_no_input() {
+    let mut builder = Builder::new(&[]);
+    let index = builder.index();
+    let step = ReduceStep {
+        outer: vec![11],
+        inner: vec![300],
+        inputs: vec![],
+        prologue: builder.finish(&[index]),
+        reduction: Reduction::Sum,
+        accumulate: Dtype::I64,
+        epilogue: epilogue(Dtype::I64, Dtype::I64),
+        output: whole(Location::Output(0), Dtype::I64, &[11]),
+    };
+    check(&one_step(vec![], vec![tensor(Dtype::I64, &[11])], Step::Reduce(step)), &[], 0.0, 0.0);
+}
+
+#[test]
+fn the_first_extreme_value_is_found() {
+    for dtype in Dtype::ALL {
+        for (outer, inner) in SHAPES {
+            for of in odd_views(&[outer, inner].concat()) {
+                for is_max in [false, true] {
+                    let step = ArgReduction {
+                        outer: outer.to_vec(),
+                        inner: inner.to_vec(),
+                        input: view(Location::Input(0), dtype, of.1.clone()),
+                        is_max,
+                        output: whole(Location::Output(0), Dtype::I64, outer),
+                    };
+                    let plan =
+                        one_step(vec![tensor(dtype, &of.0)], vec![tensor(Dtype::I64, outer)], Step::ArgReduce(step));
+                    for is_tame in [true, false] {
+                        check(&plan, &[numbers(dtype, plan.inputs[0].elements(), 7, is_tame)], 0.0, 0.0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reduction_that_a_type_does_not_have_is_refused() {
+    let of = (vec![4], Layout::contiguous(&[4]));
+    let mut plan = reduce_plan(Reduction::LogSumExp, Dtype::I32, &[], &[4], &of);
+    let input = numbers(Dtype::I32, 4, 1, true);
+    let refused = execute(&plan, &[&input], &worker(1)).err();
+    assert!(matches!(refused, Some(OpError::Invalid(_))), "{refused:?}");
+    let Step::Reduce(step) = &mut plan.steps[0] else { panic!("a reduction") };
+    step.reduction = Reduction::Sum;
+    step.accumulate = Dtype::I64;
+    assert!(execute(&plan, &[&input], &worker(1)).is_err(), "the prologue has another type");
+}
