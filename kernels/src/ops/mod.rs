@@ -5,6 +5,7 @@ pub mod embed;
 pub mod encode;
 pub mod parse;
 pub mod similarity;
+pub mod tensor;
 
 use crate::cuda::Module;
 

@@ -1,0 +1,3 @@
+//! Executes plans on a GPU.
+
+mod buffers;
