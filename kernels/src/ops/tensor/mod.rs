@@ -1,5 +1,8 @@
 //! Graphs of tensor operations: executes the plans of `accelerd-tensor`.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "executed by the tests until an operation takes plans"))]
 mod cpu;
+pub(crate) mod cuda;
+mod op;
 pub mod oracle;
+
+pub use op::{Execute, ExecuteRequest};

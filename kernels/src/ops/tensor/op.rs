@@ -20,7 +20,7 @@ pub struct ExecuteRequest {
 }
 
 impl ExecuteRequest {
-    /// `inputs` are little-endian elements in row-major order, as the plan's inputs name them. [`Execute`] checks their lengths.
+    /// `inputs` are little-endian elements in row-major order, one for each input of the plan. [`Execute`] checks their lengths.
     pub fn new(plan: Arc<Plan>, inputs: Vec<Bytes>) -> Self {
         let plan_hash = [0_u8, 1].map(|seed| {
             let mut hasher = DefaultHasher::new();
@@ -28,12 +28,6 @@ impl ExecuteRequest {
             hasher.finish()
         });
         Self { plan, plan_hash, inputs }
-    }
-
-    fn check(&self) -> Result<(), OpError> {
-        let expected: Vec<_> = self.plan.inputs.iter().map(accelerd_tensor::TensorType::bytes).collect();
-        let got: Vec<_> = self.inputs.iter().map(Bytes::len).collect();
-        if expected == got { Ok(()) } else { Err(OpError::Invalid(format!("inputs of {expected:?} bytes expected, got {got:?}"))) }
     }
 }
 
@@ -63,14 +57,19 @@ impl Op for Execute {
     }
 
     fn run(batch: &[&ExecuteRequest], on: &mut Backend) -> Result<Vec<Vec<Bytes>>, OpError> {
-        batch.iter().try_for_each(|request| request.check())?;
-        let run = |request: &&ExecuteRequest| {
-            let inputs: Vec<_> = request.inputs.iter().map(|input| &input[..]).collect();
-            match on {
-                Backend::Cpu(worker) => cpu::execute(&request.plan, &inputs, worker),
-                Backend::Cuda(worker) => cuda::execute(&request.plan, &inputs, worker),
+        batch.iter().map(|request| request.run(on)).collect()
+    }
+}
+
+impl ExecuteRequest {
+    fn run(&self, on: &Backend) -> Result<Vec<Bytes>, OpError> {
+        let inputs: Vec<_> = self.inputs.iter().map(|input| &input[..]).collect();
+        match on {
+            Backend::Cpu(worker) => {
+                let outputs = cpu::execute(&self.plan, &inputs, worker)?;
+                Ok(outputs.into_iter().map(Bytes::from_owner).collect())
             }
-        };
-        batch.iter().map(run).collect()
+            Backend::Cuda(worker) => cuda::executor::execute(&self.plan, &inputs, worker),
+        }
     }
 }
