@@ -168,7 +168,7 @@ fn long_rows_and_columns_are_cut_and_give_the_same_bits_with_any_number_of_threa
                 check(
                     &plan,
                     &[numbers(Dtype::F32, plan.inputs[0].elements(), 6, true)],
-                    units(reduction, inner),
+                    units(reduction, Dtype::F32, inner),
                     absolute(reduction, Dtype::F32),
                 );
             }
