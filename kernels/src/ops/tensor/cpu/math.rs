@@ -221,10 +221,7 @@ mod tests {
         let got = got as f32;
         #[expect(clippy::cast_possible_truncation, reason = "compared as f32")]
         let rounded = exact as f32;
-        if got.total_cmp(&(rounded + 0.0)).is_eq()
-            || got.total_cmp(&rounded).is_eq()
-            || (got.is_nan() && rounded.is_nan())
-        {
+        if got.to_bits() == rounded.to_bits() || (got.is_nan() && rounded.is_nan()) {
             return 0.0;
         }
         let unit = f64::from(rounded.abs().next_up()) - f64::from(rounded.abs());
