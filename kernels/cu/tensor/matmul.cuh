@@ -33,24 +33,25 @@ __device__ __forceinline__ void matmul(const MatMul& product) {
     typedef typename OPERANDS::Sum Sum;
     __shared__ Sum a[DEPTH][EDGE + 1], b[DEPTH][EDGE + 1];
     const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
-    const u64 across = (product.n + EDGE - 1) / EDGE, down = (product.m + EDGE - 1) / EDGE;
+    const i64 m = product.m, n = product.n, k = product.k;
+    const u64 across = (n + EDGE - 1) / EDGE, down = (m + EDGE - 1) / EDGE;
     for (u64 tile = blockIdx.x; tile < across * down * product.batch; tile += gridDim.x) {
         const i64 matrix = tile / (across * down);
         const i64 row = tile / across % down * EDGE, column = tile % across * EDGE;
         const Element* from_a = (const Element*)product.a + matrix * product.a_strides[0];
         const Element* from_b = (const Element*)product.b + matrix * product.b_strides[0];
         Sum sums[PER_SIDE][PER_SIDE] = {};
-        for (i64 term = 0; term < product.k; term += DEPTH) {
-            stage<A_BY_TERMS, OPERANDS>(from_a, row, product.m, product.a_strides[1], term, product.k, product.a_strides[2], a);
-            stage<B_BY_TERMS, OPERANDS>(from_b, column, product.n, product.b_strides[2], term, product.k, product.b_strides[1], b);
+        for (i64 term = 0; term < k; term += DEPTH) {
+            stage<A_BY_TERMS, OPERANDS>(from_a, row, m, product.a_strides[1], term, k, product.a_strides[2], a);
+            stage<B_BY_TERMS, OPERANDS>(from_b, column, n, product.b_strides[2], term, k, product.b_strides[1], b);
             __syncthreads();
 #pragma unroll
-            for (int k = 0; k < DEPTH; ++k) {
+            for (int at = 0; at < DEPTH; ++at) {
 #pragma unroll
                 for (int i = 0; i < PER_SIDE; ++i) {
 #pragma unroll
                     for (int j = 0; j < PER_SIDE; ++j) {
-                        sums[i][j] = OPERANDS::multiply_add(a[k][y + i * SIDE], b[k][x + j * SIDE], sums[i][j]);
+                        sums[i][j] = OPERANDS::multiply_add(a[at][y + i * SIDE], b[at][x + j * SIDE], sums[i][j]);
                     }
                 }
             }
@@ -61,10 +62,10 @@ __device__ __forceinline__ void matmul(const MatMul& product) {
 #pragma unroll
             for (int j = 0; j < PER_SIDE; ++j) {
                 const i64 at_row = row + y + i * SIDE, at_column = column + x + j * SIDE;
-                if (at_row >= product.m || at_column >= product.n) continue;
+                if (at_row >= m || at_column >= n) continue;
                 Sum sum = sums[i][j];
                 if (HAS_BIAS) sum += OPERANDS::widen(((const Element*)product.bias)[at_column]);
-                const i64 index = (matrix * product.m + at_row) * product.n + at_column;
+                const i64 index = (matrix * m + at_row) * n + at_column;
                 OPERANDS::store(OPERANDS::narrow(sum), index, ((Element*)product.output)[index]);
             }
         }

@@ -28,9 +28,9 @@ launch_structs! {
         bias: u64,
         output: u64,
         batch: u64,
-        m: i64,
-        n: i64,
-        k: i64,
+        m: u64,
+        n: u64,
+        k: u64,
         a_strides: [i64; 3],
         b_strides: [i64; 3],
     }
@@ -53,9 +53,9 @@ pub(super) fn launch(step: &MatMulStep, checked: &Checked, worker: &Worker) -> R
         bias: checked.bias,
         output: checked.output,
         batch: batch as u64,
-        m: m as i64,
-        n: n as i64,
-        k: k as i64,
+        m: m as u64,
+        n: n as u64,
+        k: k as u64,
         a_strides: strides(&step.a.layout.strides),
         b_strides: strides(&step.b.layout.strides),
     };
@@ -83,8 +83,8 @@ impl Variant {
     }
 
     /// The kernel of this variant.
-    pub(super) fn source(&self, epilogue: Option<&Function>) -> JitSource {
-        let Self { dtype, by_terms: [a, b], has_bias } = *self;
+    pub(super) fn source(self, epilogue: Option<&Function>) -> JitSource {
+        let Self { dtype, by_terms: [a, b], has_bias } = self;
         let element = ctype(dtype);
         let (emitted, store) = match epilogue {
             Some(epilogue) => (emit(epilogue, "epilogue"), "epilogue(value, index, to)"),
