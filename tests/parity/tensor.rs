@@ -204,8 +204,7 @@ fn views(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
 
 /// Every reduction over rows, columns, the middle, everything and nothing.
 fn reductions(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
-    let names =
-        ["sum", "mean", "prod", "amin", "amax", "all", "any", "norm", "logsumexp", "var", "std", "argmin", "argmax"];
+    let names = ["sum", "mean", "amin", "amax", "all", "any", "norm", "logsumexp", "var", "std", "argmin", "argmax"];
     let dims: [&[i64]; 5] = [&[0], &[1], &[2], &[0, 2], &[0, 1, 2]];
     for shape in [[3, 65, 40], [1, 1, 1], [2, 3, 5000], [700, 9, 2]] {
         let of = tensor(dtype, &shape);
@@ -219,11 +218,31 @@ fn reductions(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
             nodes.push(node(name, name, &["x"], &[]));
         }
         nodes.retain(|node| Graph::new(&graph(&[("x", of.clone())], vec![node.clone()])).is_ok());
-        check(backend, &graph(&[("x", of)], nodes), 5)?;
+        check(backend, &graph(&[("x", of.clone())], nodes), 5)?;
+        check(backend, &products_of_elements(&of), 5)?;
     }
     let empty = tensor(dtype, &[4, 0]);
     let nodes: Vec<_> = ["sum", "prod", "all", "any"].map(|name| node(name, name, &["x"], &[("dim", Attribute::Int(1))])).into();
     check(backend, &graph(&[("x", empty)], nodes), 6)
+}
+
+/// Products of elements: of numbers around 1, since the order decides which products overflow on the way.
+fn products_of_elements(of: &TensorType) -> GraphSpec {
+    let mut nodes = vec![];
+    let operand = if of.dtype.is_float() {
+        let number = |name, value| (name, Attribute::Float(value));
+        nodes.push(node("finite", "nan_to_num", &["x"], &[number("nan", 1.0), number("posinf", 1.0), number("neginf", -1.0)]));
+        nodes.push(node("near_1", "clamp", &["finite"], &[number("min", 0.9), number("max", 1.1)]));
+        "near_1"
+    } else {
+        "x"
+    };
+    for dim in 0..3 {
+        nodes.push(node(&format!("prod_{dim}"), "prod", &[operand], &[("dim", Attribute::Int(dim))]));
+    }
+    let mut spec = graph(&[("x", of.clone())], nodes);
+    spec.outputs.retain(|name| name.starts_with("prod"));
+    spec
 }
 
 /// Softmax and norms of short, long and very long rows.

@@ -101,9 +101,9 @@ pub enum Reduction {
     Sum,
     /// Product; 1 if there are none. Integers wrap.
     Prod,
-    /// The least, NaN if any is; never of no values. All of bool.
+    /// The least, NaN if any is. All of bool, true if there are none; of numbers there is at least one.
     Min,
-    /// The greatest, NaN if any is; never of no values. Any of bool.
+    /// The greatest, NaN if any is. Any of bool, false if there are none; of numbers there is at least one.
     Max,
     /// Logarithm of the sum of exponentials, without overflow; -inf if there are none.
     LogSumExp,

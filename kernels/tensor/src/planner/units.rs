@@ -16,6 +16,8 @@ use crate::{
 const MAX_INSTRUCTIONS: usize = 256;
 /// The most values that a unit reads from memory.
 const MAX_INPUTS: usize = 24;
+/// The most values that a unit writes to memory.
+const MAX_OUTPUTS: usize = 16;
 
 /// The units of a graph.
 pub(super) struct Units {
@@ -23,12 +25,15 @@ pub(super) struct Units {
     unit: Vec<usize>,
     /// The nodes of each unit in ascending order, which is topological; empty for merged ones.
     members: Vec<Vec<usize>>,
+    /// The nodes that read each node; nothing stands for an output of the graph.
+    readers: Vec<Vec<Option<usize>>>,
 }
 
 impl Units {
     pub(super) fn new(graph: &Graph) -> Self {
         let count = graph.nodes.len();
-        let mut units = Self { unit: (0..count).collect(), members: (0..count).map(|nth| vec![nth]).collect() };
+        let members = (0..count).map(|nth| vec![nth]).collect();
+        let mut units = Self { unit: (0..count).collect(), members, readers: readers(graph) };
         for (nth, node) in graph.nodes.iter().enumerate() {
             for operand in node.operands.clone() {
                 if let ValueId::Node(producer) = operand {
@@ -110,7 +115,14 @@ impl Units {
             .flat_map(|node| &node.operands)
             .filter(|operand| !matches!(operand, ValueId::Node(nth) if [a, b].contains(&self.unit[*nth])))
             .collect();
-        instructions <= MAX_INSTRUCTIONS && outside.len() <= MAX_INPUTS
+        instructions <= MAX_INSTRUCTIONS && outside.len() <= MAX_INPUTS && self.outputs(a, b) <= MAX_OUTPUTS
+    }
+
+    /// How many values a kernel of both units writes: those that others read.
+    fn outputs(&self, a: usize, b: usize) -> usize {
+        let is_inside = |node: &usize| [a, b].contains(&self.unit[*node]);
+        let is_read = |node: &&usize| self.readers[**node].iter().any(|reader| reader.is_none_or(|reader| !is_inside(&reader)));
+        self.members[a].iter().chain(&self.members[b]).filter(is_read).count()
     }
 
     /// Whether `to` depends on `from` through another unit.
@@ -127,6 +139,18 @@ impl Units {
         }
         false
     }
+}
+
+/// The nodes that read each node; nothing stands for an output of the graph.
+fn readers(graph: &Graph) -> Vec<Vec<Option<usize>>> {
+    let mut readers = vec![vec![]; graph.nodes.len()];
+    let of_nodes = graph.nodes.iter().enumerate().flat_map(|(nth, node)| node.operands.iter().map(move |value| (value, Some(nth))));
+    for (value, reader) in of_nodes.chain(graph.outputs.iter().map(|value| (value, None))) {
+        if let ValueId::Node(nth) = *value {
+            readers[nth].push(reader);
+        }
+    }
+    readers
 }
 
 /// The function of an elementwise operation.
