@@ -50,7 +50,8 @@ fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
 }
 
 fn node(name: &str, op: &str, inputs: &[&str], attributes: &[(&str, Attribute)]) -> NodeSpec {
-    let attributes: BTreeMap<_, _> = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let attributes: BTreeMap<_, _> =
+        attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let inputs = inputs.iter().map(|name| (*name).to_owned()).collect();
     NodeSpec { name: name.to_owned(), op: op.to_owned(), inputs, attributes }
 }
@@ -100,7 +101,8 @@ fn check_within(backend: &mut Backend, spec: &GraphSpec, seed: u64, factor: f64)
     let got = run_batch::<Execute>(&[request], backend).map_err(|error| error.to_string())?.remove(0);
     for (nth, of) in plan.outputs.iter().enumerate() {
         let name = &spec.outputs[nth];
-        compare(of, &expected[nth], &got[nth], factor).map_err(|error| format!("{name} ({}): {error}", op_of(spec, name)))?;
+        compare(of, &expected[nth], &got[nth], factor)
+            .map_err(|error| format!("{name} ({}): {error}", op_of(spec, name)))?;
     }
     Ok(())
 }
@@ -222,7 +224,8 @@ fn reductions(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
         check(backend, &products_of_elements(&of), 5)?;
     }
     let empty = tensor(dtype, &[4, 0]);
-    let nodes: Vec<_> = ["sum", "prod", "all", "any"].map(|name| node(name, name, &["x"], &[("dim", Attribute::Int(1))])).into();
+    let nodes: Vec<_> =
+        ["sum", "prod", "all", "any"].map(|name| node(name, name, &["x"], &[("dim", Attribute::Int(1))])).into();
     check(backend, &graph(&[("x", empty)], nodes), 6)
 }
 
@@ -231,7 +234,12 @@ fn products_of_elements(of: &TensorType) -> GraphSpec {
     let mut nodes = vec![];
     let operand = if of.dtype.is_float() {
         let number = |name, value| (name, Attribute::Float(value));
-        nodes.push(node("finite", "nan_to_num", &["x"], &[number("nan", 1.0), number("posinf", 1.0), number("neginf", -1.0)]));
+        nodes.push(node(
+            "finite",
+            "nan_to_num",
+            &["x"],
+            &[number("nan", 1.0), number("posinf", 1.0), number("neginf", -1.0)],
+        ));
         nodes.push(node("near_1", "clamp", &["finite"], &[number("min", 0.9), number("max", 1.1)]));
         "near_1"
     } else {
@@ -287,11 +295,21 @@ fn products(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
         node("row", "matmul", &["v", "b"], &[]),
         node("linear", "linear", &["batch", "bt", "bias"], &[]),
         node("empty", "matmul", &["thin", "flat"], &[]),
-        node("sliced", "slice", &["a"], &[("dim", Attribute::Int(1)), ("start", Attribute::Int(1)), ("step", Attribute::Int(2))]),
+        node(
+            "sliced",
+            "slice",
+            &["a"],
+            &[("dim", Attribute::Int(1)), ("start", Attribute::Int(1)), ("step", Attribute::Int(2))],
+        ),
         node("gram", "matmul", &["sliced", "sliced"], &[("transpose_b", Attribute::Bool(true))]),
     ];
     if dtype.is_float() {
-        nodes.push(node("gelu", "linear", &["batch", "bt", "bias"], &[("activation", Attribute::Text("gelu".to_owned()))]));
+        nodes.push(node(
+            "gelu",
+            "linear",
+            &["batch", "bt", "bias"],
+            &[("activation", Attribute::Text("gelu".to_owned()))],
+        ));
     }
     let finite = |(name, of): (&str, TensorType)| (format!("{name}_in"), of);
     let mut spec = graph(&[], nodes);
@@ -344,7 +362,8 @@ fn random_graphs(backend: &mut Backend, block: u64) -> Result<(), String> {
         let mut some = all.clone();
         some.outputs.retain(|_| random.random_ratio(1, 6));
         some.outputs.extend(all.outputs.last().cloned());
-        check_within(backend, &all, seed, GRAPH_FACTOR).map_err(|error| format!("graph {seed}, all values: {error}"))?;
+        check_within(backend, &all, seed, GRAPH_FACTOR)
+            .map_err(|error| format!("graph {seed}, all values: {error}"))?;
         check_within(backend, &some, seed, GRAPH_FACTOR).map_err(|error| format!("graph {seed}: {error}"))?;
     }
     Ok(())
@@ -364,12 +383,15 @@ fn random_graph(random: &mut StdRng) -> GraphSpec {
     let mut names = vec!["xc".to_owned(), "yc".to_owned()];
     for nth in 0..random.random_range(3..30) {
         let name = format!("n{nth}");
-        let (a, b) = (names[random.random_range(0..names.len())].clone(), names[random.random_range(0..names.len())].clone());
+        let (a, b) =
+            (names[random.random_range(0..names.len())].clone(), names[random.random_range(0..names.len())].clone());
         let keep = [("dim", Attribute::Int(1)), ("keepdim", Attribute::Bool(true))];
         match random.random_range(0..9) {
             0 | 1 => nodes.push(node(&name, "maximum", &[&a, &b], &[])),
             2 => nodes.push(node(&name, "tanh", &[&a], &[])),
-            3 => nodes.push(node(&name, "transpose", &[&a], &[("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))])),
+            3 => {
+                nodes.push(node(&name, "transpose", &[&a], &[("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))]))
+            }
             4 => {
                 nodes.push(node(&format!("{name}p"), "matmul", &[&a, &b], &[]));
                 nodes.push(node(&name, "mul", &[&format!("{name}p")], &[("other", Attribute::Float(1.0 / 24.0))]));

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use accelerd_engine::Lane;
 use accelerd_kernels::ops::tensor::{Execute, ExecuteRequest};
-use accelerd_proto::v1::{self as pb, tensor_attribute::Value, tensor_input::Source, tensor_service_server::TensorService};
+use accelerd_proto::v1::{
+    self as pb, tensor_attribute::Value, tensor_input::Source, tensor_service_server::TensorService,
+};
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphError, GraphSpec, NodeSpec, Plan, TensorType};
 use bytes::Bytes;
 use prost::Message;
@@ -92,7 +94,10 @@ fn tensor(nth: usize, source: Option<Source>) -> Result<(TensorType, Bytes), Api
     };
     let dtype = pb::Dtype::try_from(tensor.dtype).ok().and_then(dtype_from_proto);
     let dtype = dtype.ok_or_else(|| {
-        ApiError::invalid(field("value.dtype"), format!("expected a Dtype other than UNSPECIFIED, got {}", tensor.dtype))
+        ApiError::invalid(
+            field("value.dtype"),
+            format!("expected a Dtype other than UNSPECIFIED, got {}", tensor.dtype),
+        )
     })?;
     let extents: Result<Vec<_>, _> = tensor.shape.iter().map(|extent| usize::try_from(*extent)).collect();
     let shape = extents.map_err(|_| {
@@ -101,7 +106,8 @@ fn tensor(nth: usize, source: Option<Source>) -> Result<(TensorType, Bytes), Api
     })?;
     let of = TensorType { dtype, shape };
     if of.bytes() != tensor.data.len() {
-        let reason = format!("expected {} bytes for {dtype} of shape {:?}, got {}", of.bytes(), of.shape, tensor.data.len());
+        let reason =
+            format!("expected {} bytes for {dtype} of shape {:?}, got {}", of.bytes(), of.shape, tensor.data.len());
         return Err(ApiError::invalid(field("value.data"), reason));
     }
     Ok((of, tensor.data))

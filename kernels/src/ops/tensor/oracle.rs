@@ -259,7 +259,7 @@ fn combine_integers(reduction: Reduction, dtype: Dtype, values: &[Literal]) -> L
     let mut values = values.iter().copied().map(integer);
     let result = match reduction {
         Reduction::Sum => values.fold(0, i128::wrapping_add),
-        Reduction::Prod => values.fold(1, |product, x| integer(from_integer(dtype, product.wrapping_mul(x)))),
+        Reduction::Prod => values.fold(1_i128, |product, x| integer(from_integer(dtype, product.wrapping_mul(x)))),
         Reduction::Max if dtype == Dtype::Bool => values.fold(0, i128::max),
         Reduction::Min if dtype == Dtype::Bool => values.fold(1, i128::min),
         Reduction::Max => values.max().expect("the maximum of some values"),

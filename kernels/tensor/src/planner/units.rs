@@ -121,7 +121,8 @@ impl Units {
     /// How many values a kernel of both units writes: those that others read.
     fn outputs(&self, a: usize, b: usize) -> usize {
         let is_inside = |node: &usize| [a, b].contains(&self.unit[*node]);
-        let is_read = |node: &&usize| self.readers[**node].iter().any(|reader| reader.is_none_or(|reader| !is_inside(&reader)));
+        let is_read =
+            |node: &&usize| self.readers[**node].iter().any(|reader| reader.is_none_or(|reader| !is_inside(&reader)));
         self.members[a].iter().chain(&self.members[b]).filter(is_read).count()
     }
 
@@ -144,7 +145,11 @@ impl Units {
 /// The nodes that read each node; nothing stands for an output of the graph.
 fn readers(graph: &Graph) -> Vec<Vec<Option<usize>>> {
     let mut readers = vec![vec![]; graph.nodes.len()];
-    let of_nodes = graph.nodes.iter().enumerate().flat_map(|(nth, node)| node.operands.iter().map(move |value| (value, Some(nth))));
+    let of_nodes = graph
+        .nodes
+        .iter()
+        .enumerate()
+        .flat_map(|(nth, node)| node.operands.iter().map(move |value| (value, Some(nth))));
     for (value, reader) in of_nodes.chain(graph.outputs.iter().map(|value| (value, None))) {
         if let ValueId::Node(nth) = *value {
             readers[nth].push(reader);
