@@ -2,6 +2,9 @@
 
 mod arg_reduce;
 mod buffers;
+#[cfg(test)]
+mod compile;
 mod headers;
 mod launches;
+mod map;
 mod reduce;

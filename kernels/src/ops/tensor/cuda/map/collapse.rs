@@ -1,0 +1,115 @@
+//! Fewer dimensions for the same iteration: neighbours that every view steps through with one stride become one dimension.
+
+/// An iteration space, and how views step through it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Collapsed {
+    /// Extents, outermost first: at least one dimension, and none of extent 1 beside others.
+    pub(super) extents: Vec<usize>,
+    /// Strides of each view, in elements.
+    pub(super) strides: Vec<Vec<isize>>,
+}
+
+impl Collapsed {
+    /// Merges the dimensions of `shape`, through which the views step by `strides`. Row-major order is kept.
+    pub(super) fn new(shape: &[usize], strides: &[&[isize]]) -> Self {
+        let mut collapsed = Self { extents: vec![], strides: vec![vec![]; strides.len()] };
+        for (dim, &extent) in shape.iter().enumerate().filter(|(_, extent)| **extent != 1) {
+            if collapsed.takes(dim, extent, strides) {
+                *collapsed.extents.last_mut().expect("there is one to merge with") *= extent;
+                for (merged, strides) in collapsed.strides.iter_mut().zip(strides) {
+                    *merged.last_mut().expect("one stride for each dimension") = strides[dim];
+                }
+            } else {
+                collapsed.extents.push(extent);
+                for (merged, strides) in collapsed.strides.iter_mut().zip(strides) {
+                    merged.push(strides[dim]);
+                }
+            }
+        }
+        if collapsed.extents.is_empty() {
+            collapsed.extents.push(1);
+            collapsed.strides.iter_mut().for_each(|strides| strides.push(1));
+        }
+        collapsed
+    }
+
+    /// Whether the last dimension and the next one are one dimension to every view.
+    fn takes(&self, dim: usize, extent: usize, strides: &[&[isize]]) -> bool {
+        let continues = |merged: &Vec<isize>, strides: &&[isize]| {
+            merged.last().is_some_and(|outer| strides[dim].checked_mul(extent.cast_signed()) == Some(*outer))
+        };
+        !self.extents.is_empty() && self.strides.iter().zip(strides).all(|(merged, strides)| continues(merged, strides))
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// Number of elements.
+    pub(super) fn elements(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// The stride of a view along the inner dimension.
+    pub(super) fn inner_stride(&self, view: usize) -> isize {
+        self.strides[view][self.rank() - 1]
+    }
+
+    /// Moves a dimension before the inner one; row-major order changes.
+    #[must_use]
+    pub(super) fn with_rows(mut self, dim: usize) -> Self {
+        let last = self.rank() - 1;
+        self.extents[dim..last].rotate_left(1);
+        self.strides.iter_mut().for_each(|strides| strides[dim..last].rotate_left(1));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_tensor::Layout;
+
+    use super::*;
+
+    fn collapse(layouts: &[&Layout]) -> Collapsed {
+        let strides: Vec<_> = layouts.iter().map(|layout| &layout.strides[..]).collect();
+        Collapsed::new(&layouts[0].shape, &strides)
+    }
+
+    #[test]
+    fn contiguous_views_are_flat_and_so_are_scalars() {
+        let tensor = Layout::contiguous(&[2, 1, 3, 4]);
+        let scalar = Layout::contiguous(&[1]).broadcast(&[2, 1, 3, 4]).expect("broadcasts");
+        let collapsed = collapse(&[&tensor, &scalar]);
+        assert_eq!((collapsed.extents.as_slice(), collapsed.elements()), (&[24][..], 24));
+        assert_eq!(collapsed.strides, [[1], [0]]);
+    }
+
+    #[test]
+    fn dimensions_merge_only_where_all_views_merge() {
+        let tensor = Layout::contiguous(&[2, 3, 4]);
+        let row = Layout::contiguous(&[4]).broadcast(&[2, 3, 4]).expect("broadcasts");
+        let collapsed = collapse(&[&tensor, &row]);
+        assert_eq!(collapsed.extents, [6, 4]);
+        assert_eq!(collapsed.strides, [[4, 1], [0, 1]]);
+        let column = Layout::contiguous(&[3, 1]).broadcast(&[2, 3, 4]).expect("broadcasts");
+        assert_eq!(collapse(&[&tensor, &row, &column]).extents, [2, 3, 4]);
+        let reversed = tensor.sliced(1, 2, 3, -1);
+        assert_eq!(collapse(&[&reversed]).strides, [[12, -4, 1]]);
+        let transposed = Layout::contiguous(&[4, 2, 3]).permuted(&[1, 2, 0]);
+        assert_eq!(collapse(&[&tensor, &transposed]).strides, [[4, 1], [1, 6]]);
+    }
+
+    #[test]
+    fn a_single_element_is_one_dimension() {
+        assert_eq!(Collapsed::new(&[1, 1], &[&[7, 7]]), Collapsed { extents: vec![1], strides: vec![vec![1]] });
+        assert_eq!(Collapsed::new(&[], &[&[]]).extents, [1]);
+    }
+
+    #[test]
+    fn a_dimension_becomes_the_rows() {
+        let space = Collapsed { extents: vec![2, 3, 4, 5], strides: vec![vec![1, 2, 3, 4]] };
+        let moved = space.with_rows(0);
+        assert_eq!((moved.extents, moved.strides), (vec![3, 4, 2, 5], vec![vec![2, 3, 1, 4]]));
+    }
+}

@@ -1,0 +1,183 @@
+//! The text of an elementwise kernel: the function, and accesses to its operands, within a template's schedule.
+
+use std::fmt::Write as _;
+
+use accelerd_ir::{
+    Dtype,
+    scalar::{
+        Function,
+        cuda::{self, ctype},
+    },
+};
+
+use super::{
+    space::{LAUNCH, Space, View},
+    variant::{Access, Schedule, THREADS, Variant},
+};
+use crate::cuda::{COMMON, JitSource, Source, cu};
+
+/// What emitted functions call.
+pub(super) const PRELUDE: Source = Source { path: "ir/prelude.cuh", text: cuda::PRELUDE };
+const HEADERS: &[Source] =
+    &[COMMON, LAUNCH, PRELUDE, cu!("tensor/views.cuh"), cu!("tensor/map.cuh"), cu!("tensor/map_tile.cuh")];
+
+/// Fused multiply-adds round once where the interpreter of scalar functions rounds twice. Elementwise kernels are bound by the memory,
+/// which hides the additional instructions.
+pub(super) const NO_FMA: &str = "--fmad=false";
+
+/// The kernel of a function in a variant.
+pub(super) fn source(function: &Function, variant: &Variant) -> JitSource {
+    let operands = Operands { function, variant };
+    let (template, header) = match variant.schedule {
+        Schedule::Vectors { .. } => ("tensor_map", "tensor/map.cuh"),
+        Schedule::Tiles { .. } => ("tensor_map_tile", "tensor/map_tile.cuh"),
+    };
+    let text = format!(
+        "#include \"{header}\"\n#include \"ir/prelude.cuh\"\n\n{}\n{}\n{}",
+        cuda::emit(function, "apply"),
+        operands.structure(),
+        operands.kernel(template)
+    );
+    let views = std::iter::repeat_n(size_of::<View>(), variant.accesses.len());
+    let params = std::iter::once(size_of::<Space>()).chain(views).collect();
+    JitSource { template, text, headers: HEADERS, options: vec![NO_FMA.to_owned()], params }
+}
+
+struct Operands<'a> {
+    function: &'a Function,
+    variant: &'a Variant,
+}
+
+impl Operands<'_> {
+    /// Number, type and access of each input.
+    fn inputs(&self) -> impl Iterator<Item = (usize, &'static str, Access)> {
+        let dtypes = self.function.params().iter().map(|dtype| ctype(*dtype));
+        dtypes.zip(&self.variant.accesses).enumerate().map(|(nth, (ctype, access))| (nth, ctype, *access))
+    }
+
+    fn outputs(&self) -> impl Iterator<Item = (usize, &'static str, Access)> {
+        let dtype = |result| -> Dtype { self.function.dtype(result) };
+        let dtypes = self.function.results().iter().map(move |result| ctype(dtype(*result)));
+        let accesses = &self.variant.accesses[self.function.params().len()..];
+        dtypes.zip(accesses).enumerate().map(|(nth, (ctype, access))| (nth, ctype, *access))
+    }
+
+    fn views(&self) -> Vec<String> {
+        let inputs = self.inputs().map(|(nth, ..)| format!("input{nth}"));
+        inputs.chain(self.outputs().map(|(nth, ..)| format!("output{nth}"))).collect()
+    }
+
+    /// What the template calls, by the names that it knows.
+    fn structure(&self) -> String {
+        let values = lines(self.inputs().map(|(nth, ctype, _)| format!("        Lanes<{ctype}, LANES> p{nth};")));
+        let views = lines(self.views().iter().map(|view| format!("    const View& {view};")));
+        let accesses = match self.variant.schedule {
+            Schedule::Vectors { .. } => self.load(),
+            Schedule::Tiles { .. } => self.tile() + &self.stage() + &self.load_staged(),
+        };
+        format!(
+            "struct Operands {{\n{views}\n    template <int LANES>\n    struct Inputs {{\n{values}    }};\n\n{accesses}{}}};\n",
+            self.store()
+        )
+    }
+
+    fn load(&self) -> String {
+        let loads = self.inputs().map(|(nth, _, access)| load(nth, access));
+        format!(
+            "    template <int LANES, typename POSITION>\n    __device__ __forceinline__ void load(const POSITION& position, \
+             Inputs<LANES>& to) const {{\n{}    }}\n\n",
+            lines(loads)
+        )
+    }
+
+    fn staged(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        self.inputs().filter(|(.., access)| *access == Access::Staged).map(|(nth, ctype, _)| (nth, ctype))
+    }
+
+    fn tile(&self) -> String {
+        let tiles = self.staged().map(|(nth, ctype)| format!("        TileRow<{ctype}, EDGE> p{nth}[EDGE];"));
+        format!("    template <int EDGE>\n    struct Tile {{\n{}    }};\n\n", lines(tiles))
+    }
+
+    fn stage(&self) -> String {
+        let stages = self.staged().map(|(nth, ctype)| {
+            format!(
+                "        Lanes<{ctype}, 1> p{nth};\n        ::load<STRIDED>(input{nth}, position, p{nth});\n        \
+                 tile.p{nth}[column].v[row] = p{nth}.v[0];"
+            )
+        });
+        format!(
+            "    template <typename POSITION, typename TILE>\n    __device__ __forceinline__ void stage(const POSITION& position, \
+             TILE& tile, int column, int row) const {{\n{}    }}\n\n",
+            lines(stages)
+        )
+    }
+
+    fn load_staged(&self) -> String {
+        let loads = self.inputs().map(|(nth, _, access)| match access {
+            Access::Staged => format!("        to.p{nth}.v[0] = tile.p{nth}[column].v[row];"),
+            Access::Contiguous | Access::Broadcast | Access::Strided => load(nth, access),
+        });
+        format!(
+            "    template <typename POSITION, typename TILE>\n    __device__ __forceinline__ void load(const POSITION& position, \
+             const TILE& tile, int column, int row, Inputs<1>& to) const {{\n{}    }}\n\n",
+            lines(loads)
+        )
+    }
+
+    fn store(&self) -> String {
+        let values = lines(self.outputs().map(|(nth, ctype, _)| format!("        Lanes<{ctype}, LANES> r{nth};")));
+        let stores = lines(self.outputs().map(|(nth, _, access)| {
+            let access = name(access);
+            format!("        ::store<{access}>(output{nth}, position, r{nth});")
+        }));
+        let arguments = self.inputs().map(|(nth, ..)| format!("from.p{nth}.v[i]"));
+        let results = self.outputs().map(|(nth, ..)| format!("r{nth}.v[i]"));
+        let arguments: Vec<_> = arguments.chain(["index + i".to_owned()]).chain(results).collect();
+        format!(
+            "    template <int LANES, typename POSITION>\n    __device__ __forceinline__ void store(const POSITION& position, \
+             i64 index, const Inputs<LANES>& from) const {{\n{values}#pragma unroll\n        for (int i = 0; i < LANES; ++i) \
+             apply({});\n{stores}    }}\n",
+            arguments.join(", ")
+        )
+    }
+
+    fn kernel(&self, template: &str) -> String {
+        let rank = self.variant.rank;
+        let call = match self.variant.schedule {
+            Schedule::Vectors { lanes, unroll, is_wide } => {
+                let index = if is_wide { "i64" } else { "int" };
+                format!("map<{unroll}, {lanes}, {index}, {rank}>")
+            }
+            Schedule::Tiles { edge } => format!("map_tile<{edge}, {rank}>"),
+        };
+        let views = self.views();
+        let params: Vec<_> = views.iter().map(|view| format!("const View {view}")).collect();
+        format!(
+            "extern \"C\" __global__ void __launch_bounds__({THREADS}) {template}(const Space space, {}) {{\n    \
+             {call}(space, Operands{{{}}});\n}}\n",
+            params.join(", "),
+            views.join(", ")
+        )
+    }
+}
+
+fn load(nth: usize, access: Access) -> String {
+    format!("        ::load<{}>(input{nth}, position, to.p{nth});", name(access))
+}
+
+/// In `views.cuh`.
+fn name(access: Access) -> &'static str {
+    match access {
+        Access::Contiguous => "CONTIGUOUS",
+        Access::Broadcast => "BROADCAST",
+        Access::Strided | Access::Staged => "STRIDED",
+    }
+}
+
+fn lines(lines: impl Iterator<Item = String>) -> String {
+    lines.fold(String::new(), |mut text, line| {
+        writeln!(text, "{line}").expect("a string grows");
+        text
+    })
+}

@@ -1,0 +1,124 @@
+//! Steps become launches or errors, and their kernels compile.
+
+use accelerd_ir::scalar::{BinaryOp, Builder, Function, UnaryOp};
+use accelerd_tensor::{Layout, Location, View};
+
+use super::{super::compile::compiles, *};
+
+/// A function of one parameter of each type: all operands as f32, combined, and cast to each result.
+fn combine(params: &[Dtype], results: &[Dtype], operation: UnaryOp) -> Function {
+    let mut builder = Builder::new(params);
+    let mut sum = builder.index();
+    sum = builder.cast(sum, Dtype::F32);
+    for nth in 0..params.len() {
+        let value = builder.param(nth);
+        let value = builder.cast(value, Dtype::F32);
+        sum = builder.binary(BinaryOp::Add, sum, value).expect("both are f32");
+    }
+    let value = builder.unary(operation, sum).expect("f32 has every operation");
+    let results: Vec<_> = results.iter().map(|dtype| builder.cast(value, *dtype)).collect();
+    builder.finish(&results)
+}
+
+fn view(location: Location, dtype: Dtype, layout: Layout) -> accelerd_tensor::View {
+    View { location, dtype, layout }
+}
+
+/// A step whose inputs are tensors of these layouts, and whose outputs are contiguous.
+fn step(function: Function, layouts: &[Layout]) -> MapStep {
+    let shape = layouts[0].shape.clone();
+    let inputs = layouts.iter().zip(function.params()).enumerate();
+    let inputs = inputs.map(|(nth, (layout, dtype))| view(Location::Input(nth), *dtype, layout.clone())).collect();
+    let results: Vec<_> = function.results().iter().map(|result| function.dtype(*result)).collect();
+    let output = |(nth, dtype): (usize, &Dtype)| view(Location::Output(nth), *dtype, Layout::contiguous(&shape));
+    let outputs = results.iter().enumerate().map(output).collect();
+    MapStep { inputs, outputs, function, shape }
+}
+
+fn prepare(step: &MapStep) -> Result<Option<Launch>, OpError> {
+    Launch::new(step, &Buffers::unbacked(&[1 << 38; 12], &[1 << 38; 12], 1 << 38))
+}
+
+fn prepared(step: &MapStep) -> Launch {
+    prepare(step).expect("a valid step").expect("elements to compute")
+}
+
+#[test]
+fn every_schedule_compiles_for_every_type() {
+    let tensor = Layout::contiguous(&[40, 48]);
+    let row = Layout::contiguous(&[48]).broadcast(&[40, 48]).expect("broadcasts");
+    let column = Layout::contiguous(&[40, 1]).broadcast(&[40, 48]).expect("broadcasts");
+    let transposed = Layout::contiguous(&[48, 40]).permuted(&[1, 0]);
+    let reversed = tensor.sliced(1, 47, 48, -1);
+    let batched = Layout::contiguous(&[3, 48, 40]).permuted(&[0, 2, 1]);
+    let padded = Layout::contiguous(&[3, 4, 5, 6]).sliced(1, 0, 2, 2).sliced(2, 1, 3, 1).sliced(3, 0, 6, 1);
+    let spread = Layout { strides: vec![1 << 26, 1], ..tensor.clone() };
+    let classes: [&[Layout]; 8] = [
+        &[tensor.clone(), tensor.clone()],
+        &[tensor.clone(), row.clone(), column.clone()],
+        &[row, column],
+        &[tensor.clone(), reversed],
+        &[transposed, tensor],
+        &[batched.clone(), batched],
+        &[padded],
+        &[spread],
+    ];
+    let mut sources = vec![];
+    for (nth, layouts) in classes.iter().enumerate() {
+        // Each class with other types, so that all types and sizes appear.
+        let dtype = |at: usize| Dtype::ALL[(5 * nth + 3 * at) % Dtype::ALL.len()];
+        let params: Vec<_> = (0..layouts.len()).map(dtype).collect();
+        let results = [dtype(layouts.len()), dtype(layouts.len() + 1)];
+        let step = step(combine(&params, &results, UnaryOp::Tanh), layouts);
+        sources.push(source::source(&step.function, &prepared(&step).variant));
+    }
+    for dtype in Dtype::ALL {
+        let step = step(combine(&[dtype], &[dtype], UnaryOp::Neg), &[Layout::contiguous(&[100])]);
+        sources.push(source::source(&step.function, &prepared(&step).variant));
+    }
+    compiles(&sources);
+}
+
+#[test]
+fn the_text_is_independent_of_extents_and_addresses() {
+    let text = |rows: usize, columns: usize, offset: usize| {
+        let tensor = Layout { offset, ..Layout::contiguous(&[rows, columns]) };
+        let row = Layout::contiguous(&[columns]).broadcast(&[rows, columns]).expect("broadcasts");
+        let step = step(combine(&[Dtype::F32; 2], &[Dtype::F32], UnaryOp::Exp), &[tensor, row]);
+        source::source(&step.function, &prepared(&step).variant)
+    };
+    assert_eq!(text(3, 8, 0), text(500, 64, 4));
+    assert_ne!(text(3, 8, 0), text(3, 7, 0), "no vectors");
+}
+
+#[test]
+fn nothing_is_launched_without_elements() {
+    let step = step(combine(&[Dtype::F32], &[Dtype::F32], UnaryOp::Neg), &[Layout::contiguous(&[3, 0])]);
+    assert!(prepare(&step).expect("a valid step").is_none());
+}
+
+#[test]
+fn a_step_that_does_not_fit_its_views_is_an_error() {
+    let tensor = Layout::contiguous(&[4, 4]);
+    let good = step(combine(&[Dtype::F32], &[Dtype::F32], UnaryOp::Neg), &[tensor]);
+    let wrongs: [fn(&mut MapStep); 7] = [
+        |step| step.inputs[0].dtype = Dtype::F64,
+        |step| step.outputs.clear(),
+        |step| step.shape = vec![16],
+        |step| step.inputs[0].layout.offset = 1 << 38,
+        |step| step.inputs[0].location = Location::Input(12),
+        |step| step.outputs[0].location = Location::Input(0),
+        |step| {
+            step.shape = vec![1 << 40; 3];
+            step.inputs.iter_mut().chain(&mut step.outputs).for_each(|view| {
+                view.layout = Layout { shape: vec![1 << 40; 3], strides: vec![0; 3], offset: 0 };
+            });
+        },
+    ];
+    assert!(prepare(&good).is_ok());
+    for (nth, wrong) in wrongs.iter().enumerate() {
+        let mut step = good.clone();
+        wrong(&mut step);
+        assert!(matches!(prepare(&step), Err(OpError::Invalid(_))), "{nth}");
+    }
+}
