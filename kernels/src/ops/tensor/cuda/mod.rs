@@ -7,4 +7,7 @@ mod compile;
 mod headers;
 mod launches;
 mod map;
+mod norm;
 mod reduce;
+mod row;
+mod softmax;

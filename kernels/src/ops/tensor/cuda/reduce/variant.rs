@@ -212,9 +212,11 @@ mod tests {
 
     #[test]
     fn an_empty_reduction_still_has_threads_for_its_results() {
-        let variant = matrix(100, 0, Rows, 4);
-        assert_eq!((variant.parts, variant.is_wide), (1, false));
-        assert!(variant.blocks * (THREADS / variant.lanes) * variant.vec >= 100, "{variant:?}");
+        for orientation in [Rows, Columns] {
+            let Variant { orientation, blocks, lanes, vec, parts, .. } = matrix(100, 0, orientation, 4);
+            let results = if orientation == Rows { THREADS / lanes } else { lanes * vec };
+            assert!(parts == 1 && blocks * results >= 100, "{blocks} blocks of {results}");
+        }
         assert!(matrix(1, 1 << 31, Rows, 1).is_wide);
     }
 }
