@@ -20,7 +20,7 @@ __device__ __forceinline__ State exchange(const State& state, int mask) {
 // a power of two up to 32; all lanes of the warp call it.
 template <int LANES, typename State>
 __device__ __forceinline__ State warp_merge(State state) {
-#pragma unroll
+#pragma unroll State::MERGE_UNROLL
     for (int step = LANES / 2; step > 0; step >>= 1) {
         const State other = exchange(state, step);
         state = threadIdx.x & step ? State::merge(other, state) : State::merge(state, other);

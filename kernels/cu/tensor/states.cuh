@@ -1,6 +1,9 @@
 // What reductions accumulate. A state is made of K values (`of`), of none (`identity`), or of two states (`merge`), and becomes a value
 // (`finish`). All orders are fixed.
 //
+// MERGE_UNROLL: how often a loop of merges is unrolled. Those with exponentials, divisions or branches are not: they take the compiler
+// long, and shuffles hide the loop.
+//
 // `of` takes the values and their indices, ascending; the indices matter to an extreme's alone and cost nothing elsewhere.
 
 #pragma once
@@ -83,6 +86,7 @@ __device__ __forceinline__ T tree(const T* values) {
 // A value combined by an operator.
 template <typename T, typename OPERATOR>
 struct PlainState {
+    static constexpr int MERGE_UNROLL = 5;
     T value;
 
     static __device__ __forceinline__ PlainState identity() { return {OPERATOR::identity()}; }
@@ -106,6 +110,7 @@ using MaxState = PlainState<T, Greatest<T>>;
 // NaN is no greatest value, but makes the sum NaN.
 template <typename T>
 struct LogSumExpState {
+    static constexpr int MERGE_UNROLL = 1;
     T greatest, sum;
 
     static __device__ __forceinline__ LogSumExpState identity() { return {least<T>(), T(0)}; }
@@ -141,6 +146,7 @@ struct LogSumExpState {
 // Number and mean of values, and the sum of their squared deviations from it; merged as Chan, Golub and LeVeque do.
 template <typename T>
 struct DeviationsState {
+    static constexpr int MERGE_UNROLL = 1;
     T count, mean, squares;
 
     static __device__ __forceinline__ DeviationsState identity() { return {T(0), T(0), T(0)}; }
@@ -166,6 +172,7 @@ struct DeviationsState {
 // The first index of the greatest value, or of the least. NaN is more extreme than any number. NONE marks a state of no values.
 template <typename T, bool IS_MAX>
 struct ExtremeState {
+    static constexpr int MERGE_UNROLL = 1;
     static constexpr i64 NONE = 0x7fffffffffffffffll;
     T value;
     i64 index;

@@ -40,7 +40,11 @@ pub(super) fn prepare(step: &NormStep, buffers: &Buffers<'_>) -> Result<Launches
 /// The address of weight or bias.
 fn affine(view: &View, step: &NormStep, columns: usize, buffers: &Buffers<'_>) -> Result<u64, OpError> {
     let layout = &view.layout;
-    if view.dtype != step.input.dtype || layout.shape != [columns] || layout.strides.len() != 1 || !layout.is_contiguous() {
+    if view.dtype != step.input.dtype
+        || layout.shape != [columns]
+        || layout.strides.len() != 1
+        || !layout.is_contiguous()
+    {
         let dtype = step.input.dtype;
         return Err(OpError::Invalid(format!("a norm: expected weight and bias of {columns} contiguous {dtype}")));
     }

@@ -228,7 +228,10 @@ mod tests {
                 let RowVariant { vec, items, lanes, threads, extent } = variant;
                 let threads_of_row = lanes.min(threads);
                 assert_eq!(extent, RowExtent::Registers, "{columns} {variant:?}");
-                assert!(columns.is_multiple_of(vec) && vec * items * threads_of_row >= columns, "{columns} {variant:?}");
+                assert!(
+                    columns.is_multiple_of(vec) && vec * items * threads_of_row >= columns,
+                    "{columns} {variant:?}"
+                );
                 assert!(vec * items <= MAX_VALUES && threads.is_multiple_of(WARP) && threads <= MAX_BLOCK_THREADS);
                 assert!(lanes > WARP || lanes.is_power_of_two());
             }

@@ -116,7 +116,8 @@ mod tests {
     fn every_type_and_length_compiles() {
         let mut sources = vec![];
         for (nth, dtype) in FLOATS.into_iter().enumerate() {
-            for (at, shape) in [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate() {
+            for (at, shape) in [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate()
+            {
                 let launches = prepared(&step(dtype, shape, (nth + at) % 2 == 0));
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
             }

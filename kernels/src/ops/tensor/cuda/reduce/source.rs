@@ -42,7 +42,8 @@ impl Functions<'_> {
             Orientation::Columns => ("tensor_reduce_columns", "reduce_columns"),
         };
         let load = self.load_values(space, variant);
-        let text = format!("{constants}\n{}\n{load}\n#include \"tensor/reduce.cuh\"\n", emit(self.prologue, "prologue"));
+        let text =
+            format!("{constants}\n{}\n{load}\n#include \"tensor/reduce.cuh\"\n", emit(self.prologue, "prologue"));
         kernel(template, function, &text, words)
     }
 

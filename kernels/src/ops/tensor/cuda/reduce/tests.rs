@@ -9,7 +9,6 @@ use super::{
 };
 use crate::cuda::JitSource;
 
-
 const REDUCTIONS: [Reduction; 6] = [
     Reduction::Sum,
     Reduction::Prod,

@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn rows_take_as_many_threads_as_they_have_rounds() {
-        let cases = [(3, 4, 1, 4), (64, 4, 4, 4), (1024, 4, 32, 4), (2048, 4, 32, 4), (4096, 4, 256, 4), (4096, 2, 256, 8)];
+        let cases =
+            [(3, 4, 1, 4), (64, 4, 4, 4), (1024, 4, 32, 4), (2048, 4, 32, 4), (4096, 4, 256, 4), (4096, 2, 256, 8)];
         for (inner, size, lanes, vec) in cases {
             let variant = matrix(16384, inner, Rows, size);
             assert_eq!((variant.orientation, variant.lanes, variant.parts), (Rows, lanes, 1), "{inner} {variant:?}");
