@@ -18,6 +18,7 @@ constexpr int WARPS = 8;
 template <int EDGE, int RANK, typename OPERANDS>
 __device__ __forceinline__ void map_tile(const Space& space, const OPERANDS& operands) {
     __shared__ typename OPERANDS::template Tile<EDGE> tile;
+    const i64 rows = space.rows, columns = space.columns;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     for (u64 nth = blockIdx.x; nth < space.vectors; nth += gridDim.x) {
         const Position<int, RANK> of_tile = position_of<int, RANK>(space, (int)nth);
@@ -31,7 +32,7 @@ __device__ __forceinline__ void map_tile(const Space& space, const OPERANDS& ope
             for (int y = warp; y < EDGE; y += WARPS) {
                 at.at[RANK - 2] = first_row + x;
                 at.at[RANK - 1] = first_column + y;
-                const bool is_inside = at.at[RANK - 2] < space.rows && at.at[RANK - 1] < space.columns;
+                const bool is_inside = at.at[RANK - 2] < rows && at.at[RANK - 1] < columns;
                 if (is_inside) operands.stage(at, tile, y, x);
             }
         }
@@ -44,13 +45,13 @@ __device__ __forceinline__ void map_tile(const Space& space, const OPERANDS& ope
             for (int i = 0; i < EDGE / WARPS; ++i) {
                 const int y = warp + i * WARPS;
                 at.at[RANK - 2] = first_row + y;
-                const bool is_inside = at.at[RANK - 2] < space.rows && at.at[RANK - 1] < space.columns;
+                const bool is_inside = at.at[RANK - 2] < rows && at.at[RANK - 1] < columns;
                 if (is_inside) operands.load(at, tile, x, y, inputs[i]);
             }
 #pragma unroll
             for (int i = 0; i < EDGE / WARPS; ++i) {
                 at.at[RANK - 2] = first_row + warp + i * WARPS;
-                const bool is_inside = at.at[RANK - 2] < space.rows && at.at[RANK - 1] < space.columns;
+                const bool is_inside = at.at[RANK - 2] < rows && at.at[RANK - 1] < columns;
                 if (is_inside) operands.store(at, offset<STRIDED, 1>(space.index_strides, at), inputs[i]);
             }
         }

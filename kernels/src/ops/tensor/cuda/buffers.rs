@@ -1,30 +1,32 @@
 //! The device memory of an execution, and the addresses of views in it.
 
-use std::marker::PhantomData;
-
 use accelerd_tensor::{Layout, Location, View};
 
-use crate::{OpError, cuda::Buffer};
+use crate::{
+    OpError,
+    cuda::{Buffer, DevicePtr},
+};
 
 /// Inputs, outputs and arena of an execution. A view has an address only if all of its elements lie in its buffer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Buffers<'a> {
-    inputs: Vec<Span>,
-    outputs: Vec<Span>,
-    arena: Span,
-    alive: PhantomData<&'a Buffer<u8>>,
+    inputs: Vec<Span<'a>>,
+    outputs: Vec<Span<'a>>,
+    arena: Span<'a>,
 }
 
 /// A range of device memory.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct Span<'a> {
     address: u64,
     bytes: usize,
+    /// The memory, without which the addresses can be computed but not accessed.
+    buffer: Option<&'a Buffer<u8>>,
 }
 
-impl Span {
-    fn of(buffer: &Buffer<u8>) -> Self {
-        Self { address: buffer.ptr().address(), bytes: buffer.size_bytes() }
+impl<'a> Span<'a> {
+    fn of(buffer: &'a Buffer<u8>) -> Self {
+        Self { address: buffer.ptr().address(), bytes: buffer.size_bytes(), buffer: Some(buffer) }
     }
 }
 
@@ -35,8 +37,18 @@ impl<'a> Buffers<'a> {
             inputs: inputs.iter().map(Span::of).collect(),
             outputs: outputs.iter().map(Span::of).collect(),
             arena: Span::of(arena),
-            alive: PhantomData,
         }
+    }
+
+    /// The same memory and another buffer, which is written and read at the returned location.
+    pub(super) fn with_scratch<'b>(&self, scratch: &'b Buffer<u8>) -> (Buffers<'b>, Location)
+    where
+        'a: 'b,
+    {
+        let mut with: Buffers<'b> = self.clone();
+        with.outputs.push(Span::of(scratch));
+        let location = Location::Output(with.outputs.len() - 1);
+        (with, location)
     }
 
     /// The device address of the first element of a view that is read. A view without elements has the address 0.
@@ -70,13 +82,22 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    fn span(&self, location: Location) -> Option<Span> {
+    /// As [`Self::address`], as a pointer for a library.
+    pub(super) fn pointer(&self, view: &View) -> Result<DevicePtr<u8>, OpError> {
+        let address = self.address(view)?;
+        let buffer = self.span(view.location).and_then(|span| span.buffer).filter(|_| address != 0);
+        let start = |buffer: &Buffer<u8>| usize::try_from(address - buffer.ptr().address()).ok();
+        let pointer = buffer.and_then(|buffer| start(buffer).map(|start| buffer.ptr_at(start)));
+        Ok(pointer.unwrap_or(DevicePtr::NULL))
+    }
+
+    fn span(&self, location: Location) -> Option<Span<'a>> {
         match location {
             Location::Input(nth) => self.inputs.get(nth).copied(),
             Location::Output(nth) => self.outputs.get(nth).copied(),
             Location::Arena(start) => {
                 let bytes = self.arena.bytes.checked_sub(start)?;
-                Some(Span { address: self.arena.address + start as u64, bytes })
+                Some(Span { address: self.arena.address + start as u64, bytes, ..self.arena })
             }
         }
     }
@@ -106,11 +127,12 @@ impl Buffers<'static> {
     /// Memory that is never accessed: outputs and inputs of these bytes at multiples of 2^40, and an arena.
     pub(super) fn unbacked(inputs: &[usize], outputs: &[usize], arena: usize) -> Self {
         let spans = |bytes: &[usize], from: u64| {
-            let span = |(nth, &bytes): (usize, &usize)| Span { address: (from + nth as u64) << 40, bytes };
+            let span =
+                |(nth, &bytes): (usize, &usize)| Span { address: (from + nth as u64) << 40, bytes, buffer: None };
             bytes.iter().enumerate().map(span).collect()
         };
-        let arena = Span { address: 1 << 56, bytes: arena };
-        Self { inputs: spans(inputs, 1), outputs: spans(outputs, 1 << 8), arena, alive: PhantomData }
+        let arena = Span { address: 1 << 56, bytes: arena, buffer: None };
+        Self { inputs: spans(inputs, 1), outputs: spans(outputs, 1 << 8), arena }
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::{env, path::PathBuf, thread};
 
-use crate::cuda::{Arch, JitSource, compile_jit};
+use crate::cuda::{Arch, JitSource, compile_jit, jit_ptx};
 
 /// Compiles every source; the folder of NVRTC is that of `ACCELERD_NVRTC_PATH`.
 ///
 /// # Panics
 /// With the compiler's log of the first source that does not compile.
 pub(super) fn compiles(sources: &[JitSource]) {
-    let path: PathBuf =
-        env::var_os("ACCELERD_NVRTC_PATH").expect("ACCELERD_NVRTC_PATH must name the folder of libnvrtc").into();
+    let path = folder();
     let cache = tempfile::tempdir().expect("a temporary folder");
     let compile = |source: &JitSource, arch| {
         let compiled = compile_jit(source, arch, cache.path(), std::slice::from_ref(&path));
@@ -23,4 +22,16 @@ pub(super) fn compiles(sources: &[JitSource]) {
             scope.spawn(move || sources.iter().for_each(|source| compile(source, arch)));
         }
     });
+}
+
+/// PTX of a source for sm_90.
+///
+/// # Panics
+/// With the compiler's log if it does not compile.
+pub(super) fn ptx(source: &JitSource) -> String {
+    jit_ptx(source, Arch::new(9, 0), &[folder()]).unwrap_or_else(|log| panic!("{log}"))
+}
+
+fn folder() -> PathBuf {
+    env::var_os("ACCELERD_NVRTC_PATH").expect("ACCELERD_NVRTC_PATH must name the folder of libnvrtc").into()
 }

@@ -1,13 +1,9 @@
 //! The headers of kernels that read rows.
 
-use accelerd_ir::scalar::cuda;
-
+use super::prelude::PRELUDE;
 use crate::cuda::{COMMON, Source, cu};
 
-/// What emitted functions and reductions call. A source includes it first, once.
-pub(super) const PRELUDE: Source = Source { path: "ir/prelude.cuh", text: cuda::PRELUDE };
-
-/// All of them.
+/// All of them. A source includes the prelude first, once.
 pub(super) const HEADERS: &[Source] = &[
     COMMON,
     PRELUDE,

@@ -32,7 +32,7 @@ pub(super) fn prepare(step: &NormStep, buffers: &Buffers<'_>) -> Result<Launches
         weight.is_some(),
         bias.is_some()
     );
-    let rows = Rows { rows, columns, dtype, variant, constants, header: "tensor/norm.cuh" };
+    let rows = Rows { count: rows, columns, dtype, variant, constants, header: "tensor/norm.cuh" };
     let operands = Operands { x, y, weight: weight.unwrap_or(0), bias: bias.unwrap_or(0) };
     rows.launches(operands.kernels(&rows, step))
 }
@@ -70,7 +70,7 @@ impl Operands {
         let y = ("Element* y", Argument::Word(self.y));
         let weight = ("const Element* weight", Argument::Word(self.weight));
         let bias = ("const Element* bias", Argument::Word(self.bias));
-        let (count, columns) = (("const u64 rows", word(rows.rows)), ("const u64 columns", word(rows.columns)));
+        let (count, columns) = (("const u64 rows", word(rows.count)), ("const u64 columns", word(rows.columns)));
         let (part, epsilon) =
             (("const u64 part", word(part)), ("const double epsilon", Argument::F64(f64::from_bits(step.eps_bits))));
         let kernel = |template, params: &[(&'static str, Argument)], call: &str| RowKernel {

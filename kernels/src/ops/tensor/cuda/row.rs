@@ -114,7 +114,7 @@ fn long_extent(rows: usize, columns: usize, round: usize) -> RowExtent {
 
 /// Rows of an input and an output of one type, both contiguous.
 pub(super) struct Rows<'a> {
-    pub(super) rows: usize,
+    pub(super) count: usize,
     pub(super) columns: usize,
     pub(super) dtype: Dtype,
     pub(super) variant: RowVariant,
@@ -147,7 +147,7 @@ impl Rows<'_> {
             RowExtent::Row => Ok(Launches::one(self.launch(kernels.row)?)),
             RowExtent::Parts { parts, .. } => {
                 let launches = kernels.parts.into_iter().map(|kernel| self.launch(kernel)).collect::<Result<_, _>>()?;
-                Ok(Launches { launches, workspace_bytes: self.rows * parts * kernels.state_bytes })
+                Ok(Launches { launches, workspace_bytes: self.count * parts * kernels.state_bytes })
             }
         }
     }
@@ -156,7 +156,7 @@ impl Rows<'_> {
         let threads = u32::try_from(self.variant.threads).map_err(|e| OpError::Invalid(e.to_string()))?;
         Ok(Launch {
             source: self.source(&kernel),
-            grid: self.variant.grid(self.rows)?,
+            grid: self.variant.grid(self.count)?,
             block_threads: threads,
             arguments: kernel.params.into_iter().map(|(_, argument)| argument).collect(),
         })

@@ -24,7 +24,7 @@ pub(super) fn prepare(step: &SoftmaxStep, buffers: &Buffers<'_>) -> Result<Launc
     let dtype = step.input.dtype;
     let variant = RowVariant::choose(rows, columns, dtype, &[x, y]);
     let constants = format!("constexpr bool IS_LOG = {};", step.is_log);
-    let rows = Rows { rows, columns, dtype, variant, constants, header: "tensor/softmax.cuh" };
+    let rows = Rows { count: rows, columns, dtype, variant, constants, header: "tensor/softmax.cuh" };
     rows.launches(kernels(&rows, x, y))
 }
 
@@ -37,7 +37,7 @@ fn kernels(rows: &Rows<'_>, x: u64, y: u64) -> RowKernels {
         RowExtent::Registers | RowExtent::Row => rows.columns,
     };
     let part = ("const u64 part", word(part));
-    let count = ("const u64 rows", word(rows.rows));
+    let count = ("const u64 rows", word(rows.count));
     let kernel = |template, params: &[(&'static str, Argument)], call: &str| RowKernel {
         template,
         params: params.to_vec(),

@@ -11,19 +11,14 @@ use accelerd_ir::{
 };
 
 use super::{
+    super::prelude::{NO_FMA, PRELUDE},
     space::{LAUNCH, Space, View},
     variant::{Access, Schedule, THREADS, Variant},
 };
 use crate::cuda::{COMMON, JitSource, Source, cu};
 
-/// What emitted functions call.
-pub(super) const PRELUDE: Source = Source { path: "ir/prelude.cuh", text: cuda::PRELUDE };
 const HEADERS: &[Source] =
     &[COMMON, LAUNCH, PRELUDE, cu!("tensor/views.cuh"), cu!("tensor/map.cuh"), cu!("tensor/map_tile.cuh")];
-
-/// Fused multiply-adds round once where the interpreter of scalar functions rounds twice. Elementwise kernels are bound by the memory,
-/// which hides the additional instructions.
-pub(super) const NO_FMA: &str = "--fmad=false";
 
 /// The kernel of a function in a variant.
 pub(super) fn source(function: &Function, variant: &Variant) -> JitSource {

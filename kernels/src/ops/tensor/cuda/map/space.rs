@@ -14,8 +14,8 @@ launch_structs! {
         /// Number of elements.
         pub(super) elements: u64,
         /// Extents of the last two dimensions, where they are cut into tiles.
-        pub(super) rows: i64,
-        pub(super) columns: i64,
+        pub(super) rows: u64,
+        pub(super) columns: u64,
         /// Vectors or tiles along each dimension, outermost first.
         pub(super) extents: [u64; 8],
         /// Distances between neighbours in the row-major order of the step's shape, where tiles change the order of dimensions.
@@ -93,7 +93,7 @@ mod tests {
     /// What the kernels compute.
     fn divide(n: u32, divisor: u32) -> u32 {
         let Division { multiplier, shift } = Division::new(u64::from(divisor));
-        let high = u32::try_from(u64::from(n) * u64::from(multiplier) >> 32).expect("a high half");
+        let high = u32::try_from((u64::from(n) * u64::from(multiplier)) >> 32).expect("a high half");
         (high + n) >> shift
     }
 

@@ -3,7 +3,10 @@
 use accelerd_ir::scalar::{BinaryOp, Builder, Function, UnaryOp};
 use accelerd_tensor::{Layout, Location, View};
 
-use super::{super::compile::compiles, *};
+use super::{
+    super::compile::{compiles, ptx},
+    *,
+};
 
 /// A function of one parameter of each type: all operands as f32, combined, and cast to each result.
 fn combine(params: &[Dtype], results: &[Dtype], operation: UnaryOp) -> Function {
@@ -77,6 +80,18 @@ fn every_schedule_compiles_for_every_type() {
         sources.push(source::source(&step.function, &prepared(&step).variant));
     }
     compiles(&sources);
+}
+
+#[test]
+fn contiguous_elements_are_accessed_by_16_bytes_and_stay_in_registers() {
+    for dtype in [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::U8] {
+        let step = step(combine(&[dtype; 2], &[dtype], UnaryOp::Neg), &vec![Layout::contiguous(&[1000]); 2]);
+        let ptx = ptx(&source::source(&step.function, &prepared(&step).variant));
+        let wide = |access: &str| [".v4.", ".v2."].map(|lanes| ptx.matches(&format!("{access}{lanes}")).count());
+        assert!(wide("ld.global").iter().sum::<usize>() >= 2, "{ptx}");
+        assert!(wide("st.global").iter().sum::<usize>() >= 1, "{ptx}");
+        assert!(!ptx.contains(".local"), "{ptx}");
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn accesses(collapsed: &Collapsed, operands: &[Operand]) -> Vec<Access> {
     let access = |(nth, operand): (usize, &Operand)| match access(collapsed.inner_stride(nth), inner) {
         // Only loads are broadcast.
         Access::Broadcast if operand.is_output => Access::Strided,
-        access => access,
+        access @ (Access::Contiguous | Access::Broadcast | Access::Strided | Access::Staged) => access,
     };
     operands.iter().enumerate().map(access).collect()
 }
@@ -203,7 +203,7 @@ impl Tiling {
             *extent = extent.div_ceil(self.edge);
         }
         let mut space = Space::new(&moved.extents, elements, true);
-        (space.rows, space.columns) = (rows as i64, columns as i64);
+        (space.rows, space.columns) = (rows as u64, columns as u64);
         space.index_strides = padded(&index_strides);
         let strides = moved.strides.iter().map(|strides| padded(strides)).collect();
         (Variant { rank, accesses, schedule: Schedule::Tiles { edge: self.edge } }, space, strides)
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn transposed_inputs_are_staged_in_tiles() {
         let transposed = Layout::contiguous(&[3, 100, 50]).permuted(&[2, 0, 1]);
-        let (variant, space) = choose(&[transposed.clone()], 4, 0);
+        let (variant, space) = choose(std::slice::from_ref(&transposed), 4, 0);
         assert_eq!(variant.schedule, Schedule::Tiles { edge: 64 });
         assert_eq!(variant.accesses, [Access::Staged, Access::Contiguous]);
         assert_eq!((variant.rank, space.rows, space.columns), (2, 50, 300), "the outer dimensions merge");

@@ -9,7 +9,7 @@ use accelerd_ir::{
 };
 
 use super::{
-    super::headers::HEADERS,
+    super::{headers::HEADERS, prelude::NO_FMA},
     space::Space,
     state::State,
     variant::{Orientation, THREADS, Variant},
@@ -84,8 +84,10 @@ impl Functions<'_> {
                 format!("    const auto x{nth} = Pack<{ctype}, N>::load({base} + offsets[{nth}]);\n")
             }
         };
-        let loads: String = self.prologue.params().iter().enumerate().map(load).collect();
-        let arguments: String = (0..self.prologue.params().len()).map(|nth| format!("x{nth}.at[e], ")).collect();
+        let loads: Vec<_> = self.prologue.params().iter().enumerate().map(load).collect();
+        let loads = loads.concat();
+        let arguments: Vec<_> = (0..self.prologue.params().len()).map(|nth| format!("x{nth}.at[e], ")).collect();
+        let arguments = arguments.concat();
         format!(
             "template <int N>\n__device__ __forceinline__ void load_values(const u64* bases, const i64* offsets, i64 index, i64 \
              step, Value* values) {{\n{loads}#pragma unroll\n    for (int e = 0; e < N; e++) prologue({arguments}index + e * \
@@ -104,5 +106,5 @@ fn kernel(template: &'static str, function: &str, text: &str, words: usize) -> J
         params.join(", "),
         names.join(", ")
     );
-    JitSource { template, text, headers: HEADERS, options: vec!["--fmad=false".to_owned()], params: vec![8; words] }
+    JitSource { template, text, headers: HEADERS, options: vec![NO_FMA.to_owned()], params: vec![8; words] }
 }

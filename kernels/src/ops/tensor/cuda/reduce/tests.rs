@@ -7,7 +7,7 @@ use super::{
     super::{arg_reduce, compile::compiles},
     *,
 };
-use crate::cuda::JitSource;
+use crate::cuda::{Arch, JitSource, jit_ptx};
 
 const REDUCTIONS: [Reduction; 6] = [
     Reduction::Sum,
@@ -184,6 +184,17 @@ fn every_case_compiles() {
         texts.extend(sources(prepared(&step)));
     }
     compiles(&texts);
+}
+
+#[test]
+fn arguments_stay_out_of_local_memory() {
+    let folder = std::env::var_os("ACCELERD_NVRTC_PATH").expect("ACCELERD_NVRTC_PATH must name the folder of libnvrtc");
+    let strided = Layout::contiguous(&[8, 3, 10, 12]).sliced(2, 0, 5, 2).permuted(&[1, 3, 0, 2]);
+    let strided = step(Dtype::F32, Dtype::F32, &[3, 12], strided, Reduction::SquaredDeviations);
+    for source in [fused(), strided].iter().flat_map(|step| sources(prepared(step))) {
+        let ptx = jit_ptx(&source, Arch::new(9, 0), &[folder.clone().into()]).unwrap_or_else(|log| panic!("{log}"));
+        assert!(!ptx.contains(".local"), "{}", source.text);
+    }
 }
 
 #[test]

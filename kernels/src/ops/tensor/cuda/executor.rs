@@ -1,0 +1,87 @@
+//! Runs the steps of a plan on a worker's stream, between the upload of the inputs and the download of the outputs.
+
+use std::sync::Arc;
+
+use accelerd_tensor::{Plan, Step};
+use bytes::Bytes;
+
+use super::{buffers::Buffers, map, matmul, pace::Pace};
+use crate::{
+    OpError,
+    cuda::{Buffer, DownloadPlan, HostBuffer, Layout, Region, StreamKind, Worker},
+};
+
+/// Executes a plan on inputs of any alignment; returns its outputs, little-endian, in the pinned memory that they were downloaded to.
+pub(crate) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Vec<Bytes>, OpError> {
+    check_inputs(plan, inputs)?;
+    let arena = worker.alloc::<u8>(plan.arena_bytes)?;
+    let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<Vec<_>, _>>()?;
+    let inputs = inputs.iter().map(|input| worker.upload_new(input)).collect::<Result<Vec<Buffer<u8>>, _>>()?;
+    run(plan, &Buffers::new(&inputs, &outputs, &arena), worker)?;
+    download(&outputs, worker)
+}
+
+fn check_inputs(plan: &Plan, inputs: &[&[u8]]) -> Result<(), OpError> {
+    if inputs.len() != plan.inputs.len() {
+        let reason = format!("expected {} inputs, got {}", plan.inputs.len(), inputs.len());
+        return Err(OpError::Invalid(reason));
+    }
+    for (nth, (expected, input)) in plan.inputs.iter().zip(inputs).enumerate() {
+        if expected.bytes() != input.len() {
+            let reason = format!("inputs[{nth}]: expected {} bytes, got {}", expected.bytes(), input.len());
+            return Err(OpError::Invalid(reason));
+        }
+    }
+    Ok(())
+}
+
+/// Enqueues all steps, with preemption points between them.
+fn run(plan: &Plan, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
+    let mut pace = Pace::new();
+    for step in &plan.steps {
+        launch(step, buffers, worker)?;
+        pace.queued(worker, step.cost())?;
+    }
+    Ok(())
+}
+
+fn launch(step: &Step, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
+    let missing = |kernel| {
+        let reason = "the step is not implemented on CUDA".to_owned();
+        Err(OpError::Failed { device: worker.device().info().id, kernel, reason })
+    };
+    match step {
+        Step::Map(step) => map::launch(step, buffers, worker),
+        Step::MatMul(step) => matmul::launch(step, buffers, worker),
+        Step::Reduce(_) => missing("tensor_reduce"),
+        Step::ArgReduce(_) => missing("tensor_arg_reduce"),
+        Step::Softmax(_) => missing("tensor_softmax"),
+        Step::Norm(_) => missing("tensor_norm"),
+    }
+}
+
+/// Copies the outputs to one pinned block, which lives as long as any of the returned slices.
+fn download(outputs: &[Buffer<u8>], worker: &Worker) -> Result<Vec<Bytes>, OpError> {
+    let (mut layout, mut plan) = (Layout::default(), DownloadPlan::default());
+    let regions: Vec<Region<u8>> = outputs.iter().map(|output| layout.add(output.len())).collect();
+    for (output, region) in outputs.iter().zip(&regions) {
+        plan.add(output, 0, *region);
+    }
+    let mut pending = worker.pending_download(&layout)?;
+    worker.download_async(&plan, &mut pending, StreamKind::Compute)?;
+    let block = Arc::new(pending.wait()?);
+    let output = |region| Bytes::from_owner(Downloaded { block: Arc::clone(&block), region });
+    Ok(regions.into_iter().map(output).collect())
+}
+
+/// An output in the block of all outputs.
+struct Downloaded {
+    block: Arc<HostBuffer>,
+    region: Region<u8>,
+}
+
+impl AsRef<[u8]> for Downloaded {
+    fn as_ref(&self) -> &[u8] {
+        self.block.get(self.region)
+    }
+}
