@@ -16,4 +16,6 @@ mod pace;
 mod prelude;
 mod reduce;
 mod row;
+#[cfg(test)]
+mod row_device_tests;
 mod softmax;
