@@ -1,0 +1,45 @@
+//! The index of an extreme value: a reduction whose state is the value with its index.
+
+use accelerd_ir::{
+    Dtype,
+    scalar::{Builder, Function},
+};
+use accelerd_tensor::ArgReduction;
+
+use super::{
+    buffers::Buffers,
+    launches::Launches,
+    reduce::{State, StridedReduction},
+};
+use crate::{OpError, cuda::Worker};
+
+/// Enqueues a step.
+pub(super) fn launch(step: &ArgReduction, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
+    prepare(step, buffers)?.run(worker)
+}
+
+/// The launches of a step.
+pub(super) fn prepare(step: &ArgReduction, buffers: &Buffers<'_>) -> Result<Launches, OpError> {
+    if step.inner.contains(&0) {
+        return Err(OpError::Invalid("an extreme value: expected at least one element, got none".to_owned()));
+    }
+    let value = step.input.dtype.compute();
+    let reduction = StridedReduction {
+        outer: &step.outer,
+        inner: &step.inner,
+        inputs: std::slice::from_ref(&step.input),
+        prologue: &cast(step.input.dtype, value),
+        state: if step.is_max { State::ArgMax } else { State::ArgMin },
+        value,
+        epilogue: &cast(Dtype::I64, Dtype::I64),
+        output: &step.output,
+    };
+    reduction.prepare(buffers)
+}
+
+fn cast(from: Dtype, to: Dtype) -> Function {
+    let mut builder = Builder::new(&[from]);
+    let element = builder.param(0);
+    let result = builder.cast(element, to);
+    builder.finish(&[result])
+}

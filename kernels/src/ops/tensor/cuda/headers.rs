@@ -1,0 +1,19 @@
+//! The headers of kernels that read rows.
+
+use super::prelude::PRELUDE;
+use crate::cuda::{COMMON, Source, cu};
+
+/// All of them. A source includes the prelude first, once.
+pub(super) const HEADERS: &[Source] = &[
+    COMMON,
+    PRELUDE,
+    cu!("tensor/pack.cuh"),
+    cu!("tensor/states.cuh"),
+    cu!("tensor/group.cuh"),
+    cu!("tensor/operands.cuh"),
+    cu!("tensor/reduce.cuh"),
+    cu!("tensor/reduce_states.cuh"),
+    cu!("tensor/row.cuh"),
+    cu!("tensor/softmax.cuh"),
+    cu!("tensor/norm.cuh"),
+];

@@ -1,0 +1,127 @@
+//! Softmax and its logarithm of rows.
+
+use accelerd_tensor::SoftmaxStep;
+
+use super::{
+    buffers::Buffers,
+    launches::{Argument, Launches},
+    row::{self, RowExtent, RowKernel, RowKernels, RowVariant, Rows},
+};
+use crate::{OpError, cuda::Worker};
+
+/// Enqueues a step.
+pub(super) fn launch(step: &SoftmaxStep, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
+    prepare(step, buffers)?.run(worker)
+}
+
+/// The launches of a step; none if there is no element.
+pub(super) fn prepare(step: &SoftmaxStep, buffers: &Buffers<'_>) -> Result<Launches, OpError> {
+    let (rows, columns) = row::check("softmax", &step.input, &step.output)?;
+    let (x, y) = (buffers.address(&step.input)?, buffers.address_mut(&step.output)?);
+    if rows == 0 || columns == 0 {
+        return Ok(Launches::default());
+    }
+    let dtype = step.input.dtype;
+    let variant = RowVariant::choose(rows, columns, dtype, &[x, y]);
+    let constants = format!("constexpr bool IS_LOG = {};", step.is_log);
+    let rows = Rows { count: rows, columns, dtype, variant, constants, header: "tensor/softmax.cuh" };
+    rows.launches(kernels(&rows, x, y))
+}
+
+fn kernels(rows: &Rows<'_>, x: u64, y: u64) -> RowKernels {
+    let word = |value: usize| Argument::Word(value as u64);
+    let (x, y) = (("const Element* x", Argument::Word(x)), ("Element* y", Argument::Word(y)));
+    let columns = ("const u64 columns", word(rows.columns));
+    let part = match rows.variant.extent {
+        RowExtent::Parts { part, .. } => part,
+        RowExtent::Registers | RowExtent::Row => rows.columns,
+    };
+    let part = ("const u64 part", word(part));
+    let count = ("const u64 rows", word(rows.count));
+    let kernel = |template, params: &[(&'static str, Argument)], call: &str| RowKernel {
+        template,
+        params: params.to_vec(),
+        call: call.to_owned(),
+    };
+    RowKernels {
+        registers: kernel("tensor_softmax", &[x, y, count, columns], "softmax_rows(x, y, rows, columns)"),
+        row: kernel("tensor_softmax_long", &[x, y, columns], "softmax_long(x, y, columns)"),
+        parts: [
+            kernel(
+                "tensor_softmax_parts",
+                &[x, ("RowState* states", Argument::Workspace), columns, part],
+                "softmax_parts(x, states, columns, part)",
+            ),
+            kernel(
+                "tensor_softmax_scale",
+                &[x, y, ("const RowState* states", Argument::Workspace), columns, part],
+                "softmax_scale(x, y, states, columns, part)",
+            ),
+        ],
+        state_bytes: 2 * rows.dtype.compute().size(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_tensor::{Dtype, Layout, Location, View};
+
+    use super::{
+        super::{compile::compiles, launches::Launch},
+        *,
+    };
+
+    const FLOATS: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
+
+    fn step(dtype: Dtype, shape: [usize; 2], is_log: bool) -> SoftmaxStep {
+        let view = |location| View { location, dtype, layout: Layout::contiguous(&shape) };
+        SoftmaxStep { input: view(Location::Input(0)), is_log, output: view(Location::Output(0)) }
+    }
+
+    fn prepared(step: &SoftmaxStep) -> Launches {
+        let buffers = Buffers::unbacked(&[1 << 39], &[1 << 39], 0);
+        prepare(step, &buffers).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_row_is_read_once_if_it_fits_and_by_many_blocks_if_it_is_alone() {
+        let geometry = |shape| {
+            let geometry = |one: &Launch| (one.source.template, [one.grid.x, one.grid.y], one.block_threads);
+            prepared(&step(Dtype::F32, shape, false)).launches.iter().map(geometry).collect::<Vec<_>>()
+        };
+        assert_eq!(geometry([16384, 4096]), [("tensor_softmax", [16384, 1], 256)]);
+        assert_eq!(geometry([16384, 64]), [("tensor_softmax", [1024, 1], 128)]);
+        assert_eq!(geometry([500, 100_000]), [("tensor_softmax_long", [500, 1], 512)]);
+        let alone = geometry([1, 1 << 20]);
+        assert_eq!(alone, [("tensor_softmax_parts", [1, 128], 512), ("tensor_softmax_scale", [1, 128], 512)]);
+        assert_eq!(prepared(&step(Dtype::F32, [1, 1 << 20], false)).workspace_bytes, 128 * 8);
+        assert!(geometry([0, 7]).is_empty() && geometry([7, 0]).is_empty());
+    }
+
+    #[test]
+    fn a_step_that_is_no_softmax_is_refused() {
+        let buffers = Buffers::unbacked(&[1 << 39], &[1 << 39], 0);
+        let good = step(Dtype::F32, [4, 8], false);
+        let refused = |step: SoftmaxStep| matches!(prepare(&step, &buffers), Err(OpError::Invalid(_)));
+        assert!(refused(step(Dtype::I32, [4, 8], false)));
+        let other = step(Dtype::F32, [8, 4], false);
+        assert!(refused(SoftmaxStep { output: other.output, ..good.clone() }));
+        let columns = View { layout: Layout::contiguous(&[8, 4]).permuted(&[1, 0]), ..good.input.clone() };
+        assert!(refused(SoftmaxStep { input: columns, ..good.clone() }));
+        let line = View { layout: Layout::contiguous(&[32]), ..good.input.clone() };
+        assert!(refused(SoftmaxStep { input: line.clone(), output: line, ..good }));
+    }
+
+    #[test]
+    fn every_type_and_length_compiles() {
+        let mut sources = vec![];
+        for (nth, dtype) in FLOATS.into_iter().enumerate() {
+            for (at, shape) in [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate()
+            {
+                let launches = prepared(&step(dtype, shape, (nth + at) % 2 == 0));
+                sources.extend(launches.launches.into_iter().map(|launch| launch.source));
+            }
+        }
+        compiles(&sources);
+    }
+}
