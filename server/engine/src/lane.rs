@@ -1,16 +1,17 @@
 //! The queue of one operation, as its callers hold it: admission, routing, waiting, rerouting.
 
 use std::{
+    ops::RangeInclusive,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::{DeviceId, Op, OpError, Size};
+use accelerd_kernels::{Demand, DeviceId, Op, OpError, Size};
 use tokio::{sync::oneshot, time};
 use tracing::Span;
 
 use crate::{
-    batcher::EntryId,
+    batcher::{EntryId, WouldMiss},
     config::{Context, LaneConfig},
     device::{AnyLane, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
@@ -93,6 +94,13 @@ impl<O: Op> Lane<O> {
         }
     }
 
+    /// Refuses a request that has not arrived yet, if it would miss its deadline with every demand from `least` to `most`. The
+    /// refusal counts like one of [`Self::submit`], which may still refuse what passes here. Requests with a device affinity
+    /// cannot be checked.
+    pub fn check_deadline(&self, least: Demand, most: Demand, context: &Context) -> Result<(), SubmitError> {
+        self.0.check_deadline(least, most, context)
+    }
+
     /// Requests queued now, over all devices.
     pub fn queue_len(&self) -> usize {
         let queued = self.0.all().map(|lane| lane.queue.depth().requests).sum::<u64>();
@@ -142,6 +150,40 @@ impl<O: Op> LaneInner<O> {
         }
         let (permit, span) = (Shareable::Own(permit), Span::current());
         Ok(Job { request, permit, size, cost, context, span, affinity, submitted, device_losses: 0 })
+    }
+
+    fn check_deadline(&self, least: Demand, most: Demand, context: &Context) -> Result<(), SubmitError> {
+        let now = now();
+        let Some(deadline) = context.deadline.filter(|at| *at > now) else { return Ok(()) };
+        if self.shared.admission.is_draining() {
+            return Ok(());
+        }
+        let Some(lanes) = self.possible_lanes(least, most) else { return Ok(()) };
+        let costs = cost_range(least, most);
+        let mut soonest = f64::INFINITY;
+        for lane in &lanes {
+            let Err(WouldMiss { seconds }) = lane.queue.check(now, context, &costs) else { return Ok(()) };
+            soonest = soonest.min(seconds);
+        }
+        lanes.iter().for_each(|lane| lane.queue.record_refusal(now));
+        let estimated = Duration::try_from_secs_f64(soonest).unwrap_or(Duration::MAX);
+        Err(self.shared.would_miss(estimated, deadline.saturating_duration_since(now)))
+    }
+
+    /// Where a request with a demand from `least` to `most` would queue now; `None` if that is unknown.
+    fn possible_lanes(&self, least: Demand, most: Demand) -> Option<Vec<&DeviceLane<O>>> {
+        let is_small = |demand: Demand| demand.bytes.max(1) <= self.cpu_max_bytes;
+        let costs = cost_range(least, most);
+        let mut lanes = vec![];
+        for small in [false, true].into_iter().filter(|small| [is_small(least), is_small(most)].contains(small)) {
+            let placement = Placement { affinity: None, small, suspect: false };
+            let index = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement)?;
+            let ordinary = &*self.device_lanes[index];
+            let is_large = ordinary.estimate.exceed(&costs, ordinary.device.turns.slice())?;
+            lanes.extend(is_large.no.then_some(ordinary));
+            lanes.extend(is_large.yes.then_some(&*self.large[index]));
+        }
+        Some(lanes)
     }
 
     /// Queues a request on the device that routing picks.
@@ -206,6 +248,11 @@ impl<O: Op> Drop for LaneInner<O> {
         }
         self.shared.unregister(&self.core);
     }
+}
+
+/// At least 1, and never empty.
+fn cost_range(least: Demand, most: Demand) -> RangeInclusive<u64> {
+    least.cost.max(1)..=most.cost.max(least.cost).max(1)
 }
 
 /// Now, by the clock of the callers' timers.

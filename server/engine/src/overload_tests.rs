@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     batcher::{BatchLimits, BatchSummary, Entry, EntryId, NextBatch},
-    config::Priority,
+    config::{Context, Priority},
     estimate::Estimate,
     queue::{PushError, Queue},
     signal::{Signals, Work},
@@ -228,7 +228,13 @@ impl Simulation {
             deadline: call.deadline,
             payload: call,
         };
-        match self.queue.push(self.now, entry) {
+        let context = Context { deadline: call.deadline, priority: call.priority, principal: call.principal };
+        let [known, unknown] =
+            [1000..=1000, 1..=100_000].map(|costs| self.queue.check(self.now, &context, &costs).is_err());
+        let pushed = self.queue.push(self.now, entry);
+        assert_eq!(known, matches!(pushed, Err(PushError::WouldMiss(..))), "the check answers as the push does");
+        assert!(known || !unknown, "a call that may cost less or more is refused only if this one is");
+        match pushed {
             Ok(id) => {
                 if let Some(deadline) = call.deadline {
                     self.schedule(deadline, Event::Deadline(id, call));

@@ -2,12 +2,14 @@
 
 use std::{
     hash::Hash,
+    ops::RangeInclusive,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use crate::{
     batcher::{BatchLimits, BatchSummary, Batcher, Entry, EntryId, NextBatch, WouldMiss},
+    config::Context,
     estimate::Estimate,
     signal::{Signals, Work},
     sync::{AtomicBool, Mutex, Ordering, lock},
@@ -94,6 +96,20 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
             self.signals.notify(self.work);
         }
         Ok(id)
+    }
+
+    /// Whether every entry with a cost in the range would be refused because of its deadline. A closed queue answers for none.
+    pub(crate) fn check(&self, now: Instant, context: &Context, costs: &RangeInclusive<u64>) -> Result<(), WouldMiss> {
+        let state = lock(&self.state);
+        if state.closed {
+            return Ok(());
+        }
+        state.batcher.check(now, context, costs, state.running < self.concurrency)
+    }
+
+    /// Records that an entry is refused because of its deadline, after [`Self::check`].
+    pub(crate) fn record_refusal(&self, now: Instant) {
+        lock(&self.state).batcher.record_refusal(now);
     }
 
     /// Removes an entry, unless a worker has taken it.

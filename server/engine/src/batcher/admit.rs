@@ -6,9 +6,9 @@
 //! priority (see `wait_ratio`). The time of the batch itself is added in full, although part of the wait is in it, and once
 //! more as a margin, so that errors lead to a shorter queue rather than to late answers.
 
-use std::{hash::Hash, time::Instant};
+use std::{hash::Hash, ops::RangeInclusive, time::Instant};
 
-use crate::config::Priority;
+use crate::config::{Context, Priority};
 
 use super::{Batcher, Entry};
 
@@ -32,6 +32,19 @@ pub(crate) struct WouldMiss {
     pub(crate) seconds: f64,
 }
 
+/// When a new entry would be answered, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Forecast {
+    /// In the queue.
+    wait: f64,
+    /// Its own time, if it runs alone.
+    own: f64,
+    /// Until it is answered, errors included.
+    seconds: f64,
+    /// Until its deadline.
+    left: f64,
+}
+
 impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     /// Decides whether an entry is queued. `has_free_slot` tells whether another batch may start now.
     pub(crate) fn admit(
@@ -42,8 +55,53 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     ) -> Result<Admitted, WouldMiss> {
         let Some(deadline) = entry.deadline else { return Ok(Admitted::default()) };
         let cost = entry.cost.max(1);
-        let Some(own) = self.estimate.upper_seconds(cost) else { return Ok(Admitted::default()) };
-        let (ahead, wait_ratio) = self.cost_ahead(entry.priority, entry.principal, cost);
+        let forecast = self.forecast(now, (entry.priority, entry.principal), cost, deadline, has_free_slot);
+        let Some(Forecast { wait, own, seconds, left }) = forecast else { return Ok(Admitted::default()) };
+        let is_probe = own > left && self.estimate.take_probe(now, cost);
+        if seconds > left && !is_probe {
+            self.record_refusal(now);
+            return Err(WouldMiss { seconds });
+        }
+        Ok(Admitted { expected_wait: Some(wait), is_probe })
+    }
+
+    /// Whether every entry with a cost in the range would be refused. The error is that of the least cost. It changes nothing:
+    /// the caller records the refusal.
+    pub(crate) fn check(
+        &self,
+        now: Instant,
+        context: &Context,
+        costs: &RangeInclusive<u64>,
+        has_free_slot: bool,
+    ) -> Result<(), WouldMiss> {
+        let Some(deadline) = context.deadline else { return Ok(()) };
+        // Neither a wait nor a time decreases with the cost.
+        let flow = (context.priority, context.principal);
+        let forecast = self.forecast(now, flow, (*costs.start()).max(1), deadline, has_free_slot);
+        let Some(Forecast { seconds, left, .. }) = forecast else { return Ok(()) };
+        let may_be_probe = || {
+            let most = self.estimate.upper_seconds(*costs.end());
+            most.is_some_and(|own| own > left) && self.estimate.is_probe_due(now, costs)
+        };
+        if seconds > left && !may_be_probe() { Err(WouldMiss { seconds }) } else { Ok(()) }
+    }
+
+    /// Records that an entry is refused because of its deadline.
+    pub(crate) fn record_refusal(&mut self, now: Instant) {
+        self.refused = Some(now);
+    }
+
+    /// When a new entry would be answered; `None` while times are unknown.
+    fn forecast(
+        &self,
+        now: Instant,
+        (priority, principal): (Priority, u64),
+        cost: u64,
+        deadline: Instant,
+        has_free_slot: bool,
+    ) -> Option<Forecast> {
+        let own = self.estimate.upper_seconds(cost)?;
+        let (ahead, wait_ratio) = self.cost_ahead(priority, principal, cost);
         let drain = match self.backlog.drain_rate(now) {
             _ if ahead == 0 => 0.0,
             Some(rate) => ahead as f64 / rate.max(f64::MIN_POSITIVE),
@@ -55,13 +113,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         let batch = shared.min(self.limits.time.as_secs_f64()).max(own);
         let left = deadline.saturating_duration_since(now).as_secs_f64();
         let margin = if ahead == 0 { 0.0 } else { batch.min(left * MAX_MARGIN) };
-        let seconds = wait * wait_ratio + batch + margin;
-        let is_probe = own > left && self.estimate.take_probe(now, cost);
-        if seconds > left && !is_probe {
-            self.refused = Some(now);
-            return Err(WouldMiss { seconds });
-        }
-        Ok(Admitted { expected_wait: Some(wait), is_probe })
+        Some(Forecast { wait, own, seconds: wait * wait_ratio + batch + margin, left })
     }
 
     /// Cost that is served before a new entry, and the ratio of its principal's waits to what was expected.
