@@ -15,7 +15,10 @@ use tokio::{
 };
 use tonic::{Status, codegen::StdError};
 
-use super::compression::{DecompressError, Encoding};
+use super::{
+    arrival::{Arrival, ArrivalCheck, CheckSchedule},
+    compression::{DecompressError, Encoding},
+};
 use crate::{
     auth::{caller::Caller, quota::BytesInFlight},
     layers::timing,
@@ -92,6 +95,8 @@ pub(super) struct Receiver<B> {
     /// Whether a message is being received, so that the stall timeout applies.
     receiving: bool,
     waiting: Option<WaitGuard>,
+    /// May refuse a message before all of it has arrived.
+    check: Option<ArrivalCheck>,
 }
 
 impl<B> Receiver<B>
@@ -120,7 +125,12 @@ where
             rest: Bytes::new(),
             receiving,
             waiting: None,
+            check: None,
         }
+    }
+
+    pub(super) fn with_check(self, check: Option<ArrivalCheck>) -> Self {
+        Self { check, ..self }
     }
 
     /// The message of a unary call.
@@ -151,6 +161,7 @@ where
         self.call.expect_message(length as u64);
         let mut charge = self.call.charge(MemoryKind::Request);
         let mut buffer = Buffer::new(length);
+        let mut schedule = CheckSchedule::default();
         loop {
             let part = self.rest.split_to(self.rest.len().min(length - buffer.len()));
             self.charge(&mut charge, part.len() as u64).await?;
@@ -158,11 +169,32 @@ where
             if buffer.len() == length {
                 break;
             }
+            if schedule.is_due(length, buffer.len())
+                && let Err(status) = self.check(&Arrival { length, compressed, received: buffer.received() })
+            {
+                drop((buffer, charge, quota));
+                return Err(self.end_early(status).await);
+            }
             self.rest = self.data().await?.ok_or_else(truncated)?;
         }
         let charge = MessageCharge { memory: charge, _quota: quota };
         let received = Received { message: buffer.freeze(), charge };
         Ok(Some(if compressed { self.decompress(received).await? } else { received }))
+    }
+
+    fn check(&self, arrival: &Arrival<'_>) -> Result<(), Status> {
+        self.check.as_ref().map_or(Ok(()), |check| check(arrival))
+    }
+
+    /// Ends a call whose message has partly arrived: its stream is reset, which stops the client. Where too many were reset
+    /// lately, the rest is received and discarded first.
+    async fn end_early(&mut self, status: Status) -> Status {
+        if !self.call.may_end_early() {
+            self.rest = Bytes::new();
+            // An error of the body ends it, too.
+            while let Ok(Some(_discarded)) = self.data().await {}
+        }
+        status
     }
 
     /// Whether the next message is compressed, and its length.
@@ -296,6 +328,10 @@ impl Buffer {
 
     fn len(&self) -> usize {
         self.data.len() - self.padding
+    }
+
+    fn received(&self) -> &[u8] {
+        &self.data[self.padding..]
     }
 
     fn extend(&mut self, part: &[u8]) {
