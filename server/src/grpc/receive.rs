@@ -393,6 +393,8 @@ fn field_beyond_end(message: &[u8], at: usize) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
     use accelerd_proto::v1 as pb;
     use futures::stream;
     use http_body::Frame;
@@ -401,7 +403,10 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::{grpc::convert::tensor_of, transport::memory::TransportMemory};
+    use crate::{
+        grpc::convert::tensor_of,
+        transport::{memory::TransportMemory, registry::Connections},
+    };
 
     const LIMIT: usize = 1 << 30;
 
@@ -556,6 +561,62 @@ mod tests {
         let refused = received(&framed(1, &bomb), 1000, 500_000).await.expect_err("too large");
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert_eq!(received(&framed(1, &bomb), 1000, 1 << 20).await.expect("received").len(), 1 << 20);
+    }
+
+    /// Refuses messages of which at least this much has arrived.
+    fn refuse_from(least: usize) -> Option<ArrivalCheck> {
+        Some(Box::new(move |arrival| {
+            if arrival.received.len() < least { Ok(()) } else { Err(Status::resource_exhausted("it would be late")) }
+        }))
+    }
+
+    #[tokio::test]
+    async fn a_message_is_refused_before_all_of_it_has_arrived() {
+        let memory = TransportMemory::new(64 << 20);
+        let wire = framed(0, &vec![7; 1 << 20]);
+        for (sent, least) in [(PREFIX, 0), (PREFIX + 1, 1), (PREFIX + 50_000, 40_000), (wire.len() - 20_000, 300_000)] {
+            let frames: Vec<_> = wire[..sent].chunks(1000).map(Bytes::copy_from_slice).collect();
+            let sent = stream::iter(frames.into_iter().map(|data| Ok::<_, Status>(Frame::data(data))));
+            let body = StreamBody::new(futures::StreamExt::chain(sent, stream::pending()));
+            let receiver = receiver(body, &memory, Cardinality::Unary, LIMIT).with_check(refuse_from(least));
+            assert_eq!(
+                receiver.unary().await.expect_err("refused").message(),
+                "it would be late",
+                "from {least} bytes"
+            );
+            assert_eq!(memory.used(), 0, "from {least} bytes");
+        }
+        let receiver = receiver(body(&wire, 1000), &memory, Cardinality::Unary, LIMIT).with_check(refuse_from(1 << 20));
+        assert_eq!(receiver.unary().await.expect("all of it has arrived").message.len(), 1 << 20);
+    }
+
+    /// The clock stands still, so the connection's resets are not renewed.
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_refused_message_is_discarded_where_its_stream_may_not_be_reset() {
+        let memory = TransportMemory::new(64 << 20);
+        let connection = Connections::new(Arc::clone(&memory)).admit(1, 0).expect("there is room");
+        let open = connection.open_call(1, 0).expect("there is memory");
+        while open.call.may_end_early() {}
+        let (at_start, most) = (memory.used(), Arc::new(AtomicU64::new(0)));
+        let wire = framed(0, &vec![7; 1 << 20]);
+        let frames: Vec<_> = wire.chunks(1000).map(Bytes::copy_from_slice).collect();
+        let left = Arc::new(AtomicUsize::new(frames.len()));
+        let frames = frames.into_iter().map({
+            let (memory, most, left) = (Arc::clone(&memory), Arc::clone(&most), Arc::clone(&left));
+            move |data| {
+                most.fetch_max(memory.used() - at_start, Relaxed);
+                left.fetch_sub(1, Relaxed);
+                Ok::<_, Status>(Frame::data(data))
+            }
+        });
+        let nobody = Caller::of(&http::Extensions::new());
+        let body = StreamBody::new(stream::iter(frames));
+        let call = Arc::clone(&open.call);
+        let receiver = Receiver::new(body, call, nobody, Cardinality::Unary, None, LIMIT, Handle::current());
+        let refused = receiver.with_check(refuse_from(40_000)).unary().await.expect_err("refused");
+        assert_eq!((refused.message(), left.load(Relaxed)), ("it would be late", 0));
+        assert!((40_000..100_000).contains(&most.load(Relaxed)), "what is discarded is not charged: {most:?}");
+        assert_eq!(memory.used(), at_start);
     }
 
     #[test]

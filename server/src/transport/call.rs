@@ -143,7 +143,7 @@ impl Call {
     /// Whether the call may end before its request has arrived, so that the connection resets its stream. Otherwise the rest is
     /// to be received first.
     pub(crate) fn may_end_early(&self) -> bool {
-        self.connection.as_ref().is_none_or(|connection| connection.resets.take(Instant::now()))
+        self.connection.as_ref().is_none_or(|connection| connection.resets.take(tokio::time::Instant::now().into_std()))
     }
 
     /// Waits for the rest of a request message until the guard is dropped. One guard spans a whole message: with one per
