@@ -165,7 +165,9 @@ impl<O: Op> LaneInner<O> {
             let Err(WouldMiss { seconds }) = lane.queue.check(now, context, &costs) else { return Ok(()) };
             soonest = soonest.min(seconds);
         }
-        lanes.iter().for_each(|lane| lane.queue.record_refusal(now));
+        for lane in lanes {
+            lane.queue.record_refusal(now);
+        }
         let estimated = Duration::try_from_secs_f64(soonest).unwrap_or(Duration::MAX);
         Err(self.shared.would_miss(estimated, deadline.saturating_duration_since(now)))
     }

@@ -564,10 +564,10 @@ mod tests {
     }
 
     /// Refuses messages of which at least this much has arrived.
-    fn refuse_from(least: usize) -> Option<ArrivalCheck> {
-        Some(Box::new(move |arrival| {
+    fn refuse_from(least: usize) -> ArrivalCheck {
+        Box::new(move |arrival| {
             if arrival.received.len() < least { Ok(()) } else { Err(Status::resource_exhausted("it would be late")) }
-        }))
+        })
     }
 
     #[tokio::test]
@@ -578,7 +578,7 @@ mod tests {
             let frames: Vec<_> = wire[..sent].chunks(1000).map(Bytes::copy_from_slice).collect();
             let sent = stream::iter(frames.into_iter().map(|data| Ok::<_, Status>(Frame::data(data))));
             let body = StreamBody::new(futures::StreamExt::chain(sent, stream::pending()));
-            let receiver = receiver(body, &memory, Cardinality::Unary, LIMIT).with_check(refuse_from(least));
+            let receiver = receiver(body, &memory, Cardinality::Unary, LIMIT).with_check(Some(refuse_from(least)));
             assert_eq!(
                 receiver.unary().await.expect_err("refused").message(),
                 "it would be late",
@@ -586,7 +586,8 @@ mod tests {
             );
             assert_eq!(memory.used(), 0, "from {least} bytes");
         }
-        let receiver = receiver(body(&wire, 1000), &memory, Cardinality::Unary, LIMIT).with_check(refuse_from(1 << 20));
+        let receiver =
+            receiver(body(&wire, 1000), &memory, Cardinality::Unary, LIMIT).with_check(Some(refuse_from(1 << 20)));
         assert_eq!(receiver.unary().await.expect("all of it has arrived").message.len(), 1 << 20);
     }
 
@@ -614,7 +615,7 @@ mod tests {
         let body = StreamBody::new(stream::iter(frames));
         let call = Arc::clone(&open.call);
         let receiver = Receiver::new(body, call, nobody, Cardinality::Unary, None, LIMIT, Handle::current());
-        let refused = receiver.with_check(refuse_from(40_000)).unary().await.expect_err("refused");
+        let refused = receiver.with_check(Some(refuse_from(40_000))).unary().await.expect_err("refused");
         assert_eq!((refused.message(), left.load(Relaxed)), ("it would be late", 0));
         assert!((40_000..100_000).contains(&most.load(Relaxed)), "what is discarded is not charged: {most:?}");
         assert_eq!(memory.used(), at_start);
