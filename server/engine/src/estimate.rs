@@ -10,7 +10,6 @@
 //! Submitters read while workers record, without a lock: a value that is torn between two records is as good as either.
 
 use std::{
-    ops::RangeInclusive,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -80,13 +79,6 @@ impl AtomicF64 {
     }
 }
 
-/// Which answers are possible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answers {
-    pub(crate) no: bool,
-    pub(crate) yes: bool,
-}
-
 /// Mean cost and seconds of a bucket.
 type Point = (f64, f64);
 
@@ -152,26 +144,12 @@ impl Estimate {
     /// Whether a request takes longer than `limit`, which is the same in all calls; `None` until enough batches were seen. The
     /// answer for a size changes only once the estimate differs clearly.
     pub(crate) fn exceeds(&self, cost: u64, limit: Duration) -> Option<bool> {
-        let exceeds = self.would_exceed(cost, limit)?;
-        self.buckets[bucket_of(cost)].exceeds.store(exceeds, Relaxed);
+        let seconds = self.seconds(cost)?;
+        let last = &self.buckets[bucket_of(cost)].exceeds;
+        let part = if last.load(Relaxed) { WITHIN_AGAIN } else { 1.0 };
+        let exceeds = seconds > limit.as_secs_f64() * part;
+        last.store(exceeds, Relaxed);
         Some(exceeds)
-    }
-
-    /// What [`Self::exceeds`] would answer.
-    fn would_exceed(&self, cost: u64, limit: Duration) -> Option<bool> {
-        let last = self.buckets[bucket_of(cost)].exceeds.load(Relaxed);
-        let part = if last { WITHIN_AGAIN } else { 1.0 };
-        Some(self.seconds(cost)? > limit.as_secs_f64() * part)
-    }
-
-    /// The answers that [`Self::exceeds`] has for the costs of a range; `None` until enough batches were seen.
-    pub(crate) fn exceed(&self, costs: &RangeInclusive<u64>, limit: Duration) -> Option<Answers> {
-        let mut answers = Answers::default();
-        for (_, least, most) in by_bucket(costs) {
-            answers.no |= !self.would_exceed(least, limit)?;
-            answers.yes |= self.would_exceed(most, limit)?;
-        }
-        Some(answers)
     }
 
     /// The largest cost of a batch expected to take at most `seconds`; zero if there is none.
@@ -200,9 +178,9 @@ impl Estimate {
         self.is_unchecked(now, last) && checked.compare_exchange(last, self.nanos(now), Relaxed, Relaxed).is_ok()
     }
 
-    /// Whether [`Self::take_probe`] would let a request with a cost in the range through.
-    pub(crate) fn is_probe_due(&self, now: Instant, costs: &RangeInclusive<u64>) -> bool {
-        by_bucket(costs).any(|(bucket, ..)| self.is_unchecked(now, self.buckets[bucket].checked.load(Relaxed)))
+    /// Whether [`Self::take_probe`] would let such a request through.
+    pub(crate) fn is_probe_due(&self, now: Instant, cost: u64) -> bool {
+        self.is_unchecked(now, self.buckets[bucket_of(cost)].checked.load(Relaxed))
     }
 
     fn is_unchecked(&self, now: Instant, last: u64) -> bool {
@@ -281,13 +259,6 @@ impl Estimate {
 
 fn bucket_of(cost: u64) -> usize {
     cost.max(1).ilog2() as usize
-}
-
-/// The buckets of a range of costs, each with its least and its largest cost in the range.
-fn by_bucket(costs: &RangeInclusive<u64>) -> impl Iterator<Item = (usize, u64, u64)> + use<> {
-    let (start, end) = (*costs.start(), *costs.end());
-    let part = move |bucket: usize| (bucket, start.max(1 << bucket), end.min(u64::MAX >> (BUCKETS - 1 - bucket)));
-    (bucket_of(start)..=bucket_of(end)).map(part)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -380,24 +351,6 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_costs_has_the_answers_of_its_costs() {
-        let limit = Duration::from_millis(10);
-        let estimate = trained([(1_000, 2.0), (4_000, 8.0), (16_000, 32.0)]);
-        let exact = |cost| estimate.exceeds(cost, limit).expect("enough batches were seen");
-        for costs in [1..=1, 900..=1_100, 1_000..=4_000, 4_000..=16_000, 5_500..=7_000, 16_000..=u64::MAX, 1..=u64::MAX]
-        {
-            // Times never decrease with the cost: within a bucket, its ends have all answers.
-            let ends = (0..64).flat_map(|bit| [1_u64 << bit, u64::MAX >> bit]).filter(|cost| costs.contains(cost));
-            let mut expected = Answers::default();
-            for cost in ends.chain([*costs.start(), *costs.end()]) {
-                *(if exact(cost) { &mut expected.yes } else { &mut expected.no }) = true;
-            }
-            assert_eq!(estimate.exceed(&costs, limit), Some(expected), "{costs:?}");
-        }
-        assert_eq!(trained([]).exceed(&(1..=9), limit), None);
-    }
-
-    #[test]
     fn unknown_costs_are_extrapolated() {
         let estimate = trained([(1 << 10, 8.0), (1 << 10, 8.0), (1 << 10, 8.0)]);
         let close = |cost, expected: f64| assert!((millis(&estimate, cost) - expected).abs() < 1e-6);
@@ -436,12 +389,10 @@ mod tests {
     fn a_probe_is_due_once_an_interval_without_observation() {
         let start = Instant::now();
         let estimate = trained([(100, 1.0), (100, 1.0), (100, 1.0)]);
-        assert!(
-            !estimate.take_probe(start + SECOND / 2, 100) && !estimate.is_probe_due(start + SECOND / 2, &(100..=100))
-        );
-        assert!(estimate.is_probe_due(start + 2 * SECOND, &(1..=100)), "to ask is not to take it");
+        assert!(!estimate.is_probe_due(start + SECOND / 2, 100) && !estimate.take_probe(start + SECOND / 2, 100));
+        assert!(estimate.is_probe_due(start + 2 * SECOND, 100), "to ask is not to take it");
         assert!(estimate.take_probe(start + 2 * SECOND, 100));
-        assert!(!estimate.is_probe_due(start + 2 * SECOND, &(100..=100)));
+        assert!(!estimate.is_probe_due(start + 2 * SECOND, 100));
         assert!(!estimate.take_probe(start + 2 * SECOND, 100), "one at a time");
         assert!(estimate.take_probe(start + 4 * SECOND, 100));
     }

@@ -1,7 +1,6 @@
 //! The queue of one operation, as its callers hold it: admission, routing, waiting, rerouting.
 
 use std::{
-    ops::RangeInclusive,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -94,11 +93,10 @@ impl<O: Op> Lane<O> {
         }
     }
 
-    /// Refuses a request that has not arrived yet, if it would miss its deadline with every demand from `least` to `most`. The
-    /// refusal counts like one of [`Self::submit`], which may still refuse what passes here. Requests with a device affinity
-    /// cannot be checked.
-    pub fn check_deadline(&self, least: Demand, most: Demand, context: &Context) -> Result<(), SubmitError> {
-        self.0.check_deadline(least, most, context)
+    /// Refuses a request that has not arrived yet, as [`Self::submit`] would refuse it now because of its deadline. The refusal
+    /// counts like one of `submit`, which may still refuse what passes here. The request has no device affinity.
+    pub fn check_deadline(&self, demand: Demand, context: &Context) -> Result<(), SubmitError> {
+        self.0.check_deadline(demand, context)
     }
 
     /// Requests queued now, over all devices.
@@ -152,40 +150,19 @@ impl<O: Op> LaneInner<O> {
         Ok(Job { request, permit, size, cost, context, span, affinity, submitted, device_losses: 0 })
     }
 
-    fn check_deadline(&self, least: Demand, most: Demand, context: &Context) -> Result<(), SubmitError> {
+    fn check_deadline(&self, demand: Demand, context: &Context) -> Result<(), SubmitError> {
         let now = now();
         let Some(deadline) = context.deadline.filter(|at| *at > now) else { return Ok(()) };
         if self.shared.admission.is_draining() {
             return Ok(());
         }
-        let Some(lanes) = self.possible_lanes(least, most) else { return Ok(()) };
-        let costs = cost_range(least, most);
-        let mut soonest = f64::INFINITY;
-        for lane in &lanes {
-            let Err(WouldMiss { seconds }) = lane.queue.check(now, context, &costs) else { return Ok(()) };
-            soonest = soonest.min(seconds);
-        }
-        for lane in lanes {
-            lane.queue.record_refusal(now);
-        }
-        let estimated = Duration::try_from_secs_f64(soonest).unwrap_or(Duration::MAX);
-        Err(self.shared.would_miss(estimated, deadline.saturating_duration_since(now)))
-    }
-
-    /// Where a request with a demand from `least` to `most` would queue now; `None` if that is unknown.
-    fn possible_lanes(&self, least: Demand, most: Demand) -> Option<Vec<&DeviceLane<O>>> {
-        let is_small = |demand: Demand| demand.bytes.max(1) <= self.cpu_max_bytes;
-        let costs = cost_range(least, most);
-        let mut lanes = vec![];
-        for small in [false, true].into_iter().filter(|small| [is_small(least), is_small(most)].contains(small)) {
-            let placement = Placement { affinity: None, small, suspect: false };
-            let index = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement)?;
-            let ordinary = &*self.device_lanes[index];
-            let is_large = ordinary.estimate.exceed(&costs, ordinary.device.turns.slice())?;
-            lanes.extend(is_large.no.then_some(ordinary));
-            lanes.extend(is_large.yes.then_some(&*self.large[index]));
-        }
-        Some(lanes)
+        let demand = Demand { cost: demand.cost.max(1), bytes: demand.bytes.max(1) };
+        let small = self.is_small(demand);
+        // Without a device, the submission says so.
+        let Some(lane) = self.route(Placement { affinity: None, small, suspect: false }, demand) else { return Ok(()) };
+        lane.queue
+            .check(now, context, demand.cost)
+            .map_err(|WouldMiss { seconds }| self.would_miss(seconds, deadline.saturating_duration_since(now)))
     }
 
     /// Queues a request on the device that routing picks.
@@ -204,8 +181,7 @@ impl<O: Op> LaneInner<O> {
                 Err(PushError::WouldMiss(refused, seconds)) => {
                     let deadline = refused.job.context.deadline;
                     let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-                    let estimated = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                    return Err(self.shared.would_miss(estimated, left));
+                    return Err(self.would_miss(seconds, left));
                 }
                 // The device was lost after it was picked: route again.
                 Err(PushError::Closed(refused)) if lane.device.lost().is_some() => job = refused.job,
@@ -215,20 +191,34 @@ impl<O: Op> LaneInner<O> {
     }
 
     fn device_lane_for(&self, job: &Job<O>) -> Result<&DeviceLane<O>, OpError> {
-        let small = job.size.bytes <= self.cpu_max_bytes;
+        let demand = Demand { cost: job.cost, bytes: job.size.bytes };
         let suspect = job.device_losses >= SUSPECT_LOSSES;
-        let placement = Placement { affinity: job.affinity, small, suspect };
-        let found = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement);
-        let index = found.ok_or_else(|| self.no_device(job.affinity))?;
-        let lanes = if self.is_large(index, job) { &self.large } else { &self.device_lanes };
-        Ok(&*lanes[index])
+        let placement = Placement { affinity: job.affinity, small: self.is_small(demand), suspect };
+        self.route(placement, demand).ok_or_else(|| self.no_device(job.affinity))
+    }
+
+    /// Where a request queues; `None` if no device takes it.
+    fn route(&self, placement: Placement, demand: Demand) -> Option<&DeviceLane<O>> {
+        let index = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement)?;
+        let lanes = if self.is_large(index, demand) { &self.large } else { &self.device_lanes };
+        Some(&*lanes[index])
+    }
+
+    /// Whether the CPU takes a request although there is a GPU.
+    fn is_small(&self, demand: Demand) -> bool {
+        demand.bytes <= self.cpu_max_bytes
     }
 
     /// Whether a request takes longer than a slice, as far as that is known.
-    fn is_large(&self, device: usize, job: &Job<O>) -> bool {
+    fn is_large(&self, device: usize, demand: Demand) -> bool {
         let lane = &self.device_lanes[device];
-        let is_large = || self.large_request_bytes > 0 && job.size.bytes > self.large_request_bytes;
-        lane.estimate.exceeds(job.cost, lane.device.turns.slice()).unwrap_or_else(is_large)
+        let is_large = || self.large_request_bytes > 0 && demand.bytes > self.large_request_bytes;
+        lane.estimate.exceeds(demand.cost, lane.device.turns.slice()).unwrap_or_else(is_large)
+    }
+
+    /// The refusal of a request that would be answered in `seconds`.
+    fn would_miss(&self, seconds: f64, left: Duration) -> SubmitError {
+        self.shared.would_miss(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX), left)
     }
 
     /// Why no device takes a request.
@@ -250,11 +240,6 @@ impl<O: Op> Drop for LaneInner<O> {
         }
         self.shared.unregister(&self.core);
     }
-}
-
-/// At least 1, and never empty.
-fn cost_range(least: Demand, most: Demand) -> RangeInclusive<u64> {
-    least.cost.max(1)..=most.cost.max(least.cost).max(1)
 }
 
 /// Now, by the clock of the callers' timers.

@@ -2,7 +2,6 @@
 
 use std::{
     hash::Hash,
-    ops::RangeInclusive,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -98,18 +97,14 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         Ok(id)
     }
 
-    /// Whether every entry with a cost in the range would be refused because of its deadline. A closed queue answers for none.
-    pub(crate) fn check(&self, now: Instant, context: &Context, costs: &RangeInclusive<u64>) -> Result<(), WouldMiss> {
-        let state = lock(&self.state);
+    /// Refuses a cost, as [`Self::push`] would refuse an entry that has it because of its deadline.
+    pub(crate) fn check(&self, now: Instant, context: &Context, cost: u64) -> Result<(), WouldMiss> {
+        let mut state = lock(&self.state);
         if state.closed {
             return Ok(());
         }
-        state.batcher.check(now, context, costs, state.running < self.concurrency)
-    }
-
-    /// Records that an entry is refused because of its deadline, after [`Self::check`].
-    pub(crate) fn record_refusal(&self, now: Instant) {
-        lock(&self.state).batcher.record_refusal(now);
+        let has_free_slot = state.running < self.concurrency;
+        state.batcher.check(now, context, cost, has_free_slot)
     }
 
     /// Removes an entry, unless a worker has taken it.

@@ -25,13 +25,12 @@ use tower::Service;
 use tracing::Instrument;
 
 use super::{
-    arrival::ArrivalCheck,
     compression::Encoding,
     context::context_of,
     cost::{Dimensions, RequestCost},
     decoded_size::decoded_size,
     encode::{ChargedBody, Encoder, trailers},
-    receive::{Cardinality, MessageCharge, PREFIX, Received, Receiver},
+    receive::{ArrivalCheck, Cardinality, MessageCharge, PREFIX, Received, Receiver},
 };
 use crate::{
     auth::caller::Caller,
@@ -95,7 +94,7 @@ impl CallRunner {
         )
     }
 
-    /// Runs a unary call. A check may refuse its request before all of it has arrived.
+    /// Runs a unary call. A check may refuse its request before it is received.
     pub(super) async fn unary<B, Q, R, F>(
         self,
         request: Request<B>,

@@ -119,13 +119,13 @@ fn allocation(bytes: u64) -> u64 {
     if bytes == 0 { 0 } else { bytes + ALLOCATION_OVERHEAD }
 }
 
-pub(super) fn tag(message: &mut &[u8]) -> Option<(u64, u64)> {
+fn tag(message: &mut &[u8]) -> Option<(u64, u64)> {
     let tag = prost::encoding::decode_varint(message).ok()?;
     Some((tag >> 3, tag & 7))
 }
 
 /// Length of a value; consumes varints, which count as 0.
-pub(super) fn length(wire: u64, message: &mut &[u8]) -> Option<usize> {
+fn length(wire: u64, message: &mut &[u8]) -> Option<usize> {
     match wire {
         0 => prost::encoding::decode_varint(message).ok().map(|_| 0),
         1 => Some(8),

@@ -1,6 +1,5 @@
 //! The gRPC services. Each file decodes requests, submits them and encodes responses; none computes.
 
-mod arrival;
 mod call;
 pub mod compression;
 pub mod context;

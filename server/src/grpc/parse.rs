@@ -3,12 +3,9 @@
 use std::{iter, sync::Arc};
 
 use accelerd_engine::{Context, Lane};
-use accelerd_kernels::{
-    Demand,
-    ops::parse::{
-        Class, Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult,
-        SourceType,
-    },
+use accelerd_kernels::ops::parse::{
+    Class, Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult,
+    SourceType,
 };
 use accelerd_proto::v1::{self as pb, parse_service_server::ParseService};
 use futures::{StreamExt, stream::BoxStream};
@@ -24,10 +21,7 @@ use crate::{
     auth::caller::Caller,
     config::{Limits, to_usize},
     error::ApiError,
-    grpc::{
-        arrival::{Arrival, ArrivalCheck},
-        context::context,
-    },
+    grpc::{context::context, receive::ArrivalCheck},
     layers::timing,
     status::{item_error, response_too_large},
 };
@@ -37,9 +31,6 @@ const WINDOW: usize = 8;
 
 /// Supported minor versions of Python 3; the newest is the default.
 const VERSIONS: std::ops::RangeInclusive<u32> = 8..=14;
-
-/// The number of `ParseRequest.sources`.
-const SOURCES_FIELD: u64 = 1;
 
 /// The service.
 #[derive(Clone, Debug)]
@@ -65,13 +56,13 @@ impl Parser {
         }))
     }
 
-    /// Refuses a request that would miss its deadline before all of it has arrived. `None` if it has none.
+    /// Refuses a request that would miss its deadline before it is received. `None` if it has none. The message's length stands
+    /// for that of its sources, since framing takes a few bytes a source.
     pub(super) fn arrival_check(&self, context: Context) -> Option<ArrivalCheck> {
         context.deadline?;
         let state = Arc::clone(&self.0);
-        Some(Box::new(move |arrival| {
-            let (least, most) = state.demand(arrival);
-            Ok(state.lane.check_deadline(least, most, &context).map_err(ApiError::from)?)
+        Some(Box::new(move |length| {
+            Ok(state.lane.check_deadline(Parse::demand(1, length), &context).map_err(ApiError::from)?)
         }))
     }
 
@@ -106,15 +97,6 @@ impl ParseService for Parser {
 }
 
 impl ParserState {
-    /// The least and the largest demand of a request that has partly arrived.
-    fn demand(&self, arrival: &Arrival<'_>) -> (Demand, Demand) {
-        let (sources, bytes) = arrival.values(SOURCES_FIELD);
-        let most_bytes = if arrival.compressed { self.max_message } else { arrival.length } as u64;
-        // An empty source takes two bytes on the wire.
-        let most_sources = (most_bytes / 2).min(self.limits.max_sources as u64);
-        (Parse::demand(sources, bytes), Parse::demand(most_sources, most_bytes))
-    }
-
     async fn parse(&self, request: pb::ParseRequest, context: Context) -> Result<pb::ParseResponse, Status> {
         let request = self.check(request)?;
         let bytes = request.sources.iter().map(|source| source.len() as u64).sum();

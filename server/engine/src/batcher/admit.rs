@@ -6,7 +6,7 @@
 //! priority (see `wait_ratio`). The time of the batch itself is added in full, although part of the wait is in it, and once
 //! more as a margin, so that errors lead to a shorter queue rather than to late answers.
 
-use std::{hash::Hash, ops::RangeInclusive, time::Instant};
+use std::{hash::Hash, time::Instant};
 
 use crate::config::{Context, Priority};
 
@@ -59,36 +59,30 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         let Some(Forecast { wait, own, seconds, left }) = forecast else { return Ok(Admitted::default()) };
         let is_probe = own > left && self.estimate.take_probe(now, cost);
         if seconds > left && !is_probe {
-            self.record_refusal(now);
+            self.refused = Some(now);
             return Err(WouldMiss { seconds });
         }
         Ok(Admitted { expected_wait: Some(wait), is_probe })
     }
 
-    /// Whether every entry with a cost in the range would be refused. The error is that of the least cost. It changes nothing:
-    /// the caller records the refusal.
+    /// Refuses a cost as [`Self::admit`] would refuse an entry that has it.
     pub(crate) fn check(
-        &self,
+        &mut self,
         now: Instant,
         context: &Context,
-        costs: &RangeInclusive<u64>,
+        cost: u64,
         has_free_slot: bool,
     ) -> Result<(), WouldMiss> {
         let Some(deadline) = context.deadline else { return Ok(()) };
-        // Neither a wait nor a time decreases with the cost.
-        let flow = (context.priority, context.principal);
-        let forecast = self.forecast(now, flow, (*costs.start()).max(1), deadline, has_free_slot);
-        let Some(Forecast { seconds, left, .. }) = forecast else { return Ok(()) };
-        let may_be_probe = || {
-            let most = self.estimate.upper_seconds(*costs.end());
-            most.is_some_and(|own| own > left) && self.estimate.is_probe_due(now, costs)
-        };
-        if seconds > left && !may_be_probe() { Err(WouldMiss { seconds }) } else { Ok(()) }
-    }
-
-    /// Records that an entry is refused because of its deadline.
-    pub(crate) fn record_refusal(&mut self, now: Instant) {
-        self.refused = Some(now);
+        let cost = cost.max(1);
+        let forecast = self.forecast(now, (context.priority, context.principal), cost, deadline, has_free_slot);
+        let Some(Forecast { own, seconds, left, .. }) = forecast else { return Ok(()) };
+        let is_probe = own > left && self.estimate.is_probe_due(now, cost);
+        if seconds > left && !is_probe {
+            self.refused = Some(now);
+            return Err(WouldMiss { seconds });
+        }
+        Ok(())
     }
 
     /// When a new entry would be answered; `None` while times are unknown.
