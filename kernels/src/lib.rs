@@ -23,7 +23,7 @@ pub use discovery::{Discovered, discover};
 pub use error::{DiscoverError, LossScope, OpError};
 pub use exit::exit_at_once;
 pub use matrix::{Matrix, ShapeError};
-pub use op::{Op, Size};
+pub use op::{Demand, Op, Size};
 pub use preemption::PreemptionHook;
 
 #[cfg(target_endian = "big")]

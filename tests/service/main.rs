@@ -4,6 +4,7 @@ mod bad_models;
 mod batching;
 mod collections;
 mod columns;
+mod early_refusal;
 mod embed;
 mod filters;
 mod flow_control;

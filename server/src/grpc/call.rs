@@ -26,11 +26,11 @@ use tracing::Instrument;
 
 use super::{
     compression::Encoding,
-    context::context,
+    context::context_of,
     cost::{Dimensions, RequestCost},
     decoded_size::decoded_size,
     encode::{ChargedBody, Encoder, trailers},
-    receive::{Cardinality, MessageCharge, PREFIX, Received, Receiver},
+    receive::{ArrivalCheck, Cardinality, MessageCharge, PREFIX, Received, Receiver},
 };
 use crate::{
     auth::caller::Caller,
@@ -94,10 +94,11 @@ impl CallRunner {
         )
     }
 
-    /// Runs a unary call.
+    /// Runs a unary call. A check may refuse its request before it is received.
     pub(super) async fn unary<B, Q, R, F>(
         self,
         request: Request<B>,
+        check: Option<ArrivalCheck>,
         handler: impl FnOnce(tonic::Request<Q>) -> F + Send + 'static,
     ) -> Response<Body>
     where
@@ -106,12 +107,13 @@ impl CallRunner {
         R: Message + 'static,
         F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
-        self.try_unary(request, handler).await.unwrap_or_else(Status::into_http)
+        self.try_unary(request, check, handler).await.unwrap_or_else(Status::into_http)
     }
 
     async fn try_unary<B, Q, R, F>(
         &self,
         request: Request<B>,
+        check: Option<ArrivalCheck>,
         handler: impl FnOnce(tonic::Request<Q>) -> F + Send + 'static,
     ) -> Result<Response<Body>, Status>
     where
@@ -123,7 +125,8 @@ impl CallRunner {
         let codecs = self.codecs(&request)?;
         let (parts, body) = request.into_parts();
         let caller = Caller::of(&parts.extensions);
-        let mut received = self.receiver(body, caller, &codecs, Cardinality::Unary).unary().await?;
+        let receiver = self.receiver(body, caller, &codecs, Cardinality::Unary).with_check(check);
+        let mut received = receiver.unary().await?;
         let encoder = codecs.encoder;
         // Estimating the decoded size of a large message takes long, too.
         let is_small = received.message.len() as u64 <= SMALL_CALL_BYTES;
@@ -179,7 +182,7 @@ impl CallRunner {
         let path = request.uri().path().to_owned();
         let (parts, body) = request.into_parts();
         let caller = Caller::of(&parts.extensions);
-        let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
+        let context = context_of(&parts.headers, &parts.extensions);
         let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
         let (sender, messages) = mpsc::channel(1);
         let encoder = codecs.encoder.clone();
@@ -446,7 +449,7 @@ mod tests {
                 handled.store(is_offloaded(), Relaxed);
                 Ok(tonic::Response::new(response))
             };
-            let response = calls.clone().unary(request(&[message], &call), handler).await;
+            let response = calls.clone().unary(request(&[message], &call), None, handler).await;
             assert_eq!(code(&response), Code::Ok, "{what}");
             assert_eq!([handled_offloaded.load(Relaxed), encoded_offloaded.load(Relaxed)], expected, "{what}");
             assert_eq!(memory.used_by(MemoryKind::Request), 0, "{what}");
@@ -465,7 +468,7 @@ mod tests {
             let call = Call::new(Arc::clone(&memory));
             let response = RecordingResponse { bytes, ..RecordingResponse::default() };
             let handler = move |_: tonic::Request<pb::EmbedRequest>| async move { Ok(tonic::Response::new(response)) };
-            let response = calls.clone().unary(request(&[embed(1, 1)], &call), handler).await;
+            let response = calls.clone().unary(request(&[embed(1, 1)], &call), None, handler).await;
             assert_eq!(code(&response), expected, "{bytes} bytes");
             drop(response);
             assert_eq!(memory.used(), 0, "{bytes} bytes");
@@ -486,7 +489,7 @@ mod tests {
                 assert_eq!(held.used_by(MemoryKind::Response), (texts * 1024 + PREFIX) as u64);
                 Ok(tonic::Response::new(RecordingResponse { bytes: 9, ..RecordingResponse::default() }))
             };
-            let response = calls(&offload).unary(request(&[embed(texts, 1)], &call), handler).await;
+            let response = calls(&offload).unary(request(&[embed(texts, 1)], &call), None, handler).await;
             assert_eq!(code(&response), expected, "{texts} texts");
             assert_eq!(handled.load(Relaxed), expected == Code::Ok, "{texts} texts");
             let held = if expected == Code::Ok { 9 + PREFIX as u64 } else { 0 };
@@ -505,7 +508,7 @@ mod tests {
         let handler =
             |_: tonic::Request<pb::EmbedRequest>| async { Ok(tonic::Response::new(RecordingResponse::default())) };
         // 400 KB on the wire, and 5 MB as strings.
-        let response = calls.unary(request(&[embed(200_000, 0)], &call), handler).await;
+        let response = calls.unary(request(&[embed(200_000, 0)], &call), None, handler).await;
         assert_eq!(code(&response), Code::ResourceExhausted);
         assert_eq!(memory.used(), 0);
     }

@@ -26,6 +26,7 @@ use tower::Service;
 
 use super::{
     call::{CallRunner, call_of},
+    context::context_of,
     device, embed,
     encode::ChargedBody,
     parse, similarity, tensor,
@@ -128,10 +129,14 @@ where
         let table = &self.0;
         let calls = table.calls.clone();
         macro_rules! unary {
-            ($service:ident . $method:ident) => {{
+            ($service:ident . $method:ident) => {
+                unary!($service.$method, None)
+            };
+            ($service:ident . $method:ident, $check:expr) => {{
                 let service = Arc::clone(&table.$service);
+                let check = $check;
                 let handler = |request| async move { service.$method(request).await };
-                Box::pin(async move { Ok(calls.unary(request, handler).await) })
+                Box::pin(async move { Ok(calls.unary(request, check, handler).await) })
             }};
         }
         macro_rules! streaming {
@@ -153,7 +158,10 @@ where
             "/accelerd.v1.EmbedService/EmbedStream" => streaming!(embed.embed_batches),
             "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
             "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
-            "/accelerd.v1.ParseService/Parse" => unary!(parse.parse),
+            "/accelerd.v1.ParseService/Parse" => {
+                let check = table.parse.arrival_check(context_of(request.headers(), request.extensions()));
+                unary!(parse.parse, check)
+            }
             "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
             "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
             "/accelerd.v1.SimilarityService/FindSimilar" => unary!(similarity.find_similar),
