@@ -22,7 +22,7 @@ use crate::{
 
 /// The service.
 #[derive(Debug)]
-pub struct Tensors {
+pub(super) struct Tensors {
     lane: Lane<Execute>,
     max_nodes: usize,
     max_message: usize,

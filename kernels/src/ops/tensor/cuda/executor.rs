@@ -5,7 +5,7 @@ use std::sync::Arc;
 use accelerd_tensor::{Plan, Step};
 use bytes::Bytes;
 
-use super::{buffers::Buffers, map, matmul, pace::Pace};
+use super::{arg_reduce, buffers::Buffers, map, matmul, norm, pace::Pace, reduce, softmax};
 use crate::{
     OpError,
     cuda::{Buffer, DownloadPlan, HostBuffer, Layout, Region, StreamKind, Worker},
@@ -46,17 +46,13 @@ fn run(plan: &Plan, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpErro
 }
 
 fn launch(step: &Step, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    let missing = |kernel| {
-        let reason = "the step is not implemented on CUDA".to_owned();
-        Err(OpError::Failed { device: worker.device().info().id, kernel, reason })
-    };
     match step {
         Step::Map(step) => map::launch(step, buffers, worker),
         Step::MatMul(step) => matmul::launch(step, buffers, worker),
-        Step::Reduce(_) => missing("tensor_reduce"),
-        Step::ArgReduce(_) => missing("tensor_arg_reduce"),
-        Step::Softmax(_) => missing("tensor_softmax"),
-        Step::Norm(_) => missing("tensor_norm"),
+        Step::Reduce(step) => reduce::launch(step, buffers, worker),
+        Step::ArgReduce(step) => arg_reduce::launch(step, buffers, worker),
+        Step::Softmax(step) => softmax::launch(step, buffers, worker),
+        Step::Norm(step) => norm::launch(step, buffers, worker),
     }
 }
 
