@@ -3,13 +3,14 @@
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
+    time::Duration,
 };
 
 use accelerd_tensor::Plan;
 use bytes::Bytes;
 
-use super::{cpu, cuda};
-use crate::{Backend, Op, OpError, Size};
+use super::{cpu, cuda as tensor_cuda};
+use crate::{Backend, Op, OpError, Size, cuda};
 
 /// A graph to execute.
 #[derive(Clone, Debug)]
@@ -62,14 +63,24 @@ impl Op for Execute {
 }
 
 impl ExecuteRequest {
+    /// Measures the steps of the plan alone, on a GPU: the time of one run in each of `samples` samples of `runs` runs, with inputs on
+    /// the device and kernels loaded.
+    pub fn time_on_gpu(&self, on: &cuda::Worker, samples: usize, runs: u32) -> Result<Vec<Duration>, OpError> {
+        tensor_cuda::executor::time(&self.plan, &self.slices(), on, samples, runs)
+    }
+
+    fn slices(&self) -> Vec<&[u8]> {
+        self.inputs.iter().map(|input| &input[..]).collect()
+    }
+
     fn run(&self, on: &Backend) -> Result<Vec<Bytes>, OpError> {
-        let inputs: Vec<_> = self.inputs.iter().map(|input| &input[..]).collect();
+        let inputs = self.slices();
         match on {
             Backend::Cpu(worker) => {
                 let outputs = cpu::execute(&self.plan, &inputs, worker)?;
                 Ok(outputs.into_iter().map(Bytes::from_owner).collect())
             }
-            Backend::Cuda(worker) => cuda::executor::execute(&self.plan, &inputs, worker),
+            Backend::Cuda(worker) => tensor_cuda::executor::execute(&self.plan, &inputs, worker),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Runs the steps of a plan on a worker's stream, between the upload of the inputs and the download of the outputs.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use accelerd_tensor::{Plan, Step};
 use bytes::Bytes;
@@ -14,11 +17,30 @@ use crate::{
 /// Executes a plan on inputs of any alignment; returns its outputs, little-endian, in the pinned memory that they were downloaded to.
 pub(crate) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Vec<Bytes>, OpError> {
     check_inputs(plan, inputs)?;
-    let arena = worker.alloc::<u8>(plan.arena_bytes)?;
-    let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<Vec<_>, _>>()?;
-    let inputs = inputs.iter().map(|input| worker.upload_new(input)).collect::<Result<Vec<Buffer<u8>>, _>>()?;
-    run(plan, &Buffers::new(&inputs, &outputs, &arena), worker)?;
-    download(&outputs, worker)
+    let memory = Memory::new(plan, inputs, worker)?;
+    run(plan, &memory.buffers(), worker)?;
+    download(&memory.outputs, worker)
+}
+
+/// Device memory of an execution.
+struct Memory {
+    arena: Buffer<u8>,
+    inputs: Vec<Buffer<u8>>,
+    outputs: Vec<Buffer<u8>>,
+}
+
+impl Memory {
+    /// Allocates it, and uploads the inputs.
+    fn new(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Self, OpError> {
+        let arena = worker.alloc(plan.arena_bytes)?;
+        let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<_, _>>()?;
+        let inputs = inputs.iter().map(|input| worker.upload_new(input)).collect::<Result<_, _>>()?;
+        Ok(Self { arena, inputs, outputs })
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        Buffers::new(&self.inputs, &self.outputs, &self.arena)
+    }
 }
 
 fn check_inputs(plan: &Plan, inputs: &[&[u8]]) -> Result<(), OpError> {
@@ -80,4 +102,26 @@ impl AsRef<[u8]> for Downloaded {
     fn as_ref(&self) -> &[u8] {
         self.block.get(self.region)
     }
+}
+
+/// The time of each of `samples` samples of `runs` runs, on inputs that are on the device and with kernels that are loaded, for one run.
+pub(crate) fn time(
+    plan: &Plan,
+    inputs: &[&[u8]],
+    worker: &Worker,
+    samples: usize,
+    runs: u32,
+) -> Result<Vec<Duration>, OpError> {
+    check_inputs(plan, inputs)?;
+    let memory = Memory::new(plan, inputs, worker)?;
+    let buffers = memory.buffers();
+    run(plan, &buffers, worker)?;
+    worker.synchronize()?;
+    let sample = |_| {
+        let start = Instant::now();
+        (0..runs).try_for_each(|_| run(plan, &buffers, worker))?;
+        worker.synchronize()?;
+        Ok(start.elapsed() / runs)
+    };
+    (0..samples).map(sample).collect()
 }

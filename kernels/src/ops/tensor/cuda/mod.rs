@@ -4,8 +4,6 @@ mod arg_reduce;
 mod buffers;
 #[cfg(test)]
 mod compile;
-#[cfg(test)]
-mod device_tests;
 pub(crate) mod executor;
 mod headers;
 mod launches;
@@ -16,6 +14,4 @@ mod pace;
 mod prelude;
 mod reduce;
 mod row;
-#[cfg(test)]
-mod row_device_tests;
 mod softmax;

@@ -1,0 +1,179 @@
+//! Times graphs of tensor operations on a GPU, with inputs that are there already: medians, bandwidth, and arithmetic rate. Prints
+//! one line a case; `tests/bench/baseline_tensor.py` prints the same cases of PyTorch.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
+
+use std::{path::PathBuf, sync::Arc};
+
+use accelerd_kernels::{Backend, Choice, DeviceId, OpError, Settings, cuda, discover, ops::tensor::ExecuteRequest};
+use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
+use bytes::Bytes;
+
+const SAMPLES: usize = 9;
+const RUNS: u32 = 10;
+
+/// A graph over inputs of one type, and what it moves and computes at least.
+struct Case {
+    name: &'static str,
+    dtype: Dtype,
+    inputs: &'static [&'static [usize]],
+    nodes: Vec<NodeSpec>,
+    flops: f64,
+}
+
+fn main() -> Result<(), OpError> {
+    let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
+    let settings = Settings {
+        choice: Choice::Cuda,
+        cuda_library_paths: std::env::split_paths(&folders).filter(|path| path != &PathBuf::new()).collect(),
+        ..Settings::default()
+    };
+    let found = discover(&settings).unwrap_or_else(|error| panic!("{error}"));
+    let device = found.devices.iter().find(|device| device.id() != DeviceId::Cpu).expect("discovery found a GPU");
+    let Backend::Cuda(worker) = device.open()? else { panic!("a GPU opens as one") };
+    for case in cases() {
+        report(&case, &worker)?;
+    }
+    Ok(())
+}
+
+fn report(case: &Case, worker: &cuda::Worker) -> Result<(), OpError> {
+    let input = |shape: &&[usize]| TensorType { dtype: case.dtype, shape: shape.to_vec() };
+    let inputs: Vec<_> = case.inputs.iter().map(input).collect();
+    let names = ["a", "b", "c"].map(str::to_owned);
+    let spec = GraphSpec {
+        inputs: names.into_iter().zip(inputs.iter().cloned()).collect(),
+        nodes: case.nodes.clone(),
+        outputs: case.nodes.last().map(|node| node.name.clone()).into_iter().collect(),
+    };
+    let plan = Plan::new(&Graph::new(&spec).unwrap_or_else(|error| panic!("{}: {error}", case.name)));
+    let data = inputs.iter().map(numbers).collect();
+    let bytes: usize = plan.inputs.iter().chain(&plan.outputs).map(TensorType::bytes).sum();
+    let steps = plan.steps.len();
+    let request = ExecuteRequest::new(Arc::new(plan), data);
+    let mut times = request.time_on_gpu(worker, SAMPLES, RUNS)?;
+    times.sort_unstable();
+    let seconds = times[SAMPLES / 2].as_secs_f64();
+    let spread = (times[SAMPLES - 1] - times[0]).div_duration_f64(times[SAMPLES / 2]) * 100.0;
+    let rate = if case.flops > 0.0 {
+        format!("{:.1} TFLOP/s", case.flops / seconds / 1e12)
+    } else {
+        format!("{:.2} TB/s", bytes as f64 / seconds / 1e12)
+    };
+    println!("{:<44} {:>9.4} ms ±{spread:>2.0}%  {rate:>14}  {steps} steps", case.name, seconds * 1e3);
+    Ok(())
+}
+
+/// Numbers between -2 and 2 that look like noise.
+fn numbers(of: &TensorType) -> Bytes {
+    let mut state = 1_u32;
+    let noise = std::iter::repeat_with(move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state >> 8) / f64::from(1 << 22) - 2.0
+    });
+    let period: Vec<u8> = noise
+        .take(1 << 20)
+        .flat_map(|x| {
+            accelerd_tensor::scalar::Literal::from_f64(of.dtype, x)
+                .bits()
+                .to_le_bytes()
+                .into_iter()
+                .take(of.dtype.size())
+        })
+        .collect();
+    Bytes::from(period.iter().copied().cycle().take(of.bytes()).collect::<Vec<_>>())
+}
+
+fn node(op: &str, inputs: &[&str], attributes: &[(&str, Attribute)]) -> NodeSpec {
+    NodeSpec {
+        name: format!("{op}_of_{}", inputs.join("_")),
+        op: op.to_owned(),
+        inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        attributes: attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+    }
+}
+
+fn cases() -> Vec<Case> {
+    const FLAT: &[usize] = &[128 << 20];
+    const ROWS: &[usize] = &[16_384, 4096];
+    const COLUMNS: &[usize] = &[4096];
+    let last = ("dim", Attribute::Int(-1));
+    let case = |name, dtype, inputs, nodes| Case { name, dtype, inputs, nodes, flops: 0.0 };
+    let mut cases = vec![
+        case("add, 128M f32", Dtype::F32, &[FLAT, FLAT], vec![node("add", &["a", "b"], &[])]),
+        case("add, 128M bf16", Dtype::Bf16, &[FLAT, FLAT], vec![node("add", &["a", "b"], &[])]),
+        case("chain of ten, 128M f32", Dtype::F32, &[FLAT], chain()),
+        case("gelu, 16384 x 4096 f32", Dtype::F32, &[ROWS], vec![node("gelu", &["a"], &[])]),
+        case(
+            "softmax, 16384 x 4096 f32",
+            Dtype::F32,
+            &[ROWS],
+            vec![node("softmax", &["a"], std::slice::from_ref(&last))],
+        ),
+        case(
+            "layer_norm, 16384 x 4096 f32",
+            Dtype::F32,
+            &[ROWS, COLUMNS, COLUMNS],
+            vec![node("layer_norm", &["a", "b", "c"], &[])],
+        ),
+        case(
+            "sum of rows, 16384 x 4096 f32",
+            Dtype::F32,
+            &[ROWS],
+            vec![node("sum", &["a"], std::slice::from_ref(&last))],
+        ),
+        case(
+            "sum of columns, 16384 x 4096 f32",
+            Dtype::F32,
+            &[ROWS],
+            vec![node("sum", &["a"], &[("dim", Attribute::Int(0))])],
+        ),
+        case("sum, 128M f32", Dtype::F32, &[FLAT], vec![node("sum", &["a"], &[])]),
+        case("argmax of rows, 16384 x 4096 f32", Dtype::F32, &[ROWS], vec![node("argmax", &["a"], &[last])]),
+        case(
+            "transpose, 16384 x 4096 f32",
+            Dtype::F32,
+            &[ROWS],
+            vec![node("transpose", &["a"], &[("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))])],
+        ),
+    ];
+    for (name, dtype, shapes) in [
+        ("matmul 2048, f32", Dtype::F32, [&[2048, 2048][..]; 2]),
+        ("matmul 8192, bf16", Dtype::Bf16, [&[8192, 8192]; 2]),
+    ] {
+        let (shapes, extent): (&[&[usize]], _) = (Box::leak(Box::new(shapes)), shapes[0][0] as f64);
+        let flops = 2.0 * extent.powi(3);
+        cases.push(Case { name, dtype, inputs: shapes, nodes: vec![node("matmul", &["a", "b"], &[])], flops });
+    }
+    let gelu = [("activation", Attribute::Text("gelu".to_owned()))];
+    cases.push(Case {
+        name: "linear 768 -> 3072 + gelu, 8192 rows bf16",
+        dtype: Dtype::Bf16,
+        inputs: &[&[8192, 768], &[3072, 768], &[3072]],
+        nodes: vec![node("linear", &["a", "b", "c"], &gelu)],
+        flops: 2.0 * 8192.0 * 768.0 * 3072.0,
+    });
+    cases
+}
+
+/// Ten elementwise operations one after the other.
+fn chain() -> Vec<NodeSpec> {
+    let ops = [
+        ("mul", 1.5),
+        ("add", 0.25),
+        ("abs", 0.0),
+        ("sqrt", 0.0),
+        ("mul", 0.75),
+        ("sub", 0.5),
+        ("tanh", 0.0),
+        ("mul", 2.0),
+        ("add", 1.0),
+        ("relu", 0.0),
+    ];
+    let mut nodes: Vec<NodeSpec> = vec![];
+    for (nth, (op, other)) in ops.into_iter().enumerate() {
+        let before = nodes.last().map_or_else(|| "a".to_owned(), |node: &NodeSpec| node.name.clone());
+        let attributes: &[_] = if other == 0.0 { &[] } else { &[("other", Attribute::Float(other))] };
+        nodes.push(NodeSpec { name: format!("n{nth}"), ..node(op, &[&before], attributes) });
+    }
+    nodes
+}

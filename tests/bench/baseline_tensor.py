@@ -1,0 +1,73 @@
+"""Times PyTorch on the cases of `tensor_bench`: eager, and compiled where fusion matters. Needs PyTorch and a GPU.
+
+    python3 baseline_tensor.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+SAMPLES, RUNS = 9, 10
+
+
+def measure(name: str, run: Callable[[], object], moved: int = 0, flops: float = 0.0) -> None:
+    """Print the median time of a run, and its bandwidth or arithmetic rate."""
+    for _ in range(3):
+        run()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(SAMPLES):
+        start = time.perf_counter()
+        for _ in range(RUNS):
+            run()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) / RUNS)
+    median = statistics.median(times)
+    spread = (max(times) - min(times)) / median * 100
+    rate = f"{flops / median / 1e12:.1f} TFLOP/s" if flops else f"{moved / median / 1e12:.2f} TB/s"
+    print(f"{name:<44} {median * 1e3:9.4f} ms ±{spread:2.0f}%  {rate:>14}", flush=True)
+
+
+def chain(x: torch.Tensor) -> torch.Tensor:
+    """Ten elementwise operations one after the other."""
+    return torch.relu(torch.tanh((x * 1.5 + 0.25).abs().sqrt() * 0.75 - 0.5) * 2.0 + 1.0)
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    count, rows, columns = 128 << 20, 16_384, 4096
+    print(torch.__version__, torch.cuda.get_device_name())
+    a, b = (torch.randn(count, device="cuda") for _ in range(2))
+    measure("copy, 128M f32", lambda: b.copy_(a), 8 * count)
+    measure("add, 128M f32", lambda: a + b, 12 * count)
+    c, d = a.bfloat16(), b.bfloat16()
+    measure("add, 128M bf16", lambda: c + d, 6 * count)
+    measure("chain of ten, 128M f32", lambda: chain(a), 8 * count)
+    compiled = torch.compile(chain)
+    measure("chain of ten, 128M f32, compiled", lambda: compiled(a), 8 * count)
+    measure("sum, 128M f32", lambda: a.sum(), 4 * count)
+    del b, c, d
+    x, w = torch.randn(rows, columns, device="cuda"), torch.randn(columns, device="cuda")
+    size = 4 * rows * columns
+    measure("gelu, 16384 x 4096 f32", lambda: functional.gelu(x), 2 * size)
+    measure("softmax, 16384 x 4096 f32", lambda: functional.softmax(x, -1), 2 * size)
+    measure("layer_norm, 16384 x 4096 f32", lambda: functional.layer_norm(x, (columns,), w, w), 2 * size)
+    measure("sum of rows, 16384 x 4096 f32", lambda: x.sum(-1), size)
+    measure("sum of columns, 16384 x 4096 f32", lambda: x.sum(0), size)
+    measure("argmax of rows, 16384 x 4096 f32", lambda: x.argmax(-1), size)
+    measure("transpose, 16384 x 4096 f32", lambda: x.t().contiguous(), 2 * size)
+    for extent, dtype, name in ((2048, torch.float32, "f32"), (8192, torch.bfloat16, "bf16")):
+        m, n = (torch.randn(extent, extent, device="cuda", dtype=dtype) for _ in range(2))
+        measure(f"matmul {extent}, {name}", lambda m=m, n=n: m @ n, flops=2.0 * extent**3)
+    y, v, bias = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((8192, 768), (3072, 768), (3072,)))
+    flops = 2.0 * 8192 * 768 * 3072
+    measure("linear 768 -> 3072 + gelu, 8192 rows bf16", lambda: functional.gelu(functional.linear(y, v, bias)), flops=flops)
+
+
+if __name__ == "__main__":
+    main()
