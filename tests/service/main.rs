@@ -22,3 +22,4 @@ mod scroll;
 mod similarity;
 mod snapshots;
 mod stalls;
+mod tensor;
