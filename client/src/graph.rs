@@ -87,9 +87,12 @@ impl Executed {
 
 impl Client {
     /// Executes a graph, and returns the given values of it.
-    pub async fn execute<'a>(&self, graph: &Graph, outputs: impl IntoIterator<Item = &'a GraphValue>) -> Result<Executed> {
-        let outputs: Vec<_> =
-            outputs.into_iter().map(|value| proto::TensorOutput { name: value.0.clone() }).collect();
+    pub async fn execute<'a>(
+        &self,
+        graph: &Graph,
+        outputs: impl IntoIterator<Item = &'a GraphValue>,
+    ) -> Result<Executed> {
+        let outputs: Vec<_> = outputs.into_iter().map(|value| proto::TensorOutput { name: value.0.clone() }).collect();
         let expected = outputs.len();
         let request = proto::ExecuteRequest { inputs: graph.inputs.clone(), nodes: graph.nodes.clone(), outputs };
         let reply = self.unary(EXECUTE, request).await?;

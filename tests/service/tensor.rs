@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use accelerd_client::{Client, Graph, Matrix};
 use accelerd_proto::v1::{self, tensor_attribute::Value, tensor_input::Source};
 use bytes::Bytes;
 use tonic::Code;
@@ -59,6 +60,23 @@ async fn a_graph_runs_in_one_call() {
 }
 
 #[tokio::test]
+async fn the_rust_client_executes_a_graph() {
+    let server = TestServer::start().await;
+    let client = Client::connect(format!("http://{}", server.daemon.grpc_addr())).await.expect("the daemon listens");
+    let mut graph = Graph::default();
+    let x = graph.input(Matrix::new(vec![1.0_f32, 2.0, 3.0, 4.0], 2).expect("two rows"));
+    let twice = graph.op("mul", [&x], [("other", 2_i64.into())]);
+    let sums = graph.op("sum", [&twice], [("dim", (&[1_i64][..]).into()), ("keepdim", true.into())]);
+    let done = client.execute(&graph, [&sums, &twice]).await.expect("runs");
+    assert_eq!(done.matrix::<f32>(0).expect("a matrix").as_slice(), [6.0, 14.0]);
+    assert_eq!(done.matrix::<f32>(1).expect("a matrix").as_slice(), [2.0, 4.0, 6.0, 8.0]);
+    let wrong = graph.op("softmax", [&x], [("dim", 2_i64.into())]);
+    let error = client.execute(&graph, [&wrong]).await.expect_err("there is no such dimension");
+    let failure = error.failure().expect("the daemon said why");
+    assert_eq!(failure.violations[0].field, "nodes[softmax_2].attributes.dim");
+}
+
+#[tokio::test]
 async fn errors_name_node_and_field() {
     let server = TestServer::start().await;
     let x = || vec![input("x", floats(&[2], &[1.0, 2.0]))];
@@ -107,9 +125,14 @@ async fn graphs_beyond_the_limits_are_refused_before_they_run() {
     // 4 EiB of results, and 4 TiB in between.
     let shape = |extent| ("shape", Value::Integers(v1::TensorIntegers { values: vec![extent] }));
     let huge = node("huge", "expand", &["x"], &[shape(1 << 60)]);
-    assert_refused(server.tensor().execute(request(x(), vec![huge], &["huge"])).await, Code::InvalidArgument, "nodes[huge].op");
+    assert_refused(
+        server.tensor().execute(request(x(), vec![huge], &["huge"])).await,
+        Code::InvalidArgument,
+        "nodes[huge].op",
+    );
     let large = node("large", "expand", &["x"], &[shape(1 << 40)]);
-    let too_large = server.tensor().execute(request(x(), vec![large], &["large"])).await.expect_err("no message holds it");
+    let too_large =
+        server.tensor().execute(request(x(), vec![large], &["large"])).await.expect_err("no message holds it");
     assert_eq!(too_large.code(), Code::ResourceExhausted);
     // A sum of so many elements reads one of them again and again, and needs no memory.
     let many = [node("many", "expand", &["x"], &[shape(1 << 24)]), node("sum", "sum", &["many"], &[])];

@@ -124,7 +124,8 @@ fn check_size(node: &str, field: &str, of: &TensorType) -> Result<(), GraphError
         return Err(GraphError::new(node, field, expected, of.shape.len()));
     }
     // Strides exist of tensors without elements, too.
-    let bytes = of.shape.iter().fold(of.dtype.size() as u128, |bytes, extent| bytes.saturating_mul((*extent).max(1) as u128));
+    let bytes =
+        of.shape.iter().fold(of.dtype.size() as u128, |bytes, extent| bytes.saturating_mul((*extent).max(1) as u128));
     if bytes > MAX_BYTES {
         let got = format!("{} of shape {:?}", of.dtype, of.shape);
         return Err(GraphError::new(node, field, format!("a tensor of at most {MAX_BYTES} bytes"), got));

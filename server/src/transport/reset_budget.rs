@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Reset streams that `h2` remembers for each connection, at some hundred bytes each.
-pub(super) const REMEMBERED_RESETS: usize = 1024;
+pub(super) const REMEMBERED_RESETS: usize = 4096;
 
 /// How long it remembers them: longer than a peer's data is in flight.
 pub(super) const RESET_MEMORY: Duration = Duration::from_secs(1);
