@@ -53,7 +53,7 @@ fn report(case: &Case, worker: &cuda::Worker) -> Result<(), OpError> {
     let mut times = request.time_on_gpu(worker, SAMPLES, RUNS)?;
     times.sort_unstable();
     let seconds = times[SAMPLES / 2].as_secs_f64();
-    let spread = (times[SAMPLES - 1] - times[0]).div_duration_f64(times[SAMPLES / 2]) * 100.0;
+    let spread = times[SAMPLES - 1].saturating_sub(times[0]).div_duration_f64(times[SAMPLES / 2]) * 100.0;
     let rate = if case.flops > 0.0 {
         format!("{:.1} TFLOP/s", case.flops / seconds / 1e12)
     } else {

@@ -43,16 +43,16 @@ __device__ __forceinline__ void store_vector(Element* to, const Compute* values)
     vector.store(to);
 }
 
-// A whole row in registers: vector i of a thread is vector lane + i * lanes of the row's `vectors`; those beyond are `fill`.
+// A whole row in registers: vector i of a thread is vector lane + i * lanes of the row's `vectors`; those beyond are `padding`.
 struct RowValues {
     Compute at[ITEMS * VEC];
 
-    __device__ __forceinline__ void load(const Element* row, const RowPlace& place, u32 vectors, Compute fill) {
+    __device__ __forceinline__ void load(const Element* row, const RowPlace& place, u32 vectors, Compute padding) {
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) {
             const u32 vector = place.lane + i * place.lanes;
 #pragma unroll
-            for (int e = 0; e < VEC; e++) at[i * VEC + e] = fill;
+            for (int e = 0; e < VEC; e++) at[i * VEC + e] = padding;
             if (vector < vectors) load_vector(row + (u64)vector * VEC, at + i * VEC);
         }
     }
