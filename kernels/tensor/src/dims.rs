@@ -1,6 +1,6 @@
-//! Dimensions as attributes name them: negative ones count from the end.
+//! Dimensions as attributes name them, of which negative ones count from the end, and the broadcasting of shapes.
 
-use crate::{GraphError, attributes::Attributes};
+use crate::{GraphError, NodeSpec, TensorType, attributes::Attributes};
 
 /// The dimension that `dim` names in a shape of `rank` dimensions.
 pub(crate) fn resolve(attributes: &Attributes<'_>, name: &str, dim: i64, rank: usize) -> Result<usize, GraphError> {
@@ -28,4 +28,28 @@ pub(crate) fn resolve_all(
         resolved.push(one);
     }
     Ok(resolved)
+}
+
+/// The shape to which all operands broadcast, by NumPy's rules.
+pub(crate) fn broadcast_shape(node: &NodeSpec, operands: &[&TensorType]) -> Result<Vec<usize>, GraphError> {
+    let mut shape: Vec<usize> = vec![];
+    for (nth, operand) in operands.iter().enumerate() {
+        let other = &operand.shape;
+        let rank = shape.len().max(other.len());
+        let mut merged = vec![1; rank];
+        for (back, extent) in merged.iter_mut().rev().enumerate() {
+            let of = |shape: &[usize]| shape.len().checked_sub(back + 1).map_or(1, |dim| shape[dim]);
+            *extent = match (of(&shape), of(other)) {
+                (a, b) if a == b => a,
+                (1, b) => b,
+                (a, 1) => a,
+                _ => {
+                    let expected = format!("a shape that broadcasts with {shape:?}");
+                    return Err(GraphError::new(&node.name, format!("inputs[{nth}]"), expected, format!("{other:?}")));
+                }
+            };
+        }
+        shape = merged;
+    }
+    Ok(shape)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{GraphError, GraphSpec, NodeSpec, TensorType, op::Op};
+use crate::{GraphError, GraphSpec, NodeSpec, TensorType, infer::infer, op::Op};
 
 /// The most bytes of a value: far above what a device holds, and far below what sizes and strides can express.
 const MAX_BYTES: u128 = 1 << 46;
@@ -79,7 +79,7 @@ impl Graph {
             .map(|name| names.value(name, places).expect("nodes come after what they read"))
             .collect();
         let types: Vec<_> = operands.iter().map(|operand| self.type_of(*operand)).collect();
-        let (op, result) = Op::infer(spec, &types)?;
+        let (op, result) = infer(spec, &types)?;
         check_size(&spec.name, "op", &result)?;
         Ok(Node { op, operands, result })
     }

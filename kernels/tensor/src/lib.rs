@@ -12,6 +12,7 @@ mod elementwise;
 mod error;
 mod generators;
 mod graph;
+mod infer;
 mod layout;
 mod op;
 mod plan;

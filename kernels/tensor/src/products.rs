@@ -6,8 +6,9 @@ use accelerd_ir::{Dtype, scalar::Function};
 use crate::{
     Accumulate, GraphError, NodeSpec, TensorType,
     attributes::Attributes,
+    dims::broadcast_shape,
     elementwise,
-    op::{Inferred, MatMulOp, Op, broadcast_shape},
+    op::{Inferred, MatMulOp, Op},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;

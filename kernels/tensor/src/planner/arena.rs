@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{Layout, Location, Plan, Step, View};
 
-use super::lower::Lowered;
+use super::steps::Lowered;
 
 /// The steps that first write and last read a buffer.
 #[derive(Clone, Copy)]

@@ -3,35 +3,27 @@
 use std::collections::HashMap;
 
 use crate::{
-    ArgReduction, Dtype, Graph, Layout, Location, MapStep, NormStep, ReduceStep, SoftmaxStep, Step, TensorType, View,
+    ArgReduction, Graph, Layout, MapStep, NormStep, ReduceStep, SoftmaxStep, Step, View,
     graph::{Node, ValueId},
     op::{Op, ReduceOp, ViewOp},
     scalar::{Builder, Function},
 };
 
 use super::{
-    buffer, products,
+    products,
+    steps::{Lowered, Steps},
     units::{Units, function, uses_index},
 };
-
-/// Steps over numbered buffers.
-pub(super) struct Lowered {
-    pub(super) steps: Vec<Step>,
-    /// Bytes of each buffer.
-    pub(super) buffer_bytes: Vec<usize>,
-    /// Which buffers are outputs: the buffer's number and the output's.
-    pub(super) outputs: HashMap<usize, usize>,
-}
 
 pub(super) fn lower(graph: &Graph) -> Lowered {
     let units = Units::new(graph);
     let order = units.order(graph);
     let uses = Uses::new(graph);
-    let mut lowering = Lowering { graph, units, uses, views: HashMap::new(), steps: vec![], buffer_bytes: vec![] };
+    let mut lowering = Lowering { graph, units, uses, steps: Steps::new(graph) };
     for unit in order {
         lowering.unit(unit);
     }
-    lowering.finish()
+    lowering.steps.finish()
 }
 
 /// How often each node's result is read by other nodes and outputs.
@@ -50,14 +42,11 @@ impl Uses {
     }
 }
 
-pub(super) struct Lowering<'a> {
+struct Lowering<'a> {
     graph: &'a Graph,
     units: Units,
     uses: Uses,
-    /// Where the values are that steps have written.
-    views: HashMap<ValueId, View>,
-    steps: Vec<Step>,
-    buffer_bytes: Vec<usize>,
+    steps: Steps<'a>,
 }
 
 impl Lowering<'_> {
@@ -74,66 +63,10 @@ impl Lowering<'_> {
             Op::Softmax { dim, is_log } => self.softmax(members[0], node, *dim, *is_log),
             Op::Norm { .. } => self.norm(members[0], node),
             Op::MatMul(op) => {
-                let output = products::matmul(self, node, op);
-                self.views.insert(ValueId::Node(members[0]), output);
+                let output = products::matmul(&mut self.steps, node, op);
+                self.steps.set(members[0], output);
             }
         }
-    }
-
-    /// The view of a value that a step has written, or of an input.
-    pub(super) fn view_of(&self, value: ValueId) -> View {
-        match value {
-            ValueId::Input(nth) => {
-                let of = &self.graph.inputs[nth];
-                View { location: Location::Input(nth), dtype: of.dtype, layout: Layout::contiguous(&of.shape) }
-            }
-            ValueId::Node(_) => self.views[&value].clone(),
-        }
-    }
-
-    pub(super) fn type_of(&self, value: ValueId) -> &TensorType {
-        self.graph.type_of(value)
-    }
-
-    pub(super) fn push(&mut self, step: Step) {
-        self.steps.push(step);
-    }
-
-    /// A new buffer for a tensor.
-    pub(super) fn allocate(&mut self, dtype: Dtype, shape: &[usize]) -> View {
-        let bytes = shape.iter().product::<usize>() * dtype.size();
-        self.buffer_bytes.push(bytes);
-        View { location: buffer(self.buffer_bytes.len() - 1), dtype, layout: Layout::contiguous(shape) }
-    }
-
-    /// Copies a view, converted to the type of `to`.
-    fn copy_to(&mut self, from: View, to: View) {
-        let mut builder = Builder::new(&[from.dtype]);
-        let element = builder.param(0);
-        let result = builder.cast(element, to.dtype);
-        let function = builder.finish(&[result]);
-        let shape = to.layout.shape.clone();
-        self.push(Step::Map(MapStep { shape, inputs: vec![from], function, outputs: vec![to] }));
-    }
-
-    /// A contiguous copy of a view, or itself if it is contiguous.
-    pub(super) fn contiguous(&mut self, view: View) -> View {
-        if view.layout.is_contiguous() {
-            return view;
-        }
-        let copy = self.allocate(view.dtype, &view.layout.shape);
-        self.copy_to(view, copy.clone());
-        copy
-    }
-
-    /// The view in another shape; copied if its strides cannot express it.
-    pub(super) fn reshaped(&mut self, view: View, shape: &[usize]) -> View {
-        if let Some(layout) = view.layout.reshaped(shape) {
-            return View { layout, ..view };
-        }
-        let copy = self.contiguous(view);
-        let layout = copy.layout.reshaped(shape).expect("a contiguous tensor takes any shape of as many elements");
-        View { layout, ..copy }
     }
 
     /// The elementwise operations of a unit as one function of the values that it reads, and these values.
@@ -146,7 +79,7 @@ impl Lowering<'_> {
                 inputs.push(*operand);
             }
         }
-        let dtypes: Vec<_> = inputs.iter().map(|input| self.type_of(*input).dtype).collect();
+        let dtypes: Vec<_> = inputs.iter().map(|input| self.steps.type_of(*input).dtype).collect();
         let mut builder = Builder::new(&dtypes);
         let mut values: HashMap<ValueId, _> =
             inputs.iter().enumerate().map(|(nth, &input)| (input, builder.param(nth))).collect();
@@ -167,16 +100,16 @@ impl Lowering<'_> {
         let outputs: Vec<_> = results
             .iter()
             .map(|&member| {
-                let view = self.allocate(self.graph.nodes[member].result.dtype, &shape);
-                self.views.insert(ValueId::Node(member), view.clone());
+                let view = self.steps.allocate(self.graph.nodes[member].result.dtype, &shape);
+                self.steps.set(member, view.clone());
                 view
             })
             .collect();
-        self.push(Step::Map(MapStep { shape, inputs, function, outputs }));
+        self.steps.push(Step::Map(MapStep { shape, inputs, function, outputs }));
     }
 
     fn broadcast(&self, value: ValueId, shape: &[usize]) -> View {
-        let view = self.view_of(value);
+        let view = self.steps.view_of(value);
         let layout = view.layout.broadcast(shape).expect("shapes were checked");
         View { layout, ..view }
     }
@@ -203,11 +136,9 @@ impl Lowering<'_> {
 
     fn reduce(&mut self, nth: usize, node: &Node, reduce: &ReduceOp) {
         let operand = node.operands[0];
-        let shape = self.type_of(operand).shape.clone();
-        let (inputs, before) = match self.views.get(&operand) {
-            None if matches!(operand, ValueId::Node(_)) => self.absorbed(operand),
-            _ => (vec![operand], None),
-        };
+        let shape = self.steps.type_of(operand).shape.clone();
+        let (inputs, before) =
+            if self.steps.is_written(operand) { (vec![operand], None) } else { self.absorbed(operand) };
         let order = Axes::new(&shape, &reduce.dims);
         let inputs: Vec<_> = inputs.into_iter().map(|input| order.permute(&self.broadcast(input, &shape))).collect();
         let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
@@ -216,10 +147,10 @@ impl Lowering<'_> {
         let elements = before.map_or(arguments.clone(), |before| builder.call(&before, &arguments));
         let results = builder.call(&reduce.prologue, &elements);
         let prologue = builder.finish(&results);
-        let output = self.allocate(node.result.dtype, &node.result.shape);
-        self.views.insert(ValueId::Node(nth), output.clone());
+        let output = self.steps.allocate(node.result.dtype, &node.result.shape);
+        self.steps.set(nth, output.clone());
         let output = View { layout: Layout::contiguous(&order.outer), ..output };
-        self.push(Step::Reduce(ReduceStep {
+        self.steps.push(Step::Reduce(ReduceStep {
             outer: order.outer,
             inner: order.inner,
             inputs,
@@ -240,45 +171,52 @@ impl Lowering<'_> {
     }
 
     fn arg_reduce(&mut self, nth: usize, node: &Node, dims: &[usize], is_max: bool) {
-        let input = self.view_of(node.operands[0]);
+        let input = self.steps.view_of(node.operands[0]);
         let order = Axes::new(&input.layout.shape, dims);
-        let output = self.allocate(node.result.dtype, &node.result.shape);
-        self.views.insert(ValueId::Node(nth), output.clone());
+        let output = self.steps.allocate(node.result.dtype, &node.result.shape);
+        self.steps.set(nth, output.clone());
         let output = View { layout: Layout::contiguous(&order.outer), ..output };
         let input = order.permute(&input);
-        self.push(Step::ArgReduce(ArgReduction { outer: order.outer, inner: order.inner, input, is_max, output }));
+        self.steps.push(Step::ArgReduce(ArgReduction {
+            outer: order.outer,
+            inner: order.inner,
+            input,
+            is_max,
+            output,
+        }));
     }
 
     fn softmax(&mut self, nth: usize, node: &Node, dim: usize, is_log: bool) {
-        let input = self.view_of(node.operands[0]);
+        let input = self.steps.view_of(node.operands[0]);
         let rank = input.layout.rank();
         let mut order: Vec<_> = (0..rank).filter(|at| *at != dim).collect();
         order.push(dim);
         let permuted = View { layout: input.layout.permuted(&order), ..input };
         let columns = permuted.layout.shape[rank - 1];
-        let input = self.contiguous(permuted);
-        let output = self.allocate(node.result.dtype, &input.layout.shape);
+        let input = self.steps.contiguous(permuted);
+        let output = self.steps.allocate(node.result.dtype, &input.layout.shape);
         let mut back = vec![0; rank];
         for (at, &dim) in order.iter().enumerate() {
             back[dim] = at;
         }
-        self.views.insert(ValueId::Node(nth), View { layout: output.layout.permuted(&back), ..output.clone() });
+        self.steps.set(nth, View { layout: output.layout.permuted(&back), ..output.clone() });
         let (input, output) = (rows(&input, columns), rows(&output, columns));
-        self.push(Step::Softmax(SoftmaxStep { input, is_log, output }));
+        self.steps.push(Step::Softmax(SoftmaxStep { input, is_log, output }));
     }
 
     fn norm(&mut self, nth: usize, node: &Node) {
         let Op::Norm { kind, rank, eps, has_weight, has_bias } = node.op else { return };
         let shape = &node.result.shape;
         let columns = shape[shape.len() - rank..].iter().product();
-        let operands: Vec<_> = node.operands.iter().map(|operand| self.contiguous(self.view_of(*operand))).collect();
+        let operands: Vec<_> =
+            node.operands.iter().map(|operand| self.steps.contiguous(self.steps.view_of(*operand))).collect();
         let flat = |view: &View| View {
             layout: Layout { offset: view.layout.offset, ..Layout::contiguous(&[columns]) },
             ..view.clone()
         };
-        let output = self.allocate(node.result.dtype, shape);
-        self.views.insert(ValueId::Node(nth), output.clone());
-        self.push(Step::Norm(NormStep {
+        let output = self.steps.allocate(node.result.dtype, shape);
+        self.steps.set(nth, output.clone());
+        self.steps.push(Step::Norm(NormStep {
             input: rows(&operands[0], columns),
             kind,
             eps_bits: eps.to_bits(),
@@ -289,12 +227,12 @@ impl Lowering<'_> {
     }
 
     fn view(&mut self, nth: usize, node: &Node, op: &ViewOp) {
-        let operand = self.view_of(node.operands[0]);
+        let operand = self.steps.view_of(node.operands[0]);
         let shape = &node.result.shape;
         let layout = match op {
             ViewOp::Reshape => {
-                let view = self.reshaped(operand, shape);
-                self.views.insert(ValueId::Node(nth), view);
+                let view = self.steps.reshaped(operand, shape);
+                self.steps.set(nth, view);
                 return;
             }
             ViewOp::Permute(order) => operand.layout.permuted(order),
@@ -312,45 +250,22 @@ impl Lowering<'_> {
                 layout
             }
         };
-        self.views.insert(ValueId::Node(nth), View { layout, ..operand });
+        self.steps.set(nth, View { layout, ..operand });
     }
 
     fn concat(&mut self, nth: usize, node: &Node, dim: usize) {
-        let output = self.allocate(node.result.dtype, &node.result.shape);
+        let output = self.steps.allocate(node.result.dtype, &node.result.shape);
         let mut start = 0;
         for operand in &node.operands {
-            let from = self.view_of(*operand);
+            let from = self.steps.view_of(*operand);
             let len = from.layout.shape[dim];
             if from.layout.elements() > 0 {
                 let layout = output.layout.sliced(dim, start, len, 1);
-                self.copy_to(from, View { layout, ..output.clone() });
+                self.steps.copy_to(from, View { layout, ..output.clone() });
             }
             start += len;
         }
-        self.views.insert(ValueId::Node(nth), output);
-    }
-
-    /// Assigns buffers to the outputs, and copies what is no buffer of its own.
-    fn finish(mut self) -> Lowered {
-        let mut outputs = HashMap::new();
-        for (nth, value) in self.graph.outputs.iter().enumerate() {
-            let view = self.view_of(*value);
-            let owns = match view.location {
-                Location::Arena(number) => {
-                    let is_whole = view.layout == Layout::contiguous(&view.layout.shape)
-                        && self.buffer_bytes[number] == view.layout.elements() * view.dtype.size();
-                    Some(number).filter(|number| is_whole && !outputs.contains_key(number))
-                }
-                Location::Input(_) | Location::Output(_) => None,
-            };
-            let number = owns.unwrap_or_else(|| {
-                let copy = self.allocate(view.dtype, &view.layout.shape.clone());
-                self.copy_to(view, copy);
-                self.buffer_bytes.len() - 1
-            });
-            outputs.insert(number, nth);
-        }
-        Lowered { steps: self.steps, buffer_bytes: self.buffer_bytes, outputs }
+        self.steps.set(nth, output);
     }
 }
 

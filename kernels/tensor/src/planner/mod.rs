@@ -6,9 +6,10 @@
 mod arena;
 mod lower;
 mod products;
+mod steps;
 mod units;
 
-use crate::{Graph, Location, Plan};
+use crate::{Graph, Plan};
 
 impl Plan {
     /// Plans the execution of a graph.
@@ -17,11 +18,6 @@ impl Plan {
         let (arena_bytes, steps) = arena::place(lowered);
         Self { inputs: graph.inputs.clone(), outputs: graph.output_types(), arena_bytes, steps }
     }
-}
-
-/// Before buffers are placed, the arena's locations are the numbers of buffers.
-fn buffer(number: usize) -> Location {
-    Location::Arena(number)
 }
 
 #[cfg(test)]

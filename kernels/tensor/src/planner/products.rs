@@ -3,12 +3,12 @@
 
 use crate::{Layout, MatMulStep, Step, View, graph::Node, op::MatMulOp};
 
-use super::lower::Lowering;
+use super::steps::Steps;
 
 /// Lowers a product; returns the view of its result.
-pub(super) fn matmul(lowering: &mut Lowering<'_>, node: &Node, op: &MatMulOp) -> View {
-    let mut a = lowering.view_of(node.operands[0]);
-    let mut b = lowering.view_of(node.operands[1]);
+pub(super) fn matmul(steps: &mut Steps<'_>, node: &Node, op: &MatMulOp) -> View {
+    let mut a = steps.view_of(node.operands[0]);
+    let mut b = steps.view_of(node.operands[1]);
     if a.layout.rank() == 1 {
         a.layout = with_unit(&a.layout, 0);
     }
@@ -28,19 +28,19 @@ pub(super) fn matmul(lowering: &mut Lowering<'_>, node: &Node, op: &MatMulOp) ->
     let folds = right[..right.len() - 2].iter().product::<usize>() == 1 && left.len() >= right.len();
     let (batch, a, b, rows) = if folds {
         let rows = left[..left.len() - 1].iter().product();
-        let flat = lowering.reshaped(a, &[1, rows, k]);
-        (vec![1], suitable(lowering, flat), matrices(lowering, b, &[1]), rows)
+        let flat = steps.reshaped(a, &[1, rows, k]);
+        (vec![1], suitable(steps, flat), matrices(steps, b, &[1]), rows)
     } else {
         let batch = batch_shape(&left[..left.len() - 2], &right[..right.len() - 2]);
-        (batch.clone(), matrices(lowering, a, &batch), matrices(lowering, b, &batch), m)
+        (batch.clone(), matrices(steps, a, &batch), matrices(steps, b, &batch), m)
     };
     let bias = node.operands.get(2).map(|bias| {
-        let bias = lowering.view_of(*bias);
-        lowering.contiguous(bias)
+        let bias = steps.view_of(*bias);
+        steps.contiguous(bias)
     });
-    let output = lowering.allocate(node.result.dtype, &node.result.shape);
+    let output = steps.allocate(node.result.dtype, &node.result.shape);
     let layout = Layout::contiguous(&[batch.iter().product(), rows, n]);
-    lowering.push(Step::MatMul(MatMulStep {
+    steps.push(Step::MatMul(MatMulStep {
         a,
         b,
         bias,
@@ -59,20 +59,20 @@ fn batch_shape(a: &[usize], b: &[usize]) -> Vec<usize> {
 }
 
 /// A factor as `[batch, rows, columns]`, copied where strides cannot express that.
-fn matrices(lowering: &mut Lowering<'_>, view: View, batch: &[usize]) -> View {
-    let view = suitable(lowering, view);
+fn matrices(steps: &mut Steps<'_>, view: View, batch: &[usize]) -> View {
+    let view = suitable(steps, view);
     let rank = view.layout.rank();
     let matrix = [view.layout.shape[rank - 2], view.layout.shape[rank - 1]];
     let shape = [batch, &matrix].concat();
     let flat = [batch.iter().product(), matrix[0], matrix[1]];
     let layout = view.layout.broadcast(&shape).or_else(|| view.layout.reshaped(&shape)).expect("shapes were checked");
-    let view = lowering.reshaped(View { layout, ..view }, &flat);
-    suitable(lowering, view)
+    let view = steps.reshaped(View { layout, ..view }, &flat);
+    suitable(steps, view)
 }
 
 /// A view whose matrices have contiguous rows or columns; copied if need be. Strides of dimensions of extent 1 are those of dense
 /// matrices.
-fn suitable(lowering: &mut Lowering<'_>, mut view: View) -> View {
+fn suitable(steps: &mut Steps<'_>, mut view: View) -> View {
     if view.layout.elements() == 0 {
         view.layout = Layout::contiguous(&view.layout.shape);
         return view;
@@ -89,8 +89,8 @@ fn suitable(lowering: &mut Lowering<'_>, mut view: View) -> View {
         strides[0] = 1;
         strides[1] = if columns == 1 { rows.max(1) } else { strides[1] };
     } else {
-        let copy = lowering.contiguous(view);
-        return suitable(lowering, copy);
+        let copy = steps.contiguous(view);
+        return suitable(steps, copy);
     }
     view
 }

@@ -1,3 +1,5 @@
+//! Tests of plans: their steps, and properties of their memory.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
