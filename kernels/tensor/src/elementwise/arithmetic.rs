@@ -6,7 +6,8 @@ use accelerd_ir::scalar::BinaryOp;
 
 use super::{
     expr::Expr,
-    operation::{Body, Call, Operation, PAIR, Slot, binary},
+    operands::Slot,
+    operation::{Body, Call, Operation, PAIR, binary},
     typing::{
         Accepts::{Any, Bits, Integers, Numbers},
         Typing::{Float, Same},

@@ -7,23 +7,10 @@ use accelerd_ir::{
 
 use super::{
     expr::{Expr, Scope},
-    operands::{Source, sources},
+    operands::{Slot, Source, sources},
     typing::{Types, Typing},
 };
 use crate::{Attribute, GraphError, NodeSpec, attributes::Attributes};
-
-/// An operand of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
-    /// A tensor.
-    Tensor,
-    /// A tensor of type bool, which has no part in the common type.
-    Condition,
-    /// A tensor, or a scalar in the attribute of this name.
-    Either(&'static str),
-    /// Likewise, or nothing.
-    Optional(&'static str),
-}
 
 /// An elementwise operation.
 pub(super) struct Operation {

@@ -2,7 +2,8 @@
 
 use super::{
     expr::Expr,
-    operation::{Body, Call, Operation, Slot},
+    operands::Slot,
+    operation::{Body, Call, Operation},
     typing::{
         Accepts::{Any, Numbers},
         Typing::{Float, Same},

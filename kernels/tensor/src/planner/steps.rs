@@ -9,7 +9,7 @@ pub(super) struct Steps<'a> {
     graph: &'a Graph,
     /// Where the values are that steps have written.
     views: HashMap<ValueId, View>,
-    steps: Vec<Step>,
+    list: Vec<Step>,
     buffer_bytes: Vec<usize>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Lowered {
 
 impl<'a> Steps<'a> {
     pub(super) fn new(graph: &'a Graph) -> Self {
-        Self { graph, views: HashMap::new(), steps: vec![], buffer_bytes: vec![] }
+        Self { graph, views: HashMap::new(), list: vec![], buffer_bytes: vec![] }
     }
 
     /// Whether a value is an input, or a step has written it.
@@ -53,7 +53,7 @@ impl<'a> Steps<'a> {
     }
 
     pub(super) fn push(&mut self, step: Step) {
-        self.steps.push(step);
+        self.list.push(step);
     }
 
     /// A new buffer for a tensor. Its location is its number until buffers are placed.
@@ -113,6 +113,6 @@ impl<'a> Steps<'a> {
             });
             outputs.insert(number, nth);
         }
-        Lowered { steps: self.steps, buffer_bytes: self.buffer_bytes, outputs }
+        Lowered { steps: self.list, buffer_bytes: self.buffer_bytes, outputs }
     }
 }

@@ -2,7 +2,7 @@
 
 use accelerd_ir::scalar::Inst;
 
-use super::{super::operation::Slot, *};
+use super::{super::operands::Slot, *};
 use crate::Dtype::{Bf16, Bool, F16, F32, F64, I8, I16, I64, U8};
 
 /// Operations that keep the type of numbers and refuse bool.
