@@ -157,6 +157,7 @@ impl Subject {
             | "accelerd.v1.EmbedService"
             | "accelerd.v1.ParseService"
             | "accelerd.v1.SimilarityService"
+            | "accelerd.v1.TensorService"
             | "grpc.health.v1.Health" => Some(Self::Readiness),
             _ => None,
         }

@@ -7,7 +7,7 @@ use accelerd_kernels::ops::tensor::{Execute, ExecuteRequest};
 use accelerd_proto::v1::{
     self as pb, tensor_attribute::Value, tensor_input::Source, tensor_service_server::TensorService,
 };
-use accelerd_tensor::{Attribute, Dtype, Graph, GraphError, GraphSpec, NodeSpec, Plan, TensorType};
+use accelerd_tensor::{Attribute, Dtype, Graph, GraphError, GraphSpec, NodeSpec, Plan, Step, TensorType};
 use bytes::Bytes;
 use prost::Message;
 use tonic::{Request, Response, Status};
@@ -19,6 +19,10 @@ use crate::{
     layers::timing,
     status::response_too_large,
 };
+
+/// The most operations on elements of one step, about ten seconds of the slowest kernels on a GPU, which cannot be interrupted. Views
+/// make it easy to ask for more: a scalar can be expanded to any shape.
+const MAX_STEP_COST: u64 = 1 << 44;
 
 /// The service.
 #[derive(Debug)]
@@ -55,7 +59,13 @@ impl Tensors {
         }
         spec.nodes = nodes.into_iter().map(node).collect::<Result<_, _>>()?;
         spec.outputs = outputs.into_iter().map(|output| output.name).collect();
-        Ok((Plan::new(&Graph::new(&spec).map_err(invalid)?), data))
+        let plan = Plan::new(&Graph::new(&spec).map_err(invalid)?);
+        let most = plan.steps.iter().map(Step::cost).max().unwrap_or_default();
+        if most > MAX_STEP_COST {
+            let reason = format!("expected at most {MAX_STEP_COST} operations on elements in one kernel, got {most}");
+            return Err(ApiError::invalid("nodes", reason));
+        }
+        Ok((plan, data))
     }
 }
 

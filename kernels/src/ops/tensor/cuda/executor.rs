@@ -57,11 +57,19 @@ fn check_inputs(plan: &Plan, inputs: &[&[u8]]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Enqueues all steps, with preemption points between them.
+/// A launch that takes longer has compiled a kernel.
+const COMPILED: Duration = Duration::from_millis(5);
+
+/// Enqueues all steps, with preemption points between them: after slices of work on the device, and after each compilation, of which a
+/// graph may need hundreds.
 fn run(plan: &Plan, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
     let mut pace = Pace::new();
     for step in &plan.steps {
+        let start = Instant::now();
         launch(step, buffers, worker)?;
+        if start.elapsed() > COMPILED {
+            worker.preemption_point()?;
+        }
         pace.queued(worker, step.cost())?;
     }
     Ok(())
