@@ -117,7 +117,7 @@ impl Builder {
         }
         for at in (0..self.values.len()).rev() {
             if needed[at] {
-                operands(self.values[at].inst).for_each(|operand| needed[operand.index()] = true);
+                self.values[at].inst.operands().for_each(|operand| needed[operand.index()] = true);
             }
         }
         let mut places: Vec<Option<ValueId>> = vec![None; self.values.len()];
@@ -147,15 +147,14 @@ impl Builder {
     }
 }
 
-/// The operands of an instruction.
-fn operands(inst: Inst) -> impl Iterator<Item = ValueId> {
-    let all = match inst {
-        Inst::Param(_) | Inst::Index | Inst::Literal(_) => [None; 3],
-        Inst::Unary(_, a) | Inst::Cast(a) => [Some(a), None, None],
-        Inst::Binary(_, a, b) => [Some(a), Some(b), None],
-        Inst::Select(c, a, b) => [Some(c), Some(a), Some(b)],
-    };
-    all.into_iter().flatten()
+impl Function {
+    /// The conversion of an element from a type to another, or its copy.
+    pub fn conversion(from: Dtype, to: Dtype) -> Self {
+        let mut builder = Builder::new(&[from]);
+        let element = builder.param(0);
+        let result = builder.cast(element, to);
+        builder.finish(&[result])
+    }
 }
 
 fn id(at: usize) -> ValueId {

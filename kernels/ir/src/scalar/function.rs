@@ -51,7 +51,25 @@ pub struct Function {
     pub(super) results: Vec<ValueId>,
 }
 
+impl Inst {
+    /// Its operands, in order.
+    pub fn operands(self) -> impl Iterator<Item = ValueId> {
+        let all = match self {
+            Self::Param(_) | Self::Index | Self::Literal(_) => [None; 3],
+            Self::Unary(_, a) | Self::Cast(a) => [Some(a), None, None],
+            Self::Binary(_, a, b) => [Some(a), Some(b), None],
+            Self::Select(c, a, b) => [Some(c), Some(a), Some(b)],
+        };
+        all.into_iter().flatten()
+    }
+}
+
 impl Function {
+    /// Whether it depends on the position of the element.
+    pub fn uses_index(&self) -> bool {
+        self.values.iter().any(|value| value.inst == Inst::Index)
+    }
+
     /// The types of its parameters, used or not.
     pub fn params(&self) -> &[Dtype] {
         &self.params

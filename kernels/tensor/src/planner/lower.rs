@@ -12,7 +12,7 @@ use crate::{
 use super::{
     products,
     steps::{Lowered, Steps},
-    units::{Units, function, uses_index},
+    units::{Units, function},
 };
 
 pub(super) fn lower(graph: &Graph) -> Lowered {
@@ -130,7 +130,7 @@ impl Lowering<'_> {
         }
         let reader = self.graph.nodes.iter().position(|node| node.operands.contains(&ValueId::Node(result)))?;
         let Op::Reduce(_) = self.graph.nodes[reader].op else { return None };
-        let uses_index = |member: &usize| function(&self.graph.nodes[*member].op).is_some_and(uses_index);
+        let uses_index = |member: &usize| function(&self.graph.nodes[*member].op).is_some_and(Function::uses_index);
         (!members.iter().any(uses_index)).then_some(reader)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Dtype, Graph, Layout, Location, MapStep, Step, TensorType, View, graph::ValueId, scalar::Builder};
+use crate::{Dtype, Graph, Layout, Location, MapStep, Step, TensorType, View, graph::ValueId, scalar::Function};
 
 /// Steps, and the buffers that they write, by number.
 pub(super) struct Steps<'a> {
@@ -65,10 +65,7 @@ impl<'a> Steps<'a> {
 
     /// Copies a view, converted to the type of `to`.
     pub(super) fn copy_to(&mut self, from: View, to: View) {
-        let mut builder = Builder::new(&[from.dtype]);
-        let element = builder.param(0);
-        let result = builder.cast(element, to.dtype);
-        let function = builder.finish(&[result]);
+        let function = Function::conversion(from.dtype, to.dtype);
         let shape = to.layout.shape.clone();
         self.push(Step::Map(MapStep { shape, inputs: vec![from], function, outputs: vec![to] }));
     }

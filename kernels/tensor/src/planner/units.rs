@@ -5,12 +5,7 @@
 
 use std::collections::HashSet;
 
-use crate::{
-    Graph,
-    graph::ValueId,
-    op::Op,
-    scalar::{Function, Inst},
-};
+use crate::{Graph, graph::ValueId, op::Op, scalar::Function};
 
 /// The most instructions of a unit: more would spill registers and take long to compile.
 const MAX_INSTRUCTIONS: usize = 256;
@@ -170,9 +165,4 @@ pub(super) fn function(op: &Op) -> Option<&Function> {
         | Op::Norm { .. }
         | Op::MatMul(_) => None,
     }
-}
-
-/// Whether a function depends on the position of its element.
-pub(super) fn uses_index(function: &Function) -> bool {
-    function.values().iter().any(|value| value.inst == Inst::Index)
 }

@@ -111,7 +111,7 @@ impl<'a> Memory<'a> {
         self.outputs
     }
 
-    /// The operands of a step that reads `inputs` and writes `outputs`, each of the shape beside it.
+    /// The operands of a step that reads `inputs` and writes `outputs`, each paired with its expected shape.
     ///
     /// An input may be written in place by an output of the same layout and element size if `may_be_in_place`. Nothing else that is
     /// written may overlap what is read or written.

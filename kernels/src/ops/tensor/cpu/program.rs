@@ -155,7 +155,7 @@ impl Program {
 fn allocate(values: &[Value], results: &[ValueId]) -> (Vec<usize>, usize) {
     let mut last_uses = vec![0; values.len()];
     for (at, value) in values.iter().enumerate() {
-        operands(value.inst).for_each(|operand| last_uses[operand.index()] = at);
+        value.inst.operands().for_each(|operand| last_uses[operand.index()] = at);
     }
     // A constant is kept from the start: registers are filled once.
     let is_literal = |value: &Value| matches!(value.inst, Inst::Literal(_));
@@ -178,20 +178,10 @@ fn allocate(values: &[Value], results: &[ValueId]) -> (Vec<usize>, usize) {
             count - 1
         });
         let mut dying: Vec<usize> =
-            operands(value.inst).map(ValueId::index).filter(|of| last_uses[*of] == at).collect();
+            value.inst.operands().map(ValueId::index).filter(|of| last_uses[*of] == at).collect();
         dying.sort_unstable();
         dying.dedup();
         free.extend(dying.into_iter().map(|of| registers[of]));
     }
     (registers, count)
-}
-
-fn operands(inst: Inst) -> impl Iterator<Item = ValueId> {
-    let all = match inst {
-        Inst::Param(_) | Inst::Index | Inst::Literal(_) => [None; 3],
-        Inst::Unary(_, a) | Inst::Cast(a) => [Some(a), None, None],
-        Inst::Binary(_, a, b) => [Some(a), Some(b), None],
-        Inst::Select(c, a, b) => [Some(c), Some(a), Some(b)],
-    };
-    all.into_iter().flatten()
 }

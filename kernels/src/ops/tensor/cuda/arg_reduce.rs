@@ -1,9 +1,6 @@
 //! The index of an extreme value: a reduction whose state is the value with its index.
 
-use accelerd_ir::{
-    Dtype,
-    scalar::{Builder, Function},
-};
+use accelerd_ir::{Dtype, scalar::Function};
 use accelerd_tensor::ArgReduction;
 
 use super::{
@@ -28,18 +25,11 @@ pub(super) fn prepare(step: &ArgReduction, buffers: &Buffers<'_>) -> Result<Laun
         outer: &step.outer,
         inner: &step.inner,
         inputs: std::slice::from_ref(&step.input),
-        prologue: &cast(step.input.dtype, value),
+        prologue: &Function::conversion(step.input.dtype, value),
         state: if step.is_max { State::ArgMax } else { State::ArgMin },
         value,
-        epilogue: &cast(Dtype::I64, Dtype::I64),
+        epilogue: &Function::conversion(Dtype::I64, Dtype::I64),
         output: &step.output,
     };
     reduction.prepare(buffers)
-}
-
-fn cast(from: Dtype, to: Dtype) -> Function {
-    let mut builder = Builder::new(&[from]);
-    let element = builder.param(0);
-    let result = builder.cast(element, to);
-    builder.finish(&[result])
 }

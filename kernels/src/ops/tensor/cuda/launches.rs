@@ -42,18 +42,12 @@ impl Launches {
     pub(super) fn run(&self, worker: &Worker) -> Result<(), OpError> {
         let workspace =
             if self.workspace_bytes == 0 { Buffer::empty() } else { worker.alloc::<u8>(self.workspace_bytes)? };
-        self.enqueue(workspace.ptr().address(), worker)
-    }
-
-    /// Enqueues them with a workspace of [`Self::workspace_bytes`] at this address. A captured graph needs it as long as it is
-    /// replayed.
-    pub(super) fn enqueue(&self, workspace: u64, worker: &Worker) -> Result<(), OpError> {
         for launch in &self.launches {
             let kernel = worker.jit(&launch.source)?;
             let args = launch.arguments.iter().fold(Args::new(), |args, argument| match *argument {
                 Argument::Word(word) => args.u64(word),
                 Argument::F64(number) => args.f64(number),
-                Argument::Workspace => args.u64(workspace),
+                Argument::Workspace => args.u64(workspace.ptr().address()),
             });
             worker.launch_jit(&kernel, launch.grid, launch.block_threads, 0, &mut { args })?;
         }

@@ -5,7 +5,7 @@ use accelerd_tensor::{NormKind, NormStep, View};
 use super::{
     buffers::Buffers,
     launches::{Argument, Launches},
-    row::{self, RowExtent, RowKernel, RowKernels, RowVariant, Rows},
+    row::{self, RowKernel, RowKernels, RowVariant, Rows},
 };
 use crate::{OpError, cuda::Worker};
 
@@ -62,40 +62,33 @@ struct Operands {
 impl Operands {
     fn kernels(&self, rows: &Rows<'_>, step: &NormStep) -> RowKernels {
         let word = |value: usize| Argument::Word(value as u64);
-        let part = match rows.variant.extent {
-            RowExtent::Parts { part, .. } => part,
-            RowExtent::Registers | RowExtent::Row => rows.columns,
-        };
         let x = ("const Element* x", Argument::Word(self.x));
         let y = ("Element* y", Argument::Word(self.y));
         let weight = ("const Element* weight", Argument::Word(self.weight));
         let bias = ("const Element* bias", Argument::Word(self.bias));
         let (count, columns) = (("const u64 rows", word(rows.count)), ("const u64 columns", word(rows.columns)));
-        let (part, epsilon) =
-            (("const u64 part", word(part)), ("const double epsilon", Argument::F64(f64::from_bits(step.eps_bits))));
-        let kernel = |template, params: &[(&'static str, Argument)], call: &str| RowKernel {
-            template,
-            params: params.to_vec(),
-            call: call.to_owned(),
-        };
+        let (part, epsilon) = (
+            ("const u64 part", word(rows.variant.block_columns(rows.columns))),
+            ("const double epsilon", Argument::F64(f64::from_bits(step.eps_bits))),
+        );
         RowKernels {
-            registers: kernel(
+            registers: RowKernel::new(
                 "tensor_norm",
                 &[x, weight, bias, y, count, columns, epsilon],
                 "norm_rows(x, Affine{weight, bias}, y, rows, columns, epsilon)",
             ),
-            row: kernel(
+            row: RowKernel::new(
                 "tensor_norm_long",
                 &[x, weight, bias, y, columns, epsilon],
                 "norm_long(x, Affine{weight, bias}, y, columns, epsilon)",
             ),
             parts: [
-                kernel(
+                RowKernel::new(
                     "tensor_norm_parts",
                     &[x, ("RowState* states", Argument::Workspace), columns, part],
                     "norm_parts(x, states, columns, part)",
                 ),
-                kernel(
+                RowKernel::new(
                     "tensor_norm_scale",
                     &[x, weight, bias, y, ("const RowState* states", Argument::Workspace), columns, part, epsilon],
                     "norm_scale(x, Affine{weight, bias}, y, states, columns, part, epsilon)",

@@ -24,7 +24,7 @@ const PACK_BYTES: usize = 16;
 /// Values of a row in a thread's registers.
 const BLOCK_VALUES: usize = 16;
 const MAX_VALUES: usize = 32;
-/// With so many long rows, a block for each fills a device.
+/// Long rows from which on one block for each row fills a device.
 const MANY_ROWS: usize = 128;
 /// Blocks that fewer long rows are split into.
 const TARGET_BLOCKS: usize = 512;
@@ -49,7 +49,7 @@ pub(super) enum RowExtent {
     Registers,
     /// All of it, twice.
     Row,
-    /// So many parts of so many columns, twice.
+    /// One of `parts` parts, of `part` columns each, twice.
     Parts { parts: usize, part: usize },
 }
 
@@ -80,6 +80,14 @@ impl RowVariant {
         let lanes = vectors.div_ceil(wanted).next_power_of_two().min(WARP);
         let items = vectors.div_ceil(lanes).next_power_of_two();
         Self { vec, items, lanes, threads: SHARED_BLOCK_THREADS, extent: RowExtent::Registers }
+    }
+
+    /// The columns that one block reads.
+    pub(super) fn block_columns(&self, columns: usize) -> usize {
+        match self.extent {
+            RowExtent::Registers | RowExtent::Row => columns,
+            RowExtent::Parts { part, .. } => part,
+        }
     }
 
     fn grid(&self, rows: usize) -> Result<Grid, OpError> {
@@ -128,6 +136,12 @@ pub(super) struct RowKernel {
     pub(super) template: &'static str,
     pub(super) params: Vec<(&'static str, Argument)>,
     pub(super) call: String,
+}
+
+impl RowKernel {
+    pub(super) fn new(template: &'static str, params: &[(&'static str, Argument)], call: &str) -> Self {
+        Self { template, params: params.to_vec(), call: call.to_owned() }
+    }
 }
 
 /// The kernels of the three ways to read a row.

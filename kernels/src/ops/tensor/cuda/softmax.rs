@@ -5,7 +5,7 @@ use accelerd_tensor::SoftmaxStep;
 use super::{
     buffers::Buffers,
     launches::{Argument, Launches},
-    row::{self, RowExtent, RowKernel, RowKernels, RowVariant, Rows},
+    row::{self, RowKernel, RowKernels, RowVariant, Rows},
 };
 use crate::{OpError, cuda::Worker};
 
@@ -32,27 +32,18 @@ fn kernels(rows: &Rows<'_>, x: u64, y: u64) -> RowKernels {
     let word = |value: usize| Argument::Word(value as u64);
     let (x, y) = (("const Element* x", Argument::Word(x)), ("Element* y", Argument::Word(y)));
     let columns = ("const u64 columns", word(rows.columns));
-    let part = match rows.variant.extent {
-        RowExtent::Parts { part, .. } => part,
-        RowExtent::Registers | RowExtent::Row => rows.columns,
-    };
-    let part = ("const u64 part", word(part));
+    let part = ("const u64 part", word(rows.variant.block_columns(rows.columns)));
     let count = ("const u64 rows", word(rows.count));
-    let kernel = |template, params: &[(&'static str, Argument)], call: &str| RowKernel {
-        template,
-        params: params.to_vec(),
-        call: call.to_owned(),
-    };
     RowKernels {
-        registers: kernel("tensor_softmax", &[x, y, count, columns], "softmax_rows(x, y, rows, columns)"),
-        row: kernel("tensor_softmax_long", &[x, y, columns], "softmax_long(x, y, columns)"),
+        registers: RowKernel::new("tensor_softmax", &[x, y, count, columns], "softmax_rows(x, y, rows, columns)"),
+        row: RowKernel::new("tensor_softmax_long", &[x, y, columns], "softmax_long(x, y, columns)"),
         parts: [
-            kernel(
+            RowKernel::new(
                 "tensor_softmax_parts",
                 &[x, ("RowState* states", Argument::Workspace), columns, part],
                 "softmax_parts(x, states, columns, part)",
             ),
-            kernel(
+            RowKernel::new(
                 "tensor_softmax_scale",
                 &[x, y, ("const RowState* states", Argument::Workspace), columns, part],
                 "softmax_scale(x, y, states, columns, part)",

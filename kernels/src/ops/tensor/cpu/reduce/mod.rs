@@ -5,10 +5,7 @@
 
 use std::ops::Range;
 
-use accelerd_tensor::{
-    ArgReduction, Dtype, ReduceStep,
-    scalar::{Builder, Function},
-};
+use accelerd_tensor::{ArgReduction, Dtype, ReduceStep, scalar::Function};
 
 use super::{
     map::{check_types, chunks, of_shape},
@@ -67,8 +64,8 @@ pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker)
     let dtype = step.input.dtype;
     let reducer = arg_reducer(step.is_max, dtype.compute()).expect("a type that functions compute in");
     let job = Job {
-        prologue: Program::new(&conversion(dtype, dtype.compute())),
-        epilogue: Program::new(&conversion(Dtype::I64, Dtype::I64)),
+        prologue: Program::new(&Function::conversion(dtype, dtype.compute())),
+        epilogue: Program::new(&Function::conversion(Dtype::I64, Dtype::I64)),
         reducer: &*reducer,
         inputs: &operands.inputs,
         output: &operands.outputs[0],
@@ -76,13 +73,6 @@ pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker)
         shape: &shape,
     };
     job.run(worker)
-}
-
-fn conversion(from: Dtype, to: Dtype) -> Function {
-    let mut builder = Builder::new(&[from]);
-    let param = builder.param(0);
-    let result = builder.cast(param, to);
-    builder.finish(&[result])
 }
 
 struct Job<'a> {

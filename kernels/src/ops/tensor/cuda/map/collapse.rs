@@ -3,7 +3,7 @@
 /// An iteration space, and how views step through it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Collapsed {
-    /// Extents, outermost first: at least one dimension, and none of extent 1 beside others.
+    /// Extents, outermost first: at least one dimension. None has extent 1, unless it is the only one.
     pub(super) extents: Vec<usize>,
     /// Strides of each view, in elements.
     pub(super) strides: Vec<Vec<isize>>,

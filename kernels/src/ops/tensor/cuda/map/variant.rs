@@ -1,4 +1,4 @@
-//! How an elementwise step iterates: what its generated text depends on beside the function.
+//! How an elementwise step iterates: what its generated text depends on in addition to the function.
 
 use accelerd_ir::scalar::{BinaryOp, Function, Inst, UnaryOp};
 
@@ -54,7 +54,7 @@ pub(super) enum Schedule {
     Tiles { edge: usize },
 }
 
-/// What the text depends on beside the function.
+/// What the text depends on in addition to the function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     pub(super) rank: usize,

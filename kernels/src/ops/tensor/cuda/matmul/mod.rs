@@ -54,14 +54,8 @@ fn multiply(step: &MatMulStep, buffers: &Buffers<'_>, worker: &Worker) -> Option
 }
 
 fn copy(from: View, to: View) -> MapStep {
-    let mut builder = Builder::new(&[from.dtype]);
-    let value = builder.param(0);
-    MapStep {
-        shape: from.layout.shape.clone(),
-        inputs: vec![from],
-        function: builder.finish(&[value]),
-        outputs: vec![to],
-    }
+    let function = Function::conversion(from.dtype, to.dtype);
+    MapStep { shape: from.layout.shape.clone(), inputs: vec![from], function, outputs: vec![to] }
 }
 
 /// What the library leaves to do, in place.
@@ -90,7 +84,7 @@ fn elementwise(step: &MatMulStep, reads_output: bool, bias: Option<&View>) -> Re
     Ok(MapStep { shape, inputs, function, outputs: vec![step.output.clone()] })
 }
 
-/// The epilogue of the sum of so many parameters.
+/// The epilogue of the sum of `params` parameters.
 fn sum(dtype: Dtype, params: usize, epilogue: Option<&Function>) -> Result<Function, TypeError> {
     let mut builder = Builder::new(&vec![dtype; params]);
     let mut sum = None;

@@ -67,7 +67,7 @@ fn strides(strides: &[isize]) -> [i64; 3] {
     [0, 1, 2].map(|dim| strides.get(dim).map_or(0, |&stride| stride as i64))
 }
 
-/// What the text depends on beside the epilogue.
+/// What the text depends on in addition to the epilogue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variant {
     pub(super) dtype: Dtype,

@@ -8,10 +8,7 @@ mod state;
 mod tests;
 mod variant;
 
-use accelerd_ir::{
-    Dtype,
-    scalar::{Function, Inst},
-};
+use accelerd_ir::{Dtype, scalar::Function};
 use accelerd_tensor::{ReduceStep, View};
 
 use super::{
@@ -138,9 +135,8 @@ impl StridedReduction<'_> {
     }
 
     fn order(&self) -> Order {
-        let uses_index = |function: &Function| function.values().iter().any(|value| value.inst == Inst::Index);
         match () {
-            () if uses_index(self.prologue) || uses_index(self.epilogue) => Order::Fixed,
+            () if self.prologue.uses_index() || self.epilogue.uses_index() => Order::Fixed,
             () if self.state.finds_index() => Order::InnerFixed,
             () => Order::Free,
         }

@@ -96,7 +96,7 @@ impl Functions<'_> {
     }
 }
 
-/// A kernel of so many words. Multiplication and addition are rounded separately, as the interpreter of scalar functions does it.
+/// A kernel with `words` arguments of 8 bytes. Products and sums are rounded separately, as the interpreter of scalar functions does.
 fn kernel(template: &'static str, function: &str, text: &str, words: usize) -> JitSource {
     let params: Vec<_> = (0..words).map(|nth| format!("const u64 w{nth}")).collect();
     let names: Vec<_> = (0..words).map(|nth| format!("w{nth}")).collect();

@@ -12,7 +12,7 @@ const PACK_BYTES: usize = 16;
 const MAX_COLUMN_VEC: usize = 4;
 /// Blocks that fill a device. Fewer are split along the reduced dimensions.
 pub(super) const TARGET_BLOCKS: usize = 1024;
-/// With at least so many rows, a warp reduces a row of medium length alone.
+/// Rows from which on one warp reduces a row of medium length.
 const MANY_ROWS: usize = 4096;
 /// Instructions of all copies of the prologue that a thread executes for the reads in flight.
 const MAX_INSTRUCTIONS: usize = 512;
@@ -41,7 +41,7 @@ pub(super) struct Variant {
     pub(super) vec: usize,
     /// Such reads in flight.
     pub(super) unroll: usize,
-    /// Threads side by side along the contiguous dimensions.
+    /// Neighbouring threads along the contiguous dimensions.
     pub(super) lanes: usize,
     /// Whether positions need 64 bits.
     pub(super) is_wide: bool,
@@ -83,7 +83,7 @@ impl Variant {
     }
 }
 
-/// Threads of a row of so many rounds of one thread.
+/// Threads that share a row, which takes one thread `rounds` rounds.
 fn row_lanes(rows: usize, rounds: usize) -> usize {
     match rounds.max(1) {
         rounds @ 1..=WARP => rounds.next_power_of_two(),
@@ -92,7 +92,7 @@ fn row_lanes(rows: usize, rounds: usize) -> usize {
     }
 }
 
-/// Threads side by side over so many vectors of columns, whose rows one thread reads in `rounds`.
+/// Neighbouring threads along `vectors` vectors of columns, whose rows take one thread `rounds` rounds.
 fn column_lanes(vectors: usize, rounds: usize) -> usize {
     let sharing = rounds.clamp(1, THREADS / WARP).next_power_of_two();
     (THREADS / sharing).min(vectors.max(1).next_power_of_two())
