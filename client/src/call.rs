@@ -11,7 +11,7 @@ use std::{
 
 use futures::{Stream, StreamExt};
 use prost::Message;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::{
     Code, Request, Response, Status, Streaming,
     client::Grpc,
@@ -181,6 +181,12 @@ impl Client {
         let path = PathAndQuery::from_static(method.path);
         let response = grpc.streaming(self.request(messages.map(Arc::new)), path, Shared::default()).await;
         response.map(Response::into_inner).map_err(final_error)
+    }
+
+    /// Bounds a call without a deadline of its own, such as a stream, by the client's.
+    pub(crate) async fn within_deadline<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let deadline = self.settings.deadline;
+        timeout(deadline, call).await.unwrap_or(Err(Error::Deadline { deadline, attempts: 1 }))
     }
 
     /// A request with the metadata of all calls.

@@ -1,17 +1,22 @@
 //! Graphs of tensor operations, recorded here and executed by the daemon in one call.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     Client, Error, Matrix, Result,
     call::Method,
     matrix::Element,
-    proto::{self, Tensor, tensor_attribute::Value as AttributeValue, tensor_input::Source},
+    proto::{self, ResidentTensor, Tensor, tensor_attribute::Value as AttributeValue, tensor_input::Source},
+    resident::duration,
     timing::Timings,
 };
 
 const EXECUTE: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
     Method::idempotent("/accelerd.v1.TensorService/Execute");
+
+/// A call that keeps tensors would keep them twice.
+const EXECUTE_AND_KEEP: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
+    Method::non_idempotent("/accelerd.v1.TensorService/Execute");
 
 /// A graph of tensor operations.
 ///
@@ -32,11 +37,33 @@ const EXECUTE: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
 pub struct Graph {
     inputs: Vec<proto::TensorInput>,
     nodes: Vec<proto::TensorNode>,
+    device: String,
+    keep_ttl: Option<Duration>,
 }
 
-/// A value of a graph: an input, or the result of an operation. It belongs to the graph that returned it.
+/// A value of a graph: an input, or the first result of an operation. It belongs to the graph that returned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphValue(String);
+
+/// A value to return, or to keep on the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphOutput {
+    name: String,
+    keep: bool,
+}
+
+impl GraphValue {
+    /// The value as an output that stays on the device, instead of being returned.
+    pub fn keep(&self) -> GraphOutput {
+        GraphOutput { name: self.0.clone(), keep: true }
+    }
+}
+
+impl From<&GraphValue> for GraphOutput {
+    fn from(value: &GraphValue) -> Self {
+        Self { name: value.0.clone(), keep: false }
+    }
+}
 
 /// Value of an attribute of an operation. Booleans, numbers, words and lists of integers convert to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +72,10 @@ pub struct Attribute(AttributeValue);
 /// The outputs of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Executed {
-    /// In the order in which they were asked for.
+    /// Those that are returned, in the order in which they were asked for.
     pub outputs: Vec<Tensor>,
+    /// Those that are kept, in the order in which they were asked for.
+    pub kept: Vec<ResidentTensor>,
     /// Server-side timings.
     pub timings: Timings,
 }
@@ -54,10 +83,28 @@ pub struct Executed {
 impl Graph {
     /// An input. Takes a [`Matrix`] without a copy, or a [`MatrixRef`](crate::MatrixRef), or any [`Tensor`].
     pub fn input(&mut self, tensor: impl Into<Tensor>) -> GraphValue {
+        self.source(Source::Value(tensor.into()))
+    }
+
+    /// A resident tensor as an input: the daemon reads it in place. All of a graph must be on one device, where the graph runs.
+    pub fn resident(&mut self, tensor: &ResidentTensor) -> GraphValue {
+        self.source(Source::Handle(tensor.handle.clone()))
+    }
+
+    fn source(&mut self, source: Source) -> GraphValue {
         let name = format!("input_{}", self.inputs.len());
-        let source = Some(Source::Value(tensor.into()));
-        self.inputs.push(proto::TensorInput { name: name.clone(), source });
+        self.inputs.push(proto::TensorInput { name: name.clone(), source: Some(source) });
         GraphValue(name)
+    }
+
+    /// Runs the graph on a device, such as `cuda:0`, instead of that of its resident inputs, or any.
+    pub fn device(&mut self, device: impl Into<String>) {
+        self.device = device.into();
+    }
+
+    /// Frees the tensors that the graph keeps once they are not used for this time, instead of the daemon's default.
+    pub fn keep_ttl(&mut self, ttl: Duration) {
+        self.keep_ttl = Some(ttl);
     }
 
     /// An operation with its operands and attributes, by PyTorch's names. The daemon checks them when the graph is executed.
@@ -78,6 +125,14 @@ impl Graph {
     }
 }
 
+impl GraphValue {
+    /// A further result of the same operation, as the indices of `topk`, which are result 1. Result 0 is the value itself.
+    #[must_use]
+    pub fn result(&self, nth: usize) -> Self {
+        if nth == 0 { self.clone() } else { Self(format!("{}:{nth}", self.0)) }
+    }
+}
+
 impl Executed {
     /// An output as a matrix; a vector becomes a matrix with one column.
     pub fn matrix<T: Element>(&self, nth: usize) -> Result<Matrix<T>> {
@@ -86,21 +141,32 @@ impl Executed {
 }
 
 impl Client {
-    /// Executes a graph, and returns the given values of it.
-    pub async fn execute<'a>(
+    /// Executes a graph, and returns the given values of it, or keeps those made by [`GraphValue::keep`] on the device. A call that
+    /// keeps a value is retried only if the daemon did not execute it.
+    pub async fn execute<O: Into<GraphOutput>>(
         &self,
         graph: &Graph,
-        outputs: impl IntoIterator<Item = &'a GraphValue>,
+        outputs: impl IntoIterator<Item = O>,
     ) -> Result<Executed> {
-        let outputs: Vec<_> = outputs.into_iter().map(|value| proto::TensorOutput { name: value.0.clone() }).collect();
-        let expected = outputs.len();
-        let request = proto::ExecuteRequest { inputs: graph.inputs.clone(), nodes: graph.nodes.clone(), outputs };
-        let reply = self.unary(EXECUTE, request).await?;
-        let outputs = reply.message.outputs;
-        if outputs.len() != expected {
-            return Err(Error::Malformed(format!("{} outputs, expected {expected}", outputs.len())));
+        let outputs = outputs.into_iter().map(Into::into);
+        let outputs: Vec<_> = outputs.map(|GraphOutput { name, keep }| proto::TensorOutput { name, keep }).collect();
+        let kept = outputs.iter().filter(|output| output.keep).count();
+        let expected = (outputs.len() - kept, kept);
+        let request = proto::ExecuteRequest {
+            inputs: graph.inputs.clone(),
+            nodes: graph.nodes.clone(),
+            outputs,
+            device: graph.device.clone(),
+            keep_ttl: graph.keep_ttl.map(duration),
+        };
+        let method = if kept == 0 { EXECUTE } else { EXECUTE_AND_KEEP };
+        let reply = self.unary(method, request).await?;
+        let proto::ExecuteResponse { outputs, kept } = reply.message;
+        let got = (outputs.len(), kept.len());
+        if got != expected {
+            return Err(Error::Malformed(format!("{got:?} outputs returned and kept, expected {expected:?}")));
         }
-        Ok(Executed { outputs, timings: reply.timings })
+        Ok(Executed { outputs, kept, timings: reply.timings })
     }
 }
 
@@ -131,5 +197,20 @@ impl From<&str> for Attribute {
 impl From<&[i64]> for Attribute {
     fn from(values: &[i64]) -> Self {
         Self(AttributeValue::Integers(proto::TensorIntegers { values: values.to_vec() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_results_are_operands_by_the_name_of_their_operation_and_their_number() {
+        let mut graph = Graph::default();
+        let x = graph.input(Tensor::default());
+        let var = graph.op("var_mean", [&x], []);
+        let centred = graph.op("sub", [&x, &var.result(1)], []);
+        assert_eq!(graph.nodes[1].inputs, ["input_0", "var_mean_0:1"]);
+        assert_eq!((var.result(0), centred.0.as_str()), (var, "sub_1"));
     }
 }

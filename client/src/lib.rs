@@ -47,6 +47,7 @@ mod parse;
 mod payload;
 mod priority;
 mod rerank;
+mod resident;
 mod retry;
 mod similar;
 mod timing;
@@ -67,7 +68,7 @@ pub use self::{
     device::Devices,
     embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
     error::{Code, Error, Failure, FieldViolation, ShapeError},
-    graph::{Attribute, Executed, Graph, GraphValue},
+    graph::{Attribute, Executed, Graph, GraphOutput, GraphValue},
     matrix::{Element, Matrix, MatrixRef},
     parse::{
         Comment, Context, Diagnostic, DumpOptions, Int, Lines, Literal, Node, OutlineItem, ParseOptions, ParseOutcome,
@@ -75,8 +76,9 @@ pub use self::{
     },
     payload::{Filter, Id, Ids, Payload, Value},
     priority::Priority,
-    proto::{Fusion, Metric, RankedDocument},
+    proto::{Fusion, Metric, RankedDocument, ResidentTensor},
     rerank::{RerankOptions, Reranked},
+    resident::UploadOptions,
     retry::RetryPolicy,
     similar::{Similar, SimilarOptions},
     timing::{Stage, Timings},

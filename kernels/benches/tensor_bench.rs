@@ -1,10 +1,18 @@
 //! Times graphs of tensor operations on a GPU, with inputs that are there already: medians, bandwidth, and arithmetic rate. Prints
-//! one line a case; `tests/bench/baseline_tensor.py` prints the same cases of PyTorch.
+//! one line a case; `tests/bench/baseline_tensor.py` prints the same cases of PyTorch. Then times repeated executions of small graphs,
+//! from the upload of their inputs to the download of their outputs.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use accelerd_kernels::{Backend, Choice, DeviceId, OpError, Settings, cuda, discover, ops::tensor::ExecuteRequest};
+use accelerd_kernels::{
+    Backend, Choice, DeviceId, Op, OpError, Settings, cuda, discover,
+    ops::tensor::{Execute, ExecuteRequest},
+};
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
 use bytes::Bytes;
 
@@ -29,10 +37,46 @@ fn main() -> Result<(), OpError> {
     };
     let found = discover(&settings).unwrap_or_else(|error| panic!("{error}"));
     let device = found.devices.iter().find(|device| device.id() != DeviceId::Cpu).expect("discovery found a GPU");
-    let Backend::Cuda(worker) = device.open()? else { panic!("a GPU opens as one") };
+    let mut backend = device.open()?;
+    let Backend::Cuda(worker) = &backend else { panic!("a GPU opens as one") };
     for case in cases() {
-        report(&case, &worker)?;
+        report(&case, worker)?;
     }
+    [1, 20, 200].into_iter().try_for_each(|steps| report_repeated(steps, &mut backend))
+}
+
+/// Executions of a graph of small steps, of which no two share a kernel: the first prepares it, the second captures it.
+fn report_repeated(steps: usize, backend: &mut Backend) -> Result<(), OpError> {
+    const EXECUTIONS: usize = 200;
+    let of = TensorType { dtype: Dtype::F32, shape: vec![1024] };
+    let before = |nth: usize| if nth == 0 { "x".to_owned() } else { format!("n{}", nth - 1) };
+    let step = |nth: usize| {
+        let softmax = [("dim", Attribute::Int(0))];
+        let (op, attributes): (_, &[_]) = if nth.is_multiple_of(2) { ("exp", &[]) } else { ("softmax", &softmax) };
+        NodeSpec { name: format!("n{nth}"), ..node(op, &[&before(nth)], attributes) }
+    };
+    let spec = GraphSpec {
+        inputs: vec![("x".to_owned(), of.clone())],
+        nodes: (0..steps).map(step).collect(),
+        outputs: vec![format!("n{}", steps - 1)],
+    };
+    let plan = Plan::new(&Graph::new(&spec).unwrap_or_else(|error| panic!("{error}")));
+    assert_eq!(plan.steps.len(), steps, "a step for each node");
+    let request = ExecuteRequest::new(Arc::new(plan), vec![numbers(&of)]);
+    let mut execution = |_| {
+        let start = Instant::now();
+        Execute::run(&[&request], backend).map(|_| start.elapsed())
+    };
+    let mut times = (0..EXECUTIONS).map(&mut execution).collect::<Result<Vec<Duration>, _>>()?;
+    let [first, second] = [times[0], times[1]];
+    let later = &mut times[EXECUTIONS / 2..];
+    later.sort_unstable();
+    let median = later[later.len() / 2];
+    println!(
+        "{steps:>3} steps on 1024 f32: first {first:.1?}, second {second:.1?}, median of the last {}: {median:.1?}, {:.2?} a step",
+        later.len(),
+        median.div_f64(steps as f64)
+    );
     Ok(())
 }
 
@@ -46,7 +90,7 @@ fn report(case: &Case, worker: &cuda::Worker) -> Result<(), OpError> {
         outputs: case.nodes.last().map(|node| node.name.clone()).into_iter().collect(),
     };
     let plan = Plan::new(&Graph::new(&spec).unwrap_or_else(|error| panic!("{}: {error}", case.name)));
-    let data = inputs.iter().map(numbers).collect();
+    let data: Vec<_> = inputs.iter().map(numbers).collect();
     let bytes: usize = plan.inputs.iter().chain(&plan.outputs).map(TensorType::bytes).sum();
     let steps = plan.steps.len();
     let request = ExecuteRequest::new(Arc::new(plan), data);
@@ -152,7 +196,81 @@ fn cases() -> Vec<Case> {
         nodes: vec![node("linear", &["a", "b", "c"], &gelu)],
         flops: 2.0 * 8192.0 * 768.0 * 3072.0,
     });
+    cases.extend(windows());
+    cases.extend(attentions());
     cases
+}
+
+/// Convolutions and pooling.
+fn windows() -> Vec<Case> {
+    const IMAGES: &[usize] = &[32, 64, 128, 128];
+    const FILTERS: &[usize] = &[128, 64, 3, 3];
+    let high = [("precision", Attribute::Text("high".to_owned()))];
+    let int = |name, value| (name, Attribute::Int(value));
+    let conv = |name, dtype, attributes: &[_]| Case {
+        name,
+        dtype,
+        inputs: &[IMAGES, FILTERS],
+        nodes: vec![node("conv2d", &["a", "b"], attributes)],
+        flops: 2.0 * 32.0 * 126.0 * 126.0 * 128.0 * 64.0 * 9.0,
+    };
+    let pool = |name, op, attributes: &[_]| Case {
+        name,
+        dtype: Dtype::F32,
+        inputs: &[IMAGES],
+        nodes: vec![node(op, &["a"], attributes)],
+        flops: 0.0,
+    };
+    let overlapping = [int("kernel_size", 3), int("stride", 1), int("padding", 1)];
+    vec![
+        conv("conv2d 64 -> 128, 32 x 128 x 128, f32", Dtype::F32, &[]),
+        conv("conv2d 64 -> 128, 32 x 128 x 128, tf32", Dtype::F32, &high),
+        conv("conv2d 64 -> 128, 32 x 128 x 128, bf16", Dtype::Bf16, &[]),
+        pool("max_pool2d 2 x 2, 32 x 64 x 128 x 128 f32", "max_pool2d", &[int("kernel_size", 2)]),
+        pool("avg_pool2d 3 x 3, 32 x 64 x 128 x 128 f32", "avg_pool2d", &overlapping),
+    ]
+}
+
+/// Attention.
+fn attentions() -> Vec<Case> {
+    let mut cases = vec![];
+    for (name, shape) in [
+        ("attention 4 x 8 x 512 x 64, bf16", &[4, 8, 512, 64]),
+        ("attention 4 x 16 x 4096 x 128, bf16", &[4, 16, 4096, 128]),
+        ("attention 64 x 12 x 512 x 64, bf16", &[64, 12, 512, 64]),
+        ("attention 4 x 16 x 4096 x 128, causal bf16", &[4, 16, 4096, 128]),
+    ] {
+        let [batch, heads, rows, dim] = *shape;
+        let shapes: &[&[usize]] = Box::leak(Box::new([&shape[..]; 3]));
+        let is_causal = name.contains("causal");
+        let share = if is_causal { 0.5 } else { 1.0 };
+        cases.push(Case {
+            name,
+            dtype: Dtype::Bf16,
+            inputs: shapes,
+            nodes: vec![attention(&[("is_causal", Attribute::Bool(is_causal))])],
+            flops: share * 4.0 * (batch * heads * rows * rows * dim) as f64,
+        });
+    }
+    cases.push(Case {
+        name: "attention of 1 query to 32768 keys, 8 x 8 x 128, bf16",
+        dtype: Dtype::Bf16,
+        inputs: &[&[8, 8, 1, 128], &[8, 8, 32_768, 128], &[8, 8, 32_768, 128]],
+        nodes: vec![attention(&[])],
+        flops: 0.0,
+    });
+    cases.push(Case {
+        name: "attention 4 x 8 x 2048 x 64, f32",
+        dtype: Dtype::F32,
+        inputs: &[&[4, 8, 2048, 64], &[4, 8, 2048, 64], &[4, 8, 2048, 64]],
+        nodes: vec![attention(&[])],
+        flops: 4.0 * 4.0 * 8.0 * 2048.0 * 2048.0 * 64.0,
+    });
+    cases
+}
+
+fn attention(attributes: &[(&str, Attribute)]) -> NodeSpec {
+    node("scaled_dot_product_attention", &["a", "b", "c"], attributes)
 }
 
 /// Ten elementwise operations one after the other.

@@ -14,6 +14,7 @@ pub mod matrix;
 pub mod op;
 pub mod ops;
 mod preemption;
+mod single_flight;
 
 pub use accelerd_ledger as ledger;
 pub use backend::{Backend, Device};
@@ -23,7 +24,7 @@ pub use discovery::{Discovered, discover};
 pub use error::{DiscoverError, LossScope, OpError};
 pub use exit::exit_at_once;
 pub use matrix::{Matrix, ShapeError};
-pub use op::{Demand, Op, Size};
+pub use op::{Op, Size};
 pub use preemption::PreemptionHook;
 
 #[cfg(target_endian = "big")]

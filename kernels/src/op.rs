@@ -13,15 +13,6 @@ pub struct Size {
     pub bytes: u64,
 }
 
-/// What decides where a request runs and how long it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demand {
-    /// As [`Op::cost`].
-    pub cost: u64,
-    /// As [`Size::bytes`].
-    pub bytes: u64,
-}
-
 /// One operation: many requests in, one launch out.
 pub trait Op: 'static {
     /// Names the lane, its configuration section and its metric label.

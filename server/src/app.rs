@@ -9,7 +9,7 @@ use std::{
 use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
 use accelerd_kernels::{
-    self as kernels, Device, DiscoverError, Discovered, OpError,
+    self as kernels, Device, DeviceId, DiscoverError, Discovered, OpError,
     ledger::{Exceeded, Ledger},
     ops::{cluster::Cluster, similarity::FindSimilar},
 };
@@ -27,6 +27,7 @@ use crate::{
     layers::timing,
     ledger, resident_memory,
     telemetry::{Metrics, TelemetryError},
+    tensors::Tensors,
     transport::{memory::TransportMemory, offload::Offload},
 };
 
@@ -106,6 +107,8 @@ pub struct App {
     pub embedder: Embedder,
     /// Collections, and the lane of their searches.
     pub collections: Arc<Collections>,
+    /// Resident tensors.
+    pub(crate) tensors: Tensors,
     /// Lane of searches over a corpus sent with the request.
     pub find_similar: Lane<FindSimilar>,
     /// Lane of clusterings.
@@ -176,8 +179,10 @@ impl App {
         };
         let collections = Collections::open(collection_settings(&config, &ledger), services)?;
         ledger::connect(&ledger, &embedder, &collections, &devices);
+        ledger::cap_tensors(&ledger, &config, &devices);
         let (find_similar, cluster) =
             (engine.lane(lanes.lane(&lanes.find_similar)), engine.lane(lanes.lane(&lanes.cluster)));
+        let tensors = Tensors::new(config.tensors.max_count);
         let transport_memory = TransportMemory::in_ledger(config.admission.max_message_memory.as_u64(), messages);
         let offload = Offload::start().map_err(StartError::Threads)?;
         let health = Reporter::new(closing.clone());
@@ -187,6 +192,7 @@ impl App {
             fallback,
             embedder,
             collections,
+            tensors,
             find_similar,
             cluster,
             auth,
@@ -199,6 +205,19 @@ impl App {
             restart: CancellationToken::new(),
             closing,
         }))
+    }
+}
+
+impl App {
+    /// Whether a device is lost.
+    pub(crate) fn is_lost(&self) -> impl Fn(DeviceId) -> bool + use<> {
+        let losses = self.engine.losses();
+        move |device| losses.borrow().iter().any(|loss| loss.device == device)
+    }
+
+    /// Frees the memory of expired and lost tensors.
+    pub(crate) fn sweep_tensors(&self) {
+        self.tensors.sweep(Instant::now(), self.is_lost());
     }
 }
 

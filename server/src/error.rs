@@ -24,6 +24,19 @@ pub enum ApiError {
         /// Its name.
         name: String,
     },
+    /// The caller has no resident tensor of this handle.
+    #[error(
+        "tensor {0:?} does not exist: it was freed or has expired, or the daemon was started again since it was made"
+    )]
+    UnknownTensor(String),
+    /// A resident tensor was on a device that is lost.
+    #[error("tensor {handle:?} does not exist any more: it was lost with {device}")]
+    TensorLost {
+        /// Its handle.
+        handle: String,
+        /// The device.
+        device: DeviceId,
+    },
     /// A name is in use.
     #[error("{kind} {name:?} already exists")]
     AlreadyExists {

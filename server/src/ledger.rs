@@ -58,6 +58,25 @@ fn allowance(
     Ok(allowance)
 }
 
+/// Caps resident tensors on the host and on each GPU.
+pub(crate) fn cap_tensors(ledger: &Ledger, config: &Config, devices: &[Device]) {
+    let host = Limit { bytes: config.tensors.memory_limit.as_u64(), setting: "tensors.memory_limit" };
+    ledger.cap(Place::Host, Kind::Tensors, host);
+    for device in devices.iter().filter(|device| device.id() != DeviceId::Cpu) {
+        let pool = device.pool_stats().map(|pool| pool.limit_bytes).filter(|limit| *limit > 0);
+        let memory = pool.unwrap_or(device.info().memory_bytes);
+        let limit = Limit { bytes: share(memory, config.tensors.gpu_share), setting: "tensors.gpu_share" };
+        ledger.cap(device.id().place(), Kind::Tensors, limit);
+    }
+}
+
+/// A share from 0 to 1 of a number of bytes, in thousandths.
+fn share(bytes: u64, share: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
+    let thousandths = (share.clamp(0.0, 1.0) * 1000.0) as u64;
+    bytes / 1000 * thousandths
+}
+
 /// Connects the caches of models, collections and devices. Their callbacks hold nothing of the daemon.
 pub(crate) fn connect(ledger: &Ledger, embedder: &Embedder, collections: &Arc<Collections>, devices: &[Device]) {
     let weak = Arc::downgrade(collections);

@@ -23,6 +23,7 @@ mod restart;
 pub mod serve;
 pub mod status;
 pub mod telemetry;
+mod tensors;
 mod tls;
 pub mod transport;
 

@@ -11,7 +11,7 @@ use accelerd_kernels::{DeviceId, Discovered};
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::Notify,
-    time::timeout,
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
@@ -147,6 +147,7 @@ impl Daemon {
         tokio::spawn(admin::serve(admin, Arc::clone(&app), probes.shutdown.closing.clone()));
 
         watch_devices(&app, shutdown.closing.clone());
+        sweep_tensors(&app, shutdown.closing.clone());
         let reload_now = watch_credentials(&app, tls, shutdown.closing);
         app.health.set_ready(true);
         Ok(Self {
@@ -319,6 +320,24 @@ fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
             tokio::join!(reported, restarting);
         }
     });
+}
+
+/// How often the memory of expired and lost tensors is freed. Their handles are refused at once.
+const TENSOR_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Frees expired and lost tensors until the daemon closes. Holds the app weakly.
+fn sweep_tensors(app: &Arc<App>, closing: CancellationToken) {
+    let weak = Arc::downgrade(app);
+    let sweeping = async move {
+        let mut ticks = interval(TENSOR_SWEEP_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(app) = weak.upgrade() else { return };
+            app.sweep_tensors();
+        }
+    };
+    tokio::spawn(async move { closing.run_until_cancelled(sweeping).await });
 }
 
 /// Reloads certificates and principals when their files change, until the daemon closes. Notifying reloads at once.

@@ -28,6 +28,16 @@ impl From<ApiError> for Status {
                 let details = ErrorDetails::with_resource_info(kind, name, "", "does not exist");
                 Self::with_error_details(Code::NotFound, message, details)
             }
+            ApiError::UnknownTensor(handle) => {
+                let details = ErrorDetails::with_resource_info("tensor", handle, "", "does not exist");
+                Self::with_error_details(Code::NotFound, message, details)
+            }
+            ApiError::TensorLost { handle, device } => {
+                let metadata = HashMap::from([("device".to_owned(), device.to_string())]);
+                let mut details = ErrorDetails::with_error_info("DEVICE_LOST", DOMAIN, metadata);
+                details.set_resource_info("tensor", handle, "", "was lost with its device");
+                Self::with_error_details(Code::NotFound, message, details)
+            }
             ApiError::AlreadyExists { kind, name } => {
                 let details = ErrorDetails::with_resource_info(kind, name, "", "already exists");
                 Self::with_error_details(Code::AlreadyExists, message, details)
@@ -137,7 +147,10 @@ pub(crate) fn refused(refusal: &Refusal) -> Status {
             let metadata = HashMap::from([((*kind).to_owned(), name.clone())]);
             with_reason(Code::PermissionDenied, message, reason, metadata)
         }
-        Refusal::Rate { .. } | Refusal::BytesInFlight { .. } | Refusal::ResidentBytes { .. } => {
+        Refusal::Rate { .. }
+        | Refusal::BytesInFlight { .. }
+        | Refusal::ResidentBytes { .. }
+        | Refusal::TensorCount { .. } => {
             let mut details = ErrorDetails::with_quota_failure_violation("principal", message.clone());
             details.set_error_info(reason, DOMAIN, HashMap::new());
             if let Some(retry_after) = refusal.retry_after() {
@@ -273,6 +286,18 @@ mod tests {
         let taken = status(ApiError::AlreadyExists { kind: "collection", name: "code".into() });
         assert_eq!(taken.code(), Code::AlreadyExists);
         assert_eq!(taken.get_details_resource_info().expect("resource info").resource_type, "collection");
+    }
+
+    #[test]
+    fn a_tensor_that_was_lost_with_its_device_is_not_found_for_that_reason() {
+        let unknown = status(ApiError::UnknownTensor("ab".into()));
+        assert_eq!((unknown.code(), unknown.get_details_error_info().is_none()), (Code::NotFound, true));
+        let lost = status(ApiError::TensorLost { handle: "ab".into(), device: DeviceId::Cuda(1) });
+        assert_eq!((lost.code(), reason(&lost).as_str()), (Code::NotFound, "DEVICE_LOST"));
+        for status in [unknown, lost] {
+            let info = status.get_details_resource_info().expect("resource info");
+            assert_eq!((info.resource_type.as_str(), info.resource_name.as_str()), ("tensor", "ab"));
+        }
     }
 
     #[test]

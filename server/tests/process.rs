@@ -132,11 +132,18 @@ fn shown_settings_explain_values_derived_from_auto() {
     let shown = text(&shown.stdout);
     let comments: Vec<_> = shown.lines().take_while(|line| line.starts_with('#')).collect();
     assert!(comments[0].starts_with("# Memory: "), "{shown}");
-    assert!(comments[1].ends_with("store.memory_limit, models.memory_limit, admission.max_message_memory."), "{shown}");
+    let derived = "store.memory_limit, models.memory_limit, tensors.memory_limit, admission.max_message_memory.";
+    assert!(comments[1].ends_with(derived), "{shown}");
     let settings: toml::Table = shown.parse().expect("TOML");
     let budget = |section: &str, key: &str| settings[section][key].as_str().expect("a size").to_owned();
     assert_eq!(budget("admission", "max_bytes"), "1GiB");
-    for (section, key) in [("store", "memory_limit"), ("models", "memory_limit"), ("admission", "max_message_memory")] {
+    let limits = [
+        ("store", "memory_limit"),
+        ("models", "memory_limit"),
+        ("tensors", "memory_limit"),
+        ("admission", "max_message_memory"),
+    ];
+    for (section, key) in limits {
         assert!(budget(section, key).parse::<accelerd::config::ByteSize>().expect("a size").as_u64() > 1 << 20);
     }
 }

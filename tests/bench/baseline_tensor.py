@@ -67,6 +67,26 @@ def main() -> None:
     y, v, bias = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((8192, 768), (3072, 768), (3072,)))
     flops = 2.0 * 8192 * 768 * 3072
     measure("linear 768 -> 3072 + gelu, 8192 rows bf16", lambda: functional.gelu(functional.linear(y, v, bias)), flops=flops)
+    del y, v, bias
+    images, filters = torch.randn(32, 64, 128, 128, device="cuda"), torch.randn(128, 64, 3, 3, device="cuda")
+    flops = 2.0 * 32 * 126 * 126 * 128 * 64 * 9
+    for name, dtype in (("f32", torch.float32), ("tf32", torch.float32), ("bf16", torch.bfloat16)):
+        torch.backends.cudnn.allow_tf32 = name == "tf32"
+        i, f = images.to(dtype), filters.to(dtype)
+        measure(f"conv2d 64 -> 128, 32 x 128 x 128, {name}", lambda i=i, f=f: functional.conv2d(i, f), flops=flops)
+    size = 4 * images.numel()
+    measure("max_pool2d 2 x 2, 32 x 64 x 128 x 128 f32", lambda: functional.max_pool2d(images, 2), size * 5 // 4)
+    measure("avg_pool2d 3 x 3, 32 x 64 x 128 x 128 f32", lambda: functional.avg_pool2d(images, 3, 1, 1), 2 * size)
+    attention = functional.scaled_dot_product_attention
+    for shape, causal in (((4, 8, 512, 64), False), ((4, 16, 4096, 128), False), ((64, 12, 512, 64), False), ((4, 16, 4096, 128), True)):
+        q, k, u = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        flops = (2.0 if causal else 4.0) * q.numel() * shape[2]
+        name = f"attention {' x '.join(map(str, shape))}, {'causal ' if causal else ''}bf16"
+        measure(name, lambda q=q, k=k, u=u, causal=causal: attention(q, k, u, is_causal=causal), flops=flops)
+    q, k, u = (torch.randn(8, 8, rows, 128, device="cuda", dtype=torch.bfloat16) for rows in (1, 32_768, 32_768))
+    measure("attention of 1 query to 32768 keys, 8 x 8 x 128, bf16", lambda: attention(q, k, u), 4 * k.numel())
+    q, k, u = (torch.randn(4, 8, 2048, 64, device="cuda") for _ in range(3))
+    measure("attention 4 x 8 x 2048 x 64, f32", lambda: attention(q, k, u), flops=4.0 * q.numel() * 2048)
 
 
 if __name__ == "__main__":

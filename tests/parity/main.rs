@@ -7,15 +7,20 @@ use accelerd_kernels::Backend;
 use accelerd_tests::{device, open};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+mod along_dim;
+mod attention;
 mod cluster;
+mod composites;
 mod embed;
 mod encode;
 mod heads;
 mod memory;
 mod parse;
 mod rerank;
+mod resident;
 mod similarity;
 mod tensor;
+mod windows;
 
 /// One input with its oracle and tolerance, to be run on any backend.
 struct Case {
@@ -55,7 +60,12 @@ fn main() {
         .chain(similarity::cases())
         .chain(cluster::cases())
         .chain(parse::cases())
-        .chain(tensor::cases());
+        .chain(tensor::cases())
+        .chain(along_dim::cases())
+        .chain(composites::cases())
+        .chain(windows::cases())
+        .chain(attention::cases())
+        .chain(resident::cases());
     let trials = cases.flat_map(|case| trials(&case)).chain(memory::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }

@@ -26,6 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("tensor::batch_of_n_equals_n_batches_of_one", batch_invariance),
         Case::new("tensor::large_map", |backend| check(backend, &large_map(), 1)),
         Case::new("tensor::chain_of_fifty", |backend| check(backend, &chain(50), 2)),
+        Case::new("tensor::repeated_plans_run_as_graphs", repeated_plans),
     ];
     for dtype in Dtype::ALL {
         cases.push(Case::new(format!("tensor::elementwise_{dtype}"), move |backend| elementwise(backend, dtype)));
@@ -45,11 +46,11 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
+pub(crate) fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
     TensorType { dtype, shape: shape.to_vec() }
 }
 
-fn node(name: &str, op: &str, inputs: &[&str], attributes: &[(&str, Attribute)]) -> NodeSpec {
+pub(crate) fn node(name: &str, op: &str, inputs: &[&str], attributes: &[(&str, Attribute)]) -> NodeSpec {
     let attributes: BTreeMap<_, _> =
         attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let inputs = inputs.iter().map(|name| (*name).to_owned()).collect();
@@ -57,13 +58,13 @@ fn node(name: &str, op: &str, inputs: &[&str], attributes: &[(&str, Attribute)])
 }
 
 /// A graph whose outputs are all of its nodes.
-fn graph(inputs: &[(&str, TensorType)], nodes: Vec<NodeSpec>) -> GraphSpec {
+pub(crate) fn graph(inputs: &[(&str, TensorType)], nodes: Vec<NodeSpec>) -> GraphSpec {
     let outputs = nodes.iter().map(|node| node.name.clone()).collect();
     GraphSpec { inputs: inputs.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect(), nodes, outputs }
 }
 
 /// Elements of a type: small numbers, and now and then a special value.
-fn elements(of: &TensorType, random: &mut StdRng) -> Bytes {
+pub(crate) fn elements(of: &TensorType, random: &mut StdRng) -> Bytes {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, 1e15, -1e-30, 65504.0];
     let one = |random: &mut StdRng| {
         let number = if of.dtype.is_float() && random.random_ratio(1, 40) {
@@ -86,19 +87,42 @@ fn elements(of: &TensorType, random: &mut StdRng) -> Bytes {
 }
 
 /// Plans a graph, runs it on inputs of a seed, and compares its outputs with the oracle's.
-fn check(backend: &mut Backend, spec: &GraphSpec, seed: u64) -> Result<(), String> {
+pub(crate) fn check(backend: &mut Backend, spec: &GraphSpec, seed: u64) -> Result<(), String> {
     check_within(backend, spec, seed, 1.0)
 }
 
 /// As [`check`], with a multiple of the tolerance of one operation, for sums of many terms and graphs of many operations.
-fn check_within(backend: &mut Backend, spec: &GraphSpec, seed: u64, factor: f64) -> Result<(), String> {
-    let plan = Plan::new(&Graph::new(spec).map_err(|error| error.to_string())?);
-    let mut random = random(seed);
-    let inputs: Vec<_> = plan.inputs.iter().map(|of| elements(of, &mut random)).collect();
+pub(crate) fn check_within(backend: &mut Backend, spec: &GraphSpec, seed: u64, factor: f64) -> Result<(), String> {
+    check_runs(backend, spec, inputs(spec, seed), inputs(spec, seed + 1), factor)
+}
+
+/// As [`check_within`], on these inputs.
+pub(crate) fn check_inputs(
+    backend: &mut Backend,
+    spec: &GraphSpec,
+    inputs: Vec<Bytes>,
+    factor: f64,
+) -> Result<(), String> {
+    check_runs(backend, spec, inputs.clone(), inputs, factor)
+}
+
+/// Runs a graph on inputs, on others, and on the first again, and compares the outputs of the first with the oracle's.
+fn check_runs(
+    backend: &mut Backend,
+    spec: &GraphSpec,
+    inputs: Vec<Bytes>,
+    others: Vec<Bytes>,
+    factor: f64,
+) -> Result<(), String> {
+    let plan = Arc::new(Plan::new(&Graph::new(spec).map_err(|error| error.to_string())?));
     let slices: Vec<_> = inputs.iter().map(|input| &input[..]).collect();
     let expected = oracle::execute(&plan, &slices);
-    let request = ExecuteRequest::new(Arc::new(plan.clone()), inputs);
-    let got = run_batch::<Execute>(&[request], backend).map_err(|error| error.to_string())?.remove(0);
+    let [got, _, again] = [inputs.clone(), others, inputs].map(|inputs| execute(backend, &plan, inputs));
+    let got = got?;
+    // A GPU captures a small plan as a graph when it executes it again.
+    if again? != got {
+        return Err("results of the third execution differ from those of the first".to_owned());
+    }
     for (nth, of) in plan.outputs.iter().enumerate() {
         let name = &spec.outputs[nth];
         compare(of, &expected[nth], &got[nth], factor)
@@ -107,12 +131,23 @@ fn check_within(backend: &mut Backend, spec: &GraphSpec, seed: u64, factor: f64)
     Ok(())
 }
 
+/// The inputs of a graph for a seed.
+fn inputs(spec: &GraphSpec, seed: u64) -> Vec<Bytes> {
+    let mut random = random(seed);
+    spec.inputs.iter().map(|(_, of)| elements(of, &mut random)).collect()
+}
+
+fn execute(backend: &mut Backend, plan: &Arc<Plan>, inputs: Vec<Bytes>) -> Result<Vec<Bytes>, String> {
+    let request = ExecuteRequest::new(Arc::clone(plan), inputs);
+    Ok(run_batch::<Execute>(&[request], backend).map_err(|error| error.to_string())?.remove(0).returned)
+}
+
 fn op_of<'a>(spec: &'a GraphSpec, name: &str) -> &'a str {
     spec.nodes.iter().find(|node| node.name == name).map_or("input", |node| &node.op)
 }
 
 /// Relative and absolute tolerance of a type, those of `torch.testing.assert_close`.
-fn tolerance(dtype: Dtype) -> (f64, f64) {
+pub(crate) fn tolerance(dtype: Dtype) -> (f64, f64) {
     match dtype {
         Dtype::F16 => (1e-3, 1e-5),
         Dtype::Bf16 => (1.6e-2, 1e-5),
@@ -157,7 +192,7 @@ fn elementwise(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let inputs = [("a", of.clone()), ("b", of.clone()), ("c", of), ("m", tensor(Dtype::Bool, &[ROWS, COLUMNS]))];
     let mut checked = 0;
     for name in elementwise_names() {
-        for operands in [&["a"][..], &["a", "b"], &["a", "b", "c"], &["m", "a", "b"]] {
+        for operands in [&["a"][..], &["a", "b"], &["a", "b", "c"], &["m", "a", "b"], &["a", "m"]] {
             let spec = graph(&inputs, vec![node("y", name, operands, &attributes(name))]);
             if Graph::new(&spec).is_ok() {
                 checked += 1;
@@ -174,6 +209,7 @@ fn attributes(op: &str) -> Vec<(&'static str, Attribute)> {
         "to" | "cast" => vec![("dtype", Attribute::Text("f32".to_owned()))],
         "threshold" => vec![("threshold", Attribute::Float(0.5)), ("value", Attribute::Float(2.0))],
         "hardtanh" => vec![("min_val", Attribute::Float(-0.5)), ("max_val", Attribute::Float(2.0))],
+        "masked_fill" => vec![("value", Attribute::Int(1))],
         "clamp" => vec![("min", Attribute::Int(0)), ("max", Attribute::Int(3))],
         _ => vec![],
     }
@@ -426,19 +462,76 @@ fn random_graph(random: &mut StdRng) -> GraphSpec {
     graph(&[("x", of.clone()), ("y", of)], nodes)
 }
 
+/// Steps of every kind, some with workspaces.
+fn small_steps() -> GraphSpec {
+    let keep = [("dim", Attribute::Int(-1)), ("keepdim", Attribute::Bool(true))];
+    let nodes = vec![
+        node("softmax", "softmax", &["x"], &[("dim", Attribute::Int(-1))]),
+        node("exp", "exp", &["softmax"], &[]),
+        node("sum", "sum", &["long"], &[]),
+        node("parts", "softmax", &["long"], &[("dim", Attribute::Int(-1))]),
+        node("product", "matmul", &["exp", "x"], &[("transpose_b", Attribute::Bool(true))]),
+        node("integers", "argmax", &["product"], &[("dim", Attribute::Int(0))]),
+        node("scaled", "mul", &["product", "sum"], &[]),
+        node("mean", "mean", &["scaled"], &keep),
+        node("result", "sub", &["scaled", "mean"], &[]),
+    ];
+    let of = |shape: &[usize]| tensor(Dtype::F32, shape);
+    GraphSpec {
+        outputs: ["result", "integers", "parts", "x"].map(str::to_owned).into(),
+        ..graph(&[("x", of(&[ROWS, COLUMNS])), ("long", of(&[1, 300_001]))], nodes)
+    }
+}
+
+/// Enough executions that a GPU launches the kernels of a graph one by one now and then, to time them.
+fn repeated_plans(backend: &mut Backend) -> Result<(), String> {
+    let spec = small_steps();
+    let plan = Arc::new(Plan::new(&Graph::new(&spec).map_err(|error| error.to_string())?));
+    let run = |backend: &mut Backend, seed| execute(backend, &plan, inputs(&spec, seed));
+    let first = [run(backend, 0)?, run(backend, 1)?];
+    let calls = |backend: &Backend| match backend {
+        Backend::Cuda(worker) => worker.device().kernel_stats().iter().map(|kernel| kernel.calls).sum(),
+        Backend::Cpu(_) => u64::MAX,
+    };
+    let before = calls(backend);
+    for nth in 2..80 {
+        if run(backend, nth % 2)? != first[usize::from(nth % 2 == 1)] {
+            return Err(format!("execution {nth} differs from the first on its inputs"));
+        }
+    }
+    // Other tests add to the counters of the device.
+    let expected = before.saturating_add(78 * plan.steps.len() as u64);
+    if calls(backend) < expected {
+        return Err(format!("expected at least {expected} counted launches, got {}", calls(backend)));
+    }
+    let graphs = |backend: &Backend| match backend {
+        Backend::Cuda(worker) => Some(worker.graph_count()),
+        Backend::Cpu(_) => None,
+    };
+    if graphs(backend).is_some_and(|count| count != 1) {
+        return Err(format!("expected one graph, got {:?}", graphs(backend)));
+    }
+    drop(plan);
+    check(backend, &chain(3), 1)?;
+    match graphs(backend) {
+        None | Some(1) => Ok(()),
+        Some(count) => Err(format!("expected the graph of the last plan alone, got {count}")),
+    }
+}
+
 fn batch_invariance(backend: &mut Backend) -> Result<(), String> {
     let spec = chain(5);
     let plan = Arc::new(Plan::new(&Graph::new(&spec).map_err(|error| error.to_string())?));
     let requests: Vec<_> = (0..4)
         .map(|seed| {
-            let inputs = plan.inputs.iter().map(|of| elements(of, &mut random(seed))).collect();
+            let inputs: Vec<_> = plan.inputs.iter().map(|of| elements(of, &mut random(seed))).collect();
             ExecuteRequest::new(Arc::clone(&plan), inputs)
         })
         .collect();
     let together = run_batch::<Execute>(&requests, backend).map_err(|error| error.to_string())?;
     for (nth, (request, answer)) in requests.into_iter().zip(together).enumerate() {
         let alone = run_batch::<Execute>(&[request], backend).map_err(|error| error.to_string())?;
-        if alone[0] != answer {
+        if alone[0].returned != answer.returned {
             return Err(format!("request {nth} depends on its neighbours"));
         }
     }

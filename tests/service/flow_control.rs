@@ -56,7 +56,7 @@ fn scarce_and_strict(config: &mut Config) {
 }
 
 /// An `h2` connection with a given window for each response.
-pub(crate) async fn raw(server: &TestServer, window: u32) -> SendRequest<Bytes> {
+async fn raw(server: &TestServer, window: u32) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
     let (sender, connection) = handshake(stream, window).await;
     tokio::spawn(connection);
@@ -75,7 +75,7 @@ async fn handshake<Io: AsyncRead + AsyncWrite + Unpin>(
         .expect("the daemon speaks HTTP/2")
 }
 
-pub(crate) fn head(path: &str) -> http::request::Builder {
+fn head(path: &str) -> http::request::Builder {
     Request::post(format!("http://daemon{path}")).header("content-type", "application/grpc").header("te", "trailers")
 }
 
@@ -86,7 +86,7 @@ async fn open(sender: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, S
 }
 
 /// A length-prefixed gRPC message.
-pub(crate) fn framed(message: &impl Message) -> Bytes {
+fn framed(message: &impl Message) -> Bytes {
     let length = u32::try_from(message.encoded_len()).expect("a short message").to_be_bytes();
     [&[0], &length[..], &message.encode_to_vec()].concat().into()
 }
@@ -95,13 +95,13 @@ fn letters(count: usize) -> v1::EmbedRequest {
     texts(&vec!["a"; count])
 }
 
-pub(crate) fn held(server: &TestServer, kind: MemoryKind) -> u64 {
+fn held(server: &TestServer, kind: MemoryKind) -> u64 {
     let memory = &server.daemon.app().transport_memory;
     assert!(memory.used() <= memory.limit(), "{} of {} bytes are held", memory.used(), memory.limit());
     memory.used_by(kind)
 }
 
-pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
             tokio::task::yield_now().await;
@@ -117,7 +117,7 @@ fn metric(server: &TestServer, name: &str) -> u64 {
 }
 
 /// The status of a response without a message.
-pub(crate) async fn refusal(response: ResponseFuture) -> Status {
+async fn refusal(response: ResponseFuture) -> Status {
     let response = response.await.expect("an answer");
     Status::from_header_map(response.headers()).expect("a status without a message")
 }

@@ -36,8 +36,8 @@ fn node(name: &str, op: &str, inputs: &[&str], attributes: &[(&str, Value)]) -> 
 }
 
 fn request(inputs: Vec<v1::TensorInput>, nodes: Vec<v1::TensorNode>, outputs: &[&str]) -> v1::ExecuteRequest {
-    let outputs = outputs.iter().map(|name| v1::TensorOutput { name: (*name).to_owned() }).collect();
-    v1::ExecuteRequest { inputs, nodes, outputs }
+    let outputs = outputs.iter().map(|name| v1::TensorOutput { name: (*name).to_owned(), keep: false }).collect();
+    v1::ExecuteRequest { inputs, nodes, outputs, ..Default::default() }
 }
 
 #[tokio::test]
@@ -93,6 +93,22 @@ async fn errors_name_node_and_field() {
     }
     let nothing = server.tensor().execute(request(x(), vec![], &[])).await;
     assert_refused(nothing, Code::InvalidArgument, "outputs");
+}
+
+#[tokio::test]
+async fn an_index_out_of_range_fails_the_call() {
+    let server = TestServer::start().await;
+    let gather = |indices: &[f32]| {
+        let inputs = vec![input("x", floats(&[2], &[5.0, 6.0])), input("f", floats(&[2], indices))];
+        let as_integers = node("i", "to", &["f"], &[("dtype", Value::Text("i64".to_owned()))]);
+        request(inputs, vec![as_integers, node("y", "gather", &["x", "i"], &[("dim", Value::Integer(0))])], &["y"])
+    };
+    let status = server.tensor().execute(gather(&[1.0, 2.0])).await.expect_err("there is no element 2");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let expected = "gather: expected indices of at least 0 and less than 2, got 2";
+    assert!(status.message().contains(expected), "{}", status.message());
+    let found = server.tensor().execute(gather(&[1.0, 0.0])).await.expect("valid").into_inner().outputs;
+    assert_eq!(numbers(&found[0]), [6.0, 5.0]);
 }
 
 #[tokio::test]

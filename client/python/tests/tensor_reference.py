@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -94,8 +95,27 @@ def norm(x: Any, axis: Any, keepdims: bool) -> Any:
     return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
 
 
+def argsort(x: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    return np.argsort(-x if descending else x, dim, kind="stable")
+
+
 def arange(end: Any, start: Any = 0, step: Any = 1, dtype: Any = None) -> Any:
     return np.arange(start, end, step, dtype or (None if isinstance(start + end + step, int) else np.float32))
+
+
+def attention(query: Any, key: Any, value: Any, *more: Any, is_causal: bool = False, scale: Any = None) -> Any:
+    scores = query @ np.swapaxes(key, -1, -2) * (scale or query.shape[-1] ** -0.5)
+    takes_part = np.tril(np.ones(scores.shape[-2:], bool)) if is_causal else np.ones(scores.shape[-2:], bool)
+    for one in more:
+        if one.dtype == np.int32:
+            takes_part = takes_part & (np.arange(scores.shape[-1]) < one[..., None, None, None])
+        elif one.dtype == bool:
+            takes_part = takes_part & one
+        else:
+            scores = scores + one
+    powers = np.where(takes_part, np.exp(scores), 0)
+    sums = powers.sum(-1, keepdims=True)
+    return (powers / np.where(sums == 0, 1, sums)) @ value
 
 
 def full(shape: Any, value: Any, dtype: Any = None) -> Any:
@@ -127,9 +147,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log_softmax": log_softmax,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
+    "scaled_dot_product_attention": attention,
     "arange": arange,
     "linspace": lambda start, end, steps, dtype=np.float32: np.linspace(start, end, steps, dtype=dtype),
     "full": full,
+    "var_mean": lambda x, dim=None: (x.var(dim, ddof=1), x.mean(dim)),
+    "index_select": lambda x, indices, dim: np.take(x, indices, dim),
+    "take_along_dim": lambda x, indices, dim: np.take_along_axis(x, indices, dim),
+    "argsort": argsort,
+    "sort": lambda x, **how: (np.take_along_axis(x, argsort(x, **how), how["dim"]), argsort(x, **how)),
+    "cumsum": lambda x, dim, dtype=None: np.cumsum(x, dim, dtype),
+    "cumprod": lambda x, dim, dtype=None: np.cumprod(x, dim, dtype),
     "amax": reduction(np.max),
     "amin": reduction(np.min),
     "norm": reduction(norm),
@@ -140,7 +168,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def compute(node: pb.TensorNode, operands: list[Any]) -> Any:
-    """The result of a node."""
+    """The result of a node, or a tuple of its results."""
     attributes = {name: plain(name, value) for name, value in node.attributes.items()}
     found = FUNCTIONS.get(node.op) or getattr(np, NAMES.get(node.op, node.op))
     # A number has the element type of the tensor, as numpy promotes it.
@@ -148,7 +176,7 @@ def compute(node: pb.TensorNode, operands: list[Any]) -> Any:
         operands = [*operands[: node.op == "where"], attributes.pop("input"), *operands[node.op == "where" :]]
     if "other" in attributes:
         operands = [*operands, attributes.pop("other")]
-    return np.asarray(found(*operands, **attributes))
+    return found(*operands, **attributes)
 
 
 def plain(name: str, attribute: pb.TensorAttribute) -> Any:
@@ -161,22 +189,78 @@ def plain(name: str, attribute: pb.TensorAttribute) -> Any:
 
 
 class Reference(tensor_pb2_grpc.TensorServiceServicer):
-    """Computes graphs, and keeps the requests."""
+    """Computes graphs, keeps tensors, and keeps the requests."""
 
     def __init__(self) -> None:
         self.requests: list[pb.ExecuteRequest] = []
+        self.uploads: list[list[pb.UploadTensorRequest]] = []
+        self.resident: dict[str, tuple[pb.ResidentTensor, pb.Tensor]] = {}
+        self._handles = itertools.count(1)
+
+    def keep(self, tensor: pb.Tensor, device: str, ttl: float) -> pb.ResidentTensor:
+        """Keep a tensor; the time of its creation is 0."""
+        size, name = len(tensor.data), f"{next(self._handles):032x}"
+        kept = pb.ResidentTensor(handle=name, dtype=tensor.dtype, shape=tensor.shape, size_bytes=size)
+        kept.device = device or "cuda:0"
+        kept.expire_time.FromNanoseconds(int(ttl * 1e9))
+        self.resident[name] = (kept, tensor)
+        return kept
+
+    def find(self, handle: str, context: grpc.ServicerContext) -> tuple[pb.ResidentTensor, pb.Tensor]:
+        if handle not in self.resident:
+            context.abort(grpc.StatusCode.NOT_FOUND, f'tensor "{handle}" does not exist')
+        return self.resident[handle]
+
+    def UploadTensor(self, request_iterator, context):  # noqa: N802
+        parts = list(request_iterator)
+        self.uploads.append(parts)
+        header = parts[0].header
+        data = b"".join(part.data for part in parts)
+        tensor = pb.Tensor(dtype=header.dtype, shape=header.shape, data=data)
+        return pb.UploadTensorResponse(tensor=self.keep(tensor, header.device, header.ttl.ToNanoseconds() / 1e9))
+
+    def DownloadTensor(self, request, context):  # noqa: N802
+        kept, tensor = self.find(request.handle, context)
+        yield pb.DownloadTensorResponse(tensor=kept, data=tensor.data[:7])
+        if tensor.data[7:]:
+            yield pb.DownloadTensorResponse(data=tensor.data[7:])
+
+    def FreeTensors(self, request, context):  # noqa: N802
+        for handle in request.handles:
+            self.find(handle, context)
+        for handle in request.handles:
+            self.resident.pop(handle, None)
+        return pb.FreeTensorsResponse()
+
+    def ListTensors(self, request, context):  # noqa: N802
+        return pb.ListTensorsResponse(tensors=[kept for kept, _ in self.resident.values()])
+
+    def CopyTensor(self, request, context):  # noqa: N802
+        _, tensor = self.find(request.handle, context)
+        return pb.CopyTensorResponse(tensor=self.keep(tensor, request.device, request.ttl.ToNanoseconds() / 1e9))
 
     def Execute(self, request, context):  # noqa: N802
         self.requests.append(request)
-        values = {one.name: to_array(one.value) for one in request.inputs}
+        values = {
+            one.name: to_array(self.find(one.handle, context)[1] if one.handle else one.value) for one in request.inputs
+        }
         for node in request.nodes:
             try:
                 with np.errstate(all="ignore"):
-                    values[node.name] = compute(node, [values[name] for name in node.inputs])
+                    found = compute(node, [values[name] for name in node.inputs])
+                for nth, value in enumerate(found if isinstance(found, tuple) else (found,)):
+                    values[f"{node.name}:{nth}" if nth else node.name] = np.asarray(value)
             except Exception as wrong:
                 refuse(context, node.name, str(wrong))
-        tensors = [Value.of(values[output.name]) for output in request.outputs]
-        return pb.ExecuteResponse(outputs=[pb.Tensor.FromString(b"".join(one.encode())) for one in tensors])
+        response = pb.ExecuteResponse()
+        for output in request.outputs:
+            tensor = pb.Tensor.FromString(b"".join(Value.of(values[output.name]).encode()))
+            if output.keep:
+                ttl = request.keep_ttl.ToNanoseconds() / 1e9
+                response.kept.append(self.keep(tensor, request.device, ttl))
+            else:
+                response.outputs.append(tensor)
+        return response
 
 
 def refuse(context: grpc.ServicerContext, node: str, why: str) -> None:

@@ -359,3 +359,61 @@ def test_the_asyncio_client_has_the_same_tensors(local: Client, requests: list[A
                 await client.op("nothing", x)
 
     asyncio.run(run())
+
+
+def test_an_operation_of_several_results_is_one_node(local: Client, requests: list[pb.ExecuteRequest]) -> None:
+    var, mean = local.op("var_mean", CUBE, dim=1)
+    assert repr(mean).endswith("var_mean(f32[2, 3, 4], dim=1)[1]>")
+    normalized = (local.tensor(CUBE)[:, 0] - mean) / var
+    np.testing.assert_allclose(normalized.numpy(), (CUBE[:, 0] - CUBE.mean(1)) / CUBE.var(1, ddof=1), rtol=1e-6)
+    (request,) = requests
+    (node,) = [node for node in request.nodes if node.op == "var_mean"]
+    assert any(f"{node.name}:1" in other.inputs for other in request.nodes)
+    assert any(node.name in other.inputs for other in request.nodes)
+    # A result that is there already does not take the others with it.
+    np.testing.assert_allclose(var.numpy(), CUBE.var(1, ddof=1), rtol=1e-6)
+    np.testing.assert_allclose(mean.numpy(), CUBE.mean(1))
+
+
+def test_further_results_alone_are_outputs(local: Client, requests: list[pb.ExecuteRequest]) -> None:
+    _, mean = local.op("var_mean", CUBE)
+    assert mean.numpy() == CUBE.mean()
+    (request,) = requests
+    assert [output.name for output in request.outputs] == [f"{request.nodes[0].name}:1"]
+
+
+def test_indexing_scans_and_sorts_are_those_of_numpy(local: Client) -> None:
+    xp, rows = local.xp, np.array([[2.0, -1.0, 7.0, 2.0], [0.5, 9.0, 0.5, -3.0]], np.float32)
+    x, chosen = local.tensor(rows), np.array([3, 0, 3])
+    order = np.argsort(-rows, 1, kind="stable")
+    for found, expected in [
+        (xp.take(x, chosen, axis=1), rows[:, chosen]),
+        (xp.take_along_axis(x, order), np.take_along_axis(rows, order, 1)),
+        (xp.argsort(x, descending=True), order),
+        (xp.sort(x), np.sort(rows, 1)),
+        (xp.sort(x, axis=0, descending=True), -np.sort(-rows, 0)),
+        (xp.cumulative_sum(x, axis=1), rows.cumsum(1)),
+        (xp.cumulative_prod(x, axis=1, dtype="f64"), rows.cumprod(1, np.float64)),
+    ]:
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "count"),
+    [
+        ("median", {}, 1),
+        ("median", {"dim": 0}, 2),
+        ("sort", {}, 2),
+        ("topk", {"k": 1}, 2),
+        ("batch_norm", {}, 1),
+        ("batch_norm", {"training": True}, 3),
+        ("batch_norm", {"training": True, "track_running_stats": False}, 1),
+        ("sgd", {}, 1),
+        ("sgd", {"momentum": 0.9}, 2),
+        ("adamw", {"step": 1}, 3),
+        ("adam", {"step": 1, "amsgrad": True}, 4),
+    ],
+)
+def test_attributes_decide_on_the_number_of_results(op: str, attributes: dict[str, Any], count: int) -> None:
+    found = Client("nowhere:1").op(op, CUBE, **attributes)
+    assert (len(found) if isinstance(found, tuple) else 1) == count

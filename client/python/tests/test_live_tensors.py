@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelerd import Client, InvalidArgumentError, MessageTooLargeError
+from accelerd import Client, InvalidArgumentError, MessageTooLargeError, NotFoundError
 from accelerd.aio import AsyncClient
 
 RANDOM = np.random.default_rng(11)
@@ -219,6 +219,11 @@ def test_functions_that_move_elements(client: Client) -> None:
         (xp.flip(cube, axis=(0, 2)), cube[::-1, :, ::-1]),
         (xp.broadcast_to(cube[0, 0], (5, 4)), np.broadcast_to(cube[0, 0], (5, 4))),
         (xp.concat([cube, cube[:1]]), np.concatenate([cube, cube[:1]])),
+        (xp.take(cube, np.array([1, 0, 1])), cube[[1, 0, 1]]),
+        (xp.take_along_axis(cube, cube.argsort(1), axis=1), np.sort(cube, 1)),
+        (xp.sort(cube, axis=0, descending=True), np.sort(cube, 0)[::-1]),
+        (xp.argsort(cube, axis=1), cube.argsort(1, kind="stable")),
+        (xp.cumulative_sum(cube, axis=2, dtype="f64"), cube.cumsum(2, np.float64)),
         (xp.concat([cube, cube[0]], axis=None), np.concatenate([cube, cube[0]], axis=None)),
         (xp.stack([cube[0], cube[1]], axis=-1), np.stack([cube[0], cube[1]], axis=-1)),
         (xp.where(cube > 0, cube, 0), np.where(cube > 0, cube, np.float32(0))),
@@ -301,6 +306,27 @@ def test_layers_of_neural_networks(client: Client) -> None:
     assert (exact != tanh).any()
 
 
+def test_attention(client: Client) -> None:
+    attend = client.xp.scaled_dot_product_attention
+    query, key, value = (RANDOM.standard_normal((2, 3, rows, 4)) for rows in (5, 7, 7))
+    mask = RANDOM.random((5, 7)) < 0.7
+    mask[3] = False
+    by_key = np.arange(7) < np.array([4, 0])[:, None, None, None]
+    causal = np.tril(np.ones((5, 7), bool))
+    for found, scale, takes_part in [
+        (attend(query, key, value), 0.5, True),
+        (attend(query, key, value, mask, scale=0.25), 0.25, mask),
+        (attend(query, key, value, np.where(mask, 0.0, -np.inf)), 0.5, mask),
+        (attend(query, key, value, is_causal=True), 0.5, causal),
+        (attend(query, key, value, mask, lengths=np.array([4, 0])), 0.5, mask & by_key),
+    ]:
+        powers = np.where(takes_part, np.exp(query @ np.swapaxes(key, -1, -2) * scale), 0)
+        sums = powers.sum(-1, keepdims=True)
+        close(found.numpy(), powers / np.where(sums == 0, 1, sums) @ value)
+    with pytest.raises(InvalidArgumentError, match="a last extent of 4"):
+        attend(query, key[..., :3], value).numpy()
+
+
 def test_generators(client: Client) -> None:
     xp = client.xp
     for found, expected in [
@@ -375,3 +401,40 @@ def test_the_asyncio_client_computes_the_same(server: str) -> None:
                 await (x + np.ones(7))
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (5, 33)])
+def test_uploaded_arrays_come_back(client: Client, dtype: str, shape: tuple[int, ...]) -> None:
+    array = np.resize(X * 10, shape).astype(dtype)
+    with client.upload(array, ttl=60) as tensor:
+        assert (tensor.shape, tensor.dtype) == (array.shape, array.dtype)
+        close(tensor.numpy(), array)
+
+
+def test_an_optimiser_keeps_its_state_on_the_daemon(client: Client) -> None:
+    before = {one.handle for one in client.list_tensors()}
+    weights, momentum = client.upload(X), client.upload(np.zeros_like(X))
+    expected, velocity = X.copy(), np.zeros_like(X)
+    for _ in range(3):
+        next_momentum = momentum * 0.9 + weights
+        next_weights = weights - next_momentum * 0.125
+        client.keep(next_weights, next_momentum, ttl=60)
+        client.free(weights, momentum)
+        weights, momentum = next_weights, next_momentum
+        velocity = velocity * np.float32(0.9) + expected
+        expected = expected - velocity * np.float32(0.125)
+    close(weights.numpy(), expected)
+    close(((weights - momentum) * Y).numpy(), (expected - velocity) * Y)
+    assert len([one for one in client.list_tensors() if one.handle not in before]) == 2
+    client.free(weights, momentum)
+    with pytest.raises(NotFoundError, match="does not exist"):
+        weights.numpy()
+
+
+def test_an_array_above_the_message_limit_is_uploaded(server: str) -> None:
+    with Client(server, timeout=60, max_message_bytes=100_000) as small:
+        array = np.arange(1_000_000, dtype=np.int64)
+        with small.upload(array) as tensor:
+            assert int(tensor.sum()) == array.sum()
+            np.testing.assert_array_equal(tensor.numpy(), array)

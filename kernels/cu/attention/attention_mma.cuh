@@ -2,6 +2,7 @@
 
 #pragma once
 #include "attention/attention.cuh"
+#include "attention/online_softmax.cuh"
 #include "common/mma.cuh"
 
 // attention_mma_{D}, attention_mma_{D}_long: attention (see attention.cuh) for heads padded to D = 32, 64 or 128 columns, of
@@ -10,7 +11,7 @@
 // `out_bf16`.
 // A block of 128 threads processes a work item and head, or for short sequences an item and 2 or 4 heads; a warp has 16 or 32
 // queries. Keys and values are double-buffered in shared memory, 64 rows at a time. Scores and accumulators are f32, with online
-// softmax (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
+// softmax.
 //   dynamic shared memory: 512 * D bytes
 #if __CUDA_ARCH__ >= 800
 
@@ -116,39 +117,6 @@ __device__ __forceinline__ void bias_and_mask(float (&scores)[TILES][4], const A
     }
 }
 
-// Turns scores, in units of `score_scale`, into probabilities of 16 queries, and rescales the accumulators to the new row maximum.
-template <int D, int M, int TILES>
-__device__ __forceinline__ void softmax(float (&scores)[TILES][4], MmaState<D, M>& state, u32 m, float score_scale) {
-#pragma unroll
-    for (u32 h = 0; h < 2; h++) {
-        float new_max = scores[0][2 * h];
-#pragma unroll
-        for (u32 j = 0; j < TILES; j++) new_max = fmaxf(new_max, fmaxf(scores[j][2 * h], scores[j][2 * h + 1]));
-        new_max = fmaxf(new_max, __shfl_xor_sync(FULL_WARP, new_max, 1));
-        new_max = fmaxf(new_max, __shfl_xor_sync(FULL_WARP, new_max, 2));
-        new_max = fmaxf(new_max * score_scale, state.row_max[m][h]);
-        // A fully masked row has no maximum yet; any finite one serves.
-        const float from = new_max == -INFINITY ? 0.0f : new_max, correction = exp2_approx(state.row_max[m][h] - from);
-        float row_sum = 0.0f;
-        state.row_max[m][h] = new_max;
-#pragma unroll
-        for (u32 j = 0; j < TILES; j++) {
-#pragma unroll
-            for (u32 e = 0; e < 2; e++) {
-                float& score = scores[j][2 * h + e];
-                score = exp2_approx(fmaf(score, score_scale, -from));
-                row_sum += score;
-            }
-        }
-        state.row_sum[m][h] = fmaf(state.row_sum[m][h], correction, row_sum);
-#pragma unroll
-        for (u32 i = 0; i < D / 8; i++) {
-            state.acc[m][i][2 * h] *= correction;
-            state.acc[m][i][2 * h + 1] *= correction;
-        }
-    }
-}
-
 // Attends to 16 W keys and values from `key`.
 template <int D, int W, int M>
 __device__ __forceinline__ void attend_kv(MmaState<D, M>& state, const AttentionParams& params, const QueryTile& tile, u32 key, u32 keys, u32 values) {
@@ -172,7 +140,7 @@ __device__ __forceinline__ void attend_kv(MmaState<D, M>& state, const Attention
         const u32 query = tile.query + 16 * m;
         const bool plain = !params.slopes && !params.relative_bias && all_visible(params, tile, query, key, 16 * W);
         if (!plain) bias_and_mask<2 * W>(scores[m], params, tile, query, key);
-        softmax(scores[m], state, m, plain ? params.scale * LOG2_E : 1.0f);
+        online_softmax(scores[m], state.acc[m], state.row_max[m], state.row_sum[m], plain ? params.scale * LOG2_E : 1.0f);
     }
 #pragma unroll
     for (u32 n = 0; n < W; n++) {

@@ -12,6 +12,11 @@ __device__ __forceinline__ void cp_async(u32 shared, const void* global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
 
+// The same of the first `bytes` bytes, at most 16; zeros follow. `global` is aligned to 16 bytes.
+__device__ __forceinline__ void cp_async_or_zero(u32 shared, const void* global, u32 bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+
 // Commits the copies issued so far as a group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
@@ -19,6 +24,11 @@ __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commi
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// As cp_async_or_zero, through the L1 cache: for what the block reads several times.
+__device__ __forceinline__ void cp_async_l1_or_zero(u32 shared, const void* global, u32 bytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
 
 // Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
@@ -47,6 +57,11 @@ __device__ __forceinline__ uint4 load_shared_v4(u32 shared) {
     return value;
 }
 
+// 4 bytes to shared memory.
+__device__ __forceinline__ void store_shared(u32 shared, u32 value) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
+}
+
 // sum += a * b for 16 rows and 8 columns, over 32 bytes of each: lane l has rows l / 4 and l / 4 + 8 (elements 0, 1 and
 // 2, 3 of the sum), columns l % 4 * 2 and the next.
 struct MmaBf16 {
@@ -63,6 +78,17 @@ struct MmaF16 {
     typedef float Sum;
     static __device__ __forceinline__ void mma(float* sum, const u32 (&a)[4], u32 b0, u32 b1) {
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                     "{%0, %1, %2, %3};"
+                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    }
+};
+
+// f32, of which TF32 is multiplied: what is not rounded before is truncated.
+struct MmaTf32 {
+    typedef float Sum;
+    static __device__ __forceinline__ void mma(float* sum, const u32 (&a)[4], u32 b0, u32 b1) {
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                      "{%0, %1, %2, %3};"
                      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

@@ -262,6 +262,13 @@ struct WgmmaF16 {
     WGMMAS_16BIT("f16")
 };
 
+// f32 inputs, of which TF32 is multiplied, N = 64 or 128.
+struct WgmmaTf32 {
+    typedef float Sum;
+    WGMMA(float, 32, "64k8.f32.tf32.tf32", NAMES_32, THIRTY_TWO(IN_F32, x), "%32", "%33", "%34", ", 1, 1")
+    WGMMA(float, 64, "128k8.f32.tf32.tf32", NAMES_64, SIXTY_FOUR(IN_F32, x), "%64", "%65", "%66", ", 1, 1")
+};
+
 // 8-bit inputs, N = 16 or 128.
 struct WgmmaI8 {
     typedef int Sum;

@@ -38,6 +38,21 @@ __device__ __forceinline__ State block_merge(State state, State* scratch) {
     return warp_merge<32>(lane < warps ? scratch[lane] : State::identity());
 }
 
+// As group_merge, of a block of THREADS threads and in the first thread of each group alone.
+template <int LANES, int THREADS, typename State>
+__device__ __forceinline__ State merge_to_first(State state, State* scratch) {
+    if constexpr (LANES <= 32) {
+        return warp_merge<LANES>(state);
+    } else {
+        constexpr u32 WARPS = THREADS / 32;
+        const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        state = warp_merge<32>(state);
+        if (lane == 0) scratch[warp] = state;
+        __syncthreads();
+        return warp == 0 ? warp_merge<WARPS>(scratch[lane % WARPS]) : state;
+    }
+}
+
 // Of each group of LANES consecutive threads: a part of a warp, or with more than 32 the whole block.
 template <int LANES, typename State>
 __device__ __forceinline__ State group_merge(State state, State* scratch) {

@@ -117,7 +117,7 @@ __device__ __forceinline__ void reduce_rows(const u64* words) {
         add_offsets<OUTER_RANK, OUTER_OPERANDS>((Index)row, words + ReduceWords::OUTER_EXTENTS, words + ReduceWords::OUTER_STRIDES, offsets);
         state = fold_row(words, offsets, row, lane);
     }
-    state = group_merge<LANES>(state, scratch);
+    state = merge_to_first<LANES, THREADS>(state, scratch);
     if (is_row && lane == 0) write_state(words, state, row, offsets[INPUTS]);
 }
 

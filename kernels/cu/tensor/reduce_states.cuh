@@ -20,7 +20,7 @@ __device__ __forceinline__ void reduce_states(const u64* words) {
 #pragma unroll 4
         for (u64 split = lane; split < words[1]; split += LANES) state = State::merge(state, states[split * words[0]]);
     }
-    state = group_merge<LANES>(state, scratch);
+    state = merge_to_first<LANES, THREADS>(state, scratch);
     if (!is_outer || lane != 0) return;
     i64 offset = 0;
     add_offsets<OUTER_RANK, 1>((Index)outer, words + 4, words + 4 + OUTER_RANK, &offset);

@@ -379,6 +379,12 @@ macro_rules! check_integer {
         let count = $b as u32 % <$type>::BITS;
         prop_assert_eq!(binary(BinaryOp::Shl, a, literal(count as $type)), literal(x << count));
         prop_assert_eq!(binary(BinaryOp::Shr, a, literal(count as $type)), literal(x >> count));
+        let high = if <$type>::MIN == 0 {
+            (x as u128 * y as u128 >> <$type>::BITS) as $type
+        } else {
+            (x as i128 * y as i128 >> <$type>::BITS) as $type
+        };
+        prop_assert_eq!(binary(BinaryOp::MulHigh, a, b), literal(high));
     }};
 }
 

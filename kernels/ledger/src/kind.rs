@@ -43,11 +43,13 @@ pub enum Kind {
     Graphs,
     /// What a GPU's memory pool has reserved for anything else: weights, activations, blocks that are free.
     Pool,
+    /// Resident tensors.
+    Tensors,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Messages,
         Self::Requests,
         Self::Collections,
@@ -58,6 +60,7 @@ impl Kind {
         Self::Pinned,
         Self::Graphs,
         Self::Pool,
+        Self::Tensors,
     ];
 
     /// The kinds that are evicted, in this order: first what allowances hold unused, then what is cheapest to make again.
@@ -78,6 +81,7 @@ impl Kind {
             Self::Pinned => "pinned",
             Self::Graphs => "graphs",
             Self::Pool => "pool",
+            Self::Tensors => "tensors",
         }
     }
 }

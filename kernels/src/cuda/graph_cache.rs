@@ -13,7 +13,7 @@ use std::{
 pub(crate) type Shape = [u32; 4];
 
 /// Maximum number of graphs, their bytes, and of shapes remembered.
-const MOST_GRAPHS: usize = 32;
+const MOST_GRAPHS: usize = 128;
 const DEFAULT_BYTES: usize = 512 << 20;
 const MOST_SHAPES: usize = 256;
 

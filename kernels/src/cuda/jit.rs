@@ -17,10 +17,9 @@ use super::{
     driver::{self, ok},
     module::{Source, TranslationUnit},
     nvrtc::{self, Nvrtc, Target},
-    single_flight::SingleFlightCache,
     stats::{Function, LaunchCounter},
 };
-use crate::Settings;
+use crate::{Settings, single_flight::SingleFlightCache};
 
 /// Bounds of the loaded kernels that nothing uses.
 const MAX_LOADED: usize = 1024;

@@ -46,7 +46,7 @@ pub(super) struct LaunchConfig {
 }
 
 /// Typed arguments of one launch, in the order of the kernel's parameters.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Args {
     /// Each argument starts at a word of its own; the machine is little-endian.
     words: Vec<u64>,
@@ -114,6 +114,29 @@ impl Args {
         self
     }
 
+    /// Arguments of these sizes in bytes, given by all their words. An argument starts at a word of its own.
+    ///
+    /// # Errors
+    /// If there are more or fewer words.
+    pub(crate) fn from_words(words: Vec<u64>, sizes: &[usize]) -> Result<Self, String> {
+        let mut start = 0;
+        let span = |size: &usize| {
+            let at = start;
+            start += size.div_ceil(8);
+            (at, *size)
+        };
+        let spans = sizes.iter().map(span).collect();
+        if start == words.len() {
+            return Ok(Self { words, spans });
+        }
+        Err(format!("expected {start} words of arguments of {sizes:?} bytes, got {}", words.len()))
+    }
+
+    /// Replaces a word.
+    pub(crate) fn set_word(&mut self, at: usize, word: u64) {
+        self.words[at] = word;
+    }
+
     /// Says how the arguments differ from a kernel's parameters, given by their sizes in bytes.
     pub(super) fn mismatch(&self, params: &[usize]) -> Option<String> {
         let given = || self.spans.iter().map(|span| span.1);
@@ -144,6 +167,20 @@ mod tests {
             assert_eq!((*addresses[2].cast::<f32>()).to_bits(), 1.5_f32.to_bits());
             assert_eq!(*addresses[3].cast::<[u32; 3]>(), [1, 2, 3]);
         }
+    }
+
+    #[test]
+    fn words_are_divided_among_arguments() {
+        let mut args = Args::from_words(vec![1, 2, 3, 4], &[8, 16, 4]).expect("four words");
+        args.set_word(1, 7);
+        assert_eq!(args.mismatch(&[8, 16, 4]), None);
+        // SAFETY: the addresses point into `args`, which is alive, at as many bytes.
+        let values = unsafe {
+            let addresses = args.addresses();
+            (*addresses[0].cast::<u64>(), *addresses[1].cast::<[u64; 2]>(), *addresses[2].cast::<u32>())
+        };
+        assert_eq!(values, (1, [7, 3], 4));
+        assert!(Args::from_words(vec![1, 2], &[8]).is_err() && Args::from_words(vec![1], &[16]).is_err());
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl<T> DevicePtr<T> {
     /// The null pointer; kernels test for it.
     pub const NULL: Self = Self::from_raw(0);
 
-    pub(super) const fn from_raw(raw: u64) -> Self {
+    /// A pointer to an address.
+    pub(crate) const fn from_raw(raw: u64) -> Self {
         Self { raw, of: PhantomData }
     }
 

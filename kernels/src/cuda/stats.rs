@@ -17,7 +17,7 @@ use crate::{FallbackStats, KernelStats};
 const FIRST: u64 = 8;
 const EVERY: u64 = 32;
 /// Maximum number of pending timings; further launches are not timed.
-const MAX_PENDING: usize = 64;
+const MAX_PENDING: usize = 256;
 
 /// A kernel on one device.
 pub(super) struct Function {
@@ -142,6 +142,8 @@ impl FallbackCounters {
 /// A worker's timings: pairs of events around some launches, read once both are done.
 #[derive(Default)]
 pub(super) struct Timers {
+    /// Whether all launches are timed.
+    pub(super) is_timing_all: bool,
     free: Vec<(sys::CUevent, sys::CUevent)>,
     pending: VecDeque<Timing>,
 }
@@ -153,14 +155,14 @@ struct Timing {
 }
 
 impl Timers {
-    /// Calls `launch`, and times it if it is sampled.
+    /// Calls `launch`, and times it if it is sampled or all are timed.
     pub(super) fn around<E>(
         &mut self,
         counter: &Arc<LaunchCounter>,
         stream: sys::CUstream,
         launch: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        if !counter.count() {
+        if !counter.count() && !self.is_timing_all {
             return launch();
         }
         self.collect();

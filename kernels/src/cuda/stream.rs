@@ -272,6 +272,14 @@ impl Stream {
         }
     }
 
+    /// Calls `launches`, and times all that it launches.
+    pub(super) fn timing_all<R>(&self, launches: impl FnOnce() -> R) -> R {
+        self.timers.borrow_mut().is_timing_all = true;
+        let result = launches();
+        self.timers.borrow_mut().is_timing_all = false;
+        result
+    }
+
     /// Active blocks of a function on each multiprocessor.
     pub(super) fn max_active_blocks(
         &self,

@@ -23,12 +23,16 @@ use super::{
     launch::{Args, Grid, LaunchConfig},
     memory::{Buffer, DevicePtr},
     module::Kernel,
+    owner_cache::OwnerCache,
     pinned::PinnedBlock,
     product::Product,
     staging::Staging,
     stream::{AllocError, Stream, StreamPriority},
 };
 use crate::{OpError, preemption::Preemption};
+
+/// The most generated kernels that what is derived from objects of the host keeps loaded.
+const MAX_DERIVED_KERNELS: usize = 1024;
 
 /// A worker thread's stream, staging memory and library handles. It stays on the thread that opened it.
 ///
@@ -42,6 +46,8 @@ pub struct Worker {
     copy_streams: OnceCell<CopyStreams>,
     second_stream: OnceCell<Box<Self>>,
     graphs: RefCell<GraphCache<CachedGraph>>,
+    /// What operations derive from objects of the host, such as launches.
+    derived: RefCell<OwnerCache>,
     /// The requests to drop graphs that this worker has carried out.
     graph_evictions: Cell<u64>,
     pub(crate) preemption: Preemption,
@@ -79,6 +85,7 @@ impl Worker {
             copy_streams: OnceCell::new(),
             second_stream: OnceCell::new(),
             graphs: RefCell::new(graphs),
+            derived: RefCell::new(OwnerCache::new(MAX_DERIVED_KERNELS)),
             graph_evictions,
             preemption: Preemption::default(),
             stays_here: PhantomData,
@@ -132,6 +139,11 @@ impl Worker {
     /// The graph cache. Graphs are evicted when their owners are dropped and when memory is short.
     pub(crate) fn graphs(&self) -> RefMut<'_, GraphCache<CachedGraph>> {
         self.graphs.borrow_mut()
+    }
+
+    /// What operations derive from objects of the host. The weights are the numbers of generated kernels that they keep loaded.
+    pub(crate) fn derived(&self) -> RefMut<'_, OwnerCache> {
+        self.derived.borrow_mut()
     }
 
     /// Sets the maximum bytes of device memory held by graphs. Without a graph, operations launch their kernels one by one,
@@ -337,6 +349,12 @@ impl Worker {
     /// Enqueues a graph on the stream.
     pub fn replay(&self, graph: &Graph) -> Result<(), OpError> {
         graph.replay(&self.stream)
+    }
+
+    /// Calls `launches`, and times each kernel that it launches. Launches are sampled otherwise, and those of a graph are not timed: so that
+    /// the times of kernels that mostly run in graphs are known, some of their runs are launched one by one.
+    pub(crate) fn timing_all<R>(&self, launches: impl FnOnce() -> R) -> R {
+        self.stream.timing_all(launches)
     }
 
     /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one. The library is opened, and

@@ -12,6 +12,16 @@ pub(crate) fn resolve(attributes: &Attributes<'_>, name: &str, dim: i64, rank: u
     })
 }
 
+/// As [`resolve`], of an operation that takes a scalar for a vector of one element: its dimension is 0 or -1.
+pub(crate) fn resolve_or_scalar(
+    attributes: &Attributes<'_>,
+    name: &str,
+    dim: i64,
+    rank: usize,
+) -> Result<usize, GraphError> {
+    resolve(attributes, name, dim, rank.max(1))
+}
+
 /// Dimensions, each named once, in the order of the list.
 pub(crate) fn resolve_all(
     attributes: &Attributes<'_>,

@@ -40,12 +40,17 @@ fn generator(
     Ok((Op::Map(function), TensorType { dtype, shape }))
 }
 
-/// Every element is `value`; its own kind decides the type unless `dtype` does.
-fn full(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
+/// The attribute `shape`.
+pub(crate) fn shape(attributes: &Attributes<'_>) -> Result<Vec<usize>> {
     let wanted = attributes.required("shape", attributes.ints("shape")?)?;
     let extent =
         |extent: &i64| usize::try_from(*extent).map_err(|_| attributes.error("shape", "extents of at least 0", extent));
-    let shape: Vec<_> = wanted.iter().map(extent).collect::<Result<_>>()?;
+    wanted.iter().map(extent).collect()
+}
+
+/// Every element is `value`; its own kind decides the type unless `dtype` does.
+fn full(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
+    let shape = shape(attributes)?;
     let value = attributes.required("value", attributes.get("value"))?;
     let dtype = attributes.dtype("dtype")?;
     let literal = match *value {

@@ -1,5 +1,7 @@
 //! A checked graph: operations in topological order, with the types of all values.
 
+mod composite;
+
 use std::collections::HashMap;
 
 use crate::{GraphError, GraphSpec, NodeSpec, TensorType, infer::infer, op::Op};
@@ -43,15 +45,14 @@ impl Graph {
             check_size(name, "shape", of)?;
             graph.inputs.push(of.clone());
         }
-        let mut places = vec![None; spec.nodes.len()];
+        let mut results = vec![vec![]; spec.nodes.len()];
         for nth in names.order(spec)? {
-            let node = graph.infer(&spec.nodes[nth], &names, &places)?;
-            places[nth] = Some(ValueId::Node(graph.nodes.len()));
-            graph.nodes.push(node);
+            results[nth] = graph.add(&spec.nodes[nth], &names, &results)?;
+            names.check_results(&spec.nodes[nth], results[nth].len())?;
         }
         for (nth, name) in spec.outputs.iter().enumerate() {
-            let unknown = || GraphError::new(name, format!("outputs[{nth}]"), "the name of an input or a node", name);
-            graph.outputs.push(names.value(name, &places).ok_or_else(unknown)?);
+            let unknown = || GraphError::new(name, format!("outputs[{nth}]"), names.expected(name, &results), name);
+            graph.outputs.push(names.value(name, &results).ok_or_else(unknown)?);
         }
         if graph.outputs.is_empty() {
             return Err(GraphError::new("graph", "outputs", "at least one name", "none"));
@@ -72,16 +73,40 @@ impl Graph {
         }
     }
 
-    fn infer(&self, spec: &NodeSpec, names: &Names<'_>, places: &[Option<ValueId>]) -> Result<Node, GraphError> {
-        let operands: Vec<_> = spec
-            .inputs
-            .iter()
-            .map(|name| names.value(name, places).expect("nodes come after what they read"))
-            .collect();
+    /// Adds the nodes of an operation, and returns its results.
+    fn add(
+        &mut self,
+        spec: &NodeSpec,
+        names: &Names<'_>,
+        results: &[Vec<ValueId>],
+    ) -> Result<Vec<ValueId>, GraphError> {
+        let operand = |(nth, name): (usize, &String)| {
+            let unknown = || GraphError::new(&spec.name, format!("inputs[{nth}]"), names.expected(name, results), name);
+            names.value(name, results).ok_or_else(unknown)
+        };
+        let operands: Vec<_> = spec.inputs.iter().enumerate().map(operand).collect::<Result<_, _>>()?;
+        let expanded = composite::expand(self, spec, &operands);
+        expanded.unwrap_or_else(|| self.infer(spec, &operands).map(|value| vec![value]))
+    }
+
+    /// Adds an operation of one result.
+    pub(crate) fn infer(&mut self, spec: &NodeSpec, operands: &[ValueId]) -> Result<ValueId, GraphError> {
         let types: Vec<_> = operands.iter().map(|operand| self.type_of(*operand)).collect();
         let (op, result) = infer(spec, &types)?;
-        check_size(&spec.name, "op", &result)?;
-        Ok(Node { op, operands, result })
+        self.push(&spec.name, op, operands, result)
+    }
+
+    /// Adds a node on behalf of the caller's node `name`.
+    pub(crate) fn push(
+        &mut self,
+        name: &str,
+        op: Op,
+        operands: &[ValueId],
+        result: TensorType,
+    ) -> Result<ValueId, GraphError> {
+        check_size(name, "op", &result)?;
+        self.nodes.push(Node { op, operands: operands.to_vec(), result });
+        Ok(ValueId::Node(self.nodes.len() - 1))
     }
 
     /// Keeps the nodes that outputs need.
@@ -117,6 +142,16 @@ impl Graph {
     }
 }
 
+impl TensorType {
+    /// Whether a graph could have a value of this type.
+    ///
+    /// # Errors
+    /// Too many dimensions, or more bytes than any device holds. The error is that of the field `field` of `node`.
+    pub fn check_size(&self, node: &str, field: &str) -> Result<(), GraphError> {
+        check_size(node, field, self)
+    }
+}
+
 /// Refuses values whose size no machine can hold.
 fn check_size(node: &str, field: &str, of: &TensorType) -> Result<(), GraphError> {
     if of.shape.len() > crate::MAX_RANK {
@@ -133,8 +168,18 @@ fn check_size(node: &str, field: &str, of: &TensorType) -> Result<(), GraphError
     Ok(())
 }
 
-/// Where each name of a graph is defined.
-struct Names<'a>(HashMap<&'a str, Definition>);
+/// The node and the number of a result after the first: `t` and 1 of `t:1`.
+pub(crate) fn result_of(name: &str) -> Option<(&str, usize)> {
+    let (node, number) = name.rsplit_once(':')?;
+    let nth = number.parse().ok().filter(|nth: &usize| *nth > 0 && nth.to_string() == number)?;
+    Some((node, nth))
+}
+
+/// Where each name of a graph is defined. The results of a node after the first have its name and their number: `t:1`.
+struct Names<'a> {
+    defined: HashMap<&'a str, Definition>,
+    nodes: &'a [NodeSpec],
+}
 
 #[derive(Clone, Copy)]
 enum Definition {
@@ -146,24 +191,54 @@ impl<'a> Names<'a> {
     fn new(spec: &'a GraphSpec) -> Result<Self, GraphError> {
         let inputs = spec.inputs.iter().enumerate().map(|(nth, (name, _))| (name, Definition::Input(nth)));
         let nodes = spec.nodes.iter().enumerate().map(|(nth, node)| (&node.name, Definition::Node(nth)));
-        let mut names = HashMap::new();
+        let mut defined = HashMap::new();
         for (name, definition) in inputs.chain(nodes) {
             if name.is_empty() {
                 return Err(GraphError::new(name, "name", "a name", "an empty string"));
             }
-            if names.insert(name.as_str(), definition).is_some() {
+            if defined.insert(name.as_str(), definition).is_some() {
                 return Err(GraphError::new(name, "name", "a unique name", "one that is used twice"));
             }
         }
-        Ok(Self(names))
+        Ok(Self { defined, nodes: &spec.nodes })
     }
 
-    /// The value of a name whose node has its place.
-    fn value(&self, name: &str, places: &[Option<ValueId>]) -> Option<ValueId> {
-        match *self.0.get(name)? {
-            Definition::Input(nth) => Some(ValueId::Input(nth)),
-            Definition::Node(nth) => places[nth],
+    /// What defines a name, and which of its results the name means.
+    fn resolve(&self, name: &str) -> Option<(Definition, usize)> {
+        if let Some(definition) = self.defined.get(name) {
+            return Some((*definition, 0));
         }
+        let (node, nth) = result_of(name)?;
+        let definition = *self.defined.get(node)?;
+        matches!(definition, Definition::Node(_)).then_some((definition, nth))
+    }
+
+    /// The value of a name whose node has results.
+    fn value(&self, name: &str, results: &[Vec<ValueId>]) -> Option<ValueId> {
+        match self.resolve(name)? {
+            (Definition::Input(nth), _) => Some(ValueId::Input(nth)),
+            (Definition::Node(node), nth) => results[node].get(nth).copied(),
+        }
+    }
+
+    /// What a name without a value should be.
+    fn expected(&self, name: &str, results: &[Vec<ValueId>]) -> String {
+        let Some((Definition::Node(node), _)) = self.resolve(name) else {
+            return "the name of an input or a node".to_owned();
+        };
+        let NodeSpec { name, op, .. } = &self.nodes[node];
+        match results[node].len() {
+            1 => format!("{name}, the only result of {op}"),
+            count => format!("one of the {count} results of {op}, {name} to {name}:{}", count - 1),
+        }
+    }
+
+    /// Refuses names that are also those of further results of a node.
+    fn check_results(&self, node: &NodeSpec, count: usize) -> Result<(), GraphError> {
+        let mut further = (1..count).map(|nth| format!("{}:{nth}", node.name));
+        let Some(taken) = further.find(|name| self.defined.contains_key(name.as_str())) else { return Ok(()) };
+        let expected = format!("a name other than those of the {count} results of {}", node.name);
+        Err(GraphError::new(&taken, "name", expected, &taken))
     }
 
     /// The nodes in topological order, by depth-first search without recursion.
@@ -192,7 +267,7 @@ impl<'a> Names<'a> {
                 stack.push((nth, next + 1));
                 let unknown =
                     || GraphError::new(&node.name, format!("inputs[{next}]"), "the name of an input or a node", input);
-                if let Definition::Node(operand) = *self.0.get(input.as_str()).ok_or_else(unknown)? {
+                if let (Definition::Node(operand), _) = self.resolve(input).ok_or_else(unknown)? {
                     match states[operand] {
                         State::New => stack.push((operand, 0)),
                         State::Open => return Err(cycle(spec, &stack, operand)),

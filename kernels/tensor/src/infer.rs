@@ -1,15 +1,26 @@
 //! Infers the operation of a node and the type of its result.
 
 use crate::{
-    GraphError, NodeSpec, TensorType, dims, elementwise, generators,
+    GraphError, NodeSpec, TensorType, attention, convolutions, dims, elementwise, generators, indexing,
     op::{Inferred, Op},
-    products, reductions, row_ops, view_ops,
+    pooling, products, reductions, row_ops, scans, view_ops,
 };
 
 /// The operation of a node and the type of its result.
 pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Result<(Op, TensorType), GraphError> {
-    let families =
-        [elementwise_op, view_ops::infer, reductions::infer, row_ops::infer, products::infer, generators::infer];
+    let families = [
+        elementwise_op,
+        view_ops::infer,
+        reductions::infer,
+        row_ops::infer,
+        products::infer,
+        generators::infer,
+        indexing::infer,
+        scans::infer,
+        convolutions::infer,
+        pooling::infer,
+        attention::infer,
+    ];
     let found = families.into_iter().find_map(|family| family(node, operands));
     found.unwrap_or_else(|| Err(GraphError::new(&node.name, "op", "the name of an operation", &node.op)))
 }

@@ -6,30 +6,42 @@
 //!
 //! The crate is pure: it computes no tensor and knows no device.
 
+mod attention;
 mod attributes;
+mod convolutions;
 mod dims;
 mod elementwise;
 mod error;
 mod generators;
 mod graph;
+mod index_steps;
+mod indexing;
 mod infer;
+mod key;
 mod layout;
 mod op;
 mod plan;
 mod planner;
+mod pooling;
 mod products;
 mod reductions;
 mod row_ops;
+mod scans;
+mod spatial;
 mod spec;
+mod view;
 mod view_ops;
 
 pub use accelerd_ir::{Dtype, scalar};
 pub use elementwise::names as elementwise_names;
 pub use error::GraphError;
 pub use graph::Graph;
+pub use index_steps::{IndexOp, IndexStep, ScanKind, ScanStep, SortStep};
+pub use key::GraphKey;
 pub use layout::{Layout, MAX_RANK};
 pub use plan::{
-    Accumulate, ArgReduction, Location, MapStep, MatMulStep, NormKind, NormStep, Plan, ReduceStep, Reduction,
-    SoftmaxStep, Step, View,
+    Accumulate, ArgReduction, AttentionStep, ConvStep, Divisor, MapStep, MatMulStep, NormKind, NormStep, Plan,
+    PoolKind, PoolStep, PoolWindows, ReduceStep, Reduction, SoftmaxStep, Step, Windows,
 };
 pub use spec::{Attribute, GraphSpec, NodeSpec, TensorType};
+pub use view::{Location, View};

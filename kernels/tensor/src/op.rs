@@ -2,7 +2,10 @@
 
 use accelerd_ir::{Dtype, scalar::Function};
 
-use crate::{Accumulate, GraphError, NormKind, Reduction, TensorType};
+use crate::{
+    Accumulate, GraphError, IndexOp, NormKind, PoolKind, PoolWindows, Reduction, ScanKind, TensorType, Windows,
+    spatial::Spatial,
+};
 
 /// An operation whose attributes and operands are checked.
 #[derive(Clone, Debug)]
@@ -34,6 +37,26 @@ pub(crate) enum Op {
         has_bias: bool,
     },
     MatMul(MatMulOp),
+    /// Elements of the first operand by their indices along `dim`, the values of the second.
+    Index {
+        op: IndexOp,
+        dim: usize,
+    },
+    /// Rows of the identity matrix, of as many classes as the result's last extent.
+    OneHot,
+    Scan {
+        dim: usize,
+        kind: ScanKind,
+        accumulate: Dtype,
+    },
+    /// Indices in sorted order along `dim`, as many as the result's extent.
+    ArgSort {
+        dim: usize,
+        is_descending: bool,
+    },
+    Conv(ConvOp),
+    Pool(PoolOp),
+    Attention(AttentionOp),
 }
 
 /// A view of one operand.
@@ -72,6 +95,36 @@ pub(crate) struct MatMulOp {
     pub(crate) transpose_b: bool,
     pub(crate) accumulate: Accumulate,
     pub(crate) epilogue: Option<Function>,
+}
+
+/// A convolution: operands images, filters, then a bias if there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct ConvOp {
+    pub(crate) spatial: Spatial,
+    pub(crate) windows: Windows,
+    pub(crate) groups: usize,
+    pub(crate) accumulate: Accumulate,
+    pub(crate) epilogue: Option<Function>,
+}
+
+/// Pooling of one operand.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolOp {
+    pub(crate) spatial: Spatial,
+    pub(crate) windows: PoolWindows,
+    pub(crate) kind: PoolKind,
+}
+
+/// Scaled dot-product attention: operands query, key and value, then mask and lengths as far as they are there.
+#[derive(Clone, Debug)]
+pub(crate) struct AttentionOp {
+    /// The heads of key and value, if several of the query share one.
+    pub(crate) kv_heads: Option<usize>,
+    pub(crate) has_mask: bool,
+    pub(crate) has_lengths: bool,
+    pub(crate) is_causal: bool,
+    pub(crate) scale: f64,
+    pub(crate) accumulate: Accumulate,
 }
 
 /// What a family of operations says about a node: nothing if the name is not one of its operations.

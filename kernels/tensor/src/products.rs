@@ -99,7 +99,7 @@ fn last_two(shape: &mut Vec<usize>, transposed: bool) -> (usize, usize) {
 }
 
 /// Both operands have one type, as in PyTorch: no product converts a whole matrix unasked.
-fn common_type(node: &NodeSpec, a: &TensorType, b: &TensorType) -> Result<Dtype> {
+pub(crate) fn common_type(node: &NodeSpec, a: &TensorType, b: &TensorType) -> Result<Dtype> {
     if a.dtype != b.dtype || a.dtype == Dtype::Bool {
         let expected =
             if a.dtype == Dtype::Bool { "numbers".to_owned() } else { format!("elements of type {}", a.dtype) };
@@ -108,7 +108,8 @@ fn common_type(node: &NodeSpec, a: &TensorType, b: &TensorType) -> Result<Dtype>
     Ok(a.dtype)
 }
 
-fn accumulate(attributes: &Attributes<'_>, dtype: Dtype) -> Result<Accumulate> {
+/// The precision of products of elements of a type, from the attribute `precision`.
+pub(crate) fn accumulate(attributes: &Attributes<'_>, dtype: Dtype) -> Result<Accumulate> {
     let tf32 = match attributes.text("precision")? {
         None | Some("highest") => false,
         Some("high") => true,
@@ -131,7 +132,7 @@ fn accumulate(attributes: &Attributes<'_>, dtype: Dtype) -> Result<Accumulate> {
 }
 
 /// The function of an elementwise operation of one operand with its default attributes.
-fn activation(attributes: &Attributes<'_>, name: &str, dtype: Dtype) -> Result<Function> {
+pub(crate) fn activation(attributes: &Attributes<'_>, name: &str, dtype: Dtype) -> Result<Function> {
     let refused =
         || attributes.error("activation", format!("an operation of one operand that maps {dtype} to {dtype}"), name);
     let node = NodeSpec { op: name.to_owned(), inputs: vec![String::new()], ..NodeSpec::default() };

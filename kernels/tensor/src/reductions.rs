@@ -134,8 +134,11 @@ fn result_type(node: &NodeSpec, attributes: &Attributes<'_>, name: Name, x: Dtyp
         Name::Mean => floats_only(attributes.dtype("dtype")?.unwrap_or(x)),
         Name::Min | Name::Max => Ok(x),
         Name::All | Name::Any => Ok(Dtype::Bool),
-        Name::Norm | Name::Var | Name::Std => floats_only(x),
-        Name::LogSumExp => Ok(if x.kind() == Kind::Float { x } else { Dtype::F32 }),
+        Name::LogSumExp if x.kind() != Kind::Float => floats_only(attributes.dtype("dtype")?.unwrap_or(Dtype::F32)),
+        Name::Norm | Name::Var | Name::Std | Name::LogSumExp => {
+            floats_only(x)?;
+            floats_only(attributes.dtype("dtype")?.unwrap_or(x))
+        }
     }
 }
 

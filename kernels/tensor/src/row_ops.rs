@@ -80,7 +80,12 @@ fn norm(
 
 /// The difference between 1 and the next number of the type, PyTorch's default for `rms_norm`.
 fn epsilon(dtype: Dtype) -> f64 {
-    let fraction_bits = if dtype == Dtype::F16 {
+    f64::powi(2.0, -fraction_bits(dtype))
+}
+
+/// Bits of the fraction of a floating-point type.
+pub(crate) fn fraction_bits(dtype: Dtype) -> i32 {
+    if dtype == Dtype::F16 {
         10
     } else if dtype == Dtype::Bf16 {
         7
@@ -88,6 +93,5 @@ fn epsilon(dtype: Dtype) -> f64 {
         52
     } else {
         23
-    };
-    f64::powi(2.0, -fraction_bits)
+    }
 }

@@ -35,7 +35,7 @@ pub struct NodeSpec {
     pub name: String,
     /// Name of the operation, as in PyTorch: `add`.
     pub op: String,
-    /// Names of the inputs or nodes that it reads.
+    /// Names of the inputs or nodes that it reads. Results of a node after the first are `NAME:1`, `NAME:2`, and so on.
     pub inputs: Vec<String>,
     /// Attributes by name, as PyTorch's keyword arguments.
     pub attributes: BTreeMap<String, Attribute>,
@@ -48,7 +48,7 @@ pub struct GraphSpec {
     pub inputs: Vec<(String, TensorType)>,
     /// The operations.
     pub nodes: Vec<NodeSpec>,
-    /// Names of the values to return.
+    /// Names of the values to return, as those of a node's inputs.
     pub outputs: Vec<String>,
 }
 

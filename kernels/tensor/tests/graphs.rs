@@ -189,3 +189,70 @@ fn nodes_that_no_output_needs_are_checked_too() {
     let error = Graph::new(&spec(&[node("unused", "softmax", &["x"], &[]), node("n", "exp", &["x"], &[])]));
     assert_eq!(error.expect_err("dim is missing").node, "unused");
 }
+
+#[test]
+fn further_results_have_the_name_of_their_node_and_a_number() {
+    let dim = [("dim", Attribute::Int(1))];
+    let mut graph = spec(&[node("b", "exp", &["t:1"], &[]), node("t", "var_mean", &["x"], &dim)]);
+    graph.outputs = ["t", "t:1", "b"].map(ToOwned::to_owned).to_vec();
+    let types = Graph::new(&graph).expect("two results").output_types();
+    assert_eq!(types, vec![tensor(Dtype::F32, &[2]); 3]);
+    // Of a node with one result, and of an input, there are none; numbers are plain.
+    let cases = [
+        (("t:7", "var_mean"), "one of the 2 results of var_mean, t to t:1"),
+        (("t:1", "exp"), "t, the only result of exp"),
+        (("t:01", "var_mean"), "the name of an input or a node"),
+        (("t:0", "var_mean"), "the name of an input or a node"),
+        (("t:+1", "var_mean"), "the name of an input or a node"),
+        (("x:1", "exp"), "the name of an input or a node"),
+        (("u:1", "exp"), "the name of an input or a node"),
+    ];
+    for ((name, op), expected) in cases {
+        let mut graph = spec(&[node("b", "exp", &[name], &[]), node("t", op, &["x"], &[])]);
+        let error = Graph::new(&graph).expect_err(name);
+        assert_eq!((error.node.as_str(), error.field.as_str()), ("b", "inputs[0]"));
+        assert_eq!((error.expected.as_str(), error.got.as_str()), (expected, name));
+        graph.nodes.remove(0);
+        graph.outputs = vec![name.to_owned()];
+        let error = Graph::new(&graph).expect_err(name);
+        assert_eq!((error.field.as_str(), error.expected.as_str()), ("outputs[0]", expected));
+    }
+}
+
+#[test]
+fn names_of_further_results_are_taken() {
+    let twice = [node("t:1", "exp", &["x"], &[]), node("t", "var_mean", &["x"], &[])];
+    let error = Graph::new(&spec(&twice)).expect_err("two values named t:1");
+    assert_eq!((error.node.as_str(), error.field.as_str()), ("t:1", "name"));
+    assert_eq!(error.expected, "a name other than those of the 2 results of t");
+    let of_one_result =
+        [node("t", "exp", &["x"], &[]), node("t:1", "sum", &["x"], &[]), node("b", "exp", &["t:1"], &[])];
+    let types = Graph::new(&spec(&of_one_result)).expect("t has one result").output_types();
+    assert_eq!(types, [tensor(Dtype::F32, &[])], "t:1 is the node of that name");
+}
+
+#[test]
+fn cycles_lead_through_further_results() {
+    let cycle = spec(&[node("t", "var_mean", &["b"], &[]), node("b", "exp", &["t:1"], &[])]);
+    assert_eq!(Graph::new(&cycle).expect_err("a cycle").got, "a cycle through t, b");
+}
+
+#[test]
+fn errors_within_composites_are_those_of_their_node() {
+    let cases: Vec<(Call<'_>, &str, &str, &str)> = vec![
+        (("var_mean", &["i"], vec![]), "inputs[0]", "floating-point elements", "i64"),
+        (("var_mean", &["x"], vec![("dim", Attribute::Int(2))]), "attributes.dim", "-2 to 1", "2"),
+        (
+            ("var_mean", &["x"], vec![("dims", Attribute::Int(2))]),
+            "attributes",
+            "one of dim, keepdim, correction",
+            "dims",
+        ),
+        (("var_mean", &["x", "x"], vec![]), "inputs", "1", "2"),
+    ];
+    for ((op, inputs, attributes), field, expected, got) in cases {
+        let error = result(op, inputs, &attributes).expect_err(op);
+        assert_eq!((error.node.as_str(), error.field.as_str()), ("n", field), "{op}: {error}");
+        assert_eq!((error.expected.as_str(), error.got.as_str()), (expected, got), "{op}");
+    }
+}

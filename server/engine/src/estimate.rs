@@ -174,17 +174,9 @@ impl Estimate {
     /// without that, an estimate that was too high once would exclude it for ever.
     pub(crate) fn take_probe(&self, now: Instant, cost: u64) -> bool {
         let checked = &self.buckets[bucket_of(cost)].checked;
-        let last = checked.load(Relaxed);
-        self.is_unchecked(now, last) && checked.compare_exchange(last, self.nanos(now), Relaxed, Relaxed).is_ok()
-    }
-
-    /// Whether [`Self::take_probe`] would let such a request through.
-    pub(crate) fn is_probe_due(&self, now: Instant, cost: u64) -> bool {
-        self.is_unchecked(now, self.buckets[bucket_of(cost)].checked.load(Relaxed))
-    }
-
-    fn is_unchecked(&self, now: Instant, last: u64) -> bool {
-        self.nanos(now) >= last.saturating_add(u64::try_from(PROBE_INTERVAL.as_nanos()).unwrap_or(u64::MAX))
+        let (last, now) = (checked.load(Relaxed), self.nanos(now));
+        let due = now >= last.saturating_add(u64::try_from(PROBE_INTERVAL.as_nanos()).unwrap_or(u64::MAX));
+        due && checked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
     }
 
     /// Seconds as they are recorded. Updates the mean error of the expectation.
@@ -389,10 +381,8 @@ mod tests {
     fn a_probe_is_due_once_an_interval_without_observation() {
         let start = Instant::now();
         let estimate = trained([(100, 1.0), (100, 1.0), (100, 1.0)]);
-        assert!(!estimate.is_probe_due(start + SECOND / 2, 100) && !estimate.take_probe(start + SECOND / 2, 100));
-        assert!(estimate.is_probe_due(start + 2 * SECOND, 100), "to ask is not to take it");
+        assert!(!estimate.take_probe(start + SECOND / 2, 100));
         assert!(estimate.take_probe(start + 2 * SECOND, 100));
-        assert!(!estimate.is_probe_due(start + 2 * SECOND, 100));
         assert!(!estimate.take_probe(start + 2 * SECOND, 100), "one at a time");
         assert!(estimate.take_probe(start + 4 * SECOND, 100));
     }

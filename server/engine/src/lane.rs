@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::{Demand, DeviceId, Op, OpError, Size};
+use accelerd_kernels::{DeviceId, Op, OpError, Size};
 use tokio::{sync::oneshot, time};
 use tracing::Span;
 
 use crate::{
-    batcher::{EntryId, WouldMiss},
+    batcher::EntryId,
     config::{Context, LaneConfig},
     device::{AnyLane, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
@@ -93,12 +93,6 @@ impl<O: Op> Lane<O> {
         }
     }
 
-    /// Refuses a request that has not arrived yet, as [`Self::submit`] would refuse it now because of its deadline. The refusal
-    /// counts like one of `submit`, which may still refuse what passes here. The request has no device affinity.
-    pub fn check_deadline(&self, demand: Demand, context: &Context) -> Result<(), SubmitError> {
-        self.0.check_deadline(demand, context)
-    }
-
     /// Requests queued now, over all devices.
     pub fn queue_len(&self) -> usize {
         let queued = self.0.all().map(|lane| lane.queue.depth().requests).sum::<u64>();
@@ -150,21 +144,6 @@ impl<O: Op> LaneInner<O> {
         Ok(Job { request, permit, size, cost, context, span, affinity, submitted, device_losses: 0 })
     }
 
-    fn check_deadline(&self, demand: Demand, context: &Context) -> Result<(), SubmitError> {
-        let now = now();
-        let Some(deadline) = context.deadline.filter(|at| *at > now) else { return Ok(()) };
-        if self.shared.admission.is_draining() {
-            return Ok(());
-        }
-        let demand = Demand { cost: demand.cost.max(1), bytes: demand.bytes.max(1) };
-        let small = self.is_small(demand);
-        // Without a device, the submission says so.
-        let Some(lane) = self.route(Placement { affinity: None, small, suspect: false }, demand) else { return Ok(()) };
-        lane.queue
-            .check(now, context, demand.cost)
-            .map_err(|WouldMiss { seconds }| self.would_miss(seconds, deadline.saturating_duration_since(now)))
-    }
-
     /// Queues a request on the device that routing picks.
     #[allow(clippy::type_complexity)] // A guard and its reply: named once, here.
     fn enqueue(
@@ -181,7 +160,8 @@ impl<O: Op> LaneInner<O> {
                 Err(PushError::WouldMiss(refused, seconds)) => {
                     let deadline = refused.job.context.deadline;
                     let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-                    return Err(self.would_miss(seconds, left));
+                    let estimated = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                    return Err(self.shared.would_miss(estimated, left));
                 }
                 // The device was lost after it was picked: route again.
                 Err(PushError::Closed(refused)) if lane.device.lost().is_some() => job = refused.job,
@@ -191,34 +171,20 @@ impl<O: Op> LaneInner<O> {
     }
 
     fn device_lane_for(&self, job: &Job<O>) -> Result<&DeviceLane<O>, OpError> {
-        let demand = Demand { cost: job.cost, bytes: job.size.bytes };
+        let small = job.size.bytes <= self.cpu_max_bytes;
         let suspect = job.device_losses >= SUSPECT_LOSSES;
-        let placement = Placement { affinity: job.affinity, small: self.is_small(demand), suspect };
-        self.route(placement, demand).ok_or_else(|| self.no_device(job.affinity))
-    }
-
-    /// Where a request queues; `None` if no device takes it.
-    fn route(&self, placement: Placement, demand: Demand) -> Option<&DeviceLane<O>> {
-        let index = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement)?;
-        let lanes = if self.is_large(index, demand) { &self.large } else { &self.device_lanes };
-        Some(&*lanes[index])
-    }
-
-    /// Whether the CPU takes a request although there is a GPU.
-    fn is_small(&self, demand: Demand) -> bool {
-        demand.bytes <= self.cpu_max_bytes
+        let placement = Placement { affinity: job.affinity, small, suspect };
+        let found = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement);
+        let index = found.ok_or_else(|| self.no_device(job.affinity))?;
+        let lanes = if self.is_large(index, job) { &self.large } else { &self.device_lanes };
+        Ok(&*lanes[index])
     }
 
     /// Whether a request takes longer than a slice, as far as that is known.
-    fn is_large(&self, device: usize, demand: Demand) -> bool {
+    fn is_large(&self, device: usize, job: &Job<O>) -> bool {
         let lane = &self.device_lanes[device];
-        let is_large = || self.large_request_bytes > 0 && demand.bytes > self.large_request_bytes;
-        lane.estimate.exceeds(demand.cost, lane.device.turns.slice()).unwrap_or_else(is_large)
-    }
-
-    /// The refusal of a request that would be answered in `seconds`.
-    fn would_miss(&self, seconds: f64, left: Duration) -> SubmitError {
-        self.shared.would_miss(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX), left)
+        let is_large = || self.large_request_bytes > 0 && job.size.bytes > self.large_request_bytes;
+        lane.estimate.exceeds(job.cost, lane.device.turns.slice()).unwrap_or_else(is_large)
     }
 
     /// Why no device takes a request.

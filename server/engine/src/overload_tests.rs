@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     batcher::{BatchLimits, BatchSummary, Entry, EntryId, NextBatch},
-    config::{Context, Priority},
+    config::Priority,
     estimate::Estimate,
     queue::{PushError, Queue},
     signal::{Signals, Work},
@@ -228,11 +228,7 @@ impl Simulation {
             deadline: call.deadline,
             payload: call,
         };
-        let context = Context { deadline: call.deadline, priority: call.priority, principal: call.principal };
-        let is_refused = self.queue.check(self.now, &context, entry.cost).is_err();
-        let pushed = self.queue.push(self.now, entry);
-        assert_eq!(is_refused, matches!(pushed, Err(PushError::WouldMiss(..))), "the check answers as the push does");
-        match pushed {
+        match self.queue.push(self.now, entry) {
             Ok(id) => {
                 if let Some(deadline) = call.deadline {
                     self.schedule(deadline, Event::Deadline(id, call));

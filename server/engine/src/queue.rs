@@ -8,7 +8,6 @@ use std::{
 
 use crate::{
     batcher::{BatchLimits, BatchSummary, Batcher, Entry, EntryId, NextBatch, WouldMiss},
-    config::Context,
     estimate::Estimate,
     signal::{Signals, Work},
     sync::{AtomicBool, Mutex, Ordering, lock},
@@ -95,16 +94,6 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
             self.signals.notify(self.work);
         }
         Ok(id)
-    }
-
-    /// Refuses a cost, as [`Self::push`] would refuse an entry that has it because of its deadline.
-    pub(crate) fn check(&self, now: Instant, context: &Context, cost: u64) -> Result<(), WouldMiss> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Ok(());
-        }
-        let has_free_slot = state.running < self.concurrency;
-        state.batcher.check(now, context, cost, has_free_slot)
     }
 
     /// Removes an entry, unless a worker has taken it.

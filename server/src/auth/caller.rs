@@ -100,6 +100,15 @@ impl Caller {
         self.principal().map_or_else(|| self.peer.host_id(), |principal| principal.id())
     }
 
+    /// Refuses a caller of a lower role, for a request that needs more than its method does.
+    pub(crate) fn check_role(&self, needed: Role) -> Result<(), Refusal> {
+        match self.role() {
+            Some(got) if got < needed => Err(self.refuse(Refusal::Role { needed, got })),
+            Some(_) => Ok(()),
+            None => Err(self.refuse(Refusal::NoCredentials)),
+        }
+    }
+
     /// Refuses a collection outside of the caller's patterns.
     pub(crate) fn check_collection(&self, name: &str) -> Result<(), Refusal> {
         self.check_name("collection", name, self.sees_collection(name))

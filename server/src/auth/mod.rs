@@ -92,7 +92,7 @@ impl Auth {
         self.principals.clone().map(|principals| principals as Arc<dyn Refresh>)
     }
 
-    /// The quota of memory for the collections that a principal created; `None` without one.
+    /// The quota of memory for the collections and tensors that a principal created; `None` without one.
     pub(crate) fn resident_limit(&self, owner: &str) -> Option<u64> {
         let principals = self.principals.as_ref().filter(|_| !owner.is_empty())?.get();
         principals.resident_limit(owner).filter(|limit| *limit > 0)

@@ -26,7 +26,7 @@ pub struct Principal {
 pub(super) struct Limits {
     pub(super) requests_per_second: f64,
     pub(super) bytes_in_flight: u64,
-    /// Host memory of the collections that it created.
+    /// Host memory of the collections that it created, and memory of its resident tensors.
     pub(super) resident_bytes: u64,
 }
 

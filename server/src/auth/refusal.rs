@@ -14,9 +14,9 @@ pub enum Refusal {
     #[error("{0}")]
     WrongCredentials(&'static str),
     /// The caller's role does not include the method.
-    #[error("the method needs the role {needed}, the caller has the role {got}")]
+    #[error("the call needs the role {needed}, the caller has the role {got}")]
     Role {
-        /// The role that the method needs.
+        /// The role that the call needs.
         needed: Role,
         /// The caller's role.
         got: Role,
@@ -47,17 +47,27 @@ pub enum Refusal {
         /// Bytes of the refused message.
         asked: u64,
     },
-    /// The quota of the owner's collections is exhausted.
+    /// The quota of the owner's collections and tensors is exhausted.
     #[error(
-        "quota of resident bytes: the collections of their owner hold {used} of {limit} bytes, the call adds {asked}"
+        "quota of resident bytes: the collections and tensors of their owner hold {used} of {limit} bytes, the call adds {asked}"
     )]
     ResidentBytes {
-        /// Host memory of the owner's collections.
+        /// Host memory of the owner's collections, and memory of its tensors.
         used: u64,
         /// The quota.
         limit: u64,
         /// Bytes that the call adds, at least.
         asked: u64,
+    },
+    /// The owner has as many tensors as are permitted.
+    #[error("the caller has {used} of {limit} resident tensors, the call adds {asked}")]
+    TensorCount {
+        /// The caller's tensors.
+        used: usize,
+        /// Their maximum.
+        limit: usize,
+        /// Tensors that the call adds.
+        asked: usize,
     },
 }
 
@@ -84,6 +94,7 @@ impl Refusal {
             Self::Rate { .. } => "RATE_EXCEEDED",
             Self::BytesInFlight { .. } => "BYTES_IN_FLIGHT_EXCEEDED",
             Self::ResidentBytes { .. } => "RESIDENT_BYTES_EXCEEDED",
+            Self::TensorCount { .. } => "TENSOR_COUNT_EXCEEDED",
         }
     }
 
@@ -96,7 +107,8 @@ impl Refusal {
             | Self::WrongCredentials(_)
             | Self::Role { .. }
             | Self::Name { .. }
-            | Self::ResidentBytes { .. } => None,
+            | Self::ResidentBytes { .. }
+            | Self::TensorCount { .. } => None,
         }
     }
 
@@ -109,7 +121,8 @@ impl Refusal {
             | Self::Role { .. }
             | Self::Rate { .. }
             | Self::BytesInFlight { .. }
-            | Self::ResidentBytes { .. } => "",
+            | Self::ResidentBytes { .. }
+            | Self::TensorCount { .. } => "",
         }
     }
 }

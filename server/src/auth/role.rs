@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub enum Role {
     /// Compute, search and look.
     Read,
-    /// Also change collections.
+    /// Also change collections, and keep tensors.
     Write,
     /// Also load and unload models, drain and resume.
     Admin,
@@ -29,7 +29,7 @@ impl fmt::Display for Role {
 use Role::{Admin, Read, Write};
 
 /// The methods and the roles that they need.
-const METHODS: [(&str, Role); 31] = [
+const METHODS: [(&str, Role); 36] = [
     ("/accelerd.v1.DeviceService/ListDevices", Read),
     ("/accelerd.v1.DeviceService/GetStats", Read),
     ("/accelerd.v1.DeviceService/Watch", Read),
@@ -61,6 +61,11 @@ const METHODS: [(&str, Role); 31] = [
     ("/accelerd.v1.SimilarityService/RestoreCollection", Write),
     ("/accelerd.v1.SimilarityService/Cluster", Read),
     ("/accelerd.v1.TensorService/Execute", Read),
+    ("/accelerd.v1.TensorService/UploadTensor", Write),
+    ("/accelerd.v1.TensorService/DownloadTensor", Read),
+    ("/accelerd.v1.TensorService/FreeTensors", Write),
+    ("/accelerd.v1.TensorService/ListTensors", Read),
+    ("/accelerd.v1.TensorService/CopyTensor", Write),
 ];
 
 /// Prefixes of the services that need no credentials: health, and reflection if it is served.

@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 66] = [
+const BOUNDS: [(&str, Bound); 71] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -91,6 +91,11 @@ const BOUNDS: [(&str, Bound); 66] = [
     ("limits.max_dimensions", Count(1, 1_000_000)),
     ("limits.max_payload_bytes", Size(0, GIB)),
     ("limits.max_collections", Count(0, 1_000_000)),
+    ("tensors.memory_limit", Size(0, 64 * TIB)),
+    ("tensors.gpu_share", Share),
+    ("tensors.max_count", Count(1, 1_000_000)),
+    ("tensors.default_ttl", Time(1, 365 * DAY)),
+    ("tensors.max_ttl", Time(1, 365 * DAY)),
     ("models.memory_limit", Size(0, 64 * TIB)),
     ("models.hub.cache_limit", Size(0, 1024 * TIB)),
     ("models.hub.timeout", Time(1, HOUR)),

@@ -28,6 +28,8 @@ pub struct Budgets {
     pub host_limit: u64,
     /// `store.memory_limit` and `models.memory_limit`.
     pub data: u64,
+    /// `tensors.memory_limit`.
+    pub tensors: u64,
     /// `admission.max_bytes`.
     pub admission: u64,
     /// `admission.max_message_memory`.
@@ -41,8 +43,8 @@ impl Budgets {
         Self::within(reserve, memory - reserve, max_message)
     }
 
-    /// The budgets below a host limit: collections and models may each use all but what is guaranteed to calls; requests and
-    /// messages a quarter each, but no more than they can use. Messages get at least twice the largest message.
+    /// The budgets below a host limit: collections and models may each use all but what is guaranteed to calls; tensors half; requests
+    /// and messages a quarter each, but no more than they can use. Messages get at least twice the largest message.
     fn within(reserve: u64, host_limit: u64, max_message: u64) -> Self {
         let (quarter, twice) = (host_limit / 4, max_message.saturating_mul(2));
         Self {
@@ -50,6 +52,7 @@ impl Budgets {
             host_limit,
             // 0 would mean no cap.
             data: host_limit.saturating_sub(2 * guarantee(host_limit)).max(1),
+            tensors: host_limit / 2,
             admission: quarter.clamp(1, 2 << 30),
             messages: quarter.max(twice).min((1 << 30).max(twice)),
         }
@@ -85,6 +88,7 @@ pub(super) fn resolve_auto(config: &mut Config) -> Vec<&'static str> {
     let budgets = Budgets::within(reserve, host_limit, config.server.max_message_bytes.as_u64());
     resolve("store.memory_limit", &mut config.store.memory_limit, budgets.data);
     resolve("models.memory_limit", &mut config.models.memory_limit, budgets.data);
+    resolve("tensors.memory_limit", &mut config.tensors.memory_limit, budgets.tensors);
     resolve("admission.max_bytes", &mut config.admission.max_bytes, budgets.admission);
     resolve("admission.max_message_memory", &mut config.admission.max_message_memory, budgets.messages);
     derived
@@ -99,10 +103,11 @@ mod tests {
     proptest! {
         #[test]
         fn the_host_limit_leaves_a_reserve_and_data_leaves_the_guaranteed_parts(memory in (1u64 << 20)..(1 << 45)) {
-            let Budgets { reserve, host_limit, data, admission, messages } = Budgets::of(memory, 64 << 20);
+            let Budgets { reserve, host_limit, data, tensors, admission, messages } = Budgets::of(memory, 64 << 20);
             prop_assert!(reserve + host_limit == memory && reserve <= MAX_RESERVE && host_limit >= memory / 2);
             prop_assert!(memory < 1 << 29 || reserve >= BASE_RESERVE);
             prop_assert!(data + 2 * guarantee(host_limit) <= host_limit && data >= host_limit / 10 * 9);
+            prop_assert!(tensors + 2 * guarantee(host_limit) <= host_limit);
             prop_assert!(admission <= host_limit && (128 << 20..=1 << 30).contains(&messages));
         }
     }

@@ -159,6 +159,11 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<ConfigError
         "admission.max_message_memory",
         "expected at least server.max_message_bytes",
     );
+    expect(
+        config.tensors.default_ttl <= config.tensors.max_ttl,
+        "tensors.default_ttl",
+        "expected at most tensors.max_ttl",
+    );
     let is_set = |path: &Path| !path.as_os_str().is_empty();
     let tls = &config.tls;
     expect(
@@ -379,7 +384,13 @@ mod tests {
         let flags = [("store.memory_limit", "0B"), ("admission.max_bytes", "100MiB"), ("models.memory_limit", "auto")];
         let config = load(None, [], &flags.map(|(key, value)| (key.to_owned(), value.to_owned()))).expect("valid");
         let budgets = budgets::Budgets::of(config.process_memory.bytes, config.server.max_message_bytes.as_u64());
-        let derived = ["memory.reserve", "memory.host_limit", "models.memory_limit", "admission.max_message_memory"];
+        let derived = [
+            "memory.reserve",
+            "memory.host_limit",
+            "models.memory_limit",
+            "tensors.memory_limit",
+            "admission.max_message_memory",
+        ];
         assert_eq!(config.derived, derived);
         assert_eq!(config.memory.host_limit.as_u64(), budgets.host_limit);
         assert_eq!(config.models.memory_limit.as_u64(), budgets.data);

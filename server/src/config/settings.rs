@@ -40,6 +40,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// Limits of single requests.
     pub limits: Limits,
+    /// Resident tensors.
+    pub tensors: TensorSettings,
     /// Embedding models.
     pub models: ModelSettings,
     /// Collections and snapshots.
@@ -372,6 +374,25 @@ pub struct Limits {
     pub max_payload_bytes: ByteSize,
     /// Maximum number of collections.
     pub max_collections: usize,
+}
+
+/// Resident tensors.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorSettings {
+    /// Maximum host memory of all.
+    #[serde(deserialize_with = "size::size_or_auto")]
+    pub memory_limit: ByteSize,
+    /// Maximum memory of all those on a GPU, as a share of the GPU's.
+    pub gpu_share: f64,
+    /// Maximum number of a principal's.
+    pub max_count: usize,
+    /// Time to live after the last use, if the caller sets none.
+    #[serde(with = "humantime_serde")]
+    pub default_ttl: Duration,
+    /// Maximum time to live.
+    #[serde(with = "humantime_serde")]
+    pub max_ttl: Duration,
 }
 
 /// Embedding models.

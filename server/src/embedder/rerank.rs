@@ -217,6 +217,8 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
             ApiError::Invalid { field, reason }
         }
         other @ (ApiError::NotFound { .. }
+        | ApiError::UnknownTensor(_)
+        | ApiError::TensorLost { .. }
         | ApiError::AlreadyExists { .. }
         | ApiError::Denied(_)
         | ApiError::DataLoss(_)

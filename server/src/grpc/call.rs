@@ -26,11 +26,11 @@ use tracing::Instrument;
 
 use super::{
     compression::Encoding,
-    context::context_of,
+    context::context,
     cost::{Dimensions, RequestCost},
     decoded_size::decoded_size,
     encode::{ChargedBody, Encoder, trailers},
-    receive::{ArrivalCheck, Cardinality, MessageCharge, PREFIX, Received, Receiver},
+    receive::{Cardinality, MessageCharge, PREFIX, Received, Receiver},
 };
 use crate::{
     auth::caller::Caller,
@@ -94,11 +94,10 @@ impl CallRunner {
         )
     }
 
-    /// Runs a unary call. A check may refuse its request before it is received.
+    /// Runs a unary call.
     pub(super) async fn unary<B, Q, R, F>(
         self,
         request: Request<B>,
-        check: Option<ArrivalCheck>,
         handler: impl FnOnce(tonic::Request<Q>) -> F + Send + 'static,
     ) -> Response<Body>
     where
@@ -107,13 +106,12 @@ impl CallRunner {
         R: Message + 'static,
         F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
-        self.try_unary(request, check, handler).await.unwrap_or_else(Status::into_http)
+        self.try_unary(request, handler).await.unwrap_or_else(Status::into_http)
     }
 
     async fn try_unary<B, Q, R, F>(
         &self,
         request: Request<B>,
-        check: Option<ArrivalCheck>,
         handler: impl FnOnce(tonic::Request<Q>) -> F + Send + 'static,
     ) -> Result<Response<Body>, Status>
     where
@@ -125,8 +123,7 @@ impl CallRunner {
         let codecs = self.codecs(&request)?;
         let (parts, body) = request.into_parts();
         let caller = Caller::of(&parts.extensions);
-        let receiver = self.receiver(body, caller, &codecs, Cardinality::Unary).with_check(check);
-        let mut received = receiver.unary().await?;
+        let mut received = self.receiver(body, caller, &codecs, Cardinality::Unary).unary().await?;
         let encoder = codecs.encoder;
         // Estimating the decoded size of a large message takes long, too.
         let is_small = received.message.len() as u64 <= SMALL_CALL_BYTES;
@@ -182,7 +179,7 @@ impl CallRunner {
         let path = request.uri().path().to_owned();
         let (parts, body) = request.into_parts();
         let caller = Caller::of(&parts.extensions);
-        let context = context_of(&parts.headers, &parts.extensions);
+        let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
         let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
         let (sender, messages) = mpsc::channel(1);
         let encoder = codecs.encoder.clone();
@@ -202,6 +199,46 @@ impl CallRunner {
                     return;
                 }
             }
+        };
+        let task = AbortOnDropHandle::new(self.offload.spawn(run.in_current_span()));
+        codecs.encoder.respond_with(messages, task)
+    }
+
+    /// Runs a call with a stream of requests and one response. Each request comes with its charge.
+    pub(super) fn client_stream<B, Q, R, F>(
+        self,
+        request: Request<B>,
+        handler: impl FnOnce(Caller, Context, ChargedRequests<Q>) -> F + Send + 'static,
+    ) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+        Q: Message + Default + RequestCost + 'static,
+        R: Message + 'static,
+        F: Future<Output = Result<R, Status>> + Send + 'static,
+    {
+        let codecs = match self.codecs(&request) {
+            Ok(codecs) => codecs,
+            Err(status) => return status.into_http(),
+        };
+        let path = request.uri().path().to_owned();
+        let (parts, body) = request.into_parts();
+        let caller = Caller::of(&parts.extensions);
+        let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
+        let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
+        let encoder = codecs.encoder.clone();
+        let (received, requests) = mpsc::channel(1);
+        let receive = receive(path, receiver, self.clone(), encoder.clone(), received).in_current_span();
+        let (sender, messages) = mpsc::channel(1);
+        let offload = self.offload.clone();
+        let run = async move {
+            let _receiving = AbortOnDropHandle::new(offload.spawn(receive));
+            let requests = ReceiverStream::new(requests).map(|received| {
+                let (request, charge, _response): ChargedRequest<Q> = received?;
+                Ok((request, Some(charge)))
+            });
+            let response = handler(caller, context, requests.boxed()).await;
+            // Nobody waits for the response of a call that ended.
+            let _ = sender.send(response.and_then(|response| encoder.encode(response, None))).await;
         };
         let task = AbortOnDropHandle::new(self.offload.spawn(run.in_current_span()));
         codecs.encoder.respond_with(messages, task)
@@ -274,6 +311,9 @@ fn unary_body(message: Bytes) -> Body {
 
 /// The requests of a stream.
 pub(super) type Requests<Q> = BoxStream<'static, Result<Q, Status>>;
+
+/// The requests of a stream with their charges, which are dropped once a request is handled.
+pub(super) type ChargedRequests<Q> = BoxStream<'static, Result<(Q, Option<MessageCharge>), Status>>;
 
 /// A request of a stream, its charge, and the charge of its response.
 type ChargedRequest<Q> = (Q, MessageCharge, Charge);
@@ -449,7 +489,7 @@ mod tests {
                 handled.store(is_offloaded(), Relaxed);
                 Ok(tonic::Response::new(response))
             };
-            let response = calls.clone().unary(request(&[message], &call), None, handler).await;
+            let response = calls.clone().unary(request(&[message], &call), handler).await;
             assert_eq!(code(&response), Code::Ok, "{what}");
             assert_eq!([handled_offloaded.load(Relaxed), encoded_offloaded.load(Relaxed)], expected, "{what}");
             assert_eq!(memory.used_by(MemoryKind::Request), 0, "{what}");
@@ -468,7 +508,7 @@ mod tests {
             let call = Call::new(Arc::clone(&memory));
             let response = RecordingResponse { bytes, ..RecordingResponse::default() };
             let handler = move |_: tonic::Request<pb::EmbedRequest>| async move { Ok(tonic::Response::new(response)) };
-            let response = calls.clone().unary(request(&[embed(1, 1)], &call), None, handler).await;
+            let response = calls.clone().unary(request(&[embed(1, 1)], &call), handler).await;
             assert_eq!(code(&response), expected, "{bytes} bytes");
             drop(response);
             assert_eq!(memory.used(), 0, "{bytes} bytes");
@@ -489,7 +529,7 @@ mod tests {
                 assert_eq!(held.used_by(MemoryKind::Response), (texts * 1024 + PREFIX) as u64);
                 Ok(tonic::Response::new(RecordingResponse { bytes: 9, ..RecordingResponse::default() }))
             };
-            let response = calls(&offload).unary(request(&[embed(texts, 1)], &call), None, handler).await;
+            let response = calls(&offload).unary(request(&[embed(texts, 1)], &call), handler).await;
             assert_eq!(code(&response), expected, "{texts} texts");
             assert_eq!(handled.load(Relaxed), expected == Code::Ok, "{texts} texts");
             let held = if expected == Code::Ok { 9 + PREFIX as u64 } else { 0 };
@@ -508,7 +548,7 @@ mod tests {
         let handler =
             |_: tonic::Request<pb::EmbedRequest>| async { Ok(tonic::Response::new(RecordingResponse::default())) };
         // 400 KB on the wire, and 5 MB as strings.
-        let response = calls.unary(request(&[embed(200_000, 0)], &call), None, handler).await;
+        let response = calls.unary(request(&[embed(200_000, 0)], &call), handler).await;
         assert_eq!(code(&response), Code::ResourceExhausted);
         assert_eq!(memory.used(), 0);
     }

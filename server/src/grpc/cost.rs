@@ -109,6 +109,8 @@ impl RequestCost for pb::UpsertRequest {
 
 impl RequestCost for pb::ClusterRequest {}
 impl RequestCost for pb::ExecuteRequest {}
+impl RequestCost for pb::UploadTensorRequest {}
+impl RequestCost for pb::DownloadTensorRequest {}
 impl RequestCost for pb::ParseStreamRequest {}
 impl RequestCost for pb::UpsertStreamRequest {}
 

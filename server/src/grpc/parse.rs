@@ -21,7 +21,7 @@ use crate::{
     auth::caller::Caller,
     config::{Limits, to_usize},
     error::ApiError,
-    grpc::{context::context, receive::ArrivalCheck},
+    grpc::context::context,
     layers::timing,
     status::{item_error, response_too_large},
 };
@@ -53,16 +53,6 @@ impl Parser {
             limits: config.limits.clone(),
             max_message: config.server.max_message(),
             metrics: ParseMetrics::new(app.metrics.meter()),
-        }))
-    }
-
-    /// Refuses a request that would miss its deadline before it is received. `None` if it has none. The message's length stands
-    /// for that of its sources, since framing takes a few bytes a source.
-    pub(super) fn arrival_check(&self, context: Context) -> Option<ArrivalCheck> {
-        context.deadline?;
-        let state = Arc::clone(&self.0);
-        Some(Box::new(move |length| {
-            Ok(state.lane.check_deadline(Parse::demand(1, length), &context).map_err(ApiError::from)?)
         }))
     }
 

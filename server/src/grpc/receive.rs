@@ -46,12 +46,6 @@ const QUOTA_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// Compressed messages above this size, or above [`SMALL_CALL_BYTES`] once decompressed, are decompressed off the reactor.
 const MAX_INLINE_COMPRESSED: usize = 4 << 10;
 
-/// A message is checked before it is received only if more than this is missing: HTTP/2's default frame size.
-const MIN_MISSING: usize = 16 << 10;
-
-/// Refuses a message by its length, before it is received.
-pub(super) type ArrivalCheck = Box<dyn Fn(u64) -> Result<(), Status> + Send>;
-
 /// A message and its charge.
 #[derive(Debug)]
 pub(super) struct Received {
@@ -98,8 +92,6 @@ pub(super) struct Receiver<B> {
     /// Whether a message is being received, so that the stall timeout applies.
     receiving: bool,
     waiting: Option<WaitGuard>,
-    /// May refuse a large message before it is received.
-    check: Option<ArrivalCheck>,
 }
 
 impl<B> Receiver<B>
@@ -128,12 +120,7 @@ where
             rest: Bytes::new(),
             receiving,
             waiting: None,
-            check: None,
         }
-    }
-
-    pub(super) fn with_check(self, check: Option<ArrivalCheck>) -> Self {
-        Self { check, ..self }
     }
 
     /// The message of a unary call.
@@ -161,10 +148,6 @@ where
         self.receiving = true;
         let (compressed, length) = self.prefix().await?;
         let quota = self.admit(length as u64).await?;
-        if let Err(status) = self.check(compressed, length) {
-            drop(quota);
-            return Err(self.end_early(status).await);
-        }
         self.call.expect_message(length as u64);
         let mut charge = self.call.charge(MemoryKind::Request);
         let mut buffer = Buffer::new(length);
@@ -180,26 +163,6 @@ where
         let charge = MessageCharge { memory: charge, _quota: quota };
         let received = Received { message: buffer.freeze(), charge };
         Ok(Some(if compressed { self.decompress(received).await? } else { received }))
-    }
-
-    /// Checks a message of which the prefix was received. The length of a compressed one tells nothing.
-    fn check(&self, compressed: bool, length: usize) -> Result<(), Status> {
-        let missing = length.saturating_sub(self.rest.len());
-        match &self.check {
-            Some(check) if !compressed && missing > MIN_MISSING => check(length as u64),
-            _ => Ok(()),
-        }
-    }
-
-    /// Ends a call whose message is not received: its stream is reset, which stops the client. Where too many were reset
-    /// lately, the message is received and discarded first.
-    async fn end_early(&mut self, status: Status) -> Status {
-        if !self.call.may_end_early() {
-            self.rest = Bytes::new();
-            // An error of the body ends it, too.
-            while let Ok(Some(_discarded)) = self.data().await {}
-        }
-        status
     }
 
     /// Whether the next message is compressed, and its length.
@@ -394,11 +357,6 @@ fn field_beyond_end(message: &[u8], at: usize) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    };
-
     use accelerd_proto::v1 as pb;
     use futures::stream;
     use http_body::Frame;
@@ -407,10 +365,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::{
-        grpc::convert::tensor_of,
-        transport::{memory::TransportMemory, registry::Connections},
-    };
+    use crate::{grpc::convert::tensor_of, transport::memory::TransportMemory};
 
     const LIMIT: usize = 1 << 30;
 
@@ -565,84 +520,6 @@ mod tests {
         let refused = received(&framed(1, &bomb), 1000, 500_000).await.expect_err("too large");
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert_eq!(received(&framed(1, &bomb), 1000, 1 << 20).await.expect("received").len(), 1 << 20);
-    }
-
-    /// Refuses every message that it is asked about.
-    fn refuse() -> ArrivalCheck {
-        Box::new(|length| Err(Status::resource_exhausted(format!("{length} bytes would be late"))))
-    }
-
-    #[tokio::test]
-    async fn a_large_message_is_refused_at_its_prefix() {
-        let memory = TransportMemory::new(64 << 20);
-        let wire = framed(0, &vec![7; 1 << 20]);
-        for (sent, frame) in [(PREFIX, 1), (PREFIX, PREFIX), (PREFIX + 50_000, 1000)] {
-            let frames: Vec<_> = wire[..sent].chunks(frame).map(Bytes::copy_from_slice).collect();
-            let sent = stream::iter(frames.into_iter().map(|data| Ok::<_, Status>(Frame::data(data))));
-            let body = StreamBody::new(futures::StreamExt::chain(sent, stream::pending()));
-            let refused = receiver(body, &memory, Cardinality::Unary, LIMIT).with_check(Some(refuse())).unary().await;
-            assert_eq!(refused.expect_err("refused").message(), "1048576 bytes would be late", "frames of {frame}");
-            assert_eq!(memory.used(), 0, "frames of {frame}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_message_is_asked_about_once_unless_it_is_compressed_or_little_of_it_is_missing() {
-        let memory = TransportMemory::new(64 << 20);
-        let mix = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (number >> 29);
-        let noise: Vec<u8> = (1..=100_000).map(|at| mix(mix(mix(at))).to_be_bytes()[0]).collect();
-        let mut compressed = vec![];
-        Encoding::Gzip.compress(&noise, &mut compressed).expect("compresses");
-        assert!(compressed.len() > MIN_MISSING, "{} bytes", compressed.len());
-        let asked_about = async |wire: &[u8], frame| {
-            let lengths = Arc::new(Mutex::new(vec![]));
-            let check: ArrivalCheck = Box::new({
-                let lengths = Arc::clone(&lengths);
-                move |length| {
-                    lengths.lock().expect("not poisoned").push(length);
-                    Ok(())
-                }
-            });
-            let receiver = receiver(body(wire, frame), &memory, Cardinality::Unary, LIMIT).with_check(Some(check));
-            receiver.unary().await.expect("received");
-            std::mem::take(&mut *lengths.lock().expect("not poisoned"))
-        };
-        let large = framed(0, &noise);
-        assert_eq!(asked_about(&large, 1000).await, [100_000]);
-        assert_eq!(asked_about(&large, large.len() - MIN_MISSING - 1).await, [100_000]);
-        assert_eq!(asked_about(&large, large.len() - MIN_MISSING).await, [0; 0]);
-        assert_eq!(asked_about(&framed(0, &noise[..MIN_MISSING]), 1000).await, [0; 0]);
-        assert_eq!(asked_about(&framed(1, &compressed), 1000).await, [0; 0]);
-    }
-
-    /// The clock stands still, so the connection's resets are not renewed.
-    #[tokio::test(start_paused = true)]
-    async fn a_refused_message_is_discarded_where_its_stream_may_not_be_reset() {
-        let memory = TransportMemory::new(64 << 20);
-        let connections = Connections::new(Arc::clone(&memory));
-        let connection = connections.admit(1, 0).expect("there is room");
-        let open = connection.open_call(1, 0).expect("there is memory");
-        while open.call.may_end_early() {}
-        let (at_start, most) = (memory.used(), Arc::new(AtomicU64::new(0)));
-        let wire = framed(0, &vec![7; 1 << 20]);
-        let frames: Vec<_> = wire.chunks(1000).map(Bytes::copy_from_slice).collect();
-        let left = Arc::new(AtomicUsize::new(frames.len()));
-        let frames = frames.into_iter().map({
-            let (memory, most, left) = (Arc::clone(&memory), Arc::clone(&most), Arc::clone(&left));
-            move |data| {
-                most.fetch_max(memory.used() - at_start, Relaxed);
-                left.fetch_sub(1, Relaxed);
-                Ok::<_, Status>(Frame::data(data))
-            }
-        });
-        let nobody = Caller::of(&http::Extensions::new());
-        let body = StreamBody::new(stream::iter(frames));
-        let call = Arc::clone(&open.call);
-        let receiver = Receiver::new(body, call, nobody, Cardinality::Unary, None, LIMIT, Handle::current());
-        let refused = receiver.with_check(Some(refuse())).unary().await.expect_err("refused");
-        assert_eq!((refused.message(), left.load(Relaxed)), ("1048576 bytes would be late", 0));
-        assert_eq!(most.load(Relaxed), 0, "what is discarded is not charged");
-        assert_eq!(memory.used(), at_start);
     }
 
     #[test]

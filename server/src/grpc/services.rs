@@ -26,7 +26,6 @@ use tower::Service;
 
 use super::{
     call::{CallRunner, call_of},
-    context::context_of,
     device, embed,
     encode::ChargedBody,
     parse, similarity, tensor,
@@ -129,14 +128,10 @@ where
         let table = &self.0;
         let calls = table.calls.clone();
         macro_rules! unary {
-            ($service:ident . $method:ident) => {
-                unary!($service.$method, None)
-            };
-            ($service:ident . $method:ident, $check:expr) => {{
+            ($service:ident . $method:ident) => {{
                 let service = Arc::clone(&table.$service);
-                let check = $check;
                 let handler = |request| async move { service.$method(request).await };
-                Box::pin(async move { Ok(calls.unary(request, check, handler).await) })
+                Box::pin(async move { Ok(calls.unary(request, handler).await) })
             }};
         }
         macro_rules! streaming {
@@ -158,10 +153,7 @@ where
             "/accelerd.v1.EmbedService/EmbedStream" => streaming!(embed.embed_batches),
             "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
             "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
-            "/accelerd.v1.ParseService/Parse" => {
-                let check = table.parse.arrival_check(context_of(request.headers(), request.extensions()));
-                unary!(parse.parse, check)
-            }
+            "/accelerd.v1.ParseService/Parse" => unary!(parse.parse),
             "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
             "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
             "/accelerd.v1.SimilarityService/FindSimilar" => unary!(similarity.find_similar),
@@ -170,6 +162,12 @@ where
             "/accelerd.v1.SimilarityService/Upsert" => unary!(similarity.upsert),
             "/accelerd.v1.SimilarityService/UpsertStream" => streaming!(similarity.upsert_batches),
             "/accelerd.v1.TensorService/Execute" => unary!(tensor.execute),
+            "/accelerd.v1.TensorService/UploadTensor" => {
+                let service = Arc::clone(&table.tensor);
+                let handler = |caller, context, parts| async move { service.upload(caller, context, parts).await };
+                Box::pin(ready(Ok(calls.client_stream(request, handler))))
+            }
+            "/accelerd.v1.TensorService/DownloadTensor" => streaming!(tensor.download),
             _ if routes_to(path, &table.embed_server) => generated!(embed_server),
             _ if routes_to(path, &table.similarity_server) => generated!(similarity_server),
             _ if routes_to(path, &table.parse_server) => generated!(parse_server),

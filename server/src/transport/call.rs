@@ -13,10 +13,7 @@ use bytes::Bytes;
 use futures::task::AtomicWaker;
 use tonic::Status;
 
-use super::{
-    memory::{MemoryKind, TransportMemory},
-    reset_budget::ResetBudget,
-};
+use super::memory::{MemoryKind, TransportMemory};
 
 /// A call that holds at most this many bytes may use the reserve.
 pub(crate) const SMALL_CALL_BYTES: u64 = 64 << 10;
@@ -75,7 +72,6 @@ pub(super) struct ConnectionAccount {
     /// Bytes that its calls hold of the reserve.
     reserve_bytes: AtomicU64,
     window_requested: AtomicBool,
-    resets: ResetBudget,
     /// Wakes the connection's task.
     pub(super) waker: AtomicWaker,
 }
@@ -138,12 +134,6 @@ impl Call {
         if let Some(connection) = self.connection.as_ref().filter(|_| length > SMALL_CALL_BYTES) {
             connection.request_window();
         }
-    }
-
-    /// Whether the call may end before its request has arrived, so that the connection resets its stream. Otherwise the rest is
-    /// to be received first.
-    pub(crate) fn may_end_early(&self) -> bool {
-        self.connection.as_ref().is_none_or(|connection| connection.resets.take(tokio::time::Instant::now().into_std()))
     }
 
     /// Waits for the rest of a request message until the guard is dropped. One guard spans a whole message: with one per

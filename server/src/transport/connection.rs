@@ -33,7 +33,6 @@ use super::{
     call::Call,
     registry::{Connection, OpenCall, Signal},
     request::RequestBody,
-    reset_budget::{REMEMBERED_RESETS, RESET_MEMORY},
 };
 use crate::{
     config::{Server, to_usize},
@@ -124,8 +123,6 @@ impl Http2Server {
             .max_concurrent_streams(settings.max_streams)
             .data_frame_budget(frame_overhead(settings))
             .max_header_list_size(max_headers.saturating_mul(HEADER_SLACK))
-            .max_concurrent_reset_streams(REMEMBERED_RESETS)
-            .reset_stream_duration(RESET_MEMORY)
             .max_pending_accept_reset_streams(settings.max_pending_resets)
             .max_send_buffer_size(SEND_BUFFER);
         Self {

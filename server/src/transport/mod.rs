@@ -10,7 +10,6 @@ pub mod memory;
 pub(crate) mod offload;
 pub(crate) mod registry;
 pub(crate) mod request;
-mod reset_budget;
 
 /// Largest request of the health and reflection services, whose generated servers receive outside of the transport's
 /// memory accounting.

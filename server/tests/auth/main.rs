@@ -3,5 +3,6 @@
 mod harness;
 mod logs;
 mod names;
+mod tensors;
 mod tls;
 mod tokens;

@@ -47,6 +47,7 @@ from ._parse import (
     TokenColumns,
 )
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
+from ._resident import ResidentTensor
 from ._results import (
     Admission,
     Clusters,
@@ -117,6 +118,7 @@ __all__ = [
     "Points",
     "Quantized",
     "Ranked",
+    "ResidentTensor",
     "SearchOptions",
     "Similar",
     "Snapshot",

@@ -32,6 +32,22 @@ class AsyncTensor(LazyTensor):
         """
         return (await cast("AsyncClient", self._client).execute(self, timeout=timeout))[0]
 
+    async def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> AsyncTensor:
+        """Compute the tensor, and keep it on the daemon; return it. As `AsyncClient.keep()`."""
+        return (await cast("AsyncClient", self._client).keep(self, device=device, ttl=ttl, timeout=timeout))[0]
+
+    async def free(self, *, timeout: float | None = None) -> None:
+        """Free the tensor, which is resident."""
+        await cast("AsyncClient", self._client).free(self, timeout=timeout)
+
+    async def __aenter__(self) -> AsyncTensor:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Free the tensor if it is resident."""
+        if self.resident is not None:
+            await self.free()
+
     def __await__(self) -> Generator[Any, None, NDArray[Any]]:
         return self.numpy().__await__()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -30,6 +31,12 @@ class BinaryFunction(Protocol[T_co]):
     def __call__(self, x1: Operand, x2: Operand, /, **attributes: Attribute) -> T_co: ...
 
 
+class TensorFunction(Protocol[T_co]):
+    """A function of tensors. Keyword arguments are attributes of the operation."""
+
+    def __call__(self, *operands: Array, **attributes: Attribute) -> T_co: ...
+
+
 class ReductionFunction(Protocol[T_co]):
     """A reduction over some dimensions, by default all."""
 
@@ -41,6 +48,14 @@ class _Unary:
         self._op = op
 
     def __get__(self, xp: ArrayApi[T], owner: object) -> UnaryFunction[T]:
+        return partial(xp._client.op, self._op)
+
+
+class _Function:
+    def __init__(self, op: str) -> None:
+        self._op = op
+
+    def __get__(self, xp: ArrayApi[T], owner: object) -> TensorFunction[T]:
         return partial(xp._client.op, self._op)
 
 
@@ -132,6 +147,28 @@ class ArrayApi(Generic[T]):
     silu = _Unary("silu")
     softplus = _Unary("softplus")
 
+    # Operands in PyTorch's order, as `cross_entropy(logits, target, weight, label_smoothing=0.1)`.
+    batch_norm = _Function("batch_norm")
+    bernoulli = _Function("bernoulli")
+    binary_cross_entropy = _Function("binary_cross_entropy")
+    binary_cross_entropy_with_logits = _Function("binary_cross_entropy_with_logits")
+    cosine_similarity = _Function("cosine_similarity")
+    cross_entropy = _Function("cross_entropy")
+    dropout = _Function("dropout")
+    embedding = _Function("embedding")
+    gather = _Function("gather")
+    group_norm = _Function("group_norm")
+    huber_loss = _Function("huber_loss")
+    instance_norm = _Function("instance_norm")
+    kl_div = _Function("kl_div")
+    l1_loss = _Function("l1_loss")
+    masked_fill = _Function("masked_fill")
+    mse_loss = _Function("mse_loss")
+    nll_loss = _Function("nll_loss")
+    normalize = _Function("normalize")
+    one_hot = _Function("one_hot")
+    smooth_l1_loss = _Function("smooth_l1_loss")
+
     add = _Binary("add")
     atan2 = _Binary("atan2")
     bitwise_and = _Binary("bitwise_and")
@@ -208,6 +245,22 @@ class ArrayApi(Generic[T]):
         """Return evenly spaced numbers from `start` to `stop`, both included."""
         return self._client.op("linspace", start=start, end=stop, steps=num, **_typed(dtype))
 
+    def rand(
+        self, shape: int | Sequence[int], /, *seed: Array, dtype: Dtype | None = None, **attributes: Attribute
+    ) -> T:
+        """Return uniform random numbers from 0 to 1, which is excluded.
+
+        Seed and offset are `seed` and `offset`, or scalar tensors. As numbers they are constants of a kernel that is
+        compiled for them; tensors suit a seed that changes from call to call.
+        """
+        return self._client.op("rand", *seed, shape=_listed(shape), **_typed(dtype), **attributes)
+
+    def randn(
+        self, shape: int | Sequence[int], /, *seed: Array, dtype: Dtype | None = None, **attributes: Attribute
+    ) -> T:
+        """Return random numbers of the standard normal distribution. Seed and offset are as in `rand`."""
+        return self._client.op("randn", *seed, shape=_listed(shape), **_typed(dtype), **attributes)
+
     def reshape(self, x: Array, /, shape: int | Sequence[int]) -> T:
         """Return the same elements in another shape. An extent of -1 is what is left."""
         return self._client.op("reshape", x, shape=_listed(shape))
@@ -274,6 +327,34 @@ class ArrayApi(Generic[T]):
         """Return `x @ weight.T + bias`, with the `activation` of that name, such as "gelu", in the same kernel."""
         return self._client.op("linear", *_present(x, weight, bias), **attributes)
 
+    def take(self, x: Array, indices: Array, /, *, axis: int = 0) -> T:
+        """Choose elements along a dimension by a vector of indices, none of them negative."""
+        return self._client.op("index_select", x, indices, dim=axis)
+
+    def take_along_axis(self, x: Array, indices: Array, /, *, axis: int = -1) -> T:
+        """Choose an element along a dimension for each index. Other dimensions broadcast."""
+        return self._client.op("take_along_dim", x, indices, dim=axis)
+
+    def sort(
+        self, x: Array, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True
+    ) -> T:
+        """Return the elements in order along a dimension; NaN is greater than any number."""
+        return self._client.op("sort", x, dim=axis, descending=descending, stable=stable)[0]
+
+    def argsort(
+        self, x: Array, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True
+    ) -> T:
+        """Return the indices of the elements in order along a dimension. Equal elements keep their order."""
+        return self._client.op("argsort", x, dim=axis, descending=descending, stable=stable)
+
+    def cumulative_sum(self, x: Array, /, *, axis: int = 0, dtype: Dtype | None = None) -> T:
+        """Return the sums of the elements up to each one along a dimension."""
+        return self._client.op("cumsum", x, dim=axis, **_typed(dtype))
+
+    def cumulative_prod(self, x: Array, /, *, axis: int = 0, dtype: Dtype | None = None) -> T:
+        """Return the products of the elements up to each one along a dimension."""
+        return self._client.op("cumprod", x, dim=axis, **_typed(dtype))
+
     def softmax(self, x: Array, /, *, axis: int = -1) -> T:
         """Exponentials that sum to 1 along a dimension."""
         return self._client.op("softmax", x, dim=axis)
@@ -293,6 +374,28 @@ class ArrayApi(Generic[T]):
     def rms_norm(self, x: Array, weight: Array | None = None, /, **attributes: Attribute) -> T:
         """Divide by the root of the mean square over the last dimension or `normalized_shape`, with `eps` added."""
         return self._client.op("rms_norm", *_present(x, weight), **attributes)
+
+    def scaled_dot_product_attention(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        attn_mask: Array | None = None,
+        /,
+        *,
+        lengths: Array | None = None,
+        is_causal: Attribute = False,
+        **attributes: Attribute,
+    ) -> T:
+        """Return `softmax(scale * query @ key.mT + attn_mask) @ value`, of which the softmax is never stored.
+
+        A boolean `attn_mask` is true where a key takes part; `lengths` has the number of keys of each batch that do. A
+        row in which none does is 0. Attributes are `scale`, by default 1 over the root of the last extent of `query`,
+        and `enable_gqa`, if key and value have fewer heads.
+        """
+        counts = None if lengths is None else self.astype(lengths, self.int32)
+        operands = _present(query, key, value, attn_mask, counts)
+        return self._client.op("scaled_dot_product_attention", *operands, is_causal=is_causal or None, **attributes)
 
 
 def _listed(value: int | Sequence[int]) -> list[int]:

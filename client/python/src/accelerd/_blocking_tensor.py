@@ -32,6 +32,22 @@ class Tensor(LazyTensor):
         """
         return cast("Client", self._client).execute(self, timeout=timeout)[0]
 
+    def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> Tensor:
+        """Compute the tensor, and keep it on the daemon; return it. As `Client.keep()`."""
+        return cast("Client", self._client).keep(self, device=device, ttl=ttl, timeout=timeout)[0]
+
+    def free(self, *, timeout: float | None = None) -> None:
+        """Free the tensor, which is resident."""
+        cast("Client", self._client).free(self, timeout=timeout)
+
+    def __enter__(self) -> Tensor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Free the tensor if it is resident."""
+        if self.resident is not None:
+            self.free()
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:

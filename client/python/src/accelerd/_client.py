@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _parse, _points, _similar
+from . import _device, _embed, _parse, _points, _resident, _similar
 from ._blocking_tensor import Graph, Tensor
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
 from ._collection import Collection
 from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import MessageTooLargeError
+from ._graph import Keep
 from ._parse import Mode, Parsed, ParseOutcome, Source
+from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Stats
-from ._tensor import to_rows
+from ._tensor import Dtype, Value, to_rows
 from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
@@ -575,7 +577,7 @@ class Client(TensorFactory[Tensor]):
         """Compute tensors in one call: all operations that they need, each once.
 
         Args:
-            *outputs: Tensors of this client. Those that are computed already cost nothing.
+            *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
@@ -585,7 +587,80 @@ class Client(TensorFactory[Tensor]):
         if call.outputs:
             with call.explained():
                 self._caller.run(call.operation(self._caller.settings), timeout)
-        return call.results()
+        return tuple(self._array(content, timeout) for content in call.results())
+
+    def upload(
+        self,
+        array: ArrayLike,
+        *,
+        dtype: Dtype | None = None,
+        device: str = "",
+        ttl: float | None = None,
+        timeout: float | None = None,
+    ) -> Tensor:
+        """Copy an array to a device of the daemon, where it stays until it is freed or expires.
+
+        The tensor can be used in expressions, which read it in place, and `numpy()` downloads it. It is sent in chunks,
+        without a retry.
+
+        Args:
+            array: A numpy array, or what `numpy.asarray` makes one of.
+            dtype: Element type to convert to; the array's by default.
+            device: Such as "cpu" or "cuda:0"; empty means the daemon's first GPU, or the CPU.
+            ttl: Seconds after its last use when it is freed; None means the daemon's default.
+            timeout: Seconds for the whole call.
+        """
+        return self.resident(self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
+
+    def keep(
+        self, *tensors: Tensor, device: str = "", ttl: float | None = None, timeout: float | None = None
+    ) -> tuple[Tensor, ...]:
+        """Compute tensors in one call, and keep the results on the daemon instead of returning them.
+
+        Args:
+            *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
+            device: Where to compute; empty means the device of the resident tensors that are needed.
+            ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
+            timeout: Seconds for each call, retries included.
+
+        Returns:
+            The same tensors, which are resident.
+        """
+        keep, call = Keep(device, ttl), self._graph_call(tensors)
+        if call.outputs:
+            with call.explained():
+                self._caller.run(call.operation(self._caller.settings, keep), timeout)
+        for tensor in tensors:
+            if isinstance(value := tensor._expression.content, Value):
+                tensor._expression.content = self._upload(value, keep, timeout)
+        return tensors
+
+    def free(self, *tensors: Tensor, timeout: float | None = None) -> None:
+        """Free resident tensors: all of them, or none if one does not exist any more."""
+        self._caller.run(_resident.free(self._kept(tensors)), timeout)
+
+    def copy(self, tensor: Tensor, device: str, *, ttl: float | None = None, timeout: float | None = None) -> Tensor:
+        """Copy a resident tensor to a device, such as "cuda:1" or "cpu"."""
+        return self.resident(self._caller.run(_resident.copy(self._kept([tensor])[0], device, ttl), timeout))
+
+    def list_tensors(self, *, timeout: float | None = None) -> list[ResidentTensor]:
+        """Return the caller's resident tensors, oldest first."""
+        return self._caller.run(_resident.list_tensors(), timeout)
+
+    def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
+        settings = self._caller.settings
+        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
+        timeout = settings.timeout if timeout is None else timeout
+        return _resident.uploaded(list(self._caller.stream(_resident.UPLOAD, requests, timeout)))
+
+    def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
+        if isinstance(content, Value):
+            return content.numpy()
+        download, requests = _resident.Download(content), [_resident.download_request(content)]
+        timeout = self._caller.settings.timeout if timeout is None else timeout
+        for part in self._caller.stream(_resident.DOWNLOAD, requests, timeout):
+            download.add(part)
+        return download.numpy()
 
     def graph(self, *, timeout: float | None = None) -> Graph:
         """Collect outputs in a `with` block, and compute them in one call at its end."""

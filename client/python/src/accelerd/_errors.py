@@ -85,7 +85,7 @@ class MessageTooLargeError(AccelerdError, ValueError):
 
 
 class NotFoundError(AccelerdError, LookupError):
-    """The collection, model, point or snapshot does not exist."""
+    """The collection, model, point, snapshot or resident tensor does not exist."""
 
 
 class AlreadyExistsError(AccelerdError):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ._proto import tensor_pb2 as pb
+from ._resident import ResidentTensor
 from ._tensor import Value, dtype_name
 
 #: An attribute of an operation; None leaves it unset. Element types are numpy's or names.
 Attribute: TypeAlias = "bool | int | float | str | Sequence[int] | np.dtype[Any] | type[Any] | None"
 Plain: TypeAlias = "bool | int | float | str | list[int]"
+#: What an expression is: elements here, elements on a device of the daemon, or a result of an operation.
+Content: TypeAlias = "Value | ResidentTensor | Result"
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 # How much of an expression is shown: levels of operations, and operands of each.
@@ -24,8 +28,9 @@ _SHOWN_OPERANDS = 4
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-class Application(NamedTuple):
-    """An operation applied to operands."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Application:
+    """An operation applied to operands. Its results share it."""
 
     op: str
     operands: tuple[Expression, ...]
@@ -34,12 +39,19 @@ class Application(NamedTuple):
     place: tuple[str, int]
 
 
+class Result(NamedTuple):
+    """A result of an operation."""
+
+    of: Application
+    nth: int
+
+
 class Expression:
-    """An input of a graph, or an operation on other expressions."""
+    """An input of a graph, or a result of an operation on other expressions."""
 
     __slots__ = ("content",)
 
-    def __init__(self, content: Value | Application) -> None:
+    def __init__(self, content: Content) -> None:
         #: A result replaces the operation, and so releases the operands. Threads read this once and see either.
         self.content = content
 
@@ -47,12 +59,28 @@ class Expression:
         return describe(self)
 
 
-def apply(op: str, operands: Iterable[Expression], attributes: Mapping[str, Attribute]) -> Expression:
-    """Apply an operation to operands."""
+def apply(op: str, operands: Iterable[Expression], attributes: Mapping[str, Attribute]) -> list[Expression]:
+    """Apply an operation to operands, and return its results."""
     if not isinstance(op, str):
         raise TypeError(f"op: expected a str such as 'add', got {type(op).__name__}")
     plain = {name: attribute(name, value) for name, value in attributes.items() if value is not None}
-    return Expression(Application(op, tuple(operands), plain, _caller()))
+    application = Application(op, tuple(operands), plain, _caller())
+    return [Expression(Result(application, nth)) for nth in range(_result_count(op, plain))]
+
+
+def _result_count(op: str, attributes: Mapping[str, Plain]) -> int:
+    """Return how many results an operation has."""
+    if op in ("kthvalue", "sort", "std_mean", "topk", "var_mean"):
+        return 2
+    if op == "median":
+        return 2 if "dim" in attributes else 1
+    if op == "batch_norm":
+        return 3 if attributes.get("training") and attributes.get("track_running_stats", True) else 1
+    if op == "sgd":
+        return 2 if attributes.get("momentum") else 1
+    if op in ("adam", "adamw"):
+        return 4 if attributes.get("amsgrad") else 3
+    return 1
 
 
 def attribute(name: str, value: Any) -> Plain:
@@ -116,12 +144,14 @@ def _caller() -> tuple[str, int]:
 def describe(expression: Expression, depth: int = _SHOWN_DEPTH) -> str:
     """Return an expression as text, such as `add(matmul(f32[2, 3], f32[3]), other=1)`. Deep operands are left out."""
     content = expression.content
-    if isinstance(content, Value):
+    if not isinstance(content, Result):
         return repr(content)
+    application, nth = content
+    suffix = f"[{nth}]" if nth else ""
     if depth == 0:
-        return f"{content.op}(...)"
-    shown = [describe(operand, depth - 1) for operand in content.operands[:_SHOWN_OPERANDS]]
-    if len(content.operands) > _SHOWN_OPERANDS:
+        return f"{application.op}(...){suffix}"
+    shown = [describe(operand, depth - 1) for operand in application.operands[:_SHOWN_OPERANDS]]
+    if len(application.operands) > _SHOWN_OPERANDS:
         shown.append("...")
-    shown += [f"{name}={value!r}" for name, value in content.attributes.items()]
-    return f"{content.op}({', '.join(shown)})"
+    shown += [f"{name}={value!r}" for name, value in application.attributes.items()]
+    return f"{application.op}({', '.join(shown)}){suffix}"

@@ -5,20 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from ._call import Method, Operation, Settings
 from ._errors import InvalidArgumentError, malformed, too_large
-from ._expression import Application, Expression, describe, encode_attribute
+from ._expression import Application, Content, Expression, Result, describe, encode_attribute
 from ._proto import tensor_pb2 as pb
+from ._resident import ResidentTensor, duration
 from ._tensor import Value
 from ._wire import Chunk, field, size
 
 EXECUTE = Method("TensorService", "Execute", pb.ExecuteResponse)
+#: A call that was executed twice would keep its outputs twice.
+EXECUTE_AND_KEEP = Method("TensorService", "Execute", pb.ExecuteResponse, is_idempotent=False)
 
 _WORD = re.compile(r"\w+")
+
+
+class Keep(NamedTuple):
+    """How outputs stay on the daemon: an empty device is the default, no time to live the daemon's."""
+
+    device: str
+    ttl: float | None
 
 
 class GraphCall:
@@ -27,20 +35,24 @@ class GraphCall:
     def __init__(self, outputs: Sequence[Expression]) -> None:
         self._asked = outputs
         #: Those to compute, each once.
-        self.outputs = [one for one in dict.fromkeys(outputs) if isinstance(one.content, Application)]
+        self.outputs = [one for one in dict.fromkeys(outputs) if isinstance(one.content, Result)]
         self._by_name: dict[str, Expression] = {}
         self._names: dict[Expression, str] = {}
-        self._inputs: dict[str, Value] = {}
-        self._nodes: list[pb.TensorNode] = []
+        self._inputs: dict[str, Value | ResidentTensor] = {}
+        # The nodes of operations, whose results share them.
+        self._nodes: dict[Application, pb.TensorNode] = {}
         # Operands that several expressions read from the same memory are sent once.
         located: dict[object, str] = {}
         for expression, content in _in_order(self.outputs):
-            if isinstance(content, Value):
+            if not isinstance(content, Result):
                 name = located.setdefault(content.location, f"input_{len(self._names)}")
                 self._inputs.setdefault(name, content)
             else:
-                name = f"{content.op}_{len(self._names)}"
-                self._nodes.append(self._node(name, content))
+                if content.of not in self._nodes:
+                    self._nodes[content.of] = self._node(f"{content.of.op}_{len(self._names)}", content.of)
+                node = self._nodes[content.of].name
+                self._by_name.setdefault(node, expression)
+                name = f"{node}:{content.nth}" if content.nth else node
             self._names[expression] = name
             self._by_name.setdefault(name, expression)
 
@@ -49,11 +61,18 @@ class GraphCall:
         attributes = {key: encode_attribute(value) for key, value in content.attributes.items()}
         return pb.TensorNode(name=name, op=content.op, inputs=inputs, attributes=attributes)
 
-    def operation(self, settings: Settings) -> Operation[None]:
-        """Return the call. Its results replace the operations of the outputs."""
-        outputs = [pb.TensorOutput(name=self._names[output]) for output in self.outputs]
-        chunks: list[Chunk] = [pb.ExecuteRequest(nodes=self._nodes, outputs=outputs).SerializeToString()]
+    def operation(self, settings: Settings, keep: Keep | None = None) -> Operation[None]:
+        """Return the call. Its results, or the tensors that it keeps, replace the operations of the outputs."""
+        outputs = [pb.TensorOutput(name=self._names[output], keep=keep is not None) for output in self.outputs]
+        request = pb.ExecuteRequest(nodes=self._nodes.values(), outputs=outputs)
+        if keep is not None:
+            request.MergeFrom(pb.ExecuteRequest(device=keep.device, keep_ttl=duration(keep.ttl)))
+        chunks: list[Chunk] = [request.SerializeToString()]
         for name, value in self._inputs.items():
+            if isinstance(value, ResidentTensor):
+                resident = pb.TensorInput(name=name, handle=value.handle).SerializeToString()
+                chunks += field(pb.ExecuteRequest.INPUTS_FIELD_NUMBER, [resident])
+                continue
             header = pb.TensorInput(name=name).SerializeToString()
             chunks += field(
                 pb.ExecuteRequest.INPUTS_FIELD_NUMBER,
@@ -63,18 +82,20 @@ class GraphCall:
             shown = ", ".join(repr(value) for value in list(self._inputs.values())[:4])
             what = f"a graph with {len(self._inputs)} inputs ({shown}{', ...' if len(self._inputs) > 4 else ''})"
             raise too_large(what, size(chunks), settings.max_message_bytes)
-        return Operation(EXECUTE, b"".join(chunks), self._keep)
+        method = EXECUTE if keep is None else EXECUTE_AND_KEEP
+        return Operation(method, b"".join(chunks), self._received)
 
-    def _keep(self, response: pb.ExecuteResponse) -> None:
-        if len(response.outputs) != len(self.outputs):
-            raise malformed(f"{len(response.outputs)} outputs, expected {len(self.outputs)}")
-        values = [Value.received(tensor) for tensor in response.outputs]
-        for expression, value in zip(self.outputs, values, strict=True):
-            expression.content = value
+    def _received(self, response: pb.ExecuteResponse) -> None:
+        contents: list[Value | ResidentTensor] = [Value.received(tensor) for tensor in response.outputs]
+        contents += [ResidentTensor.received(tensor) for tensor in response.kept]
+        if len(contents) != len(self.outputs):
+            raise malformed(f"{len(contents)} outputs, expected {len(self.outputs)}")
+        for expression, content in zip(self.outputs, contents, strict=True):
+            expression.content = content
 
-    def results(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays of all expressions, which are computed."""
-        return tuple(one.content.numpy() for one in self._asked if isinstance(one.content, Value))
+    def results(self) -> list[Value | ResidentTensor]:
+        """Return what all expressions are, which are computed."""
+        return [one.content for one in self._asked if not isinstance(one.content, Result)]
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -93,13 +114,13 @@ class GraphCall:
 
 def _located(expression: Expression) -> str:
     content = expression.content
-    if isinstance(content, Value):
+    if not isinstance(content, Result):
         return describe(expression)
-    file, line = content.place
+    file, line = content.of.place
     return f"{describe(expression)} at {file}:{line}"
 
 
-def _in_order(outputs: Sequence[Expression]) -> Iterator[tuple[Expression, Value | Application]]:
+def _in_order(outputs: Sequence[Expression]) -> Iterator[tuple[Expression, Content]]:
     """Iterate over all expressions that the outputs need, each once and after its operands."""
     done: set[Expression] = set()
     stack = [(output, output.content, iter(_operands(output.content))) for output in reversed(outputs)]
@@ -118,5 +139,5 @@ def _in_order(outputs: Sequence[Expression]) -> Iterator[tuple[Expression, Value
             stack.append((operand, operand.content, iter(_operands(operand.content))))
 
 
-def _operands(content: Value | Application) -> tuple[Expression, ...]:
-    return content.operands if isinstance(content, Application) else ()
+def _operands(content: Content) -> tuple[Expression, ...]:
+    return content.of.operands if isinstance(content, Result) else ()

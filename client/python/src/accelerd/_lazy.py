@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _indexing
-from ._expression import Attribute, Expression, apply, describe
+from ._expression import Attribute, Expression, Result, apply, describe
+from ._resident import ResidentTensor
 from ._tensor import Dtype, Value, dtype_name
 
 if TYPE_CHECKING:
@@ -100,21 +101,28 @@ class LazyTensor:
         Raises:
             AttributeError: The tensor is not computed yet.
         """
-        return self._known("shape").array.shape
+        known = self._known("shape")
+        return known.shape if isinstance(known, ResidentTensor) else known.array.shape
 
     @property
     def ndim(self) -> int:
         """Number of dimensions; known of arrays and of computed tensors."""
-        return self._known("ndim").array.ndim
+        return len(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any] | Literal["bf16"]:
         """Element type; known of arrays and of computed tensors."""
         return self._known("dtype").dtype
 
-    def _known(self, what: str) -> Value:
+    @property
+    def resident(self) -> ResidentTensor | None:
+        """What the daemon keeps of the tensor: its handle, its device and its times; None if it is not kept."""
         content = self._expression.content
-        if isinstance(content, Value):
+        return content if isinstance(content, ResidentTensor) else None
+
+    def _known(self, what: str) -> Value | ResidentTensor:
+        content = self._expression.content
+        if not isinstance(content, Result):
             return content
         raise AttributeError(f"{what}: known once the tensor is computed, as by numpy(): {describe(self._expression)}")
 
@@ -158,7 +166,7 @@ class LazyTensor:
         return tensor
 
     def _apply(self, op: str, /, **attributes: Attribute) -> Self:
-        return self._of(apply(op, [self._expression], attributes))
+        return self._of(apply(op, [self._expression], attributes)[0])
 
     def _of(self, expression: Expression) -> Self:
         return type(self)(self._client, expression)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._array_api import ArrayApi
-from ._expression import Attribute, Expression, apply
+from ._expression import Attribute, Expression, Result, apply
 from ._graph import GraphCall
 from ._lazy import Array, LazyTensor, T, is_array, is_scalar
 from ._proto.tensor_pb2 import DTYPE_BF16
+from ._resident import ResidentTensor
 from ._tensor import NUMPY_DTYPES, Dtype, Value, dtype_number
+
+#: Operations that always have several results.
+SeveralResults: TypeAlias = Literal["adam", "adamw", "kthvalue", "sort", "std_mean", "topk", "var_mean"]
 
 
 class TensorFactory(Generic[T]):
@@ -46,8 +50,12 @@ class TensorFactory(Generic[T]):
             return self._input("array", array).to(dtype)
         return self._input("array", np.asarray(array, dtype=NUMPY_DTYPES[number]))
 
-    def op(self, op: str, /, *operands: Array, **attributes: Attribute) -> T:
-        """Return the result of any operation of the daemon, by its name in PyTorch.
+    @overload
+    def op(self, op: SeveralResults, /, *operands: Array, **attributes: Attribute) -> tuple[T, ...]: ...  # type: ignore[overload-overlap]
+    @overload
+    def op(self, op: str, /, *operands: Array, **attributes: Attribute) -> T: ...
+    def op(self, op: str, /, *operands: Array, **attributes: Attribute) -> T | tuple[T, ...]:
+        """Return the result of any operation of the daemon, by its name in PyTorch, or a tuple of several results.
 
         Args:
             op: The name, such as "gelu".
@@ -55,7 +63,8 @@ class TensorFactory(Generic[T]):
             **attributes: Keyword arguments of PyTorch's function. None leaves one unset.
         """
         expressions = [self._operand(f"operand {at}", operand) for at, operand in enumerate(operands)]
-        return self._made(apply(op, expressions, attributes))
+        results = tuple(self._made(expression) for expression in apply(op, expressions, attributes))
+        return results if len(results) > 1 else results[0]
 
     def _mixed(self, op: str, arrays: Sequence[Array], operands: Mapping[str, Any], **attributes: Attribute) -> T:
         """Return the result of an operation of arrays, then operands, each an array or a number.
@@ -92,6 +101,30 @@ class TensorFactory(Generic[T]):
         if tensor._client is not self:
             raise ValueError(f"{what}: expected a tensor of {self!r}, got one of another client, {tensor._client!r}")
         return tensor._expression
+
+    def resident(self, tensor: ResidentTensor) -> T:
+        """Return the tensor of `list_tensors()`, without a call to the daemon."""
+        return self._made(Expression(tensor))
+
+    def _uploaded_value(self, array: ArrayLike, dtype: Dtype | None) -> Value:
+        """Return what an upload sends."""
+        number = None if dtype is None else dtype_number(dtype)
+        if number == DTYPE_BF16:
+            # Only the daemon rounds to bfloat16.
+            found = Value.of(array)
+            if found.number != DTYPE_BF16:
+                raise TypeError(f"dtype: expected an array of bfloat16 to upload as bf16, got {found.array.dtype}")
+            return found
+        return Value.of(array if number is None else np.asarray(array, dtype=NUMPY_DTYPES[number]))
+
+    def _kept(self, tensors: Sequence[T]) -> list[ResidentTensor]:
+        """Return the resident tensors of those that are resident."""
+        contents = [self._owned(f"tensors[{at}]", tensor).content for at, tensor in enumerate(tensors)]
+        for at, content in enumerate(contents):
+            if not isinstance(content, ResidentTensor):
+                what = "an operation that is not computed" if isinstance(content, Result) else "an array"
+                raise ValueError(f"tensors[{at}]: expected a resident tensor, as of upload() or keep(), got {what}")
+        return [content for content in contents if isinstance(content, ResidentTensor)]
 
     def _graph_call(self, outputs: Sequence[T]) -> GraphCall:
         return GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])

@@ -21,7 +21,7 @@ import grpc.aio
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _parse, _points, _similar, _timing
+from . import _device, _embed, _parse, _points, _resident, _similar, _timing
 from ._aio_tensor import AsyncGraph as AsyncGraph
 from ._aio_tensor import AsyncTensor as AsyncTensor
 from ._call import (
@@ -37,11 +37,13 @@ from ._call import (
 from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import AccelerdError, MessageTooLargeError, malformed
+from ._graph import Keep
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
+from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Snapshot, Stats
-from ._tensor import to_rows
+from ._tensor import Dtype, Value, to_rows
 from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
@@ -707,7 +709,7 @@ class AsyncClient(TensorFactory[AsyncTensor]):
         """Compute tensors in one call: all operations that they need, each once.
 
         Args:
-            *outputs: Tensors of this client. Those that are computed already cost nothing.
+            *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
@@ -717,7 +719,82 @@ class AsyncClient(TensorFactory[AsyncTensor]):
         if call.outputs:
             with call.explained():
                 await self._caller.run(call.operation(self._caller.settings), timeout)
-        return call.results()
+        return tuple([await self._array(content, timeout) for content in call.results()])
+
+    async def upload(
+        self,
+        array: ArrayLike,
+        *,
+        dtype: Dtype | None = None,
+        device: str = "",
+        ttl: float | None = None,
+        timeout: float | None = None,
+    ) -> AsyncTensor:
+        """Copy an array to a device of the daemon, where it stays until it is freed or expires.
+
+        The tensor can be used in expressions, which read it in place, and `await` downloads it. It is sent in chunks,
+        without a retry.
+
+        Args:
+            array: A numpy array, or what `numpy.asarray` makes one of.
+            dtype: Element type to convert to; the array's by default.
+            device: Such as "cpu" or "cuda:0"; empty means the daemon's first GPU, or the CPU.
+            ttl: Seconds after its last use when it is freed; None means the daemon's default.
+            timeout: Seconds for the whole call.
+        """
+        return self.resident(await self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
+
+    async def keep(
+        self, *tensors: AsyncTensor, device: str = "", ttl: float | None = None, timeout: float | None = None
+    ) -> tuple[AsyncTensor, ...]:
+        """Compute tensors in one call, and keep the results on the daemon instead of returning them.
+
+        Args:
+            *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
+            device: Where to compute; empty means the device of the resident tensors that are needed.
+            ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
+            timeout: Seconds for each call, retries included.
+
+        Returns:
+            The same tensors, which are resident.
+        """
+        keep, call = Keep(device, ttl), self._graph_call(tensors)
+        if call.outputs:
+            with call.explained():
+                await self._caller.run(call.operation(self._caller.settings, keep), timeout)
+        for tensor in tensors:
+            if isinstance(value := tensor._expression.content, Value):
+                tensor._expression.content = await self._upload(value, keep, timeout)
+        return tensors
+
+    async def free(self, *tensors: AsyncTensor, timeout: float | None = None) -> None:
+        """Free resident tensors: all of them, or none if one does not exist any more."""
+        await self._caller.run(_resident.free(self._kept(tensors)), timeout)
+
+    async def copy(
+        self, tensor: AsyncTensor, device: str, *, ttl: float | None = None, timeout: float | None = None
+    ) -> AsyncTensor:
+        """Copy a resident tensor to a device, such as "cuda:1" or "cpu"."""
+        return self.resident(await self._caller.run(_resident.copy(self._kept([tensor])[0], device, ttl), timeout))
+
+    async def list_tensors(self, *, timeout: float | None = None) -> list[ResidentTensor]:
+        """Return the caller's resident tensors, oldest first."""
+        return await self._caller.run(_resident.list_tensors(), timeout)
+
+    async def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
+        settings = self._caller.settings
+        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
+        timeout = settings.timeout if timeout is None else timeout
+        return _resident.uploaded([one async for one in self._caller.stream(_resident.UPLOAD, requests, timeout)])
+
+    async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
+        if isinstance(content, Value):
+            return content.numpy()
+        download, requests = _resident.Download(content), [_resident.download_request(content)]
+        timeout = self._caller.settings.timeout if timeout is None else timeout
+        async for part in self._caller.stream(_resident.DOWNLOAD, requests, timeout):
+            download.add(part)
+        return download.numpy()
 
     def graph(self, *, timeout: float | None = None) -> AsyncGraph:
         """Collect outputs in an `async with` block, and compute them in one call at its end."""

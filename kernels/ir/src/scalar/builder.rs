@@ -1,8 +1,8 @@
-//! Builds scalar functions: checks types, shares equal instructions and drops unused ones.
+//! Builds scalar functions: checks types, computes constants, shares equal instructions and drops unused ones.
 
 use std::collections::HashMap;
 
-use super::{BinaryOp, Function, Inst, Literal, UnaryOp, Value, ValueId};
+use super::{BinaryOp, Function, Inst, Literal, UnaryOp, Value, ValueId, interpret};
 use crate::Dtype;
 
 /// An instruction does not take operands of these types.
@@ -15,7 +15,7 @@ pub struct TypeError {
     pub operands: String,
 }
 
-/// A function under construction. Equal instructions are the same value.
+/// A function under construction. Equal instructions are the same value, and an operation of constants is a constant.
 #[derive(Clone, Debug)]
 pub struct Builder {
     params: Vec<Dtype>,
@@ -138,8 +138,24 @@ impl Builder {
         Function { params: self.params, values, results }
     }
 
+    /// The result of an operation of constants.
+    fn constant(&self, inst: Inst, dtype: Dtype) -> Option<Literal> {
+        let literal = |value: ValueId| match self.values[value.index()].inst {
+            Inst::Literal(literal) => Some(literal),
+            Inst::Param(_) | Inst::Index | Inst::Unary(..) | Inst::Binary(..) | Inst::Select(..) | Inst::Cast(_) => {
+                None
+            }
+        };
+        match inst {
+            Inst::Unary(op, a) => Some(interpret::unary(op, literal(a)?)),
+            Inst::Binary(op, a, b) => Some(interpret::binary(op, literal(a)?, literal(b)?)),
+            Inst::Cast(a) => Some(literal(a)?.cast(dtype)),
+            Inst::Param(_) | Inst::Index | Inst::Literal(_) | Inst::Select(..) => None,
+        }
+    }
+
     fn push(&mut self, inst: Inst, dtype: Dtype) -> ValueId {
-        let value = Value { inst, dtype };
+        let value = Value { inst: self.constant(inst, dtype).map_or(inst, Inst::Literal), dtype };
         *self.known.entry(value).or_insert_with(|| {
             self.values.push(value);
             id(self.values.len() - 1)

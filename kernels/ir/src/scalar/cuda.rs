@@ -161,6 +161,7 @@ fn binary(op: BinaryOp, dtype: Dtype, a: &str, b: &str) -> String {
         BinaryOp::Ne => format!("{a} != {b}"),
         BinaryOp::Lt => format!("{a} < {b}"),
         BinaryOp::Le => format!("{a} <= {b}"),
+        BinaryOp::MulHigh => format!("ir::mul_high({a}, {b})"),
     }
 }
 

@@ -31,7 +31,7 @@ pub fn interpret(function: &Function, arguments: &[Literal], index: i64) -> Vec<
     function.results().iter().map(|result| values[result.index()]).collect()
 }
 
-fn unary(op: UnaryOp, a: Literal) -> Literal {
+pub(super) fn unary(op: UnaryOp, a: Literal) -> Literal {
     match a.dtype().kind() {
         Kind::Bool | Kind::Integer => unary_of_integer(op, a),
         Kind::Float => unary_of_float(op, a),
@@ -95,7 +95,7 @@ fn unary_of_float(op: UnaryOp, a: Literal) -> Literal {
     Literal::from_f64(dtype, result)
 }
 
-fn binary(op: BinaryOp, a: Literal, b: Literal) -> Literal {
+pub(super) fn binary(op: BinaryOp, a: Literal, b: Literal) -> Literal {
     match a.dtype().kind() {
         Kind::Bool | Kind::Integer => binary_of_integers(op, a, b),
         Kind::Float => binary_of_floats(op, a, b),
@@ -120,6 +120,7 @@ fn binary_of_integers(op: BinaryOp, a: Literal, b: Literal) -> Literal {
         BinaryOp::Xor => x ^ y,
         BinaryOp::Shl => shift.map_or(0, |bits| x << bits),
         BinaryOp::Shr => x >> shift.unwrap_or(64),
+        BinaryOp::MulHigh => mul_high(dtype, x, y),
         BinaryOp::Eq => return truth(x == y),
         BinaryOp::Ne => return truth(x != y),
         BinaryOp::Lt => return truth(x < y),
@@ -156,6 +157,12 @@ fn binary_of_floats(op: BinaryOp, a: Literal, b: Literal) -> Literal {
         _ => unreachable!("{op:?} does not take floating-point numbers"),
     };
     Literal::from_f64(dtype, result)
+}
+
+#[expect(clippy::cast_sign_loss, reason = "values of unsigned types")]
+fn mul_high(dtype: Dtype, x: i128, y: i128) -> i128 {
+    let bits = 8 * dtype.size();
+    if dtype.is_signed() { (x * y) >> bits } else { ((x as u128 * y as u128) >> bits).cast_signed() }
 }
 
 fn truth(value: bool) -> Literal {

@@ -116,6 +116,8 @@ pub enum BinaryOp {
     Lt,
     /// Less or equal; false for NaN.
     Le,
+    /// The upper half of the product of integers, which has twice their bits.
+    MulHigh,
 }
 
 impl UnaryOp {
@@ -196,7 +198,7 @@ impl UnaryOp {
 
 impl BinaryOp {
     /// All operations.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Add,
         Self::Sub,
         Self::Mul,
@@ -217,6 +219,7 @@ impl BinaryOp {
         Self::Ne,
         Self::Lt,
         Self::Le,
+        Self::MulHigh,
     ];
 
     /// The type of the result, or `None` if operands of this type are not supported.
@@ -230,7 +233,7 @@ impl BinaryOp {
             Self::Min | Self::Max => Some(operands),
             Self::Pow | Self::Atan2 | Self::CopySign | Self::Hypot => operands.is_float().then_some(operands),
             Self::And | Self::Or | Self::Xor => (kind != Kind::Float).then_some(operands),
-            Self::Shl | Self::Shr => operands.is_integer().then_some(operands),
+            Self::Shl | Self::Shr | Self::MulHigh => operands.is_integer().then_some(operands),
             Self::Eq | Self::Ne | Self::Lt | Self::Le => Some(Dtype::Bool),
         }
     }

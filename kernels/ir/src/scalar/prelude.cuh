@@ -192,4 +192,16 @@ __device__ __forceinline__ INTEGER shift_right(INTEGER a, INTEGER bits) {
     return (INTEGER)(a >> (u32)bits);
 }
 
+// The upper half of a product. Of up to 32 bits the compiler knows the instruction.
+template <typename INTEGER>
+__device__ __forceinline__ INTEGER mul_high(INTEGER a, INTEGER b) {
+    constexpr bool SIGNED = INTEGER(-1) < INTEGER(1);
+    constexpr u32 BITS = 8 * sizeof(INTEGER);
+    return SIGNED ? (INTEGER)(((i64)a * (i64)b) >> BITS) : (INTEGER)(((u64)a * (u64)b) >> BITS);
+}
+
+__device__ __forceinline__ i64 mul_high(i64 a, i64 b) { return __mul64hi(a, b); }
+
+__device__ __forceinline__ u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }
+
 }  // namespace ir

@@ -6,7 +6,7 @@
 pub use accelerd_parser::{Class, Diagnostic, Mode, Options, Position, SourceType, outline::Item};
 use bytes::Bytes;
 
-use crate::{Backend, Demand, Op, OpError, Size};
+use crate::{Backend, Op, OpError, Size};
 
 mod column;
 mod columns;
@@ -96,20 +96,6 @@ pub struct Located<T> {
 #[derive(Debug)]
 pub struct Parse;
 
-impl Parse {
-    /// The demand of a request with this many sources of `bytes` in total. It never decreases with either.
-    pub fn demand(sources: u64, bytes: u64) -> Demand {
-        let memory = bytes.saturating_mul(BYTES_PER_BYTE).saturating_add(sources.saturating_mul(BYTES_PER_SOURCE));
-        Demand { cost: bytes.max(1), bytes: memory }
-    }
-}
-
-impl ParseRequest {
-    fn demand(&self) -> Demand {
-        Parse::demand(self.sources.len() as u64, self.sources.iter().map(|source| source.len() as u64).sum())
-    }
-}
-
 impl Op for Parse {
     const NAME: &'static str = "parse";
     type Request = ParseRequest;
@@ -120,12 +106,14 @@ impl Op for Parse {
     fn key(_: &ParseRequest) {}
 
     fn size(request: &ParseRequest) -> Size {
-        Size { items: (request.sources.len() as u64).max(1), bytes: request.demand().bytes }
+        let bytes: usize = request.sources.iter().map(Bytes::len).sum();
+        let count = request.sources.len() as u64;
+        Size { items: count.max(1), bytes: bytes as u64 * BYTES_PER_BYTE + count * BYTES_PER_SOURCE }
     }
 
     /// Bytes of source.
     fn cost(request: &ParseRequest) -> u64 {
-        request.demand().cost
+        (request.sources.iter().map(Bytes::len).sum::<usize>() as u64).max(1)
     }
 
     fn run(batch: &[&ParseRequest], on: &mut Backend) -> Result<Vec<ParseResponse>, OpError> {

@@ -1,8 +1,16 @@
-//! Graphs of tensor operations: executes the plans of `accelerd-tensor`.
+//! Graphs of tensor operations: executes the plans of `accelerd-tensor`, on tensors of the request and on resident ones.
 
 mod cpu;
 pub(crate) mod cuda;
 mod op;
 pub mod oracle;
+mod plan_cache;
+mod resident;
+mod transfer;
+mod values;
 
 pub use op::{Execute, ExecuteRequest};
+pub use plan_cache::PlanCache;
+pub use resident::{HostUpload, ResidentTensor, TensorAccount};
+pub use transfer::{Download, DownloadRequest, Upload, UploadRequest};
+pub use values::{Executed, TensorInput};

@@ -1,34 +1,52 @@
 //! The operation: executes the plan of a graph.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use accelerd_tensor::Plan;
+use accelerd_tensor::{Plan, TensorType};
 use bytes::Bytes;
 
-use super::{cpu, cuda as tensor_cuda};
-use crate::{Backend, Op, OpError, Size, cuda};
+use super::{Executed, ResidentTensor, TensorAccount, TensorInput, cpu, cuda as tensor_cuda};
+use crate::{Backend, DeviceId, Op, OpError, Size, cuda, ledger::Reservation};
 
 /// A graph to execute.
 #[derive(Clone, Debug)]
 pub struct ExecuteRequest {
     plan: Arc<Plan>,
-    plan_hash: [u64; 2],
-    inputs: Vec<Bytes>,
+    inputs: Vec<TensorInput>,
+    device: Option<DeviceId>,
+    keep: Option<Keep>,
+}
+
+/// Which outputs are kept, and where their memory is reserved.
+#[derive(Clone, Debug)]
+struct Keep {
+    outputs: Vec<bool>,
+    account: TensorAccount,
 }
 
 impl ExecuteRequest {
-    /// `inputs` are little-endian elements in row-major order, one for each input of the plan. [`Execute`] checks their lengths.
-    pub fn new(plan: Arc<Plan>, inputs: Vec<Bytes>) -> Self {
-        let plan_hash = [0_u8, 1].map(|seed| {
-            let mut hasher = DefaultHasher::new();
-            (seed, &*plan).hash(&mut hasher);
-            hasher.finish()
-        });
-        Self { plan, plan_hash, inputs }
+    /// `inputs` are those of the plan, in its order. [`Execute`] checks their lengths. A GPU executes a plan faster if it has executed the
+    /// same one, not an equal one, before: see [`PlanCache`](super::PlanCache).
+    pub fn new(plan: Arc<Plan>, inputs: Vec<impl Into<TensorInput>>) -> Self {
+        let inputs: Vec<TensorInput> = inputs.into_iter().map(Into::into).collect();
+        let resident = |input: &TensorInput| match input {
+            TensorInput::Resident(tensor) => Some(tensor.device()),
+            TensorInput::Inline(_) => None,
+        };
+        let device = inputs.iter().find_map(resident);
+        Self { plan, inputs, device, keep: None }
+    }
+
+    /// The device to run on. Without this call it is that of the first resident input, or any.
+    #[must_use]
+    pub fn on(self, device: Option<DeviceId>) -> Self {
+        Self { device: device.or(self.device), ..self }
+    }
+
+    /// Keeps the outputs whose entry is true as resident tensors, whose memory is reserved in `account`.
+    #[must_use]
+    pub fn keeping(self, outputs: Vec<bool>, account: TensorAccount) -> Self {
+        Self { keep: Some(Keep { outputs, account }), ..self }
     }
 }
 
@@ -39,25 +57,28 @@ pub struct Execute;
 impl Op for Execute {
     const NAME: &'static str = "tensor";
     type Request = ExecuteRequest;
-    /// The outputs, as the plan lists them.
-    type Response = Vec<Bytes>;
-    /// 128 bits of hash of the plan.
-    type Key = [u64; 2];
+    type Response = Executed;
+    /// The address of the plan, which lives as long as its requests.
+    type Key = usize;
 
-    fn key(request: &ExecuteRequest) -> [u64; 2] {
-        request.plan_hash
+    fn key(request: &ExecuteRequest) -> usize {
+        Arc::as_ptr(&request.plan).addr()
     }
 
     fn size(request: &ExecuteRequest) -> Size {
-        let inputs: u64 = request.inputs.iter().map(|input| input.len() as u64).sum();
+        let inputs: u64 = request.inputs.iter().map(TensorInput::inline_bytes).sum();
         Size { items: 1, bytes: inputs.saturating_add(request.plan.allocated_bytes() as u64) }
+    }
+
+    fn device_affinity(request: &ExecuteRequest) -> Option<DeviceId> {
+        request.device
     }
 
     fn cost(request: &ExecuteRequest) -> u64 {
         request.plan.cost()
     }
 
-    fn run(batch: &[&ExecuteRequest], on: &mut Backend) -> Result<Vec<Vec<Bytes>>, OpError> {
+    fn run(batch: &[&ExecuteRequest], on: &mut Backend) -> Result<Vec<Executed>, OpError> {
         batch.iter().map(|request| request.run(on)).collect()
     }
 }
@@ -66,21 +87,44 @@ impl ExecuteRequest {
     /// Measures the steps of the plan alone, on a GPU: the time of one run in each of `samples` samples of `runs` runs, with inputs on
     /// the device and kernels loaded.
     pub fn time_on_gpu(&self, on: &cuda::Worker, samples: usize, runs: u32) -> Result<Vec<Duration>, OpError> {
-        tensor_cuda::executor::time(&self.plan, &self.slices(), on, samples, runs)
+        tensor_cuda::executor::time(&self.plan, &self.inputs, on, samples, runs)
     }
 
-    fn slices(&self) -> Vec<&[u8]> {
-        self.inputs.iter().map(|input| &input[..]).collect()
-    }
-
-    fn run(&self, on: &Backend) -> Result<Vec<Bytes>, OpError> {
-        let inputs = self.slices();
+    fn run(&self, on: &Backend) -> Result<Executed, OpError> {
+        let reserved = self.reserve(on.device())?;
         match on {
-            Backend::Cpu(worker) => {
-                let outputs = cpu::execute(&self.plan, &inputs, worker)?;
-                Ok(outputs.into_iter().map(Bytes::from_owner).collect())
-            }
-            Backend::Cuda(worker) => tensor_cuda::executor::execute(&self.plan, &inputs, worker),
+            Backend::Cpu(worker) => self.run_on_cpu(reserved, worker),
+            Backend::Cuda(worker) => tensor_cuda::executor::execute(&self.plan, &self.inputs, reserved, worker),
         }
+    }
+
+    /// For each output that is kept, its memory.
+    fn reserve(&self, device: DeviceId) -> Result<Vec<Option<Reservation>>, OpError> {
+        let Some(Keep { outputs, account }) = &self.keep else {
+            return Ok(self.plan.outputs.iter().map(|_| None).collect());
+        };
+        let reserve = |(nth, of): (usize, &TensorType)| {
+            let is_kept = outputs.get(nth).copied().unwrap_or_default();
+            is_kept.then(|| account.reserve(device, of.bytes())).transpose()
+        };
+        self.plan.outputs.iter().enumerate().map(reserve).collect()
+    }
+
+    fn run_on_cpu(&self, reserved: Vec<Option<Reservation>>, worker: &crate::cpu::Worker) -> Result<Executed, OpError> {
+        let inputs = self.inputs.iter().map(|input| match input {
+            TensorInput::Inline(bytes) => Ok(&bytes[..]),
+            TensorInput::Resident(tensor) => tensor.on_cpu().map(|bytes| &bytes[..]),
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let outputs = cpu::execute(&self.plan, &inputs, worker)?;
+        let mut executed = Executed { returned: vec![], kept: vec![] };
+        for ((output, of), reserved) in outputs.into_iter().zip(&self.plan.outputs).zip(reserved) {
+            let output = Bytes::from_owner(output);
+            match reserved {
+                Some(reserved) => executed.kept.push(ResidentTensor::on_host(of.clone(), output, reserved)),
+                None => executed.returned.push(output),
+            }
+        }
+        Ok(executed)
     }
 }

@@ -3,9 +3,12 @@
 //!
 //! It trusts plan and inputs, and panics where they do not fit.
 
+use std::cmp::Ordering;
+
 use accelerd_tensor::{
-    Accumulate, ArgReduction, Dtype, Layout, Location, MapStep, MatMulStep, NormKind, NormStep, Plan, ReduceStep,
-    Reduction, SoftmaxStep, Step, View,
+    Accumulate, ArgReduction, AttentionStep, ConvStep, Divisor, Dtype, IndexStep, Layout, Location, MapStep,
+    MatMulStep, NormKind, NormStep, Plan, PoolKind, PoolStep, PoolWindows, ReduceStep, Reduction, ScanKind, ScanStep,
+    SoftmaxStep, SortStep, Step, View, Windows,
     scalar::{Function, Literal, interpret},
 };
 
@@ -24,6 +27,12 @@ pub fn execute(plan: &Plan, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
             Step::Softmax(step) => memory.softmax(step),
             Step::Norm(step) => memory.norm(step),
             Step::MatMul(step) => memory.matmul(step),
+            Step::Index(step) => memory.index(step),
+            Step::Scan(step) => memory.scan(step),
+            Step::Sort(step) => memory.sort(step),
+            Step::Conv(step) => memory.conv(step),
+            Step::Pool(step) => memory.pool(step),
+            Step::Attention(step) => memory.attention(step),
         }
     }
     memory.outputs
@@ -157,6 +166,44 @@ impl Memory {
         }
     }
 
+    fn index(&mut self, step: &IndexStep) {
+        let extent = step.input.layout.shape[step.input.layout.rank() - 1];
+        for at in indices(&step.output.layout.shape) {
+            let index = self.load(&step.index, &at).as_i64();
+            let index = if index < 0 && step.op.wraps() { index + to_i64(extent) } else { index };
+            let index = usize::try_from(index).ok().filter(|index| *index < extent).expect("indices within the extent");
+            let value = self.load(&step.input, &[at.as_slice(), &[index]].concat());
+            self.store(&step.output, &at, value);
+        }
+    }
+
+    fn scan(&mut self, step: &ScanStep) {
+        let [outer, extent, inner] = step.input.layout.shape[..] else { panic!("a scan of {:?}", step.input) };
+        for (row, column) in (0..outer).flat_map(|row| (0..inner).map(move |column| (row, column))) {
+            let index = |at: usize| [row, at, column];
+            let values: Vec<_> =
+                (0..extent).map(|at| self.load(&step.input, &index(at)).cast(step.accumulate)).collect();
+            for (at, value) in scanned(step.kind, step.accumulate, &values).into_iter().enumerate() {
+                self.store(&step.output, &index(at), value.cast(step.output.dtype));
+            }
+        }
+    }
+
+    fn sort(&mut self, step: &SortStep) {
+        let [rows, columns] = step.input.layout.shape[..] else { panic!("a sort of {:?}", step.input) };
+        for row in 0..rows {
+            let values: Vec<_> = (0..columns).map(|column| self.load(&step.input, &[row, column])).collect();
+            let mut order: Vec<_> = (0..columns).collect();
+            order.sort_by(|&a, &b| {
+                let order = total_order(values[a], values[b]);
+                if step.is_descending { order.reverse() } else { order }
+            });
+            for (nth, index) in order.into_iter().take(step.output.layout.shape[1]).enumerate() {
+                self.store(&step.output, &[row, nth], Literal::from_i64(Dtype::I64, to_i64(index)));
+            }
+        }
+    }
+
     fn matmul(&mut self, step: &MatMulStep) {
         let inner = step.a.layout.shape[2];
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
@@ -182,6 +229,126 @@ impl Memory {
             }
             self.store(&step.output, index, result);
         }
+    }
+
+    fn conv(&mut self, step: &ConvStep) {
+        let filter = indices(&step.weight.layout.shape[1..]);
+        let [group_channels, group_outputs] = [&step.input, &step.output].map(|of| of.layout.shape[1] / step.groups);
+        for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
+            let (image, out, at) = (index[0], index[1], [index[2], index[3]]);
+            let term = |tap: &Vec<usize>| {
+                let channel = out / group_outputs * group_channels + tap[0];
+                let row = position_of(&step.windows, 0, at[0], tap[1], step.input.layout.shape[2])?;
+                let column = position_of(&step.windows, 1, at[1], tap[2], step.input.layout.shape[3])?;
+                let weight = self.load(&step.weight, &[out, tap[0], tap[1], tap[2]]);
+                Some(self.load(&step.input, &[image, channel, row, column]).as_f64() * weight.as_f64())
+            };
+            let bias = step.bias.as_ref().map(|bias| self.load(bias, &[out]).as_f64());
+            let mut result = Literal::from_f64(step.output.dtype, sum(filter.iter().filter_map(term).chain(bias)));
+            if let Some(epilogue) = &step.epilogue {
+                result = interpret(epilogue, &[result], to_i64(nth))[0];
+            }
+            self.store(&step.output, index, result);
+        }
+    }
+
+    fn pool(&mut self, step: &PoolStep) {
+        let (input, output, dtype) = (&step.input.layout.shape, &step.output.layout.shape, step.output.dtype);
+        for index in indices(output) {
+            let axes =
+                [0, 1].map(|axis| pooled(&step.windows, axis, index[axis + 1], input[axis + 1], output[axis + 1]));
+            let [(rows, height), (columns, width)] = &axes;
+            let of_row =
+                |row: &usize| columns.iter().map(|column| self.load(&step.input, &[index[0], *row, *column])).collect();
+            let values: Vec<Literal> = rows.iter().flat_map(|row| -> Vec<Literal> { of_row(row) }).collect();
+            let result = match step.kind {
+                PoolKind::Max if values.is_empty() => least(dtype),
+                PoolKind::Max => combine(Reduction::Max, dtype, &values),
+                PoolKind::Average(_) if values.is_empty() => Literal::from_f64(dtype, 0.0),
+                PoolKind::Average(divisor) => {
+                    let count = match divisor {
+                        Divisor::Elements => values.len() as f64,
+                        Divisor::Padded => (height * width) as f64,
+                        Divisor::Number(number) => number as f64,
+                    };
+                    Literal::from_f64(dtype, sum(values.iter().map(|value| value.as_f64())) / count)
+                }
+            };
+            self.store(&step.output, &index, result);
+        }
+    }
+}
+
+/// The least value of a type of numbers.
+fn least(dtype: Dtype) -> Literal {
+    if dtype.is_float() {
+        return Literal::from_f64(dtype, f64::NEG_INFINITY);
+    }
+    Literal::from_i64(dtype, if dtype.is_signed() { i64::MIN >> (64 - 8 * dtype.size()) } else { 0 })
+}
+
+/// The position in an image of extent `extent` that window `at` has at position `tap` of its kernel; `None` in the padding.
+fn position_of(windows: &Windows, axis: usize, at: usize, tap: usize, extent: usize) -> Option<usize> {
+    let padded = at * windows.stride[axis] + tap * windows.dilation[axis];
+    padded.checked_sub(windows.padding[axis]).filter(|position| *position < extent)
+}
+
+/// The positions of window `at` in an image of extent `extent`, and their number with those in the padding.
+fn pooled(windows: &PoolWindows, axis: usize, at: usize, extent: usize, count: usize) -> (Vec<usize>, usize) {
+    match windows {
+        PoolWindows::Sliding(windows) => {
+            let taps = 0..windows.kernel[axis];
+            let first = at * windows.stride[axis];
+            let end = (first + windows.kernel[axis]).min(extent + 2 * windows.padding[axis]);
+            (taps.filter_map(|tap| position_of(windows, axis, at, tap, extent)).collect(), end.saturating_sub(first))
+        }
+        PoolWindows::Adaptive => {
+            let range = at * extent / count..((at + 1) * extent).div_ceil(count);
+            (range.clone().collect(), range.len())
+        }
+    }
+}
+
+impl Memory {
+    fn attention(&mut self, step: &AttentionStep) {
+        let (heads, kv_heads) = (step.query.layout.shape[1], step.key.layout.shape[1]);
+        for index in indices(&step.output.layout.shape[..3]) {
+            let [batch, head, query] = index[..] else { panic!("batch, head and query") };
+            let kv_head = head / (heads / kv_heads);
+            let scores = self.scores(step, [batch, head, query], kv_head);
+            let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
+            let reference = if greatest == f64::NEG_INFINITY { 0.0 } else { greatest };
+            let probabilities: Vec<f64> = scores.iter().map(|score| (score - reference).exp()).collect();
+            let total = sum(probabilities.iter().copied());
+            for column in 0..step.output.layout.shape[3] {
+                let value = |key: usize| self.load(&step.value, &[batch, kv_head, key, column]).as_f64();
+                let weighted = sum(probabilities.iter().enumerate().map(|(key, p)| p * value(key)));
+                let result = if total == 0.0 { 0.0 } else { weighted / total };
+                self.store(&step.output, &[batch, head, query, column], Literal::from_f64(step.output.dtype, result));
+            }
+        }
+    }
+
+    /// The scores of the keys before the length of the batch; minus infinity where a key takes no part.
+    fn scores(&self, step: &AttentionStep, [batch, head, query]: [usize; 3], kv_head: usize) -> Vec<f64> {
+        let (keys, dim) = (step.key.layout.shape[2], step.key.layout.shape[3]);
+        let length = step.lengths.as_ref().map(|lengths| self.load(lengths, &[batch]).as_i64());
+        let end = length.map_or(keys, |length| usize::try_from(length).unwrap_or(0).min(keys));
+        let score = |key: usize| {
+            let factor =
+                |view: &View, index: [usize; 3], d: usize| self.load(view, &[index[0], index[1], index[2], d]).as_f64();
+            let terms = (0..dim)
+                .map(|d| factor(&step.query, [batch, head, query], d) * factor(&step.key, [batch, kv_head, key], d));
+            let score = f64::from_bits(step.scale_bits) * sum(terms);
+            let mask = step.mask.as_ref().map(|mask| self.load(mask, &[batch, head, query, key]));
+            match mask {
+                _ if step.is_causal && key > query => f64::NEG_INFINITY,
+                Some(mask) if mask.dtype() == Dtype::Bool && mask.bits() == 0 => f64::NEG_INFINITY,
+                Some(mask) if mask.dtype() != Dtype::Bool => score + mask.as_f64(),
+                Some(_) | None => score,
+            }
+        };
+        (0..end).map(score).collect()
     }
 }
 
@@ -226,6 +393,38 @@ fn exceeds(later: Literal, earlier: Literal, is_max: bool) -> bool {
     }
     let (later, earlier) = (integer(later), integer(earlier));
     if is_max { later > earlier } else { later < earlier }
+}
+
+/// Each value combined with all before it; floating-point numbers in f64, sums with compensation.
+fn scanned(kind: ScanKind, dtype: Dtype, values: &[Literal]) -> Vec<Literal> {
+    if !dtype.is_float() {
+        let combined = values.iter().copied().map(integer).scan(None, |state, x| {
+            let before: i128 = state.unwrap_or(i128::from(kind == ScanKind::Prod));
+            let next = if kind == ScanKind::Sum { before.wrapping_add(x) } else { before.wrapping_mul(x) };
+            *state = Some(integer(from_integer(dtype, next)));
+            *state
+        });
+        return combined.map(|value| from_integer(dtype, value)).collect();
+    }
+    let (mut total, mut lost, mut product) = (0.0_f64, 0.0, 1.0);
+    let number = |x: &Literal| {
+        let x = x.as_f64();
+        let next = total + x;
+        lost += if total.abs() >= x.abs() { (total - next) + x } else { (x - next) + total };
+        (total, product) = (next, product * x);
+        let sum = if total.is_finite() { total + lost } else { total };
+        Literal::from_f64(dtype, if kind == ScanKind::Sum { sum } else { product })
+    };
+    values.iter().map(number).collect()
+}
+
+/// The order of sorts: NaN is equal to NaN and greater than any number, and -0 equals 0.
+fn total_order(a: Literal, b: Literal) -> Ordering {
+    if !a.dtype().is_float() {
+        return integer(a).cmp(&integer(b));
+    }
+    let (a, b) = (a.as_f64(), b.as_f64());
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
 fn combine(reduction: Reduction, dtype: Dtype, values: &[Literal]) -> Literal {

@@ -11,38 +11,43 @@ use accelerd_ir::{
 };
 
 /// A function under construction, shared by its expressions. It keeps the first type error.
-pub(super) struct Scope {
+pub(crate) struct Scope {
     builder: RefCell<Builder>,
     error: RefCell<Option<TypeError>>,
 }
 
 /// A value of a function.
 #[derive(Clone, Copy)]
-pub(super) struct Expr<'a> {
+pub(crate) struct Expr<'a> {
     scope: &'a Scope,
     value: ValueId,
 }
 
 /// The other operand of an operation: an expression of the same type, or a number, which takes the type.
-pub(super) trait Operand<'a> {
+pub(crate) trait Operand<'a> {
     fn of_type(self, like: Expr<'a>) -> Expr<'a>;
 }
 
 impl Scope {
-    pub(super) fn new(params: &[Dtype]) -> Self {
+    pub(crate) fn new(params: &[Dtype]) -> Self {
         Self { builder: RefCell::new(Builder::new(params)), error: RefCell::default() }
     }
 
-    pub(super) fn param(&self, nth: usize) -> Expr<'_> {
+    pub(crate) fn param(&self, nth: usize) -> Expr<'_> {
         self.expr(self.builder.borrow_mut().param(nth))
     }
 
-    pub(super) fn literal(&self, literal: Literal) -> Expr<'_> {
+    pub(crate) fn literal(&self, literal: Literal) -> Expr<'_> {
         self.expr(self.builder.borrow_mut().literal(literal))
     }
 
+    /// Position of the element in its iteration space, row-major; i64.
+    pub(crate) fn index(&self) -> Expr<'_> {
+        self.expr(self.builder.borrow_mut().index())
+    }
+
     /// The function of one result.
-    pub(super) fn finish(&self, result: Expr<'_>) -> Result<Function, TypeError> {
+    pub(crate) fn finish(&self, result: Expr<'_>) -> Result<Function, TypeError> {
         match self.error.take() {
             Some(error) => Err(error),
             None => Ok(self.builder.borrow().clone().finish(&[result.value])),
@@ -64,124 +69,128 @@ impl Scope {
 }
 
 impl<'a> Expr<'a> {
-    pub(super) fn dtype(self) -> Dtype {
+    pub(crate) fn dtype(self) -> Dtype {
         self.scope.builder.borrow().dtype(self.value)
     }
 
-    pub(super) fn is_bool(self) -> bool {
+    pub(crate) fn is_bool(self) -> bool {
         self.dtype() == Dtype::Bool
     }
 
-    pub(super) fn is_float(self) -> bool {
+    pub(crate) fn is_float(self) -> bool {
         self.dtype().is_float()
     }
 
     /// A constant of the type of this value.
-    pub(super) fn number(self, value: f64) -> Self {
+    pub(crate) fn number(self, value: f64) -> Self {
         self.scope.literal(Literal::from_f64(self.dtype(), value))
     }
 
     /// An integer constant of the type of this value.
-    pub(super) fn integer(self, value: i64) -> Self {
+    pub(crate) fn integer(self, value: i64) -> Self {
         self.scope.literal(Literal::from_i64(self.dtype(), value))
     }
 
-    pub(super) fn cast(self, to: Dtype) -> Self {
+    pub(crate) fn cast(self, to: Dtype) -> Self {
         let value = self.scope.builder.borrow_mut().cast(self.value, to);
         self.scope.expr(value)
     }
 
-    pub(super) fn apply(self, op: UnaryOp) -> Self {
+    pub(crate) fn apply(self, op: UnaryOp) -> Self {
         let value = self.scope.builder.borrow_mut().unary(op, self.value);
         self.scope.checked(value, self)
     }
 
-    pub(super) fn with(self, op: BinaryOp, other: impl Operand<'a>) -> Self {
+    pub(crate) fn with(self, op: BinaryOp, other: impl Operand<'a>) -> Self {
         let other = other.of_type(self);
         let value = self.scope.builder.borrow_mut().binary(op, self.value, other.value);
         self.scope.checked(value, self)
     }
 
     /// `a` where this bool is true, else `b`.
-    pub(super) fn select(self, a: Self, b: impl Operand<'a>) -> Self {
+    pub(crate) fn select(self, a: Self, b: impl Operand<'a>) -> Self {
         let b = b.of_type(a);
         let value = self.scope.builder.borrow_mut().select(self.value, a.value, b.value);
         self.scope.checked(value, a)
     }
 
-    pub(super) fn eq(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn eq(self, other: impl Operand<'a>) -> Self {
         self.with(BinaryOp::Eq, other)
     }
 
-    pub(super) fn ne(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn ne(self, other: impl Operand<'a>) -> Self {
         self.with(BinaryOp::Ne, other)
     }
 
-    pub(super) fn lt(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn lt(self, other: impl Operand<'a>) -> Self {
         self.with(BinaryOp::Lt, other)
     }
 
-    pub(super) fn le(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn le(self, other: impl Operand<'a>) -> Self {
         self.with(BinaryOp::Le, other)
     }
 
-    pub(super) fn gt(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn gt(self, other: impl Operand<'a>) -> Self {
         other.of_type(self).lt(self)
     }
 
-    pub(super) fn ge(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn ge(self, other: impl Operand<'a>) -> Self {
         other.of_type(self).le(self)
     }
 
-    pub(super) fn min(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn min(self, other: impl Operand<'a>) -> Self {
         self.with(BinaryOp::Min, other)
     }
 
-    pub(super) fn max(self, other: impl Operand<'a>) -> Self {
+    pub(crate) fn max(self, other: impl Operand<'a>) -> Self {
         self.with(BinaryOp::Max, other)
     }
 
     /// The absolute value; unsigned integers are their own.
-    pub(super) fn abs(self) -> Self {
+    pub(crate) fn abs(self) -> Self {
         if self.dtype().is_signed() || self.is_bool() { self.apply(UnaryOp::Abs) } else { self }
     }
 
-    pub(super) fn exp(self) -> Self {
+    pub(crate) fn exp(self) -> Self {
         self.apply(UnaryOp::Exp)
     }
 
-    pub(super) fn log(self) -> Self {
+    pub(crate) fn log(self) -> Self {
         self.apply(UnaryOp::Log)
     }
 
-    pub(super) fn log1p(self) -> Self {
+    pub(crate) fn log1p(self) -> Self {
         self.apply(UnaryOp::Log1p)
     }
 
-    pub(super) fn sqrt(self) -> Self {
+    pub(crate) fn sqrt(self) -> Self {
         self.apply(UnaryOp::Sqrt)
     }
 
-    pub(super) fn trunc(self) -> Self {
+    pub(crate) fn expm1(self) -> Self {
+        self.apply(UnaryOp::Expm1)
+    }
+
+    pub(crate) fn trunc(self) -> Self {
         self.apply(UnaryOp::Trunc)
     }
 
-    pub(super) fn floor(self) -> Self {
+    pub(crate) fn floor(self) -> Self {
         self.apply(UnaryOp::Floor)
     }
 
     /// 1 less a number.
-    pub(super) fn complement(self) -> Self {
+    pub(crate) fn complement(self) -> Self {
         self.number(1.0) - self
     }
 
     /// 1 divided by a number.
-    pub(super) fn reciprocal(self) -> Self {
+    pub(crate) fn reciprocal(self) -> Self {
         self.number(1.0) / self
     }
 
     /// Whether a number is NaN; false for integers.
-    pub(super) fn is_nan(self) -> Self {
+    pub(crate) fn is_nan(self) -> Self {
         self.ne(self)
     }
 }

@@ -20,6 +20,7 @@ mod typing;
 mod unary;
 
 use accelerd_ir::{Dtype, scalar::Function};
+pub(crate) use expr::{Expr, Scope};
 use operation::Operation;
 
 use crate::{GraphError, NodeSpec};

@@ -1,4 +1,4 @@
-//! Operations of three operands.
+//! Operations of three operands, of which one may be an attribute.
 
 use super::{
     expr::Expr,
@@ -27,6 +27,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
         slots: &[Slot::Tensor, Slot::Tensor, Slot::Either("weight")],
         typing: Float,
         body: Body::Call(lerp),
+    },
+    Operation {
+        name: "masked_fill",
+        slots: &[Slot::Tensor, Slot::Condition],
+        typing: Same(Any),
+        body: Body::Call(|call| Ok(call.operand(1)?.select(call.required_scalar("value")?, call.operand(0)?))),
     },
     Operation {
         name: "where",

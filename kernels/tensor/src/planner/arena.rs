@@ -1,6 +1,6 @@
 //! Places buffers in the arena by their lifetimes: those that are never alive at once share bytes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{Layout, Location, Plan, Step, View};
 
@@ -97,41 +97,130 @@ fn reusable(step: &Step, nth: usize, lifetimes: &[Lifetime], outputs: &HashMap<u
     pairs
 }
 
-/// Allocates ranges of bytes, each from the smallest gap that holds it.
+/// Allocates ranges of bytes, each from the smallest gap that holds it, and the first of equal ones.
 #[derive(Default)]
 struct Arena {
-    /// The ranges in use by their start: their end and the buffer that holds them.
-    used: std::collections::BTreeMap<usize, (usize, usize)>,
+    /// The range of each buffer that has one: start and end.
+    ranges: HashMap<usize, (usize, usize)>,
+    /// The gaps between ranges: their ends by their starts, and their sizes and starts.
+    gaps: BTreeMap<usize, usize>,
+    by_size: BTreeSet<(usize, usize)>,
+    /// The end of the last range.
+    end: usize,
     peak: usize,
 }
 
 impl Arena {
     fn allocate(&mut self, number: usize, bytes: usize) -> usize {
         let size = bytes.max(1).next_multiple_of(Plan::ALIGNMENT);
-        let mut best: Option<(usize, usize)> = None;
-        let mut free_from = 0;
-        for (&start, &(end, _)) in &self.used {
-            let gap = start - free_from;
-            if gap >= size && best.is_none_or(|(least, _)| gap < least) {
-                best = Some((gap, free_from));
+        let gap = self.by_size.range((size, 0)..).next().map(|(_, start)| *start);
+        let start = gap.unwrap_or(self.end);
+        match gap {
+            Some(start) => {
+                let end = self.remove_gap(start);
+                self.add_gap(start + size, end);
             }
-            free_from = end;
+            None => self.end += size,
         }
-        let start = best.map_or(free_from, |(_, start)| start);
-        self.used.insert(start, (start + size, number));
-        self.peak = self.peak.max(start + size);
+        self.ranges.insert(number, (start, start + size));
+        self.peak = self.peak.max(self.end);
         start
     }
 
     /// Gives the range of one buffer to another.
     fn hand_over(&mut self, from: usize, to: usize) {
-        if let Some((_, holder)) = self.used.values_mut().find(|(_, holder)| *holder == from) {
-            *holder = to;
+        if let Some(range) = self.ranges.remove(&from) {
+            self.ranges.insert(to, range);
         }
     }
 
     /// Frees the range of a buffer, unless another one has taken it.
     fn free(&mut self, number: usize) {
-        self.used.retain(|_, (_, holder)| *holder != number);
+        let Some((mut start, mut end)) = self.ranges.remove(&number) else { return };
+        let before = self.gaps.range(..start).next_back().filter(|(_, gap_end)| **gap_end == start);
+        if let Some((&before, _)) = before {
+            self.remove_gap(before);
+            start = before;
+        }
+        if self.gaps.contains_key(&end) {
+            end = self.remove_gap(end);
+        }
+        if end == self.end { self.end = start } else { self.add_gap(start, end) }
+    }
+
+    fn add_gap(&mut self, start: usize, end: usize) {
+        if start < end {
+            self.gaps.insert(start, end);
+            self.by_size.insert((end - start, start));
+        }
+    }
+
+    /// Returns the end of the gap.
+    fn remove_gap(&mut self, start: usize) -> usize {
+        let end = self.gaps.remove(&start).expect("a gap starts here");
+        self.by_size.remove(&(end - start, start));
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As [`Arena`], by looking at every range.
+    #[derive(Default)]
+    struct Reference(BTreeMap<usize, (usize, usize)>);
+
+    impl Reference {
+        fn allocate(&mut self, number: usize, bytes: usize) -> usize {
+            let size = bytes.max(1).next_multiple_of(Plan::ALIGNMENT);
+            let mut best: Option<(usize, usize)> = None;
+            let mut free_from = 0;
+            for (&start, &(end, _)) in &self.0 {
+                let gap = start - free_from;
+                if gap >= size && best.is_none_or(|(least, _)| gap < least) {
+                    best = Some((gap, free_from));
+                }
+                free_from = end;
+            }
+            let start = best.map_or(free_from, |(_, start)| start);
+            self.0.insert(start, (start + size, number));
+            start
+        }
+
+        fn hand_over(&mut self, from: usize, to: usize) {
+            if let Some((_, holder)) = self.0.values_mut().find(|(_, holder)| *holder == from) {
+                *holder = to;
+            }
+        }
+
+        fn free(&mut self, number: usize) {
+            self.0.retain(|_, (_, holder)| *holder != number);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_range_comes_from_the_smallest_gap(steps in prop::collection::vec((0..3_u8, 0..3000_usize, any::<prop::sample::Index>()), 1..200)) {
+            let (mut arena, mut reference, mut live, mut peak) = (Arena::default(), Reference::default(), vec![], 0);
+            for (number, (step, bytes, chosen)) in steps.into_iter().enumerate() {
+                if step == 0 || live.is_empty() {
+                    prop_assert_eq!(arena.allocate(number, bytes), reference.allocate(number, bytes));
+                } else {
+                    let old = live.swap_remove(chosen.index(live.len()));
+                    if step == 1 {
+                        arena.hand_over(old, number);
+                        reference.hand_over(old, number);
+                    }
+                    arena.free(old);
+                    reference.free(old);
+                }
+                live.extend(arena.ranges.contains_key(&number).then_some(number));
+                peak = peak.max(reference.0.values().map(|(end, _)| *end).max().unwrap_or(0));
+                prop_assert_eq!(arena.peak, peak);
+            }
+        }
     }
 }

@@ -10,42 +10,26 @@ use crate::{
 };
 
 use super::{
-    products,
+    along_dim, attention, indexing, products,
     steps::{Lowered, Steps},
-    units::{Units, function},
+    unit_graph::function,
+    units::Units,
+    windows,
 };
 
 pub(super) fn lower(graph: &Graph) -> Lowered {
     let units = Units::new(graph);
     let order = units.order(graph);
-    let uses = Uses::new(graph);
-    let mut lowering = Lowering { graph, units, uses, steps: Steps::new(graph) };
+    let mut lowering = Lowering { graph, units, steps: Steps::new(graph) };
     for unit in order {
         lowering.unit(unit);
     }
     lowering.steps.finish()
 }
 
-/// How often each node's result is read by other nodes and outputs.
-struct Uses(Vec<usize>);
-
-impl Uses {
-    fn new(graph: &Graph) -> Self {
-        let mut counts = vec![0; graph.nodes.len()];
-        let operands = graph.nodes.iter().flat_map(|node| &node.operands);
-        for value in operands.chain(&graph.outputs) {
-            if let ValueId::Node(nth) = value {
-                counts[*nth] += 1;
-            }
-        }
-        Self(counts)
-    }
-}
-
 struct Lowering<'a> {
     graph: &'a Graph,
     units: Units,
-    uses: Uses,
     steps: Steps<'a>,
 }
 
@@ -64,6 +48,34 @@ impl Lowering<'_> {
             Op::Norm { .. } => self.norm(members[0], node),
             Op::MatMul(op) => {
                 let output = products::matmul(&mut self.steps, node, op);
+                self.steps.set(members[0], output);
+            }
+            Op::Index { op, dim } => {
+                let output = indexing::index(&mut self.steps, node, *op, *dim);
+                self.steps.set(members[0], output);
+            }
+            Op::OneHot => {
+                let output = indexing::one_hot(&mut self.steps, node);
+                self.steps.set(members[0], output);
+            }
+            Op::Scan { dim, kind, accumulate } => {
+                let output = along_dim::scan(&mut self.steps, node, *dim, *kind, *accumulate);
+                self.steps.set(members[0], output);
+            }
+            Op::ArgSort { dim, is_descending } => {
+                let output = along_dim::argsort(&mut self.steps, node, *dim, *is_descending);
+                self.steps.set(members[0], output);
+            }
+            Op::Conv(op) => {
+                let output = windows::conv(&mut self.steps, node, op);
+                self.steps.set(members[0], output);
+            }
+            Op::Pool(op) => {
+                let output = windows::pool(&mut self.steps, node, op);
+                self.steps.set(members[0], output);
+            }
+            Op::Attention(op) => {
+                let output = attention::attention(&mut self.steps, node, op);
                 self.steps.set(members[0], output);
             }
         }
@@ -93,7 +105,7 @@ impl Lowering<'_> {
     }
 
     fn map(&mut self, members: &[usize]) {
-        let results: Vec<_> = members.iter().copied().filter(|&member| self.is_read_outside(members, member)).collect();
+        let results: Vec<_> = members.iter().copied().filter(|&member| self.units.is_read_outside(member)).collect();
         let (inputs, function) = self.fused(members, &results);
         let shape = self.graph.nodes[members[0]].result.shape.clone();
         let inputs = inputs.into_iter().map(|input| self.broadcast(input, &shape)).collect();
@@ -114,21 +126,11 @@ impl Lowering<'_> {
         View { layout, ..view }
     }
 
-    /// Whether nodes outside of a unit or outputs read the result of a member.
-    fn is_read_outside(&self, members: &[usize], member: usize) -> bool {
-        let value = ValueId::Node(member);
-        let operands = members.iter().flat_map(|&one| &self.graph.nodes[one].operands);
-        operands.filter(|operand| **operand == value).count() < self.uses.0[member]
-    }
-
     /// The reduction that computes the operations of a unit itself: the only reader of the unit's only result.
     fn absorbing_reduction(&self, members: &[usize]) -> Option<usize> {
-        let mut read = members.iter().copied().filter(|&member| self.is_read_outside(members, member));
+        let mut read = members.iter().copied().filter(|&member| self.units.is_read_outside(member));
         let (result, None) = (read.next()?, read.next()) else { return None };
-        if self.uses.0[result] != 1 {
-            return None;
-        }
-        let reader = self.graph.nodes.iter().position(|node| node.operands.contains(&ValueId::Node(result)))?;
+        let reader = self.units.only_reader(result)?;
         let Op::Reduce(_) = self.graph.nodes[reader].op else { return None };
         let uses_index = |member: &usize| function(&self.graph.nodes[*member].op).is_some_and(Function::uses_index);
         (!members.iter().any(uses_index)).then_some(reader)

@@ -1,13 +1,18 @@
 //! From a graph to the steps of a plan.
 //!
-//! [`units`] decides which elementwise operations share a kernel. [`lower`] turns units into steps over numbered buffers, resolving
+//! [`units`] decides which elementwise operations share a kernel, by merging those of [`unit_graph`]. [`lower`] turns units into steps over numbered buffers, resolving
 //! views on the way. [`arena`] places the buffers.
 
+mod along_dim;
 mod arena;
+mod attention;
+mod indexing;
 mod lower;
 mod products;
 mod steps;
+mod unit_graph;
 mod units;
+mod windows;
 
 use crate::{Graph, Plan};
 

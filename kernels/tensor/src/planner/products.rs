@@ -36,7 +36,7 @@ pub(super) fn matmul(steps: &mut Steps<'_>, node: &Node, op: &MatMulOp) -> View 
     };
     let bias = node.operands.get(2).map(|bias| {
         let bias = steps.view_of(*bias);
-        steps.contiguous(bias)
+        if MatMulStep::is_bias_aligned(&bias) { steps.contiguous(bias) } else { steps.copy(bias) }
     });
     let output = steps.allocate(node.result.dtype, &node.result.shape);
     let layout = Layout::contiguous(&[batch.iter().product(), rows, n]);

@@ -72,9 +72,11 @@ impl<'a> Steps<'a> {
 
     /// A contiguous copy of a view, or itself if it is contiguous.
     pub(super) fn contiguous(&mut self, view: View) -> View {
-        if view.layout.is_contiguous() {
-            return view;
-        }
+        if view.layout.is_contiguous() { view } else { self.copy(view) }
+    }
+
+    /// A contiguous copy of a view, in a buffer of its own.
+    pub(super) fn copy(&mut self, view: View) -> View {
         let copy = self.allocate(view.dtype, &view.layout.shape);
         self.copy_to(view, copy.clone());
         copy

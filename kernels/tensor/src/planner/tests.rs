@@ -109,6 +109,20 @@ fn products_fold_the_batch_of_the_left_factor() {
 }
 
 #[test]
+fn a_bias_is_copied_where_products_could_not_read_it() {
+    let bias_of = |start: i64| {
+        let from = [("start", Attribute::Int(start)), ("end", Attribute::Int(start + 7))];
+        let nodes = vec![node("s", "slice", &["b"], &from), node("y", "linear", &["x", "w", "s"], &[])];
+        let of = |shape: &[usize]| tensor(Dtype::F32, shape);
+        let steps = plan(&spec(&[("x", of(&[3, 5])), ("w", of(&[7, 5])), ("b", of(&[20]))], nodes, &["y"])).steps;
+        let Some(Step::MatMul(step)) = steps.last() else { panic!("a product, not {steps:?}") };
+        (steps.len(), step.bias.as_ref().map(|bias| bias.location))
+    };
+    assert_eq!(bias_of(8), (1, Some(Location::Input(2))));
+    assert_eq!(bias_of(9), (2, Some(Location::Arena(0))));
+}
+
+#[test]
 fn products_broadcast_batches_without_copies() {
     let inputs = [("a", tensor(Dtype::F64, &[4, 1, 2, 3])), ("b", tensor(Dtype::F64, &[5, 3, 6]))];
     let plan = plan(&spec(&inputs, vec![node("y", "matmul", &["a", "b"], &[])], &["y"]));

@@ -8,7 +8,7 @@
 
 use std::{hash::Hash, time::Instant};
 
-use crate::config::{Context, Priority};
+use crate::config::Priority;
 
 use super::{Batcher, Entry};
 
@@ -32,19 +32,6 @@ pub(crate) struct WouldMiss {
     pub(crate) seconds: f64,
 }
 
-/// When a new entry would be answered, in seconds.
-#[derive(Clone, Copy, Debug)]
-struct Forecast {
-    /// In the queue.
-    wait: f64,
-    /// Its own time, if it runs alone.
-    own: f64,
-    /// Until it is answered, errors included.
-    seconds: f64,
-    /// Until its deadline.
-    left: f64,
-}
-
 impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     /// Decides whether an entry is queued. `has_free_slot` tells whether another batch may start now.
     pub(crate) fn admit(
@@ -55,47 +42,8 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     ) -> Result<Admitted, WouldMiss> {
         let Some(deadline) = entry.deadline else { return Ok(Admitted::default()) };
         let cost = entry.cost.max(1);
-        let forecast = self.forecast(now, (entry.priority, entry.principal), cost, deadline, has_free_slot);
-        let Some(Forecast { wait, own, seconds, left }) = forecast else { return Ok(Admitted::default()) };
-        let is_probe = own > left && self.estimate.take_probe(now, cost);
-        if seconds > left && !is_probe {
-            self.refused = Some(now);
-            return Err(WouldMiss { seconds });
-        }
-        Ok(Admitted { expected_wait: Some(wait), is_probe })
-    }
-
-    /// Refuses a cost as [`Self::admit`] would refuse an entry that has it.
-    pub(crate) fn check(
-        &mut self,
-        now: Instant,
-        context: &Context,
-        cost: u64,
-        has_free_slot: bool,
-    ) -> Result<(), WouldMiss> {
-        let Some(deadline) = context.deadline else { return Ok(()) };
-        let cost = cost.max(1);
-        let forecast = self.forecast(now, (context.priority, context.principal), cost, deadline, has_free_slot);
-        let Some(Forecast { own, seconds, left, .. }) = forecast else { return Ok(()) };
-        let is_probe = own > left && self.estimate.is_probe_due(now, cost);
-        if seconds > left && !is_probe {
-            self.refused = Some(now);
-            return Err(WouldMiss { seconds });
-        }
-        Ok(())
-    }
-
-    /// When a new entry would be answered; `None` while times are unknown.
-    fn forecast(
-        &self,
-        now: Instant,
-        (priority, principal): (Priority, u64),
-        cost: u64,
-        deadline: Instant,
-        has_free_slot: bool,
-    ) -> Option<Forecast> {
-        let own = self.estimate.upper_seconds(cost)?;
-        let (ahead, wait_ratio) = self.cost_ahead(priority, principal, cost);
+        let Some(own) = self.estimate.upper_seconds(cost) else { return Ok(Admitted::default()) };
+        let (ahead, wait_ratio) = self.cost_ahead(entry.priority, entry.principal, cost);
         let drain = match self.backlog.drain_rate(now) {
             _ if ahead == 0 => 0.0,
             Some(rate) => ahead as f64 / rate.max(f64::MIN_POSITIVE),
@@ -107,7 +55,13 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         let batch = shared.min(self.limits.time.as_secs_f64()).max(own);
         let left = deadline.saturating_duration_since(now).as_secs_f64();
         let margin = if ahead == 0 { 0.0 } else { batch.min(left * MAX_MARGIN) };
-        Some(Forecast { wait, own, seconds: wait * wait_ratio + batch + margin, left })
+        let seconds = wait * wait_ratio + batch + margin;
+        let is_probe = own > left && self.estimate.take_probe(now, cost);
+        if seconds > left && !is_probe {
+            self.refused = Some(now);
+            return Err(WouldMiss { seconds });
+        }
+        Ok(Admitted { expected_wait: Some(wait), is_probe })
     }
 
     /// Cost that is served before a new entry, and the ratio of its principal's waits to what was expected.

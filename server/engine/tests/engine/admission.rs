@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use accelerd_engine::{Context, Drained, Engine, EngineConfig, LaneConfig, SubmitError};
-use accelerd_kernels::{Demand, DeviceId};
+use accelerd_engine::{Context, Drained, Engine, EngineConfig, SubmitError};
 
 use crate::fake::*;
 
@@ -31,53 +30,6 @@ async fn a_full_engine_refuses_with_retry_after() {
     assert_eq!(submit(10, 1000).await.expect("the whole budget is free").response, 4);
     let admission = engine.stats().admission;
     assert_eq!((admission.items, admission.refused_items, admission.refused_bytes), (0, 1, 1));
-}
-
-fn within(timeout: Duration) -> Context {
-    Context { deadline: Some(in_future(timeout)), ..Context::default() }
-}
-
-/// The clock of the deadlines stands still, so a nanosecond is less than any launch takes.
-#[tokio::test(start_paused = true)]
-async fn a_request_that_has_not_arrived_is_refused_as_it_would_be_on_submission() {
-    let (engine, script) = (engine(), Script::new());
-    let lane = engine.lane::<Fake>(lane_config());
-    let demand = Demand { cost: 8, bytes: 8 };
-    let soon = within(Duration::from_nanos(1));
-    lane.check_deadline(demand, &soon).expect("nothing is known about times");
-    for number in 0..5 {
-        lane.submit(script.request(number), Context::default()).await.expect("it is answered");
-    }
-    lane.check_deadline(demand, &Context::default()).expect("there is no deadline");
-    lane.check_deadline(demand, &within(Duration::from_secs(3600))).expect("the lane is idle");
-    lane.check_deadline(demand, &within(Duration::ZERO)).expect("its deadline has passed, which is another error");
-    assert_eq!(engine.stats().admission.refused_time, 0);
-    let early = lane.check_deadline(demand, &soon).expect_err("it takes longer than a nanosecond");
-    assert_eq!(engine.stats().admission.refused_time, 1);
-    let late = lane.submit(script.request(9), soon.clone()).await.expect_err("it takes longer than a nanosecond");
-    assert_eq!(engine.stats().admission.refused_time, 2);
-    for refused in [&early, &late] {
-        assert!(matches!(refused, SubmitError::WouldMissDeadline { .. }), "{refused}");
-    }
-    assert_eq!(script.launches().len(), 5);
-    engine.drain(Duration::ZERO).await;
-    lane.check_deadline(demand, &soon).expect("the submission says that it drains");
-}
-
-/// The times of the CPU are unknown, so it may meet any deadline.
-#[tokio::test(start_paused = true)]
-async fn a_request_that_has_not_arrived_is_checked_where_it_would_run() {
-    let engine = Engine::start(stand_ins(1), engine_config()).expect("the devices open");
-    let script = Script::new();
-    let lane = engine.lane::<Fake>(LaneConfig { cpu_max_bytes: 100, ..lane_config() });
-    for number in 0..5 {
-        let request = Request { bytes: 1000, ..script.request(number) };
-        let done = lane.submit(request, Context::default()).await.expect("it is answered");
-        assert_eq!(done.device, DeviceId::Cuda(0));
-    }
-    let check = |bytes| lane.check_deadline(Demand { cost: bytes, bytes }, &within(Duration::from_nanos(1)));
-    check(101).expect_err("the GPU takes longer");
-    check(100).expect("it is small enough for the CPU");
 }
 
 #[tokio::test]

@@ -22,9 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/tensor.proto\x12\x0b\x61\x63\x63\x65lerd.v1\"H\n\x06Tensor\x12!\n\x05\x64type\x18\x01 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\x8e\x01\n\x0e\x45xecuteRequest\x12(\n\x06inputs\x18\x01 \x03(\x0b\x32\x18.accelerd.v1.TensorInput\x12&\n\x05nodes\x18\x02 \x03(\x0b\x32\x17.accelerd.v1.TensorNode\x12*\n\x07outputs\x18\x03 \x03(\x0b\x32\x19.accelerd.v1.TensorOutput\"K\n\x0bTensorInput\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x05value\x18\x02 \x01(\x0b\x32\x13.accelerd.v1.TensorH\x00\x42\x08\n\x06source\"\xc4\x01\n\nTensorNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02op\x18\x02 \x01(\t\x12\x0e\n\x06inputs\x18\x03 \x03(\t\x12;\n\nattributes\x18\x04 \x03(\x0b\x32\'.accelerd.v1.TensorNode.AttributesEntry\x1aO\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.accelerd.v1.TensorAttribute:\x02\x38\x01\"\x93\x01\n\x0fTensorAttribute\x12\x11\n\x07\x62oolean\x18\x01 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x02 \x01(\x03H\x00\x12\x10\n\x06number\x18\x03 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x04 \x01(\tH\x00\x12/\n\x08integers\x18\x05 \x01(\x0b\x32\x1b.accelerd.v1.TensorIntegersH\x00\x42\x07\n\x05value\" \n\x0eTensorIntegers\x12\x0e\n\x06values\x18\x01 \x03(\x03\"\x1c\n\x0cTensorOutput\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x0f\x45xecuteResponse\x12$\n\x07outputs\x18\x01 \x03(\x0b\x32\x13.accelerd.v1.Tensor*\xe1\x01\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F16\x10\x01\x12\x0e\n\nDTYPE_BF16\x10\x02\x12\r\n\tDTYPE_F32\x10\x03\x12\r\n\tDTYPE_F64\x10\x04\x12\x0c\n\x08\x44TYPE_I8\x10\x05\x12\r\n\tDTYPE_I32\x10\x06\x12\r\n\tDTYPE_I64\x10\x07\x12\x0c\n\x08\x44TYPE_U8\x10\x08\x12\r\n\tDTYPE_I16\x10\t\x12\r\n\tDTYPE_U16\x10\n\x12\r\n\tDTYPE_U32\x10\x0b\x12\r\n\tDTYPE_U64\x10\x0c\x12\x0e\n\nDTYPE_BOOL\x10\r2U\n\rTensorService\x12\x44\n\x07\x45xecute\x12\x1b.accelerd.v1.ExecuteRequest\x1a\x1c.accelerd.v1.ExecuteResponseBX\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/tensor.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"H\n\x06Tensor\x12!\n\x05\x64type\x18\x01 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\xcb\x01\n\x0e\x45xecuteRequest\x12(\n\x06inputs\x18\x01 \x03(\x0b\x32\x18.accelerd.v1.TensorInput\x12&\n\x05nodes\x18\x02 \x03(\x0b\x32\x17.accelerd.v1.TensorNode\x12*\n\x07outputs\x18\x03 \x03(\x0b\x32\x19.accelerd.v1.TensorOutput\x12+\n\x08keep_ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\"]\n\x0bTensorInput\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x05value\x18\x02 \x01(\x0b\x32\x13.accelerd.v1.TensorH\x00\x12\x10\n\x06handle\x18\x03 \x01(\tH\x00\x42\x08\n\x06source\"\xc4\x01\n\nTensorNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02op\x18\x02 \x01(\t\x12\x0e\n\x06inputs\x18\x03 \x03(\t\x12;\n\nattributes\x18\x04 \x03(\x0b\x32\'.accelerd.v1.TensorNode.AttributesEntry\x1aO\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.accelerd.v1.TensorAttribute:\x02\x38\x01\"\x93\x01\n\x0fTensorAttribute\x12\x11\n\x07\x62oolean\x18\x01 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x02 \x01(\x03H\x00\x12\x10\n\x06number\x18\x03 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x04 \x01(\tH\x00\x12/\n\x08integers\x18\x05 \x01(\x0b\x32\x1b.accelerd.v1.TensorIntegersH\x00\x42\x07\n\x05value\" \n\x0eTensorIntegers\x12\x0e\n\x06values\x18\x01 \x03(\x03\"*\n\x0cTensorOutput\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04keep\x18\x02 \x01(\x08\"b\n\x0f\x45xecuteResponse\x12$\n\x07outputs\x18\x01 \x03(\x0b\x32\x13.accelerd.v1.Tensor\x12)\n\x04kept\x18\x02 \x03(\x0b\x32\x1b.accelerd.v1.ResidentTensor\"\x8b\x02\n\x0eResidentTensor\x12\x0e\n\x06handle\x18\x01 \x01(\t\x12!\n\x05\x64type\x18\x02 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rlast_use_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"T\n\x13UploadTensorRequest\x12/\n\x06header\x18\x01 \x01(\x0b\x32\x1f.accelerd.v1.UploadTensorHeader\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"~\n\x12UploadTensorHeader\x12!\n\x05\x64type\x18\x01 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0e\n\x06\x64\x65vice\x18\x03 \x01(\t\x12&\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"C\n\x14UploadTensorResponse\x12+\n\x06tensor\x18\x01 \x01(\x0b\x32\x1b.accelerd.v1.ResidentTensor\"\'\n\x15\x44ownloadTensorRequest\x12\x0e\n\x06handle\x18\x01 \x01(\t\"S\n\x16\x44ownloadTensorResponse\x12+\n\x06tensor\x18\x01 \x01(\x0b\x32\x1b.accelerd.v1.ResidentTensor\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"%\n\x12\x46reeTensorsRequest\x12\x0f\n\x07handles\x18\x01 \x03(\t\"\x15\n\x13\x46reeTensorsResponse\"\x14\n\x12ListTensorsRequest\"C\n\x13ListTensorsResponse\x12,\n\x07tensors\x18\x01 \x03(\x0b\x32\x1b.accelerd.v1.ResidentTensor\"[\n\x11\x43opyTensorRequest\x12\x0e\n\x06handle\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"A\n\x12\x43opyTensorResponse\x12+\n\x06tensor\x18\x01 \x01(\x0b\x32\x1b.accelerd.v1.ResidentTensor*\xe1\x01\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F16\x10\x01\x12\x0e\n\nDTYPE_BF16\x10\x02\x12\r\n\tDTYPE_F32\x10\x03\x12\r\n\tDTYPE_F64\x10\x04\x12\x0c\n\x08\x44TYPE_I8\x10\x05\x12\r\n\tDTYPE_I32\x10\x06\x12\r\n\tDTYPE_I64\x10\x07\x12\x0c\n\x08\x44TYPE_U8\x10\x08\x12\r\n\tDTYPE_I16\x10\t\x12\r\n\tDTYPE_U16\x10\n\x12\r\n\tDTYPE_U32\x10\x0b\x12\r\n\tDTYPE_U64\x10\x0c\x12\x0e\n\nDTYPE_BOOL\x10\r2\xfc\x03\n\rTensorService\x12\x44\n\x07\x45xecute\x12\x1b.accelerd.v1.ExecuteRequest\x1a\x1c.accelerd.v1.ExecuteResponse\x12U\n\x0cUploadTensor\x12 .accelerd.v1.UploadTensorRequest\x1a!.accelerd.v1.UploadTensorResponse(\x01\x12[\n\x0e\x44ownloadTensor\x12\".accelerd.v1.DownloadTensorRequest\x1a#.accelerd.v1.DownloadTensorResponse0\x01\x12P\n\x0b\x46reeTensors\x12\x1f.accelerd.v1.FreeTensorsRequest\x1a .accelerd.v1.FreeTensorsResponse\x12P\n\x0bListTensors\x12\x1f.accelerd.v1.ListTensorsRequest\x1a .accelerd.v1.ListTensorsResponse\x12M\n\nCopyTensor\x12\x1e.accelerd.v1.CopyTensorRequest\x1a\x1f.accelerd.v1.CopyTensorResponseBX\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,26 +36,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\025io.github.accelerd.v1P\001Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1'
   _globals['_TENSORNODE_ATTRIBUTESENTRY']._loaded_options = None
   _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_options = b'8\001'
-  _globals['_DTYPE']._serialized_start=808
-  _globals['_DTYPE']._serialized_end=1033
-  _globals['_TENSOR']._serialized_start=41
-  _globals['_TENSOR']._serialized_end=113
-  _globals['_EXECUTEREQUEST']._serialized_start=116
-  _globals['_EXECUTEREQUEST']._serialized_end=258
-  _globals['_TENSORINPUT']._serialized_start=260
-  _globals['_TENSORINPUT']._serialized_end=335
-  _globals['_TENSORNODE']._serialized_start=338
-  _globals['_TENSORNODE']._serialized_end=534
-  _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_start=455
-  _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_end=534
-  _globals['_TENSORATTRIBUTE']._serialized_start=537
-  _globals['_TENSORATTRIBUTE']._serialized_end=684
-  _globals['_TENSORINTEGERS']._serialized_start=686
-  _globals['_TENSORINTEGERS']._serialized_end=718
-  _globals['_TENSOROUTPUT']._serialized_start=720
-  _globals['_TENSOROUTPUT']._serialized_end=748
-  _globals['_EXECUTERESPONSE']._serialized_start=750
-  _globals['_EXECUTERESPONSE']._serialized_end=805
-  _globals['_TENSORSERVICE']._serialized_start=1035
-  _globals['_TENSORSERVICE']._serialized_end=1120
+  _globals['_DTYPE']._serialized_start=2001
+  _globals['_DTYPE']._serialized_end=2226
+  _globals['_TENSOR']._serialized_start=106
+  _globals['_TENSOR']._serialized_end=178
+  _globals['_EXECUTEREQUEST']._serialized_start=181
+  _globals['_EXECUTEREQUEST']._serialized_end=384
+  _globals['_TENSORINPUT']._serialized_start=386
+  _globals['_TENSORINPUT']._serialized_end=479
+  _globals['_TENSORNODE']._serialized_start=482
+  _globals['_TENSORNODE']._serialized_end=678
+  _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_start=599
+  _globals['_TENSORNODE_ATTRIBUTESENTRY']._serialized_end=678
+  _globals['_TENSORATTRIBUTE']._serialized_start=681
+  _globals['_TENSORATTRIBUTE']._serialized_end=828
+  _globals['_TENSORINTEGERS']._serialized_start=830
+  _globals['_TENSORINTEGERS']._serialized_end=862
+  _globals['_TENSOROUTPUT']._serialized_start=864
+  _globals['_TENSOROUTPUT']._serialized_end=906
+  _globals['_EXECUTERESPONSE']._serialized_start=908
+  _globals['_EXECUTERESPONSE']._serialized_end=1006
+  _globals['_RESIDENTTENSOR']._serialized_start=1009
+  _globals['_RESIDENTTENSOR']._serialized_end=1276
+  _globals['_UPLOADTENSORREQUEST']._serialized_start=1278
+  _globals['_UPLOADTENSORREQUEST']._serialized_end=1362
+  _globals['_UPLOADTENSORHEADER']._serialized_start=1364
+  _globals['_UPLOADTENSORHEADER']._serialized_end=1490
+  _globals['_UPLOADTENSORRESPONSE']._serialized_start=1492
+  _globals['_UPLOADTENSORRESPONSE']._serialized_end=1559
+  _globals['_DOWNLOADTENSORREQUEST']._serialized_start=1561
+  _globals['_DOWNLOADTENSORREQUEST']._serialized_end=1600
+  _globals['_DOWNLOADTENSORRESPONSE']._serialized_start=1602
+  _globals['_DOWNLOADTENSORRESPONSE']._serialized_end=1685
+  _globals['_FREETENSORSREQUEST']._serialized_start=1687
+  _globals['_FREETENSORSREQUEST']._serialized_end=1724
+  _globals['_FREETENSORSRESPONSE']._serialized_start=1726
+  _globals['_FREETENSORSRESPONSE']._serialized_end=1747
+  _globals['_LISTTENSORSREQUEST']._serialized_start=1749
+  _globals['_LISTTENSORSREQUEST']._serialized_end=1769
+  _globals['_LISTTENSORSRESPONSE']._serialized_start=1771
+  _globals['_LISTTENSORSRESPONSE']._serialized_end=1838
+  _globals['_COPYTENSORREQUEST']._serialized_start=1840
+  _globals['_COPYTENSORREQUEST']._serialized_end=1931
+  _globals['_COPYTENSORRESPONSE']._serialized_start=1933
+  _globals['_COPYTENSORRESPONSE']._serialized_end=1998
+  _globals['_TENSORSERVICE']._serialized_start=2229
+  _globals['_TENSORSERVICE']._serialized_end=2737
 # @@protoc_insertion_point(module_scope)

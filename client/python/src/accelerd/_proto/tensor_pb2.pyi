@@ -1,3 +1,7 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -49,22 +53,28 @@ class Tensor(_message.Message):
     def __init__(self, dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("inputs", "nodes", "outputs")
+    __slots__ = ("inputs", "nodes", "outputs", "keep_ttl", "device")
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TTL_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     inputs: _containers.RepeatedCompositeFieldContainer[TensorInput]
     nodes: _containers.RepeatedCompositeFieldContainer[TensorNode]
     outputs: _containers.RepeatedCompositeFieldContainer[TensorOutput]
-    def __init__(self, inputs: _Optional[_Iterable[_Union[TensorInput, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[TensorNode, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorOutput, _Mapping]]] = ...) -> None: ...
+    keep_ttl: _duration_pb2.Duration
+    device: str
+    def __init__(self, inputs: _Optional[_Iterable[_Union[TensorInput, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[TensorNode, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorOutput, _Mapping]]] = ..., keep_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., device: _Optional[str] = ...) -> None: ...
 
 class TensorInput(_message.Message):
-    __slots__ = ("name", "value")
+    __slots__ = ("name", "value", "handle")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
     name: str
     value: Tensor
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+    handle: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[Tensor, _Mapping]] = ..., handle: _Optional[str] = ...) -> None: ...
 
 class TensorNode(_message.Message):
     __slots__ = ("name", "op", "inputs", "attributes")
@@ -106,13 +116,113 @@ class TensorIntegers(_message.Message):
     def __init__(self, values: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TensorOutput(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "keep")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    keep: bool
+    def __init__(self, name: _Optional[str] = ..., keep: bool = ...) -> None: ...
 
 class ExecuteResponse(_message.Message):
-    __slots__ = ("outputs",)
+    __slots__ = ("outputs", "kept")
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     outputs: _containers.RepeatedCompositeFieldContainer[Tensor]
-    def __init__(self, outputs: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ...) -> None: ...
+    kept: _containers.RepeatedCompositeFieldContainer[ResidentTensor]
+    def __init__(self, outputs: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., kept: _Optional[_Iterable[_Union[ResidentTensor, _Mapping]]] = ...) -> None: ...
+
+class ResidentTensor(_message.Message):
+    __slots__ = ("handle", "dtype", "shape", "size_bytes", "device", "create_time", "last_use_time", "expire_time")
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_USE_TIME_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    handle: str
+    dtype: Dtype
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    size_bytes: int
+    device: str
+    create_time: _timestamp_pb2.Timestamp
+    last_use_time: _timestamp_pb2.Timestamp
+    expire_time: _timestamp_pb2.Timestamp
+    def __init__(self, handle: _Optional[str] = ..., dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ..., size_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_use_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class UploadTensorRequest(_message.Message):
+    __slots__ = ("header", "data")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    header: UploadTensorHeader
+    data: bytes
+    def __init__(self, header: _Optional[_Union[UploadTensorHeader, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class UploadTensorHeader(_message.Message):
+    __slots__ = ("dtype", "shape", "device", "ttl")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    dtype: Dtype
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    device: str
+    ttl: _duration_pb2.Duration
+    def __init__(self, dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ..., device: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class UploadTensorResponse(_message.Message):
+    __slots__ = ("tensor",)
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    tensor: ResidentTensor
+    def __init__(self, tensor: _Optional[_Union[ResidentTensor, _Mapping]] = ...) -> None: ...
+
+class DownloadTensorRequest(_message.Message):
+    __slots__ = ("handle",)
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    handle: str
+    def __init__(self, handle: _Optional[str] = ...) -> None: ...
+
+class DownloadTensorResponse(_message.Message):
+    __slots__ = ("tensor", "data")
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    tensor: ResidentTensor
+    data: bytes
+    def __init__(self, tensor: _Optional[_Union[ResidentTensor, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class FreeTensorsRequest(_message.Message):
+    __slots__ = ("handles",)
+    HANDLES_FIELD_NUMBER: _ClassVar[int]
+    handles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, handles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FreeTensorsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTensorsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTensorsResponse(_message.Message):
+    __slots__ = ("tensors",)
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    tensors: _containers.RepeatedCompositeFieldContainer[ResidentTensor]
+    def __init__(self, tensors: _Optional[_Iterable[_Union[ResidentTensor, _Mapping]]] = ...) -> None: ...
+
+class CopyTensorRequest(_message.Message):
+    __slots__ = ("handle", "device", "ttl")
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    handle: str
+    device: str
+    ttl: _duration_pb2.Duration
+    def __init__(self, handle: _Optional[str] = ..., device: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class CopyTensorResponse(_message.Message):
+    __slots__ = ("tensor",)
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    tensor: ResidentTensor
+    def __init__(self, tensor: _Optional[_Union[ResidentTensor, _Mapping]] = ...) -> None: ...

@@ -27,6 +27,9 @@ if _version_not_supported:
 
 class TensorServiceStub(object):
     """Computes with tensors.
+
+    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that made them, and
+    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all.
     """
 
     def __init__(self, channel):
@@ -40,22 +43,105 @@ class TensorServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_tensor__pb2.ExecuteRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_tensor__pb2.ExecuteResponse.FromString,
                 _registered_method=True)
+        self.UploadTensor = channel.stream_unary(
+                '/accelerd.v1.TensorService/UploadTensor',
+                request_serializer=accelerd_dot_v1_dot_tensor__pb2.UploadTensorRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_tensor__pb2.UploadTensorResponse.FromString,
+                _registered_method=True)
+        self.DownloadTensor = channel.unary_stream(
+                '/accelerd.v1.TensorService/DownloadTensor',
+                request_serializer=accelerd_dot_v1_dot_tensor__pb2.DownloadTensorRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_tensor__pb2.DownloadTensorResponse.FromString,
+                _registered_method=True)
+        self.FreeTensors = channel.unary_unary(
+                '/accelerd.v1.TensorService/FreeTensors',
+                request_serializer=accelerd_dot_v1_dot_tensor__pb2.FreeTensorsRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_tensor__pb2.FreeTensorsResponse.FromString,
+                _registered_method=True)
+        self.ListTensors = channel.unary_unary(
+                '/accelerd.v1.TensorService/ListTensors',
+                request_serializer=accelerd_dot_v1_dot_tensor__pb2.ListTensorsRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_tensor__pb2.ListTensorsResponse.FromString,
+                _registered_method=True)
+        self.CopyTensor = channel.unary_unary(
+                '/accelerd.v1.TensorService/CopyTensor',
+                request_serializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorResponse.FromString,
+                _registered_method=True)
 
 
 class TensorServiceServicer(object):
     """Computes with tensors.
+
+    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that made them, and
+    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all.
     """
 
     def Execute(self, request, context):
-        """Runs a graph of operations, and returns the values that its outputs name. The graph runs on one device; intermediate values
-        stay there. Operations have the names, attributes and results of PyTorch's, and shapes broadcast as in NumPy.
+        """Runs a graph of operations, and returns or keeps the values that its outputs name. The graph runs on one device, that of its
+        resident inputs; intermediate values stay there. Operations have the names, attributes and results of PyTorch's, and shapes
+        broadcast as in NumPy. Resident inputs are read in place. A call that fails or is cancelled keeps nothing.
 
         Fails with:
         - INVALID_ARGUMENT: a malformed tensor; an unknown operation, attribute or name; operands or attributes of the wrong number,
-        type or shape; a cycle; more nodes than the configured limit; or a response above the maximum message size. The field
-        violation names node and field, and says what was expected.
-        - RESOURCE_EXHAUSTED: the graph needs more memory than there is, with the figures; or the lane is full, and RetryInfo says when
-        to retry.
+        type or shape; a cycle; more nodes than the configured limit; resident tensors on different devices; or a response above the
+        maximum message size. The field violation names node and field, and says what was expected.
+        - NOT_FOUND: the caller has no such resident tensor. The ErrorInfo has the reason DEVICE_LOST if it was lost with its device.
+        - PERMISSION_DENIED: an output is to be kept, and the caller's role is below `write`.
+        - RESOURCE_EXHAUSTED: the graph needs more memory than there is, with the figures; an output to keep exceeds a quota; or the lane
+        is full, and RetryInfo says when to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UploadTensor(self, request_iterator, context):
+        """Makes a tensor resident. Its memory is reserved when the header arrives. A small tensor fits into one message with its header.
+
+        Fails with:
+        - INVALID_ARGUMENT: a malformed header, an unknown device, a time to live above the maximum, or more or fewer bytes than the
+        shape needs.
+        - RESOURCE_EXHAUSTED: a quota, a limit of memory or the number of tensors is reached, with the figures; or no next message
+        arrived for the configured time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DownloadTensor(self, request, context):
+        """Returns the elements of a resident tensor, in messages of about 1 MiB.
+
+        Fails with:
+        - NOT_FOUND: as Execute.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FreeTensors(self, request, context):
+        """Frees resident tensors: all of them, or none if it fails. Calls that use one at the time are not affected.
+
+        Fails with:
+        - NOT_FOUND: as Execute.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTensors(self, request, context):
+        """Lists the caller's resident tensors, oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CopyTensor(self, request, context):
+        """Copies a resident tensor to a device, under a new handle.
+
+        Fails with:
+        - INVALID_ARGUMENT: an unknown device, or a time to live above the maximum.
+        - NOT_FOUND: as Execute.
+        - RESOURCE_EXHAUSTED: as UploadTensor.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -69,6 +155,31 @@ def add_TensorServiceServicer_to_server(servicer, server):
                     request_deserializer=accelerd_dot_v1_dot_tensor__pb2.ExecuteRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_tensor__pb2.ExecuteResponse.SerializeToString,
             ),
+            'UploadTensor': grpc.stream_unary_rpc_method_handler(
+                    servicer.UploadTensor,
+                    request_deserializer=accelerd_dot_v1_dot_tensor__pb2.UploadTensorRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_tensor__pb2.UploadTensorResponse.SerializeToString,
+            ),
+            'DownloadTensor': grpc.unary_stream_rpc_method_handler(
+                    servicer.DownloadTensor,
+                    request_deserializer=accelerd_dot_v1_dot_tensor__pb2.DownloadTensorRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_tensor__pb2.DownloadTensorResponse.SerializeToString,
+            ),
+            'FreeTensors': grpc.unary_unary_rpc_method_handler(
+                    servicer.FreeTensors,
+                    request_deserializer=accelerd_dot_v1_dot_tensor__pb2.FreeTensorsRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_tensor__pb2.FreeTensorsResponse.SerializeToString,
+            ),
+            'ListTensors': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTensors,
+                    request_deserializer=accelerd_dot_v1_dot_tensor__pb2.ListTensorsRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_tensor__pb2.ListTensorsResponse.SerializeToString,
+            ),
+            'CopyTensor': grpc.unary_unary_rpc_method_handler(
+                    servicer.CopyTensor,
+                    request_deserializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'accelerd.v1.TensorService', rpc_method_handlers)
@@ -79,6 +190,9 @@ def add_TensorServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class TensorService(object):
     """Computes with tensors.
+
+    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that made them, and
+    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all.
     """
 
     @staticmethod
@@ -98,6 +212,141 @@ class TensorService(object):
             '/accelerd.v1.TensorService/Execute',
             accelerd_dot_v1_dot_tensor__pb2.ExecuteRequest.SerializeToString,
             accelerd_dot_v1_dot_tensor__pb2.ExecuteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UploadTensor(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/accelerd.v1.TensorService/UploadTensor',
+            accelerd_dot_v1_dot_tensor__pb2.UploadTensorRequest.SerializeToString,
+            accelerd_dot_v1_dot_tensor__pb2.UploadTensorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DownloadTensor(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/accelerd.v1.TensorService/DownloadTensor',
+            accelerd_dot_v1_dot_tensor__pb2.DownloadTensorRequest.SerializeToString,
+            accelerd_dot_v1_dot_tensor__pb2.DownloadTensorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FreeTensors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.TensorService/FreeTensors',
+            accelerd_dot_v1_dot_tensor__pb2.FreeTensorsRequest.SerializeToString,
+            accelerd_dot_v1_dot_tensor__pb2.FreeTensorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTensors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.TensorService/ListTensors',
+            accelerd_dot_v1_dot_tensor__pb2.ListTensorsRequest.SerializeToString,
+            accelerd_dot_v1_dot_tensor__pb2.ListTensorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CopyTensor(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.TensorService/CopyTensor',
+            accelerd_dot_v1_dot_tensor__pb2.CopyTensorRequest.SerializeToString,
+            accelerd_dot_v1_dot_tensor__pb2.CopyTensorResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -244,10 +244,21 @@ pub(super) fn attention(
 const TILED: Source = cu!("common/tiled.cuh");
 const ACTIVATION: Source = cu!("common/activation.cuh");
 const ATTENTION: Source = cu!("attention/attention.cuh");
+const ONLINE_SOFTMAX: Source = cu!("attention/online_softmax.cuh");
 const ATTENTION_MMA_HEADER: Source = cu!("attention/attention_mma.cuh");
 const ATTENTION_SM90_HEADER: Source = cu!("attention/attention_sm90_d64.cuh");
-const SM90_HEADERS: &[Source] =
-    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, ATTENTION_LAUNCH, ATTENTION, ATTENTION_MMA_HEADER, ATTENTION_SM90_HEADER];
+const SM90_HEADERS: &[Source] = &[
+    COMMON,
+    TILED,
+    ACTIVATION,
+    MMA,
+    WGMMA,
+    ATTENTION_LAUNCH,
+    ATTENTION,
+    ONLINE_SOFTMAX,
+    ATTENTION_MMA_HEADER,
+    ATTENTION_SM90_HEADER,
+];
 
 pub(super) static MODULES: [&Module; 5] =
     [&QK_NORM_ROPE_MODULE, &ATTENTION_SIMT_MODULE, &ATTENTION_MMA_MODULE, &ATTENTION_SM90_D64, &ATTENTION_SM90_D128];
@@ -271,7 +282,7 @@ static ATTENTION_SIMT_MODULE: Module = Module {
 static ATTENTION_MMA_MODULE: Module = Module {
     name: "attention_mma",
     source: cu!("attention/attention_mma.cu"),
-    headers: &[COMMON, TILED, ACTIVATION, MMA, ATTENTION_LAUNCH, ATTENTION, ATTENTION_MMA_HEADER],
+    headers: &[COMMON, TILED, ACTIVATION, MMA, ATTENTION_LAUNCH, ATTENTION, ONLINE_SOFTMAX, ATTENTION_MMA_HEADER],
     defines: &[],
     kernels: &[
         ATTENTION_MMA[0][0],

@@ -17,14 +17,16 @@ use super::{
         embedding_norm, norm_params, residual_norm,
     },
     pool::OutputBuffer,
-    slices::Slices,
     weights::Weight,
 };
 use crate::{
     OpError,
-    cuda::{Args, Grid, Worker},
+    cuda::{Args, Grid, Slices, Worker},
     ops::encode::{Attention, Batch, DType, Embeddings, Epilogue, Linear, Norm, OutputRow, PooledOutput, Primitives},
 };
+
+/// The work of the first slice.
+const FIRST_FLOPS: f64 = 1e11;
 
 /// The forward pass of one batch.
 pub(super) struct ForwardPass<'a> {
@@ -51,7 +53,7 @@ impl<'a> ForwardPass<'a> {
 
     /// The pass runs in slices.
     pub(super) fn in_slices(self) -> Self {
-        Self { slices: Some(Slices::new()), ..self }
+        Self { slices: Some(Slices::new(FIRST_FLOPS)), ..self }
     }
 
     /// Accounts for a product of these extents that was queued, which may end a slice.

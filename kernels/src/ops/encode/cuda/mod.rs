@@ -10,7 +10,6 @@ mod hidden_states;
 mod launch;
 mod norm;
 mod pool;
-mod slices;
 mod weights;
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub(in super::super) struct AlignedBuffer {
 
 impl AlignedBuffer {
     /// `len` zeros. The kernel provides them when they are first touched.
-    pub(super) fn zeros(len: usize) -> Result<Self, OpError> {
+    pub(in super::super) fn zeros(len: usize) -> Result<Self, OpError> {
         let lines = bytemuck::allocation::try_zeroed_vec(len.div_ceil(64)).map_err(|()| OpError::OutOfMemory {
             device: DeviceId::Cpu,
             requested: len as u64,
@@ -30,7 +30,7 @@ impl AlignedBuffer {
         Ok(copy)
     }
 
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(in super::super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
     }
 }

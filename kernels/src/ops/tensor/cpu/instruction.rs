@@ -292,6 +292,7 @@ impl IntegerVisitor for BinaryOfIntegers<'_> {
             BinaryOp::Xor => map2(a, b, out, T::xor),
             BinaryOp::Shl => map2(a, b, out, T::shl),
             BinaryOp::Shr => map2(a, b, out, T::shr),
+            BinaryOp::MulHigh => map2(a, b, out, T::mul_high),
             _ => return false,
         }
         true

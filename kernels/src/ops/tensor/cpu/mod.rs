@@ -7,9 +7,12 @@ use accelerd_tensor::{Plan, Step};
 
 use crate::{OpError, cpu::Worker};
 
+mod attention;
 mod buffer;
 mod cast;
+mod conv;
 mod extent;
+mod index;
 mod instruction;
 mod lanes;
 mod map;
@@ -18,11 +21,14 @@ mod matmul;
 mod memory;
 mod norm;
 mod number;
+mod pool;
 mod program;
 mod reduce;
 mod region;
 mod rows;
+mod scan;
 mod softmax;
+mod sort;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +52,12 @@ fn name(step: &Step) -> &'static str {
         Step::Softmax(_) => "tensor_softmax",
         Step::Norm(_) => "tensor_norm",
         Step::MatMul(_) => "tensor_matmul",
+        Step::Index(_) => "tensor_index",
+        Step::Scan(_) => "tensor_scan",
+        Step::Sort(_) => "tensor_sort",
+        Step::Conv(_) => "tensor_conv",
+        Step::Pool(_) => "tensor_pool",
+        Step::Attention(_) => "tensor_attention",
     }
 }
 
@@ -57,5 +69,11 @@ fn run(step: &Step, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError>
         Step::Softmax(step) => softmax::run(step, memory, worker),
         Step::Norm(step) => norm::run(step, memory, worker),
         Step::MatMul(step) => matmul::run(step, memory, worker),
+        Step::Index(step) => index::run(step, memory, worker),
+        Step::Scan(step) => scan::run(step, memory, worker),
+        Step::Sort(step) => sort::run(step, memory, worker),
+        Step::Conv(step) => conv::run(step, memory, worker),
+        Step::Pool(step) => pool::run(step, memory, worker),
+        Step::Attention(step) => attention::run(step, memory, worker),
     }
 }

@@ -45,10 +45,12 @@ pub(super) trait Integer: Number {
     fn shl(self, distance: Self) -> Self;
     /// Only the sign remains if the distance is negative or not below the number of bits.
     fn shr(self, distance: Self) -> Self;
+    /// The upper half of the product.
+    fn mul_high(self, other: Self) -> Self;
 }
 
 macro_rules! integers {
-    ($($type:ty, $sign:expr, $abs:expr;)*) => {$(
+    ($($type:ty, $wide:ty, $sign:expr, $abs:expr;)*) => {$(
         impl Number for $type {
             const ZERO: Self = 0;
             const ONE: Self = 1;
@@ -132,19 +134,23 @@ macro_rules! integers {
                 let by = u32::try_from(distance).ok();
                 by.and_then(|by| self.checked_shr(by)).unwrap_or((self >> (Self::BITS - 1)) >> 1)
             }
+            #[inline(always)]
+            fn mul_high(self, other: Self) -> Self {
+                ((<$wide>::from(self) * <$wide>::from(other)) >> Self::BITS) as $type
+            }
         }
     )*};
 }
 
 integers! {
-    u8, |x| Ord::min(x, 1), |x| x;
-    u16, |x| Ord::min(x, 1), |x| x;
-    u32, |x| Ord::min(x, 1), |x| x;
-    u64, |x| Ord::min(x, 1), |x| x;
-    i8, i8::signum, i8::wrapping_abs;
-    i16, i16::signum, i16::wrapping_abs;
-    i32, i32::signum, i32::wrapping_abs;
-    i64, i64::signum, i64::wrapping_abs;
+    u8, u16, |x| Ord::min(x, 1), |x| x;
+    u16, u32, |x| Ord::min(x, 1), |x| x;
+    u32, u64, |x| Ord::min(x, 1), |x| x;
+    u64, u128, |x| Ord::min(x, 1), |x| x;
+    i8, i16, i8::signum, i8::wrapping_abs;
+    i16, i32, i16::signum, i16::wrapping_abs;
+    i32, i64, i32::signum, i32::wrapping_abs;
+    i64, i128, i64::signum, i64::wrapping_abs;
 }
 
 macro_rules! floats {

@@ -133,7 +133,10 @@ fn odd_views(shape: &[usize]) -> Vec<(Vec<usize>, Layout)> {
     views
 }
 
+mod along_dim;
+mod attention;
 mod elementwise;
 mod products;
 mod reductions;
 mod row_steps;
+mod windows;

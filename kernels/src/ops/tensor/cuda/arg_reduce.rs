@@ -4,19 +4,14 @@ use accelerd_ir::{Dtype, scalar::Function};
 use accelerd_tensor::ArgReduction;
 
 use super::{
-    buffers::Buffers,
+    buffers::BufferSizes,
     launches::Launches,
     reduce::{State, StridedReduction},
 };
-use crate::{OpError, cuda::Worker};
-
-/// Enqueues a step.
-pub(super) fn launch(step: &ArgReduction, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    prepare(step, buffers)?.run(worker)
-}
+use crate::OpError;
 
 /// The launches of a step.
-pub(super) fn prepare(step: &ArgReduction, buffers: &Buffers<'_>) -> Result<Launches, OpError> {
+pub(super) fn prepare(step: &ArgReduction, sizes: &BufferSizes) -> Result<Launches, OpError> {
     if step.inner.contains(&0) {
         return Err(OpError::Invalid("an extreme value: expected at least one element, got none".to_owned()));
     }
@@ -31,5 +26,5 @@ pub(super) fn prepare(step: &ArgReduction, buffers: &Buffers<'_>) -> Result<Laun
         epilogue: &Function::conversion(Dtype::I64, Dtype::I64),
         output: &step.output,
     };
-    reduction.prepare(buffers)
+    reduction.prepare(sizes)
 }

@@ -1,105 +1,184 @@
-//! The device memory of an execution, and the addresses of views in it.
+//! The buffers of an execution: where views begin in them, decided on by their sizes alone, and their addresses.
 
-use accelerd_tensor::{Layout, Location, View};
+use std::{marker::PhantomData, ops::Range};
 
+use accelerd_tensor::{Layout, Location, Plan, TensorType, View};
+
+use super::status;
 use crate::{
     OpError,
     cuda::{Buffer, DevicePtr},
 };
 
-/// Inputs, outputs and arena of an execution. A view has an address only if all of its elements lie in its buffer.
-#[derive(Clone, Debug)]
-pub(super) struct Buffers<'a> {
-    inputs: Vec<Span<'a>>,
-    outputs: Vec<Span<'a>>,
-    arena: Span<'a>,
+/// Where a view begins. The addresses of buffers are not known yet, but all are multiples of [`Plan::ALIGNMENT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// Of a view without elements, or of an operand that is not there.
+    Null,
+    /// Bytes from a location.
+    In(Location, usize),
+    /// Of the status of an execution: see [`status`].
+    Status,
 }
 
-/// A range of device memory.
-#[derive(Clone, Copy, Debug)]
-struct Span<'a> {
-    address: u64,
-    bytes: usize,
-    /// The memory, without which the addresses can be computed but not accessed.
-    buffer: Option<&'a Buffer<u8>>,
-}
-
-impl<'a> Span<'a> {
-    fn of(buffer: &'a Buffer<u8>) -> Self {
-        Self { address: buffer.ptr().address(), bytes: buffer.size_bytes(), buffer: Some(buffer) }
+impl Address {
+    /// Whether it is a multiple of `bytes`, a power of two up to [`Plan::ALIGNMENT`].
+    pub(super) fn is_aligned(self, bytes: usize) -> bool {
+        self.offset().is_multiple_of(bytes)
     }
-}
 
-impl<'a> Buffers<'a> {
-    /// The memory of a plan's execution: inputs and outputs in its order.
-    pub(super) fn new(inputs: &'a [Buffer<u8>], outputs: &'a [Buffer<u8>], arena: &'a Buffer<u8>) -> Self {
-        Self {
-            inputs: inputs.iter().map(Span::of).collect(),
-            outputs: outputs.iter().map(Span::of).collect(),
-            arena: Span::of(arena),
+    /// Bytes from a location, which tell its alignment.
+    pub(super) fn offset(self) -> usize {
+        match self {
+            Self::Null | Self::Status => 0,
+            Self::In(_, offset) => offset,
         }
     }
+}
 
-    /// The same memory and another buffer, which is written and read at the returned location.
-    pub(super) fn with_scratch<'b>(&self, scratch: &'b Buffer<u8>) -> (Buffers<'b>, Location)
-    where
-        'a: 'b,
-    {
-        let mut with: Buffers<'b> = self.clone();
-        with.outputs.push(Span::of(scratch));
-        let location = Location::Output(with.outputs.len() - 1);
-        (with, location)
+/// Sizes of inputs, outputs, arena and status in bytes. A view has an address only if all of its elements lie in its buffer.
+#[derive(Clone, Debug)]
+pub(super) struct BufferSizes {
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    arena: usize,
+    status: usize,
+}
+
+impl BufferSizes {
+    /// The buffers of a plan.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let bytes = |types: &[TensorType]| types.iter().map(TensorType::bytes).collect();
+        let (inputs, outputs) = (bytes(&plan.inputs), bytes(&plan.outputs));
+        Self { inputs, outputs, arena: plan.arena_bytes, status: status::bytes(plan) }
     }
 
-    /// The device address of the first element of a view that is read. A view without elements has the address 0.
+    /// The address of the first element of a view that is read.
     ///
     /// # Errors
     /// If an element lies outside of the buffer, or is not aligned to its size.
-    pub(super) fn address(&self, view: &View) -> Result<u64, OpError> {
-        let span = self.span(view.location).ok_or_else(|| invalid(view, "lies in a buffer that the plan lacks"))?;
+    pub(super) fn address(&self, view: &View) -> Result<Address, OpError> {
+        let bytes = self.bytes(view.location).ok_or_else(|| invalid(view, "lies in a buffer that the plan lacks"))?;
         if view.layout.shape.len() != view.layout.strides.len() {
             return Err(invalid(view, "lacks strides of some dimensions"));
         }
-        let Some((first, last)) = positions(&view.layout) else { return Ok(0) };
+        let Some((first, last)) = positions(&view.layout) else { return Ok(Address::Null) };
         let size = view.dtype.size();
-        let elements = i128::try_from(span.bytes / size).unwrap_or(i128::MAX);
+        let elements = i128::try_from(bytes / size).unwrap_or(i128::MAX);
         if first < 0 || last >= elements {
             let reason = format!("has elements from {first} to {last} of a buffer of {elements}");
             return Err(invalid(view, &reason));
         }
-        let address = span.address + (view.layout.offset * size) as u64;
-        if !address.is_multiple_of(size as u64) {
-            return Err(invalid(view, "is not aligned to its elements"));
+        if !matches!(view.location, Location::Arena(start) if !start.is_multiple_of(Plan::ALIGNMENT)) {
+            return Ok(Address::In(view.location, view.layout.offset * size));
         }
-        Ok(address)
+        Err(invalid(view, "is not aligned"))
     }
 
     /// As [`Self::address`], of a view that is written: never of an input.
-    pub(super) fn address_mut(&self, view: &View) -> Result<u64, OpError> {
+    pub(super) fn address_mut(&self, view: &View) -> Result<Address, OpError> {
         match view.location {
             Location::Input(_) => Err(invalid(view, "is written")),
             Location::Output(_) | Location::Arena(_) => self.address(view),
         }
     }
 
-    /// As [`Self::address`], as a pointer for a library.
-    pub(super) fn pointer(&self, view: &View) -> Result<DevicePtr<u8>, OpError> {
-        let address = self.address(view)?;
-        let buffer = self.span(view.location).and_then(|span| span.buffer).filter(|_| address != 0);
-        let start = |buffer: &Buffer<u8>| usize::try_from(address - buffer.ptr().address()).ok();
-        let pointer = buffer.and_then(|buffer| start(buffer).map(|start| buffer.ptr_at(start)));
-        Ok(pointer.unwrap_or(DevicePtr::NULL))
-    }
-
-    fn span(&self, location: Location) -> Option<Span<'a>> {
+    /// Bytes from a location to the end of its buffer.
+    fn bytes(&self, location: Location) -> Option<usize> {
         match location {
             Location::Input(nth) => self.inputs.get(nth).copied(),
             Location::Output(nth) => self.outputs.get(nth).copied(),
-            Location::Arena(start) => {
-                let bytes = self.arena.bytes.checked_sub(start)?;
-                Some(Span { address: self.arena.address + start as u64, bytes, ..self.arena })
-            }
+            Location::Arena(start) => self.arena.checked_sub(start),
         }
+    }
+}
+
+/// A range of device memory.
+#[derive(Clone, Debug)]
+pub(super) struct Span<'a> {
+    pub(super) buffer: &'a Buffer<u8>,
+    pub(super) range: Range<usize>,
+}
+
+impl<'a> Span<'a> {
+    /// A whole buffer.
+    pub(super) fn of(buffer: &'a Buffer<u8>) -> Self {
+        Self { buffer, range: 0..buffer.len() }
+    }
+
+    /// The address of at least `bytes`.
+    fn base(&self, bytes: usize) -> Result<u64, OpError> {
+        let (got, address) = (self.range.len(), self.buffer.ptr_at(self.range.start).address());
+        if got < bytes || !address.is_multiple_of(Plan::ALIGNMENT as u64) {
+            let reason = format!("expected aligned memory of {bytes} bytes, got {got} bytes at {address:#x}");
+            return Err(OpError::Invalid(reason));
+        }
+        Ok(address)
+    }
+}
+
+/// The memory of an execution: inputs and outputs as the plan lists them.
+#[derive(Clone, Debug)]
+pub(super) struct Memory<'a> {
+    pub(super) inputs: Vec<Span<'a>>,
+    pub(super) outputs: Vec<Span<'a>>,
+    pub(super) arena: Span<'a>,
+    /// What the launches of one step share.
+    pub(super) workspace: Span<'a>,
+    pub(super) status: Span<'a>,
+}
+
+/// The addresses of the memory of an execution, which outlives them.
+#[derive(Debug)]
+pub(super) struct Bindings<'a> {
+    inputs: Vec<u64>,
+    outputs: Vec<u64>,
+    arena: u64,
+    workspace: u64,
+    status: u64,
+    memory: PhantomData<&'a Buffer<u8>>,
+}
+
+impl<'a> Bindings<'a> {
+    /// Binds the memory of a plan.
+    ///
+    /// # Errors
+    /// If there is too little, or it is not aligned to [`Plan::ALIGNMENT`].
+    pub(super) fn new(sizes: &BufferSizes, workspace_bytes: usize, memory: &Memory<'a>) -> Result<Self, OpError> {
+        let all = |spans: &[Span<'_>], sizes: &[usize]| {
+            if spans.len() != sizes.len() {
+                return Err(OpError::Invalid(format!("expected {} buffers, got {}", sizes.len(), spans.len())));
+            }
+            spans.iter().zip(sizes).map(|(span, bytes)| span.base(*bytes)).collect()
+        };
+        Ok(Self {
+            inputs: all(&memory.inputs, &sizes.inputs)?,
+            outputs: all(&memory.outputs, &sizes.outputs)?,
+            arena: memory.arena.base(sizes.arena)?,
+            workspace: memory.workspace.base(workspace_bytes)?,
+            status: memory.status.base(sizes.status)?,
+            memory: PhantomData,
+        })
+    }
+
+    /// The device address; null of [`Address::Null`].
+    pub(super) fn pointer(&self, address: Address) -> DevicePtr<u8> {
+        let (location, offset) = match address {
+            Address::Null => return DevicePtr::NULL,
+            Address::Status => return DevicePtr::from_raw(self.status),
+            Address::In(location, offset) => (location, offset),
+        };
+        let base = match location {
+            Location::Input(nth) => self.inputs[nth],
+            Location::Output(nth) => self.outputs[nth],
+            Location::Arena(start) => self.arena + start as u64,
+        };
+        DevicePtr::from_raw(base + offset as u64)
+    }
+
+    /// The address of the workspace.
+    pub(super) fn workspace(&self) -> DevicePtr<u8> {
+        DevicePtr::from_raw(self.workspace)
     }
 }
 
@@ -123,16 +202,10 @@ fn invalid(view: &View, reason: &str) -> OpError {
 }
 
 #[cfg(test)]
-impl Buffers<'static> {
-    /// Memory that is never accessed: outputs and inputs of these bytes at multiples of 2^40, and an arena.
-    pub(super) fn unbacked(inputs: &[usize], outputs: &[usize], arena: usize) -> Self {
-        let spans = |bytes: &[usize], from: u64| {
-            let span =
-                |(nth, &bytes): (usize, &usize)| Span { address: (from + nth as u64) << 40, bytes, buffer: None };
-            bytes.iter().enumerate().map(span).collect()
-        };
-        let arena = Span { address: 1 << 56, bytes: arena, buffer: None };
-        Self { inputs: spans(inputs, 1), outputs: spans(outputs, 1 << 8), arena }
+impl BufferSizes {
+    /// Of inputs, outputs and an arena of these bytes.
+    pub(super) fn new(inputs: &[usize], outputs: &[usize], arena: usize) -> Self {
+        Self { inputs: inputs.to_vec(), outputs: outputs.to_vec(), arena, status: 0 }
     }
 }
 
@@ -148,18 +221,22 @@ mod tests {
 
     #[test]
     fn a_view_within_its_buffer_has_the_address_of_its_first_element() {
-        let buffers = Buffers::unbacked(&[48], &[48], 512);
+        let buffers = BufferSizes::new(&[48], &[48], 512);
         let tensor = Layout::contiguous(&[3, 4]);
         let reversed = tensor.sliced(0, 2, 3, -1);
-        assert_eq!(buffers.address(&view(Location::Input(0), tensor.clone())), Ok(1 << 40));
-        assert_eq!(buffers.address(&view(Location::Input(0), reversed)), Ok((1 << 40) + 32));
-        assert_eq!(buffers.address_mut(&view(Location::Output(0), tensor.clone())), Ok(256 << 40));
-        assert_eq!(buffers.address(&view(Location::Arena(256), tensor)), Ok((1 << 56) + 256));
+        for (location, layout, offset) in [
+            (Location::Input(0), tensor.clone(), 0),
+            (Location::Input(0), reversed, 32),
+            (Location::Output(0), tensor.clone(), 0),
+            (Location::Arena(256), tensor, 0),
+        ] {
+            assert_eq!(buffers.address(&view(location, layout)), Ok(Address::In(location, offset)));
+        }
     }
 
     #[test]
     fn a_view_that_leaves_its_buffer_is_an_error() {
-        let buffers = Buffers::unbacked(&[48], &[44], 512);
+        let buffers = BufferSizes::new(&[48], &[44], 512);
         let tensor = Layout::contiguous(&[3, 4]);
         let moved = |offset| Layout { offset, ..tensor.clone() };
         let strided = |strides: [isize; 2]| Layout { strides: strides.to_vec(), ..tensor.clone() };
@@ -182,9 +259,9 @@ mod tests {
 
     #[test]
     fn inputs_are_never_written_and_empty_views_have_no_address() {
-        let buffers = Buffers::unbacked(&[48], &[0], 0);
+        let buffers = BufferSizes::new(&[48], &[0], 0);
         assert!(buffers.address_mut(&view(Location::Input(0), Layout::contiguous(&[1]))).is_err());
         let empty = Layout { offset: 7, ..Layout::contiguous(&[2, 0]) };
-        assert_eq!(buffers.address_mut(&view(Location::Output(0), empty)), Ok(0));
+        assert_eq!(buffers.address_mut(&view(Location::Output(0), empty)), Ok(Address::Null));
     }
 }

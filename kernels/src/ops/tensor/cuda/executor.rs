@@ -5,45 +5,137 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_tensor::{Plan, Step};
-use bytes::Bytes;
+use accelerd_tensor::Plan;
 
-use super::{arg_reduce, buffers::Buffers, map, matmul, norm, pace::Pace, reduce, softmax};
+use super::{
+    super::{Executed, ResidentTensor, TensorInput},
+    buffers::{Memory, Span},
+    graph_cache,
+    prepared::PreparedPlan,
+    status,
+};
 use crate::{
     OpError,
-    cuda::{Buffer, DownloadPlan, HostBuffer, Layout, Region, StreamKind, Worker},
+    cuda::{Buffer, Worker},
+    ledger::Reservation,
 };
 
-/// Executes a plan on inputs of any alignment; returns its outputs, little-endian, in the pinned memory that they were downloaded to.
-pub(crate) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Vec<Bytes>, OpError> {
+/// Executes a plan on inputs of any alignment; returns its outputs, little-endian, in the pinned memory that they were downloaded to. An
+/// output with a reservation is kept on the device instead. `reserved` has an entry for each output.
+pub(crate) fn execute(
+    plan: &Arc<Plan>,
+    inputs: &[TensorInput],
+    reserved: Vec<Option<Reservation>>,
+    worker: &Worker,
+) -> Result<Executed, OpError> {
     check_inputs(plan, inputs)?;
-    let memory = Memory::new(plan, inputs, worker)?;
-    run(plan, &memory.buffers(), worker)?;
-    download(&memory.outputs, worker)
+    let prepared = PreparedPlan::of(plan, worker)?;
+    let inline: Option<Vec<_>> = inputs.iter().map(TensorInput::inline).collect();
+    let inline = inline.filter(|_| reserved.iter().all(Option::is_none));
+    let is_shared = inline.is_none();
+    if let Some(inline) = inline
+        && let Some(returned) = graph_cache::execute(plan, &prepared, &inline, worker)?
+    {
+        return Ok(Executed { returned, kept: vec![] });
+    }
+    let done = run(plan, &prepared, inputs, reserved, worker);
+    // Other streams read what is kept, and free what was read.
+    let synchronized = if is_shared { worker.synchronize() } else { Ok(()) };
+    done.and_then(|outputs| synchronized.map(|()| outputs)).map_err(|error| with_planned(error, plan, inputs, worker))
+}
+
+fn run(
+    plan: &Plan,
+    prepared: &PreparedPlan,
+    inputs: &[TensorInput],
+    reserved: Vec<Option<Reservation>>,
+    worker: &Worker,
+) -> Result<Executed, OpError> {
+    let buffers = Buffers::new(plan, prepared, inputs, worker)?;
+    prepared.run(&prepared.bind(&buffers.memory())?, worker)?;
+    buffers.into_outputs(plan, reserved, worker)
+}
+
+/// The error of an allocation, with the memory that the plan needs in total and what is free without it.
+fn with_planned(error: OpError, plan: &Plan, inputs: &[TensorInput], worker: &Worker) -> OpError {
+    let OpError::OutOfMemory { device, requested, free } = error else { return error };
+    let inline = inputs.iter().map(TensorInput::inline_bytes).sum::<u64>();
+    let planned = inline.saturating_add(plan.allocated_bytes() as u64);
+    // The memory of the execution is dropped, and free once it is reclaimed.
+    let free = worker.reclaim().map_or(free, |()| worker.free_bytes());
+    OpError::OutOfMemory { device, requested: planned.max(requested), free }
 }
 
 /// Device memory of an execution.
-struct Memory {
+struct Buffers<'a> {
     arena: Buffer<u8>,
-    inputs: Vec<Buffer<u8>>,
+    workspace: Buffer<u8>,
+    inputs: Vec<Input<'a>>,
     outputs: Vec<Buffer<u8>>,
+    status: Buffer<u8>,
 }
 
-impl Memory {
-    /// Allocates it, and uploads the inputs.
-    fn new(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Self, OpError> {
-        let arena = worker.alloc(plan.arena_bytes)?;
+/// The device memory of an input.
+enum Input<'a> {
+    /// Uploaded for the execution.
+    Uploaded(Buffer<u8>),
+    /// Of a resident tensor, which outlives the execution.
+    Resident(&'a Buffer<u8>),
+}
+
+impl Input<'_> {
+    fn buffer(&self) -> &Buffer<u8> {
+        match self {
+            Self::Uploaded(buffer) => buffer,
+            Self::Resident(buffer) => buffer,
+        }
+    }
+}
+
+impl<'a> Buffers<'a> {
+    /// Allocates it, and uploads the inputs that are not resident.
+    fn new(plan: &Plan, prepared: &PreparedPlan, inputs: &'a [TensorInput], worker: &Worker) -> Result<Self, OpError> {
+        let (arena, workspace) = (worker.alloc(plan.arena_bytes)?, worker.alloc(prepared.workspace_bytes)?);
         let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<_, _>>()?;
-        let inputs = inputs.iter().map(|input| worker.upload_new(input)).collect::<Result<_, _>>()?;
-        Ok(Self { arena, inputs, outputs })
+        let input = |input: &'a TensorInput| match input {
+            TensorInput::Inline(bytes) => worker.upload_new(bytes).map(Input::Uploaded),
+            TensorInput::Resident(tensor) => tensor.on(worker).map(Input::Resident),
+        };
+        let inputs = inputs.iter().map(input).collect::<Result<_, _>>()?;
+        Ok(Self { arena, workspace, inputs, outputs, status: worker.upload_new(status::cleared(plan))? })
     }
 
-    fn buffers(&self) -> Buffers<'_> {
-        Buffers::new(&self.inputs, &self.outputs, &self.arena)
+    fn memory(&self) -> Memory<'_> {
+        Memory {
+            inputs: self.inputs.iter().map(|input| Span::of(input.buffer())).collect(),
+            outputs: self.outputs.iter().map(Span::of).collect(),
+            arena: Span::of(&self.arena),
+            workspace: Span::of(&self.workspace),
+            status: Span::of(&self.status),
+        }
+    }
+
+    /// Downloads the outputs that are not kept.
+    fn into_outputs(
+        self,
+        plan: &Plan,
+        reserved: Vec<Option<Reservation>>,
+        worker: &Worker,
+    ) -> Result<Executed, OpError> {
+        let (mut returned, mut kept) = (vec![], vec![]);
+        for ((buffer, of), reserved) in self.outputs.into_iter().zip(&plan.outputs).zip(reserved) {
+            match reserved {
+                Some(reserved) => kept.push(ResidentTensor::on_gpu(of.clone(), buffer, worker, reserved)),
+                None => returned.push(buffer),
+            }
+        }
+        let parts: Vec<_> = returned.iter().map(|buffer| (buffer, 0..buffer.len())).collect();
+        let returned = status::download_checked(&parts, (&self.status, 0..self.status.len()), worker)?;
+        Ok(Executed { returned, kept })
     }
 }
 
-fn check_inputs(plan: &Plan, inputs: &[&[u8]]) -> Result<(), OpError> {
+fn check_inputs(plan: &Plan, inputs: &[TensorInput]) -> Result<(), OpError> {
     if inputs.len() != plan.inputs.len() {
         let reason = format!("expected {} inputs, got {}", plan.inputs.len(), inputs.len());
         return Err(OpError::Invalid(reason));
@@ -57,77 +149,23 @@ fn check_inputs(plan: &Plan, inputs: &[&[u8]]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// A launch that takes longer has compiled a kernel.
-const COMPILED: Duration = Duration::from_millis(5);
-
-/// Enqueues all steps, with preemption points between them: after slices of work on the device, and after each compilation, of which a
-/// graph may need hundreds.
-fn run(plan: &Plan, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    let mut pace = Pace::new();
-    for step in &plan.steps {
-        let start = Instant::now();
-        launch(step, buffers, worker)?;
-        if start.elapsed() > COMPILED {
-            worker.preemption_point()?;
-        }
-        pace.queued(worker, step.cost())?;
-    }
-    Ok(())
-}
-
-fn launch(step: &Step, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    match step {
-        Step::Map(step) => map::launch(step, buffers, worker),
-        Step::MatMul(step) => matmul::launch(step, buffers, worker),
-        Step::Reduce(step) => reduce::launch(step, buffers, worker),
-        Step::ArgReduce(step) => arg_reduce::launch(step, buffers, worker),
-        Step::Softmax(step) => softmax::launch(step, buffers, worker),
-        Step::Norm(step) => norm::launch(step, buffers, worker),
-    }
-}
-
-/// Copies the outputs to one pinned block, which lives as long as any of the returned slices.
-fn download(outputs: &[Buffer<u8>], worker: &Worker) -> Result<Vec<Bytes>, OpError> {
-    let (mut layout, mut plan) = (Layout::default(), DownloadPlan::default());
-    let regions: Vec<Region<u8>> = outputs.iter().map(|output| layout.add(output.len())).collect();
-    for (output, region) in outputs.iter().zip(&regions) {
-        plan.add(output, 0, *region);
-    }
-    let mut pending = worker.pending_download(&layout)?;
-    worker.download_async(&plan, &mut pending, StreamKind::Compute)?;
-    let block = Arc::new(pending.wait()?);
-    let output = |region| Bytes::from_owner(Downloaded { block: Arc::clone(&block), region });
-    Ok(regions.into_iter().map(output).collect())
-}
-
-/// An output in the block of all outputs.
-struct Downloaded {
-    block: Arc<HostBuffer>,
-    region: Region<u8>,
-}
-
-impl AsRef<[u8]> for Downloaded {
-    fn as_ref(&self) -> &[u8] {
-        self.block.get(self.region)
-    }
-}
-
 /// The time of each of `samples` samples of `runs` runs, on inputs that are on the device and with kernels that are loaded, for one run.
 pub(crate) fn time(
-    plan: &Plan,
-    inputs: &[&[u8]],
+    plan: &Arc<Plan>,
+    inputs: &[TensorInput],
     worker: &Worker,
     samples: usize,
     runs: u32,
 ) -> Result<Vec<Duration>, OpError> {
     check_inputs(plan, inputs)?;
-    let memory = Memory::new(plan, inputs, worker)?;
-    let buffers = memory.buffers();
-    run(plan, &buffers, worker)?;
+    let prepared = PreparedPlan::of(plan, worker)?;
+    let buffers = Buffers::new(plan, &prepared, inputs, worker)?;
+    let bindings = prepared.bind(&buffers.memory())?;
+    prepared.run(&bindings, worker)?;
     worker.synchronize()?;
     let sample = |_| {
         let start = Instant::now();
-        (0..runs).try_for_each(|_| run(plan, &buffers, worker))?;
+        (0..runs).try_for_each(|_| prepared.run(&bindings, worker))?;
         worker.synchronize()?;
         Ok(start.elapsed() / runs)
     };

@@ -1,4 +1,4 @@
-//! The headers of kernels that read rows.
+//! The headers of kernels that are templates.
 
 use super::prelude::PRELUDE;
 use crate::cuda::{COMMON, Source, cu};
@@ -10,10 +10,16 @@ pub(super) const HEADERS: &[Source] = &[
     cu!("tensor/pack.cuh"),
     cu!("tensor/states.cuh"),
     cu!("tensor/group.cuh"),
+    cu!("tensor/offsets.cuh"),
     cu!("tensor/operands.cuh"),
     cu!("tensor/reduce.cuh"),
     cu!("tensor/reduce_states.cuh"),
     cu!("tensor/row.cuh"),
     cu!("tensor/softmax.cuh"),
     cu!("tensor/norm.cuh"),
+    cu!("tensor/index.cuh"),
+    cu!("tensor/scan.cuh"),
+    cu!("tensor/sort_key.cuh"),
+    cu!("tensor/sort_block.cuh"),
+    cu!("tensor/sort_radix.cuh"),
 ];

@@ -1,33 +1,75 @@
-//! Launches of generated kernels, decided on without a device.
+//! What a step enqueues, decided on before the addresses of its buffers are known.
 
+use bytemuck::Pod;
+
+use super::buffers::Address;
 use crate::{
     OpError,
-    cuda::{Args, Buffer, Grid, JitSource, Worker},
+    cuda::{DevicePtr, Grid, JitSource, Product, Worker},
 };
 
-/// An argument of a kernel: 8 bytes.
+/// 8 bytes of the arguments of a kernel: a parameter, or a part of a struct that is passed by value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Argument {
-    /// An address, an extent or a stride.
+    /// An extent, a stride or another integer.
     Word(u64),
     /// A number.
     F64(f64),
-    /// The address of the workspace.
-    Workspace,
+    /// The address of a view.
+    Address(Address),
+    /// The address of a byte of the workspace.
+    Workspace(usize),
 }
 
-/// One launch.
+impl Argument {
+    /// A struct by value, whose first fields are these addresses.
+    pub(super) fn structure<T: Pod>(value: T, addresses: &[Address]) -> Vec<Self> {
+        const { assert!(size_of::<T>().is_multiple_of(8), "a struct of whole words") };
+        let words: &[u64] = &bytemuck::pod_collect_to_vec(&[value]);
+        let rest = words[addresses.len()..].iter().map(|word| Self::Word(*word));
+        addresses.iter().map(|address| Self::Address(*address)).chain(rest).collect()
+    }
+}
+
+/// One launch of a generated kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
     pub(super) source: JitSource,
     pub(super) grid: Grid,
+    /// Bounds the blocks along x, to as many for each one that can run at once. The kernel's blocks take what is left in turns.
+    pub(super) waves: Option<u32>,
     pub(super) block_threads: u32,
+    /// Dynamic shared memory of a block.
+    pub(super) shared_bytes: u32,
+    /// All words of all parameters.
     pub(super) arguments: Vec<Argument>,
 }
 
-/// Launches in order, and the device memory that they share.
+/// A product of the library.
+#[derive(Clone, Debug)]
+pub(super) struct ProductLaunch {
+    pub(super) product: Product,
+    pub(super) a: Address,
+    pub(super) b: Address,
+    pub(super) output: Address,
+    /// Null without a bias.
+    pub(super) bias: Address,
+}
+
+impl ProductLaunch {
+    /// Has the library choose an algorithm, by the alignments of the operands.
+    pub(super) fn prepare(&self, worker: &Worker) -> Result<(), OpError> {
+        let [a, b, output] =
+            [self.a, self.b, self.output].map(|address| DevicePtr::<u8>::from_raw(address.offset() as u64));
+        worker.prepare_multiply(&self.product, a, b, output)
+    }
+}
+
+/// What a step enqueues: a product, then the launches in order. The launches share a workspace.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "there is no better word for the launches")]
 pub(super) struct Launches {
+    pub(super) product: Option<ProductLaunch>,
     pub(super) launches: Vec<Launch>,
     pub(super) workspace_bytes: usize,
 }
@@ -35,23 +77,7 @@ pub(super) struct Launches {
 impl Launches {
     /// One launch without a workspace.
     pub(super) fn one(launch: Launch) -> Self {
-        Self { launches: vec![launch], workspace_bytes: 0 }
-    }
-
-    /// Enqueues them with a workspace that is freed after them.
-    pub(super) fn run(&self, worker: &Worker) -> Result<(), OpError> {
-        let workspace =
-            if self.workspace_bytes == 0 { Buffer::empty() } else { worker.alloc::<u8>(self.workspace_bytes)? };
-        for launch in &self.launches {
-            let kernel = worker.jit(&launch.source)?;
-            let args = launch.arguments.iter().fold(Args::new(), |args, argument| match *argument {
-                Argument::Word(word) => args.u64(word),
-                Argument::F64(number) => args.f64(number),
-                Argument::Workspace => args.u64(workspace.ptr().address()),
-            });
-            worker.launch_jit(&kernel, launch.grid, launch.block_threads, 0, &mut { args })?;
-        }
-        Ok(())
+        Self { launches: vec![launch], ..Self::default() }
     }
 }
 

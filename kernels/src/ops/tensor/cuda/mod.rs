@@ -1,17 +1,30 @@
 //! Executes plans on a GPU.
 
 mod arg_reduce;
+mod attention;
 mod buffers;
 #[cfg(test)]
 mod compile;
+mod conv;
+mod dims;
+pub(super) mod download;
 pub(crate) mod executor;
+mod graph_cache;
 mod headers;
+mod index;
 mod launches;
 mod map;
 mod matmul;
 mod norm;
-mod pace;
+mod operands;
+mod pool;
 mod prelude;
+mod prepared;
 mod reduce;
 mod row;
+mod scan;
 mod softmax;
+mod sort;
+mod status;
+mod step;
+mod words;

@@ -3,22 +3,17 @@
 use accelerd_tensor::{NormKind, NormStep, View};
 
 use super::{
-    buffers::Buffers,
+    buffers::{Address, BufferSizes},
     launches::{Argument, Launches},
     row::{self, RowKernel, RowKernels, RowVariant, Rows},
 };
-use crate::{OpError, cuda::Worker};
-
-/// Enqueues a step.
-pub(super) fn launch(step: &NormStep, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    prepare(step, buffers)?.run(worker)
-}
+use crate::OpError;
 
 /// The launches of a step; none if there is no element.
-pub(super) fn prepare(step: &NormStep, buffers: &Buffers<'_>) -> Result<Launches, OpError> {
+pub(super) fn prepare(step: &NormStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
     let (rows, columns) = row::check("a norm", &step.input, &step.output)?;
-    let (x, y) = (buffers.address(&step.input)?, buffers.address_mut(&step.output)?);
-    let affine = |view: &Option<View>| view.as_ref().map(|view| affine(view, step, columns, buffers)).transpose();
+    let (x, y) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
+    let affine = |view: &Option<View>| view.as_ref().map(|view| affine(view, step, columns, sizes)).transpose();
     let (weight, bias) = (affine(&step.weight)?, affine(&step.bias)?);
     if rows == 0 || columns == 0 {
         return Ok(Launches::default());
@@ -33,12 +28,12 @@ pub(super) fn prepare(step: &NormStep, buffers: &Buffers<'_>) -> Result<Launches
         bias.is_some()
     );
     let rows = Rows { count: rows, columns, dtype, variant, constants, header: "tensor/norm.cuh" };
-    let operands = Operands { x, y, weight: weight.unwrap_or(0), bias: bias.unwrap_or(0) };
+    let operands = Operands { x, y, weight: weight.unwrap_or(Address::Null), bias: bias.unwrap_or(Address::Null) };
     rows.launches(operands.kernels(&rows, step))
 }
 
 /// The address of weight or bias.
-fn affine(view: &View, step: &NormStep, columns: usize, buffers: &Buffers<'_>) -> Result<u64, OpError> {
+fn affine(view: &View, step: &NormStep, columns: usize, sizes: &BufferSizes) -> Result<Address, OpError> {
     let layout = &view.layout;
     if view.dtype != step.input.dtype
         || layout.shape != [columns]
@@ -48,24 +43,24 @@ fn affine(view: &View, step: &NormStep, columns: usize, buffers: &Buffers<'_>) -
         let dtype = step.input.dtype;
         return Err(OpError::Invalid(format!("a norm: expected weight and bias of {columns} contiguous {dtype}")));
     }
-    buffers.address(view)
+    sizes.address(view)
 }
 
-/// Addresses; 0 for an operand that there is not.
+/// Addresses of the operands.
 struct Operands {
-    x: u64,
-    y: u64,
-    weight: u64,
-    bias: u64,
+    x: Address,
+    y: Address,
+    weight: Address,
+    bias: Address,
 }
 
 impl Operands {
     fn kernels(&self, rows: &Rows<'_>, step: &NormStep) -> RowKernels {
         let word = |value: usize| Argument::Word(value as u64);
-        let x = ("const Element* x", Argument::Word(self.x));
-        let y = ("Element* y", Argument::Word(self.y));
-        let weight = ("const Element* weight", Argument::Word(self.weight));
-        let bias = ("const Element* bias", Argument::Word(self.bias));
+        let x = ("const Element* x", Argument::Address(self.x));
+        let y = ("Element* y", Argument::Address(self.y));
+        let weight = ("const Element* weight", Argument::Address(self.weight));
+        let bias = ("const Element* bias", Argument::Address(self.bias));
         let (count, columns) = (("const u64 rows", word(rows.count)), ("const u64 columns", word(rows.columns)));
         let (part, epsilon) = (
             ("const u64 part", word(rows.variant.block_columns(rows.columns))),
@@ -85,12 +80,12 @@ impl Operands {
             parts: [
                 RowKernel::new(
                     "tensor_norm_parts",
-                    &[x, ("RowState* states", Argument::Workspace), columns, part],
+                    &[x, ("RowState* states", Argument::Workspace(0)), columns, part],
                     "norm_parts(x, states, columns, part)",
                 ),
                 RowKernel::new(
                     "tensor_norm_scale",
-                    &[x, weight, bias, y, ("const RowState* states", Argument::Workspace), columns, part, epsilon],
+                    &[x, weight, bias, y, ("const RowState* states", Argument::Workspace(0)), columns, part, epsilon],
                     "norm_scale(x, Affine{weight, bias}, y, states, columns, part, epsilon)",
                 ),
             ],
@@ -124,12 +119,12 @@ mod tests {
         }
     }
 
-    fn buffers() -> Buffers<'static> {
-        Buffers::unbacked(&[1 << 39; 3], &[1 << 39], 0)
+    fn sizes() -> BufferSizes {
+        BufferSizes::new(&[1 << 39; 3], &[1 << 39], 0)
     }
 
     fn prepared(step: &NormStep) -> Launches {
-        prepare(step, &buffers()).unwrap_or_else(|error| panic!("{error}"))
+        prepare(step, &sizes()).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
@@ -160,7 +155,7 @@ mod tests {
     #[test]
     fn weight_and_bias_of_other_types_or_shapes_are_refused() {
         let good = step(Dtype::F32, [4, 8], NormKind::Layer, 2);
-        let refused = |step: NormStep| matches!(prepare(&step, &buffers()), Err(OpError::Invalid(_)));
+        let refused = |step: NormStep| matches!(prepare(&step, &sizes()), Err(OpError::Invalid(_)));
         let weight = |dtype, shape: &[usize]| {
             Some(View { location: Location::Input(1), dtype, layout: Layout::contiguous(shape) })
         };

@@ -5,6 +5,7 @@ use accelerd_ir::{Dtype, scalar::cuda::ctype};
 use accelerd_tensor::View;
 
 use super::{
+    buffers::Address,
     headers::HEADERS,
     launches::{Argument, Launch, Launches, blocks_x},
 };
@@ -55,7 +56,7 @@ pub(super) enum RowExtent {
 
 impl RowVariant {
     /// For rows of at least one column; `addresses` are those of all operands.
-    pub(super) fn choose(rows: usize, columns: usize, dtype: Dtype, addresses: &[u64]) -> Self {
+    pub(super) fn choose(rows: usize, columns: usize, dtype: Dtype, addresses: &[Address]) -> Self {
         let vec = vector(columns, dtype, addresses);
         let vectors = columns / vec;
         // An f64 takes two registers.
@@ -102,10 +103,10 @@ impl RowVariant {
 }
 
 /// The most elements that can be read at once at every multiple of a row from all addresses.
-fn vector(columns: usize, dtype: Dtype, addresses: &[u64]) -> usize {
+fn vector(columns: usize, dtype: Dtype, addresses: &[Address]) -> usize {
     let fits = |vec: &usize| {
-        let bytes = (vec * dtype.size()) as u64;
-        columns.is_multiple_of(*vec) && addresses.iter().all(|address| address.is_multiple_of(bytes))
+        let bytes = vec * dtype.size();
+        columns.is_multiple_of(*vec) && addresses.iter().all(|address| address.is_aligned(bytes))
     };
     [8, 4, 2].into_iter().filter(|vec| vec * dtype.size() <= PACK_BYTES).find(fits).unwrap_or(1)
 }
@@ -161,7 +162,8 @@ impl Rows<'_> {
             RowExtent::Row => Ok(Launches::one(self.launch(kernels.row)?)),
             RowExtent::Parts { parts, .. } => {
                 let launches = kernels.parts.into_iter().map(|kernel| self.launch(kernel)).collect::<Result<_, _>>()?;
-                Ok(Launches { launches, workspace_bytes: self.count * parts * kernels.state_bytes })
+                let workspace_bytes = self.count * parts * kernels.state_bytes;
+                Ok(Launches { launches, workspace_bytes, ..Launches::default() })
             }
         }
     }
@@ -171,7 +173,9 @@ impl Rows<'_> {
         Ok(Launch {
             source: self.source(&kernel),
             grid: self.variant.grid(self.count)?,
+            waves: None,
             block_threads: threads,
+            shared_bytes: 0,
             arguments: kernel.params.into_iter().map(|(_, argument)| argument).collect(),
         })
     }
@@ -228,10 +232,16 @@ pub(super) fn check(name: &str, input: &View, output: &View) -> Result<(usize, u
 
 #[cfg(test)]
 mod tests {
+    use accelerd_tensor::Location;
+
     use super::*;
 
+    fn at(offset: usize) -> Address {
+        Address::In(Location::Input(0), offset)
+    }
+
     fn choose(rows: usize, columns: usize, dtype: Dtype) -> RowVariant {
-        RowVariant::choose(rows, columns, dtype, &[1 << 40, 2 << 40])
+        RowVariant::choose(rows, columns, dtype, &[at(0), at(256)])
     }
 
     #[test]
@@ -284,10 +294,10 @@ mod tests {
 
     #[test]
     fn vectors_need_alignment_of_every_row_and_operand() {
-        let vec = |columns, addresses: &[u64]| RowVariant::choose(9, columns, Dtype::F16, addresses).vec;
-        assert_eq!(vec(4096, &[1 << 20, 1 << 20]), 8);
-        assert_eq!(vec(4100, &[1 << 20, 1 << 20]), 4);
-        assert_eq!(vec(4096, &[1 << 20, (1 << 20) + 4]), 2);
-        assert_eq!(vec(4095, &[1 << 20]), 1);
+        let vec = |columns, offset| RowVariant::choose(9, columns, Dtype::F16, &[at(0), at(offset)]).vec;
+        assert_eq!(vec(4096, 512), 8);
+        assert_eq!(vec(4100, 512), 4);
+        assert_eq!(vec(4096, 4), 2);
+        assert_eq!(vec(4095, 0), 1);
     }
 }

@@ -3,21 +3,16 @@
 use accelerd_tensor::SoftmaxStep;
 
 use super::{
-    buffers::Buffers,
+    buffers::{Address, BufferSizes},
     launches::{Argument, Launches},
     row::{self, RowKernel, RowKernels, RowVariant, Rows},
 };
-use crate::{OpError, cuda::Worker};
-
-/// Enqueues a step.
-pub(super) fn launch(step: &SoftmaxStep, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    prepare(step, buffers)?.run(worker)
-}
+use crate::OpError;
 
 /// The launches of a step; none if there is no element.
-pub(super) fn prepare(step: &SoftmaxStep, buffers: &Buffers<'_>) -> Result<Launches, OpError> {
+pub(super) fn prepare(step: &SoftmaxStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
     let (rows, columns) = row::check("softmax", &step.input, &step.output)?;
-    let (x, y) = (buffers.address(&step.input)?, buffers.address_mut(&step.output)?);
+    let (x, y) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
     if rows == 0 || columns == 0 {
         return Ok(Launches::default());
     }
@@ -28,9 +23,9 @@ pub(super) fn prepare(step: &SoftmaxStep, buffers: &Buffers<'_>) -> Result<Launc
     rows.launches(kernels(&rows, x, y))
 }
 
-fn kernels(rows: &Rows<'_>, x: u64, y: u64) -> RowKernels {
+fn kernels(rows: &Rows<'_>, x: Address, y: Address) -> RowKernels {
     let word = |value: usize| Argument::Word(value as u64);
-    let (x, y) = (("const Element* x", Argument::Word(x)), ("Element* y", Argument::Word(y)));
+    let (x, y) = (("const Element* x", Argument::Address(x)), ("Element* y", Argument::Address(y)));
     let columns = ("const u64 columns", word(rows.columns));
     let part = ("const u64 part", word(rows.variant.block_columns(rows.columns)));
     let count = ("const u64 rows", word(rows.count));
@@ -40,12 +35,12 @@ fn kernels(rows: &Rows<'_>, x: u64, y: u64) -> RowKernels {
         parts: [
             RowKernel::new(
                 "tensor_softmax_parts",
-                &[x, ("RowState* states", Argument::Workspace), columns, part],
+                &[x, ("RowState* states", Argument::Workspace(0)), columns, part],
                 "softmax_parts(x, states, columns, part)",
             ),
             RowKernel::new(
                 "tensor_softmax_scale",
-                &[x, y, ("const RowState* states", Argument::Workspace), columns, part],
+                &[x, y, ("const RowState* states", Argument::Workspace(0)), columns, part],
                 "softmax_scale(x, y, states, columns, part)",
             ),
         ],
@@ -70,8 +65,8 @@ mod tests {
     }
 
     fn prepared(step: &SoftmaxStep) -> Launches {
-        let buffers = Buffers::unbacked(&[1 << 39], &[1 << 39], 0);
-        prepare(step, &buffers).unwrap_or_else(|error| panic!("{error}"))
+        let sizes = BufferSizes::new(&[1 << 39], &[1 << 39], 0);
+        prepare(step, &sizes).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
@@ -91,9 +86,9 @@ mod tests {
 
     #[test]
     fn a_step_that_is_no_softmax_is_refused() {
-        let buffers = Buffers::unbacked(&[1 << 39], &[1 << 39], 0);
+        let sizes = BufferSizes::new(&[1 << 39], &[1 << 39], 0);
         let good = step(Dtype::F32, [4, 8], false);
-        let refused = |step: SoftmaxStep| matches!(prepare(&step, &buffers), Err(OpError::Invalid(_)));
+        let refused = |step: SoftmaxStep| matches!(prepare(&step, &sizes), Err(OpError::Invalid(_)));
         assert!(refused(step(Dtype::I32, [4, 8], false)));
         let other = step(Dtype::F32, [8, 4], false);
         assert!(refused(SoftmaxStep { output: other.output, ..good.clone() }));

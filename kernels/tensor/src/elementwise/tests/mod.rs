@@ -42,6 +42,7 @@ fn evaluate(op: &str, attributes: &[(&str, Attribute)], arguments: &[Literal]) -
 fn needed_attributes(op: &str) -> Vec<(&'static str, Attribute)> {
     match op {
         "to" | "cast" => vec![("dtype", Attribute::Text("f16".to_owned()))],
+        "masked_fill" => vec![("value", Attribute::Int(1))],
         "threshold" => vec![("threshold", Attribute::Int(1)), ("value", Attribute::Int(2))],
         _ => vec![],
     }

@@ -9,7 +9,7 @@ use crate::Dtype::{Bf16, Bool, F16, F32, F64, I8, I16, I64, U8};
 const NUMBERS: &str = "abs add-alpha addcmul ceil clamp floor floor_divide fmod hardtanh neg positive pow relu relu6 remainder \
                        round square sub threshold trunc";
 /// Operations that keep every type.
-const ANY: &str = "add fmax fmin heaviside maximum minimum mul nan_to_num sign where";
+const ANY: &str = "add fmax fmin heaviside masked_fill maximum minimum mul nan_to_num sign where";
 /// Operations that keep the type of integers and bool.
 const BITS: &str = "bitwise_and bitwise_not bitwise_or bitwise_xor";
 /// Operations that keep the type of integers.
@@ -54,11 +54,11 @@ fn common(types: &[Dtype]) -> Option<Dtype> {
 fn every_operation_gives_the_type_of_its_rule_or_an_error_for_all_types() {
     for operation in operations() {
         let op = operation.name;
-        let has_condition = operation.slots[0] == Slot::Condition;
+        let condition = operation.slots.iter().position(|slot| *slot == Slot::Condition);
         for types in choices(operation.slots.len()) {
-            let promoted = if has_condition { &types[1..] } else { &types[..] };
-            let common = if has(LOGIC, op) { Some(Bool) } else { common(promoted) };
-            let is_refused = has_condition && types[0] != Bool;
+            let mut promoted = types.clone();
+            let is_refused = condition.is_some_and(|at| promoted.remove(at) != Bool);
+            let common = if has(LOGIC, op) { Some(Bool) } else { common(&promoted) };
             let expected = common.filter(|_| !is_refused).and_then(|common| expected(op, common));
             let got = result_type(op, &needed_attributes(op), &types);
             assert_eq!(got.as_ref().ok(), expected.as_ref(), "{op} of {types:?}: {got:?}");
@@ -75,8 +75,8 @@ fn storage_types_are_only_loaded_stored_and_cast() {
         for dtype in [F16, Bf16] {
             let op = operation.name;
             let mut types = vec![dtype; operation.slots.len()];
-            if operation.slots[0] == Slot::Condition {
-                types[0] = Bool;
+            if let Some(condition) = operation.slots.iter().position(|slot| *slot == Slot::Condition) {
+                types[condition] = Bool;
             }
             let Ok(function) = function(&node(op, types.len(), &needed_attributes(op)), &types).expect("in the table")
             else {

@@ -16,7 +16,7 @@ use super::{
 use crate::{OpError, cpu::Worker};
 
 mod packed;
-mod tiled;
+pub(super) mod tiled;
 
 /// Fewer rows do not pay for packing the right factor for the crate's GEMM.
 const MIN_PACKED_ROWS: usize = 16;
@@ -31,12 +31,7 @@ pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Re
     let operands = memory.operands(&inputs, &[(&step.output, &c_shape)], false)?;
     let output = &operands.outputs[0];
     let epilogue = step.epilogue.as_ref().map(Program::new);
-    let is_of_output = |program: &Program| {
-        program.params() == [output.dtype] && program.result_count() == 1 && program.result_type(0) == output.dtype
-    };
-    if !epilogue.as_ref().is_none_or(is_of_output) {
-        return Err(OpError::Invalid(format!("an epilogue has a parameter and a result of type {}", output.dtype)));
-    }
+    check_epilogue(epilogue.as_ref(), output.dtype)?;
     let compute = match step.accumulate {
         Accumulate::F32 | Accumulate::Tf32 => Dtype::F32,
         Accumulate::F64 => Dtype::F64,
@@ -55,12 +50,21 @@ pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Re
     visit_number(compute, job).ok_or_else(|| OpError::Invalid(format!("a product in {compute}")))?
 }
 
+/// Whether an epilogue maps elements of a type to such elements.
+pub(super) fn check_epilogue(epilogue: Option<&Program>, dtype: Dtype) -> Result<(), OpError> {
+    let fits = |program: &Program| {
+        program.params() == [dtype] && program.result_count() == 1 && program.result_type(0) == dtype
+    };
+    let refused = || OpError::Invalid(format!("an epilogue has a parameter and a result of type {dtype}"));
+    epilogue.is_none_or(fits).then_some(()).ok_or_else(refused)
+}
+
 #[derive(Clone, Copy)]
-struct Shape {
-    batch: usize,
-    rows: usize,
-    inner: usize,
-    columns: usize,
+pub(super) struct Shape {
+    pub(super) batch: usize,
+    pub(super) rows: usize,
+    pub(super) inner: usize,
+    pub(super) columns: usize,
 }
 
 impl Shape {
@@ -133,39 +137,41 @@ impl Right {
 }
 
 /// Sums of a part of the output.
-struct TileOf<'a, T> {
+pub(super) struct TileOf<'a, T> {
     /// `[rows, pitch]`.
-    sums: &'a mut [T],
-    pitch: usize,
-    batch: usize,
-    rows: std::ops::Range<usize>,
-    columns: std::ops::Range<usize>,
+    pub(super) sums: &'a mut [T],
+    pub(super) pitch: usize,
+    pub(super) batch: usize,
+    pub(super) rows: std::ops::Range<usize>,
+    pub(super) columns: std::ops::Range<usize>,
 }
 
 /// What becomes of the sums.
-struct Finish<T> {
-    shape: Shape,
-    bias: Option<Vec<T>>,
-    epilogue: Option<Program>,
-    compute: Dtype,
-    dtype: Dtype,
-    output: Region,
+pub(super) struct Finish<T> {
+    pub(super) shape: Shape,
+    /// Of each column.
+    pub(super) bias: Option<Vec<T>>,
+    pub(super) epilogue: Option<Program>,
+    pub(super) compute: Dtype,
+    pub(super) dtype: Dtype,
+    /// A row of results for each of the slow positions.
+    pub(super) output: Region,
 }
 
 /// Memory for a row of results.
-struct FinishScratch {
+pub(super) struct FinishScratch {
     registers: Option<Registers>,
     results: Vec<u64>,
 }
 
 impl<T: Number> Finish<T> {
-    fn scratch(&self) -> FinishScratch {
+    pub(super) fn scratch(&self) -> FinishScratch {
         let registers = self.epilogue.as_ref().map(|program| program.registers(usize::MAX));
         FinishScratch { registers, results: vec![] }
     }
 
     /// Adds the bias, rounds, applies the epilogue, and writes.
-    fn write<S: Number>(&self, tile: &mut TileOf<'_, S>, scratch: &mut FinishScratch) {
+    pub(super) fn write<S: Number>(&self, tile: &mut TileOf<'_, S>, scratch: &mut FinishScratch) {
         let size = self.dtype.size();
         for (row, sums) in tile.rows.clone().zip(tile.sums.chunks_exact_mut(tile.pitch)) {
             let sums: &mut [T] = bytemuck::cast_slice_mut(&mut sums[..tile.columns.len()]);

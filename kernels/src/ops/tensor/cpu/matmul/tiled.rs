@@ -15,11 +15,11 @@ use crate::{
 
 /// Rows, common dimension and columns of the blocks that are multiplied.
 const ROWS: usize = 64;
-const INNER: usize = 256;
+pub(in super::super) const INNER: usize = 256;
 const COLUMNS: usize = 256;
 /// Rows and columns of the register tile.
-const TILE_ROWS: usize = 4;
-const TILE_COLUMNS: usize = 16;
+pub(in super::super) const TILE_ROWS: usize = 4;
+pub(in super::super) const TILE_COLUMNS: usize = 16;
 
 struct Scratch<T> {
     finish: FinishScratch,
@@ -124,13 +124,14 @@ fn pack<T: Number>(
     }
 }
 
-/// `sums += left * right`, for whole register tiles.
-struct Multiply<'a, T> {
-    left: &'a [T],
-    right: &'a [T],
-    sums: &'a mut [T],
-    inner: usize,
-    pitch: usize,
+/// `sums += left * right`, for whole register tiles: `left` is `[rows, inner]`, `right` is panels of `[INNER, TILE_COLUMNS]`, of which
+/// `inner` rows are used, and `sums` is `[rows, pitch]`.
+pub(in super::super) struct Multiply<'a, T> {
+    pub(in super::super) left: &'a [T],
+    pub(in super::super) right: &'a [T],
+    pub(in super::super) sums: &'a mut [T],
+    pub(in super::super) inner: usize,
+    pub(in super::super) pitch: usize,
 }
 
 impl<T: Number> Kernel for Multiply<'_, T> {

@@ -37,7 +37,7 @@ const UNARY: [UnaryOp; 32] = [
     UnaryOp::SignBit,
 ];
 
-const BINARY: [BinaryOp; 20] = [
+const BINARY: [BinaryOp; 21] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::Mul,
@@ -58,6 +58,7 @@ const BINARY: [BinaryOp; 20] = [
     BinaryOp::Ne,
     BinaryOp::Lt,
     BinaryOp::Le,
+    BinaryOp::MulHigh,
 ];
 
 /// Results of all functions for one pair of inputs.

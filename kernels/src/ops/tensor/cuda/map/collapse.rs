@@ -1,52 +1,38 @@
 //! Fewer dimensions for the same iteration: neighbours that every view steps through with one stride become one dimension.
 
+use super::super::dims::{Dim, merged};
+
 /// An iteration space, and how views step through it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Collapsed {
+pub(in super::super) struct Collapsed {
     /// Extents, outermost first: at least one dimension. None has extent 1, unless it is the only one.
-    pub(super) extents: Vec<usize>,
+    pub(in super::super) extents: Vec<usize>,
     /// Strides of each view, in elements.
-    pub(super) strides: Vec<Vec<isize>>,
+    pub(in super::super) strides: Vec<Vec<isize>>,
 }
 
 impl Collapsed {
     /// Merges the dimensions of `shape`, through which the views step by `strides`. Row-major order is kept.
-    pub(super) fn new(shape: &[usize], strides: &[&[isize]]) -> Self {
-        let mut collapsed = Self { extents: vec![], strides: vec![vec![]; strides.len()] };
-        for (dim, &extent) in shape.iter().enumerate().filter(|(_, extent)| **extent != 1) {
-            if collapsed.takes(dim, extent, strides) {
-                *collapsed.extents.last_mut().expect("there is one to merge with") *= extent;
-                for (merged, strides) in collapsed.strides.iter_mut().zip(strides) {
-                    *merged.last_mut().expect("one stride for each dimension") = strides[dim];
-                }
-            } else {
-                collapsed.extents.push(extent);
-                for (merged, strides) in collapsed.strides.iter_mut().zip(strides) {
-                    merged.push(strides[dim]);
-                }
-            }
+    pub(in super::super) fn new(shape: &[usize], strides: &[&[isize]]) -> Self {
+        let dim =
+            |(nth, &extent): (usize, &usize)| Dim { extent, strides: strides.iter().map(|one| one[nth]).collect() };
+        let mut dims = merged(shape.iter().enumerate().map(dim));
+        if dims.is_empty() {
+            dims.push(Dim { extent: 1, strides: vec![1; strides.len()] });
         }
-        if collapsed.extents.is_empty() {
-            collapsed.extents.push(1);
-            collapsed.strides.iter_mut().for_each(|strides| strides.push(1));
+        let strides_of = |view: usize| dims.iter().map(|dim| dim.strides[view]).collect();
+        Self {
+            extents: dims.iter().map(|dim| dim.extent).collect(),
+            strides: (0..strides.len()).map(strides_of).collect(),
         }
-        collapsed
     }
 
-    /// Whether the last dimension and the next one are one dimension to every view.
-    fn takes(&self, dim: usize, extent: usize, strides: &[&[isize]]) -> bool {
-        let continues = |merged: &Vec<isize>, strides: &&[isize]| {
-            merged.last().is_some_and(|outer| strides[dim].checked_mul(extent.cast_signed()) == Some(*outer))
-        };
-        !self.extents.is_empty() && self.strides.iter().zip(strides).all(|(merged, strides)| continues(merged, strides))
-    }
-
-    pub(super) fn rank(&self) -> usize {
+    pub(in super::super) fn rank(&self) -> usize {
         self.extents.len()
     }
 
     /// Number of elements.
-    pub(super) fn elements(&self) -> usize {
+    pub(in super::super) fn elements(&self) -> usize {
         self.extents.iter().product()
     }
 

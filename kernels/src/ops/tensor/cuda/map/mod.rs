@@ -1,7 +1,7 @@
 //! Elementwise steps: one generated kernel for a function, a rank and the way that views are accessed; extents, strides and addresses
 //! are its arguments.
 
-mod collapse;
+pub(super) mod collapse;
 mod source;
 mod space;
 #[cfg(test)]
@@ -11,46 +11,52 @@ mod variant;
 use accelerd_ir::Dtype;
 use accelerd_tensor::{MAX_RANK, MapStep};
 
-use super::buffers::Buffers;
-use crate::{
-    OpError,
-    cuda::{Args, Grid, Worker},
+use super::{
+    buffers::{Address, BufferSizes},
+    launches::{Argument, Launch, Launches},
 };
+use crate::{OpError, cuda::Grid};
 use collapse::Collapsed;
 use space::{Space, View};
 use variant::{Operand, Schedule, THREADS, Variant};
 
 /// Blocks of a launch for each one that runs at once: enough that the last ones to run share the rest evenly.
-const WAVES: u64 = 8;
+const WAVES: u32 = 8;
 
-/// Enqueues a step.
-pub(super) fn launch(step: &MapStep, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    let Some(launch) = Launch::new(step, buffers)? else { return Ok(()) };
-    let kernel = worker.jit(&source::source(&step.function, &launch.variant))?;
-    let threads = u32::try_from(THREADS).expect("a small constant");
-    let active = worker.max_active_blocks(&kernel, threads, 0)?.max(1);
-    let most = u64::from(worker.sm_count()) * u64::from(active) * WAVES;
-    let grid = Grid::x(u32::try_from(launch.blocks().min(most)).unwrap_or(u32::MAX));
-    let args = launch.views.iter().fold(Args::new().value(launch.space), |args, view| args.value(*view));
-    worker.launch_jit(&kernel, grid, threads, 0, &mut { args })
+/// The launches of a step; none if there is nothing to compute.
+pub(super) fn prepare(step: &MapStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
+    let Some(checked) = Checked::new(step, sizes)? else { return Ok(Launches::default()) };
+    let mut arguments = Argument::structure(checked.space, &[]);
+    let view = |(address, strides): &(Address, [i64; MAX_RANK])| {
+        Argument::structure(View { address: 0, strides: *strides }, &[*address])
+    };
+    arguments.extend(checked.views.iter().flat_map(view));
+    Ok(Launches::one(Launch {
+        source: source::source(&step.function, &checked.variant),
+        grid: Grid::x(u32::try_from(checked.blocks()).unwrap_or(u32::MAX)),
+        waves: Some(WAVES),
+        block_threads: u32::try_from(THREADS).expect("a small constant"),
+        shared_bytes: 0,
+        arguments,
+    }))
 }
 
 /// A checked step.
 #[derive(Debug)]
-struct Launch {
+struct Checked {
     variant: Variant,
     space: Space,
-    /// Inputs, then outputs.
-    views: Vec<View>,
+    /// Addresses and strides of the inputs, then of the outputs.
+    views: Vec<(Address, [i64; MAX_RANK])>,
 }
 
-impl Launch {
+impl Checked {
     /// `None` if there is nothing to compute.
-    fn new(step: &MapStep, buffers: &Buffers<'_>) -> Result<Option<Self>, OpError> {
+    fn new(step: &MapStep, sizes: &BufferSizes) -> Result<Option<Self>, OpError> {
         check(step)?;
-        let inputs = step.inputs.iter().map(|view| (view, false, buffers.address(view)));
-        let outputs = step.outputs.iter().map(|view| (view, true, buffers.address_mut(view)));
-        let operand = |(view, is_output, address): (&accelerd_tensor::View, bool, Result<u64, OpError>)| {
+        let inputs = step.inputs.iter().map(|view| (view, false, sizes.address(view)));
+        let outputs = step.outputs.iter().map(|view| (view, true, sizes.address_mut(view)));
+        let operand = |(view, is_output, address): (&accelerd_tensor::View, bool, Result<Address, OpError>)| {
             address.map(|address| Operand { address, size: view.dtype.size(), is_output })
         };
         let operands = inputs.chain(outputs).map(operand).collect::<Result<Vec<_>, _>>()?;
@@ -63,8 +69,7 @@ impl Launch {
             return Err(invalid(&format!("at most {MAX_RANK} dimensions, got {}", collapsed.rank())));
         }
         let (variant, space, strides) = Variant::choose(collapsed, &operands, &step.function);
-        let view = |(operand, strides): (&Operand, [i64; MAX_RANK])| View { address: operand.address, strides };
-        let views = operands.iter().zip(strides).map(view).collect();
+        let views = operands.iter().map(|operand| operand.address).zip(strides).collect();
         Ok(Some(Self { variant, space, views }))
     }
 

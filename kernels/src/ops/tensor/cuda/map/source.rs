@@ -67,22 +67,48 @@ impl Operands<'_> {
         let values = lines(self.inputs().map(|(nth, ctype, _)| format!("        Lanes<{ctype}, LANES> p{nth};")));
         let views = lines(self.views().iter().map(|view| format!("    const View& {view};")));
         let accesses = match self.variant.schedule {
-            Schedule::Vectors { .. } => self.load(),
-            Schedule::Tiles { .. } => self.tile() + &self.stage() + &self.load_staged(),
+            Schedule::Vectors { .. } => self.load() + &self.store(),
+            Schedule::Tiles { .. } => self.tile() + &self.stage() + &self.target(),
         };
         format!(
-            "struct Operands {{\n{views}\n    template <int LANES>\n    struct Inputs {{\n{values}    }};\n\n{accesses}{}}};\n",
-            self.store()
+            "struct Operands {{\n{views}\n    template <int LANES>\n    struct Inputs {{\n{values}    }};\n\n{accesses}}};\n"
         )
     }
 
     fn load(&self) -> String {
-        let loads = self.inputs().map(|(nth, _, access)| load(nth, access));
+        let loads = self.inputs().map(|(nth, _, access)| {
+            let access = name(access);
+            format!("        ::load<{access}>(input{nth}, position, to.p{nth});")
+        });
         format!(
             "    template <int LANES, typename POSITION>\n    __device__ __forceinline__ void load(const POSITION& position, \
              Inputs<LANES>& to) const {{\n{}    }}\n\n",
             lines(loads)
         )
+    }
+
+    fn store(&self) -> String {
+        let stores = self.outputs().map(|(nth, _, access)| {
+            let access = name(access);
+            format!("        ::store<{access}>(output{nth}, position, r{nth});")
+        });
+        format!(
+            "    template <int LANES, typename POSITION>\n    __device__ __forceinline__ void store(const POSITION& position, \
+             i64 index, const Inputs<LANES>& from) const {{\n{}{}    }}\n",
+            self.apply(),
+            lines(stores)
+        )
+    }
+
+    /// The results `r0`, `r1`, ... of LANES elements.
+    fn apply(&self) -> String {
+        let values = lines(self.outputs().map(|(nth, ctype, _)| format!("        Lanes<{ctype}, LANES> r{nth};")));
+        let arguments = self.inputs().map(|(nth, ..)| format!("from.p{nth}.v[i]"));
+        let results = self.outputs().map(|(nth, ..)| format!("r{nth}.v[i]"));
+        // The index of a vector is a multiple of its lanes, a power of two. That no carry leaves the low bits is what lets the compiler
+        // compute `index / 4` once for all of them.
+        let arguments: Vec<_> = arguments.chain(["index | i".to_owned()]).chain(results).collect();
+        format!("{values}#pragma unroll\n        for (int i = 0; i < LANES; ++i) apply({});\n", arguments.join(", "))
     }
 
     fn staged(&self) -> impl Iterator<Item = (usize, &'static str)> {
@@ -94,46 +120,44 @@ impl Operands<'_> {
         format!("    template <int EDGE>\n    struct Tile {{\n{}    }};\n\n", lines(tiles))
     }
 
+    /// The staged inputs, along the columns of a tile.
     fn stage(&self) -> String {
-        let stages = self.staged().map(|(nth, ctype)| {
-            format!(
-                "        Lanes<{ctype}, 1> p{nth};\n        ::load<STRIDED>(input{nth}, position, p{nth});\n        \
-                 tile.p{nth}[column].v[row] = p{nth}.v[0];"
-            )
-        });
+        let values = self.staged().map(|(nth, ctype)| format!("        {ctype} p{nth};"));
+        let addresses = self.staged().map(|(nth, ctype)| Cursor::new("input", nth, ctype, true));
+        let cursor = cursor("Source", "source", "RANK - 1", self.variant.rank, &addresses.collect::<Vec<_>>());
+        let fetches = self.staged().map(|(nth, _)| format!("        to.p{nth} = *from.input{nth};"));
+        let stages = self.staged().map(|(nth, _)| format!("        tile.p{nth}[column].v[row] = from.p{nth};"));
         format!(
-            "    template <typename POSITION, typename TILE>\n    __device__ __forceinline__ void stage(const POSITION& position, \
-             TILE& tile, int column, int row) const {{\n{}    }}\n\n",
+            "    struct Staged {{\n{}    }};\n\n{cursor}    __device__ __forceinline__ void fetch(const Source& from, Staged& to) \
+             const {{\n{}    }}\n\n    template <typename TILE>\n    __device__ __forceinline__ void stage(const Staged& from, TILE& \
+             tile, int column, int row) const {{\n{}    }}\n\n",
+            lines(values),
+            lines(fetches),
             lines(stages)
         )
     }
 
-    fn load_staged(&self) -> String {
+    /// The other inputs and the outputs, along the rows of a tile.
+    fn target(&self) -> String {
+        let others = self.inputs().filter(|(.., access)| *access != Access::Staged);
+        let inputs = others.map(|(nth, ctype, _)| Cursor::new("input", nth, ctype, true));
+        let outputs = self.outputs().map(|(nth, ctype, _)| Cursor::new("output", nth, ctype, false));
+        let addresses: Vec<_> = inputs.chain(outputs).collect();
+        let cursor = cursor("Target", "target", "RANK - 2", self.variant.rank, &addresses);
         let loads = self.inputs().map(|(nth, _, access)| match access {
             Access::Staged => format!("        to.p{nth}.v[0] = tile.p{nth}[column].v[row];"),
-            Access::Contiguous | Access::Broadcast | Access::Strided => load(nth, access),
+            Access::Contiguous | Access::Broadcast | Access::Strided => {
+                format!("        to.p{nth}.v[0] = *from.input{nth};")
+            }
         });
+        let stores = self.outputs().map(|(nth, ..)| format!("        *to.output{nth} = r{nth}.v[0];"));
         format!(
-            "    template <typename POSITION, typename TILE>\n    __device__ __forceinline__ void load(const POSITION& position, \
-             const TILE& tile, int column, int row, Inputs<1>& to) const {{\n{}    }}\n\n",
-            lines(loads)
-        )
-    }
-
-    fn store(&self) -> String {
-        let values = lines(self.outputs().map(|(nth, ctype, _)| format!("        Lanes<{ctype}, LANES> r{nth};")));
-        let stores = lines(self.outputs().map(|(nth, _, access)| {
-            let access = name(access);
-            format!("        ::store<{access}>(output{nth}, position, r{nth});")
-        }));
-        let arguments = self.inputs().map(|(nth, ..)| format!("from.p{nth}.v[i]"));
-        let results = self.outputs().map(|(nth, ..)| format!("r{nth}.v[i]"));
-        let arguments: Vec<_> = arguments.chain(["index + i".to_owned()]).chain(results).collect();
-        format!(
-            "    template <int LANES, typename POSITION>\n    __device__ __forceinline__ void store(const POSITION& position, \
-             i64 index, const Inputs<LANES>& from) const {{\n{values}#pragma unroll\n        for (int i = 0; i < LANES; ++i) \
-             apply({});\n{stores}    }}\n",
-            arguments.join(", ")
+            "{cursor}    template <typename TILE>\n    __device__ __forceinline__ void load(const Target& from, const TILE& tile, int \
+             column, int row, Inputs<1>& to) const {{\n{}    }}\n\n    template <int LANES>\n    __device__ __forceinline__ void \
+             store(const Target& to, i64 index, const Inputs<LANES>& from) const {{\n{}{}    }}\n",
+            lines(loads),
+            self.apply(),
+            lines(stores)
         )
     }
 
@@ -157,8 +181,35 @@ impl Operands<'_> {
     }
 }
 
-fn load(nth: usize, access: Access) -> String {
-    format!("        ::load<{}>(input{nth}, position, to.p{nth});", name(access))
+/// The address of an element of a view.
+struct Cursor {
+    view: String,
+    pointer: String,
+}
+
+impl Cursor {
+    fn new(kind: &str, nth: usize, ctype: &str, is_read: bool) -> Self {
+        Self { view: format!("{kind}{nth}"), pointer: format!("{}{ctype}*", if is_read { "const " } else { "" }) }
+    }
+}
+
+/// A structure of addresses, and the function that makes it for a position. They advance by WARPS strides of a dimension.
+fn cursor(structure: &str, function: &str, dim: &str, rank: usize, addresses: &[Cursor]) -> String {
+    let members = |line: fn(&Cursor, &str) -> String| lines(addresses.iter().map(|address| line(address, dim)));
+    let fields = members(|one, _| format!("        {} {};\n        i64 {}_step;", one.pointer, one.view, one.view));
+    let steps = members(|one, _| format!("            {} += {}_step;", one.view, one.view));
+    let values = members(|one, dim| {
+        format!(
+            "            ({}){view}.address + offset<STRIDED, 1>({view}.strides, position), WARPS * {view}.strides[{dim}],",
+            one.pointer,
+            view = one.view
+        )
+    });
+    format!(
+        "    struct {structure} {{\n{fields}        __device__ __forceinline__ void advance() {{\n{steps}        }}\n    }};\n\n    \
+         __device__ __forceinline__ {structure} {function}(const Position<i64, {rank}>& position) const {{\n        constexpr int RANK = \
+         {rank};\n        return {{\n{values}        }};\n    }}\n\n"
+    )
 }
 
 /// In `views.cuh`.

@@ -3,6 +3,7 @@
 use accelerd_ir::scalar::{BinaryOp, Function, Inst, UnaryOp};
 
 use super::{
+    super::buffers::Address,
     collapse::Collapsed,
     space::{Space, padded},
 };
@@ -26,7 +27,7 @@ const MAX_NARROW: usize = 1 << 31;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     /// Of the first element.
-    pub(super) address: u64,
+    pub(super) address: Address,
     /// Bytes of an element.
     pub(super) size: usize,
     pub(super) is_output: bool,
@@ -127,7 +128,7 @@ fn lanes(collapsed: &Collapsed, operands: &[Operand], accesses: &[Access], weigh
             let bytes = lanes * operands[nth].size;
             let outer = &collapsed.strides[nth][..rank - 1];
             let is_aligned = |stride: &isize| stride.unsigned_abs().is_multiple_of(lanes);
-            operands[nth].address.is_multiple_of(bytes as u64) && outer.iter().all(is_aligned)
+            operands[nth].address.is_aligned(bytes) && outer.iter().all(is_aligned)
         };
         // The kernel computes the rest of a flat space one by one.
         (rank == 1 || collapsed.extents[rank - 1].is_multiple_of(lanes)) && contiguous().all(is_aligned)
@@ -218,7 +219,7 @@ fn is_staged(collapsed: &Collapsed, operands: &[Operand], accesses: &[Access], n
 #[cfg(test)]
 mod tests {
     use accelerd_ir::{Dtype, scalar::Builder};
-    use accelerd_tensor::Layout;
+    use accelerd_tensor::{Layout, Location};
 
     use super::*;
 
@@ -229,7 +230,7 @@ mod tests {
     }
 
     /// The choice for inputs of these layouts and a contiguous output, of elements of `size` bytes.
-    fn choose(inputs: &[Layout], size: usize, output_address: u64) -> (Variant, Space) {
+    fn choose(inputs: &[Layout], size: usize, output_offset: usize) -> (Variant, Space) {
         let shape = inputs[0].shape.clone();
         let output = Layout::contiguous(&shape);
         let layouts: Vec<_> = inputs.iter().chain([&output]).collect();
@@ -237,8 +238,8 @@ mod tests {
         let operands: Vec<_> = (0..layouts.len())
             .map(|nth| {
                 let is_output = nth == inputs.len();
-                let address = if is_output { output_address } else { (layouts[nth].offset * size) as u64 };
-                Operand { address, size, is_output }
+                let offset = if is_output { output_offset } else { layouts[nth].offset * size };
+                Operand { address: Address::In(Location::Arena(0), offset), size, is_output }
             })
             .collect();
         let (variant, space, _) = Variant::choose(Collapsed::new(&shape, &strides), &operands, &copy());

@@ -4,9 +4,6 @@ use accelerd_tensor::{Accumulate, Dtype, Layout, MatMulStep};
 
 use crate::cuda::{Compute, Element, Epilogue, Product};
 
-/// Alignment of a bias in bytes that the library's kernels may assume.
-pub(super) const BIAS_ALIGNMENT: u64 = 16;
-
 /// The library's description of a step, with a bias if it adds one; `None` if it does not multiply such types or strides.
 pub(super) fn product(step: &MatMulStep) -> Option<Product> {
     let element = match step.output.dtype {
@@ -28,6 +25,9 @@ pub(super) fn product(step: &MatMulStep) -> Option<Product> {
     let (a, b) = (Factor::new(&step.a.layout)?, Factor::new(&step.b.layout)?);
     let compute = if step.accumulate == Accumulate::Tf32 { Compute::Tf32 } else { Compute::F32 };
     let epilogue = if adds_bias(step) { Epilogue::Bias } else { Epilogue::None };
+    if epilogue == Epilogue::Bias && !step.bias.as_ref().is_none_or(MatMulStep::is_bias_aligned) {
+        return None;
+    }
     Some(Product {
         compute,
         epilogue,

@@ -6,56 +6,39 @@ mod simt;
 mod tests;
 
 use accelerd_ir::scalar::{BinaryOp, Builder, Function, TypeError};
-use accelerd_tensor::{Dtype, Layout, MapStep, MatMulStep, View};
+use accelerd_tensor::{Dtype, MapStep, MatMulStep, View};
 
-use super::{buffers::Buffers, map};
-use crate::{OpError, cuda::Worker};
+use super::{
+    buffers::{Address, BufferSizes},
+    launches::{Launches, ProductLaunch},
+    map,
+};
+use crate::{
+    OpError,
+    cuda::{Product, Worker},
+};
 
-/// Enqueues a step.
-pub(super) fn launch(step: &MatMulStep, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    let checked = Checked::new(step, buffers)?;
+/// The launches of a step; the library creates its plan of the product.
+pub(super) fn prepare(step: &MatMulStep, sizes: &BufferSizes, worker: &Worker) -> Result<Launches, OpError> {
+    let checked = Checked::new(step, sizes)?;
     if checked.is_empty() {
-        return Ok(());
+        return Ok(Launches::default());
     }
     if checked.k == 0 {
-        return map::launch(&without_terms(step)?, buffers, worker);
+        return map::prepare(&without_terms(step)?, sizes);
     }
-    match multiply(step, buffers, worker) {
-        // The library is missing, or does not multiply this; nothing is enqueued.
-        None | Some(Err(OpError::Failed { .. })) => simt::launch(step, &checked, worker),
-        Some(Err(error)) => Err(error),
-        Some(Ok(())) => match rest(step)? {
-            Some(rest) => map::launch(&rest, buffers, worker),
-            None => Ok(()),
-        },
-    }
-}
-
-/// By the library; `None` if it does not multiply such types or strides.
-fn multiply(step: &MatMulStep, buffers: &Buffers<'_>, worker: &Worker) -> Option<Result<(), OpError>> {
-    let product = blas::product(step)?;
-    let enqueue = || {
-        let [a, b, output] = [&step.a, &step.b, &step.output].map(|view| buffers.pointer(view));
-        let (a, b, output) = (a?, b?, output?);
-        let Some(bias) = step.bias.as_ref().filter(|_| blas::adds_bias(step)) else {
-            return worker.multiply(&product, a, b, output, a);
-        };
-        let pointer = buffers.pointer(bias)?;
-        if pointer.address().is_multiple_of(blas::BIAS_ALIGNMENT) {
-            return worker.multiply(&product, a, b, output, pointer);
-        }
-        let aligned = worker.alloc::<u8>(bias.layout.elements() * bias.dtype.size())?;
-        let (buffers, location) = buffers.with_scratch(&aligned);
-        let to = View { location, layout: Layout::contiguous(&bias.layout.shape), ..*bias };
-        map::launch(&copy(bias.clone(), to), &buffers, worker)?;
-        worker.multiply(&product, a, b, output, aligned.ptr())
+    let Some(product) = blas::product(step).map(|product| checked.product(product)) else {
+        return Ok(simt::prepare(step, &checked));
     };
-    Some(enqueue())
-}
-
-fn copy(from: View, to: View) -> MapStep {
-    let function = Function::conversion(from.dtype, to.dtype);
-    MapStep { shape: from.layout.shape.clone(), inputs: vec![from], function, outputs: vec![to] }
+    match product.prepare(worker) {
+        // The library is missing, or does not multiply this.
+        Err(OpError::Failed { .. }) => Ok(simt::prepare(step, &checked)),
+        Err(error) => Err(error),
+        Ok(()) => {
+            let rest = rest(step)?.map(|rest| map::prepare(&rest, sizes)).transpose()?;
+            Ok(Launches { product: Some(product), ..rest.unwrap_or_default() })
+        }
+    }
 }
 
 /// What the library leaves to do, in place.
@@ -109,15 +92,15 @@ struct Checked {
     m: usize,
     n: usize,
     k: usize,
-    a: u64,
-    b: u64,
-    /// 0 without a bias.
-    bias: u64,
-    output: u64,
+    a: Address,
+    b: Address,
+    /// Null without a bias.
+    bias: Address,
+    output: Address,
 }
 
 impl Checked {
-    fn new(step: &MatMulStep, buffers: &Buffers<'_>) -> Result<Self, OpError> {
+    fn new(step: &MatMulStep, sizes: &BufferSizes) -> Result<Self, OpError> {
         let (&[batch, m, n], &[_, _, k]) = (&step.output.layout.shape[..], &step.a.layout.shape[..]) else {
             return Err(invalid("matrices of three dimensions"));
         };
@@ -136,9 +119,13 @@ impl Checked {
         if !step.epilogue.as_ref().is_none_or(is_unary) {
             return Err(invalid("an epilogue of one parameter and one result of the result's type"));
         }
-        let bias = step.bias.as_ref().map_or(Ok(0), |bias| buffers.address(bias))?;
-        let (a, b) = (buffers.address(&step.a)?, buffers.address(&step.b)?);
-        Ok(Self { batch, m, n, k, a, b, bias, output: buffers.address_mut(&step.output)? })
+        let bias = step.bias.as_ref().map_or(Ok(Address::Null), |bias| sizes.address(bias))?;
+        let (a, b) = (sizes.address(&step.a)?, sizes.address(&step.b)?);
+        Ok(Self { batch, m, n, k, a, b, bias, output: sizes.address_mut(&step.output)? })
+    }
+
+    fn product(&self, product: Product) -> ProductLaunch {
+        ProductLaunch { product, a: self.a, b: self.b, output: self.output, bias: self.bias }
     }
 
     fn is_empty(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Products are checked, described to the library or generated, and what remains of them is elementwise.
 
 use accelerd_ir::scalar::{Literal, UnaryOp, interpret};
-use accelerd_tensor::{Accumulate, Location};
+use accelerd_tensor::{Accumulate, Layout, Location};
 
 use super::{super::compile::compiles, *};
 
@@ -28,7 +28,7 @@ fn step(dtype: Dtype) -> MatMulStep {
 }
 
 fn check(step: &MatMulStep) -> Result<Checked, OpError> {
-    Checked::new(step, &Buffers::unbacked(&[512; 3], &[512], 0))
+    Checked::new(step, &BufferSizes::new(&[512; 3], &[512], 0))
 }
 
 #[test]
@@ -85,4 +85,14 @@ fn a_product_without_terms_is_the_epilogue_of_the_bias() {
 fn integers_are_not_multiplied_by_the_library() {
     assert!(blas::product(&step(Dtype::F32)).is_some());
     assert!(blas::product(&step(Dtype::I32)).is_none());
+}
+
+#[test]
+fn a_bias_between_the_multiples_of_16_bytes_is_not_added_by_the_library() {
+    let moved = |dtype, offset| {
+        let mut moved = step(dtype);
+        moved.bias.iter_mut().for_each(|bias| bias.layout.offset = offset);
+        blas::product(&moved).is_some()
+    };
+    assert!(moved(Dtype::F32, 4) && !moved(Dtype::F32, 2) && moved(Dtype::F64, 1));
 }

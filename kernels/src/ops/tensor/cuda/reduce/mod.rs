@@ -12,28 +12,21 @@ use accelerd_ir::{Dtype, scalar::Function};
 use accelerd_tensor::{ReduceStep, View};
 
 use super::{
-    buffers::Buffers,
+    buffers::{Address, BufferSizes},
+    dims::Dim,
     launches::{Argument, Launch, Launches, blocks_x},
 };
-use crate::{
-    OpError,
-    cuda::{Grid, Worker},
-};
+use crate::{OpError, cuda::Grid};
 use source::Functions;
-use space::{Dim, Order, Space, elements};
+use space::{Order, Space, elements};
 pub(super) use state::State;
 use variant::{Input, THREADS, Variant};
 
 /// The most words of arguments: 4 KB less a little.
 const MAX_WORDS: usize = 500;
 
-/// Enqueues a step.
-pub(super) fn launch(step: &ReduceStep, buffers: &Buffers<'_>, worker: &Worker) -> Result<(), OpError> {
-    prepare(step, buffers)?.run(worker)
-}
-
 /// The launches of a step.
-pub(super) fn prepare(step: &ReduceStep, buffers: &Buffers<'_>) -> Result<Launches, OpError> {
+pub(super) fn prepare(step: &ReduceStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
     let reduction = StridedReduction {
         outer: &step.outer,
         inner: &step.inner,
@@ -44,7 +37,7 @@ pub(super) fn prepare(step: &ReduceStep, buffers: &Buffers<'_>) -> Result<Launch
         epilogue: &step.epilogue,
         output: &step.output,
     };
-    reduction.prepare(buffers)
+    reduction.prepare(sizes)
 }
 
 /// A reduction of strided inputs to a strided output.
@@ -65,28 +58,34 @@ pub(super) struct StridedReduction<'a> {
 
 impl StridedReduction<'_> {
     /// Its launches; none if there is no result.
-    pub(super) fn prepare(&self, buffers: &Buffers<'_>) -> Result<Launches, OpError> {
+    pub(super) fn prepare(&self, sizes: &BufferSizes) -> Result<Launches, OpError> {
         self.check()?;
-        let address = |view: &View| buffers.address(view).map(|address| Input { address, size: view.dtype.size() });
+        let address = |view: &View| sizes.address(view).map(|address| Input { address, size: view.dtype.size() });
         let inputs = self.inputs.iter().map(address).collect::<Result<Vec<_>, _>>()?;
-        let output = buffers.address_mut(self.output)?;
+        let output = sizes.address_mut(self.output)?;
         if self.outer.contains(&0) {
             return Ok(Launches::default());
         }
         let strides: Vec<_> = self.inputs.iter().map(|view| &view.layout.strides[..]).collect();
         let space = Space::new(self.outer, self.inner, &strides, &self.output.layout.strides, self.order());
-        let variant = Variant::choose(&space, &inputs, self.prologue.values().len());
+        let variant = Variant::choose(&space, &inputs, self.prologue.values().len(), self.state);
         self.launches(&space, &variant, &inputs, output)
     }
 
-    fn launches(&self, space: &Space, variant: &Variant, inputs: &[Input], output: u64) -> Result<Launches, OpError> {
+    fn launches(
+        &self,
+        space: &Space,
+        variant: &Variant,
+        inputs: &[Input],
+        output: Address,
+    ) -> Result<Launches, OpError> {
         let functions = self.functions();
         let is_partial = variant.parts > 1;
-        let target = if is_partial { Argument::Workspace } else { Argument::Word(output) };
+        let target = if is_partial { Argument::Workspace(0) } else { Argument::Address(output) };
         let (outer, inner) = (elements(&space.outer), elements(&space.inner));
         let mut arguments: Vec<_> = [outer, inner, variant.part].map(word).into();
         arguments.push(target);
-        arguments.extend(inputs.iter().map(|input| Argument::Word(input.address)));
+        arguments.extend(inputs.iter().map(|input| Argument::Address(input.address)));
         arguments.extend(dims(&space.outer, 0..inputs.len() + 1));
         arguments.extend(dims(&space.inner, 0..inputs.len()));
         if arguments.len() > MAX_WORDS {
@@ -99,7 +98,9 @@ impl StridedReduction<'_> {
         let reduce = Launch {
             source: functions.reduce(space, variant, arguments.len()),
             grid: Grid::xy(blocks_x(variant.blocks)?, parts),
+            waves: None,
             block_threads: block_threads(),
+            shared_bytes: 0,
             arguments,
         };
         if !is_partial {
@@ -107,24 +108,28 @@ impl StridedReduction<'_> {
         }
         let states = outer * variant.parts;
         let merge = self.merge_states(space, variant, output)?;
-        Ok(Launches { launches: vec![reduce, merge], workspace_bytes: states * self.state.bytes(self.value) })
+        let workspace_bytes = states * self.state.bytes(self.value);
+        Ok(Launches { launches: vec![reduce, merge], workspace_bytes, ..Launches::default() })
     }
 
-    /// Merges the states of the parts: a thread for each result if there are many, else a warp or a block.
-    fn merge_states(&self, space: &Space, variant: &Variant, output: u64) -> Result<Launch, OpError> {
+    /// Merges the states of the parts: a thread or a few for each result if there are many, else a warp or a block.
+    fn merge_states(&self, space: &Space, variant: &Variant, output: Address) -> Result<Launch, OpError> {
         let outer = elements(&space.outer);
         let lanes = match variant.parts {
-            _ if outer >= variant::TARGET_BLOCKS => 1,
+            ..=32 if outer >= variant::TARGET_BLOCKS => 1,
+            _ if outer >= variant::TARGET_BLOCKS => 8,
             ..=64 => 32,
             _ => THREADS,
         };
-        let mut arguments = vec![word(outer), word(variant.parts), Argument::Workspace, Argument::Word(output)];
+        let mut arguments = vec![word(outer), word(variant.parts), Argument::Workspace(0), Argument::Address(output)];
         let last = self.inputs.len();
         arguments.extend(dims(&space.outer, last..last + 1));
         Ok(Launch {
             source: self.functions().reduce_states(space, lanes, variant.is_wide, arguments.len()),
             grid: Grid::x(blocks_x(outer.div_ceil(THREADS / lanes))?),
+            waves: None,
             block_threads: block_threads(),
+            shared_bytes: 0,
             arguments,
         })
     }

@@ -1,24 +1,6 @@
 //! The iteration space of a reduction, with as few dimensions as its operands allow.
 
-/// A dimension, and how far each operand steps along it, in elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dim {
-    pub(super) extent: usize,
-    pub(super) strides: Vec<isize>,
-}
-
-impl Dim {
-    /// How far the operand moves that moves farthest, of the first `inputs`.
-    fn reach(&self, inputs: usize) -> usize {
-        self.strides[..inputs].iter().map(|stride| stride.unsigned_abs()).max().unwrap_or(0)
-    }
-
-    /// Whether one stride of each operand spans this dimension and the next.
-    fn continues(&self, next: &Self) -> bool {
-        let length = next.extent.cast_signed();
-        self.strides.iter().zip(&next.strides).all(|(&outer, inner)| inner.checked_mul(length) == Some(outer))
-    }
-}
+use super::super::dims::{Dim, merged};
 
 /// The kept dimensions, whose operands are the inputs and the output, and the reduced ones, whose operands are the inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +30,8 @@ impl Space {
         }
         let mut reduced: Vec<_> = inner.iter().enumerate().map(|(nth, &one)| dim(outer.len() + nth, one)).collect();
         for (dims, is_free) in [(&mut kept, order != Order::Fixed), (&mut reduced, order == Order::Free)] {
-            dims.retain(|dim| dim.extent != 1);
             if is_free {
-                dims.sort_by_key(|dim| std::cmp::Reverse(dim.reach(inputs.len())));
+                dims.sort_by_key(|dim| std::cmp::Reverse(reach(dim, inputs.len())));
             }
         }
         Self { outer: merged(kept), inner: merged(reduced) }
@@ -58,25 +39,19 @@ impl Space {
 
     /// Whether the inputs move less along the last inner dimension than along the last outer one.
     pub(super) fn is_inner_contiguous(&self, inputs: usize) -> bool {
-        let reach = |dims: &[Dim]| dims.last().map_or(usize::MAX, |dim| dim.reach(inputs));
-        !self.inner.is_empty() && reach(&self.inner) <= reach(&self.outer)
+        let last_reach = |dims: &[Dim]| dims.last().map_or(usize::MAX, |dim| reach(dim, inputs));
+        !self.inner.is_empty() && last_reach(&self.inner) <= last_reach(&self.outer)
     }
+}
+
+/// How far the operand moves along a dimension that moves farthest, of the first `inputs`.
+fn reach(dim: &Dim, inputs: usize) -> usize {
+    dim.strides[..inputs].iter().map(|stride| stride.unsigned_abs()).max().unwrap_or(0)
 }
 
 /// Number of elements.
 pub(super) fn elements(dims: &[Dim]) -> usize {
     dims.iter().map(|dim| dim.extent).product()
-}
-
-fn merged(dims: Vec<Dim>) -> Vec<Dim> {
-    let mut merged: Vec<Dim> = vec![];
-    for dim in dims {
-        match merged.last_mut() {
-            Some(last) if last.continues(&dim) => *last = Dim { extent: last.extent * dim.extent, ..dim },
-            _ => merged.push(dim),
-        }
-    }
-    merged
 }
 
 #[cfg(test)]

@@ -66,6 +66,14 @@ impl State {
         matches!(self, Self::ArgMin | Self::ArgMax)
     }
 
+    /// Whether merging two states takes many instructions.
+    pub(super) fn merges_slowly(self) -> bool {
+        match self {
+            Self::Sum | Self::Prod | Self::Min | Self::Max => false,
+            Self::LogSumExp | Self::Deviations | Self::ArgMin | Self::ArgMax => true,
+        }
+    }
+
     /// Whether values of a type can be reduced.
     pub(super) fn takes(self, value: Dtype) -> bool {
         let is_computed = value.compute() == value;

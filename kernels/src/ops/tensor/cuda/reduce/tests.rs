@@ -48,12 +48,12 @@ fn columns(dtype: Dtype, rows: usize, columns: usize, reduction: Reduction) -> R
     step(dtype, dtype.compute(), &[columns], layout, reduction)
 }
 
-fn buffers() -> Buffers<'static> {
-    Buffers::unbacked(&[1 << 39; 3], &[1 << 39], 0)
+fn sizes() -> BufferSizes {
+    BufferSizes::new(&[1 << 39; 3], &[1 << 39], 0)
 }
 
 fn prepared(step: &ReduceStep) -> Launches {
-    prepare(step, &buffers()).unwrap_or_else(|error| panic!("{error}"))
+    prepare(step, &sizes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The launches' templates and grids.
@@ -79,8 +79,9 @@ fn few_results_take_two_launches_and_a_state_for_each_part() {
     let parts = launches.launches[0].grid.y as usize;
     assert!(parts > 1);
     assert_eq!(launches.workspace_bytes, parts * 4096 * 16);
-    assert_eq!(geometry(&launches)[1], ("tensor_reduce_states", [16, 1], 256));
-    let workspaces = |launch: &Launch| launch.arguments.iter().filter(|one| **one == Argument::Workspace).count();
+    // Eight threads for each of the 4096 results.
+    assert_eq!(geometry(&launches)[1], ("tensor_reduce_states", [128, 1], 256));
+    let workspaces = |launch: &Launch| launch.arguments.iter().filter(|one| **one == Argument::Workspace(0)).count();
     assert!(launches.launches.iter().all(|launch| workspaces(launch) == 1));
 }
 
@@ -102,7 +103,7 @@ fn no_result_takes_no_launch_and_an_empty_reduction_takes_one() {
 #[test]
 fn a_step_whose_parts_do_not_fit_is_refused() {
     let good = rows(Dtype::F16, 4, 8, Reduction::Sum);
-    let refused = |step: ReduceStep| matches!(prepare(&step, &buffers()), Err(OpError::Invalid(_)));
+    let refused = |step: ReduceStep| matches!(prepare(&step, &sizes()), Err(OpError::Invalid(_)));
     assert!(refused(ReduceStep { prologue: cast(Dtype::F16, Dtype::F64), ..good.clone() }));
     assert!(refused(ReduceStep { epilogue: cast(Dtype::F32, Dtype::F64), ..good.clone() }));
     assert!(refused(ReduceStep { inner: vec![9], ..good.clone() }));
@@ -213,7 +214,7 @@ fn the_index_of_an_extreme_value_compiles_for_every_type() {
             output: View { location: Location::Output(0), dtype: Dtype::I64, layout: Layout::contiguous(&outer) },
             outer,
         };
-        texts.extend(sources(arg_reduce::prepare(&step, &buffers()).unwrap_or_else(|error| panic!("{error}"))));
+        texts.extend(sources(arg_reduce::prepare(&step, &sizes()).unwrap_or_else(|error| panic!("{error}"))));
     }
     compiles(&texts);
 }

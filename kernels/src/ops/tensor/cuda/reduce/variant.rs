@@ -1,7 +1,11 @@
 //! Which kernel reduces a space, and how its threads are laid out. Only shape, strides and alignment decide, so that the order of a sum
 //! does not depend on the device.
 
-use super::space::{Dim, Space, elements};
+use super::{
+    super::{buffers::Address, dims::Dim},
+    space::{Space, elements},
+    state::State,
+};
 
 /// Threads of a block.
 pub(super) const THREADS: usize = 256;
@@ -12,8 +16,14 @@ const PACK_BYTES: usize = 16;
 const MAX_COLUMN_VEC: usize = 4;
 /// Blocks that fill a device. Fewer are split along the reduced dimensions.
 pub(super) const TARGET_BLOCKS: usize = 1024;
+/// The same for columns, whose blocks take more registers: several waves of them, so that the last one is a small part.
+const TARGET_COLUMN_BLOCKS: usize = 4096;
 /// Rows from which on one warp reduces a row of medium length.
 const MANY_ROWS: usize = 4096;
+/// The most rounds of one thread that such a row takes.
+const MAX_WARP_ROUNDS: usize = 128;
+/// The same where merging the states of a block's threads takes longer than reading.
+const MAX_WARP_ROUNDS_OF_SLOW_MERGES: usize = 512;
 /// Instructions of all copies of the prologue that a thread executes for the reads in flight.
 const MAX_INSTRUCTIONS: usize = 512;
 
@@ -26,10 +36,11 @@ pub(super) enum Orientation {
     Columns,
 }
 
-/// An input: its address and the bytes of an element.
+/// An input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Input {
-    pub(super) address: u64,
+    pub(super) address: Address,
+    /// Bytes of an element.
     pub(super) size: usize,
 }
 
@@ -54,7 +65,7 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    pub(super) fn choose(space: &Space, inputs: &[Input], instructions: usize) -> Self {
+    pub(super) fn choose(space: &Space, inputs: &[Input], instructions: usize, state: State) -> Self {
         let (outer, inner) = (elements(&space.outer), elements(&space.inner));
         let orientation =
             if space.is_inner_contiguous(inputs.len()) { Orientation::Rows } else { Orientation::Columns };
@@ -67,7 +78,7 @@ impl Variant {
         let in_flight = if inputs.len() > 2 { in_flight / 2 } else { in_flight };
         let unroll = in_flight.min(floor_power_of_two(MAX_INSTRUCTIONS / (vec * instructions.max(1))));
         let lanes = match orientation {
-            Orientation::Rows => row_lanes(outer, inner.div_ceil(vec * unroll)),
+            Orientation::Rows => row_lanes(outer, inner.div_ceil(vec * unroll), state),
             Orientation::Columns => column_lanes(outer.div_ceil(vec), inner.div_ceil(unroll)),
         };
         let (blocks, round) = match orientation {
@@ -75,7 +86,7 @@ impl Variant {
             Orientation::Columns => (outer.div_ceil(lanes * vec), THREADS / lanes * unroll),
         };
         let can_split = orientation == Orientation::Columns || lanes == THREADS;
-        let parts = if can_split { parts(blocks, inner, round) } else { 1 };
+        let parts = if can_split { parts(orientation, blocks, inner, round) } else { 1 };
         let part = inner.div_ceil(parts).next_multiple_of(round).max(round);
         let parts = inner.div_ceil(part).max(1);
         let is_wide = outer.max(inner) > i32::MAX.unsigned_abs() as usize;
@@ -84,10 +95,11 @@ impl Variant {
 }
 
 /// Threads that share a row, which takes one thread `rounds` rounds.
-fn row_lanes(rows: usize, rounds: usize) -> usize {
+fn row_lanes(rows: usize, rounds: usize, state: State) -> usize {
+    let most = if state.merges_slowly() { MAX_WARP_ROUNDS_OF_SLOW_MERGES } else { MAX_WARP_ROUNDS };
     match rounds.max(1) {
         rounds @ 1..=WARP => rounds.next_power_of_two(),
-        ..=128 if rows >= MANY_ROWS => WARP,
+        rounds if rows >= MANY_ROWS && rounds <= most => WARP,
         _ => THREADS,
     }
 }
@@ -99,8 +111,12 @@ fn column_lanes(vectors: usize, rounds: usize) -> usize {
 }
 
 /// Into how many blocks the reduced elements are split, of at least two rounds each.
-fn parts(blocks: usize, inner: usize, round: usize) -> usize {
-    if blocks > TARGET_BLOCKS / 2 { 1 } else { (TARGET_BLOCKS / blocks.max(1)).min(inner / (2 * round)).max(1) }
+fn parts(orientation: Orientation, blocks: usize, inner: usize, round: usize) -> usize {
+    let target = match orientation {
+        Orientation::Rows => TARGET_BLOCKS,
+        Orientation::Columns => TARGET_COLUMN_BLOCKS,
+    };
+    if blocks > target / 2 { 1 } else { (target / blocks.max(1)).min(inner / (2 * round)).max(1) }
 }
 
 /// The most elements along the contiguous dimension that all inputs can read at once.
@@ -122,7 +138,7 @@ fn vector(space: &Space, inputs: &[Input], orientation: Orientation) -> usize {
     let fits = |vec: &usize| {
         let is_aligned = |(nth, input): (usize, &Input)| {
             let steps = |dim: &&Dim| dim.strides[nth].unsigned_abs().is_multiple_of(*vec);
-            strides[nth] == 0 || (input.address.is_multiple_of((vec * input.size) as u64) && others.iter().all(steps))
+            strides[nth] == 0 || (input.address.is_aligned(vec * input.size) && others.iter().all(steps))
         };
         (may_end_early || last.extent.is_multiple_of(*vec)) && inputs.iter().enumerate().all(is_aligned)
     };
@@ -139,16 +155,27 @@ fn floor_power_of_two(x: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use accelerd_tensor::Location;
+
     use super::{super::space::Order, Orientation::*, *};
+
+    /// An input of elements of `size` bytes that begins at this byte.
+    fn input(offset: usize, size: usize) -> Input {
+        Input { address: Address::In(Location::Input(0), offset), size }
+    }
 
     /// The variant for a contiguous matrix of elements of `size` bytes, reduced along one of its dimensions.
     fn matrix(outer: usize, inner: usize, orientation: Orientation, size: usize) -> Variant {
+        matrix_of(outer, inner, orientation, size, State::Sum)
+    }
+
+    fn matrix_of(outer: usize, inner: usize, orientation: Orientation, size: usize, state: State) -> Variant {
         let strides = match orientation {
             Rows => [inner.cast_signed(), 1],
             Columns => [1, outer.cast_signed()],
         };
         let space = Space::new(&[outer], &[inner], &[&strides], &[1], Order::Free);
-        Variant::choose(&space, &[Input { address: 1 << 40, size }], 1)
+        Variant::choose(&space, &[input(0, size)], 1, state)
     }
 
     #[test]
@@ -162,6 +189,12 @@ mod tests {
             assert_eq!(variant.blocks, 16384 / (THREADS / lanes));
         }
         assert_eq!(matrix(100, 1024, Rows, 4).lanes, THREADS, "few rows leave the threads of a block to each");
+        let of_slow_merges = |columns| matrix_of(16384, columns, Rows, 4, State::ArgMax).lanes;
+        assert_eq!(
+            (of_slow_merges(4096), of_slow_merges(16384)),
+            (32, THREADS),
+            "a block has eight times as many merges"
+        );
     }
 
     #[test]
@@ -180,7 +213,7 @@ mod tests {
     fn columns_are_split_until_they_fill_a_device() {
         let variant = matrix(4096, 16384, Columns, 4);
         assert_eq!((variant.orientation, variant.vec, variant.lanes), (Columns, 4, 32));
-        assert_eq!((variant.blocks, variant.parts, variant.part), (32, 32, 512));
+        assert_eq!((variant.blocks, variant.parts, variant.part), (32, 128, 128));
         assert_eq!(matrix(1 << 20, 512, Columns, 4).parts, 1);
         let narrow = matrix(3, 1 << 20, Columns, 4);
         assert_eq!((narrow.vec, narrow.lanes, narrow.blocks), (1, 4, 1));
@@ -190,25 +223,25 @@ mod tests {
 
     #[test]
     fn vectors_need_alignment_of_every_row() {
-        let variant = |outer: [isize; 2], address, inner: usize| {
+        let variant = |outer: [isize; 2], offset, inner: usize| {
             let space = Space::new(&[64], &[inner], &[&outer], &[1], Order::Free);
-            Variant::choose(&space, &[Input { address, size: 4 }], 1).vec
+            Variant::choose(&space, &[input(offset, 4)], 1, State::Sum).vec
         };
-        assert_eq!(variant([1024, 1], 1 << 20, 1000), 4);
-        assert_eq!(variant([1026, 1], 1 << 20, 1000), 2);
-        assert_eq!(variant([1001, 1], 1 << 20, 1001), 1);
-        assert_eq!(variant([1024, 1], (1 << 20) + 4, 1000), 1);
-        assert_eq!(variant([1024, 1], 1 << 20, 1001), 4, "the row ends with less than a vector");
-        assert_eq!(variant([2000, 2], 1 << 20, 1000), 1);
-        assert_eq!(variant([1024, -1], 1 << 20, 1000), 1);
+        assert_eq!(variant([1024, 1], 0, 1000), 4);
+        assert_eq!(variant([1026, 1], 0, 1000), 2);
+        assert_eq!(variant([1001, 1], 0, 1001), 1);
+        assert_eq!(variant([1024, 1], 4, 1000), 1);
+        assert_eq!(variant([1024, 1], 0, 1001), 4, "the row ends with less than a vector");
+        assert_eq!(variant([2000, 2], 0, 1000), 1);
+        assert_eq!(variant([1024, -1], 0, 1000), 1);
     }
 
     #[test]
     fn long_prologues_are_not_copied_often() {
         let space = Space::new(&[16384], &[4096], &[&[4096, 1]], &[1], Order::Free);
-        let input = Input { address: 1 << 40, size: 4 };
-        assert_eq!(Variant::choose(&space, &[input], 256).unroll, 1);
-        assert_eq!(Variant::choose(&space, &[input], 30).unroll, 4);
+        let input = input(0, 4);
+        assert_eq!(Variant::choose(&space, &[input], 256, State::Sum).unroll, 1);
+        assert_eq!(Variant::choose(&space, &[input], 30, State::Sum).unroll, 4);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 /// Values by key, bounded by count and by bytes. Values in use are never evicted, so the bounds hold for unused ones:
 /// what is in use occupies its memory with or without an entry.
-pub(super) struct SingleFlightCache<K, V, E> {
+pub(crate) struct SingleFlightCache<K, V, E> {
     entries: Mutex<Entries<K, V, E>>,
     max_entries: usize,
     max_bytes: u64,
@@ -38,13 +38,13 @@ impl<V, E> Entry<V, E> {
 }
 
 impl<K: Clone + Eq + Hash, V, E: Clone> SingleFlightCache<K, V, E> {
-    pub(super) fn new(max_entries: usize, max_bytes: u64) -> Self {
+    pub(crate) fn new(max_entries: usize, max_bytes: u64) -> Self {
         Self { entries: Mutex::new(Entries { by_key: HashMap::new(), clock: 0 }), max_entries, max_bytes }
     }
 
     /// The value of `key`; on a miss the result of `create`, with its size in bytes. Concurrent callers with the same key
     /// wait for one `create` and share its result; those with other keys do not wait. An error is not kept.
-    pub(super) fn get_or_create(&self, key: &K, create: impl FnOnce() -> Result<(V, u64), E>) -> Result<Arc<V>, E> {
+    pub(crate) fn get_or_create(&self, key: &K, create: impl FnOnce() -> Result<(V, u64), E>) -> Result<Arc<V>, E> {
         let slot = self.slot(key);
         let mut created_bytes = None;
         let result = slot.get_or_init(|| {
@@ -62,13 +62,13 @@ impl<K: Clone + Eq + Hash, V, E: Clone> SingleFlightCache<K, V, E> {
     }
 
     /// Removes all entries.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let removed = std::mem::take(&mut self.lock().by_key);
         drop(removed);
     }
 
     /// Number of entries and their bytes.
-    pub(super) fn usage(&self) -> (usize, u64) {
+    pub(crate) fn usage(&self) -> (usize, u64) {
         let entries = self.lock();
         (entries.by_key.len(), entries.bytes())
     }

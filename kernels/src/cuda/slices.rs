@@ -1,23 +1,20 @@
-//! Slices of an execution: at most two are queued on the stream, so that the kernels of other workers run in between, and the
-//! execution can be paused or abandoned after each.
+//! Slices of work on a stream: at most two are queued, so that the kernels of other workers run in between, and the work can be paused
+//! or abandoned after each.
 
 use std::time::{Duration, Instant};
 
-use crate::{
-    OpError,
-    cuda::{Event, StreamKind, Worker},
+use super::{
+    copy_stream::{Event, StreamKind},
+    worker::Worker,
 };
+use crate::OpError;
 
 /// The time of a slice. One is queued while the device computes another, so a pause begins after at most two.
 const TARGET: Duration = Duration::from_micros(2500);
 
-/// The work of the first slice, in operations on elements: less than the time of a slice on a slow device. A slice is at most twice as
-/// large as the one before.
-const FIRST_COST: f64 = 1e9;
-
-/// The position of an execution within its slice.
+/// The position of an execution within its slice. The unit of its cost is the operation's own.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Slices {
     /// Queued in this slice.
     cost: f64,
     /// Of a whole slice.
@@ -28,14 +25,16 @@ pub(super) struct Pace {
     seen: Instant,
 }
 
-impl Pace {
-    pub(super) fn new() -> Self {
-        Self { cost: 0.0, most_cost: FIRST_COST, previous: None, seen: Instant::now() }
+impl Slices {
+    /// `first_cost` is the work of the first slice: less than the time of a slice on a slow device. A slice is at most twice as large as
+    /// the one before.
+    pub(crate) fn new(first_cost: f64) -> Self {
+        Self { cost: 0.0, most_cost: first_cost, previous: None, seen: Instant::now() }
     }
 
-    /// Accounts for a step that was queued. At the end of a slice, waits for the slice before, and passes a preemption point.
-    pub(super) fn queued(&mut self, worker: &Worker, cost: u64) -> Result<(), OpError> {
-        self.cost += cost as f64;
+    /// Accounts for kernels that were queued. At the end of a slice, waits for the slice before, and passes a preemption point.
+    pub(crate) fn queued(&mut self, worker: &Worker, cost: f64) -> Result<(), OpError> {
+        self.cost += cost;
         if self.cost < self.most_cost {
             return Ok(());
         }
@@ -43,7 +42,7 @@ impl Pace {
         let end = worker.record_event(StreamKind::Compute)?;
         let Some(previous) = self.previous.replace(end) else { return Ok(()) };
         previous.wait()?;
-        // The device is never idle meanwhile, so this is the time of a slice. A single step may be larger than a slice.
+        // The device is never idle meanwhile, so this is the time of a slice. A single kernel may be larger than a slice.
         let took = self.seen.elapsed().max(Duration::from_micros(1));
         self.most_cost = next_slice(self.most_cost, cost, took);
         worker.preemption_point()?;

@@ -1,0 +1,156 @@
+//! Cumulative sums and products.
+//!
+//! A scan is cut into chunks by its shape alone, so results do not depend on the number of threads. Floating-point numbers are
+//! accumulated in f64.
+
+use std::ops::Range;
+
+use accelerd_tensor::{Dtype, ScanKind, ScanStep};
+
+use super::{
+    memory::{Memory, Operands},
+    number::{Number, NumberVisitor, visit_number},
+    rows::Rows,
+};
+use crate::{
+    OpError,
+    cpu::{Worker, slices::READ_COST},
+    op::product,
+};
+
+/// Scans that are side by side in memory and done by one task.
+const WIDTH: usize = 256;
+/// Elements that are read at a time.
+const TILE: usize = 4096;
+/// Elements of a chunk, where there are fewer scans than `MANY`.
+const CHUNK: usize = 1 << 16;
+const MANY: usize = 64;
+
+pub(super) fn run(step: &ScanStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
+    let shape = step.input.layout.shape.as_slice();
+    let operands = memory.operands(&[(&step.input, shape)], &[(&step.output, shape)], false)?;
+    let &[outer, extent, inner] = shape else {
+        return Err(OpError::Invalid(format!("a scan: expected three dimensions, got {shape:?}")));
+    };
+    if step.accumulate == Dtype::Bool {
+        return Err(OpError::Invalid("a scan: expected numbers, got bool".to_owned()));
+    }
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let compute = if step.accumulate.is_float() { Dtype::F64 } else { step.accumulate };
+    let width = inner.min(WIDTH);
+    let lanes = outer * inner.div_ceil(width);
+    let chunk = if lanes < MANY { (CHUNK / width).min(extent) } else { extent };
+    let scan = Scan { operands: &operands, kind: step.kind, compute, extent, inner, width, outer, chunk, worker };
+    visit_number(compute, scan).unwrap_or_else(|| Err(OpError::Invalid(format!("a scan of {compute}"))))
+}
+
+struct Scan<'a> {
+    operands: &'a Operands,
+    kind: ScanKind,
+    compute: Dtype,
+    outer: usize,
+    extent: usize,
+    inner: usize,
+    /// Columns of a task.
+    width: usize,
+    /// Rows of a task.
+    chunk: usize,
+    worker: &'a Worker,
+}
+
+/// A part of some neighbouring scans: rows of `inner` columns, counted over all of `outer`.
+struct Part<T> {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// Of each column, from the rows before.
+    state: Vec<T>,
+}
+
+impl NumberVisitor for Scan<'_> {
+    type Out = Result<(), OpError>;
+
+    fn visit<T: Number>(self) -> Self::Out {
+        match self.kind {
+            ScanKind::Sum => self.run(T::ZERO, T::add),
+            ScanKind::Prod => self.run(T::ONE, T::mul),
+        }
+    }
+}
+
+impl Scan<'_> {
+    fn run<T: Number>(&self, identity: T, combine: impl Fn(T, T) -> T + Copy + Sync + Send) -> Result<(), OpError> {
+        let cost = |part: &Part<T>| product([part.rows.len(), part.columns.len()]).saturating_mul(READ_COST);
+        let mut parts = self.parts(identity);
+        if self.chunk < self.extent {
+            let totals = |part: &Part<T>| self.part_totals(part, combine);
+            let totals = self.worker.map(parts.iter().collect(), |part| cost(part), totals)?;
+            let chunks = self.extent.div_ceil(self.chunk);
+            for (parts, totals) in parts.chunks_mut(chunks).zip(totals.chunks(chunks)) {
+                for nth in 1..chunks {
+                    let before = parts[nth - 1].state.iter().zip(&totals[nth - 1]);
+                    parts[nth].state = before.map(|(before, total)| combine(*before, *total)).collect();
+                }
+            }
+        }
+        self.worker.for_each(parts, cost, || (), |(), part| self.scan_part(part, combine))
+    }
+
+    /// The parts; the chunks of the same columns follow each other.
+    fn parts<T: Number>(&self, identity: T) -> Vec<Part<T>> {
+        let mut parts = vec![];
+        for outer in 0..self.outer {
+            for column in (0..self.inner).step_by(self.width) {
+                let columns = column..(column + self.width).min(self.inner);
+                for row in (0..self.extent).step_by(self.chunk) {
+                    let first = outer * self.extent;
+                    let rows = first + row..first + (row + self.chunk).min(self.extent);
+                    parts.push(Part { rows, columns: columns.clone(), state: vec![identity; columns.len()] });
+                }
+            }
+        }
+        parts
+    }
+
+    fn part_totals<T: Number>(&self, part: &Part<T>, combine: impl Fn(T, T) -> T) -> Vec<T> {
+        let mut totals = part.state.clone();
+        self.tiles(part, |_, values| {
+            for row in values.chunks_exact(totals.len()) {
+                totals.iter_mut().zip(row).for_each(|(total, value)| *total = combine(*total, *value));
+            }
+        });
+        totals
+    }
+
+    fn scan_part<T: Number>(&self, mut part: Part<T>, combine: impl Fn(T, T) -> T) {
+        let writer = Rows::new(&self.operands.outputs[0], self.compute);
+        let (mut state, mut native) = (std::mem::take(&mut part.state), vec![]);
+        let width = state.len();
+        self.tiles(&part, |rows, values| {
+            for row in values.chunks_exact_mut(width) {
+                for (state, value) in state.iter_mut().zip(row) {
+                    *state = combine(*state, *value);
+                    *value = *state;
+                }
+            }
+            // SAFETY: outputs overlap no input, and each part is of one task.
+            unsafe { writer.write(rows, part.columns.clone(), values, &mut native) };
+        });
+    }
+
+    /// Calls `visit` with the rows and the numbers of each tile of a part.
+    fn tiles<T: Number>(&self, part: &Part<T>, mut visit: impl FnMut(Range<usize>, &mut [T])) {
+        let reader = Rows::new(&self.operands.inputs[0], self.compute);
+        let width = part.columns.len();
+        let height = (TILE / width).max(1);
+        let (mut tile, mut native) = (vec![T::ZERO; height.min(part.rows.len()) * width], vec![]);
+        for start in part.rows.clone().step_by(height) {
+            let rows = start..(start + height).min(part.rows.end);
+            let values = &mut tile[..rows.len() * width];
+            // SAFETY: a scan does not write what it reads.
+            unsafe { reader.read(rows.clone(), part.columns.clone(), values, &mut native) };
+            visit(rows, values);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Which kernel computes attention, with which tiles. Shapes, types and alignment decide, so that the order of a sum does not depend on
+//! the device, but for devices without tensor cores.
+
+use accelerd_ir::Dtype;
+
+use super::super::launches::blocks_x;
+use crate::{OpError, cuda::Grid};
+
+/// Columns up to which rows are kept in shared memory.
+const MAX_DIM: usize = 256;
+/// Queries of a block for each tile of its warps, and keys of a tile.
+const MMA_ROWS: usize = 64;
+const MMA_THREADS: u32 = 128;
+/// Distance between rows up to which offsets within a tile fit 32 bits.
+const MAX_STRIDE: usize = 1 << 24;
+/// Blocks that fill a large device. With fewer, the keys are split; with twice as many, blocks have twice the queries.
+const TARGET_BLOCKS: usize = 128;
+/// The fewest tiles of keys that a block is launched for.
+const MIN_PART_TILES: usize = 4;
+/// Parts of the keys: at most the lanes of the warp that combines them.
+const MAX_PARTS: usize = 32;
+/// Rows of a block that combines parts.
+pub(super) const COMBINE_ROWS: usize = 4;
+const ROW_THREADS: u32 = 128;
+/// Columns of a block that computes a row.
+const ROW_COLUMNS: usize = 1024;
+
+/// What is computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Problem {
+    pub(super) dtype: Dtype,
+    pub(super) batch: usize,
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    pub(super) dim: usize,
+    pub(super) value_dim: usize,
+    pub(super) is_causal: bool,
+    /// The greatest distance between rows of an operand, in elements.
+    pub(super) stride: usize,
+    /// Vectors that rows can be read and written in.
+    pub(super) vector: Vector,
+}
+
+impl Problem {
+    pub(super) fn rows(&self) -> usize {
+        self.batch * self.heads * self.queries
+    }
+}
+
+/// The alignment of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Vector {
+    /// Elements, 1 to 8, that all starts of rows are a multiple of.
+    pub(super) start: usize,
+    /// Elements, 1 to 4, that are read at once: starts and lengths of rows are a multiple.
+    pub(super) read: usize,
+}
+
+/// The alignment of rows with these strides and offsets from an aligned address, all in elements, and of these lengths.
+pub(super) fn vector(strides: impl Iterator<Item = isize>, offsets: &[usize], lengths: [usize; 2]) -> Vector {
+    let all = strides.map(isize::unsigned_abs).chain(offsets.iter().copied()).fold(8, |bits, x| bits | x);
+    let start = 1 << all.trailing_zeros().min(3);
+    let read = 1 << lengths.iter().fold(all | 4, |bits, x| bits | x).trailing_zeros().min(2);
+    Vector { start, read }
+}
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    /// Tensor cores.
+    Mma(Mma),
+    /// General-purpose cores, with rows padded to `dim` columns and read in vectors of `vec` elements.
+    Simt { dim: usize, vec: usize },
+    /// A block for each row.
+    Rows,
+}
+
+/// Tiles of the kernel for tensor cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mma {
+    /// Columns of queries and keys, padded.
+    pub(super) dim: usize,
+    /// Columns of values, padded.
+    pub(super) value_dim: usize,
+    /// Tiles of 16 queries for each warp.
+    pub(super) tiles: usize,
+    /// Parts of the keys, each with a block of its own.
+    pub(super) parts: usize,
+    /// Keys of a part, whole tiles.
+    pub(super) part_keys: usize,
+}
+
+impl Mma {
+    fn choose(problem: &Problem) -> Self {
+        let [dim, value_dim] = [problem.dim, problem.value_dim].map(|columns| columns.next_multiple_of(32));
+        let heads = problem.batch * problem.heads;
+        let blocks = |tiles: usize| heads * problem.queries.div_ceil(MMA_ROWS * tiles);
+        // A warp holds the values of 2 tiles in registers only of narrow heads.
+        let tiles = if dim.max(value_dim) <= 128 && blocks(2) >= 2 * TARGET_BLOCKS { 2 } else { 1 };
+        let keys = if problem.is_causal { problem.keys.min(problem.queries) } else { problem.keys };
+        let key_tiles = keys.div_ceil(MMA_ROWS).max(1);
+        let blocks = blocks(tiles);
+        let wanted = if blocks < TARGET_BLOCKS { 2 * TARGET_BLOCKS / blocks } else { 1 };
+        let part_tiles = key_tiles.div_ceil(wanted.min(key_tiles / MIN_PART_TILES).clamp(1, MAX_PARTS));
+        let parts = key_tiles.div_ceil(part_tiles);
+        Self { dim, value_dim, tiles, parts, part_keys: part_tiles * MMA_ROWS }
+    }
+
+    /// f32 values, a maximum and a sum for each row and part.
+    pub(super) fn workspace_bytes(&self, problem: &Problem) -> usize {
+        self.parts * problem.rows() * (self.value_dim + 2) * size_of::<f32>()
+    }
+}
+
+/// Queries and keys of a block on general-purpose cores: as many as fit 64 KiB of shared memory.
+pub(super) fn simt_tile(dim: usize) -> (usize, usize) {
+    match dim {
+        0..=64 => (64, 64),
+        65..=128 => (64, 32),
+        _ => (32, 16),
+    }
+}
+
+impl Variant {
+    pub(super) fn choose(problem: &Problem, has_tensor_cores: bool) -> Self {
+        let widest = problem.dim.max(problem.value_dim);
+        if widest > MAX_DIM || problem.dtype == Dtype::F64 {
+            return Self::Rows;
+        }
+        let fits_tiles = problem.vector.start == 8 && problem.stride <= MAX_STRIDE;
+        if problem.dtype.size() == 2 && has_tensor_cores && fits_tiles {
+            return Self::Mma(Mma::choose(problem));
+        }
+        Self::Simt { dim: widest.next_power_of_two().max(64), vec: problem.vector.read }
+    }
+
+    /// The number of parts of the keys, and the keys of each.
+    pub(super) fn parts(self, keys: usize) -> (usize, usize) {
+        match self {
+            Self::Mma(mma) => (mma.parts, mma.part_keys),
+            Self::Simt { .. } | Self::Rows => (1, keys),
+        }
+    }
+
+    pub(super) fn grid(self, problem: &Problem) -> Result<Grid, OpError> {
+        let heads = problem.batch * problem.heads;
+        match self {
+            Self::Mma(mma) => {
+                let tiles = problem.queries.div_ceil(MMA_ROWS * mma.tiles);
+                Ok(Grid::x(blocks_x(heads * tiles * mma.parts)?))
+            }
+            Self::Simt { dim, .. } => Ok(Grid::x(blocks_x(heads * problem.queries.div_ceil(simt_tile(dim).0))?)),
+            Self::Rows => {
+                let columns = u32::try_from(problem.value_dim.div_ceil(ROW_COLUMNS)).unwrap_or(u32::MAX);
+                if columns > u32::from(u16::MAX) {
+                    let reason = format!("attention to values of {} columns", problem.value_dim);
+                    return Err(OpError::Invalid(reason));
+                }
+                Ok(Grid::xy(blocks_x(problem.rows())?, columns))
+            }
+        }
+    }
+
+    pub(super) fn threads(self) -> u32 {
+        match self {
+            Self::Mma(_) => MMA_THREADS,
+            // 16 threads for each 4 queries.
+            Self::Simt { dim, .. } => u32::try_from(simt_tile(dim).0 * 4).unwrap_or(u32::MAX),
+            Self::Rows => ROW_THREADS,
+        }
+    }
+
+    /// Dynamic shared memory.
+    pub(super) fn shared_bytes(self) -> u32 {
+        let bytes = match self {
+            Self::Mma(Mma { dim, value_dim, tiles, .. }) => {
+                2 * MMA_ROWS * (tiles * dim.max(value_dim) + dim + value_dim)
+            }
+            Self::Simt { dim, .. } => {
+                let (queries, keys) = simt_tile(dim);
+                size_of::<f32>() * ((queries + keys) * (dim + 4) + queries * (keys + 4))
+            }
+            Self::Rows => 0,
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+}

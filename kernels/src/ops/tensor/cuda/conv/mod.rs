@@ -1,0 +1,278 @@
+//! Convolutions: on tensor cores, on the general-purpose cores, or directly where groups have few channels.
+
+mod mma;
+mod simt;
+#[cfg(test)]
+mod tests;
+
+use accelerd_ir::scalar::Function;
+use accelerd_tensor::{ConvStep, View};
+
+use super::{
+    buffers::{Address, BufferSizes},
+    launches::{Argument, Launch, Launches, blocks_x},
+    operands::operands,
+    prelude::{NO_FMA, PRELUDE},
+};
+use crate::{
+    OpError,
+    cuda::{COMMON, Grid, JitSource, MMA, Source, WGMMA, cu, launch_structs},
+};
+
+launch_structs! {
+    header LAUNCH = "tensor/conv_launch.cuh";
+
+    /// A convolution. Pairs are of height and width.
+    struct Conv {
+        input: u64,
+        weight: u64,
+        bias: u64,
+        output: u64,
+        /// Bytes from the start of the workspace to the packed images.
+        images_offset: i64,
+        /// Channels of a group in the workspace.
+        padded_channels: i64,
+        batch: i64,
+        channels: i64,
+        out_channels: i64,
+        groups: i64,
+        /// Of the input.
+        height: i64,
+        width: i64,
+        /// Of the output.
+        rows: i64,
+        columns: i64,
+        kernel: [i64; 2],
+        stride: [i64; 2],
+        padding: [i64; 2],
+        dilation: [i64; 2],
+    }
+}
+
+const HEADERS: &[Source] = &[
+    COMMON,
+    MMA,
+    WGMMA,
+    PRELUDE,
+    LAUNCH,
+    cu!("tensor/pack.cuh"),
+    cu!("tensor/conv.cuh"),
+    cu!("tensor/conv_direct.cuh"),
+    cu!("tensor/conv_simt.cuh"),
+    cu!("tensor/conv_pack.cuh"),
+    cu!("tensor/conv_mma.cuh"),
+];
+const THREADS: u32 = 256;
+/// With fewer blocks of large tiles, smaller ones use more of a device.
+const MIN_BLOCKS: usize = 128;
+/// Exclusive bound of the extents of tiled kernels, which step through images and kernels in 32 bits.
+const MAX_TILED_EXTENT: usize = 1 << 30;
+
+/// The launches of a step on a device of a compute capability.
+pub(super) fn prepare(step: &ConvStep, sizes: &BufferSizes, capability: (u32, u32)) -> Result<Launches, OpError> {
+    let checked = Checked::new(step, sizes)?;
+    if step.output.layout.elements() == 0 {
+        return Ok(Launches::default());
+    }
+    if checked.is_direct() {
+        return direct(&checked);
+    }
+    match mma::Multiplied::of(step).filter(|_| capability >= (8, 0) && checked.fits_mma()) {
+        Some(multiplied) => mma::prepare(&checked, multiplied),
+        None => simt::prepare(&checked),
+    }
+}
+
+/// A thread for each result.
+fn direct(checked: &Checked<'_>) -> Result<Launches, OpError> {
+    let results = checked.step.output.layout.elements();
+    let index = if u32::try_from(results).is_ok() { "u32" } else { "u64" };
+    let call = format!("conv_direct<{index}, {}, Operands>(conv)", checked.has_bias());
+    let kernel =
+        Kernel { template: "tensor_conv_direct", header: "conv_direct", members: "", blocks_per_sm: 1, call: &call };
+    let conv = checked.conv(0, 0);
+    Ok(Launches::one(checked.launch(&kernel, conv, results.div_ceil(THREADS as usize), 0)?))
+}
+
+/// A step whose views fit each other.
+struct Checked<'a> {
+    step: &'a ConvStep,
+    /// Of input, weight, bias and output.
+    addresses: [Address; 4],
+}
+
+/// The text of a kernel but for its operands.
+struct Kernel<'a> {
+    template: &'static str,
+    /// In `tensor/`, without its extension.
+    header: &'static str,
+    /// Of `Operands`.
+    members: &'a str,
+    blocks_per_sm: u32,
+    call: &'a str,
+}
+
+impl<'a> Checked<'a> {
+    fn new(step: &'a ConvStep, sizes: &BufferSizes) -> Result<Self, OpError> {
+        let (&[batch, channels, ..], &[out_channels, group_channels, height, width]) =
+            (&step.input.layout.shape[..], &step.weight.layout.shape[..])
+        else {
+            return Err(invalid("images and filters of four dimensions"));
+        };
+        let windows = &step.windows;
+        let is_divided = step.groups > 0
+            && out_channels.is_multiple_of(step.groups)
+            && group_channels.checked_mul(step.groups) == Some(channels);
+        if !is_divided || windows.kernel != [height, width] || windows.kernel.contains(&0) {
+            return Err(invalid("filters of the channels and the kernel of the windows"));
+        }
+        if !matches!(step.output.layout.shape[..], [images, outs, _, _] if images == batch && outs == out_channels) {
+            return Err(invalid("a result of four dimensions for each image and filter"));
+        }
+        let dtype = step.output.dtype;
+        let is_fitting = |view: &View| view.dtype == dtype && view.layout.is_contiguous();
+        let of_outputs = |bias: &View| bias.layout.shape == [out_channels] && is_fitting(bias);
+        let fits = [&step.input, &step.weight, &step.output].into_iter().all(is_fitting);
+        if !fits || !dtype.is_float() || !step.bias.as_ref().is_none_or(of_outputs) {
+            return Err(invalid("contiguous views of one type of floating-point numbers"));
+        }
+        let is_unary = |f: &Function| f.params() == [dtype] && matches!(f.results(), [only] if f.dtype(*only) == dtype);
+        if !step.epilogue.as_ref().is_none_or(is_unary) {
+            return Err(invalid("an epilogue of one parameter and one result of the result's type"));
+        }
+        let bias = step.bias.as_ref().map_or(Ok(Address::Null), |bias| sizes.address(bias))?;
+        let (input, weight) = (sizes.address(&step.input)?, sizes.address(&step.weight)?);
+        Ok(Self { step, addresses: [input, weight, bias, sizes.address_mut(&step.output)?] })
+    }
+
+    fn has_bias(&self) -> bool {
+        self.step.bias.is_some()
+    }
+
+    fn group_channels(&self) -> usize {
+        self.step.weight.layout.shape[1]
+    }
+
+    /// Output channels of a group.
+    fn outputs(&self) -> usize {
+        self.step.weight.layout.shape[0] / self.step.groups
+    }
+
+    /// Positions of an image of the output.
+    fn area(&self) -> usize {
+        self.step.output.layout.shape[2..].iter().product()
+    }
+
+    /// Positions of all images of the output.
+    fn positions(&self) -> usize {
+        self.step.output.layout.shape[0] * self.area()
+    }
+
+    /// Terms of a sum with the channels of a group padded.
+    fn terms(&self, padded_channels: usize) -> usize {
+        self.step.windows.kernel.iter().product::<usize>() * padded_channels
+    }
+
+    /// Whether tiles would be mostly empty, or the channels too many for them.
+    fn is_direct(&self) -> bool {
+        self.step.is_narrow() || self.group_channels() >= MAX_TILED_EXTENT
+    }
+
+    /// Whether 32 bits hold positions, and rows and columns of the padded images.
+    fn fits_mma(&self) -> bool {
+        let (windows, output) = (&self.step.windows, &self.step.output.layout.shape);
+        let reach =
+            |axis: usize| (output[axis + 2] - 1) * windows.stride[axis] + windows.reach(axis) + windows.padding[axis];
+        let extents = [0, 1].map(|axis| reach(axis).max(self.step.input.layout.shape[axis + 2]));
+        extents.iter().all(|extent| *extent < MAX_TILED_EXTENT) && self.positions() < 2 * MAX_TILED_EXTENT
+    }
+
+    /// The blocks of tiles with these edges along the output channels of a group and along positions.
+    fn blocks(&self, channels: usize, positions: usize) -> usize {
+        self.outputs().div_ceil(channels) * self.step.groups * self.positions().div_ceil(positions)
+    }
+
+    /// The most neighbouring results, a power of two up to `most`, that are written by one instruction of at most 16 bytes.
+    fn vector(&self, most: usize) -> usize {
+        let size = self.step.output.dtype.size();
+        let fits = |vector: &usize| {
+            let bytes = vector * size;
+            bytes <= 16 && self.area().is_multiple_of(*vector) && self.addresses[3].is_aligned(bytes)
+        };
+        [8, 4, 2].into_iter().filter(|vector| *vector <= most).find(fits).unwrap_or(1)
+    }
+
+    fn conv(&self, padded_channels: usize, images_offset: usize) -> Conv {
+        let (input, output) = (&self.step.input.layout.shape, &self.step.output.layout.shape);
+        let signed = |extent: usize| extent.cast_signed() as i64;
+        let pair = |pair: [usize; 2]| pair.map(signed);
+        let windows = &self.step.windows;
+        Conv {
+            input: 0,
+            weight: 0,
+            bias: 0,
+            output: 0,
+            images_offset: signed(images_offset),
+            padded_channels: signed(padded_channels),
+            batch: signed(input[0]),
+            channels: signed(input[1]),
+            out_channels: signed(output[1]),
+            groups: signed(self.step.groups),
+            height: signed(input[2]),
+            width: signed(input[3]),
+            rows: signed(output[2]),
+            columns: signed(output[3]),
+            kernel: pair(windows.kernel),
+            stride: pair(windows.stride),
+            padding: pair(windows.padding),
+            dilation: pair(windows.dilation),
+        }
+    }
+
+    /// A launch of a kernel that writes the output.
+    fn launch(&self, kernel: &Kernel<'_>, conv: Conv, blocks: usize, shared_bytes: u32) -> Result<Launch, OpError> {
+        let operands = operands(self.step.output.dtype, self.step.epilogue.as_ref(), kernel.members);
+        self.launch_with(kernel, &operands, conv, blocks, shared_bytes)
+    }
+
+    /// A launch of a kernel that packs, and applies no epilogue.
+    fn pack(&self, kernel: &Kernel<'_>, conv: Conv, blocks: usize) -> Result<Launch, OpError> {
+        self.launch_with(kernel, &operands(self.step.output.dtype, None, ""), conv, blocks, 0)
+    }
+
+    fn launch_with(
+        &self,
+        kernel: &Kernel<'_>,
+        operands: &str,
+        conv: Conv,
+        blocks: usize,
+        shared_bytes: u32,
+    ) -> Result<Launch, OpError> {
+        let &Kernel { template, header, blocks_per_sm, call, .. } = kernel;
+        let text = format!(
+            "#include \"ir/prelude.cuh\"\n#include \"tensor/{header}.cuh\"\n\n{operands}\nextern \"C\" __global__ void \
+             __launch_bounds__({THREADS}, {blocks_per_sm}) {template}(const Conv conv, const u64 workspace) {{\n    {call};\n}}\n"
+        );
+        let options = vec![NO_FMA.to_owned()];
+        let params = vec![size_of::<Conv>(), size_of::<u64>()];
+        let mut arguments = Argument::structure(conv, &self.addresses);
+        arguments.push(Argument::Workspace(0));
+        Ok(Launch {
+            source: JitSource { template, text, headers: HEADERS, options, params },
+            grid: Grid::x(blocks_x(blocks)?),
+            waves: None,
+            block_threads: THREADS,
+            shared_bytes,
+            arguments,
+        })
+    }
+}
+
+/// Blocks that pack elements, which take turns if there are many.
+fn pack_blocks(elements: usize) -> usize {
+    elements.div_ceil(THREADS as usize).min(1 << 16)
+}
+
+fn invalid(expected: &str) -> OpError {
+    OpError::Invalid(format!("a convolution: expected {expected}"))
+}

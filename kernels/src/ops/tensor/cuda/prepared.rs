@@ -1,0 +1,182 @@
+//! Launches of a plan whose kernels are loaded. An execution binds the addresses of its memory and enqueues them: it generates no text,
+//! and looks no kernel up.
+
+use std::{
+    collections::HashSet,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use accelerd_tensor::{Plan, Step};
+
+use super::{
+    buffers::{Address, Bindings, BufferSizes, Memory},
+    launches::{Argument, Launch, Launches, ProductLaunch},
+    step,
+};
+use crate::{
+    OpError,
+    cuda::{Args, Grid, JitKernel, Slices, Worker},
+};
+
+/// What takes longer has compiled a kernel.
+const COMPILED: Duration = Duration::from_millis(5);
+
+/// The work of the first slice, in operations on elements: less than the time of a slice on a slow device.
+pub(super) const FIRST_COST: u64 = 1_000_000_000;
+
+/// A plan, ready to be enqueued.
+pub(super) struct PreparedPlan {
+    steps: Vec<PreparedStep>,
+    sizes: BufferSizes,
+    /// Of the workspace, which steps use one after the other.
+    pub(super) workspace_bytes: usize,
+}
+
+struct PreparedStep {
+    product: Option<ProductLaunch>,
+    launches: Vec<PreparedLaunch>,
+    /// Estimated work, as of [`Step::cost`].
+    cost: u64,
+}
+
+/// A launch whose addresses are missing.
+struct PreparedLaunch {
+    kernel: Arc<JitKernel>,
+    grid: Grid,
+    block_threads: u32,
+    shared_bytes: u32,
+    /// The arguments; addresses are 0.
+    args: Args,
+    /// The words that are addresses.
+    pointers: Vec<(usize, Pointer)>,
+}
+
+/// What an execution knows the address of.
+#[derive(Clone, Copy)]
+enum Pointer {
+    View(Address),
+    /// A byte of the workspace.
+    Workspace(usize),
+}
+
+impl PreparedPlan {
+    /// The plan as the worker has prepared it before, or prepares it now.
+    pub(super) fn of(plan: &Arc<Plan>, worker: &Worker) -> Result<Rc<Self>, OpError> {
+        let known = worker.derived().get(plan);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let prepared = Rc::new(Self::new(plan, worker)?);
+        worker.derived().insert(plan, prepared.kernel_count().max(1), Rc::clone(&prepared) as Rc<dyn std::any::Any>);
+        Ok(prepared)
+    }
+
+    /// Generates the kernels and loads them, with a preemption point after each step that has compiled one: a graph may need hundreds.
+    fn new(plan: &Plan, worker: &Worker) -> Result<Self, OpError> {
+        let sizes = BufferSizes::of(plan);
+        let mut workspace_bytes = 0;
+        let prepare = |step: &Step| {
+            let start = Instant::now();
+            let launches = step::prepare(step, &sizes, worker)?;
+            workspace_bytes = workspace_bytes.max(launches.workspace_bytes);
+            let prepared = PreparedStep::load(launches, step.cost(), worker)?;
+            if start.elapsed() > COMPILED {
+                worker.preemption_point()?;
+            }
+            Ok(prepared)
+        };
+        let steps = plan.steps.iter().map(prepare).collect::<Result<_, OpError>>()?;
+        Ok(Self { steps, sizes, workspace_bytes })
+    }
+
+    /// Number of generated kernels that it keeps loaded.
+    fn kernel_count(&self) -> usize {
+        let launches = self.steps.iter().flat_map(|step| &step.launches);
+        launches.map(|launch| Arc::as_ptr(&launch.kernel).addr()).collect::<HashSet<_>>().len()
+    }
+
+    /// Number of launches.
+    pub(super) fn launch_count(&self) -> usize {
+        self.steps.iter().map(|step| step.launches.len() + usize::from(step.product.is_some())).sum()
+    }
+
+    /// The addresses of this memory.
+    pub(super) fn bind<'a>(&self, memory: &Memory<'a>) -> Result<Bindings<'a>, OpError> {
+        Bindings::new(&self.sizes, self.workspace_bytes, memory)
+    }
+
+    /// Enqueues all steps, with preemption points after slices of work on the device.
+    pub(super) fn run(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
+        let mut slices = Slices::new(FIRST_COST as f64);
+        for step in &self.steps {
+            step.enqueue(bindings, worker)?;
+            slices.queued(worker, step.cost as f64)?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues all steps at once, as a capture needs it.
+    pub(super) fn enqueue(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
+        self.steps.iter().try_for_each(|step| step.enqueue(bindings, worker))
+    }
+
+    /// Has the library choose its algorithms, as a capture needs it.
+    pub(super) fn prepare_products(&self, worker: &Worker) -> Result<(), OpError> {
+        self.steps.iter().filter_map(|step| step.product.as_ref()).try_for_each(|product| product.prepare(worker))
+    }
+}
+
+impl PreparedStep {
+    fn load(launches: Launches, cost: u64, worker: &Worker) -> Result<Self, OpError> {
+        let Launches { product, launches, .. } = launches;
+        let launches = launches.into_iter().map(|launch| PreparedLaunch::load(launch, worker));
+        Ok(Self { product, launches: launches.collect::<Result<_, _>>()?, cost })
+    }
+
+    fn enqueue(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
+        if let Some(ProductLaunch { product, a, b, output, bias }) = &self.product {
+            let [a, b, output, bias] = [a, b, output, bias].map(|address| bindings.pointer(*address));
+            worker.multiply(product, a, b, output, bias)?;
+        }
+        self.launches.iter().try_for_each(|launch| launch.enqueue(bindings, worker))
+    }
+}
+
+impl PreparedLaunch {
+    fn load(launch: Launch, worker: &Worker) -> Result<Self, OpError> {
+        let Launch { source, mut grid, waves, block_threads, shared_bytes, arguments } = launch;
+        let kernel = worker.jit(&source)?;
+        if let Some(waves) = waves {
+            let active = worker.max_active_blocks(&kernel, block_threads, shared_bytes)?.max(1);
+            grid.x = grid.x.min(worker.sm_count().saturating_mul(active).saturating_mul(waves));
+        }
+        let words = arguments.iter().map(|argument| match argument {
+            Argument::Word(word) => *word,
+            Argument::F64(number) => number.to_bits(),
+            Argument::Address(_) | Argument::Workspace(_) => 0,
+        });
+        let args = Args::from_words(words.collect(), &source.params);
+        let args = args.map_err(|reason| OpError::Invalid(format!("{}: {reason}", source.template)))?;
+        let pointer = |(word, argument): (usize, &Argument)| match argument {
+            Argument::Address(address) => Some((word, Pointer::View(*address))),
+            Argument::Workspace(at) => Some((word, Pointer::Workspace(*at))),
+            Argument::Word(_) | Argument::F64(_) => None,
+        };
+        let pointers = arguments.iter().enumerate().filter_map(pointer).collect();
+        Ok(Self { kernel, grid, block_threads, shared_bytes, args, pointers })
+    }
+
+    fn enqueue(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
+        let mut args = self.args.clone();
+        for (word, pointer) in &self.pointers {
+            let address = match *pointer {
+                Pointer::View(address) => bindings.pointer(address).address(),
+                Pointer::Workspace(at) => bindings.workspace().address() + at as u64,
+            };
+            args.set_word(*word, address);
+        }
+        worker.launch_jit(&self.kernel, self.grid, self.block_threads, self.shared_bytes, &mut args)
+    }
+}

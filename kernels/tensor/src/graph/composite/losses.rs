@@ -1,0 +1,165 @@
+//! Losses of predictions and targets, element by element.
+
+use crate::{Attribute, Dtype, Layout, elementwise::Expr, graph::ValueId};
+
+use super::{
+    Expanded,
+    expansion::{Expansion, Result, named},
+};
+
+/// What becomes of the losses of elements.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Reduction {
+    None,
+    Mean,
+    Sum,
+    /// The sum divided by the extent of the first dimension.
+    BatchMean,
+}
+
+pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
+    match op {
+        "mse_loss" => Some(of_distance(g, |d| d * d)),
+        "l1_loss" => Some(of_distance(g, |d| d)),
+        "smooth_l1_loss" => Some(smooth_l1_loss(g)),
+        "huber_loss" => Some(huber_loss(g)),
+        "binary_cross_entropy" => Some(binary_cross_entropy(g)),
+        "binary_cross_entropy_with_logits" => Some(binary_cross_entropy_with_logits(g)),
+        "kl_div" => Some(kl_div(g)),
+        _ => None,
+    }
+}
+
+impl Reduction {
+    /// The attribute `reduction`, by default the mean.
+    pub(super) fn of(g: &Expansion<'_>) -> Result<Self> {
+        match g.attributes.text("reduction")?.unwrap_or("mean") {
+            "none" => Ok(Self::None),
+            "mean" => Ok(Self::Mean),
+            "sum" => Ok(Self::Sum),
+            other => Err(g.attributes.error("reduction", "none, mean or sum", other)),
+        }
+    }
+
+    /// Reduces losses, and rounds the result to `dtype`.
+    pub(super) fn apply(self, g: &mut Expansion<'_>, losses: ValueId, dtype: Dtype) -> Result<ValueId> {
+        let rounded = [("dtype", named(dtype))];
+        match self {
+            Self::None => g.cast(losses, dtype),
+            Self::Mean => g.op("mean", &[losses], &rounded),
+            Self::Sum => g.op("sum", &[losses], &rounded),
+            Self::BatchMean => {
+                let batch = g.shape(losses).first().copied().unwrap_or(1) as f64;
+                let sum = g.op("sum", &[losses], &[("dtype", named(dtype.compute()))])?;
+                g.map([sum], dtype, |[sum]| sum / batch)
+            }
+        }
+    }
+}
+
+/// The loss of a function of `|input - target|`.
+fn of_distance(g: &mut Expansion<'_>, loss: impl for<'s> FnOnce(Expr<'s>) -> Expr<'s>) -> Result<Vec<ValueId>> {
+    of_pair(g, Reduction::of(g)?, |input, target| loss((input - target).abs()))
+}
+
+/// The loss of a function of input and target, which broadcast.
+fn of_pair(
+    g: &mut Expansion<'_>,
+    reduction: Reduction,
+    loss: impl for<'s> FnOnce(Expr<'s>, Expr<'s>) -> Expr<'s>,
+) -> Result<Vec<ValueId>> {
+    g.expect_operands(2, 2)?;
+    let dtype = g.common_float(2)?;
+    let [input, target] = [g.operands()[0], g.operands()[1]];
+    let losses = g.map([input, target], dtype.compute(), |[input, target]| loss(input, target))?;
+    Ok(vec![reduction.apply(g, losses, dtype)?])
+}
+
+/// Quadratic below `beta`, linear above.
+fn smooth_l1_loss(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
+    let beta = g.non_negative("beta", 1.0)?;
+    if beta == 0.0 {
+        return of_distance(g, |d| d);
+    }
+    of_distance(g, |d| d.lt(beta).select(d * d * 0.5 / beta, d - 0.5 * beta))
+}
+
+/// `delta` times the smooth loss.
+fn huber_loss(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
+    let delta = g.non_negative("delta", 1.0)?;
+    if delta == 0.0 {
+        return Err(g.attributes.error("delta", "a number above 0", delta));
+    }
+    of_distance(g, |d| d.lt(delta).select(d * d * 0.5, (d - 0.5 * delta) * delta))
+}
+
+/// The operands are probabilities, targets of equal shape, and maybe weights. Logarithms are at least -100, as PyTorch has them.
+fn binary_cross_entropy(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
+    g.expect_operands(2, 3)?;
+    let dtype = g.common_float(g.operands().len())?;
+    let [input, target] = input_and_target(g)?;
+    let losses = g.map([input, target], dtype.compute(), |[x, t]| {
+        (t - 1.0) * (-x).log1p().max(-100.0) - t * x.log().max(-100.0)
+    })?;
+    weighted(g, losses, dtype)
+}
+
+/// The operands are logits, targets of equal shape, and maybe weights of elements and of positive targets.
+fn binary_cross_entropy_with_logits(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
+    g.expect_operands(2, 4)?;
+    let dtype = g.common_float(g.operands().len())?;
+    let [input, target] = input_and_target(g)?;
+    let compute = dtype.compute();
+    let losses = if let Some(&weight) = g.operands().get(3) {
+        g.map([input, target, weight], compute, |[x, t, weight]| {
+            t.complement() * x + ((weight - 1.0) * t + 1.0) * log_1p_exp_of_negative(x)
+        })
+    } else {
+        g.map([input, target], compute, |[x, t]| t.complement() * x + log_1p_exp_of_negative(x))
+    };
+    let losses = losses?;
+    weighted(g, losses, dtype)
+}
+
+/// log(1 + exp(-x)), without overflow.
+fn log_1p_exp_of_negative(x: Expr<'_>) -> Expr<'_> {
+    (-x).max(0.0) + (-x.abs()).exp().log1p()
+}
+
+/// Input and target, which have the same shape; weights broadcast to it.
+fn input_and_target(g: &Expansion<'_>) -> Result<[ValueId; 2]> {
+    let [input, target] = [g.operands()[0], g.operands()[1]];
+    let shape = g.shape(input);
+    g.expect_shape(1, shape)?;
+    for (nth, weight) in g.operands().iter().enumerate().skip(2) {
+        let got = g.shape(*weight);
+        if Layout::contiguous(got).broadcast(shape).is_none() {
+            let expected = format!("a shape that broadcasts to {shape:?}");
+            return Err(g.error(format!("inputs[{nth}]"), expected, format!("{got:?}")));
+        }
+    }
+    Ok([input, target])
+}
+
+/// Losses multiplied by the third operand, if there is one, and reduced.
+fn weighted(g: &mut Expansion<'_>, losses: ValueId, dtype: Dtype) -> Result<Vec<ValueId>> {
+    let reduction = Reduction::of(g)?;
+    let losses = match g.operands().get(2) {
+        Some(&weight) => g.map([losses, weight], dtype.compute(), |[loss, weight]| loss * weight)?,
+        None => losses,
+    };
+    Ok(vec![reduction.apply(g, losses, dtype)?])
+}
+
+/// The operands are logarithms of probabilities, and probabilities, or their logarithms if `log_target`.
+fn kl_div(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
+    let is_batch_mean = matches!(g.attributes.get("reduction"), Some(Attribute::Text(text)) if text == "batchmean");
+    let reduction = if is_batch_mean { Reduction::BatchMean } else { Reduction::of(g)? };
+    if g.flag("log_target")? {
+        return of_pair(g, reduction, |x, t| t.exp() * (t - x));
+    }
+    of_pair(g, reduction, |x, t| {
+        let entropy = (t.eq(0.0)).select(t.number(0.0), t * t.log());
+        entropy - t * x
+    })
+}

@@ -1,0 +1,126 @@
+//! Resident tensors of several principals: whose they are, what they count for, and which roles make them.
+
+use accelerd::{Config, Daemon, auth::token::Token};
+use accelerd_proto::v1::{self, tensor_input::Source, tensor_service_client::TensorServiceClient};
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt;
+
+use crate::harness::{
+    Client, Files, new_collection, plaintext, principal, refusal, refused, similarity, token, with_token,
+};
+
+fn tensor(channel: &Channel, token: &Token) -> TensorServiceClient<Client> {
+    TensorServiceClient::new(with_token(channel, Some(token)))
+}
+
+/// Uploads bytes to the CPU.
+async fn upload(client: &mut TensorServiceClient<Client>, bytes: usize) -> Result<String, Status> {
+    let extent = i64::try_from(bytes).expect("a small tensor");
+    let device = "cpu".to_owned();
+    let header =
+        v1::UploadTensorHeader { dtype: v1::Dtype::U8.into(), shape: vec![extent], device, ..Default::default() };
+    let part = v1::UploadTensorRequest { header: Some(header), data: vec![7; bytes].into() };
+    let response = client.upload_tensor(futures::stream::iter([part])).await?;
+    Ok(response.into_inner().tensor.expect("a tensor").handle)
+}
+
+/// A graph that returns a tensor, or keeps it.
+fn same(handle: &str, keep: bool) -> v1::ExecuteRequest {
+    let (name, source) = ("x".to_owned(), Some(Source::Handle(handle.to_owned())));
+    v1::ExecuteRequest {
+        inputs: vec![v1::TensorInput { name: name.clone(), source }],
+        outputs: vec![v1::TensorOutput { name, keep }],
+        ..Default::default()
+    }
+}
+
+/// The messages of all ways to use a handle, all refused.
+async fn refusals(client: &mut TensorServiceClient<Client>, handle: &str) -> Vec<String> {
+    let copy = v1::CopyTensorRequest { handle: handle.to_owned(), ..Default::default() };
+    let free = v1::FreeTensorsRequest { handles: vec![handle.to_owned()] };
+    let download = v1::DownloadTensorRequest { handle: handle.to_owned() };
+    let downloaded = match client.download_tensor(download).await {
+        Ok(parts) => parts.into_inner().message().await.map(drop),
+        Err(status) => Err(status),
+    };
+    let all = [
+        client.execute(same(handle, false)).await.map(drop),
+        client.copy_tensor(copy).await.map(drop),
+        client.free_tensors(free).await.map(drop),
+        downloaded,
+    ];
+    let refused = all.map(|result| result.expect_err("not a tensor of the caller"));
+    for status in &refused {
+        assert_eq!(status.code(), Code::NotFound, "{status:?}");
+        assert!(status.get_details_error_info().is_none(), "{status:?}");
+    }
+    refused.map(|status| status.message().replace(handle, "HANDLE")).into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handle_of_another_principal_is_as_good_as_none() {
+    let (files, mut config, owner, other) = (Files::new(), Config::loopback(), token(), token());
+    let file = principal("owner", "write", &owner, "") + &principal("other", "admin", &other, "");
+    config.auth.principals = files.write("principals.toml", &file);
+    let daemon = Daemon::start(config).await.expect("the daemon starts");
+    let channel = plaintext(&daemon).await;
+    let [mut owners, mut others] = [&owner, &other].map(|token| tensor(&channel, token));
+    let handle = upload(&mut owners, 100).await.expect("it fits");
+    let unknown = "0123456789abcdef0123456789abcdef";
+    assert_eq!(refusals(&mut others, &handle).await, refusals(&mut others, unknown).await);
+    let listed = others.list_tensors(v1::ListTensorsRequest {}).await.expect("a list").into_inner().tensors;
+    assert!(listed.is_empty(), "{listed:?}");
+    let done = owners.execute(same(&handle, false)).await.expect("its owner may").into_inner();
+    assert_eq!(done.outputs[0].data[..], [7; 100]);
+    daemon.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tensors_and_collections_share_a_quota() {
+    let (files, mut config, limited, other) = (Files::new(), Config::loopback(), token(), token());
+    let file =
+        principal("limited", "write", &limited, "resident_bytes = \"1MiB\"") + &principal("other", "write", &other, "");
+    config.auth.principals = files.write("principals.toml", &file);
+    let daemon = Daemon::start(config).await.expect("the daemon starts");
+    let channel = plaintext(&daemon).await;
+    let [mut client, mut others] = [&limited, &other].map(|token| tensor(&channel, token));
+    let expected = refused(Code::ResourceExhausted, "RESIDENT_BYTES_EXCEEDED");
+    let half = upload(&mut client, 512 << 10).await.expect("half of the quota");
+    let status = upload(&mut client, (512 << 10) + 1).await.expect_err("a byte too many");
+    assert!(status.message().contains("524288 of 1048576 bytes") && status.message().contains("524289"), "{status:?}");
+    assert_eq!(refusal(Err::<(), _>(status)), expected);
+    upload(&mut others, 2 << 20).await.expect("no quota");
+    let kept = client.execute(same(&half, true)).await.expect("exactly the quota").into_inner().kept.remove(0).handle;
+    assert_eq!(refusal(client.execute(same(&half, true)).await), expected);
+    client.execute(same(&half, false)).await.expect("what is returned needs no quota");
+    let copy = v1::CopyTensorRequest { handle: half.clone(), ..Default::default() };
+    assert_eq!(refusal(client.copy_tensor(copy).await), expected);
+    let mut collections = similarity(&channel, Some(&limited));
+    assert_eq!(refusal(collections.create_collection(new_collection("full")).await), expected);
+    client.free_tensors(v1::FreeTensorsRequest { handles: vec![half, kept] }).await.expect("both are there");
+    collections.create_collection(new_collection("fits")).await.expect("nothing is held");
+    upload(&mut client, 900 << 10).await.expect("nothing else is held");
+    daemon.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_computes_and_keeps_nothing() {
+    let (files, mut config, reader) = (Files::new(), Config::loopback(), token());
+    config.auth.principals = files.write("principals.toml", &principal("reader", "read", &reader, ""));
+    let daemon = Daemon::start(config).await.expect("the daemon starts");
+    let channel = plaintext(&daemon).await;
+    let mut client = tensor(&channel, &reader);
+    let expected = refused(Code::PermissionDenied, "ROLE_TOO_LOW");
+    let value = v1::Tensor { dtype: v1::Dtype::U8.into(), shape: vec![1], data: vec![7].into() };
+    let sent = |keep| {
+        let inputs = vec![v1::TensorInput { name: "x".to_owned(), source: Some(Source::Value(value.clone())) }];
+        v1::ExecuteRequest { inputs, ..same("", keep) }
+    };
+    client.execute(sent(false)).await.expect("a reader computes");
+    assert_eq!(refusal(client.execute(sent(true)).await), expected);
+    assert_eq!(refusal(upload(&mut client, 1).await), expected);
+    assert_eq!(refusal(client.copy_tensor(v1::CopyTensorRequest::default()).await), expected);
+    assert_eq!(refusal(client.free_tensors(v1::FreeTensorsRequest::default()).await), expected);
+    client.list_tensors(v1::ListTensorsRequest {}).await.expect("a reader lists");
+    daemon.shutdown().await;
+}
