@@ -50,7 +50,7 @@ def test_both_clients_have_the_same_methods_and_arguments(blocking: type, awaite
 
 @pytest.mark.parametrize("cls", [Client, AsyncClient, Collection, AsyncCollection])
 def test_every_call_has_a_timeout(cls: type) -> None:
-    local = {"close", "collection", "op", "tensor"}
+    local = {"close", "collection", "op", "resident", "tensor"}
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         if not name.startswith("_") and name not in local:
             assert "timeout" in inspect.signature(method).parameters, name

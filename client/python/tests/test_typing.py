@@ -61,7 +61,8 @@ def blocking(client: Client) -> None:
     assert_type(x > 0.5, Tensor)
     assert_type(client.xp.gelu(x, approximate="tanh"), Tensor)
     assert_type(client.xp.maximum(x, 0).sum(), Tensor)
-    assert_type(client.op("topk", x, k=3, largest=True, dtype=np.int32), Tensor)
+    assert_type(client.op("sum", x, dim=[0], dtype=np.float64), Tensor)
+    assert_type(client.op("topk", x, k=3, largest=True), tuple[Tensor, ...])
     assert_type(x.to("bf16").numpy(timeout=3), NDArray[Any])
     assert_type(client.execute(x, x), tuple[NDArray[Any], ...])
     with client.graph() as graph:
