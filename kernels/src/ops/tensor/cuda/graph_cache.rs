@@ -20,7 +20,7 @@ use crate::{
 /// The most memory of a graph. With more, launches take a small part of the time.
 const MAX_BYTES: usize = 64 << 20;
 const MAX_LAUNCHES: usize = 256;
-/// One execution in so many launches its kernels one by one, and times them.
+/// Every `TIMED`th execution launches the kernels one by one, which times each of them.
 const TIMED: u32 = 32;
 /// The place of a plan's only graph among those of its owner.
 const SHAPE: [u32; 4] = [0; 4];

@@ -78,7 +78,7 @@ pub(super) fn prepare(step: &PoolStep, sizes: &BufferSizes) -> Result<Launches, 
 enum Schedule {
     /// Those of a window.
     Windows(Windows),
-    /// Of windows of 2 x 2 beside each other, `vector` elements of two rows.
+    /// `vector` elements of each of two rows, whose 2 x 2 windows do not overlap.
     Pairs { vector: usize },
     /// Those of a window whose size depends on its position.
     Adaptive,
