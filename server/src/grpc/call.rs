@@ -66,6 +66,15 @@ struct Codecs {
     encoder: Encoder,
 }
 
+/// A stream of requests that a task receives until it is dropped.
+struct ReceivedStream<Q> {
+    caller: Caller,
+    context: Context,
+    requests: mpsc::Receiver<Result<ChargedRequest<Q>, Status>>,
+    encoder: Encoder,
+    receiving: AbortOnDropHandle<()>,
+}
+
 impl CallRunner {
     /// Response bytes to charge before computing it; 0 for a response above the limit, which the handler refuses with a
     /// field violation.
@@ -172,23 +181,14 @@ impl CallRunner {
         Q: Message + Default + RequestCost + 'static,
         R: Message + 'static,
     {
-        let codecs = match self.codecs(&request) {
-            Ok(codecs) => codecs,
+        let ReceivedStream { caller, context, requests, encoder, receiving } = match self.received_stream(request) {
+            Ok(received) => received,
             Err(status) => return status.into_http(),
         };
-        let path = request.uri().path().to_owned();
-        let (parts, body) = request.into_parts();
-        let caller = Caller::of(&parts.extensions);
-        let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
-        let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
         let (sender, messages) = mpsc::channel(1);
-        let encoder = codecs.encoder.clone();
-        // A separate task receives, so that a slow handler does not make the client look stalled.
-        let (received, requests) = mpsc::channel(1);
-        let receive = receive(path, receiver, self.clone(), encoder.clone(), received).in_current_span();
-        let offload = self.offload.clone();
+        let responder = encoder.clone();
         let run = async move {
-            let _receiving = AbortOnDropHandle::new(offload.spawn(receive));
+            let _receiving = receiving;
             let pending = Arc::new(PendingCharges::default());
             let mut responses = handler(caller, context, pending.requests(requests));
             while let Some(response) = responses.next().await {
@@ -201,7 +201,7 @@ impl CallRunner {
             }
         };
         let task = AbortOnDropHandle::new(self.offload.spawn(run.in_current_span()));
-        codecs.encoder.respond_with(messages, task)
+        responder.respond_with(messages, task)
     }
 
     /// Runs a call with a stream of requests and one response. Each request comes with its charge.
@@ -216,22 +216,14 @@ impl CallRunner {
         R: Message + 'static,
         F: Future<Output = Result<R, Status>> + Send + 'static,
     {
-        let codecs = match self.codecs(&request) {
-            Ok(codecs) => codecs,
+        let ReceivedStream { caller, context, requests, encoder, receiving } = match self.received_stream(request) {
+            Ok(received) => received,
             Err(status) => return status.into_http(),
         };
-        let path = request.uri().path().to_owned();
-        let (parts, body) = request.into_parts();
-        let caller = Caller::of(&parts.extensions);
-        let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
-        let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
-        let encoder = codecs.encoder.clone();
-        let (received, requests) = mpsc::channel(1);
-        let receive = receive(path, receiver, self.clone(), encoder.clone(), received).in_current_span();
         let (sender, messages) = mpsc::channel(1);
-        let offload = self.offload.clone();
+        let responder = encoder.clone();
         let run = async move {
-            let _receiving = AbortOnDropHandle::new(offload.spawn(receive));
+            let _receiving = receiving;
             let requests = ReceiverStream::new(requests).map(|received| {
                 let (request, charge, _response): ChargedRequest<Q> = received?;
                 Ok((request, Some(charge)))
@@ -241,7 +233,26 @@ impl CallRunner {
             let _ = sender.send(response.and_then(|response| encoder.encode(response, None))).await;
         };
         let task = AbortOnDropHandle::new(self.offload.spawn(run.in_current_span()));
-        codecs.encoder.respond_with(messages, task)
+        responder.respond_with(messages, task)
+    }
+
+    /// Starts the task that receives a stream of requests. It is a task of its own, so that a slow handler does not make the
+    /// client look stalled.
+    fn received_stream<B, Q>(&self, request: Request<B>) -> Result<ReceivedStream<Q>, Status>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+        Q: Message + Default + RequestCost + 'static,
+    {
+        let codecs = self.codecs(&request)?;
+        let path = request.uri().path().to_owned();
+        let (parts, body) = request.into_parts();
+        let caller = Caller::of(&parts.extensions);
+        let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
+        let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
+        let (sender, requests) = mpsc::channel(1);
+        let receive = receive(path, receiver, self.clone(), codecs.encoder.clone(), sender).in_current_span();
+        let receiving = AbortOnDropHandle::new(self.offload.spawn(receive));
+        Ok(ReceivedStream { caller, context, requests, encoder: codecs.encoder, receiving })
     }
 
     /// Runs a call with one request message through a generated server, on the offload threads.
