@@ -1,11 +1,11 @@
 //! Measures encoders of the shapes of MiniLM-L6 and BERT-base, with random weights, on a GPU: `encode_bench [--quick]
-//! [--kernels] [--plain] [--small] [--cache FOLDER] [minilm | bert | qwen] [bf16 | f16 | f32]`, libraries where
+//! [--kernels] [--plain] [--small] [--sm80] [--cache FOLDER] [minilm | bert | qwen] [bf16 | f16 | f32]`, libraries where
 //! `ACCELERD_CUDA_LIBRARY_PATH` says. `qwen` is four layers of the shape of Qwen3-Embedding 0.6B.
 //!
 //! A measurement is a whole batch as the daemon runs it: ids on the host to vectors on the host, mean pooling, unit length,
 //! f32. First it compares the vectors of ragged sequences with the CPU's, and checks batch invariance. Prints a line of JSON
 //! per measurement, and with `--kernels` the time per kernel; `--plain` disables CUDA graphs, `--small` measures small
-//! batches only.
+//! batches only, and `--sm80` measures the kernels of GPUs before Hopper.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
@@ -39,6 +39,7 @@ struct Options {
     tokens: usize,
     plain: bool,
     kernels: bool,
+    sm80: bool,
     cache: Option<PathBuf>,
     shapes: Vec<(&'static str, EncoderConfig)>,
     precisions: Vec<Precision>,
@@ -60,7 +61,16 @@ impl Options {
             (false, true) => (&QUICK_BATCHES[..], QUICK_TOKENS),
             (false, false) => (&BATCHES[..], TOKENS),
         };
-        Self { batches, tokens, plain: has("--plain"), kernels: has("--kernels"), cache, shapes, precisions }
+        Self {
+            batches,
+            tokens,
+            plain: has("--plain"),
+            kernels: has("--kernels"),
+            sm80: has("--sm80"),
+            cache,
+            shapes,
+            precisions,
+        }
     }
 }
 
@@ -73,6 +83,7 @@ fn main() {
         staging_bytes: 64 << 20,
         kernel_cache: options.cache.clone(),
         kernel_cache_bytes: 1 << 30,
+        max_compute_capability: options.sm80.then_some((8, 0)),
         ..Settings::default()
     };
     let found = discover(&settings).unwrap_or_else(|e| panic!("{e}"));

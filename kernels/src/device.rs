@@ -63,6 +63,8 @@ pub struct Settings {
     pub jit_cache_bytes: u64,
     /// Maximum size of a GPU's memory pool; 0 means unlimited.
     pub pool_limit_bytes: u64,
+    /// The newest compute capability whose kernels are chosen, for comparisons on a newer GPU; `None` is that of the GPU.
+    pub max_compute_capability: Option<(u32, u32)>,
     /// Size of each worker's pinned staging buffer.
     pub staging_bytes: usize,
     /// Maximum size of the pinned blocks that the workers of a GPU share for copies concurrent with kernels.

@@ -11,7 +11,8 @@ use accelerd_kernels::{Backend, Choice, Device, DeviceId, Discovered, Op, OpErro
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// Settings of device discovery. `ACCELERD_CUDA_LIBRARY_PATH` lists folders of NVRTC and cuBLASLt, `ACCELERD_KERNEL_CACHE`
-/// is the folder of the kernel cache, and `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU an error.
+/// is the folder of the kernel cache, `ACCELERD_REQUIRE_CUDA=1` makes a missing GPU an error, and
+/// `ACCELERD_MAX_COMPUTE_CAPABILITY=8.0` selects the kernels of older GPUs.
 pub fn settings() -> Settings {
     let required = std::env::var("ACCELERD_REQUIRE_CUDA").is_ok_and(|v| v == "1");
     let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
@@ -21,9 +22,15 @@ pub fn settings() -> Settings {
         staging_bytes: 32 << 20,
         kernel_cache: std::env::var_os("ACCELERD_KERNEL_CACHE").map(PathBuf::from),
         kernel_cache_bytes: 1 << 30,
+        max_compute_capability: std::env::var("ACCELERD_MAX_COMPUTE_CAPABILITY").ok().map(|text| capability(&text)),
         pinned_bytes: 64 << 20,
         ..Settings::default()
     }
+}
+
+fn capability(text: &str) -> (u32, u32) {
+    let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    parts.unwrap_or_else(|| panic!("expected a compute capability such as 8.0, got {text}"))
 }
 
 /// The devices of this machine, discovered once.

@@ -78,7 +78,7 @@ __device__ __forceinline__ void pingpong_epilogue(float (&acc)[2][96], const Lin
         for (int subtile = 0; subtile < 3; subtile++) {
             float(&part)[32] = *(float(*)[32])(acc[half] + 32 * subtile);
             apply_epilogue<OUT, ACTIVATION, false>(part, layer.bias, column + 64 * subtile + threadIdx.x % 4 * 2);
-            store_tile<OUT, 8>(part, layer, staging, row + 64 * half, column + 64 * subtile);
+            staging.write<OUT, 8>(part, layer, row + 64 * half, column + 64 * subtile);
         }
     }
 }

@@ -1,4 +1,4 @@
-// GEMM in f32 arithmetic without tensor cores: for f32 models and for devices other than Hopper.
+// GEMM in f32 arithmetic without tensor cores: for f32 models and for devices before sm_80.
 
 #include "gemm/linear.cuh"
 
@@ -76,8 +76,6 @@ __device__ __forceinline__ void gemm_simt(const LinearParams& layer) {
                     store_element<ELEMENT>(layer.out, row + y + 16 * i, to, layer.out_tiles_per_row,
                                        activate_precise(sum, layer.activation) * other);
                 }
-            } else if (at < width && ELEMENT == BF16 && layer.activation == CLAMP_F16) {
-                store_element<F16>(layer.out, row + y + 16 * i, at, layer.out_tiles_per_row, clamp_f16(sum));
             } else if (at < width) {
                 store_element<ELEMENT>(layer.out, row + y + 16 * i, at, layer.out_tiles_per_row, activate_precise(sum, layer.activation));
             }

@@ -1,7 +1,7 @@
 // Persistent warp-specialised GEMM for linear layers on Hopper (wgmma). On other devices the kernels are empty.
 
 #pragma once
-#include "gemm/linear.cuh"
+#include "gemm/epilogue.cuh"
 #include "common/wgmma.cuh"
 
 // gemm_sm90_{dtype}_{M}x{N}: a linear layer (see linear.cuh) of 16-bit elements with f32 accumulators.
@@ -45,51 +45,7 @@ __device__ __forceinline__ void stage_columns(u32 buffer, u32 first, const float
                    pack2<ELEMENT>(low[2], low[3]), pack2<ELEMENT>(high[0], high[1]), pack2<ELEMENT>(high[2], high[3]));
 }
 
-// x Phi(x) for bfloat16: `gelu` with a polynomial of lower degree. The relative error of the exponential is at most 1.4e-4, a
-// fourteenth of the rounding to bfloat16. x is finite.
-__device__ __forceinline__ float gelu_bf16(float x) {
-    const float h = -0.5f * fabsf(x);
-    float p = fmaf(h, 0.009539950015916f, 0.08991883824f);
-    p = fmaf(h, p, 0.3809879824f);
-    p = fmaf(h, p, -1.858772776f);
-    p = fmaf(h, p, 2.29845132f);
-    return fmaf(h, exp2_approx(h * p), fmaxf(x, 0.0f));
-}
-
-template <int ELEMENT, int ACTIVATION>
-__device__ __forceinline__ float activate_as(float x) {
-    return ELEMENT == BF16 && ACTIVATION == GELU ? gelu_bf16(x) : activate<ACTIVATION>(x);
-}
-
-// Adds the bias and applies the activation to a thread's accumulators in place; `column` is the column of the first. In a
-// gated layer the first half of the accumulators becomes the output.
-template <int ELEMENT, int ACTIVATION, bool GATED, int COUNT>
-__device__ __forceinline__ void apply_epilogue(float (&acc)[COUNT], const float* __restrict__ bias, u32 column) {
-    if (bias) {
-#pragma unroll
-        for (int j = 0; j < COUNT / 4; j++) {
-            const float2 b = *(const float2*)(bias + column + 8 * j);
-            acc[4 * j] += b.x;
-            acc[4 * j + 1] += b.y;
-            acc[4 * j + 2] += b.x;
-            acc[4 * j + 3] += b.y;
-        }
-    }
-    if (GATED) {
-#pragma unroll
-        for (int j = 0; j < COUNT / 8; j++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                acc[4 * j + i] = activate_as<ELEMENT, ACTIVATION>(acc[8 * j + i]) * acc[8 * j + 4 + i];
-            }
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) acc[i] = activate_as<ELEMENT, ACTIVATION>(acc[i]);
-    }
-}
-
-// A warp's STAGING staging buffers, used in turn.
+// Writes a warp's 16 rows: whole tiles through its STAGING staging buffers, used in turn, and fewer columns from registers.
 template <int STAGING>
 struct EpilogueStaging {
     u32 first, index;
@@ -102,78 +58,43 @@ struct EpilogueStaging {
         index ^= 1;
         return first + index * 2048;
     }
+
+    template <int ELEMENT, int GROUPS>
+    __device__ __forceinline__ void write(const float* acc, const LinearParams& layer, u32 row, u32 column) {
+        if constexpr (GROUPS >= 8) write_tiles<ELEMENT, GROUPS>(acc, layer, row, column);
+        else store_tile_direct<ELEMENT, GROUPS>(acc, layer, row, column);
+    }
+
+    // GROUPS * 8 columns from `column` on, 64 at a time.
+    template <int ELEMENT, int GROUPS>
+    __device__ __forceinline__ void write_tiles(const float* acc, const LinearParams& layer, u32 row, u32 column) {
+        static_assert(GROUPS % 8 == 0, "whole tiles");
+#pragma unroll
+        for (int subtile = 0; subtile < GROUPS / 8; subtile++) {
+            if (column / 64 + subtile >= layer.out_tiles_per_row) return;
+            const u32 buffer = next();
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) {
+                stage_columns<ELEMENT>(buffer, j, acc + 32 * subtile + 4 * j, acc + 32 * subtile + 4 * j + 4);
+            }
+            fence_proxy_async();
+            __syncwarp();
+            if ((threadIdx.x & 31) == 0) {
+                bulk_store(layer.out + chunk_offset(row, (column / 64 + subtile) * 8, layer.out_tiles_per_row), buffer, 2048);
+            }
+        }
+    }
 };
 
 template <>
 struct EpilogueStaging<0> {
     u32 first, index;
+
+    template <int ELEMENT, int GROUPS>
+    __device__ __forceinline__ void write(const float* acc, const LinearParams& layer, u32 row, u32 column) {
+        store_tile_direct<ELEMENT, GROUPS>(acc, layer, row, column);
+    }
 };
-
-// Writes a warp's 16 rows of GROUPS * 8 columns from `column` on, 64 columns at a time.
-template <int ELEMENT, int GROUPS, int STAGING>
-__device__ __forceinline__ void store_tile(const float* acc, const LinearParams& layer, EpilogueStaging<STAGING>& staging, u32 row, u32 column) {
-    static_assert(GROUPS % 8 == 0, "whole tiles");
-#pragma unroll
-    for (int subtile = 0; subtile < GROUPS / 8; subtile++) {
-        if (column / 64 + subtile >= layer.out_tiles_per_row) return;
-        const u32 buffer = staging.next();
-#pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-            stage_columns<ELEMENT>(buffer, j, acc + 32 * subtile + 4 * j, acc + 32 * subtile + 4 * j + 4);
-        }
-        fence_proxy_async();
-        __syncwarp();
-        if ((threadIdx.x & 31) == 0) {
-            bulk_store(layer.out + chunk_offset(row, (column / 64 + subtile) * 8, layer.out_tiles_per_row), buffer, 2048);
-        }
-    }
-}
-
-// Writes fewer than 64 columns from registers.
-template <int ELEMENT, int GROUPS>
-__device__ __forceinline__ void store_tile_direct(const float* acc, const LinearParams& layer, u32 row, u32 column) {
-    const u32 lane = threadIdx.x & 31;
-#pragma unroll
-    for (int j = 0; j < GROUPS; j++) {
-        if (column / 8 + j >= layer.out_tiles_per_row * 8) return;
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            u8* to = layer.out + chunk_offset(row + lane / 4 + 8 * h, column / 8 + j, layer.out_tiles_per_row) + lane % 4 * 4;
-            *(u32*)to = pack2<ELEMENT>(acc[4 * j + 2 * h], acc[4 * j + 2 * h + 1]);
-        }
-    }
-}
-
-// The epilogue of one tile.
-template <int ELEMENT, int ACTIVATION, bool GATED, int TILE_N, int STAGING>
-__device__ __forceinline__ void epilogue(float (&acc)[TILE_N / 2], const LinearParams& layer, EpilogueStaging<STAGING>& staging, u32 row,
-                                     u32 column) {
-    constexpr int GROUPS = GATED ? TILE_N / 16 : TILE_N / 8, OUT = ACTIVATION == CLAMP_F16 ? F16 : ELEMENT;
-    apply_epilogue<OUT, ACTIVATION, GATED>(acc, layer.bias, column + threadIdx.x % 4 * 2);
-    const u32 to = GATED ? column / 2 : column;
-    if constexpr (GROUPS >= 8) store_tile<OUT, GROUPS>(acc, layer, staging, row, to);
-    else store_tile_direct<OUT, GROUPS>(acc, layer, row, to);
-}
-
-template <int ELEMENT, int TILE_N, int STAGING>
-__device__ __forceinline__ void dispatch_epilogue(float (&acc)[TILE_N / 2], const LinearParams& layer, EpilogueStaging<STAGING>& staging, u32 row,
-                                         u32 column) {
-    if constexpr (TILE_N != 192) {
-        if (layer.gated) {
-            if (layer.activation == SILU) epilogue<ELEMENT, SILU, true, TILE_N>(acc, layer, staging, row, column);
-            else if (layer.activation == GELU) epilogue<ELEMENT, GELU, true, TILE_N>(acc, layer, staging, row, column);
-            else if (layer.activation == GELU_TANH) epilogue<ELEMENT, GELU_TANH, true, TILE_N>(acc, layer, staging, row, column);
-            else epilogue<ELEMENT, RELU, true, TILE_N>(acc, layer, staging, row, column);
-            return;
-        }
-    }
-    if (layer.activation == PLAIN) epilogue<ELEMENT, PLAIN, false, TILE_N>(acc, layer, staging, row, column);
-    else if (layer.activation == GELU) epilogue<ELEMENT, GELU, false, TILE_N>(acc, layer, staging, row, column);
-    else if (layer.activation == GELU_TANH) epilogue<ELEMENT, GELU_TANH, false, TILE_N>(acc, layer, staging, row, column);
-    else if (layer.activation == RELU) epilogue<ELEMENT, RELU, false, TILE_N>(acc, layer, staging, row, column);
-    else if (ELEMENT == F16 || layer.activation == SILU) epilogue<ELEMENT, SILU, false, TILE_N>(acc, layer, staging, row, column);
-    else epilogue<ELEMENT, CLAMP_F16, false, TILE_N>(acc, layer, staging, row, column);
-}
 
 // Static persistent scheduler: a block takes every `stride`th tile from `first`, in order of rows or in reverse. The BLOCKS
 // blocks of a cluster take consecutive row tiles of the same columns.

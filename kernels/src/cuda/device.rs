@@ -35,6 +35,7 @@ pub struct Device {
     arch: Arch,
     l2_bytes: u64,
     shared_bytes: u32,
+    max_compute_capability: Option<(u32, u32)>,
     staging_bytes: usize,
     context: Arc<Context>,
     pool: Arc<MemoryPool>,
@@ -193,6 +194,7 @@ impl Device {
             arch: physical.arch,
             l2_bytes: u64::from(attribute(handle, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
             shared_bytes: attribute(handle, shared)?,
+            max_compute_capability: settings.max_compute_capability,
             staging_bytes: settings.staging_bytes,
             pool: Arc::new(MemoryPool::create(handle, settings.pool_limit_bytes)?),
             pinned: PinnedPool::new(Arc::clone(&context), settings.pinned_bytes, &settings.ledger),
@@ -275,6 +277,12 @@ impl Device {
     /// Architecture.
     pub fn arch(&self) -> Arch {
         self.arch
+    }
+
+    /// Compute capability by which operations choose kernels: its own, or the configured maximum.
+    pub fn kernel_capability(&self) -> (u32, u32) {
+        let own = self.arch.capability();
+        self.max_compute_capability.map_or(own, |most| own.min(most))
     }
 
     /// Size of the L2 cache.

@@ -121,9 +121,9 @@ impl Worker {
         self.device().info().compute_units
     }
 
-    /// Compute capability of the device.
+    /// Compute capability by which operations choose kernels: the device's, or the configured maximum.
     pub fn compute_capability(&self) -> (u32, u32) {
-        self.device().arch().capability()
+        self.device().kernel_capability()
     }
 
     /// Size of the device's L2 cache in bytes.

@@ -1,6 +1,7 @@
 //! Linear layers: the GEMM kernels of `cu/gemm`, the choice among them by shape, and their launches.
 
 use super::{
+    gemm_mma::{MMA_CAPABILITY, launch_gemm_mma},
     hidden_states::HiddenStates,
     launch::{LaunchContext, fit, kernel},
     norm::{NORM, NORM_LAUNCH, NormParams},
@@ -13,7 +14,7 @@ use crate::{
 };
 
 launch_structs! {
-    header LINEAR_LAUNCH = "launch/linear.cuh";
+    pub(super) header LINEAR_LAUNCH = "launch/linear.cuh";
 
     /// Parameters of a linear layer, for all GEMM kernels.
     pub(super) struct LinearParams {
@@ -127,7 +128,7 @@ pub(super) const TILE_64X16: Tile = Tile {
 };
 
 /// By dtype: f32 arithmetic without tensor cores, on any device.
-pub(super) const GEMM_SIMT: [Kernel; 3] = [
+const GEMM_SIMT: [Kernel; 3] = [
     kernel::<LinearParams>("gemm_simt_f32"),
     kernel::<LinearParams>("gemm_simt_f16"),
     kernel::<LinearParams>("gemm_simt_bf16"),
@@ -358,13 +359,26 @@ pub(super) fn linear_residual_norm(
     Ok(fused.is_faster(rows, k_tiles, clusters, alone).then_some((fused, clusters)))
 }
 
+/// Launches a layer: on tensor cores from compute capability 8.0 on, by wgmma on Hopper.
 pub(super) fn launch_gemm(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
-    let (rows, columns) = (launch.rows, layer.columns as usize);
-    let mut args = Args::new().value(layer);
-    if launch.dtype == DType::F32 || launch.worker.compute_capability().0 != 9 {
-        let blocks = fit(rows.div_ceil(128) * columns.div_ceil(64))?;
-        return launch.worker.launch_pdl(&GEMM_SIMT[launch.dtype as usize], Grid::x(blocks), 256, 0, &mut args);
+    let capability = launch.worker.compute_capability();
+    if launch.dtype == DType::F32 || capability < MMA_CAPABILITY {
+        launch_gemm_simt(launch, layer)
+    } else if capability.0 == 9 {
+        launch_gemm_sm90(launch, layer)
+    } else {
+        launch_gemm_mma(launch, layer)
     }
+}
+
+fn launch_gemm_simt(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
+    let blocks = fit(launch.rows.div_ceil(128) * layer.columns.div_ceil(64) as usize)?;
+    let kernel = &GEMM_SIMT[launch.dtype as usize];
+    launch.worker.launch_pdl(kernel, Grid::x(blocks), 256, 0, &mut Args::new().value(layer))
+}
+
+fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
+    let (rows, columns, mut args) = (launch.rows, layer.columns as usize, Args::new().value(layer));
     let sm_count = launch.worker.sm_count();
     if let Some(skinny) = SkinnyGemm::of(rows, columns, layer.k_tiles as usize, layer.gated != 0, sm_count as usize) {
         let (grid, kernel, shared_bytes) =
@@ -380,15 +394,16 @@ pub(super) fn launch_gemm(launch: &LaunchContext<'_>, layer: LinearParams) -> Re
     launch.worker.launch_pdl(&tile.kernel(launch.dtype), grid, tile.threads, tile.shared_bytes, &mut args)
 }
 
-const TILED: Source = cu!("common/tiled.cuh");
-const ACTIVATION: Source = cu!("common/activation.cuh");
-const LINEAR: Source = cu!("gemm/linear.cuh");
+pub(super) const TILED: Source = cu!("common/tiled.cuh");
+pub(super) const ACTIVATION: Source = cu!("common/activation.cuh");
+pub(super) const LINEAR: Source = cu!("gemm/linear.cuh");
+pub(super) const EPILOGUE: Source = cu!("gemm/epilogue.cuh");
 const GEMM_SM90: Source = cu!("gemm/gemm_sm90.cuh");
 const GEMM_PINGPONG: Source = cu!("gemm/gemm_pingpong.cuh");
 
-const SM90_HEADERS: &[Source] = &[COMMON, TILED, ACTIVATION, MMA, WGMMA, LINEAR_LAUNCH, LINEAR, GEMM_SM90];
+const SM90_HEADERS: &[Source] = &[COMMON, TILED, ACTIVATION, MMA, WGMMA, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90];
 const PINGPONG_HEADERS: &[Source] =
-    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, LINEAR_LAUNCH, LINEAR, GEMM_SM90, GEMM_PINGPONG];
+    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90, GEMM_PINGPONG];
 const RESIDUAL_NORM_HEADERS: &[Source] = &[
     COMMON,
     TILED,
@@ -397,6 +412,7 @@ const RESIDUAL_NORM_HEADERS: &[Source] = &[
     WGMMA,
     LINEAR_LAUNCH,
     LINEAR,
+    EPILOGUE,
     GEMM_SM90,
     GEMM_PINGPONG,
     NORM_LAUNCH,

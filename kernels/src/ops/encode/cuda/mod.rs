@@ -4,6 +4,7 @@ mod attention;
 mod device_batch;
 mod forward;
 mod gemm;
+mod gemm_mma;
 mod graph_cache;
 mod head_dim;
 mod hidden_states;
@@ -27,7 +28,7 @@ use crate::{
 /// The encoder's kernels.
 pub(crate) fn modules() -> Vec<&'static Module> {
     let single = [&weights::PACK_MODULE, &pool::POOL_MODULE];
-    [&single[..], &norm::MODULES, &gemm::MODULES, &attention::MODULES].concat()
+    [&single[..], &norm::MODULES, &gemm::MODULES, &gemm_mma::MODULES, &attention::MODULES].concat()
 }
 
 /// Runs a checked batch, whose requests share encoder and precision.
