@@ -7,9 +7,10 @@ use cudarc::driver::sys::{self, CUresult};
 use crate::LossScope;
 
 /// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
-const REQUIRED: [&str; 51] = [
+const REQUIRED: [&str; 53] = [
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
+    "cuCtxSynchronize",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
@@ -36,6 +37,7 @@ const REQUIRED: [&str; 51] = [
     "cuMemAllocFromPoolAsync",
     "cuMemFreeAsync",
     "cuMemFreeHost",
+    "cuMemGetInfo_v2",
     "cuMemHostAlloc",
     "cuMemPoolCreate",
     "cuMemPoolDestroy",
@@ -195,7 +197,39 @@ pub(super) fn loss_scope(error: CUresult) -> Option<LossScope> {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
     use super::*;
+
+    /// The driver's functions that the sources of this folder call.
+    fn called() -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda");
+        let files = fs::read_dir(folder).expect("the sources").map(|file| file.expect("a file").path());
+        let texts = files.map(|file| fs::read_to_string(file).expect("a source"));
+        let calls = |text: String| {
+            let words =
+                text.split("sys::").skip(1).filter_map(|rest| rest.split_once('(').map(|(name, _)| name.to_owned()));
+            let is_driver =
+                |name: &String| name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+            words
+                .filter(is_driver)
+                .filter(|name| name.chars().all(|one| one.is_alphanumeric() || one == '_'))
+                .collect::<Vec<_>>()
+        };
+        texts.flat_map(calls).collect()
+    }
+
+    #[test]
+    fn every_function_that_is_called_is_required() {
+        // Looked up before it is called, and under its first version.
+        let known = REQUIRED.iter().copied().chain(["cuFuncGetParamInfo"]).collect::<BTreeSet<_>>();
+        let called = called();
+        assert!(called.len() > 40, "{called:?}");
+        let missing: Vec<_> = called.iter().filter(|name| !known.contains(name.as_str())).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        let unused: Vec<_> = REQUIRED.iter().filter(|name| !called.contains(**name)).collect();
+        assert_eq!(unused, [&"cuEventElapsedTime", &"cuGetErrorName", &"cuGetErrorString"], "called by pointers");
+    }
 
     #[test]
     fn errors_of_kernels_end_cuda_in_the_process() {
