@@ -122,11 +122,7 @@ impl State {
     }
 
     /// Compares the pairs that there are, in their places.
-    async fn compare(
-        &self,
-        pairs: Vec<Option<Pair>>,
-        context: Context,
-    ) -> Result<Vec<Option<Comparison>>, ApiError> {
+    async fn compare(&self, pairs: Vec<Option<Pair>>, context: Context) -> Result<Vec<Option<Comparison>>, ApiError> {
         let places: Vec<_> = pairs.iter().map(Option::is_some).collect();
         let pairs: Vec<_> = pairs.into_iter().flatten().collect();
         if pairs.is_empty() {

@@ -35,12 +35,7 @@ fn compare(pair: &Pair, worker: &Worker) -> Result<Comparison, OpError> {
     dispatch!(pair.dtype, compare_as(pair, actual, expected, worker))
 }
 
-fn compare_as<T: Element>(
-    pair: &Pair,
-    actual: &[u8],
-    expected: &[u8],
-    worker: &Worker,
-) -> Result<Comparison, OpError> {
+fn compare_as<T: Element>(pair: &Pair, actual: &[u8], expected: &[u8], worker: &Worker) -> Result<Comparison, OpError> {
     let (actual, expected) = (T::raw(actual), T::raw(expected));
     let judge = pair.judge(|| norm::<T>(expected, worker))?;
     let rows = pair.row_marks();
@@ -48,7 +43,14 @@ fn compare_as<T: Element>(
         let mut partial = Comparison::default();
         for start in range.clone().step_by(BLOCK) {
             let block = start..range.end.min(start + BLOCK);
-            compare_block::<T>(&judge, &actual[block.clone()], &expected[block], start as u64, &mut partial, rows.as_ref());
+            compare_block::<T>(
+                &judge,
+                &actual[block.clone()],
+                &expected[block],
+                start as u64,
+                &mut partial,
+                rows.as_ref(),
+            );
         }
         partial
     };

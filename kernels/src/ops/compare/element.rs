@@ -136,7 +136,11 @@ macro_rules! integer {
     ($name:ident, $type:ty, $unsigned:ty, $word:ty) => {
         pub(super) struct $name;
 
-        #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "words hold the bits of elements")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            reason = "words hold the bits of elements"
+        )]
         impl Element for $name {
             type Raw = [u8; size_of::<$type>()];
             type Word = $word;

@@ -90,13 +90,7 @@ impl Judge {
     }
 
     /// The maxima of pairs of finite numbers from index `start` on.
-    pub(super) fn measure<T: Element>(
-        &self,
-        actual: &[T::Raw],
-        expected: &[T::Raw],
-        start: u64,
-        to: &mut Comparison,
-    ) {
+    pub(super) fn measure<T: Element>(&self, actual: &[T::Raw], expected: &[T::Raw], start: u64, to: &mut Comparison) {
         for (index, (&actual, &expected)) in (start..).zip(actual.iter().zip(expected)) {
             let (actual, expected) = (T::bits(actual), T::bits(expected));
             if T::distance(actual, expected) > T::Word::default() {

@@ -69,7 +69,8 @@ impl Pair {
         let expected = self.elements.checked_mul(self.dtype.size());
         for input in [&self.actual, &self.expected] {
             if expected != Some(input.len()) {
-                let reason = format!("expected {} elements of {}, got {} bytes", self.elements, self.dtype, input.len());
+                let reason =
+                    format!("expected {} elements of {}, got {} bytes", self.elements, self.dtype, input.len());
                 return Err(OpError::Invalid(reason));
             }
         }

@@ -49,8 +49,17 @@ fn elements(dtype: Dtype, count: usize, spread: u32, random: &mut StdRng) -> (Ve
         Dtype::F16 => &[0x7c00, 0xfc00, 0x7e00, 0xfe01, 0, 0x8000, 1, 0x7bff],
         Dtype::Bf16 => &[0x7f80, 0xff80, 0x7fc0, 0xffc1, 0, 0x8000, 1, 0x7f7f],
         Dtype::F32 => &[0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0xffc0_0001, 0, 0x8000_0000, 1, 0x7f7f_ffff],
-        Dtype::F64 => &[0x7ff0 << 48, 0xfff0 << 48, 0x7ff8 << 48, (0xfff8 << 48) + 1, 0, 1 << 63, 1, (0x7ff0 << 48) - 1],
-        Dtype::Bool | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 | Dtype::U32 | Dtype::I32 | Dtype::U64
+        Dtype::F64 => {
+            &[0x7ff0 << 48, 0xfff0 << 48, 0x7ff8 << 48, (0xfff8 << 48) + 1, 0, 1 << 63, 1, (0x7ff0 << 48) - 1]
+        }
+        Dtype::Bool
+        | Dtype::U8
+        | Dtype::I8
+        | Dtype::U16
+        | Dtype::I16
+        | Dtype::U32
+        | Dtype::I32
+        | Dtype::U64
         | Dtype::I64 => &[0, 1, 2, u64::MAX, u64::MAX >> 1, 1 << 63, 0x80, 0x8000],
     };
     let one = |random: &mut StdRng| {

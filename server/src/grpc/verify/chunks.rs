@@ -116,7 +116,13 @@ impl Verification {
         let compared = self.service.compare(pairs, self.context.clone()).await?;
         let mut failed_cases = vec![0; cases.div_ceil(8)];
         for (place, compared) in places.into_iter().zip(compared) {
-            self.totals.outputs[place].append(compared, self.totals.cases, header.max_mismatches, cases, &mut failed_cases);
+            self.totals.outputs[place].append(
+                compared,
+                self.totals.cases,
+                header.max_mismatches,
+                cases,
+                &mut failed_cases,
+            );
         }
         let first_case = self.totals.cases as u64;
         let failed_count = failed_cases.iter().map(|byte: &u8| u64::from(byte.count_ones())).sum();
@@ -162,7 +168,8 @@ impl Totals {
             return Ok((0..self.outputs.len()).collect());
         }
         if outputs.len() != self.outputs.len() {
-            let reason = format!("expected {} tensors, as in the first chunk, got {}", self.outputs.len(), outputs.len());
+            let reason =
+                format!("expected {} tensors, as in the first chunk, got {}", self.outputs.len(), outputs.len());
             return Err(ApiError::invalid("cases.actual", reason));
         }
         let place = |(nth, output): (usize, &Output)| {
@@ -234,7 +241,8 @@ fn case_count(decoded: &Outputs) -> Result<usize, ApiError> {
         for (list, of) in [("actual", &output.actual), ("expected", &output.expected)] {
             let got = of.shape.first().copied();
             if got.is_none() || got != *count.get_or_insert(got) {
-                let expected = count.flatten().map_or("a dimension of cases".to_owned(), |count| format!("{count} cases"));
+                let expected =
+                    count.flatten().map_or("a dimension of cases".to_owned(), |count| format!("{count} cases"));
                 let reason = format!("expected {expected}, got shape {:?} for output {:?}", of.shape, output.name);
                 return Err(ApiError::invalid(format!("cases.{list}"), reason));
             }

@@ -107,7 +107,10 @@ impl Decoder<'_> {
         let tensors = tensors.into_iter().enumerate().map(|(nth, pb::TensorInput { name, source })| {
             let field = self.field(list, nth);
             if names.insert(name.clone(), nth).is_some() {
-                return Err(ApiError::invalid(format!("{field}.name"), format!("expected unique names, got {name:?} twice")));
+                return Err(ApiError::invalid(
+                    format!("{field}.name"),
+                    format!("expected unique names, got {name:?} twice"),
+                ));
             }
             let (of, input) = self.tensor(&field, source, resident)?;
             Ok((name, of, input))
