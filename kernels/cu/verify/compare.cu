@@ -48,7 +48,7 @@ struct Totals {
 struct Largest {
     u64 value, index;
 
-    __device__ __forceinline__ void raise(u64 other, u64 at) {
+    __device__ __forceinline__ void update(u64 other, u64 at) {
         if (other > value) value = other, index = at;
     }
 };
@@ -141,11 +141,11 @@ struct Findings {
         const bool overflows = bits_of(difference) == 0x7ff0000000000000ull;
         const double exceeded = overflows ? difference : __dsub_rn(difference, __dmul_rn(params.rtol, magnitude));
         const double above = __dsub_rn(difference, params.atol);
-        absolute.raise(bits_of(difference), index);
-        ulps.raise(distance, index);
+        absolute.update(bits_of(difference), index);
+        ulps.update(distance, index);
         if (exceeded > excess) excess = exceeded;
         const double reached = __dmul_rn(__longlong_as_double((i64)relative.value), SLIGHTLY_LESS);
-        if (difference >= __dmul_rn(reached, magnitude)) relative.raise(bits_of(__ddiv_rn(difference, magnitude)), index);
+        if (difference >= __dmul_rn(reached, magnitude)) relative.update(bits_of(__ddiv_rn(difference, magnitude)), index);
         if (above > 0 && above >= __dmul_rn(__dmul_rn(ratio, SLIGHTLY_LESS), magnitude)) {
             const double quotient = __ddiv_rn(above, magnitude);
             if (quotient > ratio) ratio = quotient;

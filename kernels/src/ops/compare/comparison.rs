@@ -110,7 +110,7 @@ pub struct Comparison {
     pub norm: f64,
     /// The first pairs that fail, in order, up to the number asked for.
     pub mismatches: Vec<Mismatch>,
-    /// The rows in which a pair fails, if they were asked for: bit `n % 8` of byte `n / 8` is row `n`.
+    /// The rows in which a pair fails, if they were asked for: bit `n % 8` of byte `n / 8` is row `n`. [`Self::append`] leaves them out.
     pub failed_rows: Vec<u8>,
 }
 
@@ -152,7 +152,7 @@ impl Comparison {
         }
     }
 
-    /// Adds the pairs that follow, which begin at index `start` and are `rows` rows into the tensor. Keeps at most `most` mismatches.
+    /// Adds the pairs that follow, the first of which has index `start`. Keeps at most `most` mismatches.
     pub fn append(&mut self, next: Self, start: u64, most: usize) {
         let (counts, more) = (&mut self.counts, next.counts);
         counts.equal += more.equal;

@@ -10,7 +10,7 @@ use super::{
     comparison::Comparison,
     element::{Element, dispatch},
     judge::{Judge, Rows},
-    passes::{Bars, LANES, Largest, Measure, Scan, add_to_histogram},
+    passes::{Bars, Histogram, LANES, Largest, Measure, Scan},
     policy::Errors,
 };
 use crate::{
@@ -110,7 +110,8 @@ fn compare_block<T: Element>(
         judge.measure::<T>(actual, expected, start, to);
     }
     to.excess = to.excess.max(errors.excess);
-    let differing = add_to_histogram(distances, scanned.max_distance, &mut to.histogram);
+    let histogram = Histogram { distances, max: scanned.max_distance, histogram: &mut to.histogram };
+    let differing = Isa::best().run(histogram);
     to.histogram[0] += len - differing;
     to.counts.equal += len - differing;
     to.counts.within_tolerance += differing;

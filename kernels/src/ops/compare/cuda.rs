@@ -22,7 +22,7 @@ use crate::{
 const THREADS: u32 = 256;
 /// Bytes of each tensor that a block compares at a time.
 const TILE_BYTES: usize = 16 << 10;
-/// Blocks for each multiprocessor, each of which takes every so manieth tile.
+/// Blocks for each multiprocessor, which take tiles in turn.
 const BLOCKS: usize = 8;
 
 const ELEMENT: Source = cu!("verify/element.cuh");

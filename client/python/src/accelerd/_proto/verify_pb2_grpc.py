@@ -60,11 +60,10 @@ class VerifyServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: a malformed tensor or policy; an output that is in one list only, or twice; more outputs or mismatches than
-        the configured limits; resident tensors on different devices; or a response above the maximum message size. The field
-        violation names the field.
+        the configured limits; or resident tensors on different devices. The field violation names the field.
         - NOT_FOUND: the caller has no such resident tensor. The ErrorInfo has the reason DEVICE_LOST if it was lost with its device.
-        - RESOURCE_EXHAUSTED: the comparison needs more memory than there is, with the figures; or the lane is full, and RetryInfo says
-        when to retry.
+        - RESOURCE_EXHAUSTED: the comparison needs more memory than there is, with the figures; verdicts of rows or mismatches could
+        exceed the maximum message size; or the lane is full, and RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
