@@ -4,13 +4,14 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "accelerd/v1/device.proto",
     "accelerd/v1/embed.proto",
     "accelerd/v1/error.proto",
     "accelerd/v1/parse.proto",
     "accelerd/v1/similarity.proto",
     "accelerd/v1/tensor.proto",
+    "accelerd/v1/verify.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -53,6 +53,7 @@ mod similar;
 mod timing;
 mod tls;
 mod token;
+mod verify;
 
 /// The messages of `accelerd.v1`.
 pub use accelerd_proto::v1 as proto;
@@ -76,13 +77,14 @@ pub use self::{
     },
     payload::{Filter, Id, Ids, Payload, Value},
     priority::Priority,
-    proto::{Fusion, Metric, RankedDocument, ResidentTensor},
+    proto::{Fusion, Metric, NanPolicy, OutputComparison, RankedDocument, ResidentTensor},
     rerank::{RerankOptions, Reranked},
     resident::UploadOptions,
     retry::RetryPolicy,
     similar::{Similar, SimilarOptions},
     timing::{Stage, Timings},
     tls::{Pem, Tls},
+    verify::{CompareInput, CompareOptions, Compared, Policy},
 };
 
 /// Result of a call.

@@ -10,6 +10,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 mod along_dim;
 mod attention;
 mod cluster;
+mod compare;
 mod composites;
 mod embed;
 mod encode;
@@ -59,6 +60,7 @@ fn main() {
         .chain(rerank::cases())
         .chain(similarity::cases())
         .chain(cluster::cases())
+        .chain(compare::cases())
         .chain(parse::cases())
         .chain(tensor::cases())
         .chain(along_dim::cases())

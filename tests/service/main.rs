@@ -23,3 +23,4 @@ mod similarity;
 mod snapshots;
 mod stalls;
 mod tensor;
+mod verify;

@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling
 use crate::{
     commands::{
         bench, cluster, collections, embed, generate, health, index, models, parse, rerank, search, similar, stats,
+        verify,
     },
     error::Result,
     global::Global,
@@ -21,7 +22,7 @@ const STYLES: Styles = Styles::styled()
 const AFTER_HELP: &str = "\
 Exit codes:
   0    success
-  1    failure, no search results, an unhealthy daemon, or syntax errors in parsed files
+  1    failure, no search results, an unhealthy daemon, syntax errors in parsed files, or outputs that differ
   2    invalid usage, or a file that cannot be read or is invalid
   3    the daemon cannot be reached
   4    a collection, model or snapshot does not exist
@@ -55,6 +56,7 @@ pub enum Command {
     Similar(similar::SimilarArgs),
     Cluster(cluster::ClusterArgs),
     Parse(parse::ParseArgs),
+    Verify(verify::VerifyArgs),
     Stats(stats::StatsArgs),
     Bench(bench::BenchArgs),
     Models(models::ModelsArgs),
@@ -77,6 +79,7 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Similar(args) => similar::run(args, &connect(global, false).await?, output).await,
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, output).await,
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
+        Command::Verify(args) => verify::run(args, &connect(global, false).await?, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
         Command::Bench(args) => bench::run(args, &global.builder()?, global.priority, output).await,
         Command::Models(args) => models::run(args, &connect(global, false).await?, output).await,

@@ -31,6 +31,9 @@ pub enum CliError {
     /// A search without results, which are printed already.
     #[error("no results")]
     NothingFound,
+    /// Outputs differ, as the report says that is printed already.
+    #[error("the outputs differ")]
+    Differs,
     /// Ctrl-C; the message says what was done.
     #[error("{0}")]
     Interrupted(String),
@@ -53,7 +56,7 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Interrupted(_) => INTERRUPTED,
-            Self::NothingFound | Self::Output(_) | Self::NotServing(_) | Self::Partial(_) => 1,
+            Self::NothingFound | Self::Differs | Self::Output(_) | Self::NotServing(_) | Self::Partial(_) => 1,
             Self::Usage(_) | Self::File { .. } | Self::Format { .. } => 2,
             Self::Call(error) => match error.code() {
                 Code::Unavailable => 3,

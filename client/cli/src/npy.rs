@@ -14,7 +14,8 @@ use crate::error::{CliError, Result};
 /// Size of a header, with room for any shape.
 const HEADER: usize = 128;
 
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// The first bytes of a file.
+pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
 /// Reads a matrix; a vector counts as one row.
 pub fn read(path: &Path) -> Result<Matrix> {
@@ -105,7 +106,8 @@ fn parse(bytes: &[u8]) -> Result<Matrix, String> {
     Matrix::new(data.chunks_exact(4).map(number).collect(), dim).map_err(|error| error.to_string())
 }
 
-fn split_header(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+/// The header of a file, and its elements, given what follows [`MAGIC`].
+pub fn split_header(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (version, rest) = rest.split_at_checked(2)?;
     let (length, rest) = rest.split_at_checked(if version[0] == 1 { 2 } else { 4 })?;
     let length = length.iter().rev().fold(0_usize, |sum, byte| sum << 8 | usize::from(*byte));
@@ -113,7 +115,7 @@ fn split_header(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Returns the value of a key in the header, which is a Python dict literal.
-fn fact<'a>(facts: &'a str, key: &str) -> Option<&'a str> {
+pub fn fact<'a>(facts: &'a str, key: &str) -> Option<&'a str> {
     let quoted = [format!("'{key}'"), format!("\"{key}\"")];
     let after = quoted.iter().find_map(|quoted| facts.split_once(quoted.as_str()))?.1;
     let value = after.trim_start().strip_prefix(':')?.trim_start();

@@ -1,6 +1,7 @@
 //! The operations, one folder each: types, checks, cost, CPU code, CUDA launch, oracle.
 
 pub mod cluster;
+pub mod compare;
 pub mod embed;
 pub mod encode;
 pub mod parse;
@@ -13,6 +14,7 @@ use crate::cuda::Module;
 pub fn modules() -> Vec<&'static Module> {
     [
         cluster::cuda::MODULES,
+        compare::cuda::MODULES,
         embed::cuda::MODULES,
         &encode::cuda::modules(),
         parse::cuda::MODULES,

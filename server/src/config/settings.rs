@@ -290,6 +290,8 @@ pub struct Lanes {
     pub parse: LaneOverride,
     /// Overrides for Execute.
     pub tensor: LaneOverride,
+    /// Overrides for CompareOutputs and Verify.
+    pub compare: LaneOverride,
 }
 
 /// Queueing and batching of one operation.
@@ -368,6 +370,10 @@ pub struct Limits {
     pub max_source_bytes: ByteSize,
     /// Maximum number of nodes, inputs and outputs of a graph of tensor operations.
     pub max_graph_nodes: usize,
+    /// Maximum number of outputs of a comparison.
+    pub max_compared_outputs: usize,
+    /// Maximum number of mismatches that a comparison lists for an output.
+    pub max_mismatches: u32,
     /// Maximum number of dimensions of a vector.
     pub max_dimensions: u32,
     /// Maximum encoded size of a point's payload.

@@ -111,6 +111,8 @@ impl RequestCost for pb::ClusterRequest {}
 impl RequestCost for pb::ExecuteRequest {}
 impl RequestCost for pb::UploadTensorRequest {}
 impl RequestCost for pb::DownloadTensorRequest {}
+impl RequestCost for pb::CompareOutputsRequest {}
+impl RequestCost for pb::VerifyRequest {}
 impl RequestCost for pb::ParseStreamRequest {}
 impl RequestCost for pb::UpsertStreamRequest {}
 

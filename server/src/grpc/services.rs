@@ -13,6 +13,7 @@ use accelerd_proto::v1::{
     parse_service_server::{ParseService as _, ParseServiceServer},
     similarity_service_server::{SimilarityService as _, SimilarityServiceServer},
     tensor_service_server::{TensorService as _, TensorServiceServer},
+    verify_service_server::{VerifyService as _, VerifyServiceServer},
 };
 use bytes::Bytes;
 use http_body::Body as HttpBody;
@@ -28,7 +29,7 @@ use super::{
     call::{CallRunner, call_of},
     device, embed,
     encode::ChargedBody,
-    parse, similarity, tensor,
+    parse, similarity, tensor, verify,
 };
 use crate::{app::App, transport::MAX_UNACCOUNTED_REQUEST};
 
@@ -42,10 +43,12 @@ struct Table {
     similarity: Arc<similarity::Similarity>,
     parse: Arc<parse::Parser>,
     tensor: Arc<tensor::Tensors>,
+    verify: Arc<verify::Verifier>,
     embed_server: EmbedServiceServer<embed::Embed>,
     similarity_server: SimilarityServiceServer<similarity::Similarity>,
     parse_server: ParseServiceServer<parse::Parser>,
     tensor_server: TensorServiceServer<tensor::Tensors>,
+    verify_server: VerifyServiceServer<verify::Verifier>,
     device_server: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
@@ -71,17 +74,20 @@ impl Services {
         let similarity = Arc::new(similarity::Similarity::new(app));
         let parse = Arc::new(parse::Parser::new(app));
         let tensor = Arc::new(tensor::Tensors::new(app));
+        let verify = Arc::new(verify::Verifier::new(app));
         Self(Arc::new(Table {
             calls,
             embed_server: limited!(EmbedServiceServer::from_arc(Arc::clone(&embed)), app),
             similarity_server: limited!(SimilarityServiceServer::from_arc(Arc::clone(&similarity)), app),
             parse_server: limited!(ParseServiceServer::from_arc(Arc::clone(&parse)), app),
             tensor_server: limited!(TensorServiceServer::from_arc(Arc::clone(&tensor)), app),
+            verify_server: limited!(VerifyServiceServer::from_arc(Arc::clone(&verify)), app),
             device_server: limited!(device::service(app), app),
             embed,
             similarity,
             parse,
             tensor,
+            verify,
             other: other.prepare(),
         }))
     }
@@ -168,10 +174,13 @@ where
                 Box::pin(ready(Ok(calls.client_stream(request, handler))))
             }
             "/accelerd.v1.TensorService/DownloadTensor" => streaming!(tensor.download),
+            "/accelerd.v1.VerifyService/CompareOutputs" => unary!(verify.compare_outputs),
+            "/accelerd.v1.VerifyService/Verify" => streaming!(verify.verify_chunks),
             _ if routes_to(path, &table.embed_server) => generated!(embed_server),
             _ if routes_to(path, &table.similarity_server) => generated!(similarity_server),
             _ if routes_to(path, &table.parse_server) => generated!(parse_server),
             _ if routes_to(path, &table.tensor_server) => generated!(tensor_server),
+            _ if routes_to(path, &table.verify_server) => generated!(verify_server),
             _ if routes_to(path, &table.device_server) => generated!(device_server),
             _ => Box::pin(other(table.other.clone(), request)),
         }

@@ -264,7 +264,7 @@ fn response_bytes(planned: &Planned) -> usize {
 }
 
 /// Type and data of an input that is sent.
-fn inline(field: &str, tensor: pb::Tensor) -> Result<(TensorType, Bytes), ApiError> {
+pub(super) fn inline(field: &str, tensor: pb::Tensor) -> Result<(TensorType, Bytes), ApiError> {
     let of = tensor_type(field, tensor.dtype, &tensor.shape)?;
     if of.bytes() != tensor.data.len() {
         let (expected, got) = (of.bytes(), tensor.data.len());

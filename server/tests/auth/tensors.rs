@@ -1,7 +1,9 @@
 //! Resident tensors of several principals: whose they are, what they count for, and which roles make them.
 
 use accelerd::{Config, Daemon, auth::token::Token};
-use accelerd_proto::v1::{self, tensor_input::Source, tensor_service_client::TensorServiceClient};
+use accelerd_proto::v1::{
+    self, tensor_input::Source, tensor_service_client::TensorServiceClient, verify_service_client::VerifyServiceClient,
+};
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt;
 
@@ -72,6 +74,31 @@ async fn a_handle_of_another_principal_is_as_good_as_none() {
     assert!(listed.is_empty(), "{listed:?}");
     let done = owners.execute(same(&handle, false)).await.expect("its owner may").into_inner();
     assert_eq!(done.outputs[0].data[..], [7; 100]);
+    daemon.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_compares_tensors_of_its_own_alone() {
+    let (files, mut config, owner, reader) = (Files::new(), Config::loopback(), token(), token());
+    let file = principal("owner", "write", &owner, "") + &principal("reader", "read", &reader, "");
+    config.auth.principals = files.write("principals.toml", &file);
+    let daemon = Daemon::start(config).await.expect("the daemon starts");
+    let channel = plaintext(&daemon).await;
+    let handle = upload(&mut tensor(&channel, &owner), 100).await.expect("it fits");
+    let compare = async |token: &Token, source: Source| {
+        let value = v1::Tensor { dtype: v1::Dtype::U8.into(), shape: vec![100], data: vec![7; 100].into() };
+        let input = |source| vec![v1::TensorInput { name: "x".to_owned(), source: Some(source) }];
+        let (actual, expected) = (input(Source::Value(value)), input(source));
+        let request = v1::CompareOutputsRequest { actual, expected, ..Default::default() };
+        VerifyServiceClient::new(with_token(&channel, Some(token))).compare_outputs(request).await
+    };
+    let owned = compare(&owner, Source::Handle(handle.clone())).await.expect("its owner may").into_inner();
+    assert!(owned.passed);
+    let refused = compare(&reader, Source::Handle(handle)).await.expect_err("not a tensor of the caller");
+    assert_eq!(refused.code(), Code::NotFound, "{refused:?}");
+    let value = v1::Tensor { dtype: v1::Dtype::U8.into(), shape: vec![100], data: vec![8; 100].into() };
+    let sent = compare(&reader, Source::Value(value)).await.expect("a reader compares").into_inner();
+    assert!(!sent.passed);
     daemon.shutdown().await;
 }
 

@@ -2,6 +2,7 @@
 
 mod embed;
 mod parse;
+mod verify;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,7 +15,7 @@ use std::{
 use accelerd_proto::v1::{
     self as proto, condition::Test, device_service_server as device, embed_service_server::EmbedServiceServer, hit::Id,
     parse_service_server::ParseServiceServer, search_request::Query, similarity_service_server as similarity,
-    upsert_request::Points,
+    upsert_request::Points, verify_service_server::VerifyServiceServer,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -161,6 +162,7 @@ impl FakeDaemon {
             .add_service(similarity::SimilarityServiceServer::new(self.clone()))
             .add_service(EmbedServiceServer::new(self.clone()))
             .add_service(ParseServiceServer::new(self.clone()))
+            .add_service(VerifyServiceServer::new(self.clone()))
             .add_service(device::DeviceServiceServer::new(self.clone()))
     }
 

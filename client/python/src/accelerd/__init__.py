@@ -67,6 +67,7 @@ from ._results import (
 )
 from ._timing import Timing, record_timings
 from ._tree import Tree
+from ._verify import ComparisonReport, ElementMismatch, Largest, OutputReport, PolicyOptions
 
 try:
     __version__ = _version("accelerd")
@@ -88,9 +89,11 @@ __all__ = [
     "Clusters",
     "Collection",
     "CollectionInfo",
+    "ComparisonReport",
     "DeadlineError",
     "Device",
     "Diagnostic",
+    "ElementMismatch",
     "EmbedOptions",
     "EmbedOutcome",
     "ErrorDetails",
@@ -101,6 +104,7 @@ __all__ = [
     "InvalidArgumentError",
     "KernelStats",
     "LaneStats",
+    "Largest",
     "Latency",
     "MemoryAccount",
     "MemoryPlace",
@@ -111,11 +115,13 @@ __all__ = [
     "NotFoundError",
     "OutlineItem",
     "OutputNotRequestedError",
+    "OutputReport",
     "ParseOutcome",
     "Parsed",
     "PermissionDeniedError",
     "Point",
     "Points",
+    "PolicyOptions",
     "Quantized",
     "Ranked",
     "ResidentTensor",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _parse, _points, _resident, _similar
+from . import _device, _embed, _parse, _points, _resident, _similar, _verify
 from ._blocking_tensor import Graph, Tensor
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
 from ._collection import Collection
@@ -24,6 +24,7 @@ from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Stats
 from ._tensor import Dtype, Value, to_rows
 from ._tensor_factory import TensorFactory
+from ._verify import Compared, ComparisonReport, PolicyOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
@@ -634,6 +635,57 @@ class Client(TensorFactory[Tensor]):
             if isinstance(value := tensor._expression.content, Value):
                 tensor._expression.content = self._upload(value, keep, timeout)
         return tensors
+
+    def compare(
+        self,
+        actual: Compared,
+        expected: Compared,
+        *,
+        policies: Mapping[str, PolicyOptions] | None = None,
+        max_mismatches: int = 10,
+        row_verdicts: bool = False,
+        timeout: float | None = None,
+        **policy: Unpack[PolicyOptions],
+    ) -> ComparisonReport:
+        """Compare outputs with expected ones, matched by name.
+
+        Without a tolerance in the policy, those of torch.testing for the element type apply. All elements are compared,
+        and results are equal on every device.
+
+        Args:
+            actual: What was computed: an array or a tensor, or a mapping of names to them.
+            expected: What is expected, in the same form.
+            policies: Policies of outputs by name, in place of `policy`.
+            max_mismatches: The most mismatches of an output to list.
+            row_verdicts: Whether to return which rows, along the first dimension, have a mismatch.
+            timeout: Seconds for the whole call, retries included.
+            **policy: Which elements count as equal, such as `atol=1e-5, rtol=0, equal_nan=True` or `max_ulps=4`.
+
+        Returns:
+            A report. It is true if all outputs pass, and its text says what differs.
+        """
+        call = _verify.compare(
+            *self._compared(actual, expected),
+            policy,
+            policies or {},
+            max_mismatches,
+            row_verdicts,
+            self._caller.settings,
+        )
+        return self._caller.run(call, timeout)
+
+    def assert_close(
+        self,
+        actual: Compared,
+        expected: Compared,
+        *,
+        policies: Mapping[str, PolicyOptions] | None = None,
+        timeout: float | None = None,
+        **policy: Unpack[PolicyOptions],
+    ) -> None:
+        """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
+        report = self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
+        report.check()
 
     def free(self, *tensors: Tensor, timeout: float | None = None) -> None:
         """Free resident tensors: all of them, or none if one does not exist any more."""

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import _verify
 from ._array_api import ArrayApi
 from ._expression import Attribute, Expression, Result, apply
 from ._graph import GraphCall
@@ -125,6 +126,20 @@ class TensorFactory(Generic[T]):
                 what = "an operation that is not computed" if isinstance(content, Result) else "an array"
                 raise ValueError(f"tensors[{at}]: expected a resident tensor, as of upload() or keep(), got {what}")
         return [content for content in contents if isinstance(content, ResidentTensor)]
+
+    def _compared(self, actual: Any, expected: Any) -> tuple[dict[str, _verify.Input], dict[str, _verify.Input]]:
+        """Return the tensors of a comparison by name."""
+        return _verify.inputs(actual, self._compare_input), _verify.inputs(expected, self._compare_input)
+
+    def _compare_input(self, what: str, given: Any) -> _verify.Input:
+        if isinstance(given, ResidentTensor):
+            return given
+        if not isinstance(given, LazyTensor):
+            return Value.of(given, what)
+        content = self._owned(what, given).content
+        if isinstance(content, Result):
+            raise ValueError(f"{what}: expected a tensor that is computed, got an operation; keep() computes it")
+        return content
 
     def _graph_call(self, outputs: Sequence[T]) -> GraphCall:
         return GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])

@@ -29,11 +29,7 @@ impl ExecuteRequest {
     /// same one, not an equal one, before: see [`PlanCache`](super::PlanCache).
     pub fn new(plan: Arc<Plan>, inputs: Vec<impl Into<TensorInput>>) -> Self {
         let inputs: Vec<TensorInput> = inputs.into_iter().map(Into::into).collect();
-        let resident = |input: &TensorInput| match input {
-            TensorInput::Resident(tensor) => Some(tensor.device()),
-            TensorInput::Inline(_) => None,
-        };
-        let device = inputs.iter().find_map(resident);
+        let device = inputs.iter().find_map(TensorInput::device);
         Self { plan, inputs, device, keep: None }
     }
 
@@ -111,11 +107,7 @@ impl ExecuteRequest {
     }
 
     fn run_on_cpu(&self, reserved: Vec<Option<Reservation>>, worker: &crate::cpu::Worker) -> Result<Executed, OpError> {
-        let inputs = self.inputs.iter().map(|input| match input {
-            TensorInput::Inline(bytes) => Ok(&bytes[..]),
-            TensorInput::Resident(tensor) => tensor.on_cpu().map(|bytes| &bytes[..]),
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let inputs = self.inputs.iter().map(TensorInput::on_host).collect::<Result<Vec<_>, _>>()?;
         let outputs = cpu::execute(&self.plan, &inputs, worker)?;
         let mut executed = Executed { returned: vec![], kept: vec![] };
         for ((output, of), reserved) in outputs.into_iter().zip(&self.plan.outputs).zip(reserved) {

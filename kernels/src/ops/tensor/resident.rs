@@ -70,7 +70,7 @@ impl ResidentTensor {
     }
 
     /// Its elements, for a worker of its GPU.
-    pub(super) fn on(&self, worker: &cuda::Worker) -> Result<&cuda::Buffer<u8>, OpError> {
+    pub(in crate::ops) fn on(&self, worker: &cuda::Worker) -> Result<&cuda::Buffer<u8>, OpError> {
         let device = worker.device().info().id;
         match &self.memory {
             Memory::Cuda(buffer) if self.device == device => Ok(buffer),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::ResidentTensor;
+use crate::{DeviceId, OpError};
 
 /// An input of a graph.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ impl From<Bytes> for TensorInput {
 
 impl TensorInput {
     /// Bytes of its elements.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::ops) fn len(&self) -> usize {
         match self {
             Self::Inline(bytes) => bytes.len(),
             Self::Resident(tensor) => tensor.of().bytes(),
@@ -38,8 +39,24 @@ impl TensorInput {
         }
     }
 
+    /// Its elements, for a worker of the CPU.
+    pub(in crate::ops) fn on_host(&self) -> Result<&[u8], OpError> {
+        match self {
+            Self::Inline(bytes) => Ok(bytes),
+            Self::Resident(tensor) => tensor.on_cpu().map(|bytes| &bytes[..]),
+        }
+    }
+
+    /// Where it is, if it is resident.
+    pub(in crate::ops) fn device(&self) -> Option<DeviceId> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Resident(tensor) => Some(tensor.device()),
+        }
+    }
+
     /// Bytes that an execution holds for it.
-    pub(super) fn inline_bytes(&self) -> u64 {
+    pub(in crate::ops) fn inline_bytes(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
             Self::Resident(_) => 0,

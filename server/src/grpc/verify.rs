@@ -1,0 +1,190 @@
+//! `VerifyService`: compares outputs with expected ones, at once or in a stream of chunks.
+
+use std::sync::Arc;
+
+use accelerd_engine::{Context, Lane};
+use accelerd_kernels::ops::compare::{Compare, CompareRequest, Comparison, Pair};
+use accelerd_proto::v1::{self as pb, verify_service_server::VerifyService};
+use accelerd_tensor::TensorType;
+use futures::{StreamExt, stream::BoxStream};
+use tonic::{Request, Response, Status, Streaming};
+
+use self::{
+    chunks::Verification,
+    outputs::{Decoder, Output, Outputs},
+    policy::Policies,
+};
+use crate::{
+    app::App,
+    auth::caller::Caller,
+    error::ApiError,
+    grpc::{call::Requests, context::context, dtype::dtype_to_proto, resident_tensors::ResidentTensors},
+    layers::timing,
+    status::response_too_large,
+};
+
+mod chunks;
+mod outputs;
+mod policy;
+mod report;
+
+/// Mismatches that are listed if a request does not say how many.
+const DEFAULT_MISMATCHES: u32 = 10;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(super) struct Verifier(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    lane: Lane<Compare>,
+    resident: ResidentTensors,
+    max_outputs: usize,
+    max_mismatches: u32,
+    max_message: usize,
+}
+
+impl Verifier {
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        let config = &app.config;
+        Self(Arc::new(State {
+            lane: app.engine.lane(config.lanes.lane(&config.lanes.compare)),
+            resident: ResidentTensors::new(app),
+            max_outputs: config.limits.max_compared_outputs,
+            max_mismatches: config.limits.max_mismatches,
+            max_message: config.server.max_message(),
+        }))
+    }
+
+    /// Verifies the chunks of a stream.
+    pub(super) fn verify_chunks(
+        &self,
+        caller: Caller,
+        context: Context,
+        requests: Requests<pb::VerifyRequest>,
+    ) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
+        Verification::new(Arc::clone(&self.0), caller, context).responses(requests)
+    }
+}
+
+#[tonic::async_trait]
+impl VerifyService for Verifier {
+    type VerifyStream = BoxStream<'static, Result<pb::VerifyResponse, Status>>;
+
+    async fn compare_outputs(
+        &self,
+        request: Request<pb::CompareOutputsRequest>,
+    ) -> Result<Response<pb::CompareOutputsResponse>, Status> {
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        Ok(Response::new(self.0.compare_outputs(&caller, context, request.into_inner()).await?))
+    }
+
+    async fn verify(
+        &self,
+        request: Request<Streaming<pb::VerifyRequest>>,
+    ) -> Result<Response<Self::VerifyStream>, Status> {
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        Ok(Response::new(self.verify_chunks(caller, context, request.into_inner().boxed())))
+    }
+}
+
+impl State {
+    async fn compare_outputs(
+        &self,
+        caller: &Caller,
+        context: Context,
+        request: pb::CompareOutputsRequest,
+    ) -> Result<pb::CompareOutputsResponse, Status> {
+        let pb::CompareOutputsRequest { actual, expected, policy, output_policies, max_mismatches, row_verdicts } =
+            request;
+        let policies = Policies::new(policy, output_policies)?;
+        let max_mismatches = self.max_mismatches("max_mismatches", max_mismatches)?;
+        let decoded = self.decoder(caller, &policies, "").outputs(actual, expected)?;
+        policies.check_outputs(|name| decoded.outputs.iter().any(|output| output.name == name))?;
+        let rows = |output: &Output| if row_verdicts { output.rows() } else { 0 };
+        self.check_response(&decoded, max_mismatches, rows)?;
+        let pairs = decoded.outputs.iter().map(|output| output.pair(max_mismatches, rows(output))).collect();
+        let compared = self.compare(pairs, context).await?;
+        let outputs = decoded.outputs.iter().zip(compared);
+        let outputs: Vec<_> = outputs
+            .map(|(output, compared)| {
+                let elements = output.expected.elements() as u64;
+                let verdict = verdict(output.incomparable, compared.as_ref());
+                comparison(output, &output.actual, &output.expected, verdict, compared.map(|all| (elements, all)))
+            })
+            .collect();
+        let passed = outputs.iter().all(|output| output.verdict() == pb::OutputVerdict::Passed);
+        Ok(pb::CompareOutputsResponse { passed, outputs })
+    }
+
+    fn decoder<'a>(&'a self, caller: &'a Caller, policies: &'a Policies, prefix: &'static str) -> Decoder<'a> {
+        Decoder { resident: &self.resident, caller, policies, max_outputs: self.max_outputs, prefix }
+    }
+
+    /// Compares the pairs that there are, in their places.
+    async fn compare(&self, pairs: Vec<Option<Pair>>, context: Context) -> Result<Vec<Option<Comparison>>, ApiError> {
+        let places: Vec<_> = pairs.iter().map(Option::is_some).collect();
+        let pairs: Vec<_> = pairs.into_iter().flatten().collect();
+        if pairs.is_empty() {
+            return Ok(places.into_iter().map(|_| None).collect());
+        }
+        let done = self.lane.submit(CompareRequest::new(pairs), context).await?;
+        timing::record(&done);
+        let mut compared = done.response.into_iter();
+        Ok(places.into_iter().map(|is_compared| if is_compared { compared.next() } else { None }).collect())
+    }
+
+    fn max_mismatches(&self, field: &str, requested: Option<u32>) -> Result<usize, ApiError> {
+        let limit = self.max_mismatches;
+        let most = requested.unwrap_or(DEFAULT_MISMATCHES.min(limit));
+        if most > limit {
+            return Err(ApiError::invalid(field, format!("expected at most {limit} mismatches, got {most}")));
+        }
+        Ok(most as usize)
+    }
+
+    /// Refuses a response that would exceed the maximum message size, whatever differs.
+    fn check_response(
+        &self,
+        decoded: &Outputs,
+        max_mismatches: usize,
+        rows: impl Fn(&Output) -> usize,
+    ) -> Result<(), Status> {
+        let bytes = decoded.outputs.iter().fold(0_usize, |bytes, output| {
+            let dims = output.actual.shape.len() + output.expected.shape.len();
+            let mismatches = max_mismatches.min(output.expected.elements()) * report::MISMATCH_BYTES;
+            let described = report::DIFFERENCES_BYTES + output.name.len() + 10 * dims;
+            bytes.saturating_add(described + mismatches + rows(output).div_ceil(8))
+        });
+        if bytes > self.max_message { Err(response_too_large(bytes, self.max_message)) } else { Ok(()) }
+    }
+}
+
+fn verdict(incomparable: Option<pb::OutputVerdict>, compared: Option<&Comparison>) -> pb::OutputVerdict {
+    match (incomparable, compared) {
+        (Some(verdict), _) => verdict,
+        (None, Some(compared)) if !compared.is_equal() => pb::OutputVerdict::Mismatch,
+        (None, _) => pb::OutputVerdict::Passed,
+    }
+}
+
+/// The report of an output. `compared` comes with the number of elements.
+fn comparison(
+    output: &Output,
+    actual: &TensorType,
+    expected: &TensorType,
+    verdict: pb::OutputVerdict,
+    compared: Option<(u64, Comparison)>,
+) -> pb::OutputComparison {
+    let shape = |of: &TensorType| of.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+    pb::OutputComparison {
+        name: output.name.clone(),
+        verdict: verdict.into(),
+        actual_dtype: dtype_to_proto(actual.dtype).into(),
+        expected_dtype: dtype_to_proto(expected.dtype).into(),
+        actual_shape: shape(actual),
+        expected_shape: shape(expected),
+        tolerances: policy::tolerances(&output.policy.rules),
+        differences: compared.map(|(elements, compared)| report::differences(expected.dtype, elements, compared)),
+    }
+}

@@ -1,0 +1,190 @@
+//! Decodes the outputs of a comparison: tensors that are sent or resident, matched by name.
+
+use std::{collections::HashMap, sync::Arc};
+
+use accelerd_kernels::{
+    DeviceId,
+    ops::{
+        compare::{Pair, Policy},
+        tensor::TensorInput,
+    },
+};
+use accelerd_proto::v1::{self as pb, tensor_input::Source};
+use accelerd_tensor::TensorType;
+
+use super::policy::Policies;
+use crate::{
+    auth::caller::Caller,
+    error::ApiError,
+    grpc::{resident_tensors::ResidentTensors, tensor::inline},
+    tensors::Listed,
+};
+
+/// An output with its expectation.
+pub(super) struct Output {
+    pub(super) name: String,
+    pub(super) actual: TensorType,
+    pub(super) expected: TensorType,
+    pub(super) policy: Policy,
+    /// Why the elements are not compared.
+    pub(super) incomparable: Option<pb::OutputVerdict>,
+    inputs: [TensorInput; 2],
+}
+
+/// The outputs of a message, with the resident tensors among them, which count towards their owner's quota until they are dropped.
+pub(super) struct Outputs {
+    pub(super) outputs: Vec<Output>,
+    _resident: Vec<Listed>,
+}
+
+/// Decodes outputs of one caller.
+pub(super) struct Decoder<'a> {
+    pub(super) resident: &'a ResidentTensors,
+    pub(super) caller: &'a Caller,
+    pub(super) policies: &'a Policies,
+    pub(super) max_outputs: usize,
+    /// Of the names of fields.
+    pub(super) prefix: &'static str,
+}
+
+/// A decoded tensor.
+type Decoded = (String, TensorType, TensorInput);
+
+impl Decoder<'_> {
+    pub(super) fn outputs(
+        &self,
+        actual: Vec<pb::TensorInput>,
+        expected: Vec<pb::TensorInput>,
+    ) -> Result<Outputs, ApiError> {
+        let mut resident = vec![];
+        let actual = self.tensors("actual", actual, &mut resident)?;
+        let expected = self.tensors("expected", expected, &mut resident)?;
+        self.check_device(&resident)?;
+        let position = |name: &String| actual.iter().position(|(other, ..)| other == name);
+        let places: HashMap<String, usize> =
+            expected.iter().enumerate().map(|(nth, (name, ..))| (name.clone(), nth)).collect();
+        if let Some(nth) = expected.iter().position(|(name, ..)| position(name).is_none()) {
+            return Err(self.unmatched("expected", nth, &expected[nth].0, "actual"));
+        }
+        let mut expected: Vec<_> = expected.into_iter().map(Some).collect();
+        let outputs = actual.into_iter().enumerate().map(|(nth, (name, of, input))| {
+            let found = places.get(&name).and_then(|place| expected[*place].take());
+            let (_, expected, reference) = found.ok_or_else(|| self.unmatched("actual", nth, &name, "expected"))?;
+            Ok(self.output(name, of, expected, [input, reference]))
+        });
+        let outputs = outputs.collect::<Result<_, ApiError>>()?;
+        Ok(Outputs { outputs, _resident: resident.into_iter().map(|(_, listed)| listed).collect() })
+    }
+
+    fn output(&self, name: String, actual: TensorType, expected: TensorType, inputs: [TensorInput; 2]) -> Output {
+        let policy = self.policies.of(&name);
+        let is_shape_fit = match policy.ignores_shape {
+            true => actual.elements() == expected.elements(),
+            false => actual.shape == expected.shape,
+        };
+        let incomparable = if actual.dtype != expected.dtype {
+            Some(pb::OutputVerdict::DtypeMismatch)
+        } else {
+            (!is_shape_fit).then_some(pb::OutputVerdict::ShapeMismatch)
+        };
+        let policy = policy.policy(expected.dtype);
+        Output { name, actual, expected, policy, incomparable, inputs }
+    }
+
+    /// The tensors of a list, whose names are unique. Resident ones are added to `resident`, with their fields.
+    fn tensors(
+        &self,
+        list: &str,
+        tensors: Vec<pb::TensorInput>,
+        resident: &mut Vec<(String, Listed)>,
+    ) -> Result<Vec<Decoded>, ApiError> {
+        let (count, most) = (tensors.len(), self.max_outputs);
+        if !(1..=most).contains(&count) {
+            let reason = format!("expected 1 to {most} tensors, got {count}");
+            return Err(ApiError::invalid(format!("{}{list}", self.prefix), reason));
+        }
+        let mut names = HashMap::new();
+        let tensors = tensors.into_iter().enumerate().map(|(nth, pb::TensorInput { name, source })| {
+            let field = self.field(list, nth);
+            if names.insert(name.clone(), nth).is_some() {
+                return Err(ApiError::invalid(
+                    format!("{field}.name"),
+                    format!("expected unique names, got {name:?} twice"),
+                ));
+            }
+            let (of, input) = self.tensor(&field, source, resident)?;
+            Ok((name, of, input))
+        });
+        tensors.collect()
+    }
+
+    fn tensor(
+        &self,
+        field: &str,
+        source: Option<Source>,
+        resident: &mut Vec<(String, Listed)>,
+    ) -> Result<(TensorType, TensorInput), ApiError> {
+        match source {
+            Some(Source::Value(tensor)) => {
+                inline(&format!("{field}.value"), tensor).map(|(of, data)| (of, data.into()))
+            }
+            Some(Source::Handle(handle)) => {
+                let listed = self.resident.get(self.caller, &handle)?;
+                let tensor = Arc::clone(&listed.kept.tensor);
+                resident.push((field.to_owned(), listed));
+                Ok((tensor.of().clone(), TensorInput::Resident(tensor)))
+            }
+            None => Err(ApiError::invalid(format!("{field}.value"), "expected a tensor or a handle, got none")),
+        }
+    }
+
+    fn check_device(&self, resident: &[(String, Listed)]) -> Result<(), ApiError> {
+        let device = |listed: &Listed| -> DeviceId { listed.kept.tensor.device() };
+        let Some((first, of)) = resident.first().map(|(field, listed)| (field, device(listed))) else { return Ok(()) };
+        match resident.iter().find(|(_, listed)| device(listed) != of) {
+            None => Ok(()),
+            Some((field, listed)) => {
+                let got = device(listed);
+                let reason = format!("expected a tensor on {of}, as {first}, got one on {got}; CopyTensor copies it");
+                Err(ApiError::invalid(format!("{field}.handle"), reason))
+            }
+        }
+    }
+
+    fn unmatched(&self, list: &str, nth: usize, name: &str, other: &str) -> ApiError {
+        let shown: String = name.chars().take(64).collect();
+        let reason = format!("expected the name of a tensor in {}{other}, got {shown:?}", self.prefix);
+        ApiError::invalid(format!("{}.name", self.field(list, nth)), reason)
+    }
+
+    fn field(&self, list: &str, nth: usize) -> String {
+        format!("{}{list}[{nth}]", self.prefix)
+    }
+}
+
+impl Output {
+    /// The tensors to compare, if they can be, with verdicts of `rows` rows.
+    pub(super) fn pair(&self, max_mismatches: usize, rows: usize) -> Option<Pair> {
+        let [actual, expected] = self.inputs.clone();
+        self.incomparable.is_none().then(|| Pair {
+            dtype: self.expected.dtype,
+            elements: self.expected.elements(),
+            actual,
+            expected,
+            policy: self.policy,
+            max_mismatches,
+            rows,
+        })
+    }
+
+    /// Only the description.
+    pub(super) fn without_elements(self) -> Self {
+        let none = || TensorInput::Inline(bytes::Bytes::new());
+        Self { inputs: [none(), none()], ..self }
+    }
+
+    /// Rows along the first dimension.
+    pub(super) fn rows(&self) -> usize {
+        self.actual.shape.first().copied().unwrap_or(1)
+    }
+}
