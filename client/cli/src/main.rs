@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod complete;
 mod connection;
+mod dtype;
 mod error;
 mod format;
 mod global;
@@ -15,6 +16,7 @@ mod language;
 mod npy;
 mod output;
 mod renderer;
+mod safetensors_file;
 mod walk;
 
 use std::process::ExitCode;

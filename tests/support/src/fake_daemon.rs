@@ -2,6 +2,7 @@
 
 mod embed;
 mod parse;
+mod tensor;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,7 +15,7 @@ use std::{
 use accelerd_proto::v1::{
     self as proto, condition::Test, device_service_server as device, embed_service_server::EmbedServiceServer, hit::Id,
     parse_service_server::ParseServiceServer, search_request::Query, similarity_service_server as similarity,
-    upsert_request::Points,
+    tensor_service_server::TensorServiceServer, upsert_request::Points,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -63,6 +64,9 @@ pub struct State {
     pub parsed: usize,
     /// The bearer token of every call; calls without it fail with UNAUTHENTICATED.
     pub token: Option<&'static str>,
+    /// The resident tensors, oldest first.
+    pub tensors: Vec<(proto::ResidentTensor, proto::Tensor)>,
+    made_tensors: u64,
     collections: BTreeMap<String, Collection>,
 }
 
@@ -161,6 +165,7 @@ impl FakeDaemon {
             .add_service(similarity::SimilarityServiceServer::new(self.clone()))
             .add_service(EmbedServiceServer::new(self.clone()))
             .add_service(ParseServiceServer::new(self.clone()))
+            .add_service(TensorServiceServer::new(self.clone()))
             .add_service(device::DeviceServiceServer::new(self.clone()))
     }
 

@@ -13,6 +13,7 @@ pub mod rerank;
 pub mod search;
 pub mod similar;
 pub mod stats;
+pub mod tensor;
 
 /// Maximum hits of a search.
 const MAX_HITS: u32 = 16_384;
