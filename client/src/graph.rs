@@ -18,6 +18,9 @@ const EXECUTE: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
 const EXECUTE_AND_KEEP: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
     Method::non_idempotent("/accelerd.v1.TensorService/Execute");
 
+const BENCHMARK_OP: Method<proto::BenchmarkOpRequest, proto::BenchmarkOpResponse> =
+    Method::idempotent("/accelerd.v1.TensorService/BenchmarkOp");
+
 /// A graph of tensor operations.
 ///
 /// ```no_run
@@ -172,6 +175,11 @@ impl Client {
             return Err(Error::Malformed(format!("{got:?} outputs returned and kept, expected {expected:?}")));
         }
         Ok(Executed { outputs, kept, timings: reply.timings })
+    }
+
+    /// Measures an operation on operands that the daemon generates: times, achieved rates, and the share of what the device can do.
+    pub async fn benchmark_op(&self, request: proto::BenchmarkOpRequest) -> Result<proto::BenchmarkOpResponse> {
+        Ok(self.unary(BENCHMARK_OP, request).await?.message)
     }
 }
 

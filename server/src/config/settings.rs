@@ -368,6 +368,9 @@ pub struct Limits {
     pub max_source_bytes: ByteSize,
     /// Maximum number of nodes, inputs and outputs of a graph of tensor operations.
     pub max_graph_nodes: usize,
+    /// Maximum time of the repetitions of a benchmark.
+    #[serde(with = "humantime_serde")]
+    pub max_benchmark_time: Duration,
     /// Maximum number of dimensions of a vector.
     pub max_dimensions: u32,
     /// Maximum encoded size of a point's payload.

@@ -16,3 +16,4 @@ mod resident_tensors;
 pub(crate) mod services;
 pub mod similarity;
 mod tensor;
+mod tensor_benchmark;

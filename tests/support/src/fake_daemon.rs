@@ -33,6 +33,13 @@ use crate::Certificates;
 /// Dimensions of the toy model.
 pub const DIM: usize = 64;
 
+/// What ExportReport returns.
+const REPORT: &str = r#"{"version": "0.1.0", "uptime_seconds": 3700.0,
+    "devices": [{"name": "cpu", "product": "Toy CPU", "compute_units": 2, "memory_bytes": 1024, "lost": null}],
+    "kernels": [{"name": "pool_rows", "device": "cpu", "calls": 7, "total_seconds": 0.021, "moved_bytes": 10500000}],
+    "lanes": [{"name": "embed", "requests": 3, "wait_micros": {"p50": 250}}],
+    "memory": [{"place": "host", "held_bytes": 2048, "limit_bytes": 4096, "accounts": []}]}"#;
+
 /// The daemon; clones share its state.
 #[derive(Clone, Default, Debug)]
 pub struct FakeDaemon(Arc<Mutex<State>>);
@@ -64,6 +71,8 @@ pub struct State {
     pub parsed: usize,
     /// The bearer token of every call; calls without it fail with UNAUTHENTICATED.
     pub token: Option<&'static str>,
+    /// Requests of BenchmarkOp, in order.
+    pub benchmarks: Vec<proto::BenchmarkOpRequest>,
     /// The resident tensors, oldest first.
     pub tensors: Vec<(proto::ResidentTensor, proto::Tensor)>,
     made_tensors: u64,
@@ -588,8 +597,13 @@ fn stats(batch_count: u64) -> proto::GetStatsResponse {
         mean_batch_requests: 3.0,
         ..Default::default()
     };
-    let kernel =
-        proto::KernelStats { name: "pool_rows".into(), call_count: 7, total: millis(21), device: "cpu".into() };
+    let kernel = proto::KernelStats {
+        name: "pool_rows".into(),
+        call_count: 7,
+        total: millis(21),
+        device: "cpu".into(),
+        moved_bytes: 42_000_000,
+    };
     proto::GetStatsResponse {
         version: "0.1.0".into(),
         uptime: Some(prost_types::Duration { seconds: 3700, nanos: 0 }),
@@ -651,7 +665,7 @@ impl device::DeviceService for FakeDaemon {
 
     async fn export_report(&self, _request: Request<proto::ExportReportRequest>) -> Reply<proto::ExportReportResponse> {
         self.enter("ExportReport").await?;
-        Ok(Response::new(proto::ExportReportResponse { json: "{}".into() }))
+        Ok(Response::new(proto::ExportReportResponse { json: REPORT.into() }))
     }
 
     async fn drain(&self, _request: Request<proto::DrainRequest>) -> Reply<proto::DrainResponse> {

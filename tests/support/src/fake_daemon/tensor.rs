@@ -83,6 +83,35 @@ impl TensorService for FakeDaemon {
         let (_, tensor) = self.resident(&request.into_inner().handle)?;
         Ok(Response::new(proto::CopyTensorResponse { tensor: Some(self.keep(tensor)) }))
     }
+
+    /// Every operation takes 2 ms, and moves 1 MiB at half of the rate of copies.
+    async fn benchmark_op(&self, request: Request<proto::BenchmarkOpRequest>) -> Reply<proto::BenchmarkOpResponse> {
+        self.enter("BenchmarkOp").await?;
+        let request = request.into_inner();
+        let time = Some(prost_types::Duration { seconds: 0, nanos: 2_000_000 });
+        let is_product = request.op == "matmul";
+        let response = proto::BenchmarkOpResponse {
+            device: "cpu".into(),
+            product: "Toy CPU".into(),
+            repetition_count: request.repetition_count,
+            min: time,
+            p10: time,
+            median: time,
+            p90: time,
+            max: time,
+            launch_count: 1,
+            moved_bytes: 1 << 20,
+            operation_count: 1 << 22,
+            bytes_per_second: 5e8,
+            operations_per_second: 2e9,
+            copy_bytes_per_second: 1e9,
+            product_operations_per_second: if is_product { 4e9 } else { 0.0 },
+            bound: if is_product { proto::BenchmarkBound::Product } else { proto::BenchmarkBound::Memory }.into(),
+            bound_share: 0.5,
+        };
+        self.state().benchmarks.push(request);
+        Ok(Response::new(response))
+    }
 }
 
 impl FakeDaemon {
