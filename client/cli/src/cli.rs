@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling
 
 use crate::{
     commands::{
-        bench, cluster, collections, embed, generate, health, index, models, parse, rerank, search, similar, stats,
-        tensor,
+        bench, cluster, collections, embed, generate, health, index, models, parse, report, rerank, search, similar,
+        stats, tensor,
     },
     error::Result,
     global::Global,
@@ -59,6 +59,7 @@ pub enum Command {
     Parse(parse::ParseArgs),
     Tensor(tensor::TensorArgs),
     Stats(stats::StatsArgs),
+    Report(report::ReportArgs),
     Bench(bench::BenchArgs),
     Models(models::ModelsArgs),
     Collections(collections::CollectionsArgs),
@@ -82,6 +83,7 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
         Command::Tensor(args) => tensor::run(args, &connect(global, false).await?, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
+        Command::Report(args) => report::run(args, &connect(global, false).await?, output).await,
         Command::Bench(args) => bench::run(args, &global.builder()?, global.priority, output).await,
         Command::Models(args) => models::run(args, &connect(global, false).await?, output).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,

@@ -9,6 +9,7 @@ pub mod health;
 pub mod index;
 pub mod models;
 pub mod parse;
+pub mod report;
 pub mod rerank;
 pub mod search;
 pub mod similar;
