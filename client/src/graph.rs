@@ -18,6 +18,9 @@ const EXECUTE: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
 const EXECUTE_AND_KEEP: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
     Method::non_idempotent("/accelerd.v1.TensorService/Execute");
 
+const BENCHMARK_OP: Method<proto::BenchmarkOpRequest, proto::BenchmarkOpResponse> =
+    Method::idempotent("/accelerd.v1.TensorService/BenchmarkOp");
+
 /// A graph of tensor operations.
 ///
 /// ```no_run
@@ -149,9 +152,7 @@ impl Client {
         outputs: impl IntoIterator<Item = O>,
     ) -> Result<Executed> {
         let outputs = outputs.into_iter().map(Into::into);
-        let outputs: Vec<_> = outputs.map(|GraphOutput { name, keep }| proto::TensorOutput { name, keep }).collect();
-        let kept = outputs.iter().filter(|output| output.keep).count();
-        let expected = (outputs.len() - kept, kept);
+        let outputs = outputs.map(|GraphOutput { name, keep }| proto::TensorOutput { name, keep }).collect();
         let request = proto::ExecuteRequest {
             inputs: graph.inputs.clone(),
             nodes: graph.nodes.clone(),
@@ -159,6 +160,13 @@ impl Client {
             device: graph.device.clone(),
             keep_ttl: graph.keep_ttl.map(duration),
         };
+        self.execute_request(request).await
+    }
+
+    /// Executes a graph that is a message, whose inputs and nodes have names of the caller's; otherwise as [`execute`](Self::execute).
+    pub async fn execute_request(&self, request: proto::ExecuteRequest) -> Result<Executed> {
+        let kept = request.outputs.iter().filter(|output| output.keep).count();
+        let expected = (request.outputs.len() - kept, kept);
         let method = if kept == 0 { EXECUTE } else { EXECUTE_AND_KEEP };
         let reply = self.unary(method, request).await?;
         let proto::ExecuteResponse { outputs, kept } = reply.message;
@@ -167,6 +175,11 @@ impl Client {
             return Err(Error::Malformed(format!("{got:?} outputs returned and kept, expected {expected:?}")));
         }
         Ok(Executed { outputs, kept, timings: reply.timings })
+    }
+
+    /// Measures an operation on operands that the daemon generates: times, achieved rates, and the share of what the device can do.
+    pub async fn benchmark_op(&self, request: proto::BenchmarkOpRequest) -> Result<proto::BenchmarkOpResponse> {
+        Ok(self.unary(BENCHMARK_OP, request).await?.message)
     }
 }
 

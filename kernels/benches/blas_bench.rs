@@ -187,7 +187,7 @@ fn compare(worker: &Worker, kind: &Kind, product: &Product) -> Result<f64, OpErr
 
     // The capture comes first: nothing but the preparation has touched this product.
     worker.prepare_multiply(product, a.ptr(), b.ptr(), from_graph.ptr())?;
-    let multiply = |c: &Matrix| worker.multiply(product, a.ptr(), b.ptr(), c.ptr(), bias.ptr());
+    let multiply = |c: &Matrix| worker.multiply(product, a.ptr(), b.ptr(), c.ptr(), bias.ptr(), 0);
     let (graph, ()) = worker.record(|| multiply(&from_graph))?;
     worker.replay(&graph)?;
     multiply(&direct)?;
@@ -245,7 +245,7 @@ fn worst_error(kind: &Kind, product: &Product, [a, b, c, bias]: [&[f64]; 4], sto
 fn refuses_what_is_not_prepared(worker: &Worker) -> bool {
     let product = Product::new(17, 19, 23);
     let Ok(memory) = worker.alloc_zeroed::<f32>(1024) else { return false };
-    let multiply = || worker.multiply(&product, memory.ptr(), memory.ptr(), memory.ptr(), DevicePtr::<f32>::NULL);
+    let multiply = || worker.multiply(&product, memory.ptr(), memory.ptr(), memory.ptr(), DevicePtr::<f32>::NULL, 0);
     let refused = worker.record(multiply).err().map(|error| error.to_string()).unwrap_or_default();
     println!("refused: {refused}");
     refused.contains("prepare_multiply") && worker.synchronize().is_ok()
@@ -277,7 +277,7 @@ fn seconds(worker: &Worker, kind: &Kind, size: usize) -> Result<f64, OpError> {
     let (a, b) = (random(kind.input, 1)?, random(kind.input, 2)?);
     let c = worker.alloc::<u8>(size * size * kind.output.bytes())?;
     let product = kind.product(size, size, size);
-    let multiply = || worker.multiply(&product, a.ptr(), b.ptr(), c.ptr(), DevicePtr::<u8>::NULL);
+    let multiply = || worker.multiply(&product, a.ptr(), b.ptr(), c.ptr(), DevicePtr::<u8>::NULL, 0);
     let runs = if size < 4096 { 50_u32 } else { 10 };
     (0..3).try_for_each(|_| multiply())?;
     worker.synchronize()?;

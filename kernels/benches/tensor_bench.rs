@@ -62,12 +62,16 @@ fn report_repeated(steps: usize, backend: &mut Backend) -> Result<(), OpError> {
     };
     let plan = Plan::new(&Graph::new(&spec).unwrap_or_else(|error| panic!("{error}")));
     assert_eq!(plan.steps.len(), steps, "a step for each node");
+    let moved = plan.workload().moved();
     let request = ExecuteRequest::new(Arc::new(plan), vec![numbers(&of)]);
+    let before = moved_bytes(backend);
     let mut execution = |_| {
         let start = Instant::now();
         Execute::run(&[&request], backend).map(|_| start.elapsed())
     };
     let mut times = (0..EXECUTIONS).map(&mut execution).collect::<Result<Vec<Duration>, _>>()?;
+    let counted = moved_bytes(backend) - before;
+    assert_eq!(counted, moved * EXECUTIONS as u64, "replayed graphs count the bytes of their kernels");
     let [first, second] = [times[0], times[1]];
     let later = &mut times[EXECUTIONS / 2..];
     later.sort_unstable();
@@ -78,6 +82,12 @@ fn report_repeated(steps: usize, backend: &mut Backend) -> Result<(), OpError> {
         median.div_f64(steps as f64)
     );
     Ok(())
+}
+
+/// Bytes that all kernels of a GPU have moved.
+fn moved_bytes(backend: &Backend) -> u64 {
+    let Backend::Cuda(worker) = backend else { return 0 };
+    worker.device().kernel_stats().iter().map(|kernel| kernel.moved_bytes).sum()
 }
 
 fn report(case: &Case, worker: &cuda::Worker) -> Result<(), OpError> {

@@ -112,6 +112,8 @@ pub struct KernelStats {
     pub calls: u64,
     /// Device time in nanoseconds: the sum over the sampled launches, scaled to all launches.
     pub nanos: u64,
+    /// Bytes that the launches read and wrote at least; 0 for kernels that do not count them.
+    pub moved_bytes: u64,
 }
 
 /// Work that a device passed to the CPU because it could not compute it exactly.

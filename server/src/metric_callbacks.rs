@@ -148,6 +148,18 @@ fn kernels(app: &Arc<App>) {
             });
         })
         .build();
+    let weak = Arc::downgrade(app);
+    meter
+        .u64_observable_counter("accelerd_kernel_moved_bytes")
+        .with_description("Bytes that the launches of a kernel read and wrote at least, of kernels that count them.")
+        .with_callback(move |counter| {
+            with(&weak, |app| {
+                for_each_kernel(app, |device, kernel| {
+                    counter.observe(kernel.moved_bytes, &labels(device, kernel.name))
+                });
+            });
+        })
+        .build();
 }
 
 fn for_each_kernel(app: &App, observe: impl Fn(&Device, &KernelStats)) {

@@ -9,6 +9,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 mod along_dim;
 mod attention;
+mod benchmark;
 mod cluster;
 mod compare;
 mod composites;
@@ -67,7 +68,8 @@ fn main() {
         .chain(composites::cases())
         .chain(windows::cases())
         .chain(attention::cases())
-        .chain(resident::cases());
+        .chain(resident::cases())
+        .chain(benchmark::cases());
     let trials = cases.flat_map(|case| trials(&case)).chain(memory::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }

@@ -2,6 +2,7 @@
 
 mod bad_models;
 mod batching;
+mod benchmark_op;
 mod collections;
 mod columns;
 mod embed;

@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling
 
 use crate::{
     commands::{
-        bench, cluster, collections, embed, generate, health, index, models, parse, rerank, search, similar, stats,
-        verify,
+        bench, cluster, collections, embed, generate, health, index, models, parse, report, rerank, search, similar,
+        stats, tensor, verify,
     },
     error::Result,
     global::Global,
@@ -35,9 +35,10 @@ Examples:
   accelctl index src/ --collection code
   accelctl search \"where do we retry a failed upload\" --collection code
   accelctl parse src/
+  accelctl tensor run matmul a.npy b.npy --output c.npy
   echo 'open a socket' | accelctl embed - --output query.npy";
 
-/// Command-line client of accelerd: index and search code, embed, rerank, cluster and parse.
+/// Command-line client of accelerd: index and search code, embed, rerank, cluster, parse and compute with tensors.
 #[derive(Debug, Parser)]
 #[command(version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
@@ -56,8 +57,10 @@ pub enum Command {
     Similar(similar::SimilarArgs),
     Cluster(cluster::ClusterArgs),
     Parse(parse::ParseArgs),
+    Tensor(tensor::TensorArgs),
     Verify(verify::VerifyArgs),
     Stats(stats::StatsArgs),
+    Report(report::ReportArgs),
     Bench(bench::BenchArgs),
     Models(models::ModelsArgs),
     Collections(collections::CollectionsArgs),
@@ -79,8 +82,10 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Similar(args) => similar::run(args, &connect(global, false).await?, output).await,
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, output).await,
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
+        Command::Tensor(args) => tensor::run(args, &connect(global, false).await?, output).await,
         Command::Verify(args) => verify::run(args, &connect(global, false).await?, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
+        Command::Report(args) => report::run(args, &connect(global, false).await?, output).await,
         Command::Bench(args) => bench::run(args, &global.builder()?, global.priority, output).await,
         Command::Models(args) => models::run(args, &connect(global, false).await?, output).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,

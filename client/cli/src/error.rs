@@ -95,6 +95,7 @@ impl CliError {
                 "`accelctl collections list` lists the collections; `accelctl index` creates one"
             }
             (Code::NotFound, Some("model")) => "`accelctl models` lists the loaded models",
+            (Code::NotFound, Some("tensor")) => "`accelctl tensor list` lists the resident tensors",
             (Code::AlreadyExists, _) => "choose another name, or delete it with `accelctl collections delete`",
             (Code::ResourceExhausted, _) => "retry later, or send smaller requests; `accelctl stats` shows the queues",
             (Code::DeadlineExceeded, _) => "increase --timeout; `accelctl stats` shows the queues",

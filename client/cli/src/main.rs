@@ -7,14 +7,17 @@ mod cli;
 mod commands;
 mod complete;
 mod connection;
+mod dtype;
 mod error;
 mod format;
 mod global;
 mod kind;
 mod language;
 mod npy;
+mod operand;
 mod output;
 mod renderer;
+mod safetensors_file;
 mod walk;
 
 use std::process::ExitCode;

@@ -29,7 +29,7 @@ pub struct Pool {
     threads: rayon::ThreadPool,
     info: DeviceInfo,
     /// Calls and nanoseconds by kernel name. Locked once per kernel and batch, never inside a kernel.
-    kernels: Mutex<BTreeMap<&'static str, (u64, u64)>>,
+    kernels: Mutex<BTreeMap<&'static str, KernelStats>>,
     reservations: AtomicUsize,
 }
 
@@ -134,20 +134,27 @@ impl Pool {
 
     /// Runs `work` on the calling thread and records it as a call of the kernel `name`.
     pub fn time_inline<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
+        self.time_moving(name, 0, work)
+    }
+
+    /// As [`Self::time_inline`], of work that reads and writes these bytes.
+    pub fn time_moving<R>(&self, name: &'static str, moved_bytes: u64, work: impl FnOnce() -> R) -> R {
         let _observed = observe::begin(name);
         let start = Instant::now();
         let done = work();
         let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = kernels.entry(name).or_default();
-        *entry = (entry.0 + 1, entry.1.saturating_add(nanos));
+        let stats = kernels.entry(name).or_insert(KernelStats { name, calls: 0, nanos: 0, moved_bytes: 0 });
+        stats.calls += 1;
+        stats.nanos = stats.nanos.saturating_add(nanos);
+        stats.moved_bytes = stats.moved_bytes.saturating_add(moved_bytes);
         done
     }
 
-    /// Calls and total time of each kernel that ran, ordered by name.
+    /// Calls, total time and bytes of each kernel that ran, ordered by name.
     pub fn kernel_stats(&self) -> Vec<KernelStats> {
         let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.iter().map(|(&name, &(calls, nanos))| KernelStats { name, calls, nanos }).collect()
+        kernels.values().cloned().collect()
     }
 }
 

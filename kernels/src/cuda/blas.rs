@@ -63,6 +63,7 @@ impl Blas {
         product: &Product,
         matrices: [u64; 3],
         bias: u64,
+        moved_bytes: u64,
     ) -> Result<(), OpError> {
         let device = stream.device();
         let types = Self::types(device, product)?;
@@ -76,7 +77,7 @@ impl Blas {
         if product.epilogue != Epilogue::None {
             plan.desc.set(device, sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
         }
-        let launched = stream.enqueue(&self.counter, |stream| plan.run(self, &types, matrices, stream));
+        let launched = stream.enqueue(&self.counter, moved_bytes, |stream| plan.run(self, &types, matrices, stream));
         launched.map_err(|status| failed(device, status))
     }
 

@@ -27,7 +27,8 @@ pub(crate) struct CachedGraph {
 pub struct Graph {
     device: Arc<Device>,
     exec: sys::CUgraphExec,
-    counters: Vec<Arc<LaunchCounter>>,
+    /// With the bytes that each launch moves.
+    counters: Vec<(Arc<LaunchCounter>, u64)>,
     /// The generated kernels that it launches.
     jit_kernels: Arc<Vec<Arc<JitKernel>>>,
 }
@@ -126,13 +127,13 @@ impl Graph {
     /// Launches the graph.
     pub(super) fn replay(&self, stream: &Stream) -> Result<(), OpError> {
         stream.device().enter()?;
-        if let Some(last) = self.counters.last() {
+        if let Some((last, _)) = self.counters.last() {
             record_launch(last.name());
         }
         // SAFETY: graph and stream are alive and of one context. What the kernels read and write is the caller's contract,
         // as with their launches.
         stream.device().check("graph", unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) })?;
-        self.counters.iter().for_each(|counter| counter.count_replay());
+        self.counters.iter().for_each(|(counter, moved_bytes)| counter.count_replay(*moved_bytes));
         if !self.jit_kernels.is_empty() {
             stream.keep(&self.jit_kernels);
         }

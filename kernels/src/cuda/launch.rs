@@ -43,6 +43,8 @@ pub(super) struct LaunchConfig {
     pub(super) block_threads: u32,
     /// Dynamic shared memory.
     pub(super) shared_bytes: u32,
+    /// What it reads and writes, for statistics; 0 if that is not counted.
+    pub(super) moved_bytes: u64,
 }
 
 /// Typed arguments of one launch, in the order of the kernel's parameters.

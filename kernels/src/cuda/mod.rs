@@ -32,6 +32,7 @@ mod product;
 mod slices;
 mod staging;
 mod stats;
+mod stopwatch;
 mod stream;
 mod worker;
 

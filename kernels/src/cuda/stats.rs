@@ -63,26 +63,29 @@ pub(super) struct LaunchCounter {
     calls: AtomicU64,
     timed: AtomicU64,
     nanos: AtomicU64,
+    moved_bytes: AtomicU64,
 }
 
 impl LaunchCounter {
     pub(super) fn new(name: &'static str) -> Arc<Self> {
-        let (calls, timed, nanos) = Default::default();
-        Arc::new(Self { name, calls, timed, nanos })
+        let (calls, timed, nanos, moved_bytes) = Default::default();
+        Arc::new(Self { name, calls, timed, nanos, moved_bytes })
     }
 
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Counts a launch; returns whether to time it.
-    fn count(&self) -> bool {
+    /// Counts a launch, and the bytes that it moves; returns whether to time it.
+    fn count(&self, moved_bytes: u64) -> bool {
+        self.moved_bytes.fetch_add(moved_bytes, Relaxed);
         let before = self.calls.fetch_add(1, Relaxed);
         before < FIRST || before.is_multiple_of(EVERY)
     }
 
     /// Counts a launch as part of a graph, which is not timed.
-    pub(super) fn count_replay(&self) {
+    pub(super) fn count_replay(&self, moved_bytes: u64) {
+        self.moved_bytes.fetch_add(moved_bytes, Relaxed);
         self.calls.fetch_add(1, Relaxed);
     }
 
@@ -96,7 +99,8 @@ impl LaunchCounter {
         let (calls, timed) = (self.calls.load(Relaxed), self.timed.load(Relaxed));
         let scaled = u128::from(self.nanos.load(Relaxed)) * u128::from(calls) / u128::from(timed.max(1));
         let nanos = u64::try_from(scaled).unwrap_or(u64::MAX);
-        (calls > 0).then_some(KernelStats { name: self.name, calls, nanos })
+        let moved_bytes = self.moved_bytes.load(Relaxed);
+        (calls > 0).then_some(KernelStats { name: self.name, calls, nanos, moved_bytes })
     }
 }
 
@@ -155,14 +159,15 @@ struct Timing {
 }
 
 impl Timers {
-    /// Calls `launch`, and times it if it is sampled or all are timed.
+    /// Calls `launch`, which moves these bytes, and times it if it is sampled or all are timed.
     pub(super) fn around<E>(
         &mut self,
         counter: &Arc<LaunchCounter>,
+        moved_bytes: u64,
         stream: sys::CUstream,
         launch: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        if !counter.count() && !self.is_timing_all {
+        if !counter.count(moved_bytes) && !self.is_timing_all {
             return launch();
         }
         self.collect();
@@ -239,10 +244,11 @@ mod tests {
     fn times_are_scaled_to_all_launches() {
         let counter = LaunchCounter::new("k");
         assert_eq!(counter.stats(), None);
-        let timed = (0..65).filter(|_| counter.count()).count();
+        let timed = (0..65).filter(|_| counter.count(2)).count();
         assert_eq!(timed, 10, "the first eight, the 33rd and the 65th");
         (0..timed).for_each(|_| counter.add(100));
-        assert_eq!(counter.stats(), Some(KernelStats { name: "k", calls: 65, nanos: 6500 }));
+        let stats = KernelStats { name: "k", calls: 65, nanos: 6500, moved_bytes: 130 };
+        assert_eq!(counter.stats(), Some(stats));
     }
 
     #[test]
@@ -251,9 +257,10 @@ mod tests {
         counters.get("unused");
         let functions = [0, 1].map(|_| Function::new(counters.get("tensor_elementwise"), std::ptr::null_mut()));
         for function in &functions {
-            function.counter().count_replay();
+            function.counter().count_replay(3);
         }
-        let named: Vec<_> = counters.stats().into_iter().map(|stats| (stats.name, stats.calls)).collect();
-        assert_eq!(named, [("tensor_elementwise", 2)]);
+        let named: Vec<_> =
+            counters.stats().into_iter().map(|stats| (stats.name, stats.calls, stats.moved_bytes)).collect();
+        assert_eq!(named, [("tensor_elementwise", 2, 6)]);
     }
 }

@@ -42,7 +42,8 @@ pub(super) struct Stream {
 /// The stream that launches go to while they are captured, and what they launch.
 pub(super) struct Recording {
     pub(super) stream: sys::CUstream,
-    pub(super) counters: Vec<Arc<LaunchCounter>>,
+    /// With the bytes that each launch moves.
+    pub(super) counters: Vec<(Arc<LaunchCounter>, u64)>,
     pub(super) jit_kernels: Vec<Arc<JitKernel>>,
 }
 
@@ -221,7 +222,7 @@ impl Stream {
         config: &LaunchConfig,
         args: &mut Args,
     ) -> Result<(), OpError> {
-        let &LaunchConfig { pdl, grid, block_threads, shared_bytes } = config;
+        let &LaunchConfig { pdl, grid, block_threads, shared_bytes, moved_bytes } = config;
         let name = function.name();
         if let Some(mismatch) = args.mismatch(params) {
             return Err(self.device.failed(name, &mismatch));
@@ -244,7 +245,7 @@ impl Stream {
             numAttrs: u32::from(pdl),
         };
         let mut addresses = args.addresses();
-        let launched = self.enqueue(function.counter(), |stream| {
+        let launched = self.enqueue(function.counter(), moved_bytes, |stream| {
             config.hStream = stream;
             let (function, arguments) = (function.handle(), addresses.as_mut_ptr());
             // SAFETY: the arguments are alive, and as many and as large as the kernel declares; that declaration is
@@ -255,20 +256,22 @@ impl Stream {
         launched.map_err(|failed| self.device.error(name, failed))
     }
 
-    /// Has `work` enqueue launches where launches go: to the stream, counted and timed, or to the capture in progress.
+    /// Has `work` enqueue launches, which move these bytes, where launches go: to the stream, counted and timed, or to the capture in
+    /// progress.
     pub(super) fn enqueue<E>(
         &self,
         counter: &Arc<LaunchCounter>,
+        moved_bytes: u64,
         work: impl FnOnce(sys::CUstream) -> Result<(), E>,
     ) -> Result<(), E> {
         record_launch(counter.name());
         let stream = self.launch_target();
         match &mut *self.recording() {
             Some(recording) => {
-                recording.counters.push(Arc::clone(counter));
+                recording.counters.push((Arc::clone(counter), moved_bytes));
                 work(stream)
             }
-            None => self.timers.borrow_mut().around(counter, stream, || work(stream)),
+            None => self.timers.borrow_mut().around(counter, moved_bytes, stream, || work(stream)),
         }
     }
 

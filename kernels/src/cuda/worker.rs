@@ -7,6 +7,7 @@ use std::{
     mem::{self, MaybeUninit},
     ops::{Bound, RangeBounds},
     sync::Arc,
+    time::Duration,
 };
 
 use bytemuck::Pod;
@@ -27,6 +28,7 @@ use super::{
     pinned::PinnedBlock,
     product::Product,
     staging::Staging,
+    stopwatch::Stopwatch,
     stream::{AllocError, Stream, StreamPriority},
 };
 use crate::{OpError, preemption::Preemption};
@@ -277,7 +279,11 @@ impl Worker {
         shared_bytes: u32,
         args: &mut Args,
     ) -> Result<(), OpError> {
-        self.stream.launch(kernel, &LaunchConfig { pdl: false, grid, block_threads, shared_bytes }, args)
+        self.stream.launch(
+            kernel,
+            &LaunchConfig { pdl: false, grid, block_threads, shared_bytes, moved_bytes: 0 },
+            args,
+        )
     }
 
     /// Launches with programmatic dependent launch, if the device supports it: the kernel starts before the preceding
@@ -291,7 +297,7 @@ impl Worker {
         args: &mut Args,
     ) -> Result<(), OpError> {
         let pdl = self.compute_capability() >= (9, 0);
-        self.stream.launch(kernel, &LaunchConfig { pdl, grid, block_threads, shared_bytes }, args)
+        self.stream.launch(kernel, &LaunchConfig { pdl, grid, block_threads, shared_bytes, moved_bytes: 0 }, args)
     }
 
     /// The kernel of a generated source. The first worker of the device that asks for it compiles it, or loads it from
@@ -303,7 +309,7 @@ impl Worker {
         self.device().jit(source)
     }
 
-    /// Launches a generated kernel, as [`Self::launch`] does a built-in one.
+    /// Launches a generated kernel, as [`Self::launch`] does a built-in one. `moved_bytes` are those that it reads and writes, for statistics.
     ///
     /// # Errors
     /// As [`Self::launch`].
@@ -314,8 +320,10 @@ impl Worker {
         block_threads: u32,
         shared_bytes: u32,
         args: &mut Args,
+        moved_bytes: u64,
     ) -> Result<(), OpError> {
-        self.stream.launch_jit(kernel, &LaunchConfig { pdl: false, grid, block_threads, shared_bytes }, args)
+        let config = LaunchConfig { pdl: false, grid, block_threads, shared_bytes, moved_bytes };
+        self.stream.launch_jit(kernel, &config, args)
     }
 
     /// Maximum number of active blocks of a generated kernel on each multiprocessor; 0 if not even one fits.
@@ -351,13 +359,18 @@ impl Worker {
         graph.replay(&self.stream)
     }
 
+    /// The time on the device of what `launches` enqueues, for which it waits.
+    pub(crate) fn time(&self, launches: impl FnOnce() -> Result<(), OpError>) -> Result<Duration, OpError> {
+        Stopwatch::time(&self.stream, launches)
+    }
+
     /// Calls `launches`, and times each kernel that it launches. Launches are sampled otherwise, and those of a graph are not timed: so that
     /// the times of kernels that mostly run in graphs are known, some of their runs are launched one by one.
     pub(crate) fn timing_all<R>(&self, launches: impl FnOnce() -> R) -> R {
         self.stream.timing_all(launches)
     }
 
-    /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one. The library is opened, and
+    /// Enqueues a cuBLASLt product on the stream. `bias` is read only by an epilogue that adds one; `moved_bytes` are for statistics. The library is opened, and
     /// a plan created, by the first product that needs them. In a capture they must exist ([`Self::prepare_multiply`]).
     ///
     /// # Errors
@@ -370,6 +383,7 @@ impl Worker {
         b: DevicePtr<B>,
         c: DevicePtr<C>,
         bias: DevicePtr<D>,
+        moved_bytes: u64,
     ) -> Result<(), OpError> {
         self.device().enter()?;
         if product.is_empty() {
@@ -378,7 +392,7 @@ impl Worker {
         if self.blas.get().is_none() && self.stream.recording().is_some() {
             return Err(blas::not_prepared(self.device()));
         }
-        self.blas()?.multiply(&self.stream, product, [a.raw, b.raw, c.raw], bias.raw)
+        self.blas()?.multiply(&self.stream, product, [a.raw, b.raw, c.raw], bias.raw, moved_bytes)
     }
 
     /// Opens cuBLASLt and creates the plan of a product, so that [`Self::multiply`] can be captured in a graph. A plan is for

@@ -31,6 +31,7 @@ mod spatial;
 mod spec;
 mod view;
 mod view_ops;
+mod workload;
 
 pub use accelerd_ir::{Dtype, scalar};
 pub use elementwise::names as elementwise_names;
@@ -45,3 +46,4 @@ pub use plan::{
 };
 pub use spec::{Attribute, GraphSpec, NodeSpec, TensorType};
 pub use view::{Location, View};
+pub use workload::Workload;

@@ -29,7 +29,7 @@ impl fmt::Display for Role {
 use Role::{Admin, Read, Write};
 
 /// The methods and the roles that they need.
-const METHODS: [(&str, Role); 38] = [
+const METHODS: [(&str, Role); 39] = [
     ("/accelerd.v1.DeviceService/ListDevices", Read),
     ("/accelerd.v1.DeviceService/GetStats", Read),
     ("/accelerd.v1.DeviceService/Watch", Read),
@@ -66,6 +66,7 @@ const METHODS: [(&str, Role); 38] = [
     ("/accelerd.v1.TensorService/FreeTensors", Write),
     ("/accelerd.v1.TensorService/ListTensors", Read),
     ("/accelerd.v1.TensorService/CopyTensor", Write),
+    ("/accelerd.v1.TensorService/BenchmarkOp", Read),
     ("/accelerd.v1.VerifyService/CompareOutputs", Read),
     ("/accelerd.v1.VerifyService/Verify", Read),
 ];

@@ -374,6 +374,9 @@ pub struct Limits {
     pub max_compared_outputs: usize,
     /// Maximum number of mismatches that a comparison lists for an output.
     pub max_mismatches: u32,
+    /// Maximum time of the repetitions of a benchmark.
+    #[serde(with = "humantime_serde")]
+    pub max_benchmark_time: Duration,
     /// Maximum number of dimensions of a vector.
     pub max_dimensions: u32,
     /// Maximum encoded size of a point's payload.

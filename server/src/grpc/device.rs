@@ -253,10 +253,16 @@ fn describe(device: &Device, lost: bool) -> pb::Device {
 fn kernels(app: &App) -> Vec<pb::KernelStats> {
     let mut by_name = BTreeMap::new();
     for (device, _) in app.engine.devices() {
-        for KernelStats { name, calls, nanos } in device.kernel_stats() {
+        for KernelStats { name, calls, nanos, moved_bytes } in device.kernel_stats() {
             let device = device.id();
             let total = proto_duration(Duration::from_nanos(nanos));
-            let stats = pb::KernelStats { name: name.to_owned(), call_count: calls, total, device: device.to_string() };
+            let stats = pb::KernelStats {
+                name: name.to_owned(),
+                call_count: calls,
+                total,
+                device: device.to_string(),
+                moved_bytes,
+            };
             by_name.insert((name, device), stats);
         }
     }
@@ -371,6 +377,7 @@ fn kernel_json(kernel: &pb::KernelStats) -> Value {
         "device": kernel.device,
         "calls": kernel.call_count,
         "total_seconds": total.as_secs_f64(),
+        "moved_bytes": kernel.moved_bytes,
     })
 }
 

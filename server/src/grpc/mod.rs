@@ -16,4 +16,5 @@ mod resident_tensors;
 pub(crate) mod services;
 pub mod similarity;
 mod tensor;
+mod tensor_benchmark;
 mod verify;

@@ -26,6 +26,7 @@ use crate::{
         convert::tensor_of,
         dtype::dtype_to_proto,
         resident_tensors::{ResidentTensors, tensor_type},
+        tensor_benchmark::Benchmarks,
     },
     layers::timing,
     status::response_too_large,
@@ -42,6 +43,7 @@ pub(super) struct Tensors {
     lane: Lane<Execute>,
     plans: PlanCache,
     resident: ResidentTensors,
+    benchmarks: Benchmarks,
     max_nodes: usize,
     max_message: usize,
 }
@@ -65,6 +67,7 @@ impl Tensors {
             lane: app.engine.lane(config.lanes.lane(&config.lanes.tensor)),
             plans: PlanCache::default(),
             resident: ResidentTensors::new(app),
+            benchmarks: Benchmarks::new(app),
             max_nodes: config.limits.max_graph_nodes,
             max_message: config.server.max_message(),
         }
@@ -93,11 +96,7 @@ impl Tensors {
         spec.nodes = nodes.into_iter().map(node).collect::<Result<_, _>>()?;
         spec.outputs = outputs.into_iter().map(|output| output.name).collect();
         let plan = self.plans.plan(&spec).map_err(invalid)?;
-        let most = plan.steps.iter().map(Step::cost).max().unwrap_or_default();
-        if most > MAX_STEP_COST {
-            let reason = format!("expected at most {MAX_STEP_COST} operations on elements in one kernel, got {most}");
-            return Err(ApiError::invalid("nodes", reason));
-        }
+        check_steps(&plan)?;
         let resident = resident.into_iter().map(|(_, listed)| listed).collect();
         Ok(Planned { plan, inputs: data, resident, keep, ttl, device })
     }
@@ -247,6 +246,14 @@ impl TensorService for Tensors {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
         Ok(Response::new(self.resident.copy(&caller, context, request.into_inner()).await?))
     }
+
+    async fn benchmark_op(
+        &self,
+        request: Request<pb::BenchmarkOpRequest>,
+    ) -> Result<Response<pb::BenchmarkOpResponse>, Status> {
+        let context = context(&request);
+        Ok(Response::new(self.benchmarks.run(&self.resident, context, request.into_inner()).await?))
+    }
 }
 
 /// The most bytes of what describes a kept tensor, without its shape.
@@ -274,7 +281,17 @@ pub(super) fn inline(field: &str, tensor: pb::Tensor) -> Result<(TensorType, Byt
     Ok((of, tensor.data))
 }
 
-fn node(node: pb::TensorNode) -> Result<NodeSpec, ApiError> {
+/// Refuses a plan of which one kernel would run for too long.
+pub(super) fn check_steps(plan: &Plan) -> Result<(), ApiError> {
+    let most = plan.steps.iter().map(Step::cost).max().unwrap_or_default();
+    if most > MAX_STEP_COST {
+        let reason = format!("expected at most {MAX_STEP_COST} operations on elements in one kernel, got {most}");
+        return Err(ApiError::invalid("nodes", reason));
+    }
+    Ok(())
+}
+
+pub(super) fn node(node: pb::TensorNode) -> Result<NodeSpec, ApiError> {
     let pb::TensorNode { name, op, inputs, attributes } = node;
     let attributes = attributes.into_iter().map(|(key, attribute)| {
         let value = match attribute.value {
@@ -295,7 +312,7 @@ fn node(node: pb::TensorNode) -> Result<NodeSpec, ApiError> {
 }
 
 /// The field of a graph's error is named by its node.
-fn invalid(error: GraphError) -> ApiError {
+pub(super) fn invalid(error: GraphError) -> ApiError {
     let GraphError { node, field, expected, got } = error;
     ApiError::invalid(format!("nodes[{node}].{field}"), format!("expected {expected}, got {got}"))
 }

@@ -2,6 +2,7 @@
 
 mod embed;
 mod parse;
+mod tensor;
 mod verify;
 
 use std::{
@@ -15,7 +16,7 @@ use std::{
 use accelerd_proto::v1::{
     self as proto, condition::Test, device_service_server as device, embed_service_server::EmbedServiceServer, hit::Id,
     parse_service_server::ParseServiceServer, search_request::Query, similarity_service_server as similarity,
-    upsert_request::Points, verify_service_server::VerifyServiceServer,
+    tensor_service_server::TensorServiceServer, upsert_request::Points, verify_service_server::VerifyServiceServer,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -32,6 +33,13 @@ use crate::Certificates;
 
 /// Dimensions of the toy model.
 pub const DIM: usize = 64;
+
+/// What ExportReport returns.
+const REPORT: &str = r#"{"version": "0.1.0", "uptime_seconds": 3700.0,
+    "devices": [{"name": "cpu", "product": "Toy CPU", "compute_units": 2, "memory_bytes": 1024, "lost": null}],
+    "kernels": [{"name": "pool_rows", "device": "cpu", "calls": 7, "total_seconds": 0.021, "moved_bytes": 10500000}],
+    "lanes": [{"name": "embed", "requests": 3, "wait_micros": {"p50": 250}}],
+    "memory": [{"place": "host", "held_bytes": 2048, "limit_bytes": 4096, "accounts": []}]}"#;
 
 /// The daemon; clones share its state.
 #[derive(Clone, Default, Debug)]
@@ -64,6 +72,11 @@ pub struct State {
     pub parsed: usize,
     /// The bearer token of every call; calls without it fail with UNAUTHENTICATED.
     pub token: Option<&'static str>,
+    /// Requests of BenchmarkOp, in order.
+    pub benchmarks: Vec<proto::BenchmarkOpRequest>,
+    /// The resident tensors, oldest first.
+    pub tensors: Vec<(proto::ResidentTensor, proto::Tensor)>,
+    made_tensors: u64,
     collections: BTreeMap<String, Collection>,
 }
 
@@ -162,6 +175,7 @@ impl FakeDaemon {
             .add_service(similarity::SimilarityServiceServer::new(self.clone()))
             .add_service(EmbedServiceServer::new(self.clone()))
             .add_service(ParseServiceServer::new(self.clone()))
+            .add_service(TensorServiceServer::new(self.clone()))
             .add_service(VerifyServiceServer::new(self.clone()))
             .add_service(device::DeviceServiceServer::new(self.clone()))
     }
@@ -585,8 +599,13 @@ fn stats(batch_count: u64) -> proto::GetStatsResponse {
         mean_batch_requests: 3.0,
         ..Default::default()
     };
-    let kernel =
-        proto::KernelStats { name: "pool_rows".into(), call_count: 7, total: millis(21), device: "cpu".into() };
+    let kernel = proto::KernelStats {
+        name: "pool_rows".into(),
+        call_count: 7,
+        total: millis(21),
+        device: "cpu".into(),
+        moved_bytes: 42_000_000,
+    };
     proto::GetStatsResponse {
         version: "0.1.0".into(),
         uptime: Some(prost_types::Duration { seconds: 3700, nanos: 0 }),
@@ -648,7 +667,7 @@ impl device::DeviceService for FakeDaemon {
 
     async fn export_report(&self, _request: Request<proto::ExportReportRequest>) -> Reply<proto::ExportReportResponse> {
         self.enter("ExportReport").await?;
-        Ok(Response::new(proto::ExportReportResponse { json: "{}".into() }))
+        Ok(Response::new(proto::ExportReportResponse { json: REPORT.into() }))
     }
 
     async fn drain(&self, _request: Request<proto::DrainRequest>) -> Reply<proto::DrainResponse> {

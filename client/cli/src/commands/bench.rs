@@ -9,6 +9,7 @@ mod load;
 mod parse;
 mod search;
 mod similar;
+mod tensor;
 mod vectors;
 
 use accelerd_client::{Builder, Priority};
@@ -24,6 +25,7 @@ use self::{
     parse::ParseBench,
     search::SearchBench,
     similar::SimilarBench,
+    tensor::TensorBench,
 };
 use crate::{
     error::{CliError, Result},
@@ -59,6 +61,7 @@ enum What {
     Cluster(ClusterBench),
     /// Parse Python files.
     Parse(ParseBench),
+    Tensor(TensorBench),
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +104,7 @@ pub async fn run(args: BenchArgs, builder: &Builder, priority: Priority, output:
             let (input, items, calls) = bench.calls()?;
             measure(Subject { bench: "parse", input, items, calls, kept: None }, &bench.load, &context).await
         }
+        What::Tensor(bench) => bench.run(builder, output).await,
     }
 }
 

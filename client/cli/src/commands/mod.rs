@@ -9,10 +9,12 @@ pub mod health;
 pub mod index;
 pub mod models;
 pub mod parse;
+pub mod report;
 pub mod rerank;
 pub mod search;
 pub mod similar;
 pub mod stats;
+pub mod tensor;
 pub mod verify;
 
 /// Maximum hits of a search.

@@ -117,6 +117,8 @@ struct Kernel {
     device: String,
     calls: u64,
     total_ms: f64,
+    /// 0 if the kernel does not count what it reads and writes.
+    moved_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -216,6 +218,7 @@ impl From<proto::GetStatsResponse> for Stats {
         let kernel = |kernel: proto::KernelStats| Kernel {
             calls: kernel.call_count,
             total_ms: seconds(kernel.total.as_ref()) * 1e3,
+            moved_bytes: kernel.moved_bytes,
             name: kernel.name,
             device: kernel.device,
         };
@@ -324,7 +327,11 @@ impl Stats {
     }
 
     fn kernel_table(&self, renderer: &Renderer) -> Table {
-        let mut table = Table::new(["<kernel", "<device", "calls", "total", "mean"]);
+        let mut table = Table::new(["<kernel", "<device", "calls", "total", "mean", "?bandwidth"]);
+        let bandwidth = |kernel: &Kernel| match kernel.moved_bytes {
+            0 => "-".to_owned(),
+            bytes => format!("{:.1} GB/s", bytes as f64 / kernel.total_ms.max(f64::MIN_POSITIVE) / 1e6),
+        };
         for kernel in &self.kernels {
             table.row([
                 renderer.style(Style::Name, &kernel.name),
@@ -332,6 +339,7 @@ impl Stats {
                 format::count(kernel.calls),
                 ms(kernel.total_ms),
                 ms(kernel.total_ms / (kernel.calls.max(1) as f64)),
+                bandwidth(kernel),
             ]);
         }
         table

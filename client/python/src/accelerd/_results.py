@@ -177,12 +177,13 @@ class LaneStats:
 
 @dataclass(frozen=True)
 class KernelStats:
-    """Statistics of a kernel on a device."""
+    """Statistics of a kernel on a device; `moved_bytes` is 0 if it does not count what it reads and writes."""
 
     name: str
     device: str
     call_count: int
     total: timedelta
+    moved_bytes: int
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 //! Graphs of tensor operations: executes the plans of `accelerd-tensor`, on tensors of the request and on resident ones.
 
+mod benchmark;
 mod cpu;
 pub(crate) mod cuda;
 mod op;
@@ -9,6 +10,7 @@ mod resident;
 mod transfer;
 mod values;
 
+pub use benchmark::{Benchmark, BenchmarkBound, BenchmarkRequest, Benchmarked};
 pub use op::{Execute, ExecuteRequest};
 pub use plan_cache::PlanCache;
 pub use resident::{HostUpload, ResidentTensor, TensorAccount};

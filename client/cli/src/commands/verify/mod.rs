@@ -1,16 +1,14 @@
-//! Verifies outputs: compares .npy files.
+//! Verifies outputs: compares tensors of files and resident ones.
 
-use std::path::PathBuf;
-
-use accelerd_client::{Client, CompareOptions, NanPolicy, Policy};
+use accelerd_client::{Client, CompareInput, CompareOptions, NanPolicy, Policy};
 use clap::{Args, Subcommand};
 
 use crate::{
     error::{CliError, Result},
+    operand::{Operand, Source, resident},
     output::Output,
 };
 
-mod array;
 mod report;
 
 /// Verify outputs.
@@ -25,15 +23,17 @@ enum Command {
     Compare(CompareArgs),
 }
 
-/// Compare two arrays in .npy files. The exit code is 1 if they differ.
+/// Compare two tensors. The exit code is 1 if they differ.
+///
+/// A tensor is FILE.npy, FILE.safetensors:NAME, FILE.safetensors with one tensor, or handle:HANDLE for a resident one.
 ///
 /// Without a tolerance, those of torch.testing for the element type apply. Of several kinds of tolerances, one must accept a pair.
 #[derive(Debug, Args)]
 struct CompareArgs {
-    /// What was computed: a .npy file.
-    actual: PathBuf,
-    /// What was expected: a .npy file.
-    expected: PathBuf,
+    /// What was computed.
+    actual: String,
+    /// What was expected.
+    expected: String,
     /// Absolute tolerance, of |actual - expected| <= atol + rtol * |expected|. 0 if only --rtol is set.
     #[arg(long, value_name = "X")]
     atol: Option<f64>,
@@ -84,11 +84,18 @@ pub async fn run(args: VerifyArgs, client: &Client, output: &Output) -> Result {
 }
 
 async fn compare(args: &CompareArgs, client: &Client, output: &Output) -> Result {
-    let (actual, expected) = (array::read(&args.actual)?, array::read(&args.expected)?);
+    let (actual, expected) = (input(&args.actual)?, input(&args.expected)?);
     let options = CompareOptions::default().policy(args.policy()).max_mismatches(args.limit);
     let compared = client.compare([("output", actual)], [("output", expected)], &options).await?;
     output.show(&report::Comparisons::of(&compared))?;
     if compared.passed { Ok(()) } else { Err(CliError::Differs) }
+}
+
+fn input(operand: &str) -> Result<CompareInput> {
+    Ok(match Operand::parse(operand)?.read()? {
+        Source::Value(tensor) => tensor.into(),
+        Source::Handle(handle) => (&resident(&handle)).into(),
+    })
 }
 
 impl CompareArgs {

@@ -180,16 +180,18 @@ class LatencyStats(_message.Message):
     def __init__(self, mean: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p50: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p99: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class KernelStats(_message.Message):
-    __slots__ = ("name", "call_count", "total", "device")
+    __slots__ = ("name", "call_count", "total", "device", "moved_bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CALL_COUNT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     call_count: int
     total: _duration_pb2.Duration
     device: str
-    def __init__(self, name: _Optional[str] = ..., call_count: _Optional[int] = ..., total: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., device: _Optional[str] = ...) -> None: ...
+    moved_bytes: int
+    def __init__(self, name: _Optional[str] = ..., call_count: _Optional[int] = ..., total: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., device: _Optional[str] = ..., moved_bytes: _Optional[int] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("interval",)

@@ -27,6 +27,12 @@ class Dtype(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DTYPE_U32: _ClassVar[Dtype]
     DTYPE_U64: _ClassVar[Dtype]
     DTYPE_BOOL: _ClassVar[Dtype]
+
+class BenchmarkBound(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BENCHMARK_BOUND_UNSPECIFIED: _ClassVar[BenchmarkBound]
+    BENCHMARK_BOUND_MEMORY: _ClassVar[BenchmarkBound]
+    BENCHMARK_BOUND_PRODUCT: _ClassVar[BenchmarkBound]
 DTYPE_UNSPECIFIED: Dtype
 DTYPE_F16: Dtype
 DTYPE_BF16: Dtype
@@ -41,6 +47,9 @@ DTYPE_U16: Dtype
 DTYPE_U32: Dtype
 DTYPE_U64: Dtype
 DTYPE_BOOL: Dtype
+BENCHMARK_BOUND_UNSPECIFIED: BenchmarkBound
+BENCHMARK_BOUND_MEMORY: BenchmarkBound
+BENCHMARK_BOUND_PRODUCT: BenchmarkBound
 
 class Tensor(_message.Message):
     __slots__ = ("dtype", "shape", "data")
@@ -226,3 +235,76 @@ class CopyTensorResponse(_message.Message):
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     tensor: ResidentTensor
     def __init__(self, tensor: _Optional[_Union[ResidentTensor, _Mapping]] = ...) -> None: ...
+
+class BenchmarkOpRequest(_message.Message):
+    __slots__ = ("op", "operands", "attributes", "result_count", "device", "repetition_count", "max_time")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: TensorAttribute
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[TensorAttribute, _Mapping]] = ...) -> None: ...
+    OP_FIELD_NUMBER: _ClassVar[int]
+    OPERANDS_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    RESULT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIME_FIELD_NUMBER: _ClassVar[int]
+    op: str
+    operands: _containers.RepeatedCompositeFieldContainer[BenchmarkOperand]
+    attributes: _containers.MessageMap[str, TensorAttribute]
+    result_count: int
+    device: str
+    repetition_count: int
+    max_time: _duration_pb2.Duration
+    def __init__(self, op: _Optional[str] = ..., operands: _Optional[_Iterable[_Union[BenchmarkOperand, _Mapping]]] = ..., attributes: _Optional[_Mapping[str, TensorAttribute]] = ..., result_count: _Optional[int] = ..., device: _Optional[str] = ..., repetition_count: _Optional[int] = ..., max_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class BenchmarkOperand(_message.Message):
+    __slots__ = ("dtype", "shape", "integers_below")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    INTEGERS_BELOW_FIELD_NUMBER: _ClassVar[int]
+    dtype: Dtype
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    integers_below: int
+    def __init__(self, dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ..., integers_below: _Optional[int] = ...) -> None: ...
+
+class BenchmarkOpResponse(_message.Message):
+    __slots__ = ("device", "product", "repetition_count", "min", "p10", "median", "p90", "max", "launch_count", "moved_bytes", "operation_count", "bytes_per_second", "operations_per_second", "copy_bytes_per_second", "product_operations_per_second", "bound", "bound_share")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCT_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    P10_FIELD_NUMBER: _ClassVar[int]
+    MEDIAN_FIELD_NUMBER: _ClassVar[int]
+    P90_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    COPY_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    PRODUCT_OPERATIONS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    BOUND_SHARE_FIELD_NUMBER: _ClassVar[int]
+    device: str
+    product: str
+    repetition_count: int
+    min: _duration_pb2.Duration
+    p10: _duration_pb2.Duration
+    median: _duration_pb2.Duration
+    p90: _duration_pb2.Duration
+    max: _duration_pb2.Duration
+    launch_count: int
+    moved_bytes: int
+    operation_count: int
+    bytes_per_second: float
+    operations_per_second: float
+    copy_bytes_per_second: float
+    product_operations_per_second: float
+    bound: BenchmarkBound
+    bound_share: float
+    def __init__(self, device: _Optional[str] = ..., product: _Optional[str] = ..., repetition_count: _Optional[int] = ..., min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., median: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., launch_count: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., operation_count: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., operations_per_second: _Optional[float] = ..., copy_bytes_per_second: _Optional[float] = ..., product_operations_per_second: _Optional[float] = ..., bound: _Optional[_Union[BenchmarkBound, str]] = ..., bound_share: _Optional[float] = ...) -> None: ...

@@ -68,6 +68,11 @@ class TensorServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorResponse.FromString,
                 _registered_method=True)
+        self.BenchmarkOp = channel.unary_unary(
+                '/accelerd.v1.TensorService/BenchmarkOp',
+                request_serializer=accelerd_dot_v1_dot_tensor__pb2.BenchmarkOpRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_tensor__pb2.BenchmarkOpResponse.FromString,
+                _registered_method=True)
 
 
 class TensorServiceServicer(object):
@@ -147,6 +152,20 @@ class TensorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BenchmarkOp(self, request, context):
+        """Measures an operation on operands that the device fills with random numbers. The time is that of the device's work alone:
+        operands are there and kernels are compiled. Caches are flushed before each repetition. The call has low priority, and lets other
+        calls run between repetitions; what they take of the device meanwhile is part of the measured time.
+
+        Fails with:
+        - INVALID_ARGUMENT: as Execute; an unknown device; more repetitions or time than the maximum.
+        - RESOURCE_EXHAUSTED: as Execute.
+        - DEADLINE_EXCEEDED: not a single repetition completed in time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TensorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -179,6 +198,11 @@ def add_TensorServiceServicer_to_server(servicer, server):
                     servicer.CopyTensor,
                     request_deserializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_tensor__pb2.CopyTensorResponse.SerializeToString,
+            ),
+            'BenchmarkOp': grpc.unary_unary_rpc_method_handler(
+                    servicer.BenchmarkOp,
+                    request_deserializer=accelerd_dot_v1_dot_tensor__pb2.BenchmarkOpRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_tensor__pb2.BenchmarkOpResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -347,6 +371,33 @@ class TensorService(object):
             '/accelerd.v1.TensorService/CopyTensor',
             accelerd_dot_v1_dot_tensor__pb2.CopyTensorRequest.SerializeToString,
             accelerd_dot_v1_dot_tensor__pb2.CopyTensorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BenchmarkOp(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.TensorService/BenchmarkOp',
+            accelerd_dot_v1_dot_tensor__pb2.BenchmarkOpRequest.SerializeToString,
+            accelerd_dot_v1_dot_tensor__pb2.BenchmarkOpResponse.FromString,
             options,
             channel_credentials,
             insecure,

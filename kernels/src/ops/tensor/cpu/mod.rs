@@ -8,6 +8,7 @@ use accelerd_tensor::{Plan, Step};
 use crate::{OpError, cpu::Worker};
 
 mod attention;
+pub(super) mod benchmark;
 mod buffer;
 mod cast;
 mod conv;
@@ -38,10 +39,15 @@ use memory::Memory;
 /// Executes a plan on inputs of any alignment; returns its outputs, little-endian.
 pub(super) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Vec<AlignedBuffer>, OpError> {
     let memory = Memory::new(plan, inputs)?;
-    for step in &plan.steps {
-        worker.pool().time_inline(name(step), || run(step, &memory, worker))?;
-    }
+    run_steps(plan, &memory, worker)?;
     Ok(memory.into_outputs())
+}
+
+fn run_steps(plan: &Plan, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
+    let mut steps = plan.steps.iter();
+    steps.try_for_each(|step| {
+        worker.pool().time_moving(name(step), step.workload().moved(), || run(step, memory, worker))
+    })
 }
 
 fn name(step: &Step) -> &'static str {

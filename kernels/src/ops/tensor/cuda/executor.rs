@@ -67,18 +67,18 @@ fn with_planned(error: OpError, plan: &Plan, inputs: &[TensorInput], worker: &Wo
 }
 
 /// Device memory of an execution.
-struct Buffers<'a> {
+pub(super) struct Buffers<'a> {
     arena: Buffer<u8>,
     workspace: Buffer<u8>,
     inputs: Vec<Input<'a>>,
-    outputs: Vec<Buffer<u8>>,
+    pub(super) outputs: Vec<Buffer<u8>>,
     status: Buffer<u8>,
 }
 
 /// The device memory of an input.
-enum Input<'a> {
-    /// Uploaded for the execution.
-    Uploaded(Buffer<u8>),
+pub(super) enum Input<'a> {
+    /// Uploaded or generated for the execution.
+    Owned(Buffer<u8>),
     /// Of a resident tensor, which outlives the execution.
     Resident(&'a Buffer<u8>),
 }
@@ -86,7 +86,7 @@ enum Input<'a> {
 impl Input<'_> {
     fn buffer(&self) -> &Buffer<u8> {
         match self {
-            Self::Uploaded(buffer) => buffer,
+            Self::Owned(buffer) => buffer,
             Self::Resident(buffer) => buffer,
         }
     }
@@ -95,17 +95,27 @@ impl Input<'_> {
 impl<'a> Buffers<'a> {
     /// Allocates it, and uploads the inputs that are not resident.
     fn new(plan: &Plan, prepared: &PreparedPlan, inputs: &'a [TensorInput], worker: &Worker) -> Result<Self, OpError> {
-        let (arena, workspace) = (worker.alloc(plan.arena_bytes)?, worker.alloc(prepared.workspace_bytes)?);
-        let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<_, _>>()?;
         let input = |input: &'a TensorInput| match input {
-            TensorInput::Inline(bytes) => worker.upload_new(bytes).map(Input::Uploaded),
+            TensorInput::Inline(bytes) => worker.upload_new(bytes).map(Input::Owned),
             TensorInput::Resident(tensor) => tensor.on(worker).map(Input::Resident),
         };
         let inputs = inputs.iter().map(input).collect::<Result<_, _>>()?;
+        Self::with_inputs(plan, prepared, inputs, worker)
+    }
+
+    /// Allocates it; the inputs are there.
+    pub(super) fn with_inputs(
+        plan: &Plan,
+        prepared: &PreparedPlan,
+        inputs: Vec<Input<'a>>,
+        worker: &Worker,
+    ) -> Result<Self, OpError> {
+        let (arena, workspace) = (worker.alloc(plan.arena_bytes)?, worker.alloc(prepared.workspace_bytes)?);
+        let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<_, _>>()?;
         Ok(Self { arena, workspace, inputs, outputs, status: worker.upload_new(status::cleared(plan))? })
     }
 
-    fn memory(&self) -> Memory<'_> {
+    pub(super) fn memory(&self) -> Memory<'_> {
         Memory {
             inputs: self.inputs.iter().map(|input| Span::of(input.buffer())).collect(),
             outputs: self.outputs.iter().map(Span::of).collect(),
@@ -113,6 +123,12 @@ impl<'a> Buffers<'a> {
             workspace: Span::of(&self.workspace),
             status: Span::of(&self.status),
         }
+    }
+
+    /// Waits for the execution, and fails with what its status reports.
+    pub(super) fn check(&self, worker: &Worker) -> Result<(), OpError> {
+        status::download_checked(&[], (&self.status, 0..self.status.len()), worker)?;
+        worker.synchronize()
     }
 
     /// Downloads the outputs that are not kept.

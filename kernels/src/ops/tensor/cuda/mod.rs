@@ -2,6 +2,7 @@
 
 mod arg_reduce;
 mod attention;
+pub(super) mod benchmark;
 mod buffers;
 #[cfg(test)]
 mod compile;

@@ -39,6 +39,8 @@ struct PreparedStep {
     launches: Vec<PreparedLaunch>,
     /// Estimated work, as of [`Step::cost`].
     cost: u64,
+    /// Bytes that the product moves; 0 without one.
+    product_bytes: u64,
 }
 
 /// A launch whose addresses are missing.
@@ -47,6 +49,8 @@ struct PreparedLaunch {
     grid: Grid,
     block_threads: u32,
     shared_bytes: u32,
+    /// Bytes that it moves, of a step of several launches 0 but for one.
+    moved_bytes: u64,
     /// The arguments; addresses are 0.
     args: Args,
     /// The words that are addresses.
@@ -81,7 +85,7 @@ impl PreparedPlan {
             let start = Instant::now();
             let launches = step::prepare(step, &sizes, worker)?;
             workspace_bytes = workspace_bytes.max(launches.workspace_bytes);
-            let prepared = PreparedStep::load(launches, step.cost(), worker)?;
+            let prepared = PreparedStep::load(launches, step, worker)?;
             if start.elapsed() > COMPILED {
                 worker.preemption_point()?;
             }
@@ -129,16 +133,25 @@ impl PreparedPlan {
 }
 
 impl PreparedStep {
-    fn load(launches: Launches, cost: u64, worker: &Worker) -> Result<Self, OpError> {
+    /// The bytes of the step are those of its product, or else of its launch with the most threads.
+    fn load(launches: Launches, step: &Step, worker: &Worker) -> Result<Self, OpError> {
         let Launches { product, launches, .. } = launches;
         let launches = launches.into_iter().map(|launch| PreparedLaunch::load(launch, worker));
-        Ok(Self { product, launches: launches.collect::<Result<_, _>>()?, cost })
+        let mut launches = launches.collect::<Result<Vec<_>, _>>()?;
+        let moved_bytes = step.workload().moved();
+        let mut product_bytes = 0;
+        if product.is_some() {
+            product_bytes = moved_bytes;
+        } else if let Some(largest) = launches.iter_mut().max_by_key(|launch| launch.threads()) {
+            largest.moved_bytes = moved_bytes;
+        }
+        Ok(Self { product, launches, cost: step.cost(), product_bytes })
     }
 
     fn enqueue(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
         if let Some(ProductLaunch { product, a, b, output, bias }) = &self.product {
             let [a, b, output, bias] = [a, b, output, bias].map(|address| bindings.pointer(*address));
-            worker.multiply(product, a, b, output, bias)?;
+            worker.multiply(product, a, b, output, bias, self.product_bytes)?;
         }
         self.launches.iter().try_for_each(|launch| launch.enqueue(bindings, worker))
     }
@@ -165,7 +178,12 @@ impl PreparedLaunch {
             Argument::Word(_) | Argument::F64(_) => None,
         };
         let pointers = arguments.iter().enumerate().filter_map(pointer).collect();
-        Ok(Self { kernel, grid, block_threads, shared_bytes, args, pointers })
+        Ok(Self { kernel, grid, block_threads, shared_bytes, moved_bytes: 0, args, pointers })
+    }
+
+    fn threads(&self) -> u64 {
+        let Grid { x, y, z } = self.grid;
+        [y, z, self.block_threads].into_iter().fold(x.into(), |threads: u64, by| threads.saturating_mul(by.into()))
     }
 
     fn enqueue(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
@@ -177,6 +195,7 @@ impl PreparedLaunch {
             };
             args.set_word(*word, address);
         }
-        worker.launch_jit(&self.kernel, self.grid, self.block_threads, self.shared_bytes, &mut args)
+        let Self { grid, block_threads, shared_bytes, moved_bytes, .. } = *self;
+        worker.launch_jit(&self.kernel, grid, block_threads, shared_bytes, &mut args, moved_bytes)
     }
 }

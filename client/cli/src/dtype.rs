@@ -1,0 +1,102 @@
+//! Element types of tensors, as the protocol, NumPy and safetensors name them.
+
+use accelerd_client::proto::{Dtype, Tensor};
+use half::{bf16, f16};
+use safetensors::Dtype as Stored;
+
+/// An element type.
+#[derive(Debug)]
+pub struct DtypeInfo {
+    pub dtype: Dtype,
+    /// Its name in attributes, as `f32`.
+    pub name: &'static str,
+    /// Its code in .npy files, without the byte order.
+    pub npy: Option<&'static str>,
+    pub stored: Stored,
+    /// Bytes of an element.
+    pub bytes: usize,
+}
+
+const fn info(dtype: Dtype, name: &'static str, npy: Option<&'static str>, stored: Stored, bytes: usize) -> DtypeInfo {
+    DtypeInfo { dtype, name, npy, stored, bytes }
+}
+
+/// All element types.
+pub static ALL: [DtypeInfo; 13] = [
+    info(Dtype::Bool, "bool", Some("b1"), Stored::BOOL, 1),
+    info(Dtype::U8, "u8", Some("u1"), Stored::U8, 1),
+    info(Dtype::I8, "i8", Some("i1"), Stored::I8, 1),
+    info(Dtype::U16, "u16", Some("u2"), Stored::U16, 2),
+    info(Dtype::I16, "i16", Some("i2"), Stored::I16, 2),
+    info(Dtype::U32, "u32", Some("u4"), Stored::U32, 4),
+    info(Dtype::I32, "i32", Some("i4"), Stored::I32, 4),
+    info(Dtype::U64, "u64", Some("u8"), Stored::U64, 8),
+    info(Dtype::I64, "i64", Some("i8"), Stored::I64, 8),
+    info(Dtype::F16, "f16", Some("f2"), Stored::F16, 2),
+    info(Dtype::Bf16, "bf16", None, Stored::BF16, 2),
+    info(Dtype::F32, "f32", Some("f4"), Stored::F32, 4),
+    info(Dtype::F64, "f64", Some("f8"), Stored::F64, 8),
+];
+
+/// The type of a received tensor; f32 if it is not set.
+pub fn of(dtype: Dtype) -> &'static DtypeInfo {
+    ALL.iter().find(|info| info.dtype == dtype).unwrap_or(&ALL[11])
+}
+
+/// The names of all types, for errors.
+pub fn names() -> String {
+    ALL.each_ref().map(|info| info.name).join(", ")
+}
+
+/// The first elements of a tensor as text.
+pub fn values(tensor: &Tensor, count: usize) -> Vec<String> {
+    let info = of(tensor.dtype());
+    tensor.data.chunks_exact(info.bytes).take(count).map(|bytes| value(info.dtype, bytes)).collect()
+}
+
+/// `bytes` are those of an element.
+fn value(dtype: Dtype, bytes: &[u8]) -> String {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    let [a, b, c, d, ..] = word;
+    match dtype {
+        Dtype::Bool => (a != 0).to_string(),
+        Dtype::U8 => a.to_string(),
+        Dtype::I8 => i8::from_le_bytes([a]).to_string(),
+        Dtype::U16 => u16::from_le_bytes([a, b]).to_string(),
+        Dtype::I16 => i16::from_le_bytes([a, b]).to_string(),
+        Dtype::U32 => u32::from_le_bytes([a, b, c, d]).to_string(),
+        Dtype::I32 => i32::from_le_bytes([a, b, c, d]).to_string(),
+        Dtype::U64 => u64::from_le_bytes(word).to_string(),
+        Dtype::I64 => i64::from_le_bytes(word).to_string(),
+        Dtype::F16 => f16::from_le_bytes([a, b]).to_string(),
+        Dtype::Bf16 => bf16::from_le_bytes([a, b]).to_string(),
+        Dtype::F32 | Dtype::Unspecified => f32::from_le_bytes([a, b, c, d]).to_string(),
+        Dtype::F64 => f64::from_le_bytes(word).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_shown_by_their_type() {
+        let shown = |dtype: Dtype, data: &[u8]| {
+            values(&Tensor { dtype: dtype.into(), shape: vec![], data: data.to_vec().into() }, 2).join(" ")
+        };
+        assert_eq!(shown(Dtype::Bf16, &[0x80, 0x3f, 0, 0xc0, 0, 0]), "1 -2");
+        assert_eq!(shown(Dtype::F16, &[0, 0x3c]), "1");
+        assert_eq!(shown(Dtype::I16, &[0xff, 0xff, 1, 0]), "-1 1");
+        assert_eq!(shown(Dtype::F64, &0.1_f64.to_le_bytes()), "0.1");
+        assert_eq!(shown(Dtype::Bool, &[2, 0]), "true false");
+    }
+
+    #[test]
+    fn the_table_lists_every_type_with_its_size() {
+        for info in &ALL {
+            assert_eq!(info.stored.bitsize(), 8 * info.bytes, "{}", info.name);
+            assert_eq!(of(info.dtype).name, info.name);
+        }
+    }
+}
