@@ -17,3 +17,4 @@ pub(crate) mod services;
 pub mod similarity;
 mod tensor;
 mod tensor_benchmark;
+mod tensor_graph;

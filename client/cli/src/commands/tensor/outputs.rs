@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use accelerd_client::{ResidentTensor, proto::Tensor};
 use serde::Serialize;
 
-use super::{operand::is_safetensors, resident::Kept};
+use super::{kept::Kept, operand::is_safetensors};
 use crate::{
     dtype,
     error::{CliError, Result},
