@@ -155,7 +155,7 @@ fn kernels(app: &Arc<App>) {
         .with_callback(move |counter| {
             with(&weak, |app| {
                 for_each_kernel(app, |device, kernel| {
-                    counter.observe(kernel.moved_bytes, &labels(device, kernel.name))
+                    counter.observe(kernel.moved_bytes, &labels(device, kernel.name));
                 });
             });
         })

@@ -85,7 +85,7 @@ async fn mistakes_are_refused_by_name() {
     let negative = v1::BenchmarkOperand { integers_below: -1, ..operand(v1::Dtype::I32, &[2]) };
     let small = v1::BenchmarkOperand { integers_below: 1000, ..operand(v1::Dtype::I8, &[2]) };
     let cases = [
-        (request("addd", &[&[2]]), "nodes[addd].op"),
+        (request("addition", &[&[2]]), "nodes[addition].op"),
         (request("add", &[&[2], &[3]]), "nodes[add].inputs"),
         (with(request("neg", &[&[2]]), "dim", Value::Integer(1)), "nodes[neg].attributes.dim"),
         (request("neg", &[&[-1]]), "operands[0].shape"),
@@ -114,7 +114,7 @@ async fn a_benchmark_that_needs_too_much_memory_is_refused() {
 async fn the_deadline_ends_a_benchmark() {
     let server = TestServer::start().await;
     // Four trillion multiplications.
-    let endless = request("scaled_dot_product_attention", &[&[1, 1, 1 << 17, 128]; 3]);
+    let endless = request("scaled_dot_product_attention", &[&[1, 1, 1 << 17, 128][..]; 3]);
     let mut call = Request::new(endless);
     call.set_timeout(Duration::from_millis(200));
     let late = server.tensor().benchmark_op(call).await.expect_err("it takes longer");

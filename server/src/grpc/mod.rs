@@ -17,4 +17,5 @@ pub(crate) mod services;
 pub mod similarity;
 mod tensor;
 mod tensor_benchmark;
+mod tensor_graph;
 mod verify;

@@ -12,7 +12,7 @@ use accelerd_tensor::{Graph, GraphSpec, Plan};
 
 use super::{
     resident_tensors::{ResidentTensors, tensor_type},
-    tensor::{check_steps, invalid, node},
+    tensor_graph::{check_steps, invalid, node},
 };
 use crate::{app::App, error::ApiError};
 

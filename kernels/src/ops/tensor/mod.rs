@@ -1,6 +1,7 @@
 //! Graphs of tensor operations: executes the plans of `accelerd-tensor`, on tensors of the request and on resident ones.
 
 mod benchmark;
+mod benchmark_op;
 mod cpu;
 pub(crate) mod cuda;
 mod op;
@@ -10,7 +11,8 @@ mod resident;
 mod transfer;
 mod values;
 
-pub use benchmark::{Benchmark, BenchmarkBound, BenchmarkRequest, Benchmarked};
+pub use benchmark::{BenchmarkBound, BenchmarkRequest, Benchmarked};
+pub use benchmark_op::Benchmark;
 pub use op::{Execute, ExecuteRequest};
 pub use plan_cache::PlanCache;
 pub use resident::{HostUpload, ResidentTensor, TensorAccount};

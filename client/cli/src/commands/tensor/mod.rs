@@ -2,6 +2,7 @@
 
 mod attribute;
 mod graph_file;
+mod kept;
 mod outputs;
 mod resident;
 mod run;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use accelerd_client::{ResidentTensor, proto::Tensor};
 use serde::Serialize;
 
-use super::resident::Kept;
+use super::kept::Kept;
 use crate::{
     dtype,
     error::{CliError, Result},

@@ -1,18 +1,17 @@
 //! Resident tensors: uploads, downloads, copies and handles.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+use std::{path::PathBuf, time::Duration};
 
 use accelerd_client::{Client, ResidentTensor, UploadOptions};
 use clap::{Args, ValueHint};
 use serde::Serialize;
 
-use super::outputs::{Files, Results, shape};
+use super::{
+    kept::Kept,
+    outputs::{Files, Results, shape},
+};
 use crate::{
     args::duration,
-    dtype,
     error::{CliError, Result},
     format,
     operand::{Operand, Source, resident},
@@ -82,33 +81,6 @@ pub(super) struct FreeArgs {
     /// Free all of the caller's.
     #[arg(long)]
     all: bool,
-}
-
-/// A resident tensor.
-#[derive(Serialize)]
-pub(super) struct Kept {
-    pub(super) handle: String,
-    pub(super) dtype: &'static str,
-    pub(super) shape: Vec<i64>,
-    size_bytes: u64,
-    pub(super) device: String,
-    /// Time until it is freed, unless a call uses it.
-    expires_in_seconds: f64,
-}
-
-impl From<ResidentTensor> for Kept {
-    fn from(tensor: ResidentTensor) -> Self {
-        let expires = tensor.expire_time.and_then(|time| SystemTime::try_from(time).ok());
-        let left = expires.and_then(|time| time.duration_since(SystemTime::now()).ok());
-        Self {
-            dtype: dtype::of(tensor.dtype()).name,
-            handle: tensor.handle,
-            shape: tensor.shape,
-            size_bytes: tensor.size_bytes,
-            device: tensor.device,
-            expires_in_seconds: left.unwrap_or_default().as_secs_f64(),
-        }
-    }
 }
 
 #[derive(Serialize)]

@@ -189,7 +189,7 @@ impl Call<'_> {
         for (input, source) in self.request.inputs.iter_mut().zip(self.sources.drain(..)) {
             input.source = Some(match source {
                 Source::Value(tensor) => tensor_input::Source::Value(tensor),
-                Source::Handle(handle) => tensor_input::Source::Handle(resident(&handle).handle),
+                Source::Handle(handle) => tensor_input::Source::Handle(handle),
             });
         }
     }

@@ -1,4 +1,4 @@
-//! The operation that measures another one: times of a plan on generated inputs, and the rates that bound them on the same device.
+//! Requests to measure a plan on generated inputs, and the results: its times, and the rates that bound them on the same device.
 
 mod measured;
 mod subject;
@@ -13,8 +13,7 @@ use accelerd_tensor::{GraphError, Plan};
 pub use measured::{BenchmarkBound, Benchmarked};
 pub(super) use subject::Subject;
 
-use super::{cpu, cuda as tensor_cuda};
-use crate::{Backend, DeviceId, Op, OpError, Size};
+use crate::{DeviceId, OpError};
 
 /// Repetitions of the copies and products that tell the rates of the device.
 const REFERENCE_REPETITIONS: usize = 10;
@@ -25,9 +24,9 @@ pub struct BenchmarkRequest {
     pub(super) subject: Subject,
     /// A large product of the plan's type and precision, if it multiplies matrices.
     pub(super) product: Option<Subject>,
-    device: DeviceId,
+    pub(super) device: DeviceId,
     repetitions: usize,
-    max_time: Duration,
+    pub(super) max_time: Duration,
     deadline: Option<Instant>,
 }
 
@@ -95,45 +94,3 @@ pub(super) fn copy_bytes(device: DeviceId) -> usize {
         DeviceId::Cuda(_) => 256 << 20,
     }
 }
-
-/// The operation.
-#[derive(Debug)]
-pub struct Benchmark;
-
-impl Op for Benchmark {
-    const NAME: &'static str = "tensor_benchmark";
-    type Request = BenchmarkRequest;
-    type Response = Benchmarked;
-    /// The address of the plan, which lives as long as its requests.
-    type Key = usize;
-
-    fn key(request: &BenchmarkRequest) -> usize {
-        Arc::as_ptr(&request.subject.plan).addr()
-    }
-
-    fn size(request: &BenchmarkRequest) -> Size {
-        let products = request.product.as_ref().map_or(0, Subject::bytes);
-        let copies = 2 * copy_bytes(request.device) as u64;
-        Size { items: 1, bytes: request.subject.bytes().max(products).saturating_add(copies) }
-    }
-
-    fn device_affinity(request: &BenchmarkRequest) -> Option<DeviceId> {
-        Some(request.device)
-    }
-
-    /// The microseconds that it may take, because repetitions fill them.
-    fn cost(request: &BenchmarkRequest) -> u64 {
-        u64::try_from(request.max_time.as_micros()).unwrap_or(u64::MAX).max(1)
-    }
-
-    fn run(batch: &[&BenchmarkRequest], on: &mut Backend) -> Result<Vec<Benchmarked>, OpError> {
-        let measure = |request: &&BenchmarkRequest| match on {
-            Backend::Cpu(worker) => cpu::benchmark::measure(request, worker),
-            Backend::Cuda(worker) => tensor_cuda::benchmark::measure(request, worker),
-        };
-        batch.iter().map(measure).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests;

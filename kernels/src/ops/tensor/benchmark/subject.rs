@@ -43,7 +43,7 @@ impl Subject {
     }
 
     /// Bytes of inputs and intermediate values.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in super::super) fn bytes(&self) -> u64 {
         let during = self.plan.allocated_bytes().max(self.generator.arena_bytes);
         let inputs = self.plan.inputs.iter().map(|of| of.bytes() as u64).fold(0, u64::saturating_add);
         inputs.saturating_add(during as u64)

@@ -1,11 +1,13 @@
 //! Tests on the CPU.
 
-use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, TensorType};
+use std::time::{Duration, Instant};
+
+use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
 
 use bytes::Bytes;
 
 use super::{
-    super::{Execute, ExecuteRequest},
+    super::{BenchmarkBound, Execute, ExecuteRequest},
     *,
 };
 use crate::cpu;

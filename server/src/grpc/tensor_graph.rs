@@ -1,0 +1,46 @@
+//! Graphs of tensor operations as messages: nodes, errors, and the bound on one kernel.
+
+use accelerd_proto::v1::{self as pb, tensor_attribute::Value};
+use accelerd_tensor::{Attribute, GraphError, NodeSpec, Plan, Step};
+
+use crate::error::ApiError;
+
+/// The most operations on elements of one step, about ten seconds of the slowest kernels on a GPU, which cannot be interrupted. Views
+/// make it easy to ask for more: a scalar can be expanded to any shape.
+const MAX_STEP_COST: u64 = 1 << 44;
+
+/// Refuses a plan of which one kernel would run for too long.
+pub(super) fn check_steps(plan: &Plan) -> Result<(), ApiError> {
+    let most = plan.steps.iter().map(Step::cost).max().unwrap_or_default();
+    if most > MAX_STEP_COST {
+        let reason = format!("expected at most {MAX_STEP_COST} operations on elements in one kernel, got {most}");
+        return Err(ApiError::invalid("nodes", reason));
+    }
+    Ok(())
+}
+
+pub(super) fn node(node: pb::TensorNode) -> Result<NodeSpec, ApiError> {
+    let pb::TensorNode { name, op, inputs, attributes } = node;
+    let attributes = attributes.into_iter().map(|(key, attribute)| {
+        let value = match attribute.value {
+            Some(Value::Boolean(value)) => Attribute::Bool(value),
+            Some(Value::Integer(value)) => Attribute::Int(value),
+            Some(Value::Number(value)) => Attribute::Float(value),
+            Some(Value::Text(value)) => Attribute::Text(value),
+            Some(Value::Integers(values)) => Attribute::Ints(values.values),
+            None => {
+                let field = format!("nodes[{name}].attributes.{key}");
+                return Err(ApiError::invalid(field, "expected a value, got none"));
+            }
+        };
+        Ok((key, value))
+    });
+    let attributes = attributes.collect::<Result<_, _>>()?;
+    Ok(NodeSpec { name, op, inputs, attributes })
+}
+
+/// The field of a graph's error is named by its node.
+pub(super) fn invalid(error: GraphError) -> ApiError {
+    let GraphError { node, field, expected, got } = error;
+    ApiError::invalid(format!("nodes[{node}].{field}"), format!("expected {expected}, got {got}"))
+}
