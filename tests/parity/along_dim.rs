@@ -158,7 +158,7 @@ fn out_of_range(backend: &mut Backend) -> Result<(), String> {
     Ok(())
 }
 
-/// Scans of numbers that are small, and for products close to 1.
+/// Scans of numbers that are small, and for products close to 1; extremes are of all, also of NaN.
 fn scan_graph(of: &TensorType, along: i64) -> GraphSpec {
     let mut nodes = vec![];
     let number = |name, value| (name, Attribute::Float(value));
@@ -174,8 +174,11 @@ fn scan_graph(of: &TensorType, along: i64) -> GraphSpec {
     nodes.push(node("products", "cumprod", &[multiplied], &[dim(along)]));
     let narrow = Attribute::Text("i16".to_owned());
     nodes.push(node("narrow", "cumsum", &[summed], &[dim(along), ("dtype", narrow)]));
+    nodes.push(node("greatest", "cummax", &["x"], &[dim(along)]));
+    nodes.push(node("least", "cummin", &["x"], &[dim(along)]));
     let mut spec = graph(&[("x", of.clone())], nodes);
-    spec.outputs = ["sums", "products", "narrow"].map(str::to_owned).to_vec();
+    spec.outputs =
+        ["sums", "products", "narrow", "greatest", "greatest:1", "least", "least:1"].map(str::to_owned).to_vec();
     spec
 }
 

@@ -438,3 +438,39 @@ def test_an_array_above_the_message_limit_is_uploaded(server: str) -> None:
         with small.upload(array) as tensor:
             assert int(tensor.sum()) == array.sum()
             np.testing.assert_array_equal(tensor.numpy(), array)
+
+
+def running_extremes(row: Any, is_max: bool) -> tuple[list[Any], list[int]]:
+    """PyTorch's rule: a later element wins if it is NaN, or if no NaN came before and it is not exceeded."""
+    values, indices = [], []
+    best, at = row[0], 0
+    for nth, x in enumerate(row):
+        if np.isnan(x) or (not np.isnan(best) and (x >= best if is_max else x <= best)):
+            best, at = x, nth
+        values.append(best)
+        indices.append(at)
+    return values, indices
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_cumulative_extremes_have_the_last_index_of_equal_values(client: Client, name: str) -> None:
+    nan, inf = np.nan, np.inf
+    rows = [[3, 1, 3, 5, 5, 2, 5, -1], [2, 2, nan, 7, nan, -inf, 0, inf], [-inf, -inf, 0, -0.0, 0, -inf, inf, inf]]
+    for dtype, of in [
+        ("f4", rows),
+        ("f2", rows),
+        ("f8", rows),
+        ("i1", rows[:1]),
+        ("u8", [[3, 1, 3, 5]]),
+        ("?", [[0, 1, 0, 1]]),
+    ]:
+        given = np.array(of).astype(dtype)
+        expected = [running_extremes(row, name == "cummax") for row in given]
+        for axis, array in ((1, given), (0, given.T), (-2, np.repeat(given[:, :, None], 20, 2))):
+            values, indices = (one.numpy() for one in getattr(client.xp, name)(array, axis=axis))
+            assert (values.dtype, indices.dtype) == (given.dtype, np.int64)
+            for found, nth in ((values, 0), (indices, 1)):
+                rows_found = found if axis == 1 else found.T if axis == 0 else found[:, :, 7]
+                np.testing.assert_array_equal(rows_found, [one[nth] for one in expected])
+    values, indices = client.op("cummax", np.float32(2.5), dim=0)
+    assert (float(values), int(indices), indices.shape) == (2.5, 0, ())

@@ -62,6 +62,12 @@ def blocking(client: Client) -> None:
     assert_type(client.xp.gelu(x, approximate="tanh"), Tensor)
     assert_type(client.xp.maximum(x, 0).sum(), Tensor)
     assert_type(client.op("sum", x, dim=[0], dtype=np.float64), Tensor)
+    assert_type(client.xp.sum(x, axis=0, dtype=client.xp.float64), Tensor)
+    assert_type(x[np.array([0, 2]), ..., client.xp.arange(2)], Tensor)
+    assert_type(client.xp.meshgrid(x[0], x[1]), list[Tensor])
+    assert_type(client.xp.from_dlpack(memoryview(b"")), Tensor)
+    assert_type(client.xp.finfo(client.xp.float32).eps, float)
+    x[0, 1:] = 2.5
     assert_type(client.op("topk", x, k=3, largest=True), tuple[Tensor, ...])
     assert_type(x.to("bf16").numpy(timeout=3), NDArray[Any])
     assert_type(client.execute(x, x), tuple[NDArray[Any], ...])

@@ -1,10 +1,10 @@
-// Cumulative sums and products along the middle dimension of contiguous spaces [outer, extent, inner].
+// Cumulative sums, products and extremes along the middle dimension of contiguous spaces [outer, extent, inner].
 //
 // The source that includes this file defines before:
-//   Element, Value, Output    types in memory, of the sums, and of the results
+//   Element, Value, Output    types in memory, of what is combined, and of the results
 //   prologue(element, index, value), epilogue(value, index, result)
 //                             conversions between them
-//   IS_PROD                   whether products are sought, else sums
+//   Operator                  what combines values: one of tensor/states.cuh
 //   VEC                       elements that a thread reads at once where inner is 1; divides the extent
 //   COLUMN_UNROLL             elements of a column in flight
 //
@@ -22,14 +22,8 @@ constexpr int SCAN_ROUNDS = 4;
 constexpr int SCAN_TILE = SCAN_THREADS * SCAN_ROUNDS * VEC;
 static_assert(SCAN_ROUNDS * SCAN_WARPS == 32, "a warp scans the totals of a tile");
 
-__device__ __forceinline__ Value scan_identity() { return Value(IS_PROD ? 1 : 0); }
-
-// Integers wrap.
-__device__ __forceinline__ Value combine(Value a, Value b) {
-    constexpr bool IS_INTEGER = Value(0.5) == Value(0);
-    if constexpr (IS_INTEGER) return (Value)(IS_PROD ? (u64)a * (u64)b : (u64)a + (u64)b);
-    else return IS_PROD ? a * b : a + b;
-}
+__device__ __forceinline__ Value scan_identity() { return Operator::identity(); }
+__device__ __forceinline__ Value combine(Value a, Value b) { return Operator::combine(a, b); }
 
 // The values of lanes up to this one, combined.
 __device__ __forceinline__ Value warp_scan(Value value) {

@@ -54,6 +54,10 @@ pub enum ScanKind {
     Sum,
     /// Product. Integers wrap.
     Prod,
+    /// The least; NaN once there is one.
+    Min,
+    /// The greatest; NaN once there is one.
+    Max,
 }
 
 /// Finds the indices of the first elements of each row in sorted order. NaN is greater than any number, -0 equals 0, and the lower

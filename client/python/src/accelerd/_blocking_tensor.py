@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import DTypeLike, NDArray
 
-from ._lazy import GraphOutputs, LazyTensor
+from ._dlpack import HOST, export
+from ._expression import Expression
+from ._lazy import DEFAULT_DEVICE, GraphOutputs, LazyTensor
+from ._tensor import Value
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -56,6 +60,38 @@ class Tensor(LazyTensor):
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Compute the tensor and export its elements in the memory of the host, without a copy since DLPack 1.0."""
+        return export(self.numpy(), stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return where `__dlpack__` exports to: the memory of the host."""
+        return HOST
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """Return the tensor on a device, this one if it is there: computed, and resident on a device of the daemon.
+
+        Args:
+            device: "cuda:0", for example; "default" for a tensor that is not resident, whose elements are here.
+            stream: None.
+        """
+        if stream is not None:
+            raise ValueError(f"stream: expected None, got {stream!r}")
+        if device == self.device:
+            return self
+        if device == DEFAULT_DEVICE:
+            return self._of(Expression(Value.of(self.numpy())))
+        if self.resident is not None:
+            return cast("Client", self._client).copy(self, device)
+        return self._of(Expression(self._expression.content)).keep(device=device)
+
     def __bool__(self) -> bool:
         return bool(self.numpy())
 
@@ -64,6 +100,12 @@ class Tensor(LazyTensor):
 
     def __float__(self) -> float:
         return float(self.numpy())
+
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        return operator.index(self.numpy()[()])
 
 
 class Graph(GraphOutputs["Client", Tensor]):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ._inference import infer
 from ._proto import tensor_pb2 as pb
 from ._resident import ResidentTensor
 from ._tensor import Value, dtype_name
+from ._types import TensorType
 
 #: An attribute of an operation; None leaves it unset. Element types are numpy's or names.
 Attribute: TypeAlias = "bool | int | float | str | Sequence[int] | np.dtype[Any] | type[Any] | None"
@@ -28,15 +30,17 @@ _SHOWN_OPERANDS = 4
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Application:
-    """An operation applied to operands. Its results share it."""
+    """An operation applied to operands. Its results share it. What it is does not change."""
 
     op: str
     operands: tuple[Expression, ...]
     attributes: Mapping[str, Plain]
     #: File and line of the caller.
     place: tuple[str, int]
+    #: Types of the results, once they are asked for; empty if they are not known here.
+    types: Sequence[TensorType] | None = field(default=None, repr=False)
 
 
 class Result(NamedTuple):
@@ -68,9 +72,41 @@ def apply(op: str, operands: Iterable[Expression], attributes: Mapping[str, Attr
     return [Expression(Result(application, nth)) for nth in range(_result_count(op, plain))]
 
 
+def type_of(expression: Expression) -> TensorType | None:
+    """Return the type of an expression; None if only the daemon knows it."""
+    content = expression.content
+    if not isinstance(content, Result):
+        return content.type
+    # Deep graphs are walked without recursion; an application is inferred once.
+    stack = [content.of]
+    while stack:
+        application = stack[-1]
+        if application.types is None:
+            contents = [operand.content for operand in application.operands]
+            unknown = [one.of for one in contents if isinstance(one, Result) and one.of.types is None]
+            if unknown:
+                stack += unknown
+                continue
+            application.types = _inferred(application, contents)
+        stack.pop()
+    return content.of.types[content.nth] if content.of.types else None
+
+
+def _inferred(application: Application, contents: Iterable[Content]) -> Sequence[TensorType]:
+    operands = []
+    for content in contents:
+        if not isinstance(content, Result):
+            operands.append(content.type)
+        elif content.of.types:
+            operands.append(content.of.types[content.nth])
+        else:
+            return ()
+    return infer(application.op, operands, application.attributes) or ()
+
+
 def _result_count(op: str, attributes: Mapping[str, Plain]) -> int:
     """Return how many results an operation has."""
-    if op in ("kthvalue", "sort", "std_mean", "topk", "var_mean"):
+    if op in ("cummax", "cummin", "kthvalue", "sort", "std_mean", "topk", "var_mean"):
         return 2
     if op == "median":
         return 2 if "dim" in attributes else 1

@@ -1,23 +1,31 @@
-"""Basic indexing: integers, slices, None and Ellipsis, as views that need not know the number of dimensions."""
+"""Indices of tensors. Integers, slices, None and Ellipsis are views that need not know the number of dimensions."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from ._expression import Attribute
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ._lazy import LazyTensor
+
 #: What `tensor[...]` takes: one of these, or a tuple of them.
-Index: TypeAlias = "int | slice | EllipsisType | tuple[int | slice | EllipsisType | None, ...] | None"
+Item: TypeAlias = "int | slice | EllipsisType | LazyTensor | NDArray[Any] | None"
+Index: TypeAlias = "Item | tuple[Item, ...]"
 #: An operation of one operand and its attributes.
 View: TypeAlias = "tuple[str, dict[str, Attribute]]"
 
 
 def views(index: Any) -> list[View]:
     """Return the views that an index consists of, in order of application."""
-    items = [_checked(at, item) for at, item in enumerate(index if isinstance(index, tuple) else (index,))]
+    items = [checked(at, item) for at, item in enumerate(index if isinstance(index, tuple) else (index,))]
     ellipses = [at for at, item in enumerate(items) if item is ...]
     if len(ellipses) > 1:
         raise IndexError(f"index: expected at most one Ellipsis, got {len(ellipses)}")
@@ -26,18 +34,48 @@ def views(index: Any) -> list[View]:
     return [*_least_rank(front, back), *_front(front), *_back(back)]
 
 
-def _checked(at: int, item: Any) -> Any:
+def is_array(item: Any) -> bool:
+    """Whether an item of an index is a tensor or an array. Numbers of numpy are integers."""
+    return hasattr(item, "dtype") and not isinstance(item, np.generic)
+
+
+def is_mask(item: Any) -> bool:
+    """Whether an item of an index is a tensor or an array of truth values."""
+    return is_array(item) and bool(item.dtype == np.bool_)
+
+
+def has_arrays(index: Any) -> bool:
+    """Whether an index consists of more than views."""
+    return any(map(is_array, index)) if isinstance(index, tuple) else is_array(index)
+
+
+def checked(at: int, item: Any) -> Any:
+    """Return an item of an index, with integers as int."""
     if item is None or item is ... or isinstance(item, slice):
         return item
+    if is_array(item) and item.dtype != "bf16" and item.dtype.kind in "iu":
+        return item
     try:
-        if isinstance(item, bool):
+        if isinstance(item, bool) or is_array(item):
             raise TypeError
         return operator.index(item)
     except TypeError:
+        kind = f"{type(item).__name__} of {item.dtype}" if is_array(item) else type(item).__name__
         raise IndexError(
-            f"index {at}: expected an int, a slice, None or Ellipsis, got {type(item).__name__}; "
-            "indexing by arrays is not supported"
+            f"index {at}: expected an int, a slice, None, Ellipsis, or an array of integers or bool, got {kind}"
         ) from None
+
+
+def expanded(items: Sequence[Any], rank: int) -> list[Any]:
+    """Return the items of an index with a slice for each dimension that it does not name."""
+    ellipses = [at for at, item in enumerate(items) if item is ...]
+    named = sum(item is not None and item is not ... for item in items)
+    if len(ellipses) > 1:
+        raise IndexError(f"index: expected at most one Ellipsis, got {len(ellipses)}")
+    if named > rank:
+        raise IndexError(f"index: expected at most {rank} items, got {named}")
+    split = ellipses[0] if ellipses else len(items)
+    return [*items[:split], *[slice(None)] * (rank - named), *items[split + 1 :]]
 
 
 def _least_rank(front: Sequence[Any], back: Sequence[Any]) -> Iterator[View]:

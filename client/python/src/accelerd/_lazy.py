@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _indexing
-from ._expression import Attribute, Expression, Result, apply, describe
+from ._expression import Attribute, Expression, apply, describe, type_of
 from ._resident import ResidentTensor
-from ._tensor import Dtype, Value, dtype_name
+from ._tensor import Dtype, dtype_name, public_dtype
+from ._types import TensorType
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # In typing since Python 3.11.
@@ -31,6 +33,8 @@ Scalar: TypeAlias = "bool | int | float"
 Array: TypeAlias = "LazyTensor | NDArray[Any] | np.generic"
 Operand: TypeAlias = "Array | Scalar"
 Axis: TypeAlias = "int | Sequence[int] | None"
+#: The device of tensors that are not resident.
+DEFAULT_DEVICE = "default"
 
 
 class ReductionMethod(Protocol[T_co]):
@@ -64,6 +68,8 @@ class _Operator:
         if not is_array(other) and (self._op == "matmul" or not is_scalar(other)):
             return NotImplemented
         operands = (other, tensor) if self._is_reflected else (tensor, other)
+        if self._op == "matmul":
+            return tensor._client.xp.matmul(*operands)
         return tensor._client._binary(self._op, *operands)
 
 
@@ -92,27 +98,38 @@ class LazyTensor:
         return f"<{type(self).__name__} {describe(self._expression)}>"
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ArrayApi[Self]:
-        return self._client.xp
+        found: ArrayApi[Self] = self._client.xp._of_version(api_version)
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extent of each dimension; known of arrays and of computed tensors.
+        """Extent of each dimension, inferred without a call.
 
         Raises:
-            AttributeError: The tensor is not computed yet.
+            AttributeError: Only the daemon knows it: the tensor is the result of a rarer operation, which is not
+                computed yet, or its operands do not fit.
         """
-        known = self._known("shape")
-        return known.shape if isinstance(known, ResidentTensor) else known.array.shape
+        return self._type("shape").shape
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions; known of arrays and of computed tensors."""
+        """Number of dimensions. As `shape`."""
         return len(self.shape)
 
     @property
+    def size(self) -> int:
+        """Number of elements. As `shape`."""
+        return math.prod(self.shape)
+
+    @property
     def dtype(self) -> np.dtype[Any] | Literal["bf16"]:
-        """Element type; known of arrays and of computed tensors."""
-        return self._known("dtype").dtype
+        """Element type; the name of bfloat16, which numpy lacks. As `shape`."""
+        return public_dtype(self._type("dtype").dtype)
+
+    @property
+    def device(self) -> str:
+        """Where a resident tensor is, such as "cuda:0"; "default" of others: the daemon chooses where they run."""
+        return DEFAULT_DEVICE if self.resident is None else self.resident.device
 
     @property
     def resident(self) -> ResidentTensor | None:
@@ -120,10 +137,10 @@ class LazyTensor:
         content = self._expression.content
         return content if isinstance(content, ResidentTensor) else None
 
-    def _known(self, what: str) -> Value | ResidentTensor:
-        content = self._expression.content
-        if not isinstance(content, Result):
-            return content
+    def _type(self, what: str) -> TensorType:
+        found = type_of(self._expression)
+        if found is not None:
+            return found
         raise AttributeError(f"{what}: known once the tensor is computed, as by numpy(): {describe(self._expression)}")
 
     @property
@@ -160,10 +177,22 @@ class LazyTensor:
     var = _Reduction()
 
     def __getitem__(self, index: _indexing.Index) -> Self:
+        if _indexing.has_arrays(index):
+            return self._client.xp._taken(self, index)  # type: ignore[no-any-return]
         tensor = self
         for op, attributes in _indexing.views(index):
             tensor = tensor._apply(op, **attributes)
         return tensor
+
+    def __setitem__(self, index: _indexing.Index, value: Operand) -> None:
+        """Record an assignment: the tensor becomes another expression, and those that read it before keep the old one.
+
+        Raises:
+            TypeError: The tensor is resident: those never change.
+        """
+        if self.resident is not None:
+            raise TypeError("a resident tensor never changes; assign to one that is computed from it")
+        self._expression = self._client.xp._assigned(self, index, value)._expression
 
     def _apply(self, op: str, /, **attributes: Attribute) -> Self:
         return self._of(apply(op, [self._expression], attributes)[0])
@@ -208,7 +237,7 @@ class LazyTensor:
         return self._apply("neg")
 
     def __pos__(self) -> Self:
-        return self
+        return self._of(self._expression)
 
     def __abs__(self) -> Self:
         return self._apply("abs")

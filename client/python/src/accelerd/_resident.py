@@ -16,6 +16,7 @@ from ._call import Method, Operation, Settings
 from ._errors import malformed
 from ._proto import tensor_pb2 as pb
 from ._tensor import NUMPY_DTYPES, Value, dtype_name, dtype_number
+from ._types import TensorType
 from ._wire import field
 
 UPLOAD = Method("TensorService", "UploadTensor", pb.UploadTensorResponse, is_idempotent=False)
@@ -65,6 +66,11 @@ class ResidentTensor:
         is_bfloat16 = message.dtype == pb.DTYPE_BF16
         times = [_time(one) for one in (message.create_time, message.last_use_time, message.expire_time)]
         return cls(message.handle, "bf16" if is_bfloat16 else dtype, shape, size, message.device, *times)
+
+    @property
+    def type(self) -> TensorType:
+        """Element type and shape."""
+        return TensorType(dtype_name(self.dtype), self.shape)
 
     @property
     def location(self) -> tuple[Any, ...]:

@@ -7,8 +7,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ._dlpack import host_array
 from ._errors import malformed
 from ._proto import tensor_pb2 as pb
+from ._types import TensorType
 from ._wire import Chunk, field
 
 #: The type of the array in wire form; numpy lacks bfloat16.
@@ -79,6 +81,11 @@ def dtype_name(dtype: Dtype, what: str = "dtype") -> str:
     return _NAMES[dtype_number(dtype, what)]
 
 
+def public_dtype(name: str) -> np.dtype[Any] | Literal["bf16"]:
+    """Return the element type of a name; bfloat16, which numpy lacks, is its name."""
+    return "bf16" if name == "bf16" else NUMPY_DTYPES[_BY_NAME[name]]
+
+
 def encode(array: NDArray[Any], dtype: pb.Dtype = pb.DTYPE_F32) -> list[Chunk]:
     """Serialize a contiguous array in wire form as a Tensor. The last chunk is a view of the array."""
     header = pb.Tensor(dtype=dtype, shape=array.shape).SerializeToString()
@@ -96,7 +103,7 @@ class Value:
     @classmethod
     def of(cls, array: ArrayLike, what: str = "array") -> Value:
         """Return an array in wire form, without a copy where it is contiguous and little-endian."""
-        given = np.asarray(array)
+        given = host_array(array, what)
         number = dtype_number(given.dtype, what)
         if number == pb.DTYPE_BF16:
             return cls(number, np.asarray(given, order="C").view(NUMPY_DTYPES[number]))
@@ -118,9 +125,9 @@ class Value:
         return f"{_NAMES[self.number]}{list(self.array.shape)}"
 
     @property
-    def dtype(self) -> np.dtype[Any] | Literal["bf16"]:
-        """Element type; the name of bfloat16, which numpy lacks."""
-        return "bf16" if self.number == pb.DTYPE_BF16 else self.array.dtype
+    def type(self) -> TensorType:
+        """Element type and shape."""
+        return TensorType(_NAMES[self.number], self.array.shape)
 
     @property
     def location(self) -> tuple[Any, ...]:

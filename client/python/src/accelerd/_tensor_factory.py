@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from . import _verify
 from ._array_api import ArrayApi
+from ._dlpack import host_array
 from ._expression import Attribute, Expression, Result, apply
 from ._graph import GraphCall
 from ._lazy import Array, LazyTensor, T, is_array, is_scalar
@@ -18,7 +19,9 @@ from ._resident import ResidentTensor
 from ._tensor import NUMPY_DTYPES, Dtype, Value, dtype_number
 
 #: Operations that always have several results.
-SeveralResults: TypeAlias = Literal["adam", "adamw", "kthvalue", "sort", "std_mean", "topk", "var_mean"]
+SeveralResults: TypeAlias = Literal[
+    "adam", "adamw", "cummax", "cummin", "kthvalue", "sort", "std_mean", "topk", "var_mean"
+]
 
 
 class TensorFactory(Generic[T]):
@@ -38,7 +41,8 @@ class TensorFactory(Generic[T]):
         are contiguous and little-endian are not copied before they are sent.
 
         Args:
-            array: A numpy array, or what `numpy.asarray` makes one of.
+            array: A numpy array, an object in the memory of the host that has `__dlpack__`, `__array__` or a buffer,
+                such as a tensor of PyTorch, or what `numpy.asarray` makes an array of.
             dtype: Element type to convert to; the array's by default. The daemon converts to bfloat16.
         """
         if isinstance(array, LazyTensor):
@@ -49,7 +53,7 @@ class TensorFactory(Generic[T]):
         number = dtype_number(dtype)
         if number == DTYPE_BF16:
             return self._input("array", array).to(dtype)
-        return self._input("array", np.asarray(array, dtype=NUMPY_DTYPES[number]))
+        return self._input("array", host_array(array, "array", NUMPY_DTYPES[number]))
 
     @overload
     def op(self, op: SeveralResults, /, *operands: Array, **attributes: Attribute) -> tuple[T, ...]: ...  # type: ignore[overload-overlap]
@@ -72,6 +76,7 @@ class TensorFactory(Generic[T]):
 
         A number is an attribute: it has no element type of its own.
         """
+        operands = {name: _in_range(one) for name, one in operands.items()}
         numbers = {name: one for name, one in operands.items() if is_scalar(one)}
         arrays = [*arrays, *(one for one in operands.values() if not is_scalar(one))]
         if not arrays:
@@ -116,7 +121,7 @@ class TensorFactory(Generic[T]):
             if found.number != DTYPE_BF16:
                 raise TypeError(f"dtype: expected an array of bfloat16 to upload as bf16, got {found.array.dtype}")
             return found
-        return Value.of(array if number is None else np.asarray(array, dtype=NUMPY_DTYPES[number]))
+        return Value.of(array if number is None else host_array(array, "array", NUMPY_DTYPES[number]))
 
     def _kept(self, tensors: Sequence[T]) -> list[ResidentTensor]:
         """Return the resident tensors of those that are resident."""
@@ -143,3 +148,9 @@ class TensorFactory(Generic[T]):
 
     def _graph_call(self, outputs: Sequence[T]) -> GraphCall:
         return GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])
+
+
+def _in_range(operand: Any) -> Any:
+    """Return an operand; an integer that only uint64 holds, and no attribute does, as an array."""
+    is_large = is_scalar(operand) and isinstance(operand, int) and 1 << 63 <= operand < 1 << 64
+    return np.uint64(operand) if is_large else operand

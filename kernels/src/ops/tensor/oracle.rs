@@ -397,6 +397,14 @@ fn exceeds(later: Literal, earlier: Literal, is_max: bool) -> bool {
 
 /// Each value combined with all before it; floating-point numbers in f64, sums with compensation.
 fn scanned(kind: ScanKind, dtype: Dtype, values: &[Literal]) -> Vec<Literal> {
+    if matches!(kind, ScanKind::Min | ScanKind::Max) {
+        let extreme = |state: &mut Option<Literal>, x: &Literal| {
+            let best = state.filter(|best| !exceeds(*x, *best, kind == ScanKind::Max)).unwrap_or(*x);
+            *state = Some(best);
+            *state
+        };
+        return values.iter().scan(None, extreme).collect();
+    }
     if !dtype.is_float() {
         let combined = values.iter().copied().map(integer).scan(None, |state, x| {
             let before: i128 = state.unwrap_or(i128::from(kind == ScanKind::Prod));

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     args::duration,
     error::{CliError, Result},
-    operand::{Operand, Source, resident},
+    operand::{Operand, Source},
     output::Output,
 };
 

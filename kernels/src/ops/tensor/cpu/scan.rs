@@ -1,4 +1,4 @@
-//! Cumulative sums and products.
+//! Cumulative sums, products and extremes.
 //!
 //! A scan is cut into chunks by its shape alone, so results do not depend on the number of threads. Floating-point numbers are
 //! accumulated in f64.
@@ -75,6 +75,8 @@ impl NumberVisitor for Scan<'_> {
         match self.kind {
             ScanKind::Sum => self.run(T::ZERO, T::add),
             ScanKind::Prod => self.run(T::ONE, T::mul),
+            ScanKind::Min => self.run(T::GREATEST, T::minimum),
+            ScanKind::Max => self.run(T::LEAST, T::maximum),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Cumulative sums and products: a warp or a block for each row, or a thread for each column. Few long scans are cut into parts, of which
+//! Cumulative sums, products and extremes: a warp or a block for each row, or a thread for each column. Few long scans are cut into parts, of which
 //! one launch finds the totals, and another scans each part from the totals before it. Only the shape decides.
 
 use accelerd_ir::{
@@ -134,17 +134,27 @@ impl Scan<'_> {
         arguments.extend([self.outer, self.extent, self.inner, parts.part, parts.count].map(word));
         let ScanStep { input, kind, accumulate, output } = self.step;
         let text = format!(
-            "#include \"common/common.cuh\"\n#include \"ir/prelude.cuh\"\n\ntypedef {} Element;\ntypedef {} Value;\ntypedef {} \
-             Output;\nconstexpr bool IS_PROD = {};\nconstexpr int VEC = {vec}, COLUMN_UNROLL = {COLUMN_UNROLL};\n{}{}#include \
+            "#include \"ir/prelude.cuh\"\n#include \"tensor/states.cuh\"\n\ntypedef {} Element;\ntypedef {} Value;\ntypedef {} \
+             Output;\ntypedef {}<Value> Operator;\nconstexpr int VEC = {vec}, COLUMN_UNROLL = {COLUMN_UNROLL};\n{}{}#include \
              \"tensor/scan.cuh\"\n",
             ctype(input.dtype),
             ctype(*accumulate),
             ctype(output.dtype),
-            *kind == ScanKind::Prod,
+            operator(*kind),
             emit(&Function::conversion(input.dtype, *accumulate), "prologue"),
             emit(&Function::conversion(*accumulate, output.dtype), "epilogue"),
         );
         launch(template, function, &text, grid, arguments)
+    }
+}
+
+/// The operator of `tensor/states.cuh`.
+fn operator(kind: ScanKind) -> &'static str {
+    match kind {
+        ScanKind::Sum => "Add",
+        ScanKind::Prod => "Multiply",
+        ScanKind::Min => "Least",
+        ScanKind::Max => "Greatest",
     }
 }
 
@@ -223,8 +233,12 @@ mod tests {
             let to = if dtype.is_float() { dtype } else { Dtype::I64 };
             for (at, shape) in shapes.into_iter().enumerate().filter(|(at, _)| dtype.is_float() || nth % 3 == *at) {
                 let kind = if (nth + at) % 2 == 0 { ScanKind::Sum } else { ScanKind::Prod };
-                let launches = prepared(&ScanStep { kind, ..step(dtype, to, shape) });
-                sources.extend(launches.launches.into_iter().map(|launch| launch.source));
+                let extreme = if (nth + at) % 2 == 0 { ScanKind::Min } else { ScanKind::Max };
+                let accumulate = if dtype == Dtype::Bool { Dtype::U8 } else { dtype.compute() };
+                let of_extremes = ScanStep { kind: extreme, accumulate, ..step(dtype, dtype, shape) };
+                for scan in [ScanStep { kind, ..step(dtype, to, shape) }, of_extremes] {
+                    sources.extend(prepared(&scan).launches.into_iter().map(|launch| launch.source));
+                }
             }
         }
         sources

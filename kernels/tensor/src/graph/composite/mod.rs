@@ -6,6 +6,7 @@
 mod class_losses;
 mod distances;
 mod expansion;
+mod extremes;
 mod losses;
 mod normalization;
 mod optimizers;
@@ -21,12 +22,13 @@ use crate::{Graph, GraphError, NodeSpec, graph::ValueId};
 /// The results of a composite, at least one; `None` if the name is not one of the family's operations.
 type Expanded = Option<expansion::Result<Vec<ValueId>>>;
 
-const FAMILIES: [fn(&str, &mut Expansion<'_>) -> Expanded; 8] = [
+const FAMILIES: [fn(&str, &mut Expansion<'_>) -> Expanded; 9] = [
     statistics::expand,
     normalization::expand,
     losses::expand,
     class_losses::expand,
     distances::expand,
+    extremes::expand,
     optimizers::expand,
     random::expand,
     sorting::expand,

@@ -93,11 +93,13 @@ fn scans_agree_with_the_oracle() {
             [[1, 1, 1], [3, 7, 1], [2, 300, 5], [5, 33, 300], [0, 3, 1], [3, 0, 2], [1, 100_001, 1], [1, 3000, 40]]
         {
             let to = if dtype.is_float() { dtype } else { Dtype::I64 };
-            for kind in [ScanKind::Sum, ScanKind::Prod] {
+            for kind in [ScanKind::Sum, ScanKind::Prod, ScanKind::Min, ScanKind::Max] {
+                let is_extreme = matches!(kind, ScanKind::Min | ScanKind::Max);
+                let to = if is_extreme { dtype } else { to };
                 let step = ScanStep {
                     input: whole(Location::Input(0), dtype, &shape),
                     kind,
-                    accumulate: to.compute(),
+                    accumulate: if to == Dtype::Bool { Dtype::U8 } else { to.compute() },
                     output: whole(Location::Output(0), to, &shape),
                 };
                 let plan = one_step(vec![tensor(dtype, &shape)], vec![tensor(to, &shape)], Step::Scan(step));

@@ -1,0 +1,34 @@
+"""The Array API namespace of a client: functions that record operations on lazy tensors.
+
+Each part is a file. A part uses those before it: element types, elementwise functions, creation, manipulation,
+statistics, searching, linear algebra, indexing and neural networks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._lazy import T
+from ._namespace import BinaryFunction, ReductionFunction, TensorFunction, UnaryFunction
+from ._networks import Networks
+
+__all__ = ["ArrayApi", "BinaryFunction", "ReductionFunction", "TensorFunction", "UnaryFunction"]
+
+
+class ArrayApi(Networks[T]):
+    """Functions of the Array API standard, and of neural networks, on the lazy tensors of a client.
+
+    Operands may be numpy arrays. Names and arguments are those of version 2024.12 of the standard; functions whose
+    results have a shape that depends on values are absent. The default element types are float32 and int64.
+    """
+
+    __slots__ = ()
+
+    __name__ = "accelerd.Client.xp"
+    __array_api_version__ = "2024.12"
+
+    def _of_version(self, version: str | None) -> Any:
+        """Return the namespace if it is of a version of the standard, or None is asked for."""
+        if version not in (None, "2023.12", "2024.12"):
+            raise ValueError(f"api_version: expected '2023.12' or '2024.12', got {version!r}")
+        return self
