@@ -23,3 +23,6 @@ mod similarity;
 mod snapshots;
 mod stalls;
 mod tensor;
+mod tensor_callers;
+mod tensor_graphs;
+mod tensor_soak;

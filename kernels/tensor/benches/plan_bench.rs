@@ -164,7 +164,9 @@ fn composite(nth: usize, op: &str, x: &str) -> NodeSpec {
         "adamw" => (&[x, "y", "y", "y"], vec![("step", Attribute::Int(1))]),
         "randn" => (&[], vec![("shape", Attribute::Ints(vec![32, 32])), ("seed", Attribute::Int(0))]),
         "cross_entropy" => (&[x, "y"], vec![]),
-        "batch_norm" => (&[x], vec![("training", Attribute::Bool(true)), ("track_running_stats", Attribute::Bool(false))]),
+        "batch_norm" => {
+            (&[x], vec![("training", Attribute::Bool(true)), ("track_running_stats", Attribute::Bool(false))])
+        }
         _ => (&[x], vec![]),
     };
     let mut node = node(nth, op, inputs);

@@ -205,7 +205,7 @@ impl CallRunner {
     }
 
     /// Runs a call with a stream of requests and one response. Each request comes with its charge.
-    pub(super) fn client_stream<B, Q, R, F>(
+    pub(super) async fn client_stream<B, Q, R, F>(
         self,
         request: Request<B>,
         handler: impl FnOnce(Caller, Context, ChargedRequests<Q>) -> F + Send + 'static,
@@ -214,7 +214,7 @@ impl CallRunner {
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
         Q: Message + Default + RequestCost + 'static,
         R: Message + 'static,
-        F: Future<Output = Result<R, Status>> + Send + 'static,
+        F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
         let codecs = match self.codecs(&request) {
             Ok(codecs) => codecs,
@@ -225,10 +225,9 @@ impl CallRunner {
         let caller = Caller::of(&parts.extensions);
         let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
         let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
-        let encoder = codecs.encoder.clone();
+        let encoder = codecs.encoder;
         let (received, requests) = mpsc::channel(1);
         let receive = receive(path, receiver, self.clone(), encoder.clone(), received).in_current_span();
-        let (sender, messages) = mpsc::channel(1);
         let offload = self.offload.clone();
         let run = async move {
             let _receiving = AbortOnDropHandle::new(offload.spawn(receive));
@@ -236,12 +235,10 @@ impl CallRunner {
                 let (request, charge, _response): ChargedRequest<Q> = received?;
                 Ok((request, Some(charge)))
             });
-            let response = handler(caller, context, requests.boxed()).await;
-            // Nobody waits for the response of a call that ended.
-            let _ = sender.send(response.and_then(|response| encoder.encode(response, None))).await;
+            let response = handler(caller, context, requests.boxed()).await?;
+            encoder.respond(response, encoder.charge(0)?)
         };
-        let task = AbortOnDropHandle::new(self.offload.spawn(run.in_current_span()));
-        codecs.encoder.respond_with(messages, task)
+        timing::spawn_on(&self.offload, run).await.unwrap_or_else(Status::into_http)
     }
 
     /// Runs a call with one request message through a generated server, on the offload threads.
