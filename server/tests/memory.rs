@@ -12,7 +12,7 @@ use accelerd::config::{Budgets, ByteSize, Config};
 use accelerd_proto::v1::{
     self, Dtype, Metric, Tensor, device_service_client::DeviceServiceClient, embed_request::Input,
     embed_service_client::EmbedServiceClient, parse_service_client::ParseServiceClient,
-    similarity_service_client::SimilarityServiceClient, value::Kind,
+    similarity_service_client::SimilarityServiceClient, tensor_service_client::TensorServiceClient, value::Kind,
 };
 use serde_json::{Value, json};
 use tonic::{Code, Status, transport::Channel};
@@ -465,4 +465,81 @@ async fn release(daemon: &mut Daemon, client: &mut SimilarityServiceClient<Chann
         let block = (budgets().messages.max(budgets().admission) / 64).max(1 << 20);
         assert!(held(&now, kind) <= held(at_rest, kind) + 2 * block + more, "{kind}: {now:?}");
     }
+}
+
+/// Uploads tensors of zeros until one is refused. Returns their handles and the refusal.
+async fn fill_tensors(client: &mut TensorServiceClient<Channel>, bytes: usize) -> (Vec<String>, Status) {
+    let mut handles = vec![];
+    loop {
+        let shape = vec![i64::try_from(bytes).expect("small") / 4];
+        let header = v1::UploadTensorHeader { dtype: Dtype::F32.into(), shape, ..Default::default() };
+        let header = v1::UploadTensorRequest { header: Some(header), ..Default::default() };
+        let chunk = |_| v1::UploadTensorRequest { header: None, data: vec![0; 1 << 20].into() };
+        let parts: Vec<_> = std::iter::once(header).chain((0..bytes >> 20).map(chunk)).collect();
+        match client.upload_tensor(futures::stream::iter(parts)).await {
+            Ok(response) => handles.push(response.into_inner().tensor.expect("a tensor").handle),
+            Err(status) => return (handles, status),
+        }
+        assert!(handles.len() < 1000, "it is never refused");
+    }
+}
+
+/// The sum of a resident tensor's exponentials and their reverse, for which they are stored.
+fn sum_of_exponentials(handle: &str) -> v1::ExecuteRequest {
+    let node = |name: &str, op: &str, inputs: &[&str]| v1::TensorNode {
+        name: name.to_owned(),
+        op: op.to_owned(),
+        inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        ..Default::default()
+    };
+    let mut flip = node("f", "flip", &["e"]);
+    let dims = v1::tensor_attribute::Value::Integer(0);
+    flip.attributes.insert("dims".to_owned(), v1::TensorAttribute { value: Some(dims) });
+    let source = Some(v1::tensor_input::Source::Handle(handle.to_owned()));
+    v1::ExecuteRequest {
+        inputs: vec![v1::TensorInput { name: "x".to_owned(), source }],
+        nodes: vec![node("e", "exp", &["x"]), flip, node("s", "add", &["e", "f"]), node("y", "sum", &["s"])],
+        outputs: vec![v1::TensorOutput { name: "y".to_owned(), keep: false }],
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn resident_tensors_fill_the_limit_and_give_it_back() {
+    const BYTES: usize = 8 << 20;
+    let mut daemon = Daemon::start("tensors", &[]);
+    let mut client = TensorServiceClient::new(daemon.channel().await);
+    let held = |memory: &v1::MemoryPlace| {
+        memory.accounts.iter().find(|account| account.kind == "tensors").map_or(0, |account| account.held_bytes)
+    };
+    let at_rest = daemon.host_memory().await;
+    for round in 0..3 {
+        let (mut handles, refused) = fill_tensors(&mut client, BYTES).await;
+        let figures = refused.get_details_error_info().expect("figures");
+        assert_eq!((refused.code(), figures.reason.as_str()), (Code::ResourceExhausted, "MEMORY_LIMIT"), "{refused:?}");
+        assert!(handles.len() > 4, "only {} tensors in round {round}", handles.len());
+        let full = daemon.host_memory().await;
+        assert_eq!(held(&full), (handles.len() * BYTES) as u64);
+        assert!(full.held_bytes <= full.limit_bytes, "{full:?}");
+        // A graph has room for its intermediate values, or is refused; what was there stays.
+        match client.execute(sum_of_exponentials(&handles[0])).await {
+            Ok(done) => {
+                let sum = f32::from_le_bytes(done.into_inner().outputs[0].data[..].try_into().expect("a number"));
+                assert!((sum - (BYTES / 4) as f32 * 2.0).abs() < 1.0, "{sum}");
+            }
+            Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}"),
+        }
+        assert_eq!(held(&daemon.host_memory().await), (handles.len() * BYTES) as u64);
+        // Freeing one makes room for one.
+        let handle = handles.swap_remove(0);
+        client.free_tensors(v1::FreeTensorsRequest { handles: vec![handle] }).await.expect("it is there");
+        let (more, _) = fill_tensors(&mut client, BYTES).await;
+        assert_eq!(more.len(), 1);
+        handles.extend(more);
+        client.free_tensors(v1::FreeTensorsRequest { handles }).await.expect("all are there");
+        assert_eq!(held(&daemon.host_memory().await), held(&at_rest));
+    }
+    assert_eq!(daemon.child.try_wait().expect("it can be asked"), None, "it runs");
+    let peak = daemon.peak();
+    assert!(peak <= LIMIT, "{peak} bytes were resident");
 }

@@ -42,21 +42,21 @@ const EMBED_STREAM: &str = "/accelerd.v1.EmbedService/EmbedStream";
 /// A budget that a few messages exhaust.
 const LIMIT: ByteSize = ByteSize::mib(64);
 
-fn scarce(config: &mut Config) {
+pub(crate) fn scarce(config: &mut Config) {
     config.admission.max_message_memory = LIMIT;
     config.server.max_message_bytes = ByteSize::mib(16);
     config.server.stall_timeout = Duration::from_secs(600);
     config.server.stall_timeout_under_pressure = Duration::from_secs(600);
 }
 
-fn scarce_and_strict(config: &mut Config) {
+pub(crate) fn scarce_and_strict(config: &mut Config) {
     scarce(config);
     config.server.stall_timeout = Duration::from_millis(200);
     config.server.stall_timeout_under_pressure = Duration::from_millis(200);
 }
 
 /// An `h2` connection with a given window for each response.
-async fn raw(server: &TestServer, window: u32) -> SendRequest<Bytes> {
+pub(crate) async fn raw(server: &TestServer, window: u32) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(server.daemon.grpc_addr()).await.expect("the daemon accepts connections");
     let (sender, connection) = handshake(stream, window).await;
     tokio::spawn(connection);
@@ -80,13 +80,13 @@ fn head(path: &str) -> http::request::Builder {
 }
 
 /// Opens a call.
-async fn open(sender: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, SendStream<Bytes>) {
+pub(crate) async fn open(sender: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, SendStream<Bytes>) {
     poll_fn(|cx| sender.poll_ready(cx)).await.expect("it takes calls");
     sender.send_request(head(path).body(()).expect("a request"), false).expect("the call is sent")
 }
 
 /// A length-prefixed gRPC message.
-fn framed(message: &impl Message) -> Bytes {
+pub(crate) fn framed(message: &impl Message) -> Bytes {
     let length = u32::try_from(message.encoded_len()).expect("a short message").to_be_bytes();
     [&[0], &length[..], &message.encode_to_vec()].concat().into()
 }
@@ -95,13 +95,13 @@ fn letters(count: usize) -> v1::EmbedRequest {
     texts(&vec!["a"; count])
 }
 
-fn held(server: &TestServer, kind: MemoryKind) -> u64 {
+pub(crate) fn held(server: &TestServer, kind: MemoryKind) -> u64 {
     let memory = &server.daemon.app().transport_memory;
     assert!(memory.used() <= memory.limit(), "{} of {} bytes are held", memory.used(), memory.limit());
     memory.used_by(kind)
 }
 
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
             tokio::task::yield_now().await;
@@ -117,13 +117,13 @@ fn metric(server: &TestServer, name: &str) -> u64 {
 }
 
 /// The status of a response without a message.
-async fn refusal(response: ResponseFuture) -> Status {
+pub(crate) async fn refusal(response: ResponseFuture) -> Status {
     let response = response.await.expect("an answer");
     Status::from_header_map(response.headers()).expect("a status without a message")
 }
 
 /// The reset reason of a body that is never read.
-async fn end(mut body: RecvStream) -> Option<Reason> {
+pub(crate) async fn end(mut body: RecvStream) -> Option<Reason> {
     loop {
         match body.data().await {
             None => return None,

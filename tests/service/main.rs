@@ -24,4 +24,7 @@ mod similarity;
 mod snapshots;
 mod stalls;
 mod tensor;
+mod tensor_callers;
+mod tensor_graphs;
+mod tensor_soak;
 mod verify;

@@ -22,12 +22,20 @@ fn main() {
 
 type MakeGraph = fn(usize) -> GraphSpec;
 
-const GRAPHS: [(&str, MakeGraph); 5] = [
+const GRAPHS: [(&str, MakeGraph); 13] = [
     ("chain", chain),
     ("small steps", small_steps),
     ("random", random),
     ("layers", layers),
     ("live until the end", live_until_the_end),
+    ("optimisers in a chain", |nodes| chain_of(nodes, "adamw")),
+    ("optimisers", |nodes| side_by_side(nodes, "adamw")),
+    ("random numbers", |nodes| side_by_side(nodes, "randn")),
+    ("losses", |nodes| side_by_side(nodes, "cross_entropy")),
+    ("normalisations", |nodes| chain_of(nodes, "batch_norm")),
+    ("sorts", |nodes| chain_of(nodes, "sort")),
+    ("training", training),
+    ("paths around", paths_around),
 ];
 
 fn median<T>(mut run: impl FnMut() -> T) -> Duration {
@@ -111,6 +119,59 @@ fn live_until_the_end(nodes: usize) -> GraphSpec {
     let names: Vec<_> = (0..nodes - 1).map(name).collect();
     list.push(node(nodes - 1, "concat", &names.iter().map(String::as_str).collect::<Vec<_>>()));
     spec(list)
+}
+
+/// Composites, each of which reads the first result of the one before.
+fn chain_of(nodes: usize, op: &str) -> GraphSpec {
+    let before = |nth: usize| if nth == 0 { "x".to_owned() } else { name(nth - 1) };
+    spec((0..nodes).map(|nth| composite(nth, op, &before(nth))).collect())
+}
+
+/// Composites of the same operands, whose first results are added up.
+fn side_by_side(nodes: usize, op: &str) -> GraphSpec {
+    let mut list: Vec<_> = (0..nodes / 2).map(|nth| composite(nth, op, "x")).collect();
+    for nth in nodes / 2..nodes {
+        let before = if nth == nodes / 2 { "x".to_owned() } else { name(nth - 1) };
+        list.push(node(nth, "add", &[&before, &name(nth - nodes / 2)]));
+    }
+    spec(list)
+}
+
+/// Steps of an optimiser, each of which reads all results of the one before.
+fn training(nodes: usize) -> GraphSpec {
+    let mut list: Vec<_> = (0..nodes).map(|nth| composite(nth, "adamw", "x")).collect();
+    for nth in 1..nodes {
+        let before = name(nth - 1);
+        list[nth].inputs = vec![before.clone(), "y".to_owned(), format!("{before}:1"), format!("{before}:2")];
+    }
+    spec(list)
+}
+
+/// Normalisations one after the other, and sums of what the last one writes and the first one reads: they must not be merged.
+fn paths_around(nodes: usize) -> GraphSpec {
+    let mut list = vec![node(0, "exp", &["x"])];
+    list.extend((1..nodes / 2).map(|nth| composite(nth, "batch_norm", &name(nth - 1))));
+    let last = name(nodes / 2 - 1);
+    list[nodes / 2 - 1] = node(nodes / 2 - 1, "matmul", &[&name(nodes / 2 - 2), "y"]);
+    list.extend((nodes / 2..nodes - 1).map(|nth| node(nth, "add", &[&name(0), &last])));
+    let sums: Vec<_> = (nodes / 2..nodes - 1).map(name).collect();
+    list.push(node(nodes - 1, "concat", &sums.iter().map(String::as_str).collect::<Vec<_>>()));
+    spec(list)
+}
+
+fn composite(nth: usize, op: &str, x: &str) -> NodeSpec {
+    let (inputs, attributes): (&[&str], Vec<(&str, Attribute)>) = match op {
+        "adamw" => (&[x, "y", "y", "y"], vec![("step", Attribute::Int(1))]),
+        "randn" => (&[], vec![("shape", Attribute::Ints(vec![32, 32])), ("seed", Attribute::Int(0))]),
+        "cross_entropy" => (&[x, "y"], vec![]),
+        "batch_norm" => {
+            (&[x], vec![("training", Attribute::Bool(true)), ("track_running_stats", Attribute::Bool(false))])
+        }
+        _ => (&[x], vec![]),
+    };
+    let mut node = node(nth, op, inputs);
+    node.attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    node
 }
 
 fn name(nth: usize) -> String {

@@ -368,7 +368,8 @@ pub struct Limits {
     pub max_sources: usize,
     /// Maximum size of a source.
     pub max_source_bytes: ByteSize,
-    /// Maximum number of nodes, inputs and outputs of a graph of tensor operations.
+    /// Maximum number of nodes, inputs and outputs of a graph of tensor operations; its nodes have at most 16 times as many inputs in
+    /// total.
     pub max_graph_nodes: usize,
     /// Maximum number of outputs of a comparison.
     pub max_compared_outputs: usize,

@@ -205,7 +205,7 @@ impl CallRunner {
     }
 
     /// Runs a call with a stream of requests and one response. Each request comes with its charge.
-    pub(super) fn client_stream<B, Q, R, F>(
+    pub(super) async fn client_stream<B, Q, R, F>(
         self,
         request: Request<B>,
         handler: impl FnOnce(Caller, Context, ChargedRequests<Q>) -> F + Send + 'static,
@@ -214,26 +214,22 @@ impl CallRunner {
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
         Q: Message + Default + RequestCost + 'static,
         R: Message + 'static,
-        F: Future<Output = Result<R, Status>> + Send + 'static,
+        F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
         let ReceivedStream { caller, context, requests, encoder, receiving } = match self.received_stream(request) {
             Ok(received) => received,
             Err(status) => return status.into_http(),
         };
-        let (sender, messages) = mpsc::channel(1);
-        let responder = encoder.clone();
         let run = async move {
             let _receiving = receiving;
             let requests = ReceiverStream::new(requests).map(|received| {
                 let (request, charge, _response): ChargedRequest<Q> = received?;
                 Ok((request, Some(charge)))
             });
-            let response = handler(caller, context, requests.boxed()).await;
-            // Nobody waits for the response of a call that ended.
-            let _ = sender.send(response.and_then(|response| encoder.encode(response, None))).await;
+            let response = handler(caller, context, requests.boxed()).await?;
+            encoder.respond(response, encoder.charge(0)?)
         };
-        let task = AbortOnDropHandle::new(self.offload.spawn(run.in_current_span()));
-        responder.respond_with(messages, task)
+        timing::spawn_on(&self.offload, run).await.unwrap_or_else(Status::into_http)
     }
 
     /// Starts the task that receives a stream of requests. It is a task of its own, so that a slow handler does not make the

@@ -108,6 +108,7 @@ impl RequestCost for pb::UpsertRequest {
 }
 
 impl RequestCost for pb::ClusterRequest {}
+impl RequestCost for pb::CopyTensorRequest {}
 impl RequestCost for pb::ExecuteRequest {}
 impl RequestCost for pb::UploadTensorRequest {}
 impl RequestCost for pb::DownloadTensorRequest {}

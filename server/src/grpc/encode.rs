@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, body::Body, metadata::MetadataMap};
 
-use super::{compression::Encoding, receive::PREFIX};
+use super::{compression::Encoding, delivery::Delivery, receive::PREFIX};
 use crate::{
     status,
     transport::{
@@ -93,9 +93,10 @@ impl Encoder {
         response: tonic::Response<R>,
         charge: Charge,
     ) -> Result<Response<Body>, Status> {
-        let (metadata, message, _) = response.into_parts();
+        let (metadata, message, mut extensions) = response.into_parts();
         let data = self.encode(message, Some(charge))?;
-        let mut response = Response::new(Body::new(UnaryBody { data: Some(data), ended: false }));
+        let body = UnaryBody { data: Some(data), delivery: extensions.remove(), ended: false };
+        let mut response = Response::new(Body::new(body));
         *response.headers_mut() = self.headers(metadata);
         Ok(response)
     }
@@ -117,6 +118,7 @@ fn put_prefix(out: &mut impl BufMut, compressed: bool, length: usize) {
 /// One message followed by status OK.
 struct UnaryBody {
     data: Option<Bytes>,
+    delivery: Option<Delivery>,
     ended: bool,
 }
 
@@ -130,6 +132,10 @@ impl HttpBody for UnaryBody {
         }
         if std::mem::replace(&mut self.ended, true) {
             return Poll::Ready(None);
+        }
+        // The status is asked for once the peer's window has admitted the message.
+        if let Some(delivery) = self.delivery.take() {
+            delivery.complete();
         }
         Poll::Ready(Some(trailers(&Status::ok(""))))
     }

@@ -6,6 +6,7 @@ pub mod context;
 pub mod convert;
 mod cost;
 mod decoded_size;
+mod delivery;
 pub mod device;
 mod dtype;
 pub mod embed;

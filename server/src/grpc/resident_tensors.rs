@@ -17,10 +17,11 @@ use accelerd_tensor::{GraphError, TensorType};
 use bytes::Bytes;
 use futures::{StreamExt, stream, stream::BoxStream};
 use tokio::time::timeout_at;
-use tonic::Status;
+use tonic::{Response, Status};
 
 use super::{
     call::{ChargedRequests, Requests},
+    delivery::Delivery,
     dtype::{dtype_from_proto, dtype_to_proto},
 };
 use crate::{
@@ -91,6 +92,18 @@ impl ResidentTensors {
         describe(&self.app.tensors.insert(caller.owner(), tensor, quota, ttl, Instant::now()))
     }
 
+    /// A response with the handles of new tensors, which are freed unless it is sent: nobody else knows them.
+    pub(super) fn respond<R>(&self, caller: &Caller, response: R, kept: &[pb::ResidentTensor]) -> Response<R> {
+        let handles: Vec<_> = kept.iter().map(|tensor| tensor.handle.clone()).collect();
+        let (app, owner) = (Arc::clone(&self.app), caller.owner().to_owned());
+        Delivery::attach(response, move || {
+            for handle in &handles {
+                // Listing shows it to its owner, who may have freed it.
+                let _gone = app.tensors.free(&owner, std::slice::from_ref(handle), Instant::now());
+            }
+        })
+    }
+
     /// The time to live that a request sets, or else the default.
     pub(super) fn ttl(&self, field: &str, requested: Option<prost_types::Duration>) -> Result<Duration, ApiError> {
         let settings = &self.app.config.tensors;
@@ -131,7 +144,7 @@ impl ResidentTensors {
         caller: Caller,
         context: Context,
         mut parts: ChargedRequests<pb::UploadTensorRequest>,
-    ) -> Result<pb::UploadTensorResponse, Status> {
+    ) -> Result<Response<pb::UploadTensorResponse>, Status> {
         let stall_timeout = self.app.config.server.stall_timeout;
         let (mut stalls_at, mut counted) = (Instant::now() + stall_timeout, 0);
         let mut next = async |received: usize| {
@@ -174,7 +187,8 @@ impl ResidentTensors {
             return Err(ApiError::invalid("data", format!("expected {expected} bytes, got {received}")).into());
         }
         let tensor = self.keep(&caller, writer.finish(), quota, ttl);
-        Ok(pb::UploadTensorResponse { tensor: Some(tensor) })
+        let response = pb::UploadTensorResponse { tensor: Some(tensor.clone()) };
+        Ok(self.respond(&caller, response, &[tensor]))
     }
 
     /// The messages of a download.
@@ -240,7 +254,7 @@ impl ResidentTensors {
         caller: &Caller,
         context: Context,
         request: pb::CopyTensorRequest,
-    ) -> Result<pb::CopyTensorResponse, ApiError> {
+    ) -> Result<Response<pb::CopyTensorResponse>, ApiError> {
         let device = self.device("device", &request.device)?;
         let ttl = self.ttl("ttl", request.ttl)?;
         let source = Arc::clone(&self.get(caller, &request.handle)?.kept.tensor);
@@ -251,7 +265,9 @@ impl ResidentTensors {
             let data = self.read(&source, at..bytes.min(at + COPY_CHUNK), &context).await?;
             writer.write(self, data, &context).await?;
         }
-        Ok(pb::CopyTensorResponse { tensor: Some(self.keep(caller, writer.finish(), quota, ttl)) })
+        let tensor = self.keep(caller, writer.finish(), quota, ttl);
+        let response = pb::CopyTensorResponse { tensor: Some(tensor.clone()) };
+        Ok(self.respond(caller, response, &[tensor]))
     }
 
     pub(super) fn free(&self, caller: &Caller, handles: &[String]) -> Result<(), ApiError> {

@@ -167,11 +167,12 @@ where
             "/accelerd.v1.SimilarityService/Search" => unary!(similarity.search),
             "/accelerd.v1.SimilarityService/Upsert" => unary!(similarity.upsert),
             "/accelerd.v1.SimilarityService/UpsertStream" => streaming!(similarity.upsert_batches),
+            "/accelerd.v1.TensorService/CopyTensor" => unary!(tensor.copy_tensor),
             "/accelerd.v1.TensorService/Execute" => unary!(tensor.execute),
             "/accelerd.v1.TensorService/UploadTensor" => {
                 let service = Arc::clone(&table.tensor);
                 let handler = |caller, context, parts| async move { service.upload(caller, context, parts).await };
-                Box::pin(ready(Ok(calls.client_stream(request, handler))))
+                Box::pin(async move { Ok(calls.client_stream(request, handler).await) })
             }
             "/accelerd.v1.TensorService/DownloadTensor" => streaming!(tensor.download),
             "/accelerd.v1.VerifyService/CompareOutputs" => unary!(verify.compare_outputs),

@@ -32,6 +32,10 @@ use crate::{
     tensors::{Listed, Quota},
 };
 
+/// The most inputs of all nodes of a graph, for each node that it may have. Most operations read one to three values; concatenations may
+/// read thousands.
+const INPUTS_PER_NODE: usize = 16;
+
 /// The service.
 #[derive(Debug)]
 pub(super) struct Tensors {
@@ -73,6 +77,12 @@ impl Tensors {
         let count = inputs.len().saturating_add(nodes.len()).saturating_add(outputs.len());
         if count > self.max_nodes {
             let reason = format!("expected at most {} nodes, inputs and outputs, got {count}", self.max_nodes);
+            return Err(ApiError::invalid("nodes", reason));
+        }
+        let most = self.max_nodes.saturating_mul(INPUTS_PER_NODE);
+        let operands = nodes.iter().map(|node| node.inputs.len()).fold(0, usize::saturating_add);
+        if operands > most {
+            let reason = format!("expected at most {most} inputs of all nodes, got {operands}");
             return Err(ApiError::invalid("nodes", reason));
         }
         let keep: Vec<_> = outputs.iter().map(|output| output.keep).collect();
@@ -167,7 +177,7 @@ impl Tensors {
         caller: Caller,
         context: Context,
         parts: ChargedRequests<pb::UploadTensorRequest>,
-    ) -> Result<pb::UploadTensorResponse, Status> {
+    ) -> Result<Response<pb::UploadTensorResponse>, Status> {
         self.resident.upload(caller, context, parts).await
     }
 
@@ -196,7 +206,9 @@ impl TensorService for Tensors {
         let kept = planned.plan.outputs.iter().zip(&planned.keep).filter(|(_, keep)| **keep);
         let sizes: Vec<_> = kept.map(|(of, _)| of.bytes() as u64).collect();
         let quotas = if sizes.is_empty() { vec![] } else { self.resident.reserve(&caller, &sizes)? };
-        Ok(Response::new(self.run(&caller, context, planned, quotas).await?))
+        let response = self.run(&caller, context, planned, quotas).await?;
+        let kept = response.kept.clone();
+        Ok(self.resident.respond(&caller, response, &kept))
     }
 
     async fn upload_tensor(
@@ -205,7 +217,7 @@ impl TensorService for Tensors {
     ) -> Result<Response<pb::UploadTensorResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
         let parts = request.into_inner().map(|part| part.map(|part| (part, None))).boxed();
-        Ok(Response::new(self.upload(caller, context, parts).await?))
+        self.upload(caller, context, parts).await
     }
 
     async fn download_tensor(
@@ -239,7 +251,7 @@ impl TensorService for Tensors {
         request: Request<pb::CopyTensorRequest>,
     ) -> Result<Response<pb::CopyTensorResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        Ok(Response::new(self.resident.copy(&caller, context, request.into_inner()).await?))
+        Ok(self.resident.copy(&caller, context, request.into_inner()).await?)
     }
 
     async fn benchmark_op(

@@ -131,6 +131,36 @@ async fn tensors_and_collections_share_a_quota() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn principals_share_the_memory_limit_and_have_their_own_quotas() {
+    const MIB: usize = 1 << 20;
+    let (files, mut config, limited, other) = (Files::new(), Config::loopback(), token(), token());
+    let file =
+        principal("limited", "write", &limited, "resident_bytes = \"2MiB\"") + &principal("other", "write", &other, "");
+    config.auth.principals = files.write("principals.toml", &file);
+    config.tensors.memory_limit = "3MiB".parse().expect("a size");
+    let daemon = Daemon::start(config).await.expect("the daemon starts");
+    let channel = plaintext(&daemon).await;
+    let [mut client, mut others] = [&limited, &other].map(|token| tensor(&channel, token));
+    let [over_quota, over_limit] =
+        ["RESIDENT_BYTES_EXCEEDED", "MEMORY_LIMIT"].map(|reason| refused(Code::ResourceExhausted, reason));
+    let first = upload(&mut client, MIB).await.expect("half of the quota");
+    let second = upload(&mut client, MIB).await.expect("the quota");
+    assert_eq!(refusal(upload(&mut client, MIB).await), over_quota, "although there is memory");
+    let third = upload(&mut others, MIB).await.expect("the memory that is left");
+    assert_eq!(refusal(upload(&mut others, 1).await), over_limit);
+    assert_eq!(refusal(others.execute(same(&third, true)).await), over_limit);
+    others.execute(same(&third, false)).await.expect("what is returned needs no resident memory");
+    let listed = others.list_tensors(v1::ListTensorsRequest {}).await.expect("a list").into_inner().tensors;
+    assert_eq!(listed.len(), 1, "refused calls keep nothing");
+    client.free_tensors(v1::FreeTensorsRequest { handles: vec![first, second] }).await.expect("both are there");
+    let kept = others.execute(same(&third, true)).await.expect("there is memory again").into_inner().kept;
+    assert_eq!(kept.len(), 1);
+    upload(&mut client, MIB).await.expect("so there is for the first");
+    assert_eq!(refusal(upload(&mut client, 1).await), over_limit, "its quota would allow it");
+    daemon.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_computes_and_keeps_nothing() {
     let (files, mut config, reader) = (Files::new(), Config::loopback(), token());
     config.auth.principals = files.write("principals.toml", &principal("reader", "read", &reader, ""));

@@ -1,5 +1,9 @@
 //! The graph of units while operations are merged. Units are added in topological order, and merged with those that they read as long as
 //! no cycle results.
+//!
+//! What merging costs is bounded: searches for cycles end at [`MAX_WORK_PER_NODE`] of the graph, and what is not merged by then stays apart.
+
+use std::collections::BTreeSet;
 
 use crate::{Graph, graph::ValueId, op::Op, scalar::Function};
 
@@ -9,6 +13,10 @@ pub(super) const MAX_INSTRUCTIONS: usize = 256;
 pub(super) const MAX_INPUTS: usize = 24;
 /// The most values that a unit writes to memory.
 pub(super) const MAX_OUTPUTS: usize = 16;
+
+/// The most edges between units, for each node of the graph, that are followed to decide on merges. Graphs of models follow about ten;
+/// without a bound, a graph of n nodes can be made such that n^2 are followed.
+pub(super) const MAX_WORK_PER_NODE: usize = 128;
 
 /// The units of the nodes so far.
 pub(super) struct UnitGraph<'a> {
@@ -23,6 +31,8 @@ pub(super) struct UnitGraph<'a> {
     /// The last searches that have visited each unit on their way down and up.
     visits: [Vec<usize>; 2],
     searches: usize,
+    /// Edges followed so far.
+    pub(super) work: usize,
 }
 
 /// One unit. Its place is that of one of its nodes.
@@ -58,7 +68,7 @@ impl<'a> UnitGraph<'a> {
             }
         }
         let visits = [vec![0; count], vec![0; count]];
-        Self { graph, readers, outside_reads, unit_of: vec![], units: vec![], visits, searches: 0 }
+        Self { graph, readers, outside_reads, unit_of: vec![], units: vec![], visits, searches: 0, work: 0 }
     }
 
     /// Adds the next node as a unit of its own.
@@ -89,11 +99,18 @@ impl<'a> UnitGraph<'a> {
         if a == b || !are_maps || first.result.shape != second.result.shape || instructions > MAX_INSTRUCTIONS {
             return;
         }
+        if self.work > self.most_work() {
+            return;
+        }
         let (inputs, outputs) = (self.merged_inputs(a, b), self.merged_outputs(a, b));
         // The units form no cycle, so that `a`, which `b` reads, does not read `b`.
         if inputs.len() <= MAX_INPUTS && outputs <= MAX_OUTPUTS && !self.reaches_through_third(a, b) {
             self.unite(a, b, inputs, outputs);
         }
+    }
+
+    fn most_work(&self) -> usize {
+        MAX_WORK_PER_NODE * self.graph.nodes.len()
     }
 
     /// The members of each unit, in ascending order.
@@ -160,17 +177,27 @@ impl<'a> UnitGraph<'a> {
         producers.map(|producer| self.units[producer].level + 1).max().unwrap_or(0)
     }
 
-    /// Raises the levels of the units that depend on one whose level has risen.
+    /// Raises the levels of the units that depend on one whose level has risen: each once, in the order of their former levels, which is
+    /// topological.
     fn raise_readers(&mut self, unit: usize) {
-        let mut stack = vec![unit];
-        while let Some(unit) = stack.pop() {
-            let level = self.units[unit].level + 1;
-            let low: Vec<_> = self.consumers(unit).filter(|reader| self.units[*reader].level < level).collect();
-            for reader in low {
-                self.units[reader].level = level;
-                stack.push(reader);
+        let mut waiting = BTreeSet::new();
+        self.await_readers(unit, &mut waiting);
+        while let Some((former, unit)) = waiting.pop_first() {
+            self.work += self.units[unit].inputs.len();
+            let level = self.level_above(unit, None);
+            if level > former {
+                self.units[unit].level = level;
+                self.await_readers(unit, &mut waiting);
             }
         }
+    }
+
+    /// Adds the readers of a unit whose levels are not above its own, with their levels.
+    fn await_readers(&mut self, unit: usize, waiting: &mut BTreeSet<(usize, usize)>) {
+        self.work += self.units[unit].reads;
+        let level = self.units[unit].level;
+        let readers = self.consumers(unit).map(|reader| (self.units[reader].level, reader));
+        waiting.extend(readers.filter(|(reader_level, _)| *reader_level <= level));
     }
 
     /// The unit that produces a value.
@@ -195,7 +222,7 @@ impl<'a> UnitGraph<'a> {
     }
 
     /// Whether `to`, which reads `from`, also depends on it through another unit. Searches from both ends, where the next step costs
-    /// less, among the units whose levels lie in between.
+    /// less, among the units whose levels lie in between. It says yes if it would take too much work.
     fn reaches_through_third(&mut self, from: usize, to: usize) -> bool {
         let [low, high] = [from, to].map(|unit| self.units[unit].level);
         if high <= low + 1 {
@@ -206,11 +233,16 @@ impl<'a> UnitGraph<'a> {
         // The search down from `to`, and the one up from `from`.
         let (starts, mut costs) = ([to, from], [0, 0]);
         let mut stacks = starts.map(|start| vec![start]);
+        let most_work = self.most_work();
         while let [Some(&below), Some(&above)] = stacks.each_ref().map(|stack| stack.last()) {
             let next_costs = [costs[0] + self.units[below].inputs.len(), costs[1] + self.units[above].reads];
             let side = usize::from(next_costs[1] <= next_costs[0]);
+            self.work += next_costs[side] - costs[side];
             costs[side] = next_costs[side];
             let Some(unit) = stacks[side].pop() else { break };
+            if self.work > most_work {
+                return true;
+            }
             let next: Vec<_> = if side == 0 { self.producers(unit).collect() } else { self.consumers(unit).collect() };
             for next in next {
                 let is_other_end = next == starts[1 - side];

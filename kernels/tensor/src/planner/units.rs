@@ -23,15 +23,7 @@ pub(super) struct Units {
 
 impl Units {
     pub(super) fn new(graph: &Graph) -> Self {
-        let mut merging = UnitGraph::new(graph);
-        for (nth, node) in graph.nodes.iter().enumerate() {
-            merging.add();
-            for operand in &node.operands {
-                if let ValueId::Node(producer) = *operand {
-                    merging.merge(producer, nth);
-                }
-            }
-        }
+        let mut merging = merged(graph);
         let (mut unit, mut members) = (vec![0; graph.nodes.len()], vec![vec![]; graph.nodes.len()]);
         for of_unit in merging.members() {
             let last = of_unit[of_unit.len() - 1];
@@ -103,6 +95,20 @@ impl Units {
         producers.dedup();
         producers
     }
+}
+
+/// The operations of a graph, merged.
+fn merged(graph: &Graph) -> UnitGraph<'_> {
+    let mut merging = UnitGraph::new(graph);
+    for (nth, node) in graph.nodes.iter().enumerate() {
+        merging.add();
+        for operand in &node.operands {
+            if let ValueId::Node(producer) = *operand {
+                merging.merge(producer, nth);
+            }
+        }
+    }
+    merging
 }
 
 #[cfg(test)]

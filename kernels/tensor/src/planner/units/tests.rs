@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::{
-    super::unit_graph::{MAX_INPUTS, MAX_INSTRUCTIONS, MAX_OUTPUTS, function},
+    super::unit_graph::{MAX_INPUTS, MAX_INSTRUCTIONS, MAX_OUTPUTS, MAX_WORK_PER_NODE, function},
     *,
 };
 use crate::{Attribute, Dtype, GraphSpec, NodeSpec, TensorType, op::Op};
@@ -159,4 +159,31 @@ proptest! {
             prop_assert_eq!(units.only_reader(node), only);
         }
     }
+}
+
+/// A path of products, and `count` sums of its ends, which must not be merged with its start: each search passes the whole path.
+fn sums_of_the_ends(path: usize, count: usize) -> GraphSpec {
+    let node = |name: String, op: &str, inputs: &[&str]| NodeSpec {
+        name,
+        op: op.to_owned(),
+        inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        attributes: [].into(),
+    };
+    let mut nodes = vec![node("p0".to_owned(), "exp", &["x"])];
+    nodes.extend((1..path).map(|nth| node(format!("p{nth}"), "matmul", &[&format!("p{}", nth - 1), "x"])));
+    let end = format!("p{}", path - 1);
+    nodes.extend((0..count).map(|nth| node(format!("s{nth}"), "add", &["p0", &end])));
+    let of = TensorType { dtype: Dtype::F32, shape: vec![4, 4] };
+    let outputs = (0..count).map(|nth| format!("s{nth}")).collect();
+    GraphSpec { inputs: vec![("x".to_owned(), of)], nodes, outputs }
+}
+
+#[test]
+fn the_work_of_merging_is_linear_in_the_nodes() {
+    let graph = Graph::new(&sums_of_the_ends(1000, 1000)).expect("a valid graph");
+    // A search ends at the bound, after the last unit that it visits: that of 1,000 readers, at most.
+    let most = MAX_WORK_PER_NODE * graph.nodes.len() + 2000;
+    assert!(merged(&graph).work <= most, "{} of {most}", merged(&graph).work);
+    let plan = crate::Plan::new(&graph);
+    assert_eq!(plan.steps.len(), 2000, "the start of the path is no part of a sum");
 }
