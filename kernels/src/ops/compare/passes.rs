@@ -152,6 +152,7 @@ struct MeasureLanes {
 
 impl<T: Element> Measure<'_, T> {
     #[inline(always)]
+    #[expect(clippy::needless_bitwise_bool, reason = "a branch keeps the loop from being vectorised")]
     fn add(&self, to: &mut MeasureLanes, lane: usize, actual: T::Raw, expected: T::Raw) {
         let Self { tolerances: Close { atol, rtol }, bars, .. } = self;
         let (a, e) = (T::bits(actual), T::bits(expected));
@@ -195,7 +196,7 @@ pub(super) struct Histogram<'a, W> {
     pub(super) distances: &'a [W],
     /// The largest of them.
     pub(super) max: W,
-    pub(super) histogram: &'a mut [u64],
+    pub(super) buckets: &'a mut [u64],
 }
 
 impl<W: Word> Kernel for Histogram<'_, W> {
@@ -203,15 +204,15 @@ impl<W: Word> Kernel for Histogram<'_, W> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, _lanes: L) -> u64 {
-        let buckets = self.max.bit_length();
-        if buckets > MAX_PASSES {
-            return count_each(self.distances, self.histogram);
+        let lengths = self.max.bit_length();
+        if lengths > MAX_PASSES {
+            return count_each(self.distances, self.buckets);
         }
         let mut above = 0;
-        for bucket in (1..=buckets).rev() {
+        for bucket in (1..=lengths).rev() {
             let least = W::power_of_two(bucket - 1);
             let reached: u32 = self.distances.iter().map(|distance| u32::from(*distance >= least)).sum();
-            self.histogram[bucket as usize] += u64::from(reached - above);
+            self.buckets[bucket as usize] += u64::from(reached - above);
             above = reached;
         }
         u64::from(above)
