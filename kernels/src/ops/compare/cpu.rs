@@ -110,7 +110,7 @@ fn compare_block<T: Element>(
         judge.measure::<T>(actual, expected, start, to);
     }
     to.excess = to.excess.max(errors.excess);
-    let histogram = Histogram { distances, max: scanned.max_distance, histogram: &mut to.histogram };
+    let histogram = Histogram { distances, max: scanned.max_distance, buckets: &mut to.histogram };
     let differing = Isa::best().run(histogram);
     to.histogram[0] += len - differing;
     to.counts.equal += len - differing;

@@ -160,9 +160,8 @@ impl<T: Element> Measure<'_, T> {
         to.absolute[lane] = if absolute > to.absolute[lane] { absolute } else { to.absolute[lane] };
         to.excess[lane] = if excess > to.excess[lane] { excess } else { to.excess[lane] };
         // At least, not above: products of subnormal numbers are rounded to the same numbers as differences.
-        let is_relative = (absolute > 0.0) & (absolute >= bars.relative * magnitude);
-        let is_ratio = (above > 0.0) & (above >= bars.ratio * magnitude);
-        to.reaches_bar[lane] |= u64::from(is_relative | is_ratio);
+        let reaches = |number: f64, bar: f64| u64::from(number > 0.0) & u64::from(number >= bar * magnitude);
+        to.reaches_bar[lane] |= reaches(absolute, bars.relative) | reaches(above, bars.ratio);
     }
 }
 
@@ -195,7 +194,7 @@ pub(super) struct Histogram<'a, W> {
     pub(super) distances: &'a [W],
     /// The largest of them.
     pub(super) max: W,
-    pub(super) histogram: &'a mut [u64],
+    pub(super) buckets: &'a mut [u64],
 }
 
 impl<W: Word> Kernel for Histogram<'_, W> {
@@ -203,15 +202,15 @@ impl<W: Word> Kernel for Histogram<'_, W> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, _lanes: L) -> u64 {
-        let buckets = self.max.bit_length();
-        if buckets > MAX_PASSES {
-            return count_each(self.distances, self.histogram);
+        let highest = self.max.bit_length();
+        if highest > MAX_PASSES {
+            return count_each(self.distances, self.buckets);
         }
         let mut above = 0;
-        for bucket in (1..=buckets).rev() {
+        for bucket in (1..=highest).rev() {
             let least = W::power_of_two(bucket - 1);
             let reached: u32 = self.distances.iter().map(|distance| u32::from(*distance >= least)).sum();
-            self.histogram[bucket as usize] += u64::from(reached - above);
+            self.buckets[bucket as usize] += u64::from(reached - above);
             above = reached;
         }
         u64::from(above)
