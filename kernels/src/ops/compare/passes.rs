@@ -152,7 +152,6 @@ struct MeasureLanes {
 
 impl<T: Element> Measure<'_, T> {
     #[inline(always)]
-    #[expect(clippy::needless_bitwise_bool, reason = "a branch keeps the loop from being vectorised")]
     fn add(&self, to: &mut MeasureLanes, lane: usize, actual: T::Raw, expected: T::Raw) {
         let Self { tolerances: Close { atol, rtol }, bars, .. } = self;
         let (a, e) = (T::bits(actual), T::bits(expected));
@@ -161,9 +160,8 @@ impl<T: Element> Measure<'_, T> {
         to.absolute[lane] = if absolute > to.absolute[lane] { absolute } else { to.absolute[lane] };
         to.excess[lane] = if excess > to.excess[lane] { excess } else { to.excess[lane] };
         // At least, not above: products of subnormal numbers are rounded to the same numbers as differences.
-        let is_relative = (absolute > 0.0) & (absolute >= bars.relative * magnitude);
-        let is_ratio = (above > 0.0) & (above >= bars.ratio * magnitude);
-        to.reaches_bar[lane] |= u64::from(is_relative | is_ratio);
+        let reaches = |number: f64, bar: f64| u64::from(number > 0.0) & u64::from(number >= bar * magnitude);
+        to.reaches_bar[lane] |= reaches(absolute, bars.relative) | reaches(above, bars.ratio);
     }
 }
 
@@ -204,12 +202,12 @@ impl<W: Word> Kernel for Histogram<'_, W> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, _lanes: L) -> u64 {
-        let lengths = self.max.bit_length();
-        if lengths > MAX_PASSES {
+        let highest = self.max.bit_length();
+        if highest > MAX_PASSES {
             return count_each(self.distances, self.buckets);
         }
         let mut above = 0;
-        for bucket in (1..=lengths).rev() {
+        for bucket in (1..=highest).rev() {
             let least = W::power_of_two(bucket - 1);
             let reached: u32 = self.distances.iter().map(|distance| u32::from(*distance >= least)).sum();
             self.buckets[bucket as usize] += u64::from(reached - above);

@@ -59,7 +59,7 @@ impl Decoder<'_> {
         let mut resident = vec![];
         let actual = self.tensors("actual", actual, &mut resident)?;
         let expected = self.tensors("expected", expected, &mut resident)?;
-        self.check_device(&resident)?;
+        check_device(&resident)?;
         let position = |name: &String| actual.iter().position(|(other, ..)| other == name);
         let places: HashMap<String, usize> =
             expected.iter().enumerate().map(|(nth, (name, ..))| (name.clone(), nth)).collect();
@@ -78,14 +78,15 @@ impl Decoder<'_> {
 
     fn output(&self, name: String, actual: TensorType, expected: TensorType, inputs: [TensorInput; 2]) -> Output {
         let policy = self.policies.of(&name);
-        let is_shape_fit = match policy.ignores_shape {
-            true => actual.elements() == expected.elements(),
-            false => actual.shape == expected.shape,
-        };
-        let incomparable = if actual.dtype != expected.dtype {
-            Some(pb::OutputVerdict::DtypeMismatch)
+        let is_shape_fit = if policy.ignores_shape {
+            actual.elements() == expected.elements()
         } else {
+            actual.shape == expected.shape
+        };
+        let incomparable = if actual.dtype == expected.dtype {
             (!is_shape_fit).then_some(pb::OutputVerdict::ShapeMismatch)
+        } else {
+            Some(pb::OutputVerdict::DtypeMismatch)
         };
         let policy = policy.policy(expected.dtype);
         Output { name, actual, expected, policy, incomparable, inputs }
@@ -138,19 +139,6 @@ impl Decoder<'_> {
         }
     }
 
-    fn check_device(&self, resident: &[(String, Listed)]) -> Result<(), ApiError> {
-        let device = |listed: &Listed| -> DeviceId { listed.kept.tensor.device() };
-        let Some((first, of)) = resident.first().map(|(field, listed)| (field, device(listed))) else { return Ok(()) };
-        match resident.iter().find(|(_, listed)| device(listed) != of) {
-            None => Ok(()),
-            Some((field, listed)) => {
-                let got = device(listed);
-                let reason = format!("expected a tensor on {of}, as {first}, got one on {got}; CopyTensor copies it");
-                Err(ApiError::invalid(format!("{field}.handle"), reason))
-            }
-        }
-    }
-
     fn unmatched(&self, list: &str, nth: usize, name: &str, other: &str) -> ApiError {
         let shown: String = name.chars().take(64).collect();
         let reason = format!("expected the name of a tensor in {}{other}, got {shown:?}", self.prefix);
@@ -186,5 +174,19 @@ impl Output {
     /// Rows along the first dimension.
     pub(super) fn rows(&self) -> usize {
         self.actual.shape.first().copied().unwrap_or(1)
+    }
+}
+
+/// Refuses resident tensors of several devices.
+fn check_device(resident: &[(String, Listed)]) -> Result<(), ApiError> {
+    let device = |listed: &Listed| -> DeviceId { listed.kept.tensor.device() };
+    let Some((first, of)) = resident.first().map(|(field, listed)| (field, device(listed))) else { return Ok(()) };
+    match resident.iter().find(|(_, listed)| device(listed) != of) {
+        None => Ok(()),
+        Some((field, listed)) => {
+            let got = device(listed);
+            let reason = format!("expected a tensor on {of}, as {first}, got one on {got}; CopyTensor copies it");
+            Err(ApiError::invalid(format!("{field}.handle"), reason))
+        }
     }
 }

@@ -29,7 +29,7 @@ enum Command {
 ///
 /// Without a tolerance, those of torch.testing for the element type apply. Of several kinds of tolerances, one must accept a pair.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags")]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 struct CompareArgs {
     /// What was computed.
     actual: String,
