@@ -61,7 +61,8 @@ def test_a_graph_holds_each_operation_and_array_once() -> None:
     assert shown(request) == ["matmul_2(input_0, input_1)", "sum_3(matmul_2, dim=integer)", "add_4(sum_3, matmul_2)"]
     assert [output.name for output in request.outputs] == ["add_4", "matmul_2"]
     assert [list(one.value.shape) for one in request.inputs] == [[2, 3, 4], [2, 4, 3]]
-    assert len(request_of(client.xp.matmul(CUBE, CUBE)).inputs) == 1
+    square = CUBE.reshape(6, 4)[:4]
+    assert len(request_of(client.xp.matmul(square, square)).inputs) == 1
     assert len(request_of(client.tensor(CUBE[0]) + CUBE[1]).inputs) == 2
 
 
