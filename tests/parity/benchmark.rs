@@ -50,7 +50,7 @@ fn timed(backend: &mut Backend) -> Result<(), String> {
         plan("argsort", &[(F32, &[33, 65])], &[]),
         plan("conv2d", &[(Bf16, &[2, 8, 9, 9]), (Bf16, &[16, 8, 3, 3])], &[]),
         plan("max_pool2d", &[(F32, &[2, 3, 8, 8])], &window),
-        plan("scaled_dot_product_attention", &[(Bf16, &[2, 2, 33, 64]); 3], &[]),
+        plan("scaled_dot_product_attention", &[(Bf16, &[2, 2, 33, 64][..]); 3], &[]),
     ];
     for plan in plans {
         let step = format!("{:?}", plan.steps);
