@@ -87,9 +87,9 @@ async fn mistakes_are_refused_by_name() {
     let cases = [
         (request("addition", &[&[2]]), "nodes[addition].op"),
         (request("add", &[&[2], &[3]]), "nodes[add].inputs"),
-        (with(request("neg", &[&[2]]), "dim", Value::Integer(1)), "nodes[neg].attributes.dim"),
+        (with(request("neg", &[&[2]]), "dim", Value::Integer(1)), "nodes[neg].attributes"),
         (request("neg", &[&[-1]]), "operands[0].shape"),
-        (v1::BenchmarkOpRequest { operands: vec![Default::default()], ..valid() }, "operands[0].dtype"),
+        (v1::BenchmarkOpRequest { operands: vec![v1::BenchmarkOperand::default()], ..valid() }, "operands[0].dtype"),
         (v1::BenchmarkOpRequest { operands: vec![negative], ..valid() }, "operands[0].integers_below"),
         (v1::BenchmarkOpRequest { operands: vec![small], ..request("neg", &[]) }, "operands"),
         (v1::BenchmarkOpRequest { device: "cuda:99".to_owned(), ..valid() }, "device"),

@@ -155,7 +155,7 @@ async fn mistakes_are_named() {
         ("run neg gone.npy", "gone.npy: No such file"),
         ("run neg short.npy", "does not fit its 4 bytes"),
         ("run neg a.txt", "FILE.npy, FILE.safetensors:NAME or handle:HANDLE"),
-        ("run neg a.npy --attr dim=0", "nodes[neg].attributes.dim"),
+        ("run neg a.npy --attr dim=0", "nodes[neg].attributes: expected no attribute, got dim"),
         ("run neg a.npy --attr dim", "NAME=VALUE"),
         ("run neg a.npy --output b.txt", "--output"),
         ("run gone.toml a.npy", "gone.toml: No such file"),

@@ -148,7 +148,7 @@ fn invalid(field: &str, reason: &str) -> Status {
 fn run(node: &proto::TensorNode, values: &mut BTreeMap<String, proto::Tensor>) -> Result<(), Status> {
     let field = |field: &str| format!("nodes[{}].{field}", node.name);
     if let Some(name) = node.attributes.keys().find(|name| *name != "alpha") {
-        return Err(invalid(&field(&format!("attributes.{name}")), "expected an attribute of this operation"));
+        return Err(invalid(&field("attributes"), &format!("expected no attribute, got {name}")));
     }
     let operand = |nth: usize| {
         let found = node.inputs.get(nth).and_then(|name| values.get(name));
