@@ -512,7 +512,7 @@ async fn resident_tensors_fill_the_limit_and_give_it_back() {
         memory.accounts.iter().find(|account| account.kind == "tensors").map_or(0, |account| account.held_bytes)
     };
     let at_rest = daemon.host_memory().await;
-    for round in 0..3 {
+    for round in 0..2 {
         let (mut handles, refused) = fill_tensors(&mut client, BYTES).await;
         let figures = refused.get_details_error_info().expect("figures");
         assert_eq!((refused.code(), figures.reason.as_str()), (Code::ResourceExhausted, "MEMORY_LIMIT"), "{refused:?}");
