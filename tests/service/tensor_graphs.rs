@@ -116,8 +116,8 @@ fn operand() -> impl Strategy<Value = String> {
     let inputs = good_inputs().into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
     let odd = ["n0:1", "n1:2", "n0:0", "x:1", "unknown", "", "n0:18446744073709551616"];
     prop_oneof![
-        20 => select(inputs),
-        8 => (0..4_u8).prop_map(|nth| format!("n{nth}")),
+        40 => select(inputs),
+        4 => (0..2_u8).prop_map(|nth| format!("n{nth}")),
         1 => select(odd.map(str::to_owned).to_vec()),
     ]
 }
@@ -126,9 +126,13 @@ fn node() -> impl Strategy<Value = v1::TensorNode> {
     let (operations, attributes) = documented();
     let op =
         prop_oneof![30 => select(operations), 1 => select(vec![String::new(), "relux".to_owned(), "ADD".to_owned()])];
-    let attributes = prop::collection::btree_map(select(attributes), attribute(), 0..4);
+    let few = prop_oneof![3 => Just(0..=0), 2 => Just(1..=1), 1 => Just(0..=4)];
+    let attributes =
+        few.prop_flat_map(move |count| prop::collection::btree_map(select(attributes.clone()), attribute(), count));
+    let operands = prop_oneof![4 => Just(1..=2), 1 => Just(0..=4)];
+    let operands = operands.prop_flat_map(|count| prop::collection::vec(operand(), count));
     let name = prop_oneof![30 => Just(None), 1 => select(vec!["", "x", "n0", "n0:1"]).prop_map(Some)];
-    (op, prop::collection::vec(operand(), 0..5), attributes, name).prop_map(|(op, inputs, attributes, name)| {
+    (op, operands, attributes, name).prop_map(|(op, inputs, attributes, name)| {
         let attributes: BTreeMap<_, _> =
             attributes.into_iter().map(|(key, value)| (key, v1::TensorAttribute { value })).collect();
         v1::TensorNode { name: name.unwrap_or_default().to_owned(), op, inputs, attributes }
@@ -137,7 +141,7 @@ fn node() -> impl Strategy<Value = v1::TensorNode> {
 
 fn requests() -> impl Strategy<Value = v1::ExecuteRequest> {
     let output = (operand(), any::<bool>()).prop_map(|(name, keep)| v1::TensorOutput { name, keep });
-    (inputs(), prop::collection::vec(node(), 1..4), prop::collection::vec(output, 0..3)).prop_map(
+    (inputs(), prop::collection::vec(node(), 1..3), prop::collection::vec(output, 0..2)).prop_map(
         |(inputs, mut nodes, mut outputs)| {
             for (nth, node) in nodes.iter_mut().enumerate().filter(|(_, node)| node.name.is_empty()) {
                 node.name = format!("n{nth}");
