@@ -131,7 +131,7 @@ async fn uploads_and_copies_are_freed_if_their_callers_are_gone() {
         let response = response.await.expect("headers need no window");
         assert!(Status::from_header_map(response.headers()).is_none(), "{path} succeeded");
         assert_eq!(resident(&server), 2 * MIB as u64, "{path}");
-        drop((response, sender));
+        drop((response, body, sender));
         until(path, || resident(&server) == MIB as u64).await;
         assert_eq!(list(&server).await.len(), 1, "{path}");
     }

@@ -18,7 +18,7 @@ type Client = v1::tensor_service_client::TensorServiceClient<tonic::transport::C
 
 /// Rows and columns of every tensor.
 const SIDE: i64 = 16;
-const CALLERS: u64 = 4;
+const CALLERS: usize = 4;
 const CALLS: usize = 400;
 
 fn numbers(rng: &mut StdRng) -> v1::Tensor {
@@ -100,17 +100,19 @@ async fn call(client: &mut Client, rng: &mut StdRng, handles: &mut Vec<String>) 
 }
 
 /// Calls `calls` times. Nothing but a handle that does not exist is refused.
-async fn caller(mut client: Client, seed: u64, calls: usize) {
-    let (mut rng, mut handles) = (StdRng::seed_from_u64(seed), vec![]);
+async fn caller(mut client: Client, seed: usize, calls: usize) {
+    let (mut rng, mut handles, mut refused) = (StdRng::seed_from_u64(seed as u64), vec![], 0);
     for _ in 0..calls {
         if let Err(status) = call(&mut client, &mut rng, &mut handles).await {
             assert_eq!((status.code(), handles.len()), (Code::NotFound, 0), "{status:?}");
+            refused += 1;
         }
         while handles.len() > 30 {
             let handle = handles.swap_remove(0);
             client.free_tensors(v1::FreeTensorsRequest { handles: vec![handle] }).await.expect("it is there");
         }
     }
+    assert!(refused * 2 < calls, "{refused} of {calls} calls had no tensor");
     client.free_tensors(v1::FreeTensorsRequest { handles }).await.expect("all are there");
 }
 
@@ -118,8 +120,7 @@ async fn caller(mut client: Client, seed: u64, calls: usize) {
 async fn random_calls_give_all_memory_back() {
     let server = TestServer::start().await;
     let calls = std::env::var("ACCELERD_SOAK_CALLS").map_or(CALLS, |calls| calls.parse().expect("a number"));
-    let callers =
-        (0..CALLERS).map(|seed| tokio::spawn(caller(server.tensor(), seed, calls.div_ceil(CALLERS as usize))));
+    let callers = (0..CALLERS).map(|seed| tokio::spawn(caller(server.tensor(), seed, calls.div_ceil(CALLERS))));
     for outcome in futures::future::join_all(callers).await {
         outcome.expect("no refusal");
     }

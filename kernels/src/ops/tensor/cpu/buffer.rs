@@ -2,6 +2,10 @@
 
 use crate::{DeviceId, OpError};
 
+/// Pages of larger buffers are huge, where the system has them: the first touch of a page, which zeroes it, costs more than the
+/// arithmetic of an elementwise operation on its 4 KiB.
+const HUGE_PAGE: usize = 2 << 20;
+
 #[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
@@ -20,7 +24,9 @@ impl AlignedBuffer {
             requested: len as u64,
             free: 0,
         })?;
-        Ok(Self { lines, len })
+        let mut zeros = Self { lines, len };
+        prefer_huge_pages(zeros.bytes_mut());
+        Ok(zeros)
     }
 
     /// A copy of bytes of any alignment.
@@ -40,3 +46,19 @@ impl AsRef<[u8]> for AlignedBuffer {
         &bytemuck::cast_slice(&self.lines)[..self.len]
     }
 }
+
+/// Asks for huge pages where whole ones lie within `bytes`, so that no more memory is used than without.
+#[cfg(target_os = "linux")]
+fn prefer_huge_pages(bytes: &mut [u8]) {
+    let start = bytes.as_mut_ptr();
+    let before = start.align_offset(HUGE_PAGE);
+    let len = bytes.len().saturating_sub(before) / HUGE_PAGE * HUGE_PAGE;
+    if len > 0 {
+        // SAFETY: the range lies within `bytes`. The advice changes which pages hold it, and not what they hold. A system that does
+        // not know it refuses it, which does no harm.
+        unsafe { libc::madvise(start.wrapping_add(before).cast(), len, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn prefer_huge_pages(_: &mut [u8]) {}
