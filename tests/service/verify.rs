@@ -68,7 +68,8 @@ async fn outputs_are_matched_by_name_and_judged_by_their_policies() {
     assert_eq!((found.element_count, found.failed_count, &found.failed_rows[..]), (6, 1, &[0b01][..]));
     assert_eq!((counts.equal_count, counts.nan_equal_count, counts.zero_sign_count), (3, 1, 1));
     assert_eq!(found.max_absolute, Some(v1::LargestError { value: 0.5, index: 2 }));
-    assert_eq!(found.sufficient.expect("tolerances").atol, 0.5 - 0.1 * 3.5);
+    let sufficient = found.sufficient.expect("tolerances");
+    assert_eq!(sufficient.atol.to_bits(), (0.5_f64 - 0.1 * 3.5).to_bits());
     let [mismatch] = &found.mismatches[..] else { panic!("one mismatch") };
     assert_eq!((mismatch.index, mismatch.actual, mismatch.expected), (2, 3.0, 3.5));
     assert_eq!(mismatch.actual_bits, u64::from(3.0_f32.to_bits()));
