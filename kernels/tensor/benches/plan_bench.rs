@@ -140,9 +140,9 @@ fn side_by_side(nodes: usize, op: &str) -> GraphSpec {
 /// Steps of an optimiser, each of which reads all results of the one before.
 fn training(nodes: usize) -> GraphSpec {
     let mut list: Vec<_> = (0..nodes).map(|nth| composite(nth, "adamw", "x")).collect();
-    for nth in 1..nodes {
+    for (nth, node) in list.iter_mut().enumerate().skip(1) {
         let before = name(nth - 1);
-        list[nth].inputs = vec![before.clone(), "y".to_owned(), format!("{before}:1"), format!("{before}:2")];
+        node.inputs = vec![before.clone(), "y".to_owned(), format!("{before}:1"), format!("{before}:2")];
     }
     spec(list)
 }
