@@ -38,7 +38,7 @@ pub(super) struct RunArgs {
     /// FILE.npy, FILE.safetensors:NAME, FILE.safetensors of one tensor, or handle:HANDLE of a resident tensor.
     #[arg(value_name = "OPERAND", value_hint = ValueHint::FilePath)]
     operands: Vec<String>,
-    /// Attribute of the operation, as dim=1, keepdim=true, shape=2,3, dim=[1] or approximate=tanh; can be repeated. A quoted value is
+    /// Attribute of the operation, as dim=1, keepdim=true, shape=2,3, `dim=[1]` or approximate=tanh; can be repeated. A quoted value is
     /// a text.
     #[arg(long = "attr", short = 'a', value_name = "NAME=VALUE", value_parser = attribute::parse)]
     attributes: Vec<(String, Attribute)>,
