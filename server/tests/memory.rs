@@ -467,7 +467,7 @@ async fn release(daemon: &mut Daemon, client: &mut SimilarityServiceClient<Chann
     }
 }
 
-/// Uploads a tensor of zeros, in MiB.
+/// Uploads a tensor of zeros, of whole MiB.
 async fn upload(client: &mut TensorServiceClient<Channel>, bytes: usize) -> Result<String, Status> {
     let shape = vec![i64::try_from(bytes).expect("small") / 4];
     let header = v1::UploadTensorHeader { dtype: Dtype::F32.into(), shape, ..Default::default() };
@@ -478,12 +478,13 @@ async fn upload(client: &mut TensorServiceClient<Channel>, bytes: usize) -> Resu
     Ok(uploaded.into_inner().tensor.expect("a tensor").handle)
 }
 
-/// Uploads tensors until one is refused. Returns their handles and the refusal.
-async fn fill_tensors(client: &mut TensorServiceClient<Channel>, bytes: usize) -> (Vec<String>, Status) {
+/// Copies a tensor until a copy is refused. Returns their handles and the refusal.
+async fn fill_tensors(client: &mut TensorServiceClient<Channel>, original: &str) -> (Vec<String>, Status) {
     let mut handles = vec![];
     loop {
-        match upload(client, bytes).await {
-            Ok(handle) => handles.push(handle),
+        let copy = v1::CopyTensorRequest { handle: original.to_owned(), ..Default::default() };
+        match client.copy_tensor(copy).await {
+            Ok(response) => handles.push(response.into_inner().tensor.expect("a tensor").handle),
             Err(status) => return (handles, status),
         }
         assert!(handles.len() < 1000, "it is never refused");
@@ -512,29 +513,28 @@ fn sum_of_exponentials(handle: &str) -> v1::ExecuteRequest {
 
 #[tokio::test]
 async fn resident_tensors_fill_the_limit_and_give_it_back() {
-    const SMALL: usize = 1 << 20;
-    const BYTES: usize = 8 << 20;
+    const BYTES: usize = 4 << 20;
     let mut daemon = Daemon::start("tensors", &[]);
     let mut client = TensorServiceClient::new(daemon.channel().await);
     let held = |memory: &v1::MemoryPlace| {
         memory.accounts.iter().find(|account| account.kind == "tensors").map_or(0, |account| account.held_bytes)
     };
-    let small = upload(&mut client, SMALL).await.expect("there is memory");
+    let original = upload(&mut client, BYTES).await.expect("there is memory");
     let at_rest = daemon.host_memory().await;
-    assert_eq!(held(&at_rest), SMALL as u64);
-    for round in 0..2 {
-        let (mut handles, refused) = fill_tensors(&mut client, BYTES).await;
+    assert_eq!(held(&at_rest), BYTES as u64);
+    for round in 0..3 {
+        let (mut handles, refused) = fill_tensors(&mut client, &original).await;
         let figures = refused.get_details_error_info().expect("figures");
         assert_eq!((refused.code(), figures.reason.as_str()), (Code::ResourceExhausted, "MEMORY_LIMIT"), "{refused:?}");
         assert!(handles.len() > 4, "only {} tensors in round {round}", handles.len());
         let full = daemon.host_memory().await;
-        assert_eq!(held(&full), (SMALL + handles.len() * BYTES) as u64);
+        assert_eq!(held(&full), ((1 + handles.len()) * BYTES) as u64);
         assert!(full.held_bytes <= full.limit_bytes, "{full:?}");
         // A graph has room for its intermediate values, or is refused; what was there stays.
-        match client.execute(sum_of_exponentials(&small)).await {
+        match client.execute(sum_of_exponentials(&original)).await {
             Ok(done) => {
                 let sum = f32::from_le_bytes(done.into_inner().outputs[0].data[..].try_into().expect("a number"));
-                assert!((sum - (SMALL / 4) as f32 * 2.0).abs() < 1.0, "{sum}");
+                assert!((sum - (BYTES / 4) as f32 * 2.0).abs() < 1.0, "{sum}");
             }
             Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}"),
         }
@@ -542,7 +542,7 @@ async fn resident_tensors_fill_the_limit_and_give_it_back() {
         // Freeing one makes room for one.
         let handle = handles.swap_remove(0);
         client.free_tensors(v1::FreeTensorsRequest { handles: vec![handle] }).await.expect("it is there");
-        let (more, _) = fill_tensors(&mut client, BYTES).await;
+        let (more, _) = fill_tensors(&mut client, &original).await;
         assert_eq!(more.len(), 1);
         handles.extend(more);
         client.free_tensors(v1::FreeTensorsRequest { handles }).await.expect("all are there");

@@ -25,13 +25,15 @@ Array = NDArray[np.float32]
 
 def numbers(*shape: int) -> Array:
     """Random numbers from 0.25 to 2."""
-    return np.random.default_rng(0).random(shape, dtype=np.float32) * np.float32(1.75) + np.float32(0.25)
+    random: Array = np.random.default_rng(0).random(shape, dtype=np.float32)
+    return random * np.float32(1.75) + np.float32(0.25)
 
 
 def chain(x: Array) -> Array:
     """Ten elementwise operations one after the other."""
     y = np.tanh(np.sqrt(np.abs(x * np.float32(1.5) + np.float32(0.25))) * np.float32(0.75) - np.float32(0.5))
-    return np.maximum(y * np.float32(2) + np.float32(1), np.float32(0))
+    result: Array = np.maximum(y * np.float32(2) + np.float32(1), np.float32(0))
+    return result
 
 
 def softmax(x: Array) -> Array:
