@@ -38,7 +38,8 @@ def chain(x: Array) -> Array:
 
 def softmax(x: Array) -> Array:
     e = np.exp(x - x.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    result: Array = e / e.sum(axis=1, keepdims=True)
+    return result
 
 
 def cases() -> dict[str, Callable[[], object]]:
