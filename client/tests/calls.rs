@@ -6,7 +6,7 @@ use accelerd_client::{
     Builder, Client, ClusterOptions, Code, CollectionOptions, EmbedOptions, Error, Filter, Ids, Matrix, MatrixRef,
     Payload, Points, RerankOptions, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
 };
-use accelerd_test_support::{DIM, FakeDaemon, busy, tensor};
+use accelerd_test_support::{DIM, FakeDaemon, REPORT, busy, tensor};
 use futures::{StreamExt, TryStreamExt, stream};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
@@ -226,7 +226,7 @@ async fn device_calls_succeed() {
     assert_eq!(samples.try_collect::<Vec<_>>().await.expect("it ends well").len(), 2);
     assert!(client.drain(Some(Duration::from_secs(1))).await.expect("drained").complete);
     assert!(client.resume().await.expect("serving again"));
-    assert_eq!(client.export_report().await.expect("written"), "{}");
+    assert_eq!(client.export_report().await.expect("written"), REPORT);
     let tokens = client.tokenize("", ["ab", "", "c"]).await.expect("split");
     assert_eq!(tokens.iter().map(<[u32]>::len).collect::<Vec<_>>(), [2, 0, 1]);
 }
