@@ -144,13 +144,14 @@ fn norm(step: &NormStep) -> Workload {
 }
 
 fn matmul(step: &MatMulStep) -> Workload {
-    let products = elements(&step.output).saturating_mul(2 * step.a.layout.shape[2] as u64);
+    let products = elements(&step.output).saturating_mul(extent(&step.a, 2).saturating_mul(2));
     let reads = [&step.a, &step.b].into_iter().chain(&step.bias);
     with_products(products, reads, step.bias.is_some(), step.epilogue.as_ref(), &step.output)
 }
 
 fn conv(step: &ConvStep) -> Workload {
-    let products = elements(&step.output).saturating_mul(product(&step.weight.layout.shape[1..]).saturating_mul(2));
+    let products = elements(&step.output)
+        .saturating_mul(product(step.weight.layout.shape.get(1..).unwrap_or_default()).saturating_mul(2));
     let reads = [&step.input, &step.weight].into_iter().chain(&step.bias);
     with_products(products, reads, step.bias.is_some(), step.epilogue.as_ref(), &step.output)
 }
@@ -194,8 +195,8 @@ fn pool(step: &PoolStep) -> Workload {
 
 /// All keys count that a mask or lengths may exclude, because which ones they exclude is not known.
 fn attention(step: &AttentionStep) -> Workload {
-    let [batch, heads, queries, dim] = [0, 1, 2, 3].map(|at| step.query.layout.shape[at] as u64);
-    let (keys, value_dim) = (step.key.layout.shape[2] as u64, step.value.layout.shape[3] as u64);
+    let [batch, heads, queries, dim] = [0, 1, 2, 3].map(|at| extent(&step.query, at));
+    let (keys, value_dim) = (extent(&step.key, 2), extent(&step.value, 3));
     let pairs = if step.is_causal {
         // Query i attends to keys 0 to i.
         let (full, rest) = (queries.min(keys), queries.saturating_sub(keys));
@@ -204,7 +205,7 @@ fn attention(step: &AttentionStep) -> Workload {
         queries.saturating_mul(keys)
     };
     let pairs = batch.saturating_mul(heads).saturating_mul(pairs);
-    let products = pairs.saturating_mul(2 * (dim + value_dim));
+    let products = pairs.saturating_mul(dim.saturating_add(value_dim).saturating_mul(2));
     // Scale, maximum, difference, exponential and sum; the quotient is of the results. A mask adds one.
     let softmax = pairs.saturating_mul(5 + u64::from(step.mask.is_some())).saturating_add(elements(&step.output));
     let workload = Workload::of(step.inputs(), std::slice::from_ref(&step.output), products.saturating_add(softmax));
@@ -228,6 +229,11 @@ fn bytes<'a>(views: impl IntoIterator<Item = &'a View>) -> u64 {
         TensorType { dtype: view.dtype, shape }.bytes() as u64
     };
     views.into_iter().map(of_view).fold(0, u64::saturating_add)
+}
+
+/// An extent of a view; 0 if it has fewer dimensions, as in a step that its executor will refuse.
+fn extent(view: &View, dim: usize) -> u64 {
+    view.layout.shape.get(dim).map_or(0, |extent| *extent as u64)
 }
 
 fn elements(view: &View) -> u64 {
