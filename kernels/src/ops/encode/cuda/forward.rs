@@ -6,12 +6,13 @@ use super::{
     attention::{attention, qk_norm_rope},
     device_batch::DeviceBatch,
     gemm::{
-        CLAMP_F16, LinearParams, LinearResidualNorm, LinearResidualNormParams, activation_code, launch_gemm,
-        linear_params, linear_residual_norm,
+        CLAMP_F16, LinearResidualNorm, LinearResidualNormParams, activation_code, launch_gemm, linear_params,
+        linear_residual_norm,
     },
     head_dim::padded_head_dim,
     hidden_states::{HiddenStates, TensorPool},
     launch::{LaunchContext, fit},
+    linear::LinearParams,
     norm::{
         EmbeddingNormParams, F32_OUT, F32_POSITION_EMBEDDINGS, F32_TOKEN_TYPE_EMBEDDINGS, F32_WORD_EMBEDDINGS, NO_NORM,
         embedding_norm, norm_params, residual_norm,

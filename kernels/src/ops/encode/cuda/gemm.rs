@@ -4,6 +4,7 @@ use super::{
     gemm_mma::{MMA_CAPABILITY, launch_gemm_mma},
     hidden_states::HiddenStates,
     launch::{LaunchContext, fit, kernel},
+    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILED},
     norm::{NORM, NORM_LAUNCH, NormParams},
     weights::Weight,
 };
@@ -12,26 +13,6 @@ use crate::{
     cuda::{Args, COMMON, Grid, Kernel, MMA, Module, Source, WGMMA, cu, launch_structs},
     ops::encode::{Activation, DType, Linear},
 };
-
-launch_structs! {
-    pub(super) header LINEAR_LAUNCH = "launch/linear.cuh";
-
-    /// Parameters of a linear layer, for all GEMM kernels.
-    pub(super) struct LinearParams {
-        pub(super) x: "const u8*",
-        pub(super) weight: "const u8*",
-        pub(super) bias: "const float*",
-        pub(super) out: "u8*",
-        pub(super) rows: u32,
-        pub(super) columns: u32,
-        pub(super) k_tiles: u32,
-        pub(super) out_tiles_per_row: u32,
-        pub(super) activation: u32,
-        pub(super) gated: u32,
-        pub(super) reverse: u32,
-        pub(super) unused: u32,
-    }
-}
 
 /// The epilogue that clamps to binary16 and writes it, whatever the compute type.
 pub(super) const CLAMP_F16: u32 = 5;
@@ -394,10 +375,6 @@ fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(
     launch.worker.launch_pdl(&tile.kernel(launch.dtype), grid, tile.threads, tile.shared_bytes, &mut args)
 }
 
-pub(super) const TILED: Source = cu!("common/tiled.cuh");
-pub(super) const ACTIVATION: Source = cu!("common/activation.cuh");
-pub(super) const LINEAR: Source = cu!("gemm/linear.cuh");
-pub(super) const EPILOGUE: Source = cu!("gemm/epilogue.cuh");
 const GEMM_SM90: Source = cu!("gemm/gemm_sm90.cuh");
 const GEMM_PINGPONG: Source = cu!("gemm/gemm_pingpong.cuh");
 

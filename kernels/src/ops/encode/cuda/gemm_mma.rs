@@ -2,8 +2,8 @@
 //! `cu/gemm/gemm_mma.cu` and the choice among them by shape.
 
 use super::{
-    gemm::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILED},
     launch::{LaunchContext, fit, kernel},
+    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILED},
 };
 use crate::{
     OpError,

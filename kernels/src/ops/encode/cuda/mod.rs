@@ -9,6 +9,7 @@ mod graph_cache;
 mod head_dim;
 mod hidden_states;
 mod launch;
+mod linear;
 mod norm;
 mod pool;
 mod weights;

@@ -1,0 +1,28 @@
+//! The contract of all GEMM kernels: parameters of a linear layer, and the headers that they share.
+
+use crate::cuda::{Source, cu, launch_structs};
+
+launch_structs! {
+    pub(super) header LINEAR_LAUNCH = "launch/linear.cuh";
+
+    /// Parameters of a linear layer, for all GEMM kernels.
+    pub(super) struct LinearParams {
+        pub(super) x: "const u8*",
+        pub(super) weight: "const u8*",
+        pub(super) bias: "const float*",
+        pub(super) out: "u8*",
+        pub(super) rows: u32,
+        pub(super) columns: u32,
+        pub(super) k_tiles: u32,
+        pub(super) out_tiles_per_row: u32,
+        pub(super) activation: u32,
+        pub(super) gated: u32,
+        pub(super) reverse: u32,
+        pub(super) unused: u32,
+    }
+}
+
+pub(super) const TILED: Source = cu!("common/tiled.cuh");
+pub(super) const ACTIVATION: Source = cu!("common/activation.cuh");
+pub(super) const LINEAR: Source = cu!("gemm/linear.cuh");
+pub(super) const EPILOGUE: Source = cu!("gemm/epilogue.cuh");
