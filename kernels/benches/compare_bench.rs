@@ -33,9 +33,9 @@ const GPU_BYTES: usize = 4 << 30;
 struct Case {
     name: &'static str,
     dtype: Dtype,
-    /// The last bits of one in so many elements differ; 0 for none.
+    /// Distance between elements whose last bits differ; 0 if none do.
     near: usize,
-    /// One in so many elements is another number; 0 for none.
+    /// Distance between elements with another number; 0 if there are none.
     far: usize,
 }
 

@@ -89,12 +89,12 @@ class TensorServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: a malformed tensor; an unknown operation, attribute or name; operands or attributes of the wrong number,
-        type or shape; a cycle; more nodes than the configured limit; resident tensors on different devices; or a response above the
-        maximum message size. The field violation names node and field, and says what was expected.
+        type or shape; a cycle; more nodes than the configured limit; or resident tensors on different devices. The field violation names
+        node and field, and says what was expected.
         - NOT_FOUND: the caller has no such resident tensor. The ErrorInfo has the reason DEVICE_LOST if it was lost with its device.
         - PERMISSION_DENIED: an output is to be kept, and the caller's role is below `write`.
-        - RESOURCE_EXHAUSTED: the graph needs more memory than there is, with the figures; an output to keep exceeds a quota; or the lane
-        is full, and RetryInfo says when to retry.
+        - RESOURCE_EXHAUSTED: the graph needs more memory than there is, with the figures; an output to keep exceeds a quota; the response
+        exceeds the maximum message size, with the reason MESSAGE_TOO_LARGE; or the lane is full, and RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
