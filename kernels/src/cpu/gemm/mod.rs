@@ -21,7 +21,7 @@ pub(crate) use aligned::AlignedF32;
 use panels::{DEPTH, Panel};
 
 /// The most vectors that take the GEMV path.
-const GEMV_COLUMNS: usize = 12;
+pub(crate) const GEMV_COLUMNS: usize = 12;
 /// Columns of the output are padded to a multiple of this, the widest vector.
 const PAD: usize = 16;
 /// Numbers in a cache line.

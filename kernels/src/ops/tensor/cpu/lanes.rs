@@ -12,6 +12,21 @@ pub(super) fn fold<T: Number>(values: &[T], identity: T, combine: impl Fn(T, T) 
     Isa::best().run(Fold { values, identity, term: |x| x, combine })
 }
 
+/// The greatest value, or the least; `identity` if there are none. As folds of [`Number::maximum`] and [`Number::minimum`].
+pub(super) fn extreme<T: Number>(values: &[T], is_max: bool, identity: T) -> T {
+    // The first value that no other exceeds, or a NaN: which zero it is depends on the order.
+    let found = if is_max {
+        fold(values, identity, |a, b| if a.is_nan() | (a > b) { a } else { b })
+    } else {
+        fold(values, identity, |a, b| if a.is_nan() | (a < b) { a } else { b })
+    };
+    match (T::HAS_SIGNED_ZEROS && found == T::ZERO, is_max) {
+        (false, _) => found,
+        (true, true) => fold(values, identity, T::maximum),
+        (true, false) => fold(values, identity, T::minimum),
+    }
+}
+
 /// The sum of a function of the values, in f64.
 pub(super) fn sum_of<T: Real>(values: &[T], term: impl Fn(f64) -> f64) -> f64 {
     Isa::best().run(Fold { values, identity: 0.0, term: |x: T| term(x.to_f64()), combine: |a: f64, b: f64| a + b })

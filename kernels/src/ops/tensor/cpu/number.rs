@@ -13,6 +13,8 @@ pub(super) trait Number: bytemuck::Pod + PartialOrd + Send + Sync {
     const LEAST: Self;
     /// No value is less.
     const GREATEST: Self;
+    /// Whether 0 and -0 are equal and have different bits.
+    const HAS_SIGNED_ZEROS: bool;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -55,6 +57,7 @@ macro_rules! integers {
             const ZERO: Self = 0;
             const ONE: Self = 1;
             const LEAST: Self = Self::MIN;
+            const HAS_SIGNED_ZEROS: bool = false;
             const GREATEST: Self = Self::MAX;
             #[inline(always)]
             fn add(self, other: Self) -> Self {
@@ -160,6 +163,7 @@ macro_rules! floats {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const LEAST: Self = Self::NEG_INFINITY;
+            const HAS_SIGNED_ZEROS: bool = true;
             const GREATEST: Self = Self::INFINITY;
             #[inline(always)]
             fn add(self, other: Self) -> Self {

@@ -251,6 +251,21 @@ impl Region {
     pub(super) unsafe fn source<'a>(&'a self, tile: &'a Tile, is_in_place: &'a [bool]) -> TileSource<'a> {
         TileSource { region: self, tile, is_in_place }
     }
+
+    /// The elements of a tile where they are, if they are adjacent, in order and of a type that is computed as it is stored.
+    ///
+    /// # Safety
+    /// As [`Self::source`].
+    pub(super) unsafe fn borrow(&self, param: usize, tile: &Tile) -> Option<&[u8]> {
+        let dtype = self.accesses[param].dtype;
+        if dtype == Dtype::Bool || tile.len() == 0 {
+            return None;
+        }
+        let start = self.adjacent(param, tile)?;
+        self.check(tile);
+        // SAFETY: the elements of a tile are within the operand's view, and no one writes them, as the caller promises.
+        Some(unsafe { std::slice::from_raw_parts(start, tile.len() * dtype.size()) })
+    }
 }
 
 impl Access {
@@ -268,15 +283,11 @@ pub(super) struct TileSource<'a> {
 
 impl Source for TileSource<'_> {
     fn borrow(&self, param: usize) -> Option<&[u8]> {
-        let dtype = self.region.accesses[param].dtype;
-        let is_in_place = self.is_in_place.get(param).is_some_and(|is| *is);
-        if is_in_place || dtype == Dtype::Bool || self.tile.len() == 0 {
+        if self.is_in_place.get(param).is_some_and(|is| *is) {
             return None;
         }
-        let start = self.region.adjacent(param, self.tile)?;
-        self.region.check(self.tile);
-        // SAFETY: the elements of a tile are within the operand's view, and no one writes them, as the maker of the source promised.
-        Some(unsafe { std::slice::from_raw_parts(start, self.tile.len() * dtype.size()) })
+        // SAFETY: the maker of the source promised it.
+        unsafe { self.region.borrow(param, self.tile) }
     }
 
     fn load(&self, param: usize, to: &mut [u8]) {

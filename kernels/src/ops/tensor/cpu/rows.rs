@@ -60,6 +60,32 @@ impl Rows {
         }
     }
 
+    /// A tile, row by row: the elements where they are if they need no conversion and are adjacent, else copied to `to`.
+    ///
+    /// # Safety
+    /// No one writes these elements meanwhile.
+    pub(super) unsafe fn borrow_or_read<'a, T: Number>(
+        &'a self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        to: &'a mut Vec<T>,
+        native: &mut Vec<u64>,
+    ) -> &'a [T] {
+        let tile = Tile { slow: rows, fast: columns };
+        if self.dtype == self.compute {
+            // SAFETY: the caller promises it.
+            let bytes = unsafe { self.region.borrow(0, &tile) };
+            if let Some(Ok(numbers)) = bytes.map(bytemuck::try_cast_slice) {
+                return numbers;
+            }
+        }
+        let len = tile.len();
+        to.resize(to.len().max(len), T::ZERO);
+        // SAFETY: as above.
+        unsafe { self.read(tile.slow, tile.fast, to, native) };
+        &to[..len]
+    }
+
     /// Writes a tile, row by row.
     ///
     /// # Safety

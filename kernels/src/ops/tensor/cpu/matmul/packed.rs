@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::{Factors, FinishScratch, TileOf};
+use super::{Factors, FinishScratch, Shape, TileOf};
 use crate::{
     OpError,
     cpu::{
         Worker,
-        gemm::{PackedMatrix, Prefetch},
+        gemm::{GEMV_COLUMNS, PackedMatrix, Prefetch},
         simd::Isa,
     },
     op::product,
@@ -19,6 +19,8 @@ const INNER: usize = 512;
 const COLUMNS: usize = 384;
 /// The most bytes of packed columns that exist at a time.
 const PACKED_BYTES: usize = 64 << 20;
+/// Common dimension of the blocks of products with few columns: rows are read once, as they are if they are f32 and adjacent.
+const GEMV_INNER: usize = 1 << 16;
 /// Products with fewer multiply-adds are one task each.
 const WHOLE: u64 = 1 << 21;
 
@@ -77,8 +79,10 @@ pub(super) fn run(
     Ok(())
 }
 
-fn inner_blocks(inner: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..inner).step_by(INNER).map(move |at| at..(at + INNER).min(inner))
+/// The blocks of the common dimension.
+fn inner_blocks(shape: Shape) -> impl Iterator<Item = Range<usize>> {
+    let block = if shape.columns <= GEMV_COLUMNS { GEMV_INNER } else { INNER };
+    (0..shape.inner).step_by(block).map(move |at| at..(at + block).min(shape.inner))
 }
 
 /// Packs some columns of the right factor.
@@ -94,12 +98,16 @@ fn pack(factors: &Factors, batch: usize, columns: &Range<usize>) -> Vec<PackedMa
         unsafe { factors.b.rows.read(rows, across.clone(), &mut block, &mut native) };
         if factors.b.is_transposed {
             PackedMatrix::new(Isa::best(), inner.len(), columns.len(), &block)
+        } else if columns.len() <= GEMV_COLUMNS {
+            let vectors: Vec<f32> =
+                (0..columns.len()).flat_map(|at| block[at..].iter().step_by(columns.len())).copied().collect();
+            PackedMatrix::new(Isa::best(), inner.len(), columns.len(), &vectors)
         } else {
             let row = |at: usize| &block[at * columns.len()..][..columns.len()];
             PackedMatrix::of_columns(Isa::best(), inner.len(), columns.len(), row)
         }
     };
-    inner_blocks(shape.inner).map(pack).collect()
+    inner_blocks(shape).map(pack).collect()
 }
 
 /// Multiplies some rows by some columns.
@@ -119,15 +127,14 @@ fn tile(
     sums.resize(len, 0.0);
     product.resize(product.len().max(len), 0.0);
     let first = batch * factors.shape.rows;
-    for (nth, (inner, packed)) in inner_blocks(factors.shape.inner).zip(packed).enumerate() {
-        left.resize(left.len().max(rows.len() * inner.len()), 0.0);
-        let left = &mut left[..rows.len() * inner.len()];
+    for (nth, (inner, packed)) in inner_blocks(factors.shape).zip(packed).enumerate() {
+        let prefetch = if packed.is_gemv() { Prefetch::Rows } else { Prefetch::None };
         // SAFETY: a step does not write what it reads.
-        unsafe { factors.a.read(first + rows.start..first + rows.end, inner, left, native) };
+        let left = unsafe { factors.a.borrow_or_read(first + rows.start..first + rows.end, inner, left, native) };
         if nth == 0 {
-            packed.multiply(left, sums, Prefetch::None);
+            packed.multiply(left, sums, prefetch);
         } else {
-            packed.multiply(left, product, Prefetch::None);
+            packed.multiply(left, product, prefetch);
             sums.iter_mut().zip(&*product).for_each(|(sum, product)| *sum += product);
         }
     }

@@ -10,6 +10,9 @@ use super::super::{
     number::{Number, NumberVisitor, Real, visit_number},
 };
 
+/// Values whose extreme is found before it is compared with that of others.
+const SEARCH_BLOCK: usize = 512;
+
 /// A reduction. States are arrays of plain data in aligned bytes, one for each row.
 pub(super) trait Reducer: Sync {
     /// Bytes of the state of a row.
@@ -66,6 +69,10 @@ pub(super) fn arg_reducer(is_max: bool, dtype: Dtype) -> Option<Box<dyn Reducer>
 trait Combine: Copy + Send + Sync + 'static {
     fn identity<T: Number>(self) -> T;
     fn apply<T: Number>(self, a: T, b: T) -> T;
+    /// The combination of all values.
+    fn fold<T: Number>(self, values: &[T]) -> T {
+        lanes::fold(values, self.identity(), |a, b| self.apply(a, b))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +86,7 @@ struct Max;
 
 #[expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 mod combine {
-    use super::{Combine, Max, Min, Number, Prod, Sum};
+    use super::{Combine, Max, Min, Number, Prod, Sum, lanes};
 
     impl Combine for Sum {
         fn identity<T: Number>(self) -> T {
@@ -109,6 +116,9 @@ mod combine {
         fn apply<T: Number>(self, a: T, b: T) -> T {
             a.minimum(b)
         }
+        fn fold<T: Number>(self, values: &[T]) -> T {
+            lanes::extreme(values, false, T::GREATEST)
+        }
     }
 
     impl Combine for Max {
@@ -118,6 +128,9 @@ mod combine {
         #[inline(always)]
         fn apply<T: Number>(self, a: T, b: T) -> T {
             a.maximum(b)
+        }
+        fn fold<T: Number>(self, values: &[T]) -> T {
+            lanes::extreme(values, true, T::LEAST)
         }
     }
 }
@@ -150,7 +163,7 @@ impl<T: Number, C: Combine> Reducer for Fold<T, C> {
 
     fn reduce(&self, values: &[u8], _first: usize, states: &mut [u8]) {
         for (state, row) in rows::<T, T>(values, states) {
-            *state = lanes::fold(row, self.1.identity(), |a, b| self.1.apply(a, b));
+            *state = self.1.fold(row);
         }
     }
 
@@ -300,6 +313,22 @@ impl<T: Number> ArgExtreme<T> {
         [u64::from_le_bytes(bytes), index as u64]
     }
 
+    /// The first position of the extreme value. Values are compared in blocks, of which one is searched.
+    fn position(&self, row: &[T]) -> usize {
+        let identity = if self.is_max { T::LEAST } else { T::GREATEST };
+        let mut blocks = row.chunks(SEARCH_BLOCK).map(|block| lanes::extreme(block, self.is_max, identity));
+        let mut extreme = blocks.next().expect("a row has values");
+        let mut block = 0;
+        for (nth, found) in (1..).zip(blocks) {
+            if self.exceeds(found, extreme) {
+                (extreme, block) = (found, nth);
+            }
+        }
+        let start = block * SEARCH_BLOCK;
+        let is_extreme = |x: &T| *x == extreme || x.is_nan();
+        start + row[start..].iter().position(is_extreme).expect("the extreme is one of the values")
+    }
+
     /// Whether a later value replaces an earlier one.
     fn exceeds(&self, later: T, earlier: T) -> bool {
         let is_further = if self.is_max { later > earlier } else { later < earlier };
@@ -322,13 +351,7 @@ impl<T: Number> Reducer for ArgExtreme<T> {
 
     fn reduce(&self, values: &[u8], first: usize, states: &mut [u8]) {
         for (state, row) in rows::<T, [u64; 2]>(values, states) {
-            let extreme = if self.is_max {
-                lanes::fold(row, T::LEAST, T::maximum)
-            } else {
-                lanes::fold(row, T::GREATEST, T::minimum)
-            };
-            let is_extreme = |x: &T| *x == extreme || x.is_nan();
-            let at = row.iter().position(is_extreme).expect("the extreme is one of the values");
+            let at = self.position(row);
             *state = Self::state(row[at], first + at);
         }
     }
