@@ -265,7 +265,7 @@ fn check_param(param: &Param) -> Result<(), KernelError> {
     }
     let mut end = 0;
     for component in &element.components {
-        if component.offset % size(component.dtype) != 0 {
+        if !component.offset.is_multiple_of(size(component.dtype)) {
             return error("has a component that is not aligned to the size of its type");
         }
         if component.offset < end {
@@ -276,7 +276,7 @@ fn check_param(param: &Param) -> Result<(), KernelError> {
             return error("has a component beyond its size");
         }
     }
-    if element.size % element.alignment() != 0 {
+    if !element.size.is_multiple_of(element.alignment()) {
         return error("has a size that is no multiple of its alignment");
     }
     check_component_names(element)
