@@ -14,6 +14,7 @@
 
 mod argument;
 mod check;
+pub mod cuda;
 mod fault;
 pub mod interpret;
 mod program;

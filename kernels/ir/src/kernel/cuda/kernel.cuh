@@ -14,21 +14,23 @@ struct Launch {
     int grid[4];
 };
 
-// The fault of the lowest thread that has one. In the device's memory; the host sets `lowest` and `thread` to all ones, and the
-// rest to 0.
+// The fault of the lowest thread that has one: a `FaultRecord` of the crate, and what threads decide by. In the device's memory;
+// the host sets `thread` and `lowest` to all ones, and the rest to 0.
 struct Fault {
-    u64 lowest;
     u64 thread;
     i64 index;
-    int extent;
-    u32 kind;
+    u32 kind;  // 0 as long as there is no fault
     u32 site;
     u32 array;
     u32 axis;
+    int extent;
+    u32 reserved;
+    u64 lowest;
     u32 lock;
     u32 stopped;  // 1 once a thread has seen the word `stop`
-    u32 reserved;
 };
+
+constexpr u32 NONE = 0xffffffffu;
 
 enum FaultKind { OUT_OF_BOUNDS = 1, DIVISION_BY_ZERO, ASSERTION, INVALID_VALUE, BUDGET_EXHAUSTED };
 
@@ -113,7 +115,7 @@ struct Thread {
 };
 
 __device__ __forceinline__ void fault(const Thread& thread, u32 kind, u32 site) {
-    record_fault(thread.launch.fault, thread.id, kind, site, 0, 0, 0, 0);
+    record_fault(thread.launch.fault, thread.id, kind, site, NONE, 0, 0, 0);
 }
 
 // Whether a loop may start another iteration.
@@ -121,7 +123,7 @@ __device__ __forceinline__ bool iterate(Thread& thread) {
     if (thread.iterations == 0) {
         if (is_stopped(thread.launch)) return false;
         if (thread.budget == 0) {
-            fault(thread, BUDGET_EXHAUSTED, 0);
+            fault(thread, BUDGET_EXHAUSTED, NONE);
             return false;
         }
         thread.take_iterations();
