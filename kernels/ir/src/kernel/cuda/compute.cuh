@@ -21,12 +21,10 @@ struct Range {
     u64 value;
     u64 step;
     u64 count;
-
     __device__ __forceinline__ Range(INTEGER start, INTEGER end, INTEGER by) : value((u64)start), step((u64)by), count(0) {
         if (by > 0 && start < end) count = ((u64)end - (u64)start - 1) / (u64)by + 1;
         if (by < 0 && start > end) count = ((u64)start - (u64)end - 1) / (0 - (u64)by) + 1;
     }
-
     // Takes the next number, if there is one.
     __device__ __forceinline__ bool next(INTEGER& number) {
         if (count == 0) return false;

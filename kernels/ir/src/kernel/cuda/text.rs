@@ -19,7 +19,6 @@ pub(super) mod prec {
     pub(in crate::kernel::cuda) const AND: u8 = 4;
     pub(in crate::kernel::cuda) const OR: u8 = 3;
     pub(in crate::kernel::cuda) const SELECT: u8 = 2;
-    pub(in crate::kernel::cuda) const LOWEST: u8 = 0;
 }
 
 /// The least and the greatest value that an integer expression can have.
