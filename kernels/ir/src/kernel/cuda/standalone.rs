@@ -13,7 +13,7 @@ use super::snippets::used_by;
 use super::text::{Text, prec, value_type};
 use crate::Dtype;
 use crate::kernel::interpret::{LaunchError, Limits, check_launch, launch};
-use crate::kernel::{Argument, ArrayArgument, Element, Kernel, Param, ParamId, ParamType};
+use crate::kernel::{Argument, ArgumentError, ArrayArgument, Element, Kernel, Param, ParamId, ParamType};
 use crate::scalar::cuda::ctype;
 
 /// A launch that a program tests itself with.
@@ -64,6 +64,7 @@ pub fn standalone(kernel: &Kernel, example: &Example) -> Result<Files, LaunchErr
     kernel.check()?;
     let threads = check_launch(kernel, &example.grid, &example.arguments)?;
     check_launch(kernel, &example.grid, &example.expected)?;
+    check_shapes(kernel, example)?;
     let mut program = Program::new(kernel, example, threads);
     let source = program.source();
     let name = program.name;
@@ -73,6 +74,22 @@ pub fn standalone(kernel: &Kernel, example: &Example) -> Result<Files, LaunchErr
     );
     let metadata = metadata(kernel, example);
     Ok(Files { name, source, makefile, metadata })
+}
+
+/// Results have the shape of their argument.
+fn check_shapes(kernel: &Kernel, example: &Example) -> Result<(), LaunchError> {
+    let shape = |argument: &Argument| match argument {
+        Argument::Value(_) => vec![],
+        Argument::Array(array) => array.shape.clone(),
+    };
+    let mut all = kernel.params.iter().zip(example.arguments.iter().zip(&example.expected));
+    match all.find(|(_, (argument, expected))| shape(argument) != shape(expected)) {
+        Some((param, _)) => {
+            let error = ArgumentError::Kind("a result of the shape of the argument, got another");
+            Err(LaunchError::Argument { param: param.name.clone(), error })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Types of C++ that parameters have.
@@ -174,7 +191,8 @@ impl<'k> Program<'k> {
         let element = param.ty.element();
         let fields = &emitter.names.components[at];
         let is_scalar = is_scalar(element);
-        let type_name = self.types.add(element, fields, &name);
+        let wanted = emitter.names.scope.take(&format!("{name}_element"));
+        let type_name = self.types.add(element, fields, wanted);
         let fields: Vec<_> =
             if is_scalar { vec![String::new()] } else { fields.iter().map(|field| format!(".{field}")).collect() };
         let mut values = vec![];
@@ -385,7 +403,7 @@ impl<'k> Program<'k> {
 
 impl Types {
     /// The type of an element; a struct unless it is a scalar.
-    fn add(&mut self, element: &Element, fields: &[String], param: &str) -> String {
+    fn add(&mut self, element: &Element, fields: &[String], name: String) -> String {
         if is_scalar(element) {
             return ctype(element.components[0].dtype).to_owned();
         }
@@ -396,7 +414,6 @@ impl Types {
             let start = self.text[..end].rfind("struct ").expect("a struct has a name") + "struct ".len();
             return self.text[start..end].to_owned();
         }
-        let name = format!("{param}_element");
         write!(self.text, "struct {name}{marker}static_assert(sizeof({name}) == {}, \"as in the arrays\");\n\n", element.size)
             .expect("a string grows");
         name
@@ -407,7 +424,7 @@ impl Types {
 fn members(element: &Element, fields: &[String]) -> String {
     let mut text = String::new();
     let mut end = 0;
-    let mut pad = |text: &mut String, from: u32, to: u32| {
+    let pad = |text: &mut String, from: u32, to: u32| {
         if from < to {
             writeln!(text, "    unsigned char padding_at_{from}[{}];", to - from).expect("a string grows");
         }

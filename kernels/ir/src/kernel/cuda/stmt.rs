@@ -6,7 +6,7 @@ use super::emitter::{Emitter, Enclosing, Form};
 use super::text::{Range, Text, integer, prec, value_type};
 use super::usage::Declaration;
 use crate::Dtype;
-use crate::kernel::{Expr, FaultKind, LabelId, LocalId, Place, SiteId, Stmt};
+use crate::kernel::{Expr, FaultKind, LabelId, LocalId, SiteId, Stmt};
 
 /// Longest text of a load that takes the place of its variable.
 const MAX_INLINED: usize = 60;
