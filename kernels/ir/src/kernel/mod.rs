@@ -18,6 +18,8 @@ pub mod cuda;
 mod fault;
 pub mod interpret;
 mod program;
+mod visit;
+pub mod wasm;
 
 pub use argument::{Argument, ArgumentError, ArrayArgument, Scalar};
 pub use check::{
