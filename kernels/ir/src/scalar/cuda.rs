@@ -84,7 +84,7 @@ fn literal(value: Literal) -> String {
     }
 }
 
-fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> String {
+pub(crate) fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> String {
     let function = |name| call(name, dtype, &[a]);
     match op {
         UnaryOp::Neg if dtype.is_float() => format!("-{a}"),
@@ -126,7 +126,7 @@ fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> String {
     }
 }
 
-fn binary(op: BinaryOp, dtype: Dtype, a: &str, b: &str) -> String {
+pub(crate) fn binary(op: BinaryOp, dtype: Dtype, a: &str, b: &str) -> String {
     let is_float = dtype.is_float();
     let function = |name| call(name, dtype, &[a, b]);
     let operator = |operator| {
@@ -165,7 +165,7 @@ fn binary(op: BinaryOp, dtype: Dtype, a: &str, b: &str) -> String {
     }
 }
 
-fn cast(from: Dtype, to: Dtype, a: &str) -> String {
+pub(crate) fn cast(from: Dtype, to: Dtype, a: &str) -> String {
     let is_storage = from.compute() != from;
     let a = if is_storage { format!("ir::{from}_to_f32({a})") } else { a.to_owned() };
     if to == Dtype::Bool {
@@ -180,7 +180,7 @@ fn cast(from: Dtype, to: Dtype, a: &str) -> String {
 }
 
 /// A function of the math library; those of f32 end in f.
-fn call(name: &str, dtype: Dtype, operands: &[&str]) -> String {
+pub(crate) fn call(name: &str, dtype: Dtype, operands: &[&str]) -> String {
     let suffix = if dtype == Dtype::F32 { "f" } else { "" };
     format!("{name}{suffix}({})", operands.join(", "))
 }

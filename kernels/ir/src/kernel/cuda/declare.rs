@@ -1,0 +1,65 @@
+//! Declarations of and assignments to local variables.
+
+use super::emitter::Emitter;
+use super::text::{Text, value_type};
+use super::usage::Declaration;
+use crate::Dtype;
+use crate::kernel::{Expr, LocalId, Stmt};
+
+impl Emitter<'_> {
+    /// Declares what is first used within a statement.
+    pub(super) fn declare_before(&mut self, stmt: &Stmt) {
+        for local in self.usage.declared_before(stmt).to_vec() {
+            let dtype = self.kernel.locals[local.0 as usize].dtype;
+            let name = &self.names.locals[local.0 as usize];
+            let is_zero = matches!(self.usage.declaration(local), Declaration::Before(_, true));
+            let zero = match dtype {
+                _ if !is_zero => "",
+                Dtype::Bool => " = false",
+                Dtype::F32 => " = 0.0f",
+                Dtype::F64 => " = 0.0",
+                _ => " = 0",
+            };
+            self.line(&format!("{} {name}{zero};", value_type(dtype)));
+        }
+    }
+
+    /// Declares a variable with its value.
+    pub(super) fn define(&mut self, local: LocalId, value: Text, is_single: bool) {
+        let at = local.0 as usize;
+        let constant = if is_single { "const " } else { "" };
+        let ty = value_type(self.kernel.locals[at].dtype);
+        self.line(&format!("{constant}{ty} {} = {};", self.names.locals[at], value.text));
+        if is_single {
+            self.ranges.insert(local, value.range);
+        }
+    }
+
+    /// Assigns to a variable, which the assignment may declare.
+    pub(super) fn assign(&mut self, stmt: &Stmt, local: LocalId, value: Text) {
+        match self.usage.declaration(local) {
+            Declaration::At(at, is_single) if at == std::ptr::from_ref(stmt) => self.define(local, value, is_single),
+            _ => self.line(&format!("{} = {};", self.names.locals[local.0 as usize], value.text)),
+        }
+    }
+
+    /// The declaration of a variable by a statement that is conditional in C++.
+    pub(super) fn declare_receiver(&mut self, stmt: &Stmt, local: LocalId) {
+        if matches!(self.usage.declaration(local), Declaration::At(at, _) if at == std::ptr::from_ref(stmt)) {
+            let at = local.0 as usize;
+            self.line(&format!("{} {};", value_type(self.kernel.locals[at].dtype), self.names.locals[at]));
+        }
+    }
+
+    /// `x += y;` for `x = x + y;`, where `target` is the text of `x`.
+    pub(super) fn compound(&self, target: &str, value: &Expr, text: &str) -> Option<String> {
+        let Expr::Binary(_, left, _) = value else { return None };
+        let Expr::Local(left) = **left else { return None };
+        if self.local(left).text != target {
+            return None;
+        }
+        let (op, operand) = text.strip_prefix(target)?.strip_prefix(' ')?.split_once(' ')?;
+        let is_operator = matches!(op, "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "<<" | ">>");
+        is_operator.then(|| format!("{target} {op}= {operand};"))
+    }
+}

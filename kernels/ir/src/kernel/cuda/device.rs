@@ -1,0 +1,178 @@
+//! Device code for a host that cannot trust the kernel.
+
+use std::fmt::Write as _;
+
+use super::emitter::{Emitter, Form, Leaves};
+use super::layout::Layout;
+use super::names::Scope;
+use super::text::{Text, prec};
+use crate::Dtype;
+use crate::kernel::{Kernel, ParamType};
+use crate::scalar::cuda::{self as scalar, ctype};
+
+/// How device code is emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether accesses, budgets of loops and, within loops, the word [`Launch::stop`](super::Launch::stop) are checked. Without checks an
+    /// access outside its array is undefined.
+    pub checks: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { checks: true }
+    }
+}
+
+/// The code of one kernel in CUDA C++, for NVRTC or nvcc. It stands after [`prelude`] in a translation unit, also together with other
+/// kernels of other names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceCode {
+    /// The text.
+    pub source: String,
+    /// The name of its `__global__` function, which is not mangled. It takes a [`Launch`](super::Launch) and the parameter block.
+    pub entry: String,
+    layout: Layout,
+}
+
+impl DeviceCode {
+    /// Where the arguments lie in the parameter block.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+/// What device code calls. It stands once, before it.
+pub fn prelude() -> String {
+    [scalar::PRELUDE, include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
+}
+
+/// Emits a kernel as device code. The text is the same for equal kernels.
+///
+/// With `-fmad=false`, and without `-use_fast_math`, it computes what [`interpret`](crate::kernel::interpret::launch) does, as
+/// [`Kernel::is_bit_exact`] limits it. A fault ends its thread, never the launch, and the record kept is that of the lowest thread.
+///
+/// # Panics
+/// If the kernel is not well formed, which [`Kernel::check`] tells.
+pub fn device(kernel: &Kernel, options: Options) -> DeviceCode {
+    let name = Scope::new().take(&kernel.name);
+    let mut fields = Fields::default();
+    let form = if options.checks { Form::Checked } else { Form::Unchecked };
+    let mut emitter = Emitter::new(kernel, form);
+    fields.leaves(&mut emitter);
+    positions(&mut emitter);
+    emitter.list(&kernel.body);
+    let body = emitter.into_text();
+    let members = fields.members;
+    let source = format!(
+        "{comment}
+struct {name}_params {{
+{members}}};
+
+static __device__ __forceinline__ void {name}_thread(const {name}_params& params, ir::Thread& thread) {{
+{body}}}
+
+extern \"C\" __global__ void {name}_kernel(
+    const __grid_constant__ ir::Launch launch, const __grid_constant__ {name}_params params) {{
+    for (ir::Thread thread(launch); thread.is_running(); thread.advance()) {name}_thread(params, thread);
+}}
+",
+        comment = comment(kernel),
+    );
+    DeviceCode { source, entry: format!("{name}_kernel"), layout: Layout::new(kernel) }
+}
+
+/// The signature as in the source.
+pub(super) fn comment(kernel: &Kernel) -> String {
+    let params: Vec<_> = kernel.params.iter().map(|param| format!("{}: {}", param.name, describe(&param.ty))).collect();
+    let plural = if kernel.grid_dims == 1 { "" } else { "s" };
+    format!("// {}({}), over a grid of {} dimension{plural}.", kernel.name, params.join(", "), kernel.grid_dims)
+}
+
+/// `f32`, `f32[:, :]` or `{x f32, y f32}[:]`.
+pub(super) fn describe(ty: &ParamType) -> String {
+    let element = match ty.element().components.as_slice() {
+        [only] if only.name.is_empty() => only.dtype.to_string(),
+        several => {
+            let each: Vec<_> = several.iter().map(|one| format!("{} {}", one.name, one.dtype)).collect();
+            format!("{{{}}}", each.join(", "))
+        }
+    };
+    match ty {
+        ParamType::Value(_) => element,
+        ParamType::Array(array) => format!("{element}[{}]", vec![":"; array.dims.into()].join(", ")),
+    }
+}
+
+/// The members of the parameter block.
+#[derive(Default)]
+struct Fields {
+    members: String,
+    scope: Option<Scope>,
+}
+
+impl Fields {
+    fn leaves(&mut self, emitter: &mut Emitter) {
+        let kernel = emitter.kernel;
+        let mut leaves = Leaves { threads: std::mem::take(&mut emitter.leaves.threads), ..Leaves::default() };
+        for param in &kernel.params {
+            let (mut values, mut array, mut extents) = (vec![], String::new(), vec![]);
+            match &param.ty {
+                ParamType::Value(element) => {
+                    for component in &element.components {
+                        let member = self.member(&format!("{}_{}", param.name, component.name), ctype(component.dtype));
+                        values.push(value(member, component.dtype));
+                    }
+                }
+                ParamType::Array(ty) => {
+                    array = self.member(&param.name, &format!("ir::Array<{}>", ty.dims));
+                    extents = (0..ty.dims).map(|axis| format!("{array}.shape[{axis}]")).collect();
+                }
+            }
+            leaves.values.push(values);
+            leaves.arrays.push(array);
+            leaves.extents.push(extents);
+        }
+        if kernel.params.is_empty() {
+            self.member("unused", "ir::u64");
+        }
+        emitter.leaves = leaves;
+    }
+
+    /// Adds a member; how the code names it.
+    fn member(&mut self, name: &str, ty: &str) -> String {
+        let name = self.scope.get_or_insert_with(Scope::new).take(name.replace('.', "_").trim_end_matches('_'));
+        writeln!(self.members, "    {ty} {name};").expect("a string grows");
+        format!("params.{name}")
+    }
+}
+
+fn value(member: String, dtype: Dtype) -> Text {
+    if dtype == Dtype::Bool {
+        Text::new(format!("{member} != 0"), prec::EQUAL, dtype)
+    } else {
+        Text::primary(member, dtype)
+    }
+}
+
+/// Declares the position of the thread along the dimensions whose position is read.
+fn positions(emitter: &mut Emitter) {
+    let axes = emitter.usage.thread_axes;
+    let names = emitter.leaves.threads.clone();
+    let Some(lowest) = axes.iter().position(|is_read| *is_read) else { return };
+    if names.len() == 1 {
+        return emitter.line(&format!("const int {} = (int)thread.id;", names[0]));
+    }
+    emitter.line("ir::u64 rest = thread.id;");
+    for axis in (lowest.max(1)..names.len()).rev() {
+        let split = format!("ir::split(rest, thread.launch.grid[{axis}])");
+        if axes[axis] {
+            emitter.line(&format!("const int {} = {split};", names[axis]));
+        } else {
+            emitter.line(&format!("{split};"));
+        }
+    }
+    if axes[0] {
+        emitter.line(&format!("const int {} = (int)rest;", names[0]));
+    }
+}

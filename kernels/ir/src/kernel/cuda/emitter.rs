@@ -1,0 +1,133 @@
+//! What the emission of a kernel knows and writes.
+
+use std::collections::{HashMap, HashSet};
+
+use super::contraction::added_locals;
+use super::names::Names;
+use super::text::{Range, Text};
+use super::usage::Usage;
+use crate::kernel::{Kernel, LabelId, LocalId};
+
+/// How memory is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// By strided arrays, with bounds, budget and abort flag checked.
+    Checked,
+    /// By strided arrays.
+    Unchecked,
+    /// By pointers to contiguous arrays.
+    Plain,
+}
+
+/// The texts of what a kernel is given.
+#[derive(Default)]
+pub(super) struct Leaves {
+    /// Of the components of each parameter that is passed by value.
+    pub(super) values: Vec<Vec<Text>>,
+    /// Of each array.
+    pub(super) arrays: Vec<String>,
+    /// Of the extents of each array.
+    pub(super) extents: Vec<Vec<String>>,
+    /// Of what follows an element of each array to name a component.
+    pub(super) fields: Vec<Vec<String>>,
+    /// Of the position along each dimension of the grid.
+    pub(super) threads: Vec<String>,
+}
+
+/// A loop or block around the current statement.
+pub(super) struct Enclosing {
+    pub(super) label: LabelId,
+    pub(super) is_loop: bool,
+    /// The label of C++ after it, if a `goto` needs one.
+    pub(super) end: Option<String>,
+    /// The label of C++ at the end of its body, if a `goto` needs one.
+    pub(super) next: Option<String>,
+}
+
+/// Emits one kernel.
+pub(super) struct Emitter<'k> {
+    pub(super) kernel: &'k Kernel,
+    pub(super) form: Form,
+    pub(super) names: Names,
+    pub(super) leaves: Leaves,
+    /// The pointer that a checked access declares.
+    pub(super) element: String,
+    pub(super) usage: Usage,
+    /// Variables whose value may be added; products that go there are kept from contraction.
+    pub(super) added: HashSet<LocalId>,
+    /// Of variables that are assigned once, and counters.
+    pub(super) ranges: HashMap<LocalId, Range>,
+    /// Loads that take the place of their variable.
+    pub(super) inlined: HashMap<LocalId, Text>,
+    pub(super) enclosing: Vec<Enclosing>,
+    out: String,
+    indent: usize,
+}
+
+impl<'k> Emitter<'k> {
+    pub(super) fn new(kernel: &'k Kernel, form: Form) -> Self {
+        let mut names = Names::new(kernel);
+        let element = names.scope.take("element");
+        let mut emitter = Self {
+            kernel,
+            form,
+            names,
+            element,
+            leaves: Leaves::default(),
+            usage: Usage::new(kernel),
+            added: if form == Form::Plain { added_locals(kernel) } else { HashSet::new() },
+            ranges: HashMap::new(),
+            inlined: HashMap::new(),
+            enclosing: vec![],
+            out: String::new(),
+            indent: 1,
+        };
+        emitter.name_threads();
+        emitter
+    }
+
+    /// A variable that only holds a position in the grid gives it its name.
+    fn name_threads(&mut self) {
+        let dims = self.kernel.grid_dims;
+        for axis in 0..dims {
+            let name = match self.usage.position(self.kernel, axis) {
+                Some(local) => self.names.locals[local.0 as usize].clone(),
+                None if dims == 1 => self.names.scope.take("tid"),
+                None => self.names.scope.take(&format!("tid_{axis}")),
+            };
+            self.leaves.threads.push(name);
+        }
+    }
+
+    /// Writes a line.
+    pub(super) fn line(&mut self, text: &str) {
+        for _ in 0..self.indent {
+            self.out.push_str("    ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    /// Writes the start of a block of lines.
+    pub(super) fn open(&mut self, text: &str) {
+        self.line(text);
+        self.indent += 1;
+    }
+
+    /// Writes the end of a block of lines.
+    pub(super) fn close(&mut self, text: &str) {
+        self.indent -= 1;
+        self.line(text);
+    }
+
+    /// Writes the end of a block of lines that starts another one.
+    pub(super) fn reopen(&mut self, text: &str) {
+        self.close(text);
+        self.indent += 1;
+    }
+
+    /// What was written.
+    pub(super) fn into_text(self) -> String {
+        self.out
+    }
+}

@@ -1,0 +1,163 @@
+//! Which kernels compute the same bits everywhere.
+
+use crate::kernel::{AtomicOp, Expr, Kernel, Place, Stmt};
+use crate::scalar::{BinaryOp, UnaryOp};
+
+/// What limits the agreement of two executions of a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exactness {
+    /// Occurrences of operations that math libraries approximate.
+    pub approximations: u32,
+    /// Greatest error of one of them, in units of the last place, in CUDA's math library.
+    pub max_ulp: u32,
+    /// Atomic sums of floating-point numbers, which depend on the order of the threads.
+    pub float_sums: u32,
+    /// Atomic operations whose previous value is used, or the order of which shows in memory.
+    pub order_dependent: u32,
+}
+
+impl Kernel {
+    /// Whether every execution computes the same bits, except those of NaNs: it has no approximated operation and no atomic sum of
+    /// floating-point numbers. Threads that see the order in which they run may still differ.
+    pub fn is_bit_exact(&self) -> bool {
+        let exactness = self.exactness();
+        exactness.approximations == 0 && exactness.float_sums == 0
+    }
+
+    /// What limits the agreement of two executions.
+    pub fn exactness(&self) -> Exactness {
+        let mut counter = Counter { kernel: self, found: Exactness::default() };
+        counter.list(&self.body);
+        counter.found
+    }
+}
+
+/// The greatest error of an operation in CUDA's math library, in units of the last place: that of f32 or f64, whichever is
+/// greater, as the CUDA C++ Programming Guide states it. 0 for operations that are rounded correctly.
+pub fn unary_ulp(op: UnaryOp) -> u32 {
+    match op {
+        UnaryOp::Neg
+        | UnaryOp::Abs
+        | UnaryOp::Sign
+        | UnaryOp::Floor
+        | UnaryOp::Ceil
+        | UnaryOp::Trunc
+        | UnaryOp::Round
+        | UnaryOp::Sqrt
+        | UnaryOp::Not
+        | UnaryOp::IsNan
+        | UnaryOp::IsInf
+        | UnaryOp::SignBit => 0,
+        UnaryOp::Expm1 | UnaryOp::Log | UnaryOp::Log2 | UnaryOp::Log1p | UnaryOp::Cosh => 1,
+        UnaryOp::Exp
+        | UnaryOp::Exp2
+        | UnaryOp::Log10
+        | UnaryOp::Sin
+        | UnaryOp::Cos
+        | UnaryOp::Asin
+        | UnaryOp::Acos
+        | UnaryOp::Atan
+        | UnaryOp::Tanh
+        | UnaryOp::Erf => 2,
+        UnaryOp::Sinh | UnaryOp::Asinh | UnaryOp::Atanh => 3,
+        UnaryOp::Tan | UnaryOp::Acosh => 4,
+    }
+}
+
+/// As [`unary_ulp`].
+pub fn binary_ulp(op: BinaryOp) -> u32 {
+    match op {
+        BinaryOp::Pow => 4,
+        BinaryOp::Atan2 | BinaryOp::Hypot => 3,
+        BinaryOp::Add
+        | BinaryOp::Sub
+        | BinaryOp::Mul
+        | BinaryOp::Div
+        | BinaryOp::Rem
+        | BinaryOp::Min
+        | BinaryOp::Max
+        | BinaryOp::CopySign
+        | BinaryOp::And
+        | BinaryOp::Or
+        | BinaryOp::Xor
+        | BinaryOp::Shl
+        | BinaryOp::Shr
+        | BinaryOp::Eq
+        | BinaryOp::Ne
+        | BinaryOp::Lt
+        | BinaryOp::Le
+        | BinaryOp::MulHigh => 0,
+    }
+}
+
+struct Counter<'k> {
+    kernel: &'k Kernel,
+    found: Exactness,
+}
+
+impl Counter<'_> {
+    fn list(&mut self, stmts: &[Stmt]) {
+        stmts.iter().for_each(|stmt| self.stmt(stmt));
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Assign(_, value) => self.expr(value),
+            Stmt::Load(_, place) => self.place(place),
+            Stmt::Store(place, value) => {
+                self.place(place);
+                self.expr(value);
+            }
+            Stmt::Atomic { op, place, operand, expected, previous } => {
+                self.place(place);
+                self.expr(operand);
+                expected.iter().for_each(|expected| self.expr(expected));
+                let is_float = operand.dtype(self.kernel).is_float();
+                self.found.float_sums += u32::from(*op == AtomicOp::Add && is_float);
+                let replaces = matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
+                self.found.order_dependent += u32::from(replaces || previous.is_some());
+            }
+            Stmt::If(condition, then, otherwise) => {
+                self.expr(condition);
+                self.list(then);
+                self.list(otherwise);
+            }
+            Stmt::For { start, end, step, body, .. } => {
+                [start, end, step].into_iter().for_each(|bound| self.expr(bound));
+                self.list(body);
+            }
+            Stmt::Loop(_, body) | Stmt::Block(_, body) => self.list(body),
+            Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return | Stmt::Fault(..) => {}
+        }
+    }
+
+    fn place(&mut self, place: &Place) {
+        place.indices.iter().for_each(|index| self.expr(index));
+    }
+
+    fn approximated(&mut self, ulp: u32) {
+        self.found.approximations += u32::from(ulp > 0);
+        self.found.max_ulp = self.found.max_ulp.max(ulp);
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => {}
+            Expr::Unary(op, a) => {
+                self.approximated(unary_ulp(*op));
+                self.expr(a);
+            }
+            Expr::Binary(op, a, b) => {
+                self.approximated(binary_ulp(*op));
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Select(condition, a, b) => {
+                self.expr(condition);
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Cast(_, a) | Expr::Bitcast(_, a) => self.expr(a),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+// What emitted kernels call, in the namespace of what scalar functions call.
+
+namespace ir {
+
+// What one launch runs: `count` threads of a grid from thread `first`. Threads are numbered from 0, the last dimension fastest.
+// The host fills it; see `LaunchDescriptor` of the crate.
+struct Fault;
+struct Launch {
+    const volatile u32* stop;  // null, or a word that ends the launch once it is not 0
+    Fault* fault;
+    u64 first;
+    u64 count;
+    u64 budget;  // iterations of loops that each thread may run
+    int grid[4];
+};
+
+// The fault of the lowest thread that has one: a `FaultRecord` of the crate, and what threads decide by. In the device's memory;
+// the host sets `thread` and `lowest` to all ones, and the rest to 0.
+struct Fault {
+    u64 thread;
+    i64 index;
+    u32 kind;  // 0 as long as there is no fault
+    u32 site;
+    u32 array;
+    u32 axis;
+    int extent;
+    u32 reserved;
+    u64 lowest;
+    u32 lock;
+    u32 stopped;  // 1 once a thread has seen the word `stop`
+};
+
+constexpr u32 NONE = 0xffffffffu;
+
+enum FaultKind { OUT_OF_BOUNDS = 1, DIVISION_BY_ZERO, ASSERTION, INVALID_VALUE, BUDGET_EXHAUSTED };
+
+// A strided array; strides are in bytes.
+template <int DIMS>
+struct Array {
+    char* data;
+    i64 strides[DIMS];
+    int shape[DIMS];
+};
+
+// Iterations, and threads of the grid, that a thread of the device runs before it looks at the word `stop`, which costs a read
+// from the host's memory.
+constexpr u32 ITERATIONS_PER_POLL = 4096;
+constexpr u32 THREADS_PER_POLL = 64;
+
+// Keeps the fault if no lower thread has one. `lowest` turns away most threads without the lock. The lowest of all is never turned
+// away, for all others are above it; and the lock makes what it wrote the last word, for those that come later compare
+// themselves with it. Lanes of a warp take the lock in turns: the loop body of the one that has it includes the release.
+__device__ __noinline__ void record_fault(
+    Fault* fault, u64 thread, u32 kind, u32 site, u32 array, u32 axis, i64 index, int extent) {
+    if (atomicMin(&fault->lowest, thread) < thread) return;
+    for (bool is_done = false; !is_done;) {
+        if (atomicCAS(&fault->lock, 0u, 1u) != 0u) continue;
+        __threadfence();
+        volatile Fault* kept = fault;
+        if (thread < kept->thread) {
+            kept->thread = thread;
+            kept->index = index;
+            kept->extent = extent;
+            kept->kind = kind;
+            kept->site = site;
+            kept->array = array;
+            kept->axis = axis;
+        }
+        __threadfence();
+        atomicExch(&fault->lock, 0u);
+        is_done = true;
+    }
+}
+
+__device__ __forceinline__ bool is_stopped(const Launch& launch) {
+    if (launch.stop == nullptr || *launch.stop == 0) return false;
+    *(volatile u32*)&launch.fault->stopped = 1;
+    return true;
+}
+
+// A thread of the grid. A thread of the device runs every so many of them.
+struct Thread {
+    const Launch& launch;
+    u64 nth;  // of the launch
+    u64 id;   // of the grid
+    u64 budget;
+    u32 iterations;  // until the next poll
+    u32 threads;     // until the next poll
+
+    __device__ __forceinline__ Thread(const Launch& of)
+        : launch(of), nth((u64)blockIdx.x * blockDim.x + threadIdx.x), threads(THREADS_PER_POLL) {
+        start();
+    }
+
+    __device__ __forceinline__ void start() {
+        id = launch.first + nth;
+        budget = launch.budget;
+        take_iterations();
+    }
+
+    __device__ __forceinline__ void take_iterations() {
+        iterations = budget < ITERATIONS_PER_POLL ? (u32)budget : ITERATIONS_PER_POLL;
+        budget -= iterations;
+    }
+
+    __device__ __forceinline__ bool is_running() const { return nth < launch.count; }
+
+    __device__ __forceinline__ void advance() {
+        nth += (u64)gridDim.x * blockDim.x;
+        start();
+        if (--threads != 0) return;
+        threads = THREADS_PER_POLL;
+        if (is_stopped(launch)) nth = launch.count;
+    }
+};
+
+__device__ __forceinline__ void fault(const Thread& thread, u32 kind, u32 site) {
+    record_fault(thread.launch.fault, thread.id, kind, site, NONE, 0, 0, 0);
+}
+
+// Whether a loop may start another iteration.
+__device__ __forceinline__ bool iterate(Thread& thread) {
+    if (thread.iterations == 0) {
+        if (is_stopped(thread.launch)) return false;
+        if (thread.budget == 0) {
+            fault(thread, BUDGET_EXHAUSTED, NONE);
+            return false;
+        }
+        thread.take_iterations();
+    }
+    thread.iterations--;
+    return true;
+}
+
+// The position along the last dimension of what is left of the number of a thread.
+__device__ __forceinline__ int split(u64& rest, int extent) {
+    int last;
+    if (rest <= 0xffffffffull) {
+        last = (int)((u32)rest % (u32)extent);
+        rest = (u32)rest / (u32)extent;
+    } else {
+        last = (int)(rest % (u32)extent);
+        rest /= (u32)extent;
+    }
+    return last;
+}
+
+__device__ __forceinline__ bool is_outside(const Thread& thread, u32 site, u32 array, u32 axis, i64 index, int extent) {
+    if ((u64)index < (u64)(i64)extent) return false;
+    record_fault(thread.launch.fault, thread.id, OUT_OF_BOUNDS, site, array, axis, index, extent);
+    return true;
+}
+
+// The component at an offset in an element; null after a fault. The first index that is outside is reported.
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<1>& a, i64 i) {
+    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
+    return (T*)(a.data + i * a.strides[0] + OFFSET);
+}
+
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<2>& a, i64 i, i64 j) {
+    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
+    if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
+    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + OFFSET);
+}
+
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<3>& a, i64 i, i64 j, i64 k) {
+    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
+    if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
+    if (is_outside(thread, site, array, 2, k, a.shape[2])) return nullptr;
+    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + OFFSET);
+}
+
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T* at(
+    const Thread& thread, u32 site, u32 array, const Array<4>& a, i64 i, i64 j, i64 k, i64 l) {
+    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
+    if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
+    if (is_outside(thread, site, array, 2, k, a.shape[2])) return nullptr;
+    if (is_outside(thread, site, array, 3, l, a.shape[3])) return nullptr;
+    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + l * a.strides[3] + OFFSET);
+}
+
+// The component at an offset in an element, without checks.
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T& at(const Array<1>& a, i64 i) {
+    return *(T*)(a.data + i * a.strides[0] + OFFSET);
+}
+
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T& at(const Array<2>& a, i64 i, i64 j) {
+    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + OFFSET);
+}
+
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T& at(const Array<3>& a, i64 i, i64 j, i64 k) {
+    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + OFFSET);
+}
+
+template <typename T, int OFFSET = 0>
+__device__ __forceinline__ T& at(const Array<4>& a, i64 i, i64 j, i64 k, i64 l) {
+    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + l * a.strides[3] + OFFSET);
+}
+
+}  // namespace ir
