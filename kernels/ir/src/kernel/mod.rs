@@ -12,8 +12,17 @@
 //! **Memory.** Threads run in any order. Accesses of two threads to one component, at least one of which writes without being atomic, leave
 //! the component unspecified.
 
+mod argument;
+mod check;
+mod fault;
+pub mod interpret;
 mod program;
 
+pub use argument::{Argument, ArgumentError, ArrayArgument, Scalar};
+pub use check::{
+    KernelError, MAX_ELEMENT_SIZE, MAX_EXPR_DEPTH, MAX_LOCALS, MAX_NAME, MAX_NODES, MAX_PARAMS, MAX_STMT_DEPTH,
+};
+pub use fault::{Fault, FaultAccess, FaultRecord};
 pub use program::{
     ArrayType, AtomicOp, Component, Element, Expr, FaultKind, Kernel, LabelId, Local, LocalId, Param, ParamId,
     ParamType, Place, Site, SiteId, Stmt,

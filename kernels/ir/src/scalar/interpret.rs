@@ -4,7 +4,7 @@
 //! rounded correctly, for f64 has more than twice the bits of f32; the others are within half a unit in the last place, and a little
 //! more where the function of f64 is itself inexact.
 
-use super::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId};
+use super::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId, math};
 use crate::{Dtype, Kind};
 
 /// The results for these arguments of the element at `index`.
@@ -31,7 +31,7 @@ pub fn interpret(function: &Function, arguments: &[Literal], index: i64) -> Vec<
     function.results().iter().map(|result| values[result.index()]).collect()
 }
 
-pub(super) fn unary(op: UnaryOp, a: Literal) -> Literal {
+pub(crate) fn unary(op: UnaryOp, a: Literal) -> Literal {
     match a.dtype().kind() {
         Kind::Bool | Kind::Integer => unary_of_integer(op, a),
         Kind::Float => unary_of_float(op, a),
@@ -67,35 +67,32 @@ fn unary_of_float(op: UnaryOp, a: Literal) -> Literal {
         UnaryOp::Trunc => x.trunc(),
         UnaryOp::Round => x.round_ties_even(),
         UnaryOp::Sqrt => x.sqrt(),
-        UnaryOp::Exp => x.exp(),
-        UnaryOp::Exp2 => x.exp2(),
-        UnaryOp::Expm1 => x.exp_m1(),
-        UnaryOp::Log => x.ln(),
-        UnaryOp::Log2 => x.log2(),
-        UnaryOp::Log10 => x.log10(),
-        UnaryOp::Log1p => x.ln_1p(),
-        UnaryOp::Sin => x.sin(),
-        UnaryOp::Cos => x.cos(),
-        UnaryOp::Tan => x.tan(),
-        UnaryOp::Asin => x.asin(),
-        UnaryOp::Acos => x.acos(),
-        UnaryOp::Atan => x.atan(),
-        UnaryOp::Sinh => x.sinh(),
-        UnaryOp::Cosh => x.cosh(),
-        UnaryOp::Tanh => x.tanh(),
-        // The standard library's lose digits near 1 and overflow.
-        UnaryOp::Asinh => libm::asinh(x),
-        // That of libm has numbers for large negative operands.
-        UnaryOp::Acosh if x < 1.0 => f64::NAN,
-        UnaryOp::Acosh => libm::acosh(x),
-        UnaryOp::Atanh => libm::atanh(x),
-        UnaryOp::Erf => libm::erf(x),
+        UnaryOp::Exp
+        | UnaryOp::Exp2
+        | UnaryOp::Expm1
+        | UnaryOp::Log
+        | UnaryOp::Log2
+        | UnaryOp::Log10
+        | UnaryOp::Log1p
+        | UnaryOp::Sin
+        | UnaryOp::Cos
+        | UnaryOp::Tan
+        | UnaryOp::Asin
+        | UnaryOp::Acos
+        | UnaryOp::Atan
+        | UnaryOp::Sinh
+        | UnaryOp::Cosh
+        | UnaryOp::Tanh
+        | UnaryOp::Asinh
+        | UnaryOp::Acosh
+        | UnaryOp::Atanh
+        | UnaryOp::Erf => math::unary(op, x),
         UnaryOp::Not => unreachable!("{op:?} does not take floating-point numbers"),
     };
     Literal::from_f64(dtype, result)
 }
 
-pub(super) fn binary(op: BinaryOp, a: Literal, b: Literal) -> Literal {
+pub(crate) fn binary(op: BinaryOp, a: Literal, b: Literal) -> Literal {
     match a.dtype().kind() {
         Kind::Bool | Kind::Integer => binary_of_integers(op, a, b),
         Kind::Float => binary_of_floats(op, a, b),
@@ -141,9 +138,7 @@ fn binary_of_floats(op: BinaryOp, a: Literal, b: Literal) -> Literal {
         BinaryOp::Mul => x * y,
         BinaryOp::Div => x / y,
         BinaryOp::Rem => x % y,
-        BinaryOp::Pow => x.powf(y),
-        BinaryOp::Atan2 => x.atan2(y),
-        BinaryOp::Hypot => x.hypot(y),
+        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Hypot => math::binary(op, x, y),
         BinaryOp::Min => minimum(x, y),
         BinaryOp::Max => -minimum(-x, -y),
         BinaryOp::CopySign => {

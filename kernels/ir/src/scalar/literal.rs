@@ -52,7 +52,7 @@ impl Literal {
     }
 
     /// An integer: wrapped to integer types; one in the range of i64 or u64, rounded to floating-point types.
-    pub(super) fn from_integer(dtype: Dtype, value: i128) -> Self {
+    pub(crate) fn from_integer(dtype: Dtype, value: i128) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "wraps, as documented")]
         let bits = match dtype {
             Dtype::F16 => u64::from(f16::from_f32(integer_to_odd_f32(value)).to_bits()),
@@ -138,7 +138,7 @@ impl Literal {
     }
 
     /// The value of an integer or bool; the bits of a floating-point number.
-    pub(super) fn as_integer(self) -> i128 {
+    pub(crate) fn as_integer(self) -> i128 {
         if self.dtype == Dtype::U64 { self.bits.into() } else { self.as_i64().into() }
     }
 

@@ -8,8 +8,9 @@
 mod builder;
 pub mod cuda;
 mod function;
-mod interpret;
+pub(crate) mod interpret;
 mod literal;
+pub mod math;
 mod op;
 mod round;
 

@@ -1,0 +1,80 @@
+//! Elementary functions of f64: one definition for the interpreter and for hosts of emitted WebAssembly, which import them.
+//!
+//! An operation of f32 computes the function of f64 and rounds the result.
+
+use super::{BinaryOp, UnaryOp};
+
+/// Operations of one operand that [`unary`] computes.
+pub const UNARY: [UnaryOp; 20] = [
+    UnaryOp::Exp,
+    UnaryOp::Exp2,
+    UnaryOp::Expm1,
+    UnaryOp::Log,
+    UnaryOp::Log2,
+    UnaryOp::Log10,
+    UnaryOp::Log1p,
+    UnaryOp::Sin,
+    UnaryOp::Cos,
+    UnaryOp::Tan,
+    UnaryOp::Asin,
+    UnaryOp::Acos,
+    UnaryOp::Atan,
+    UnaryOp::Sinh,
+    UnaryOp::Cosh,
+    UnaryOp::Tanh,
+    UnaryOp::Asinh,
+    UnaryOp::Acosh,
+    UnaryOp::Atanh,
+    UnaryOp::Erf,
+];
+
+/// Operations of two operands that [`binary`] computes.
+pub const BINARY: [BinaryOp; 3] = [BinaryOp::Pow, BinaryOp::Atan2, BinaryOp::Hypot];
+
+/// The function of an operation.
+///
+/// # Panics
+/// If the operation is not in [`UNARY`].
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
+pub fn unary(op: UnaryOp, x: f64) -> f64 {
+    match op {
+        UnaryOp::Exp => x.exp(),
+        UnaryOp::Exp2 => x.exp2(),
+        UnaryOp::Expm1 => x.exp_m1(),
+        UnaryOp::Log => x.ln(),
+        UnaryOp::Log2 => x.log2(),
+        UnaryOp::Log10 => x.log10(),
+        UnaryOp::Log1p => x.ln_1p(),
+        UnaryOp::Sin => x.sin(),
+        UnaryOp::Cos => x.cos(),
+        UnaryOp::Tan => x.tan(),
+        UnaryOp::Asin => x.asin(),
+        UnaryOp::Acos => x.acos(),
+        UnaryOp::Atan => x.atan(),
+        UnaryOp::Sinh => x.sinh(),
+        UnaryOp::Cosh => x.cosh(),
+        UnaryOp::Tanh => x.tanh(),
+        // The standard library's lose digits near 1 and overflow.
+        UnaryOp::Asinh => libm::asinh(x),
+        // That of libm has numbers for large negative operands.
+        UnaryOp::Acosh if x < 1.0 => f64::NAN,
+        UnaryOp::Acosh => libm::acosh(x),
+        UnaryOp::Atanh => libm::atanh(x),
+        UnaryOp::Erf => libm::erf(x),
+        _ => unreachable!("{op:?} is no elementary function"),
+    }
+}
+
+/// The function of an operation.
+///
+/// # Panics
+/// If the operation is not in [`BINARY`].
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
+pub fn binary(op: BinaryOp, x: f64, y: f64) -> f64 {
+    match op {
+        BinaryOp::Pow => x.powf(y),
+        BinaryOp::Atan2 => x.atan2(y),
+        BinaryOp::Hypot => x.hypot(y),
+        _ => unreachable!("{op:?} is no elementary function"),
+    }
+}
