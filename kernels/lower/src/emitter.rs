@@ -237,7 +237,7 @@ fn own_expressions(stmt: &Stmt) -> Vec<&Expr> {
 /// Calls a function for every place where a local variable is named.
 fn renumber(body: &mut [Stmt], f: &mut impl FnMut(&mut LocalId)) {
     for stmt in body {
-        let mut place = |of: &mut Place, f: &mut _| of.indices.iter_mut().for_each(|index| renumber_expr(index, f));
+        let place = |of: &mut Place, f: &mut _| of.indices.iter_mut().for_each(|index| renumber_expr(index, f));
         match stmt {
             Stmt::Assign(local, value) => {
                 f(local);

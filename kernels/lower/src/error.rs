@@ -41,6 +41,8 @@ pub enum ErrorKind {
     TooDeep,
     /// A kernel beyond the size limit after inlining.
     TooLarge,
+    /// A kernel that the intermediate representation does not admit, such as one with too many parameters.
+    InvalidKernel,
 }
 
 impl ErrorKind {
@@ -66,6 +68,7 @@ impl ErrorKind {
             Self::Recursion => "recursion",
             Self::TooDeep => "too_deep",
             Self::TooLarge => "too_large",
+            Self::InvalidKernel => "invalid_kernel",
         }
     }
 }

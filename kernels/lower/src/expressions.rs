@@ -376,6 +376,26 @@ pub(crate) fn convert(number: Number, dtype: Dtype) -> Literal {
     }
 }
 
+/// A constant of Python as a scalar of another type: an integer of any type of numbers that has it, a floating-point number of any
+/// floating-point type.
+pub(crate) fn adapted(data: &Data, dtype: Dtype) -> Option<Data> {
+    if data.ty == Type::Scalar(dtype) {
+        return Some(data.clone());
+    }
+    let constant = data.constant?;
+    let fits = match constant {
+        Number::Int(_) if dtype.is_float() => true,
+        Number::Int(value) => {
+            let bits = 8 * dtype.size() - usize::from(dtype.is_signed());
+            let least = if dtype.is_signed() { -(1_i128 << bits) } else { 0 };
+            dtype.is_integer() && (least..1 << bits).contains(&value)
+        }
+        Number::Float(_) => dtype.is_float(),
+        Number::Bool(_) => false,
+    };
+    fits.then(|| Data { constant: Some(constant), ..Data::literal(convert(constant, dtype)) })
+}
+
 /// How an operator is written.
 pub(crate) fn symbol(op: Operator) -> &'static str {
     match op {

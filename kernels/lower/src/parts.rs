@@ -6,7 +6,7 @@ use accelerd_parser::{Field, Kind};
 
 use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
-use crate::expressions::convert;
+use crate::expressions::adapted;
 use crate::lowerer::{Lowerer, VariableKind};
 use crate::scalars;
 use crate::syntax::Node;
@@ -416,27 +416,17 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A value that is stored to a location of a type: constants of Python take its type where Warp's constructors convert them.
+    /// A value that is stored to a location of a type: a constant of Python takes its type.
     pub(crate) fn converted_element(&self, node: Node, ty: &Type, data: Data) -> Lowered<Data> {
         if *ty == data.ty {
             return Ok(data);
         }
-        if let (Type::Scalar(to), Some((from, part))) = (ty, data.as_scalar()) {
-            let is_stored = data.constant.is_some() || self.stores_as(from, *to);
-            if is_stored {
-                let part = match data.constant {
-                    Some(number) => Expr::Literal(convert(number, *to)),
-                    None => scalars::cast(from, *to, part.clone()),
-                };
-                return Ok(Data::scalar(*to, part));
-            }
+        if let Type::Scalar(dtype) = ty
+            && let Some(data) = adapted(&data, *dtype)
+        {
+            return Ok(data);
         }
         Err(self.error(node, ErrorKind::TypeMismatch, format!("expected {ty}, got {}", data.ty)))
-    }
-
-    /// Whether a store converts between types.
-    fn stores_as(&self, _from: Dtype, _to: Dtype) -> bool {
-        false
     }
 }
 

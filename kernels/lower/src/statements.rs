@@ -8,8 +8,8 @@ use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{LoopLabels, Lowerer, Returns, VariableKind};
 use crate::scalars;
 use crate::syntax::{Constant, Node};
-use crate::types::Type;
-use crate::value::{Data, Storage, Value};
+use crate::types::{Annotation, Type};
+use crate::value::{Data, Location, Storage, Value};
 
 /// Whether the statement after another is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ impl Lowerer<'_> {
             Kind::Assert => self.assertion(node)?,
             Kind::Return => return self.return_statement(node),
             Kind::Break | Kind::Continue => return self.leave_loop(node),
+            Kind::Raise if self.is_python() => return Ok(self.raise(node)),
             Kind::Pass => {}
             kind => {
                 let message = format!("unsupported statement `{}`", kind.name());
@@ -98,8 +99,18 @@ impl Lowerer<'_> {
             return Err(self.error(target, ErrorKind::TypeMismatch, format!("expected a value, got {value}")));
         };
         let location = self.target(target)?;
+        self.refuse_list(target, &location)?;
         let data = self.converted_element(target, &location.ty, data)?;
         self.write(target, location, data)
+    }
+
+    /// Lists are arguments of Python's functions, which may only read them.
+    fn refuse_list(&self, node: Node, location: &Location) -> Lowered<()> {
+        if self.is_python() && matches!(location.storage, Storage::Element { .. }) {
+            let message = "assignment to an item of a list is unsupported";
+            return Err(self.error(node, ErrorKind::UnsupportedStatement, message));
+        }
+        Ok(())
     }
 
     /// Values of a tuple or vector, which are then independent of later assignments.
@@ -150,6 +161,7 @@ impl Lowerer<'_> {
             return self.store(target, result);
         }
         let location = self.target(target)?;
+        self.refuse_list(target, &location)?;
         if !self.is_python()
             && matches!(location.storage, Storage::Element { .. })
             && self.augment_atomically(node, op, &location, value_node)?
@@ -333,11 +345,27 @@ impl Lowerer<'_> {
         Ok(())
     }
 
+    /// An exception is a fault.
+    fn raise(&mut self, node: Node) -> Flow {
+        let syntax = self.syntax();
+        let exception = syntax.child(node, Field::Exc);
+        let class = exception.map(|exception| syntax.child(exception, Field::Func).unwrap_or(exception));
+        let kind = match class.and_then(|class| syntax.name_of(class)).as_deref() {
+            Some("ZeroDivisionError") => FaultKind::DivisionByZero,
+            Some("AssertionError") => FaultKind::Assertion,
+            _ => FaultKind::InvalidValue,
+        };
+        let site = self.emitter.site(syntax.site(node));
+        self.emitter.emit(Stmt::Fault(kind, site));
+        Flow::Leaves
+    }
+
     fn return_statement(&mut self, node: Node) -> Lowered<Flow> {
         let value = match self.syntax().child(node, Field::Value) {
             Some(value) => self.expression(value)?,
             None => Value::None,
         };
+        let value = if self.is_python() { self.annotated_result(node, value)? } else { value };
         let (label, slots, is_last) = match &self.frame().returns {
             Returns::Kernel => {
                 if !matches!(value, Value::None) {
@@ -378,6 +406,16 @@ impl Lowerer<'_> {
         Ok(Flow::Leaves)
     }
 
+    /// A result of the Python dialect in the annotated type: a constant integer as a float, and in the kernel itself any number.
+    fn annotated_result(&mut self, node: Node, value: Value) -> Lowered<Value> {
+        let function = self.frame().function;
+        let Some(returns) = self.syntax().child(function, Field::Returns) else { return Ok(value) };
+        let annotation = self.environment.annotation(returns, self.outer_scope())?;
+        let is_kernel = self.frames.len() == 1;
+        let value = if is_kernel { widened(&annotation, value) } else { value };
+        self.checked_argument(node, &annotation, value)
+    }
+
     /// A condition: whether a value is true.
     pub(crate) fn condition(&mut self, node: Node) -> Lowered<Expr> {
         let value = self.expression(node)?;
@@ -410,6 +448,22 @@ impl Lowerer<'_> {
             }
             _ => Err(self.error(node, ErrorKind::TypeMismatch, format!("expected a scalar, got {value}"))),
         }
+    }
+}
+
+/// Integers and bools as the numbers of an annotation.
+fn widened(annotation: &Annotation, value: Value) -> Value {
+    match (annotation, value) {
+        (Annotation::Data(Type::Scalar(to @ (Dtype::F64 | Dtype::I64))), Value::Data(data)) => match data.as_scalar() {
+            Some((from @ (Dtype::I64 | Dtype::Bool), part)) => {
+                Data::scalar(*to, scalars::cast(from, *to, part.clone())).into()
+            }
+            _ => data.into(),
+        },
+        (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
+            Value::Tuple(items.iter().zip(values).map(|(item, value)| widened(item, value)).collect())
+        }
+        (_, value) => value,
     }
 }
 
