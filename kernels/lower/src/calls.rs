@@ -1,0 +1,431 @@
+//! Lowers calls: functions of the source are inlined, types construct values, the others are functions of the dialect.
+
+use std::collections::HashMap;
+
+use accelerd_ir::Dtype;
+use accelerd_ir::kernel::{Expr, FaultKind, Stmt};
+use accelerd_parser::{Field, Kind};
+
+use crate::declarations::{FunctionDecl, Role, Scope};
+use crate::environment::shorten;
+use crate::error::{ErrorKind, Lowered};
+use crate::expressions::adapted;
+use crate::lowerer::{Lowerer, Returns};
+use crate::scalars;
+use crate::statements::Flow;
+use crate::syntax::Node;
+use crate::types::{Annotation, Type};
+use crate::value::{Data, Value};
+
+/// The arguments of a call, as they are written.
+pub(crate) struct Arguments {
+    pub(crate) positional: Vec<Node>,
+    pub(crate) keywords: Vec<(String, Node)>,
+}
+
+/// A parameter of a function of the source.
+pub(crate) struct Parameter {
+    pub(crate) node: Node,
+    pub(crate) name: String,
+    pub(crate) annotation: Annotation,
+    pub(crate) default: Option<Node>,
+}
+
+impl Lowerer<'_> {
+    /// The result of a call.
+    pub(crate) fn call(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let callee = syntax.required(node, Field::Func);
+        let scope = self.outer_scope();
+        let arguments = self.arguments(node)?;
+        if let Some(name) = syntax.name_of(callee) {
+            if self.frame().variables.contains_key(&name) || self.frame().locals.contains(&name) {
+                let message = format!("variable `{name}` cannot be called");
+                return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
+            }
+            let functions = self.environment.declarations.functions_named(syntax, scope, &name);
+            if !functions.is_empty() {
+                return self.call_function(node, &functions, &arguments);
+            }
+        }
+        if self.is_python() {
+            return self.call_python(node, callee, &arguments);
+        }
+        if let Some(ty) = self.constructed_type(callee, scope)? {
+            return self.construct(node, &ty, &arguments).map(Value::Data);
+        }
+        let path = self.environment.declarations.path(syntax, callee);
+        let name = match path.as_deref() {
+            Some(path) => path.strip_prefix("warp.").unwrap_or(path).to_owned(),
+            None => syntax.name_of(callee).unwrap_or_default(),
+        };
+        let is_builtin = path.is_some_and(|path| path.starts_with("warp.")) || is_python_name(&name);
+        if !is_builtin || name.is_empty() {
+            let message = format!("unknown function `{}`", shorten(&syntax.text(callee)));
+            return Err(self.error(node, ErrorKind::UnknownName, message));
+        }
+        self.call_warp(node, &name, &arguments)
+    }
+
+    fn arguments(&self, node: Node) -> Lowered<Arguments> {
+        let syntax = self.syntax();
+        let positional: Vec<_> = syntax.children(node, Field::Args).collect();
+        if let Some(&starred) = positional.iter().find(|&&argument| syntax.kind(argument) == Kind::Starred) {
+            return Err(self.error(starred, ErrorKind::UnsupportedExpression, "starred arguments are unsupported"));
+        }
+        let mut keywords = vec![];
+        for keyword in syntax.children(node, Field::Keywords) {
+            let Some(name) = syntax.name(keyword) else {
+                let message = "arguments from a dictionary are unsupported";
+                return Err(self.error(keyword, ErrorKind::UnsupportedExpression, message));
+            };
+            keywords.push((name, syntax.required(keyword, Field::Value)));
+        }
+        Ok(Arguments { positional, keywords })
+    }
+
+    /// The values of arguments that must all be positional.
+    pub(crate) fn values(&mut self, node: Node, arguments: &Arguments) -> Lowered<Vec<Value>> {
+        if let Some((name, _)) = arguments.keywords.first() {
+            let message = format!("unsupported keyword argument `{name}`");
+            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+        }
+        arguments.positional.iter().map(|&argument| self.expression(argument)).collect()
+    }
+
+    /// The type that a callee names.
+    fn constructed_type(&self, callee: Node, scope: Scope) -> Lowered<Option<Type>> {
+        let syntax = self.syntax();
+        match syntax.kind(callee) {
+            Kind::Name | Kind::Attribute => {}
+            // `wp.types.vector(length=3, dtype=float)(...)`
+            Kind::Call => return Ok(self.environment.data_type(callee, scope)),
+            _ => return Ok(None),
+        }
+        let name = syntax.name_of(callee);
+        let is_class =
+            name.is_some_and(|name| self.environment.declarations.class_named(syntax, scope, &name).is_some());
+        match self.environment.annotation(callee, scope) {
+            Ok(Annotation::Data(ty)) => Ok(Some(ty)),
+            Err(error) if is_class => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// Calls the function of a name that takes the arguments.
+    fn call_function(&mut self, node: Node, functions: &[&FunctionDecl], arguments: &Arguments) -> Lowered<Value> {
+        let wanted = if self.is_python() { Role::Plain } else { Role::Function };
+        let name = functions[0].name.clone();
+        let candidates: Vec<_> = functions.iter().filter(|function| function.role == wanted).collect();
+        if candidates.is_empty() {
+            let message = format!("function `{name}` is not decorated as a function that kernels call");
+            let message = if self.is_python() { format!("function `{name}` is decorated") } else { message };
+            return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
+        }
+        // In Python the last definition is the function.
+        let candidates = if self.is_python() { &candidates[..1] } else { &candidates[..] };
+        let mut values = vec![];
+        for &argument in &arguments.positional {
+            values.push(self.expression(argument)?);
+        }
+        let mut keywords = HashMap::new();
+        for (keyword, argument) in &arguments.keywords {
+            keywords.insert(keyword.clone(), self.expression(*argument)?);
+        }
+        let mut mismatch = None;
+        for function in candidates {
+            let parameters = self.parameters(function)?;
+            match self.match_arguments(node, &name, &parameters, &values, &keywords) {
+                Ok(bound) => return self.inline(node, function, &parameters, bound),
+                Err(error) => mismatch = mismatch.or(Some(error)),
+            }
+        }
+        Err(mismatch.expect("there is a candidate"))
+    }
+
+    /// The parameters of a function.
+    pub(crate) fn parameters(&self, function: &FunctionDecl) -> Lowered<Vec<Parameter>> {
+        let syntax = self.syntax();
+        let scope = crate::declarations::enclosing_function(syntax, function.node);
+        for field in [Field::Vararg, Field::Kwarg, Field::Kwonlyargs] {
+            if let Some(node) = syntax.child(function.node, field) {
+                let message = "parameters after `*` are unsupported";
+                return Err(self.error(node, ErrorKind::UnsupportedType, message));
+            }
+        }
+        let mut parameters = vec![];
+        for field in [Field::Posonlyargs, Field::Args] {
+            for node in syntax.children(function.node, field) {
+                let annotation = match syntax.child(node, Field::Annotation) {
+                    Some(annotation) => self.environment.annotation(annotation, scope)?,
+                    None => Annotation::Any,
+                };
+                let name = syntax.name(node).unwrap_or_default();
+                parameters.push(Parameter { node, name, annotation, default: None });
+            }
+        }
+        let defaults: Vec<_> = syntax.children(function.node, Field::Defaults).collect();
+        let first = parameters.len().saturating_sub(defaults.len());
+        for (parameter, default) in parameters[first..].iter_mut().zip(defaults) {
+            parameter.default = Some(default);
+        }
+        Ok(parameters)
+    }
+
+    /// The value of each parameter.
+    fn match_arguments(
+        &self,
+        node: Node,
+        name: &str,
+        parameters: &[Parameter],
+        values: &[Value],
+        keywords: &HashMap<String, Value>,
+    ) -> Lowered<Vec<Value>> {
+        let fail = |message: String| Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+        if values.len() > parameters.len() {
+            return fail(format!("`{name}` takes {} arguments, got {}", parameters.len(), values.len()));
+        }
+        let unknown = keywords.keys().find(|keyword| !parameters.iter().any(|parameter| parameter.name == **keyword));
+        if let Some(keyword) = unknown {
+            return fail(format!("`{name}` has no parameter `{keyword}`"));
+        }
+        let mut bound = vec![];
+        for (at, parameter) in parameters.iter().enumerate() {
+            let value = match (values.get(at), keywords.get(&parameter.name)) {
+                (Some(_), Some(_)) => return fail(format!("parameter `{}` has two arguments", parameter.name)),
+                (Some(value), None) | (None, Some(value)) => value.clone(),
+                (None, None) => match self.default(parameter) {
+                    Some(default) => default.into(),
+                    None => return fail(format!("parameter `{}` of `{name}` has no argument", parameter.name)),
+                },
+            };
+            bound.push(self.checked_argument(node, &parameter.annotation, value)?);
+        }
+        Ok(bound)
+    }
+
+    fn default(&self, parameter: &Parameter) -> Option<Data> {
+        let scope = crate::declarations::enclosing_function(self.syntax(), parameter.node);
+        let scope = scope.and_then(|function| crate::declarations::enclosing_function(self.syntax(), function));
+        self.environment.number(parameter.default?, scope).map(|number| self.number(number))
+    }
+
+    /// A value that an annotation admits. A constant takes the annotated type.
+    pub(crate) fn checked_argument(&self, node: Node, annotation: &Annotation, value: Value) -> Lowered<Value> {
+        let is_admitted = match (annotation, &value) {
+            (Annotation::Any, _) | (Annotation::None, Value::None) => true,
+            (Annotation::Data(ty), Value::Data(data)) => {
+                if let (true, Type::Scalar(dtype)) = (*ty != data.ty, ty)
+                    && let Some(data) = adapted(data, *dtype)
+                {
+                    return Ok(data.into());
+                }
+                *ty == data.ty
+            }
+            (Annotation::Array(element, dims), Value::Array(view)) => {
+                view.rank() == usize::from(*dims) && element.as_ref().is_none_or(|element| *element == view.element)
+            }
+            (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
+                let items = items.iter().zip(values);
+                let items = items.map(|(item, value)| self.checked_argument(node, item, value.clone()));
+                return Ok(Value::Tuple(items.collect::<Lowered<_>>()?));
+            }
+            _ => false,
+        };
+        if is_admitted {
+            return Ok(value);
+        }
+        Err(self.error(node, ErrorKind::TypeMismatch, format!("expected {annotation}, got {value}")))
+    }
+
+    /// Lowers the body of a function in place of its call.
+    fn inline(
+        &mut self,
+        node: Node,
+        function: &FunctionDecl,
+        parameters: &[Parameter],
+        arguments: Vec<Value>,
+    ) -> Lowered<Value> {
+        if self.frames.iter().any(|frame| frame.function == function.node) {
+            let message = format!("function `{}` calls itself", function.name);
+            return Err(self.error(node, ErrorKind::Recursion, message));
+        }
+        let label = self.emitter.label();
+        self.emitter.open();
+        self.enter(function, Returns::Function { label, is_left: false, slots: None, last: None });
+        for (parameter, argument) in parameters.iter().zip(arguments) {
+            let argument = match argument {
+                Value::Data(data) => Value::Data(data.without_constant()),
+                other => other,
+            };
+            self.bind_parameter(&parameter.name, argument);
+        }
+        let flow = self.nested(node, |this| this.body(function.node, Field::Body));
+        let frame = self.frames.pop().expect("entered");
+        let mut body = self.emitter.close();
+        let flow = flow?;
+        let Returns::Function { is_left, slots, last, .. } = frame.returns else {
+            unreachable!("a function's frame is that of a function")
+        };
+        if slots.is_some() && flow == Flow::Next {
+            let site = self.emitter.site(self.syntax().site(function.node));
+            body.push(Stmt::Fault(FaultKind::InvalidValue, site));
+        }
+        // The body may run again in a loop around the call.
+        for variable in frame.variables.values() {
+            self.emitter.emit(Stmt::Assign(variable.flag, scalars::truth(false)));
+        }
+        if is_left {
+            self.emitter.emit(Stmt::Block(label, body));
+        } else {
+            self.emitter.splice(body);
+        }
+        let result = match (slots, last) {
+            (Some(slots), _) => Self::load_slots(&slots),
+            (None, Some(value)) => value,
+            (None, None) => Value::None,
+        };
+        self.returned(node, function, result)
+    }
+
+    /// The result of a function, of its annotated type.
+    fn returned(&mut self, node: Node, function: &FunctionDecl, result: Value) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let Some(returns) = syntax.child(function.node, Field::Returns) else { return Ok(result) };
+        let scope = crate::declarations::enclosing_function(syntax, function.node);
+        let annotation = self.environment.annotation(returns, scope)?;
+        let result = self.checked_argument(node, &annotation, result)?;
+        Ok(match result {
+            Value::Data(data) => Value::Data(data.without_constant()),
+            other => other,
+        })
+    }
+
+    /// A value of a type from the arguments of its constructor.
+    fn construct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
+        if matches!(ty, Type::Struct(_)) {
+            return self.construct_struct(node, ty, arguments);
+        }
+        let mut values = vec![];
+        for &argument in &arguments.positional {
+            values.push(self.expression_or_call(argument)?);
+        }
+        let names: &[&str] = match ty {
+            Type::Quat(_) => &["x", "y", "z", "w"],
+            Type::Transform(_) => &["p", "q"],
+            _ => &[],
+        };
+        for (name, argument) in &arguments.keywords {
+            if names.get(values.len()) != Some(&name.as_str()) {
+                let message = format!("unsupported keyword argument `{name}`");
+                return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+            }
+            values.push(self.expression_or_call(*argument)?);
+        }
+        self.construct_from(node, ty, values)
+    }
+
+    /// A struct: zero, or its fields in order.
+    fn construct_struct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
+        if !arguments.positional.is_empty() || !arguments.keywords.is_empty() {
+            let message = "expected no arguments of a struct; assign its fields";
+            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+        }
+        Ok(zero(ty))
+    }
+
+    /// A vector, matrix, quaternion, transform or scalar from values.
+    pub(crate) fn construct_from(&mut self, node: Node, ty: &Type, values: Vec<Value>) -> Lowered<Data> {
+        let message = {
+            let got: Vec<_> = values.iter().map(ToString::to_string).collect();
+            format!("{ty} cannot be made of ({})", got.join(", "))
+        };
+        let mut arguments = vec![];
+        for value in values {
+            let Value::Data(data) = value else {
+                return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+            };
+            arguments.push(data);
+        }
+        let made = self.made_of(ty, arguments);
+        made.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, message))
+    }
+
+    fn made_of(&mut self, ty: &Type, arguments: Vec<Data>) -> Option<Data> {
+        let dtype = ty.scalar()?;
+        if arguments.is_empty() {
+            return Some(zero(ty));
+        }
+        let count = ty.count();
+        // Constants convert as they are written; other scalars have the type of the components.
+        let component = |data: &Data| match data.constant {
+            Some(constant) => Some(Expr::Literal(crate::expressions::convert(constant, dtype))),
+            None => data.as_scalar().filter(|(of, _)| *of == dtype).map(|(_, part)| part.clone()),
+        };
+        let components = || arguments.iter().map(component).collect::<Option<Vec<_>>>();
+        let types: Vec<_> = arguments.iter().map(|argument| &argument.ty).collect();
+        let parts = match (ty, &types[..]) {
+            (Type::Scalar(_), [Type::Scalar(from)]) => {
+                let from = *from;
+                match arguments[0].constant {
+                    Some(constant) => vec![Expr::Literal(crate::expressions::convert(constant, dtype))],
+                    None => vec![scalars::cast(from, dtype, arguments[0].parts[0].clone())],
+                }
+            }
+            (Type::Vector(_, length), [Type::Vector(from, other)]) if length == other => {
+                let from = *from;
+                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
+            }
+            (Type::Matrix(_, rows, columns), [Type::Matrix(from, other_rows, other_columns)])
+                if (rows, columns) == (other_rows, other_columns) =>
+            {
+                let from = *from;
+                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
+            }
+            (Type::Vector(..) | Type::Matrix(..), [Type::Scalar(_)]) if count > 1 => {
+                let part = self.emitter.bind(dtype, component(&arguments[0])?);
+                vec![part; count]
+            }
+            (Type::Vector(_, 6), [Type::Vector(a, 3), Type::Vector(b, 3)])
+            | (Type::Transform(_), [Type::Vector(a, 3), Type::Quat(b)])
+                if *a == dtype && *b == dtype =>
+            {
+                arguments.iter().flat_map(|argument| argument.parts.clone()).collect()
+            }
+            (Type::Quat(_), [Type::Vector(of, 3), Type::Scalar(_)]) if *of == dtype => {
+                let mut parts = arguments[0].parts.clone();
+                parts.push(component(&arguments[1])?);
+                parts
+            }
+            (Type::Quat(_), [Type::Quat(from)]) => {
+                let from = *from;
+                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
+            }
+            (Type::Transform(_), [Type::Transform(from)]) => {
+                let from = *from;
+                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
+            }
+            _ if types.len() == count => components()?,
+            _ => return None,
+        };
+        Some(Data::new(ty.clone(), parts))
+    }
+}
+
+/// The zero of a type.
+pub(crate) fn zero(ty: &Type) -> Data {
+    Data::new(ty.clone(), ty.components().into_iter().map(|dtype| scalars::literal(dtype, 0.0)).collect())
+}
+
+/// Functions of Python that Warp's kernels call by their plain name.
+fn is_python_name(name: &str) -> bool {
+    matches!(name, "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple")
+}
+
+/// Bool of a scalar that a function of the dialect takes.
+pub(crate) fn scalar_of(value: &Value) -> Option<(Dtype, Expr)> {
+    match value {
+        Value::Data(data) => data.as_scalar().map(|(dtype, part)| (dtype, part.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,287 @@
+//! What a source declares: kernels, functions, structs, imports and assignments, by scope.
+
+use std::collections::{HashMap, HashSet};
+
+use accelerd_parser::{Field, Kind};
+
+use crate::syntax::{Constant, Node, Syntax};
+
+/// A function or the module, by its definition.
+pub(crate) type Scope = Option<Node>;
+
+/// How a function is decorated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// `@wp.kernel`
+    Kernel,
+    /// `@wp.func`
+    Function,
+    /// No decorator.
+    Plain,
+    /// Another decorator, which may change what the function does.
+    Decorated,
+}
+
+/// A function.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionDecl {
+    pub(crate) node: Node,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// Names that its body assigns: its local variables.
+    pub(crate) locals: HashSet<String>,
+    /// Whether it is a method of a class.
+    pub(crate) is_method: bool,
+}
+
+/// A value that a scope assigns to a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Assigned {
+    /// Once, unconditionally.
+    Once(Node),
+    /// More than once, or under a condition.
+    Ambiguous,
+}
+
+/// A class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClassDecl {
+    pub(crate) node: Node,
+    pub(crate) is_struct: bool,
+}
+
+/// The declarations of a source.
+#[derive(Default)]
+pub(crate) struct Declarations {
+    pub(crate) functions: Vec<FunctionDecl>,
+    by_name: HashMap<(Scope, String), Vec<usize>>,
+    by_node: HashMap<Node, usize>,
+    classes: HashMap<(Scope, String), ClassDecl>,
+    assigned: HashMap<(Scope, String), Assigned>,
+    /// What each imported name stands for: `warp`, `math.sin`.
+    imports: HashMap<String, String>,
+    params: HashSet<(Scope, String)>,
+}
+
+impl Declarations {
+    /// Collects the declarations of a tree.
+    pub(crate) fn new(syntax: &Syntax<'_>) -> Self {
+        let mut all = Self::default();
+        for node in syntax.nodes() {
+            match syntax.kind(node) {
+                Kind::Import | Kind::ImportFrom => all.import(syntax, node),
+                _ => {}
+            }
+        }
+        for node in syntax.nodes() {
+            match syntax.kind(node) {
+                Kind::FunctionDef => all.function(syntax, node),
+                Kind::ClassDef => all.class(syntax, node),
+                Kind::Name if syntax.is_store(node) => all.assignment(syntax, node),
+                Kind::Arg => {
+                    let Some(function) = syntax.parent(node) else { continue };
+                    let name = syntax.name(node).unwrap_or_default();
+                    all.params.insert((Some(function), name));
+                }
+                _ => {}
+            }
+        }
+        for node in syntax.nodes() {
+            if matches!(syntax.kind(node), Kind::Global | Kind::Nonlocal) {
+                all.rebinding(syntax, node);
+            }
+        }
+        all
+    }
+
+    /// A function that declares a name global or nonlocal may assign to it at any time.
+    fn rebinding(&mut self, syntax: &Syntax<'_>, node: Node) {
+        for name in syntax.children(node, Field::Names).filter_map(|name| syntax.name(name)) {
+            let mut scope = enclosing_function(syntax, node);
+            while let Some(function) = scope {
+                scope = enclosing_function(syntax, function);
+                self.assigned.entry((scope, name.clone())).and_modify(|assigned| *assigned = Assigned::Ambiguous);
+            }
+        }
+    }
+
+    /// The function of a definition.
+    pub(crate) fn function_of(&self, node: Node) -> Option<&FunctionDecl> {
+        self.by_node.get(&node).map(|&at| &self.functions[at])
+    }
+
+    /// The functions of a name that are visible from a scope, the latest first.
+    pub(crate) fn functions_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<&FunctionDecl> {
+        self.visible(syntax, scope, |scope| {
+            let found = self.by_name.get(&(scope, name.to_owned()))?;
+            Some(found.iter().rev().map(|&at| &self.functions[at]).collect())
+        })
+        .unwrap_or_default()
+    }
+
+    /// The class of a name that is visible from a scope.
+    pub(crate) fn class_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Option<ClassDecl> {
+        self.visible(syntax, scope, |scope| self.classes.get(&(scope, name.to_owned())).copied())
+    }
+
+    /// What the scopes around a function assign to a name, with the scope.
+    pub(crate) fn assigned(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Option<(Scope, Assigned)> {
+        self.visible(syntax, scope, |scope| {
+            let key = (scope, name.to_owned());
+            if scope.is_some() && self.params.contains(&key) {
+                return Some((scope, Assigned::Ambiguous));
+            }
+            self.assigned.get(&key).map(|&assigned| (scope, assigned))
+        })
+    }
+
+    /// The dotted path that an imported name stands for.
+    pub(crate) fn imported(&self, name: &str) -> Option<&str> {
+        self.imports.get(name).map(String::as_str)
+    }
+
+    /// The dotted path of a `Name` or `Attribute` that starts at an imported name.
+    pub(crate) fn path(&self, syntax: &Syntax<'_>, node: Node) -> Option<String> {
+        let mut parts = vec![];
+        let mut at = node;
+        while syntax.kind(at) == Kind::Attribute {
+            parts.push(syntax.name(at)?);
+            at = syntax.child(at, Field::Value)?;
+        }
+        if syntax.kind(at) != Kind::Name {
+            return None;
+        }
+        let root = self.imported(&syntax.name(at)?)?;
+        parts.push(root.to_owned());
+        parts.reverse();
+        Some(parts.join("."))
+    }
+
+    /// The first answer of the scopes from the one around a function outwards.
+    fn visible<T>(&self, syntax: &Syntax<'_>, scope: Scope, answer: impl Fn(Scope) -> Option<T>) -> Option<T> {
+        let mut scope = scope;
+        loop {
+            if let Some(found) = answer(scope) {
+                return Some(found);
+            }
+            scope = enclosing_function(syntax, scope?);
+        }
+    }
+
+    fn import(&mut self, syntax: &Syntax<'_>, node: Node) {
+        let dotted = |node, field| -> Vec<String> {
+            syntax.children(node, field).filter_map(|part| syntax.name(part)).collect()
+        };
+        let from = match syntax.kind(node) {
+            Kind::ImportFrom => dotted(node, Field::Module),
+            _ => vec![],
+        };
+        for alias in syntax.children(node, Field::Names) {
+            let name = dotted(alias, Field::Name);
+            let asname = dotted(alias, Field::Asname);
+            let Some(first) = name.first() else { continue };
+            let (local, path) = match asname.first() {
+                Some(asname) => (asname, [from.as_slice(), name.as_slice()].concat()),
+                // `import a.b` binds `a`.
+                None => (first, [from.as_slice(), &name[..1]].concat()),
+            };
+            self.imports.insert(local.clone(), path.join("."));
+        }
+    }
+
+    fn function(&mut self, syntax: &Syntax<'_>, node: Node) {
+        let Some(name) = syntax.name(node) else { return };
+        let role = self.role(syntax, node);
+        let is_method = syntax.parent(node).is_some_and(|parent| syntax.kind(parent) == Kind::ClassDef);
+        let scope = enclosing_function(syntax, node);
+        let at = self.functions.len();
+        self.functions.push(FunctionDecl { node, name: name.clone(), role, locals: HashSet::new(), is_method });
+        self.by_node.insert(node, at);
+        if !is_method {
+            self.by_name.entry((scope, name)).or_default().push(at);
+        }
+    }
+
+    fn role(&self, syntax: &Syntax<'_>, node: Node) -> Role {
+        let mut role = Role::Plain;
+        for decorator in syntax.children(node, Field::DecoratorList) {
+            let callee = match syntax.kind(decorator) {
+                Kind::Call => syntax.required(decorator, Field::Func),
+                _ => decorator,
+            };
+            role = match self.path(syntax, callee).as_deref() {
+                Some("warp.kernel") => Role::Kernel,
+                Some("warp.func") => Role::Function,
+                _ => return Role::Decorated,
+            };
+        }
+        role
+    }
+
+    fn class(&mut self, syntax: &Syntax<'_>, node: Node) {
+        let Some(name) = syntax.name(node) else { return };
+        let mut decorators = syntax.children(node, Field::DecoratorList);
+        let is_struct = decorators.any(|decorator| {
+            let callee = syntax.child(decorator, Field::Func).unwrap_or(decorator);
+            self.path(syntax, callee).as_deref() == Some("warp.struct")
+        });
+        self.classes.insert((enclosing_function(syntax, node), name), ClassDecl { node, is_struct });
+    }
+
+    fn assignment(&mut self, syntax: &Syntax<'_>, node: Node) {
+        let Some(name) = syntax.name(node) else { return };
+        let scope = enclosing_function(syntax, node);
+        if let Some(&at) = scope.as_ref().and_then(|scope| self.by_node.get(scope)) {
+            self.functions[at].locals.insert(name.clone());
+        }
+        let value = unconditional_value(syntax, node, scope);
+        let entry = self.assigned.entry((scope, name));
+        entry
+            .and_modify(|assigned| *assigned = Assigned::Ambiguous)
+            .or_insert(value.map_or(Assigned::Ambiguous, Assigned::Once));
+    }
+}
+
+/// The value of an assignment to one name that stands directly in a scope's body.
+fn unconditional_value(syntax: &Syntax<'_>, target: Node, scope: Scope) -> Option<Node> {
+    let statement = syntax.parent(target)?;
+    if !matches!(syntax.kind(statement), Kind::Assign | Kind::AnnAssign) || syntax.parent(statement) != scope {
+        return None;
+    }
+    if syntax.children(statement, Field::Targets).count() > 1 {
+        return None;
+    }
+    syntax.child(statement, Field::Value)
+}
+
+/// The function around a node, not counting itself; a lambda, comprehension or class has a scope of its own, whose names are nobody
+/// else's.
+pub(crate) fn enclosing_function(syntax: &Syntax<'_>, node: Node) -> Scope {
+    let mut at = node;
+    while let Some(parent) = syntax.parent(at) {
+        let is_header = matches!(syntax.field(at), Field::DecoratorList | Field::Returns | Field::Defaults);
+        match syntax.kind(parent) {
+            Kind::FunctionDef | Kind::AsyncFunctionDef if !is_header => return Some(parent),
+            Kind::Lambda | Kind::ListComp | Kind::SetComp | Kind::DictComp | Kind::GeneratorExp => {
+                return Some(parent);
+            }
+            Kind::ClassDef if syntax.kind(node) == Kind::Name => return Some(parent),
+            _ => {}
+        }
+        at = parent;
+    }
+    None
+}
+
+/// The docstring of a function.
+pub(crate) fn docstring(syntax: &Syntax<'_>, function: Node) -> Option<String> {
+    let first = syntax.child(function, Field::Body)?;
+    if syntax.kind(first) != Kind::Expr {
+        return None;
+    }
+    let value = syntax.child(first, Field::Value)?;
+    match (syntax.kind(value), syntax.constant_of(value)) {
+        (Kind::Constant, Some(Constant::Str(text))) => Some(text),
+        _ => None,
+    }
+}

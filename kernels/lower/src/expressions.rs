@@ -1,0 +1,430 @@
+//! Lowers expressions.
+
+use accelerd_ir::Dtype;
+use accelerd_ir::kernel::{Expr, Stmt};
+use accelerd_ir::scalar::Literal;
+use accelerd_parser::{Field, Kind, Operator};
+
+use crate::declarations::Assigned;
+use crate::environment::{Number, shorten};
+use crate::error::{ErrorKind, Lowered};
+use crate::lowerer::Lowerer;
+use crate::scalars;
+use crate::syntax::{Constant, Node};
+use crate::types::{self, Type};
+use crate::value::{Data, Value};
+
+impl Lowerer<'_> {
+    /// The value of an expression. A constant is within the range of its type.
+    pub(crate) fn expression(&mut self, node: Node) -> Lowered<Value> {
+        let value = self.expression_or_call(node)?;
+        if let Value::Data(Data { constant: Some(Number::Int(constant)), ty: Type::Scalar(dtype), .. }) = &value {
+            let bits = if *dtype == Dtype::I64 { 63 } else { 31 };
+            let range = -(1_i128 << bits)..1 << bits;
+            if matches!(dtype, Dtype::I32 | Dtype::I64) && !range.contains(constant) {
+                let message = format!("expected a constant in the range of {}, got {constant}", types::name(*dtype));
+                return Err(self.error(node, ErrorKind::ConstantOutOfRange, message));
+            }
+        }
+        Ok(value)
+    }
+
+    /// The value of an expression; a constant may be outside the range of its type, for conversion to another.
+    pub(crate) fn expression_or_call(&mut self, node: Node) -> Lowered<Value> {
+        self.nested(node, |this| this.expression_below(node))
+    }
+
+    fn expression_below(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        match syntax.kind(node) {
+            Kind::Constant => self.constant(node),
+            Kind::Name => self.name(node),
+            Kind::Attribute | Kind::Subscript => self.part(node),
+            Kind::Tuple => {
+                let items: Vec<_> = syntax.children(node, Field::Elts).collect();
+                let items = items.into_iter().map(|item| self.expression(item));
+                Ok(Value::Tuple(items.collect::<Lowered<_>>()?))
+            }
+            Kind::BinOp => {
+                let left = self.expression(syntax.required(node, Field::Left))?;
+                let right = self.expression(syntax.required(node, Field::Right))?;
+                self.binary(node, syntax.operator(node), left, right)
+            }
+            Kind::UnaryOp => self.unary_operation(node),
+            Kind::Compare => self.comparison(node),
+            Kind::BoolOp => self.boolean_operation(node),
+            Kind::IfExp => self.conditional_expression(node),
+            Kind::Call => self.call(node),
+            kind => {
+                let message = format!("unsupported expression `{}`", kind.name());
+                Err(self.error(node, ErrorKind::UnsupportedExpression, message))
+            }
+        }
+    }
+
+    fn constant(&self, node: Node) -> Lowered<Value> {
+        match self.syntax().constant(node) {
+            Constant::Int(value) => Ok(self.number(Number::Int(value)).into()),
+            Constant::Float(value) => Ok(self.number(Number::Float(value)).into()),
+            Constant::Bool(value) => Ok(self.number(Number::Bool(value)).into()),
+            Constant::Str(_) => Ok(Value::Str),
+            Constant::None => Ok(Value::None),
+            Constant::Other => {
+                let message = format!("unsupported constant `{}`", shorten(&self.syntax().text(node)));
+                Err(self.error(node, ErrorKind::UnsupportedExpression, message))
+            }
+        }
+    }
+
+    /// A constant of Python as a value of the dialect.
+    pub(crate) fn number(&self, number: Number) -> Data {
+        let is_python = self.is_python();
+        let literal = match number {
+            Number::Int(_) => convert(number, if is_python { Dtype::I64 } else { Dtype::I32 }),
+            Number::Float(_) => convert(number, if is_python { Dtype::F64 } else { Dtype::F32 }),
+            Number::Bool(_) => convert(number, Dtype::Bool),
+        };
+        Data { constant: Some(number), ..Data::literal(literal) }
+    }
+
+    fn name(&mut self, node: Node) -> Lowered<Value> {
+        let name = self.syntax().name(node).unwrap_or_default();
+        if let Some(kind) = self.variable(node, &name) {
+            let value = Self::value_of(&kind);
+            let constant = self.frame().variables.get(&name).and_then(|variable| variable.constant);
+            return Ok(match value {
+                Value::Data(data) => Value::Data(Data { constant, ..data }),
+                other => other,
+            });
+        }
+        if self.frame().locals.contains(&name) {
+            let message = format!("variable `{name}` is read before its assignment");
+            return Err(self.error(node, ErrorKind::UnassignedVariable, message));
+        }
+        let scope = self.outer_scope();
+        if let Some(number) = self.environment.number(node, scope) {
+            return Ok(self.number(number).into());
+        }
+        let is_captured = self.environment.captured(&name).is_some();
+        match self.environment.declarations.assigned(self.syntax(), scope, &name) {
+            Some((scope, Assigned::Once(value))) if !is_captured => self.outer_value(node, &name, value, scope),
+            Some((_, Assigned::Ambiguous)) if !is_captured => {
+                let message = format!("`{name}` has no single constant value in the source; pass it as a captured name");
+                Err(self.error(node, ErrorKind::AmbiguousName, message))
+            }
+            _ => Err(self.error(node, ErrorKind::UnknownName, format!("unknown name `{name}`"))),
+        }
+    }
+
+    /// A constant vector, matrix or scalar of a type, which its assignment outside the function constructs.
+    fn outer_value(&mut self, node: Node, name: &str, value: Node, scope: crate::declarations::Scope) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let mut value = value;
+        let not_constant = |this: &Self| {
+            let message = format!("expected a constant as the value of `{name}`");
+            this.error(node, ErrorKind::NotConstant, message)
+        };
+        loop {
+            if syntax.kind(value) != Kind::Call {
+                return Err(not_constant(self));
+            }
+            let callee = syntax.required(value, Field::Func);
+            if self.environment.declarations.path(syntax, callee).as_deref() == Some("warp.constant") {
+                value = syntax.child(value, Field::Args).ok_or_else(|| not_constant(self))?;
+                if let Some(number) = self.environment.number(value, scope) {
+                    return Ok(self.number(number).into());
+                }
+            } else if self.environment.data_type(callee, scope).is_some() {
+                break;
+            } else {
+                return Err(not_constant(self));
+            }
+        }
+        let frame = self.frame_mut();
+        let locals = std::mem::take(&mut frame.locals);
+        let variables = std::mem::take(&mut frame.variables);
+        let outer = std::mem::replace(&mut frame.scope, scope);
+        let result = self.call(value);
+        let frame = self.frame_mut();
+        (frame.locals, frame.variables, frame.scope) = (locals, variables, outer);
+        let result = result?;
+        match &result {
+            Value::Data(data) if data.parts.iter().all(|part| matches!(part, Expr::Literal(_))) => Ok(result),
+            _ => Err(not_constant(self)),
+        }
+    }
+
+    fn unary_operation(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let operand = syntax.required(node, Field::Operand);
+        let op = syntax.operator(node);
+        if op == Operator::Not {
+            return Ok(Data::scalar(Dtype::Bool, scalars::not(self.condition(operand)?)).into());
+        }
+        let value = match op {
+            Operator::USub => self.expression_or_call(operand)?,
+            _ => self.expression(operand)?,
+        };
+        let Value::Data(data) = value else {
+            return Err(self.error(node, ErrorKind::TypeMismatch, format!("expected a number, got {value}")));
+        };
+        if let (Operator::USub, Some(number @ (Number::Int(_) | Number::Float(_)))) = (op, data.constant) {
+            let negated = match number {
+                Number::Int(value) => Number::Int(-value),
+                Number::Float(value) => Number::Float(-value),
+                Number::Bool(_) => unreachable!("excluded by the pattern"),
+            };
+            return Ok(self.number(negated).into());
+        }
+        if self.is_python() { self.python_unary(node, op, data) } else { self.warp_unary(node, op, data) }
+    }
+
+    /// The result of an operator of two operands.
+    pub(crate) fn binary(&mut self, node: Node, op: Operator, left: Value, right: Value) -> Lowered<Value> {
+        let (left, right) = match (left, right) {
+            (Value::Data(left), Value::Data(right)) => (left, right),
+            (left, right) => {
+                let message = format!("`{}` does not take {left} and {right}", symbol(op));
+                return Err(self.error(node, ErrorKind::TypeMismatch, message));
+            }
+        };
+        if self.is_python() {
+            self.python_binary(node, op, left, right)
+        } else {
+            self.warp_binary(node, op, left, right)
+        }
+    }
+
+    fn comparison(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let mut left = self.expression(syntax.required(node, Field::Left))?;
+        let ops: Vec<_> = syntax.children(node, Field::Ops).map(|op| syntax.operator(op)).collect();
+        let comparators: Vec<_> = syntax.children(node, Field::Comparators).collect();
+        let is_chain = ops.len() > 1;
+        let mut result: Option<Expr> = None;
+        for (op, comparator) in ops.into_iter().zip(comparators) {
+            let Some(known) = result else {
+                let right = self.expression(comparator)?;
+                let right = if is_chain { self.bind_value(right) } else { right };
+                result = Some(self.compare(node, op, left, right.clone(), false)?);
+                left = right;
+                continue;
+            };
+            // Warp evaluates all operands of a chain; Python those up to the first comparison that does not hold.
+            self.emitter.open();
+            let step = self.expression(comparator).and_then(|right| {
+                let right = self.bind_value(right);
+                Ok((self.compare(node, op, left, right.clone(), true)?, right))
+            });
+            let stmts = self.emitter.close();
+            let (holds, right) = step?;
+            left = right;
+            result = Some(if self.is_python() && !stmts.is_empty() {
+                self.and_then(known, stmts, holds)
+            } else {
+                self.emitter.splice(stmts);
+                scalars::and(known, holds)
+            });
+        }
+        Ok(Data::scalar(Dtype::Bool, result.expect("the grammar requires an operator")).into())
+    }
+
+    /// Whether a condition is true, and another that needs statements, which are run only if the first is.
+    fn and_then(&mut self, first: Expr, stmts: Vec<Stmt>, second: Expr) -> Expr {
+        let local = self.emitter.local("t", Dtype::Bool);
+        self.emitter.emit(Stmt::Assign(local, first));
+        self.emitter.open();
+        self.emitter.splice(stmts);
+        self.emitter.emit(Stmt::Assign(local, second));
+        let stmts = self.emitter.close();
+        self.emitter.emit(Stmt::If(Expr::Local(local), stmts, vec![]));
+        Expr::Local(local)
+    }
+
+    fn bind_value(&mut self, value: Value) -> Value {
+        match value {
+            Value::Data(data) => Value::Data(self.bind(data)),
+            other => other,
+        }
+    }
+
+    /// Whether a comparison holds; in a chain Warp takes equal types only.
+    fn compare(&mut self, node: Node, op: Operator, left: Value, right: Value, is_chained: bool) -> Lowered<Expr> {
+        let message = format!("`{}` does not compare {left} and {right}", symbol(op));
+        let (Value::Data(left), Value::Data(right)) = (left, right) else {
+            return Err(self.error(node, ErrorKind::TypeMismatch, message));
+        };
+        if is_chained && !self.is_python() && left.ty != right.ty {
+            return Err(self.error(node, ErrorKind::TypeMismatch, message));
+        }
+        let result = if self.is_python() {
+            self.python_comparison(op, left, right)
+        } else {
+            self.warp_comparison(op, left, right)
+        };
+        result.ok_or_else(|| self.error(node, ErrorKind::TypeMismatch, message))
+    }
+
+    fn boolean_operation(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let is_and = syntax.operator(node) == Operator::And;
+        let operands: Vec<_> = syntax.children(node, Field::Values).collect();
+        let mut result: Option<Expr> = None;
+        for operand in operands {
+            let Some(known) = result else {
+                result = Some(self.operand_truth(operand)?);
+                continue;
+            };
+            if let Expr::Literal(literal) = known
+                && literal.is_truthy() != is_and
+            {
+                result = Some(known);
+                break;
+            }
+            self.emitter.open();
+            let value = self.operand_truth(operand);
+            let stmts = self.emitter.close();
+            let value = value?;
+            result = Some(if stmts.is_empty() {
+                if is_and { scalars::and(known, value) } else { scalars::or(known, value) }
+            } else {
+                let local = self.emitter.local("t", Dtype::Bool);
+                self.emitter.emit(Stmt::Assign(local, known));
+                let condition = if is_and { Expr::Local(local) } else { scalars::not(Expr::Local(local)) };
+                self.emitter.open();
+                self.emitter.splice(stmts);
+                self.emitter.emit(Stmt::Assign(local, value));
+                let stmts = self.emitter.close();
+                self.emitter.emit(Stmt::If(condition, stmts, vec![]));
+                Expr::Local(local)
+            });
+        }
+        let result = result.expect("the grammar requires two operands");
+        Ok(Data::scalar(Dtype::Bool, result).into())
+    }
+
+    /// The truth of an operand of `and` or `or`, whose result is a bool in Warp. In Python it is the operand itself, so that operands
+    /// other than bools are refused.
+    fn operand_truth(&mut self, node: Node) -> Lowered<Expr> {
+        let value = self.expression(node)?;
+        let is_bool = matches!(&value, Value::Data(data) if data.ty == Type::BOOL);
+        if self.is_python() && !is_bool {
+            let message = format!("expected bool operands of `and` and `or`, got {value}");
+            return Err(self.error(node, ErrorKind::TypeMismatch, message));
+        }
+        self.truth(node, value)
+    }
+
+    fn conditional_expression(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let condition = self.condition(syntax.required(node, Field::Test))?;
+        let [body, orelse] = [Field::Body, Field::Orelse].map(|field| syntax.required(node, field));
+        if let Expr::Literal(literal) = condition {
+            return self.expression(if literal.is_truthy() { body } else { orelse });
+        }
+        let mut branch = |node| {
+            self.emitter.open();
+            let value = self.expression(node);
+            let stmts = self.emitter.close();
+            value.map(|value| (value, stmts))
+        };
+        let ((then, then_stmts), (otherwise, otherwise_stmts)) = (branch(body)?, branch(orelse)?);
+        match (then, otherwise) {
+            (Value::Data(then), Value::Data(otherwise)) if then.ty == otherwise.ty => {
+                Ok(self.join(condition, (then, then_stmts), (otherwise, otherwise_stmts)).into())
+            }
+            (then, otherwise) => {
+                let message = format!("expected values of one type, got {then} and {otherwise}");
+                Err(self.error(node, ErrorKind::TypeMismatch, message))
+            }
+        }
+    }
+
+    /// One of two values of a type, each with the statements that it needs.
+    fn join(&mut self, condition: Expr, then: (Data, Vec<Stmt>), otherwise: (Data, Vec<Stmt>)) -> Data {
+        let ty = then.0.ty.clone();
+        if then.1.is_empty() && otherwise.1.is_empty() {
+            let condition = self.emitter.bind(Dtype::Bool, condition);
+            let parts = then.0.parts.into_iter().zip(otherwise.0.parts);
+            return Data::new(ty, parts.map(|(a, b)| scalars::select(condition.clone(), a, b)).collect());
+        }
+        let slots: Vec<_> = ty.components().into_iter().map(|dtype| self.emitter.local("t", dtype)).collect();
+        let [then, otherwise] = [then, otherwise].map(|(data, stmts)| {
+            self.emitter.open();
+            self.emitter.splice(stmts);
+            self.store_locals(&slots, data.parts);
+            self.emitter.close()
+        });
+        self.emitter.emit(Stmt::If(condition, then, otherwise));
+        Data::new(ty, slots.into_iter().map(Expr::Local).collect())
+    }
+}
+
+/// A constant in a type: integers wrap, floating-point numbers are rounded, or truncated to integers.
+pub(crate) fn convert(number: Number, dtype: Dtype) -> Literal {
+    match number {
+        #[expect(clippy::cast_possible_truncation, reason = "integers wrap")]
+        Number::Int(value) if !dtype.is_float() && dtype != Dtype::Bool => Literal::from_i64(dtype, value as i64),
+        Number::Int(value) => match i64::try_from(value) {
+            Ok(value) => Literal::from_i64(Dtype::I64, value).cast(dtype),
+            Err(_) => Literal::from_f64(dtype, value as f64),
+        },
+        // As in C, where the constant of a 16-bit type is one of f32 first.
+        Number::Float(value) if dtype.compute() != dtype => Literal::from_f64(Dtype::F32, value).cast(dtype),
+        Number::Float(value) => Literal::from_f64(dtype, value),
+        Number::Bool(value) => Literal::from_i64(Dtype::I32, value.into()).cast(dtype),
+    }
+}
+
+/// A constant of Python as a scalar of another type: an integer of any type of numbers that has it, a floating-point number of any
+/// floating-point type.
+pub(crate) fn adapted(data: &Data, dtype: Dtype) -> Option<Data> {
+    if data.ty == Type::Scalar(dtype) {
+        return Some(data.clone());
+    }
+    let constant = data.constant?;
+    let fits = match constant {
+        Number::Int(_) if dtype.is_float() => true,
+        Number::Int(value) => {
+            let bits = 8 * dtype.size() - usize::from(dtype.is_signed());
+            let least = if dtype.is_signed() { -(1_i128 << bits) } else { 0 };
+            dtype.is_integer() && (least..1 << bits).contains(&value)
+        }
+        Number::Float(_) => dtype.is_float(),
+        Number::Bool(_) => false,
+    };
+    fits.then(|| Data { constant: Some(constant), ..Data::literal(convert(constant, dtype)) })
+}
+
+/// How an operator is written.
+pub(crate) fn symbol(op: Operator) -> &'static str {
+    match op {
+        Operator::And => "and",
+        Operator::Or => "or",
+        Operator::Add | Operator::UAdd => "+",
+        Operator::Sub | Operator::USub => "-",
+        Operator::Mult => "*",
+        Operator::MatMult => "@",
+        Operator::Div => "/",
+        Operator::Mod => "%",
+        Operator::Pow => "**",
+        Operator::LShift => "<<",
+        Operator::RShift => ">>",
+        Operator::BitOr => "|",
+        Operator::BitXor => "^",
+        Operator::BitAnd => "&",
+        Operator::FloorDiv => "//",
+        Operator::Invert => "~",
+        Operator::Not => "not",
+        Operator::Eq => "==",
+        Operator::NotEq => "!=",
+        Operator::Lt => "<",
+        Operator::LtE => "<=",
+        Operator::Gt => ">",
+        Operator::GtE => ">=",
+        Operator::Is => "is",
+        Operator::IsNot => "is not",
+        Operator::In => "in",
+        Operator::NotIn => "not in",
+    }
+}

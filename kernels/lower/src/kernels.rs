@@ -1,0 +1,205 @@
+//! Lowers the functions of a source that are kernels.
+
+use accelerd_ir::Dtype;
+use accelerd_ir::kernel::{ArrayType, Expr, FaultKind, Kernel, ParamId, ParamType, Place, Stmt};
+use accelerd_parser::Field;
+
+use crate::calls::Parameter;
+use crate::declarations::{FunctionDecl, Role, docstring, enclosing_function};
+use crate::environment::Environment;
+use crate::error::{ErrorKind, LowerError, Lowered};
+use crate::lowerer::{Lowerer, Returns};
+use crate::options::Dialect;
+use crate::statements::Flow;
+use crate::types::{Annotation, Type};
+use crate::value::{Data, Value, View};
+
+/// A kernel of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoweredKernel {
+    /// The name of its function.
+    pub name: String,
+    /// The docstring of its function.
+    pub docstring: Option<String>,
+    /// The parameters of its function, in order. A kernel of the Python dialect has arrays of results after them.
+    pub parameters: Vec<SourceParameter>,
+    /// The kernel.
+    pub kernel: Kernel,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceParameter {
+    /// Its name in the source.
+    pub name: String,
+    /// The parameter of the kernel.
+    pub param: ParamId,
+}
+
+/// The functions that are kernels.
+pub(crate) fn kernels<'a>(environment: &'a Environment<'a>) -> Vec<&'a FunctionDecl> {
+    let options = environment.options;
+    let syntax = environment.syntax;
+    let is_kernel = |function: &&FunctionDecl| match (options.dialect, options.entry) {
+        (_, Some(entry)) if function.name != entry => false,
+        (Dialect::Warp, _) => function.role == Role::Kernel,
+        (Dialect::Python, entry) => {
+            let is_plain = function.role == Role::Plain
+                && !function.is_method
+                && enclosing_function(syntax, function.node).is_none();
+            let mut parameters = [Field::Posonlyargs, Field::Args]
+                .into_iter()
+                .flat_map(|field| syntax.children(function.node, field));
+            let mut is_annotated = || parameters.all(|parameter| syntax.child(parameter, Field::Annotation).is_some());
+            is_plain && (entry.is_some() || is_annotated())
+        }
+    };
+    environment.declarations.functions.iter().filter(is_kernel).collect()
+}
+
+/// Lowers one kernel.
+pub(crate) fn lower_kernel(environment: &Environment<'_>, function: &FunctionDecl) -> Lowered<LoweredKernel> {
+    let mut lowerer = Lowerer::new(environment);
+    let parameters = match environment.options.dialect {
+        Dialect::Warp => lowerer.warp_kernel(function)?,
+        Dialect::Python => lowerer.python_kernel(function)?,
+    };
+    let syntax = environment.syntax;
+    if lowerer.emitter.is_too_large() {
+        return Err(syntax.error(function.node, ErrorKind::TooLarge, "the kernel is too large after inlining"));
+    }
+    let kernel = lowerer.emitter.finish(&function.name);
+    kernel.check().map_err(|error| {
+        let message = format!("the kernel is not valid: {error}");
+        syntax.error(function.node, ErrorKind::InvalidKernel, message)
+    })?;
+    Ok(LoweredKernel { name: function.name.clone(), docstring: docstring(syntax, function.node), parameters, kernel })
+}
+
+impl Lowerer<'_> {
+    fn warp_kernel(&mut self, function: &FunctionDecl) -> Lowered<Vec<SourceParameter>> {
+        let parameters = self.parameters(function)?;
+        self.enter(function, Returns::Kernel);
+        let mut all = vec![];
+        for parameter in &parameters {
+            let (param, value) = self.warp_parameter(parameter)?;
+            self.bind_parameter(&parameter.name, value);
+            all.push(SourceParameter { name: parameter.name.clone(), param });
+        }
+        self.body(function.node, Field::Body)?;
+        Ok(all)
+    }
+
+    fn warp_parameter(&mut self, parameter: &Parameter) -> Lowered<(ParamId, Value)> {
+        match &parameter.annotation {
+            Annotation::Data(ty) => {
+                let param = self.emitter.param(&parameter.name, ParamType::Value(ty.element()));
+                let count = u32::try_from(ty.count()).expect("components are limited");
+                let parts = (0..count).map(|at| Expr::Param(param, at)).collect();
+                Ok((param, Data::new(ty.clone(), parts).into()))
+            }
+            Annotation::Array(Some(element), dims) => {
+                let view = self.array_parameter(&parameter.name, element, *dims);
+                Ok((view.array, Value::Array(view)))
+            }
+            Annotation::Any | Annotation::Array(None, _) => Err(self.generic(parameter)),
+            other => {
+                let message = format!("unsupported type of parameter `{}`: {other}", parameter.name);
+                Err(self.error(parameter.node, ErrorKind::UnsupportedType, message))
+            }
+        }
+    }
+
+    fn generic(&self, parameter: &Parameter) -> LowerError {
+        let message = format!("expected a type of parameter `{}`", parameter.name);
+        self.error(parameter.node, ErrorKind::GenericKernel, message)
+    }
+
+    fn array_parameter(&mut self, name: &str, element: &Type, dims: u8) -> View {
+        let array = self.emitter.param(name, ParamType::Array(ArrayType { element: element.element(), dims }));
+        View { array, element: element.clone(), dims, prefix: vec![] }
+    }
+
+    /// A function that thread i applies to row i of its arguments.
+    fn python_kernel(&mut self, function: &FunctionDecl) -> Lowered<Vec<SourceParameter>> {
+        let syntax = self.syntax();
+        let parameters = self.parameters(function)?;
+        let label = self.emitter.label();
+        self.enter(function, Returns::Function { label, is_left: false, slots: None, last: None });
+        self.emitter.grid_dims = 1;
+        let mut all = vec![];
+        for parameter in &parameters {
+            let (param, value) = self.row(parameter)?;
+            self.bind_parameter(&parameter.name, value);
+            all.push(SourceParameter { name: parameter.name.clone(), param });
+        }
+        self.emitter.open();
+        let flow = self.body(function.node, Field::Body)?;
+        let mut body = self.emitter.close();
+        let Returns::Function { is_left, slots, last, .. } = &self.frame().returns else {
+            unreachable!("the frame is that of a function")
+        };
+        let (is_left, slots, last) = (*is_left, slots.clone(), last.clone());
+        if flow == Flow::Next {
+            let site = self.emitter.site(syntax.site(function.node));
+            body.push(Stmt::Fault(FaultKind::InvalidValue, site));
+        }
+        if is_left {
+            self.emitter.emit(Stmt::Block(label, body));
+        } else {
+            self.emitter.splice(body);
+        }
+        let result = match (slots, last) {
+            (Some(slots), _) => Self::load_slots(&slots),
+            (None, Some(value)) => value,
+            (None, None) => Value::None,
+        };
+        self.store_results(function, result)?;
+        Ok(all)
+    }
+
+    /// The row of a parameter: a number, or a list as a row of a matrix.
+    fn row(&mut self, parameter: &Parameter) -> Lowered<(ParamId, Value)> {
+        let is_number = |ty: &Type| matches!(ty, Type::Scalar(Dtype::F64 | Dtype::I64 | Dtype::Bool));
+        match &parameter.annotation {
+            Annotation::Data(ty @ Type::Scalar(dtype)) if is_number(ty) => {
+                let view = self.array_parameter(&parameter.name, ty, 1);
+                let local = self.emitter.local(&parameter.name, *dtype);
+                let site = self.emitter.site(self.syntax().site(parameter.node));
+                let place = Place { array: view.array, indices: vec![Expr::ThreadId(0)], component: 0, site };
+                self.emitter.emit(Stmt::Load(local, place));
+                Ok((view.array, Data::scalar(*dtype, Expr::Local(local)).into()))
+            }
+            Annotation::Array(Some(ty), 1) if is_number(ty) => {
+                let view = self.array_parameter(&parameter.name, ty, 2);
+                let prefix = vec![Expr::ThreadId(0)];
+                Ok((view.array, Value::Array(View { prefix, ..view })))
+            }
+            Annotation::Any => Err(self.generic(parameter)),
+            other => {
+                let message = format!("unsupported type of parameter `{}`: {other}", parameter.name);
+                Err(self.error(parameter.node, ErrorKind::UnsupportedType, message))
+            }
+        }
+    }
+
+    /// Stores the results of a row in arrays of their own.
+    fn store_results(&mut self, function: &FunctionDecl, result: Value) -> Lowered<()> {
+        let site = self.syntax().site(function.node);
+        let (names, values) = match result {
+            Value::Tuple(items) => ((0..items.len()).map(|nth| format!("result{nth}")).collect(), items),
+            other => (vec!["result".to_owned()], vec![other]),
+        };
+        for (name, value) in names.iter().zip(values) {
+            let Value::Data(Data { ty: ty @ Type::Scalar(_), mut parts, .. }) = value else {
+                let message = format!("expected a number as the result of `{}`, got {value}", function.name);
+                return Err(self.error(function.node, ErrorKind::UnsupportedType, message));
+            };
+            let view = self.array_parameter(name, &ty, 1);
+            let site = self.emitter.site(site);
+            let place = Place { array: view.array, indices: vec![Expr::ThreadId(0)], component: 0, site };
+            self.emitter.emit(Stmt::Store(place, parts.remove(0)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Lowers Python kernels to the intermediate representation.
+//!
+//! 1. `syntax`: the columns of `accelerd-parser` as nodes with children.
+//! 2. `declarations`, `environment`: what the names of a source stand for.
+//! 3. `statements`, `expressions`, `parts`, `calls`: lowering with inference of types. Functions are inlined, aggregates become scalars.
+//! 4. `warp_*` and `python_*`: the operators and functions of a dialect.
+//! 5. `emitter`: the kernel under construction.
+//!
+//! What a dialect has and this crate does not is a [`LowerError`] with its place: nothing is translated to something else.
+
+mod calls;
+mod declarations;
+mod emitter;
+mod environment;
+mod error;
+mod expressions;
+mod kernels;
+mod lowerer;
+mod options;
+mod parts;
+mod python_calls;
+mod python_operators;
+mod scalars;
+mod statements;
+mod syntax;
+mod types;
+mod value;
+mod warp_builtins;
+mod warp_calls;
+mod warp_operators;
+mod warp_random;
+mod warp_rotations;
+mod warp_vectors;
+
+use accelerd_parser::{Mode, SourceType};
+
+pub use error::{ErrorKind, LowerError};
+pub use kernels::{LoweredKernel, SourceParameter};
+pub use options::{Captured, Dialect, Options};
+
+use declarations::Declarations;
+use environment::Environment;
+use syntax::Syntax;
+
+/// A lowered source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its kernels, in order.
+    pub kernels: Vec<LoweredKernel>,
+}
+
+/// What became of one kernel of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The name of its function.
+    pub name: String,
+    /// The kernel, or the first reason that it cannot be lowered.
+    pub kernel: Result<LoweredKernel, LowerError>,
+}
+
+/// Lowers the kernels of a source.
+///
+/// # Errors
+/// The source is no valid Python, has no kernel, or has one that cannot be lowered.
+pub fn lower(source: &str, options: &Options<'_>) -> Result<Module, LowerError> {
+    let outcomes = lower_each(source, options)?;
+    let kernels = outcomes.into_iter().map(|outcome| outcome.kernel).collect::<Result<_, _>>()?;
+    Ok(Module { kernels })
+}
+
+/// Lowers each kernel of a source, and has an error for each that cannot be lowered.
+///
+/// # Errors
+/// The source is no valid Python, or has no kernel.
+pub fn lower_each(source: &str, options: &Options<'_>) -> Result<Vec<Outcome>, LowerError> {
+    let parser = accelerd_parser::Options {
+        source_type: SourceType::Text,
+        mode: Mode::Exec,
+        ..accelerd_parser::Options::default()
+    };
+    let parsed = accelerd_parser::parse(source.as_bytes(), &parser);
+    let columns = match &parsed.outcome {
+        Ok(columns) => columns,
+        Err(error) => return Err(syntax_error(error)),
+    };
+    let syntax = Syntax::new(&parsed.text, columns);
+    let declarations = Declarations::new(&syntax);
+    let environment = Environment { syntax: &syntax, declarations: &declarations, options };
+    let outcomes: Vec<_> = kernels::kernels(&environment)
+        .into_iter()
+        .map(|function| Outcome {
+            name: function.name.clone(),
+            kernel: kernels::lower_kernel(&environment, function),
+        })
+        .collect();
+    if outcomes.is_empty() {
+        let message = match options.entry {
+            Some(entry) => format!("expected a kernel named `{entry}`, got none"),
+            None => "expected a kernel, got none".to_owned(),
+        };
+        return Err(LowerError { kind: ErrorKind::NoKernel, message, line: 1, column: 0 });
+    }
+    Ok(outcomes)
+}
+
+fn syntax_error(error: &accelerd_parser::Diagnostic) -> LowerError {
+    let position = error.position;
+    let number = |value: Option<i32>| value.and_then(|value| u32::try_from(value).ok()).unwrap_or(1).max(1);
+    LowerError {
+        kind: ErrorKind::Syntax,
+        message: error.message.to_string(),
+        line: number(position.lineno),
+        column: number(position.offset) - 1,
+    }
+}

@@ -1,0 +1,190 @@
+//! Functions of Python and of its module `math`, with CPython's results and exceptions.
+
+use accelerd_ir::Dtype;
+use accelerd_ir::kernel::Expr;
+use accelerd_ir::scalar::{BinaryOp, UnaryOp};
+
+use crate::calls::Arguments;
+use crate::environment::shorten;
+use crate::error::{ErrorKind, Lowered};
+use crate::lowerer::Lowerer;
+use crate::python_operators::is_python_number;
+use crate::scalars::{self, literal};
+use crate::syntax::Node;
+use crate::types::Type;
+use crate::value::{Data, Value};
+
+const INT: Dtype = Dtype::I64;
+const FLOAT: Dtype = Dtype::F64;
+
+impl Lowerer<'_> {
+    /// Calls a function of Python or of `math`.
+    pub(crate) fn call_python(&mut self, node: Node, callee: Node, arguments: &Arguments) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let name = match self.environment.declarations.path(syntax, callee) {
+            Some(path) => path,
+            None => syntax.name_of(callee).unwrap_or_default(),
+        };
+        let values = self.values(node, arguments)?;
+        if let ("len", [Value::Array(view)]) = (name.as_str(), &values[..]) {
+            return Ok(Data::scalar(INT, scalars::cast(Dtype::I32, INT, view.extent(0))).into());
+        }
+        if !is_known(&name) {
+            let message = format!("unsupported function `{}`", shorten(&syntax.text(callee)));
+            return Err(self.error(node, ErrorKind::UnsupportedBuiltin, message));
+        }
+        let got: Vec<_> = values.iter().map(ToString::to_string).collect();
+        let numbers = values.into_iter().map(|value| match value {
+            Value::Data(data) if is_python_number(&data.ty) => Some(self.bind(data)),
+            _ => None,
+        });
+        let numbers: Option<Vec<_>> = numbers.collect();
+        let result = numbers.and_then(|numbers| self.python_function(node, &name, &numbers));
+        result.map(Value::Data).ok_or_else(|| {
+            let message = format!("`{name}` does not take ({})", got.join(", "));
+            self.error(node, ErrorKind::ArgumentMismatch, message)
+        })
+    }
+
+    /// The result of a function of numbers, whose parts are cheap; `None` if it does not take them.
+    fn python_function(&mut self, node: Node, name: &str, numbers: &[Data]) -> Option<Data> {
+        if let Some(function) = name.strip_prefix("math.") {
+            return self.math_function(node, function, numbers);
+        }
+        let first = numbers.first()?;
+        let (dtype, x) = first.as_scalar()?;
+        let x = x.clone();
+        match (name, numbers.len()) {
+            ("float", 1) => Some(Data::scalar(FLOAT, scalars::cast(dtype, FLOAT, x))),
+            ("bool", 1) => Some(Data::scalar(Dtype::Bool, scalars::truthy(dtype, x))),
+            ("int" | "round", 1) if dtype != FLOAT => Some(Data::scalar(INT, scalars::cast(dtype, INT, x))),
+            ("int", 1) => Some(self.rounded(node, UnaryOp::Trunc, x)),
+            ("round", 1) => Some(self.rounded(node, UnaryOp::Round, x)),
+            ("abs", 1) if dtype == FLOAT => Some(Data::scalar(FLOAT, scalars::unary(UnaryOp::Abs, FLOAT, x))),
+            ("abs", 1) => Some(Data::scalar(INT, self.integer_abs(node, scalars::cast(dtype, INT, x)))),
+            ("min" | "max", 2..) if numbers.iter().all(|number| number.ty == first.ty) => {
+                // As Python compares: an operand replaces the best before only if it is strictly better.
+                let best = numbers[1..].iter().fold(x, |best, number| {
+                    let next = number.parts[0].clone();
+                    let is_better = match name {
+                        "min" => scalars::lt(dtype, next.clone(), best.clone()),
+                        _ => scalars::lt(dtype, best.clone(), next.clone()),
+                    };
+                    let best = scalars::select(is_better, next, best);
+                    self.emitter.bind(dtype, best)
+                });
+                Some(Data::scalar(dtype, best))
+            }
+            _ => None,
+        }
+    }
+
+    fn rounded(&mut self, node: Node, op: UnaryOp, x: Expr) -> Data {
+        Data::scalar(INT, self.whole_number(node, scalars::unary(op, FLOAT, x)))
+    }
+
+    fn math_function(&mut self, node: Node, name: &str, numbers: &[Data]) -> Option<Data> {
+        let floats: Vec<_> = numbers
+            .iter()
+            .filter_map(|number| number.as_scalar().map(|(dtype, x)| scalars::cast(dtype, FLOAT, x.clone())))
+            .collect();
+        match &floats[..] {
+            [x] => self.math_of_one(node, name, &numbers[0], x),
+            [x, y] => self.math_of_two(node, name, x, y),
+            _ => None,
+        }
+    }
+
+    fn math_of_one(&mut self, node: Node, name: &str, number: &Data, x: &Expr) -> Option<Data> {
+        let is_float = number.ty == Type::F64;
+        let test = |op| scalars::test(op, FLOAT, x.clone());
+        let truth = |value| Some(Data::scalar(Dtype::Bool, value));
+        let rounding = match name {
+            "floor" => Some(UnaryOp::Floor),
+            "ceil" => Some(UnaryOp::Ceil),
+            "trunc" => Some(UnaryOp::Trunc),
+            _ => None,
+        };
+        if let Some(op) = rounding {
+            if is_float {
+                return Some(self.rounded(node, op, x.clone()));
+            }
+            let (dtype, part) = number.as_scalar()?;
+            return Some(Data::scalar(INT, scalars::cast(dtype, INT, part.clone())));
+        }
+        match name {
+            "isnan" => return truth(test(UnaryOp::IsNan)),
+            "isinf" => return truth(test(UnaryOp::IsInf)),
+            "isfinite" => return truth(scalars::not(scalars::or(test(UnaryOp::IsNan), test(UnaryOp::IsInf)))),
+            "fabs" => return Some(Data::scalar(FLOAT, scalars::unary(UnaryOp::Abs, FLOAT, x.clone()))),
+            "degrees" => return Some(scaled(x, 180.0 / std::f64::consts::PI)),
+            "radians" => return Some(scaled(x, std::f64::consts::PI / 180.0)),
+            _ => {}
+        }
+        let x = self.emitter.bind(FLOAT, x.clone());
+        let result = self.emitter.temp(FLOAT, scalars::unary(math_operation(name)?, FLOAT, x.clone()));
+        self.refuse_exceptional(node, result.clone(), &[x]);
+        Some(Data::scalar(FLOAT, result))
+    }
+
+    fn math_of_two(&mut self, node: Node, name: &str, x: &Expr, y: &Expr) -> Option<Data> {
+        let (x, y) = (self.emitter.bind(FLOAT, x.clone()), self.emitter.bind(FLOAT, y.clone()));
+        let op = match name {
+            "atan2" => BinaryOp::Atan2,
+            "copysign" => BinaryOp::CopySign,
+            "hypot" => BinaryOp::Hypot,
+            "fmod" => BinaryOp::Rem,
+            "pow" => return Some(Data::scalar(FLOAT, self.float_power(node, x, y, false))),
+            _ => return None,
+        };
+        let result = self.emitter.temp(FLOAT, scalars::binary(op, FLOAT, x.clone(), y.clone()));
+        if matches!(name, "hypot" | "fmod") {
+            self.refuse_exceptional(node, result.clone(), &[x, y]);
+        }
+        Some(Data::scalar(FLOAT, result))
+    }
+}
+
+fn scaled(x: &Expr, factor: f64) -> Data {
+    Data::scalar(FLOAT, scalars::mul(FLOAT, x.clone(), literal(FLOAT, factor)))
+}
+
+fn is_known(name: &str) -> bool {
+    match name.strip_prefix("math.") {
+        Some(name) => math_operation(name).is_some() || OTHER.contains(&name),
+        None => matches!(name, "abs" | "bool" | "float" | "int" | "len" | "max" | "min" | "round"),
+    }
+}
+
+/// Functions of `math` that are more than an operation with its domain.
+const OTHER: [&str; 14] = [
+    "atan2", "ceil", "copysign", "degrees", "fabs", "floor", "fmod", "hypot", "isfinite", "isinf", "isnan", "pow",
+    "radians", "trunc",
+];
+
+fn math_operation(name: &str) -> Option<UnaryOp> {
+    Some(match name {
+        "sqrt" => UnaryOp::Sqrt,
+        "exp" => UnaryOp::Exp,
+        "exp2" => UnaryOp::Exp2,
+        "expm1" => UnaryOp::Expm1,
+        "log" => UnaryOp::Log,
+        "log2" => UnaryOp::Log2,
+        "log10" => UnaryOp::Log10,
+        "log1p" => UnaryOp::Log1p,
+        "sin" => UnaryOp::Sin,
+        "cos" => UnaryOp::Cos,
+        "tan" => UnaryOp::Tan,
+        "asin" => UnaryOp::Asin,
+        "acos" => UnaryOp::Acos,
+        "atan" => UnaryOp::Atan,
+        "sinh" => UnaryOp::Sinh,
+        "cosh" => UnaryOp::Cosh,
+        "tanh" => UnaryOp::Tanh,
+        "asinh" => UnaryOp::Asinh,
+        "acosh" => UnaryOp::Acosh,
+        "atanh" => UnaryOp::Atanh,
+        "erf" => UnaryOp::Erf,
+        _ => return None,
+    })
+}

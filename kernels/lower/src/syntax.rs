@@ -1,0 +1,217 @@
+//! Navigation of a syntax tree: the children of each node, names, operators, constants and positions.
+
+use accelerd_ir::kernel::Site;
+use accelerd_parser::columns::{VALUE_ELLIPSIS, VALUE_FALSE, VALUE_NONE, VALUE_TRUE};
+use accelerd_parser::{Columns, Context, Field, Kind, NONE, Operator, Tag, Tree};
+
+use crate::error::{ErrorKind, LowerError};
+
+/// A node of the tree, by its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Node(u32);
+
+/// The value of a constant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Constant {
+    /// An integer.
+    Int(i128),
+    /// A floating-point number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A string.
+    Str(String),
+    /// `None`.
+    None,
+    /// `...`, a complex number, bytes, or an integer of more than 128 bits.
+    Other,
+}
+
+/// A tree with an index of children.
+pub(crate) struct Syntax<'a> {
+    tree: Tree<'a>,
+    columns: &'a Columns,
+    /// Where the children of each row start in `children`; the last entry is its length.
+    starts: Vec<u32>,
+    children: Vec<u32>,
+    roots: Vec<u32>,
+    /// Offsets of the first bytes of lines.
+    lines: Vec<u32>,
+}
+
+impl<'a> Syntax<'a> {
+    /// Indexes a tree.
+    pub(crate) fn new(text: &'a str, columns: &'a Columns) -> Self {
+        let rows = columns.kinds.len();
+        let mut starts = vec![0_u32; rows + 2];
+        let mut roots = vec![];
+        for (row, &parent) in columns.parents.iter().enumerate() {
+            if parent == NONE {
+                roots.push(to_u32(row));
+            } else {
+                starts[parent as usize + 2] += 1;
+            }
+        }
+        for at in 2..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        let mut children = vec![0; rows - roots.len()];
+        for (row, &parent) in columns.parents.iter().enumerate() {
+            if parent != NONE {
+                let place = &mut starts[parent as usize + 1];
+                children[*place as usize] = to_u32(row);
+                *place += 1;
+            }
+        }
+        let tree = Tree::new(text.as_bytes(), columns);
+        Self { tree, columns, starts, children, roots, lines: line_starts(text) }
+    }
+
+    /// All nodes.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        (0..to_u32(self.tree.len())).map(Node)
+    }
+
+    /// The statements of the module.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Node> {
+        self.roots.iter().map(|&row| Node(row))
+    }
+
+    /// The kind of a node.
+    pub(crate) fn kind(&self, node: Node) -> Kind {
+        self.columns.kinds[node.0 as usize]
+    }
+
+    /// The field of its parent.
+    pub(crate) fn field(&self, node: Node) -> Field {
+        self.columns.fields[node.0 as usize]
+    }
+
+    /// Its parent.
+    pub(crate) fn parent(&self, node: Node) -> Option<Node> {
+        let parent = self.columns.parents[node.0 as usize];
+        (parent != NONE).then_some(Node(parent))
+    }
+
+    /// All its children.
+    pub(crate) fn all_children(&self, node: Node) -> impl Iterator<Item = Node> {
+        let [start, end] = [node.0 as usize, node.0 as usize + 1].map(|at| self.starts[at] as usize);
+        self.children[start..end].iter().map(|&row| Node(row))
+    }
+
+    /// Its children in a field.
+    pub(crate) fn children(&self, node: Node, field: Field) -> impl Iterator<Item = Node> {
+        self.all_children(node).filter(move |&child| self.field(child) == field)
+    }
+
+    /// Its first child in a field.
+    pub(crate) fn child(&self, node: Node, field: Field) -> Option<Node> {
+        self.children(node, field).next()
+    }
+
+    /// A child that the grammar requires.
+    pub(crate) fn required(&self, node: Node, field: Field) -> Node {
+        self.child(node, field).expect("the grammar requires the field")
+    }
+
+    /// The name of a `Name`, `Attribute`, function, class, parameter, keyword or identifier.
+    pub(crate) fn name(&self, node: Node) -> Option<String> {
+        let aux = self.columns.aux[node.0 as usize];
+        let number = match self.kind(node) {
+            Kind::Name | Kind::Attribute => aux / 4,
+            _ => aux,
+        };
+        (number != NONE).then(|| self.tree.name(number).into_owned())
+    }
+
+    /// Whether a name, attribute or subscript is a target of an assignment.
+    pub(crate) fn is_store(&self, node: Node) -> bool {
+        self.columns.aux[node.0 as usize] & 3 == Context::Store as u32
+    }
+
+    /// The operator of an operation.
+    pub(crate) fn operator(&self, node: Node) -> Operator {
+        Operator::ALL[self.columns.aux[node.0 as usize] as usize - 1]
+    }
+
+    /// The value of a `Constant`.
+    pub(crate) fn constant(&self, node: Node) -> Constant {
+        let aux = self.columns.aux[node.0 as usize];
+        match aux {
+            VALUE_NONE => return Constant::None,
+            VALUE_FALSE => return Constant::Bool(false),
+            VALUE_TRUE => return Constant::Bool(true),
+            VALUE_ELLIPSIS => return Constant::Other,
+            _ => {}
+        }
+        let [start, end] = [&self.columns.value_starts, &self.columns.value_ends].map(|of| of[aux as usize] as usize);
+        let text = String::from_utf8_lossy(self.tree.slice(start, end)).into_owned();
+        match self.columns.value_tags[aux as usize] {
+            Tag::Int => parse_int(&text).map_or(Constant::Other, Constant::Int),
+            Tag::Float => text.replace('_', "").parse().map_or(Constant::Other, Constant::Float),
+            Tag::Str | Tag::UnicodeStr => Constant::Str(text),
+            Tag::Imaginary | Tag::Bytes => Constant::Other,
+        }
+    }
+
+    /// Where a node stands.
+    pub(crate) fn site(&self, node: Node) -> Site {
+        self.site_at(self.columns.starts[node.0 as usize])
+    }
+
+    /// The source of a node.
+    pub(crate) fn text(&self, node: Node) -> String {
+        let row = node.0 as usize;
+        let (start, end) = (self.columns.starts[row] as usize, self.columns.ends[row] as usize);
+        String::from_utf8_lossy(&self.tree.text[start..end]).into_owned()
+    }
+
+    /// An error at a node.
+    pub(crate) fn error(&self, node: Node, kind: ErrorKind, message: impl Into<String>) -> LowerError {
+        let Site { line, column } = self.site(node);
+        LowerError { kind, message: message.into(), line, column }
+    }
+
+    fn site_at(&self, offset: u32) -> Site {
+        let line = self.lines.partition_point(|&start| start <= offset);
+        let start = self.lines[line - 1] as usize;
+        let before = String::from_utf8_lossy(&self.tree.text[start..offset as usize]);
+        Site { line: to_u32(line), column: to_u32(before.chars().filter(|&c| c != '\u{feff}').count()) }
+    }
+}
+
+/// Python ends lines at LF, CRLF and CR.
+fn line_starts(text: &str) -> Vec<u32> {
+    let bytes = text.as_bytes();
+    let mut starts = vec![0];
+    for (at, &byte) in bytes.iter().enumerate() {
+        if byte == b'\n' || byte == b'\r' && bytes.get(at + 1) != Some(&b'\n') {
+            starts.push(to_u32(at + 1));
+        }
+    }
+    starts
+}
+
+fn parse_int(text: &str) -> Option<i128> {
+    let digits = text.replace('_', "").to_ascii_lowercase();
+    let based = |prefix, radix| digits.strip_prefix(prefix).map(|rest| i128::from_str_radix(rest, radix).ok());
+    based("0x", 16).or_else(|| based("0o", 8)).or_else(|| based("0b", 2)).unwrap_or_else(|| digits.parse().ok())
+}
+
+fn to_u32(number: usize) -> u32 {
+    u32::try_from(number).expect("rows and offsets are counted in 32 bits")
+}
+
+impl Syntax<'_> {
+    /// The value of a node that is a `Constant`.
+    pub(crate) fn constant_of(&self, node: Node) -> Option<Constant> {
+        (self.kind(node) == Kind::Constant).then(|| self.constant(node))
+    }
+}
+
+impl Syntax<'_> {
+    /// The name of a node that is a `Name`.
+    pub(crate) fn name_of(&self, node: Node) -> Option<String> {
+        if self.kind(node) == Kind::Name { self.name(node) } else { None }
+    }
+}

@@ -1,0 +1,122 @@
+//! Values of expressions while a kernel is lowered.
+
+use std::fmt;
+
+use accelerd_ir::Dtype;
+use accelerd_ir::kernel::{Expr, LocalId, ParamId, Site};
+use accelerd_ir::scalar::Literal;
+
+use crate::environment::Number;
+use crate::types::Type;
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Data(Data),
+    Array(View),
+    Tuple(Vec<Self>),
+    Str,
+    None,
+}
+
+/// A value with components.
+#[derive(Clone, Debug)]
+pub(crate) struct Data {
+    pub(crate) ty: Type,
+    /// An expression for each component.
+    pub(crate) parts: Vec<Expr>,
+    /// The number as it is written, if it is a constant of Python.
+    pub(crate) constant: Option<Number>,
+}
+
+/// An array, or the part of one below leading indices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) array: ParamId,
+    pub(crate) element: Type,
+    /// Dimensions of the array itself.
+    pub(crate) dims: u8,
+    /// Leading indices; i32 or i64, and cheap.
+    pub(crate) prefix: Vec<Expr>,
+}
+
+/// Where a value is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    pub(crate) ty: Type,
+    pub(crate) storage: Storage,
+    /// The choices of components, of which `index` selects one; just one without.
+    pub(crate) choices: Vec<Vec<u32>>,
+    /// i32, within the number of choices.
+    pub(crate) index: Option<Expr>,
+}
+
+/// What a location is part of.
+#[derive(Clone, Debug)]
+pub(crate) enum Storage {
+    /// Local variables, by component.
+    Locals(Vec<LocalId>),
+    /// Values that cannot be assigned.
+    Parts(Vec<Expr>),
+    /// An element of an array.
+    Element { array: ParamId, indices: Vec<Expr>, site: Site },
+}
+
+impl View {
+    /// Dimensions that are left.
+    pub(crate) fn rank(&self) -> usize {
+        usize::from(self.dims) - self.prefix.len()
+    }
+
+    /// The extent along one of the dimensions that are left.
+    pub(crate) fn extent(&self, nth: usize) -> Expr {
+        let nth = u8::try_from(self.prefix.len() + nth).expect("an array has at most 4 dimensions");
+        Expr::Extent(self.array, nth)
+    }
+}
+
+impl Data {
+    pub(crate) fn new(ty: Type, parts: Vec<Expr>) -> Self {
+        debug_assert_eq!(ty.count(), parts.len(), "a part for each component");
+        Self { ty, parts, constant: None }
+    }
+
+    pub(crate) fn scalar(dtype: Dtype, value: Expr) -> Self {
+        Self::new(Type::Scalar(dtype), vec![value])
+    }
+
+    pub(crate) fn literal(literal: Literal) -> Self {
+        Self::scalar(literal.dtype(), Expr::Literal(literal))
+    }
+
+    /// The scalar type and expression, if it is a scalar.
+    pub(crate) fn as_scalar(&self) -> Option<(Dtype, &Expr)> {
+        match self.ty {
+            Type::Scalar(dtype) => Some((dtype, &self.parts[0])),
+            _ => None,
+        }
+    }
+
+    /// The value without its constant, as after passing it to a function.
+    pub(crate) fn without_constant(self) -> Self {
+        Self { constant: None, ..self }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Data(data) => data.ty.fmt(f),
+            Self::Array(view) => write!(f, "array of {} dimensions of {}", view.rank(), view.element),
+            Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
+            Self::Str => f.write_str("string"),
+            Self::None => f.write_str("None"),
+        }
+    }
+}
+
+impl From<Data> for Value {
+    fn from(data: Data) -> Self {
+        Self::Data(data)
+    }
+}
