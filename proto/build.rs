@@ -4,10 +4,11 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "accelerd/v1/device.proto",
     "accelerd/v1/embed.proto",
     "accelerd/v1/error.proto",
+    "accelerd/v1/kernel.proto",
     "accelerd/v1/parse.proto",
     "accelerd/v1/similarity.proto",
     "accelerd/v1/tensor.proto",

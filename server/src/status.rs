@@ -220,6 +220,13 @@ pub(crate) fn response_too_large(size: usize, limit: usize) -> Status {
     too_large(message, size as u64, limit as u64)
 }
 
+/// The files of a translation exceed the maximum message size.
+pub(crate) fn translation_too_large(limit: usize) -> Status {
+    let message = format!("the files have more than {limit} bytes, the maximum: request fewer kernels or targets");
+    let metadata = [("limit".to_owned(), limit.to_string())];
+    with_reason(Code::ResourceExhausted, message, "MESSAGE_TOO_LARGE", metadata.into())
+}
+
 fn too_large(message: String, asked: u64, limit: u64) -> Status {
     let metadata = [("asked".to_owned(), asked.to_string()), ("limit".to_owned(), limit.to_string())];
     with_reason(Code::ResourceExhausted, message, "MESSAGE_TOO_LARGE", metadata.into())

@@ -32,6 +32,8 @@ mod warp_random;
 mod warp_rotations;
 mod warp_vectors;
 
+use std::ops::ControlFlow;
+
 use accelerd_parser::{Mode, SourceType};
 
 pub use error::{ErrorKind, LowerError};
@@ -73,34 +75,54 @@ pub fn lower(source: &str, options: &Options<'_>) -> Result<Module, LowerError> 
 /// # Errors
 /// The source is no valid Python, or has no kernel.
 pub fn lower_each(source: &str, options: &Options<'_>) -> Result<Vec<Outcome>, LowerError> {
+    let mut outcomes = vec![];
+    for_each_kernel(
+        source,
+        options,
+        |_| true,
+        |outcome| {
+            outcomes.push(outcome);
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(outcomes)
+}
+
+/// Lowers the kernels of a source whose names are wanted, and passes each on before the next is lowered, until `visit` breaks.
+///
+/// # Errors
+/// The source is no valid Python, or has no kernel, wanted or not.
+pub fn for_each_kernel(
+    source: &str,
+    options: &Options<'_>,
+    is_wanted: impl Fn(&str) -> bool,
+    mut visit: impl FnMut(Outcome) -> ControlFlow<()>,
+) -> Result<(), LowerError> {
     let parser = accelerd_parser::Options {
         source_type: SourceType::Text,
         mode: Mode::Exec,
         ..accelerd_parser::Options::default()
     };
     let parsed = accelerd_parser::parse(source.as_bytes(), &parser);
-    let columns = match &parsed.outcome {
-        Ok(columns) => columns,
-        Err(error) => return Err(syntax_error(error)),
-    };
+    let columns = parsed.outcome.as_ref().map_err(syntax_error)?;
     let syntax = Syntax::new(&parsed.text, columns);
     let declarations = Declarations::new(&syntax);
     let environment = Environment { syntax: &syntax, declarations: &declarations, options };
-    let outcomes: Vec<_> = kernels::kernels(&environment)
-        .into_iter()
-        .map(|function| Outcome {
-            name: function.name.clone(),
-            kernel: kernels::lower_kernel(&environment, function),
-        })
-        .collect();
-    if outcomes.is_empty() {
+    let kernels = kernels::kernels(&environment);
+    if kernels.is_empty() {
         let message = match options.entry {
             Some(entry) => format!("expected a kernel named `{entry}`, got none"),
             None => "expected a kernel, got none".to_owned(),
         };
         return Err(LowerError { kind: ErrorKind::NoKernel, message, line: 1, column: 0 });
     }
-    Ok(outcomes)
+    for function in kernels.into_iter().filter(|function| is_wanted(&function.name)) {
+        let kernel = kernels::lower_kernel(&environment, function);
+        if visit(Outcome { name: function.name.clone(), kernel }).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn syntax_error(error: &accelerd_parser::Diagnostic) -> LowerError {

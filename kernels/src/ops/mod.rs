@@ -7,6 +7,7 @@ pub mod encode;
 pub mod parse;
 pub mod similarity;
 pub mod tensor;
+pub mod translate;
 
 use crate::cuda::Module;
 

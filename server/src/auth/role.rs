@@ -29,7 +29,7 @@ impl fmt::Display for Role {
 use Role::{Admin, Read, Write};
 
 /// The methods and the roles that they need.
-const METHODS: [(&str, Role); 39] = [
+const METHODS: [(&str, Role); 40] = [
     ("/accelerd.v1.DeviceService/ListDevices", Read),
     ("/accelerd.v1.DeviceService/GetStats", Read),
     ("/accelerd.v1.DeviceService/Watch", Read),
@@ -43,6 +43,7 @@ const METHODS: [(&str, Role); 39] = [
     ("/accelerd.v1.EmbedService/ListModels", Read),
     ("/accelerd.v1.EmbedService/LoadModel", Admin),
     ("/accelerd.v1.EmbedService/UnloadModel", Admin),
+    ("/accelerd.v1.KernelService/Translate", Read),
     ("/accelerd.v1.ParseService/Parse", Read),
     ("/accelerd.v1.ParseService/ParseStream", Read),
     ("/accelerd.v1.SimilarityService/FindSimilar", Read),

@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 74] = [
+const BOUNDS: [(&str, Bound); 75] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -91,6 +91,7 @@ const BOUNDS: [(&str, Bound); 74] = [
     ("limits.max_benchmark_time", Time(1, DAY)),
     ("limits.max_compared_outputs", Count(1, 1_000_000)),
     ("limits.max_mismatches", Count(0, 1_000_000)),
+    ("limits.max_kernel_source_bytes", Size(1, GIB)),
     ("limits.max_dimensions", Count(1, 1_000_000)),
     ("limits.max_payload_bytes", Size(0, GIB)),
     ("limits.max_collections", Count(0, 1_000_000)),

@@ -292,6 +292,8 @@ pub struct Lanes {
     pub tensor: LaneOverride,
     /// Overrides for CompareOutputs and Verify.
     pub compare: LaneOverride,
+    /// Overrides for Translate.
+    pub translate: LaneOverride,
 }
 
 /// Queueing and batching of one operation.
@@ -375,6 +377,8 @@ pub struct Limits {
     pub max_compared_outputs: usize,
     /// Maximum number of mismatches that a comparison lists for an output.
     pub max_mismatches: u32,
+    /// Maximum size of a source of kernels.
+    pub max_kernel_source_bytes: ByteSize,
     /// Maximum time of the repetitions of a benchmark.
     #[serde(with = "humantime_serde")]
     pub max_benchmark_time: Duration,

@@ -10,6 +10,7 @@ use std::{
 use accelerd_proto::v1::{
     device_service_server::DeviceServiceServer,
     embed_service_server::{EmbedService as _, EmbedServiceServer},
+    kernel_service_server::{KernelService as _, KernelServiceServer},
     parse_service_server::{ParseService as _, ParseServiceServer},
     similarity_service_server::{SimilarityService as _, SimilarityServiceServer},
     tensor_service_server::{TensorService as _, TensorServiceServer},
@@ -29,7 +30,7 @@ use super::{
     call::{CallRunner, call_of},
     device, embed,
     encode::ChargedBody,
-    parse, similarity, tensor, verify,
+    kernel, parse, similarity, tensor, verify,
 };
 use crate::{app::App, transport::MAX_UNACCOUNTED_REQUEST};
 
@@ -44,11 +45,13 @@ struct Table {
     parse: Arc<parse::Parser>,
     tensor: Arc<tensor::Tensors>,
     verify: Arc<verify::Verifier>,
+    kernel: Arc<kernel::Kernels>,
     embed_server: EmbedServiceServer<embed::Embed>,
     similarity_server: SimilarityServiceServer<similarity::Similarity>,
     parse_server: ParseServiceServer<parse::Parser>,
     tensor_server: TensorServiceServer<tensor::Tensors>,
     verify_server: VerifyServiceServer<verify::Verifier>,
+    kernel_server: KernelServiceServer<kernel::Kernels>,
     device_server: DeviceServiceServer<device::Devices>,
     other: Routes,
 }
@@ -75,6 +78,7 @@ impl Services {
         let parse = Arc::new(parse::Parser::new(app));
         let tensor = Arc::new(tensor::Tensors::new(app));
         let verify = Arc::new(verify::Verifier::new(app));
+        let kernel = Arc::new(kernel::Kernels::new(app));
         Self(Arc::new(Table {
             calls,
             embed_server: limited!(EmbedServiceServer::from_arc(Arc::clone(&embed)), app),
@@ -82,12 +86,14 @@ impl Services {
             parse_server: limited!(ParseServiceServer::from_arc(Arc::clone(&parse)), app),
             tensor_server: limited!(TensorServiceServer::from_arc(Arc::clone(&tensor)), app),
             verify_server: limited!(VerifyServiceServer::from_arc(Arc::clone(&verify)), app),
+            kernel_server: limited!(KernelServiceServer::from_arc(Arc::clone(&kernel)), app),
             device_server: limited!(device::service(app), app),
             embed,
             similarity,
             parse,
             tensor,
             verify,
+            kernel,
             other: other.prepare(),
         }))
     }
@@ -159,6 +165,7 @@ where
             "/accelerd.v1.EmbedService/EmbedStream" => streaming!(embed.embed_batches),
             "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
             "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
+            "/accelerd.v1.KernelService/Translate" => unary!(kernel.translate),
             "/accelerd.v1.ParseService/Parse" => unary!(parse.parse),
             "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
             "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
@@ -182,6 +189,7 @@ where
             _ if routes_to(path, &table.parse_server) => generated!(parse_server),
             _ if routes_to(path, &table.tensor_server) => generated!(tensor_server),
             _ if routes_to(path, &table.verify_server) => generated!(verify_server),
+            _ if routes_to(path, &table.kernel_server) => generated!(kernel_server),
             _ if routes_to(path, &table.device_server) => generated!(device_server),
             _ => Box::pin(other(table.other.clone(), request)),
         }

@@ -77,10 +77,7 @@ impl Finder {
                 self.expr(b, goes);
             }
             (Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a), _) => self.expr(a, Use::Other),
-            (
-                Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_),
-                _,
-            ) => {}
+            (Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_), _) => {}
         }
     }
 }

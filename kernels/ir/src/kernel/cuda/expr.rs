@@ -109,7 +109,9 @@ impl Emitter<'_> {
         let (a, b) = (self.added_expr(a, adds(op)), self.added_expr(b, adds(op)));
         match a.dtype {
             Dtype::Bool => bool_binary(op, &a, &b),
-            Dtype::F32 | Dtype::F64 if op == BinaryOp::Mul && is_added && self.form == Form::Plain => uncontracted(&a, &b),
+            Dtype::F32 | Dtype::F64 if op == BinaryOp::Mul && is_added && self.form == Form::Plain => {
+                uncontracted(&a, &b)
+            }
             Dtype::F32 | Dtype::F64 => float_binary(op, &a, &b, right),
             _ => integer_binary(op, &a, &b),
         }
@@ -180,7 +182,8 @@ fn bool_binary(op: BinaryOp, a: &Text, b: &Text) -> Text {
         BinaryOp::And | BinaryOp::Min => infix("&&", prec::AND, a, b),
         // A conjunction within a disjunction is easily misread.
         BinaryOp::Or | BinaryOp::Max => {
-            let side = |side: &Text| if side.prec == prec::AND { format!("({})", side.text) } else { side.at(prec::OR) };
+            let side =
+                |side: &Text| if side.prec == prec::AND { format!("({})", side.text) } else { side.at(prec::OR) };
             Text::new(format!("{} || {}", side(a), side(b)), prec::OR, Dtype::Bool)
         }
         BinaryOp::Xor => Text::new(format!("{} != {}", a.at(prec::SHIFT), b.at(prec::SHIFT)), prec::EQUAL, Dtype::Bool),
@@ -399,9 +402,7 @@ fn bitcast(to: Dtype, a: Text) -> Text {
         (Dtype::F64, Dtype::I64) => call("__double_as_longlong"),
         (Dtype::F64, Dtype::U64) => call("__double_as_longlong").convert(to),
         (Dtype::I64, Dtype::F64) => call("__longlong_as_double"),
-        (Dtype::U64, Dtype::F64) => {
-            Text::primary(format!("__longlong_as_double({})", a.convert(Dtype::I64).text), to)
-        }
+        (Dtype::U64, Dtype::F64) => Text::primary(format!("__longlong_as_double({})", a.convert(Dtype::I64).text), to),
         _ if from == to => a,
         // 16-bit floating-point types are their bits.
         _ => a.convert(to),

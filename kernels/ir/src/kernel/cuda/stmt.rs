@@ -103,7 +103,8 @@ impl Emitter<'_> {
             Stmt::Store(place, value) => self.store(place, value),
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let previous = previous.filter(|local| self.usage.reads(*local) > 0);
-                let (operand, expected) = (self.expr(operand).text, expected.as_ref().map(|expected| self.expr(expected).text));
+                let (operand, expected) =
+                    (self.expr(operand).text, expected.as_ref().map(|expected| self.expr(expected).text));
                 let call = |pointer: &str, dtype| atomic(*op, dtype, pointer, &operand, expected.as_deref());
                 self.atomic(stmt, place, previous, call);
             }
@@ -241,7 +242,9 @@ impl Emitter<'_> {
         let condition = match body {
             // An iteration that ends at once counts.
             _ if self.form == Form::Checked => None,
-            [first @ Stmt::If(condition, then, otherwise), rest @ ..] if self.usage.declared_before(first).is_empty() => {
+            [first @ Stmt::If(condition, then, otherwise), rest @ ..]
+                if self.usage.declared_before(first).is_empty() =>
+            {
                 let exit = [Stmt::Break(label)];
                 match (then.as_slice(), otherwise.as_slice()) {
                     (then, []) if then == exit => Some((self.negation(condition).text, rest)),

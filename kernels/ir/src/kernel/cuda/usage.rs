@@ -124,7 +124,9 @@ impl Usage {
     pub(super) fn is_invariant(&self, expr: &Expr, in_loop: LabelId) -> bool {
         let assigned = &self.assigned[&in_loop];
         let mut is_invariant = true;
-        for_each_leaf(expr, &mut |leaf| is_invariant &= !matches!(leaf, Expr::Local(local) if assigned.contains(local)));
+        for_each_leaf(expr, &mut |leaf| {
+            is_invariant &= !matches!(leaf, Expr::Local(local) if assigned.contains(local))
+        });
         is_invariant
     }
 }

@@ -1,0 +1,38 @@
+//! The files of a translation.
+
+use accelerd_ir::kernel::{Kernel, cuda, wasm};
+
+use crate::Targets;
+use crate::example::{Budget, example};
+
+/// A file of a translation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its name.
+    pub name: String,
+    /// What it contains.
+    pub content: Vec<u8>,
+}
+
+/// The files of a kernel, and why there is no program in CUDA C++ if one is requested.
+pub(crate) fn emit(kernel: &Kernel, targets: Targets, budget: &mut Budget) -> (Vec<File>, Option<String>) {
+    let mut files = vec![];
+    let mut problem = None;
+    if targets.cuda {
+        match example(kernel, budget).and_then(|example| cuda::standalone(kernel, &example)) {
+            Ok(program) => files.extend(of_program(program)),
+            Err(error) => problem = Some(format!("expected inputs on which the kernel runs without a fault: {error}")),
+        }
+    }
+    if targets.wasm {
+        let content = wasm::emit(kernel).expect("lowered kernels are well formed");
+        files.push(File { name: format!("{}.wasm", kernel.name), content });
+    }
+    (files, problem)
+}
+
+fn of_program(program: cuda::Files) -> [File; 3] {
+    let cuda::Files { name, source, makefile, metadata } = program;
+    [(format!("{name}.cu"), source), ("Makefile".to_owned(), makefile), ("metadata.json".to_owned(), metadata)]
+        .map(|(name, content)| File { name, content: content.into_bytes() })
+}

@@ -1,0 +1,202 @@
+//! Translates the kernels of a Python module: source to intermediate representation, and that to files for each target.
+//!
+//! A program in CUDA C++ tests itself on an example. [`example`] makes one: arguments on which the interpreter runs the kernel without a
+//! fault, and its results.
+
+mod example;
+mod files;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use accelerd_ir::kernel::Kernel;
+use accelerd_lower::{ErrorKind, LowerError, Options, Outcome, for_each_kernel};
+
+pub use accelerd_lower::{Captured, Dialect};
+pub use files::File;
+
+use example::Budget;
+
+/// What is translated, and to what.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// The module.
+    pub source: String,
+    /// The language. If it is absent, it is Warp's if the module has a kernel with its decorator, and else Python.
+    pub dialect: Option<Dialect>,
+    /// What names stand for that the module does not define.
+    pub constants: BTreeMap<String, Captured>,
+    /// The kernels to translate; all if it is empty.
+    pub names: Vec<String>,
+    /// What they are translated to.
+    pub targets: Targets,
+    /// The most bytes of all files.
+    pub max_bytes: usize,
+}
+
+/// What kernels are translated to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// A program in CUDA C++, with its Makefile and a description.
+    pub cuda: bool,
+    /// A module of WebAssembly.
+    pub wasm: bool,
+}
+
+impl Default for Targets {
+    fn default() -> Self {
+        Self { cuda: true, wasm: true }
+    }
+}
+
+/// The kernels of a module that were translated, and what is wrong with the others, in the order of the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Translation {
+    /// Translated kernels.
+    pub kernels: Vec<Translated>,
+    /// Reasons why others, or the module, are not.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A translated kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Translated {
+    /// The name of its function.
+    pub name: String,
+    /// The kernel, without its body: what a caller needs to launch it.
+    pub kernel: Kernel,
+    /// Whether all targets compute the same bits.
+    pub is_bit_exact: bool,
+    /// Its files.
+    pub files: Vec<File>,
+}
+
+/// Why a kernel, or the module, is not translated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The kernel; empty for the module.
+    pub kernel: String,
+    /// A stable name of the reason.
+    pub code: &'static str,
+    /// What was expected and found.
+    pub message: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 0.
+    pub column: u32,
+}
+
+/// A module cannot be translated as requested.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TranslateError {
+    /// The files exceed [`Request::max_bytes`].
+    #[error("the files have more than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The checkpoint ended the translation.
+    #[error("the translation was cancelled")]
+    Cancelled,
+}
+
+/// Translates kernel by kernel; calls `checkpoint` before each, and ends if it breaks.
+///
+/// # Errors
+/// The files are too large, or `checkpoint` ended the translation. A module that is not valid, and kernels outside the language, have
+/// diagnostics. So has a requested name that is not one of a kernel, with the code `no_kernel`.
+pub fn translate(
+    request: &Request,
+    mut checkpoint: impl FnMut() -> ControlFlow<()>,
+) -> Result<Translation, TranslateError> {
+    let dialects: &[Dialect] = match &request.dialect {
+        Some(dialect) => std::slice::from_ref(dialect),
+        None => &[Dialect::Warp, Dialect::Python],
+    };
+    let mut translation = Translation::default();
+    for (nth, dialect) in dialects.iter().enumerate() {
+        let mut translator = Translator::new(request);
+        let outcome = translator.run(*dialect, &mut checkpoint);
+        translator.error.map_or(Ok(()), Err)?;
+        translation = translator.translation;
+        match outcome {
+            Err(error) if error.kind == ErrorKind::NoKernel && nth + 1 < dialects.len() => {}
+            Err(error) => {
+                translation.diagnostics.push(diagnostic("", &error));
+                return Ok(translation);
+            }
+            Ok(()) => break,
+        }
+    }
+    for name in &request.names {
+        let found = translation.kernels.iter().map(|kernel| &kernel.name);
+        let mut found = found.chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel));
+        if !found.any(|found| found == name) {
+            let message = format!("expected a kernel named `{name}`, got none");
+            let code = ErrorKind::NoKernel.code();
+            translation.diagnostics.push(Diagnostic { kernel: name.clone(), code, message, line: 1, column: 0 });
+        }
+    }
+    Ok(translation)
+}
+
+struct Translator<'r> {
+    request: &'r Request,
+    translation: Translation,
+    /// Bytes of files so far.
+    bytes: usize,
+    /// What examples may still cost.
+    budget: Budget,
+    /// Why the translation ended early.
+    error: Option<TranslateError>,
+}
+
+impl<'r> Translator<'r> {
+    fn new(request: &'r Request) -> Self {
+        Self { request, translation: Translation::default(), bytes: 0, budget: Budget::default(), error: None }
+    }
+
+    fn run(&mut self, dialect: Dialect, checkpoint: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LowerError> {
+        let request = self.request;
+        let options = Options { dialect, constants: request.constants.clone(), entry: None };
+        let is_wanted = |name: &str| request.names.is_empty() || request.names.iter().any(|wanted| wanted == name);
+        for_each_kernel(&request.source, &options, is_wanted, |outcome| {
+            if checkpoint().is_break() {
+                self.error = Some(TranslateError::Cancelled);
+                return ControlFlow::Break(());
+            }
+            self.add(outcome)
+        })
+    }
+
+    fn add(&mut self, outcome: Outcome) -> ControlFlow<()> {
+        match outcome.kernel {
+            Ok(lowered) => {
+                let (files, problem) = files::emit(&lowered.kernel, self.request.targets, &mut self.budget);
+                self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
+                if let Some(message) = problem {
+                    let (kernel, code) = (outcome.name.clone(), "no_example");
+                    self.translation.diagnostics.push(Diagnostic { kernel, code, message, line: 1, column: 0 });
+                }
+                let is_bit_exact = lowered.kernel.is_bit_exact();
+                let kernel = Kernel { body: vec![], locals: vec![], ..lowered.kernel };
+                self.translation.kernels.push(Translated { name: outcome.name, kernel, is_bit_exact, files });
+            }
+            Err(error) => {
+                self.bytes += error.message.len();
+                self.translation.diagnostics.push(diagnostic(&outcome.name, &error));
+            }
+        }
+        if self.bytes > self.request.max_bytes {
+            self.error = Some(TranslateError::TooLarge { limit: self.request.max_bytes });
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn diagnostic(kernel: &str, error: &LowerError) -> Diagnostic {
+    let LowerError { kind, message, line, column } = error;
+    let (kernel, message) = (kernel.to_owned(), message.clone());
+    Diagnostic { kernel, code: kind.code(), message, line: *line, column: *column }
+}
