@@ -41,6 +41,7 @@ mod device;
 mod embed;
 mod error;
 mod graph;
+mod kernel;
 pub mod load;
 mod matrix;
 mod parse;
@@ -70,6 +71,7 @@ pub use self::{
     embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
     error::{Code, Error, Failure, FieldViolation, ShapeError},
     graph::{Attribute, Executed, Graph, GraphOutput, GraphValue},
+    kernel::{KernelConstant, TranslateOptions, Translation},
     matrix::{Element, Matrix, MatrixRef},
     parse::{
         Comment, Context, Diagnostic, DumpOptions, Int, Lines, Literal, Node, OutlineItem, ParseOptions, ParseOutcome,

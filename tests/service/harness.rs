@@ -7,8 +7,9 @@ use accelerd::{
 use accelerd_kernels::Device;
 use accelerd_proto::v1::{
     self, Dtype, Tensor, device_service_client::DeviceServiceClient, embed_service_client::EmbedServiceClient,
-    parse_service_client::ParseServiceClient, similarity_service_client::SimilarityServiceClient,
-    tensor_service_client::TensorServiceClient, verify_service_client::VerifyServiceClient,
+    kernel_service_client::KernelServiceClient, parse_service_client::ParseServiceClient,
+    similarity_service_client::SimilarityServiceClient, tensor_service_client::TensorServiceClient,
+    verify_service_client::VerifyServiceClient,
 };
 use bytes::Bytes;
 use http_body_util::Full;
@@ -62,6 +63,10 @@ impl TestServer {
 
     pub(crate) fn verify(&self) -> VerifyServiceClient<Channel> {
         VerifyServiceClient::new(self.channel.clone()).max_encoding_message_size(LIMIT)
+    }
+
+    pub(crate) fn kernels(&self) -> KernelServiceClient<Channel> {
+        KernelServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn device(&self) -> DeviceServiceClient<Channel> {

@@ -11,6 +11,7 @@ mod flow_control;
 mod harness;
 mod hub;
 mod input;
+mod kernel;
 mod lifecycle;
 mod long_texts;
 mod models;

@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling
 
 use crate::{
     commands::{
-        bench, cluster, collections, embed, generate, health, index, models, parse, report, rerank, search, similar,
-        stats, tensor, verify,
+        bench, cluster, collections, embed, generate, health, index, kernel, models, parse, report, rerank, search,
+        similar, stats, tensor, verify,
     },
     error::Result,
     global::Global,
@@ -22,7 +22,8 @@ const STYLES: Styles = Styles::styled()
 const AFTER_HELP: &str = "\
 Exit codes:
   0    success
-  1    failure, no search results, an unhealthy daemon, syntax errors in parsed files, or outputs that differ
+  1    failure, no search results, an unhealthy daemon, syntax errors in parsed files, outputs that differ, or kernels
+       that cannot be translated
   2    invalid usage, or a file that cannot be read or is invalid
   3    the daemon cannot be reached
   4    a collection, model or snapshot does not exist
@@ -38,7 +39,7 @@ Examples:
   accelctl tensor run matmul a.npy b.npy --output c.npy
   echo 'open a socket' | accelctl embed - --output query.npy";
 
-/// Command-line client of accelerd: index and search code, embed, rerank, cluster, parse and compute with tensors.
+/// Command-line client of accelerd: index and search code, embed, rerank, cluster, parse, compute with tensors, translate kernels.
 #[derive(Debug, Parser)]
 #[command(version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
@@ -58,6 +59,7 @@ pub enum Command {
     Cluster(cluster::ClusterArgs),
     Parse(parse::ParseArgs),
     Tensor(tensor::TensorArgs),
+    Kernel(kernel::KernelArgs),
     Verify(verify::VerifyArgs),
     Stats(stats::StatsArgs),
     Report(report::ReportArgs),
@@ -83,6 +85,7 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Cluster(args) => cluster::run(args, &connect(global, false).await?, output).await,
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
         Command::Tensor(args) => tensor::run(args, &connect(global, false).await?, output).await,
+        Command::Kernel(args) => kernel::run(args, &connect(global, false).await?, output).await,
         Command::Verify(args) => verify::run(args, &connect(global, false).await?, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
         Command::Report(args) => report::run(args, &connect(global, false).await?, output).await,

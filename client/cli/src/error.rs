@@ -34,6 +34,9 @@ pub enum CliError {
     /// Outputs differ, as the report says that is printed already.
     #[error("the outputs differ")]
     Differs,
+    /// Kernels were not translated, as the report says that is printed already.
+    #[error("kernels were not translated")]
+    Untranslated,
     /// Ctrl-C; the message says what was done.
     #[error("{0}")]
     Interrupted(String),
@@ -56,7 +59,12 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Interrupted(_) => INTERRUPTED,
-            Self::NothingFound | Self::Differs | Self::Output(_) | Self::NotServing(_) | Self::Partial(_) => 1,
+            Self::NothingFound
+            | Self::Differs
+            | Self::Untranslated
+            | Self::Output(_)
+            | Self::NotServing(_)
+            | Self::Partial(_) => 1,
             Self::Usage(_) | Self::File { .. } | Self::Format { .. } => 2,
             Self::Call(error) => match error.code() {
                 Code::Unavailable => 3,

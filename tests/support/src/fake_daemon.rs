@@ -1,6 +1,7 @@
 //! An in-memory fake of the daemon: collections with filters, toy models, and failures on demand.
 
 mod embed;
+mod kernel;
 mod parse;
 mod tensor;
 mod verify;
@@ -15,8 +16,9 @@ use std::{
 
 use accelerd_proto::v1::{
     self as proto, condition::Test, device_service_server as device, embed_service_server::EmbedServiceServer, hit::Id,
-    parse_service_server::ParseServiceServer, search_request::Query, similarity_service_server as similarity,
-    tensor_service_server::TensorServiceServer, upsert_request::Points, verify_service_server::VerifyServiceServer,
+    kernel_service_server::KernelServiceServer, parse_service_server::ParseServiceServer, search_request::Query,
+    similarity_service_server as similarity, tensor_service_server::TensorServiceServer, upsert_request::Points,
+    verify_service_server::VerifyServiceServer,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -177,6 +179,7 @@ impl FakeDaemon {
             .add_service(ParseServiceServer::new(self.clone()))
             .add_service(TensorServiceServer::new(self.clone()))
             .add_service(VerifyServiceServer::new(self.clone()))
+            .add_service(KernelServiceServer::new(self.clone()))
             .add_service(device::DeviceServiceServer::new(self.clone()))
     }
 

@@ -7,6 +7,7 @@ pub mod embed;
 pub mod generate;
 pub mod health;
 pub mod index;
+pub mod kernel;
 pub mod models;
 pub mod parse;
 pub mod report;

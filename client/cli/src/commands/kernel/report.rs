@@ -1,0 +1,124 @@
+//! The report of translations.
+
+use std::path::Path;
+
+use accelerd_client::{
+    Translation,
+    proto::{KernelDiagnostic, KernelParam, TranslatedKernel},
+};
+use serde::Serialize;
+
+use crate::{
+    format::bytes,
+    output::Report,
+    renderer::{Renderer, Style, Table},
+};
+
+/// The translations of a module.
+#[derive(Serialize)]
+pub struct Translations {
+    kernels: Vec<KernelReport>,
+    diagnostics: Vec<DiagnosticReport>,
+}
+
+#[derive(Serialize)]
+struct KernelReport {
+    name: String,
+    grid_dims: u32,
+    params: Vec<String>,
+    bit_exact: bool,
+    files: Vec<FileReport>,
+}
+
+#[derive(Serialize)]
+struct FileReport {
+    name: String,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct DiagnosticReport {
+    file: String,
+    line: u32,
+    column: u32,
+    kernel: String,
+    code: String,
+    message: String,
+}
+
+impl Translations {
+    pub fn of(file: &Path, translation: &Translation) -> Self {
+        Self {
+            kernels: translation.kernels.iter().map(KernelReport::of).collect(),
+            diagnostics: translation.diagnostics.iter().map(|found| DiagnosticReport::of(file, found)).collect(),
+        }
+    }
+}
+
+impl KernelReport {
+    fn of(kernel: &TranslatedKernel) -> Self {
+        let file = |file: &accelerd_client::proto::KernelFile| FileReport {
+            name: file.name.clone(),
+            bytes: file.content.len() as u64,
+        };
+        Self {
+            name: kernel.name.clone(),
+            grid_dims: kernel.grid_dims,
+            params: kernel.params.iter().map(param).collect(),
+            bit_exact: kernel.bit_exact,
+            files: kernel.files.iter().map(file).collect(),
+        }
+    }
+}
+
+/// As in `x: f32[2]` for an array of two dimensions.
+fn param(param: &KernelParam) -> String {
+    let types: Vec<_> = param
+        .components
+        .iter()
+        .map(|component| component.dtype().as_str_name().trim_start_matches("DTYPE_").to_ascii_lowercase())
+        .collect();
+    let element = match &types[..] {
+        [one] => one.clone(),
+        all if all.iter().all(|dtype| *dtype == all[0]) => format!("{}x{}", all[0], all.len()),
+        all => format!("({})", all.join(", ")),
+    };
+    let dims = if param.dims > 0 { format!("[{}]", vec![":"; param.dims as usize].join(", ")) } else { String::new() };
+    format!("{}: {element}{dims}", param.name)
+}
+
+impl DiagnosticReport {
+    fn of(file: &Path, found: &KernelDiagnostic) -> Self {
+        Self {
+            file: file.display().to_string(),
+            line: found.line,
+            column: found.column,
+            kernel: found.kernel.clone(),
+            code: found.code.clone(),
+            message: found.message.clone(),
+        }
+    }
+}
+
+impl Report for Translations {
+    fn render(&self, renderer: &mut Renderer) {
+        let mut table = Table::new(["<kernel", "<parameters", "?<bits", "<files"]);
+        for kernel in &self.kernels {
+            let files: Vec<_> =
+                kernel.files.iter().map(|file| format!("{} ({})", file.name, bytes(file.bytes))).collect();
+            table.row([
+                kernel.name.clone(),
+                kernel.params.join(", "),
+                if kernel.bit_exact { "exact".to_owned() } else { String::new() },
+                files.join(", "),
+            ]);
+        }
+        renderer.table(&table);
+        for found in &self.diagnostics {
+            let place = format!("{}:{}:{}", found.file, found.line, found.column + 1);
+            let code = renderer.style(Style::Bad, &found.code);
+            let kernel = if found.kernel.is_empty() { String::new() } else { format!(" in {}", found.kernel) };
+            renderer.whole_line(format!("{place}: {code}{kernel}: {}", found.message));
+        }
+    }
+}
