@@ -405,6 +405,79 @@ fn a_kernel_that_is_not_well_formed_is_not_emitted() {
     assert!(matches!(emit(&kernel), Err(KernelError::Label { .. })));
 }
 
+/// Stores expressions of components of two arrays at the position of the thread.
+fn elementwise(dtype: Dtype, build: impl Fn(Expr, Expr) -> Vec<(Dtype, Expr)>) -> (Kernel, Vec<Argument>, u32) {
+    let samples = samples(dtype);
+    let mut builder = Builder::new(1);
+    let inputs = [(); 2].map(|()| builder.array(dtype, 1));
+    let [a, b] = [(); 2].map(|()| builder.local(dtype));
+    let mut body = vec![load(a, inputs[0], tid()), load(b, inputs[1], tid())];
+    let (left, right): (Vec<_>, Vec<_>) = samples.iter().flat_map(|a| samples.iter().map(|b| (*a, *b))).unzip();
+    let mut arguments = vec![array_of(&left, dtype), array_of(&right, dtype)];
+    for (result, expr) in build(local(a), local(b)) {
+        let output = builder.array(result, 1);
+        body.push(store(output, tid(), expr));
+        arguments.push(zeros(result, left.len()));
+    }
+    (builder.finish(body), arguments, len(left.len()))
+}
+
+/// Makes an expression of two, and tells its type.
+type Build = Box<dyn Fn(Expr, Expr) -> (Dtype, Expr)>;
+
+#[test]
+fn every_operation_of_vectors_agrees() {
+    let mut with_vectors = 0;
+    for dtype in [Dtype::I32, Dtype::U32, Dtype::F32] {
+        let as_word =
+            |(result, expr)| if result == Dtype::Bool { (Dtype::I32, cast(Dtype::I32, expr)) } else { (result, expr) };
+        let unaries = UnaryOp::ALL.into_iter().filter(|op| op.result(dtype).is_some());
+        let binaries = BinaryOp::ALL.into_iter().filter(|op| op.result(dtype).is_some());
+        let result = |result: Option<Dtype>| result.expect("the operation takes the type");
+        let unaries = unaries.map(|op| -> Build { Box::new(move |a, _| (result(op.result(dtype)), unary(op, a))) });
+        let binaries =
+            binaries.map(|op| -> Build { Box::new(move |a, b| (result(op.result(dtype)), binary(op, a, b))) });
+        let casts = [Dtype::Bool, Dtype::I32, Dtype::U32, Dtype::F32]
+            .map(|to| -> Build { Box::new(move |a, _| (to, cast(to, a))) });
+        let builds = unaries.chain(binaries).chain(casts);
+        // One kernel an operation: one that vectors do not have would take them from all.
+        for build in builds {
+            let (kernel, arguments, threads) = elementwise(dtype, |a, b| {
+                let (result, expr) = build(a.clone(), b.clone());
+                vec![as_word((result, without_sign_of_nan(dtype, &a, &b, expr)))]
+            });
+            with_vectors += u32::from(common::wasm::has_vectors(&kernel));
+            assert_agree(&kernel, &[threads], &arguments, BUDGET);
+        }
+    }
+    assert!(with_vectors > 50, "{with_vectors} kernels have vectors");
+}
+
+#[test]
+fn shifts_of_vectors_by_a_constant_agree() {
+    for dtype in [Dtype::I32, Dtype::U32] {
+        let (kernel, arguments, threads) = elementwise(dtype, |a, _| {
+            let shifts = [BinaryOp::Shl, BinaryOp::Shr].into_iter().flat_map(|op| [0, 1, 31].map(|by| (op, by)));
+            shifts.map(|(op, by)| (dtype, binary(op, a.clone(), integer(dtype, by)))).collect()
+        });
+        assert!(common::wasm::has_vectors(&kernel));
+        assert_agree(&kernel, &[threads], &arguments, BUDGET);
+    }
+}
+
+fn assert_random_vector_kernels_agree(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let subject = random::vector_kernel(seed);
+        assert!(common::wasm::has_vectors(&subject.kernel), "seed {seed}");
+        assert_agree(&subject.kernel, &subject.grid, &subject.arguments, BUDGET);
+    }
+}
+
+#[test]
+fn random_kernels_of_vectors_agree() {
+    assert_random_vector_kernels_agree(0..200);
+}
+
 fn assert_random_kernels_agree(seeds: std::ops::Range<u64>) {
     let mut faults = 0;
     let count = seeds.end - seeds.start;
@@ -425,4 +498,5 @@ fn random_kernels_agree() {
 #[ignore = "takes minutes: for changes of interpreter or emitter"]
 fn many_random_kernels_agree() {
     assert_random_kernels_agree(1_000..11_000);
+    assert_random_vector_kernels_agree(1_000..11_000);
 }

@@ -20,15 +20,17 @@
 //!   aligned to their components.
 //!
 //! **Imports.** A kernel that uses elementary functions imports them from the module `math`, by the names of
-//! [`MathOp`](crate::scalar::math::MathOp): of one operand `(f64) -> f64`, of two `(f64, f64) -> f64`. The interpreter computes them by
+//! [`MathOp`]: of one operand `(f64) -> f64`, of two `(f64, f64) -> f64`. The interpreter computes them by
 //! [`math::unary`](crate::scalar::math::unary) and [`math::binary`](crate::scalar::math::binary); with other functions, results differ as
 //! these do.
 
 mod abi;
 mod code;
 mod helper;
+mod lanes;
 mod operation;
 mod run;
+mod scope;
 
 use wasm_encoder::{
     CodeSection, ConstExpr, EntityType, ExportKind, ExportSection, FunctionSection, GlobalSection, GlobalType,
@@ -92,7 +94,7 @@ fn assemble(functions: &Functions, run: code::Code) -> Vec<u8> {
     }
     let run_index = functions.run_index();
     let helpers = functions.helpers().map(|(signature, code)| (signature, code.clone()));
-    for ((params, results), code) in std::iter::once((run::signature(), run)).chain(helpers) {
+    for ((params, results), code) in std::iter::once((scope::signature(), run)).chain(helpers) {
         indices.function(types.len());
         types.ty().function(params, results);
         bodies.function(&code.finish());
