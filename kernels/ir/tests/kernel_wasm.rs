@@ -11,7 +11,7 @@ mod common {
 use accelerd_ir::{
     Dtype,
     kernel::{
-        Argument, ArrayArgument, AtomicOp, Expr, FaultKind, Kernel, KernelError, LabelId, SiteId, Stmt,
+        Argument, ArrayArgument, AtomicOp, Expr, FaultKind, Kernel, KernelError, LabelId, LocalId, SiteId, Stmt,
         wasm::{ArgumentLayout, emit, math_ops},
     },
     scalar::{BinaryOp, Literal, UnaryOp, math::MathOp},
@@ -463,6 +463,50 @@ fn shifts_of_vectors_by_a_constant_agree() {
         assert!(common::wasm::has_vectors(&kernel));
         assert_agree(&kernel, &[threads], &arguments, BUDGET);
     }
+}
+
+#[test]
+fn a_variable_that_holds_the_position_is_an_index_of_vectors() {
+    // y[i] = x[i] after statements, with an index that is the position only in the first case.
+    let has_vectors = |build: fn(LocalId) -> Vec<Stmt>| {
+        let mut builder = Builder::new(1);
+        let (i, value) = (builder.local(Dtype::I32), builder.local(Dtype::F32));
+        let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1));
+        let mut body = build(i);
+        body.extend([load(value, x, local(i)), store(y, tid(), local(value))]);
+        let kernel = builder.finish(body);
+        let numbers: Vec<f32> = (0_u8..50).map(f32::from).collect();
+        assert_agree(&kernel, &[50], &[Argument::array(&numbers), Argument::array(&[0.0_f32; 50])], BUDGET);
+        common::wasm::has_vectors(&kernel)
+    };
+    assert!(has_vectors(|i| vec![assign(i, tid())]));
+    assert!(has_vectors(|i| vec![assign(i, tid()), when(less(int(40), local(i)), vec![Stmt::Return])]));
+    assert!(!has_vectors(|_| vec![]), "it is 0");
+    assert!(!has_vectors(|i| vec![assign(i, tid()), assign(i, int(1))]), "it is 1");
+    assert!(!has_vectors(|i| vec![when(less(int(40), tid()), vec![assign(i, tid())])]), "it is 0 in some threads");
+}
+
+#[test]
+fn threads_of_vectors_return_on_their_own() {
+    let mut builder = Builder::new(1);
+    let out = builder.array(Dtype::I32, 1);
+    let is = |op, value| binary(op, tid(), int(value));
+    let nested = vec![
+        when(is(BinaryOp::Eq, 1), vec![Stmt::Return]),
+        store(out, tid(), int(1)),
+        when(is(BinaryOp::Eq, 2), vec![Stmt::Return]),
+        store(out, tid(), int(2)),
+    ];
+    let otherwise =
+        vec![when(is(BinaryOp::Eq, 5), vec![store(out, tid(), int(3)), Stmt::Return, store(out, tid(), int(9))])];
+    let kernel = builder.finish(vec![
+        Stmt::If(is(BinaryOp::Lt, 4), nested, otherwise),
+        when(is(BinaryOp::Eq, 6), vec![store(out, tid(), int(4)), Stmt::Return]),
+        store(out, tid(), int(5)),
+    ]);
+    assert!(common::wasm::has_vectors(&kernel));
+    let (arguments, _) = assert_agree(&kernel, &[8], &[zeros(Dtype::I32, 8)], BUDGET);
+    assert_eq!(arguments[0].to_vec::<i32>(), [5, 0, 1, 5, 5, 3, 4, 5]);
 }
 
 fn assert_random_vector_kernels_agree(seeds: std::ops::Range<u64>) {

@@ -99,6 +99,8 @@ pub(crate) fn vector_kernel(seed: u64) -> Subject {
     let mut builder = Builder::new(1);
     let dtypes = vec![Dtype::Bool, Dtype::U32, Dtype::I32, Dtype::F32];
     let (mut arrays, mut values, mut locals, mut arguments) = (vec![], vec![], vec![], vec![]);
+    // The first variable is the position, and is not assigned again.
+    let position = builder.local(Dtype::I32);
     for dtype in dtypes.clone() {
         values.push((builder.value(dtype), dtype));
         arguments.push(Argument::Value(bytes(random.literal(dtype))));
@@ -111,7 +113,8 @@ pub(crate) fn vector_kernel(seed: u64) -> Subject {
     let labels = vec![];
     let mut generator =
         Generator { random, is_vector: true, dtypes, grid_dims: 1, arrays, values, locals, labels, next_label: 0 };
-    let body = generator.body(3, 6);
+    let mut body = generator.body(3, 6);
+    body.insert(0, Stmt::Assign(position, Expr::ThreadId(0)));
     Subject { kernel: builder.finish(body), grid: vec![u32::try_from(threads).expect("few")], arguments }
 }
 
@@ -190,11 +193,7 @@ impl Generator {
             9 => self.atomic(),
             10 => self.leave(),
             11 if self.random.one_in(4) => self.end(),
-            12 | 13 => {
-                let (condition, then) = (self.expr(Dtype::Bool, 3), self.body(depth - 1, 4));
-                let otherwise = if self.random.one_in(2) { vec![] } else { self.body(depth - 1, 4) };
-                Stmt::If(condition, then, otherwise)
-            }
+            12 | 13 => self.branch(depth),
             14 | 15 => self.range(depth),
             16 => {
                 let (label, body) = self.labeled(false, depth);
@@ -217,20 +216,24 @@ impl Generator {
     fn vector_stmt(&mut self, depth: usize) -> Stmt {
         let (array, dtype, _) = self.random.pick(&self.arrays);
         let site = SiteId(u32::try_from(self.random.below(8)).expect("small"));
-        let place = Place { array, indices: vec![Expr::ThreadId(0)], component: 0, site };
-        match self.random.below(if depth == 0 { 6 } else { 8 }) {
+        let index = if self.random.one_in(2) { Expr::ThreadId(0) } else { Expr::Local(LocalId(0)) };
+        let place = Place { array, indices: vec![index], component: 0, site };
+        match self.random.below(if depth == 0 { 6 } else { 9 }) {
             0 | 1 => Stmt::Load(self.local(dtype), place),
             2 | 3 => Stmt::Store(place, self.expr(dtype, 4)),
             4 | 5 => {
                 let (local, dtype) = self.random.pick(&self.locals);
                 Stmt::Assign(local, self.expr(dtype, 4))
             }
-            _ => {
-                let (condition, then) = (self.expr(Dtype::Bool, 3), self.body(depth - 1, 4));
-                let otherwise = if self.random.one_in(2) { vec![] } else { self.body(depth - 1, 4) };
-                Stmt::If(condition, then, otherwise)
-            }
+            8 => Stmt::If(self.expr(Dtype::Bool, 2), vec![Stmt::Return], vec![]),
+            _ => self.branch(depth),
         }
+    }
+
+    fn branch(&mut self, depth: usize) -> Stmt {
+        let (condition, then) = (self.expr(Dtype::Bool, 3), self.body(depth - 1, 4));
+        let otherwise = if self.random.one_in(2) { vec![] } else { self.body(depth - 1, 4) };
+        Stmt::If(condition, then, otherwise)
     }
 
     fn atomic(&mut self) -> Stmt {

@@ -1,7 +1,8 @@
 //! Runs four threads at once, one in each lane of a vector.
 //!
 //! This is for kernels of a grid of one dimension whose types have 32 bits, that access arrays at the position of the thread only, and that
-//! take no operation which vectors do not have. Lanes take both branches of a condition under a mask. Threads that may fault are left
+//! take no operation which vectors do not have. Lanes take both branches of a condition under a mask, and one that returns is masked from
+//! then on. Threads that may fault are left
 //! to the code that runs one after the other: the vectors stop where the shortest array ends, and do not start if an array has gaps.
 
 use std::collections::HashMap;
@@ -27,7 +28,12 @@ pub(super) fn emit(scope: &mut Scope<'_>) {
         return;
     }
     let before = scope.code().clone();
-    let mut lanes = Lanes { scope, locals: HashMap::new(), arrays: vec![], position: 0, offset: 0 };
+    let Some(arrays) = arrays(&scope.kernel.body) else {
+        return;
+    };
+    let [position, live] = [(); 2].map(|()| scope.code().local(ValType::V128));
+    let offset = scope.code().local(ValType::I32);
+    let mut lanes = Lanes { scope, locals: HashMap::new(), arrays, position, offset, live };
     if lanes.threads().is_none() {
         *scope.code() = before;
     }
@@ -42,6 +48,8 @@ struct Lanes<'s, 'a> {
     /// The positions of the threads, and the offset of the first one's component in an array.
     position: u32,
     offset: u32,
+    /// The lanes whose thread has not returned.
+    live: u32,
 }
 
 impl Lanes<'_, '_> {
@@ -51,9 +59,6 @@ impl Lanes<'_, '_> {
 
     fn threads(&mut self) -> Option<()> {
         let kernel = self.scope.kernel;
-        self.arrays = arrays(&kernel.body)?;
-        self.position = self.code().local(ValType::V128);
-        self.offset = self.code().local(ValType::I32);
         let end = self.end();
         let done = self.code().block();
         self.code().sink().local_get(THREAD).i64_const(0).i64_lt_s();
@@ -96,11 +101,12 @@ impl Lanes<'_, '_> {
     }
 
     fn vector(&mut self, body: &[Stmt]) -> Option<()> {
-        let (position, offset) = (self.position, self.offset);
+        let (position, offset, live) = (self.position, self.offset, self.live);
         let numbers = (0..4_i128).map(|lane| lane << (32 * lane)).sum();
         let mut sink = self.code().sink();
         sink.local_get(THREAD).i32_wrap_i64().i32x4_splat().v128_const(numbers).i32x4_add().local_set(position);
         sink.local_get(THREAD).i32_wrap_i64().i32_const(2).i32_shl().local_set(offset);
+        sink.v128_const(-1).local_set(live);
         for local in 0..self.scope.kernel.locals.len() {
             let id = LocalId(u32::try_from(local).expect("few locals"));
             if let Some(at) = self.local(id) {
@@ -125,7 +131,23 @@ impl Lanes<'_, '_> {
 
     /// Runs statements in the lanes that a mask has set, or in all.
     fn body(&mut self, body: &[Stmt], mask: Option<u32>) -> Option<()> {
-        body.iter().try_for_each(|stmt| self.stmt(stmt, mask))
+        let mut remaining = None;
+        for stmt in body {
+            self.stmt(stmt, remaining.or(mask))?;
+            if may_return(stmt) {
+                let (remaining, live) =
+                    (*remaining.get_or_insert_with(|| self.scope.code().scratch(ValType::V128)), self.live);
+                self.code().sink().local_get(live);
+                if let Some(mask) = mask {
+                    self.code().sink().local_get(mask).v128_and();
+                }
+                self.code().sink().local_set(remaining);
+            }
+        }
+        if let Some(remaining) = remaining {
+            self.code().release(ValType::V128, remaining);
+        }
+        Some(())
     }
 
     fn stmt(&mut self, stmt: &Stmt, mask: Option<u32>) -> Option<()> {
@@ -150,13 +172,21 @@ impl Lanes<'_, '_> {
                 Some(())
             }
             Stmt::If(condition, then, otherwise) => self.branches(condition, [then, otherwise], mask),
+            Stmt::Return => {
+                let live = self.live;
+                if let Some(mask) = mask {
+                    self.code().sink().local_get(live).local_get(mask).v128_andnot().local_set(live);
+                } else {
+                    self.code().sink().v128_const(0).local_set(live);
+                }
+                Some(())
+            }
             Stmt::Atomic { .. }
             | Stmt::Loop(..)
             | Stmt::For { .. }
             | Stmt::Block(..)
             | Stmt::Break(_)
             | Stmt::Continue(_)
-            | Stmt::Return
             | Stmt::Fault(..) => None,
         }
     }
@@ -401,38 +431,90 @@ fn has_lanes(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Bool | Dtype::U32 | Dtype::I32 | Dtype::F32)
 }
 
-/// The arrays that statements access, if all at the position of the thread.
-fn arrays(body: &[Stmt]) -> Option<Vec<ParamId>> {
-    let mut found = vec![];
-    collect_arrays(body, &mut found)?;
-    Some(found)
+/// Whether a thread may return in a statement.
+fn may_return(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Return => true,
+        Stmt::If(_, then, otherwise) => then.iter().chain(otherwise).any(may_return),
+        Stmt::Assign(..)
+        | Stmt::Load(..)
+        | Stmt::Store(..)
+        | Stmt::Atomic { .. }
+        | Stmt::Loop(..)
+        | Stmt::For { .. }
+        | Stmt::Block(..)
+        | Stmt::Break(_)
+        | Stmt::Continue(_)
+        | Stmt::Fault(..) => false,
+    }
 }
 
-fn collect_arrays(body: &[Stmt], found: &mut Vec<ParamId>) -> Option<()> {
+/// The arrays that a kernel accesses, if all at the position of the thread.
+fn arrays(body: &[Stmt]) -> Option<Vec<ParamId>> {
+    let mut accesses = Accesses { positions: positions(body), arrays: vec![] };
+    accesses.body(body)?;
+    Some(accesses.arrays)
+}
+
+/// The variables that are assigned the position of the thread before the first statement that could use them as an index.
+fn positions(body: &[Stmt]) -> Vec<LocalId> {
+    let mut found = vec![];
     for stmt in body {
+        let Stmt::Assign(local, value) = stmt else { break };
+        if matches!(value, Expr::ThreadId(0)) {
+            found.push(*local);
+        }
+    }
+    found
+}
+
+struct Accesses {
+    /// Variables that hold the position of the thread.
+    positions: Vec<LocalId>,
+    arrays: Vec<ParamId>,
+}
+
+impl Accesses {
+    fn body(&mut self, body: &[Stmt]) -> Option<()> {
+        body.iter().try_for_each(|stmt| self.stmt(stmt))
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Option<()> {
         match stmt {
-            Stmt::Load(_, place) | Stmt::Store(place, _) => {
-                if !matches!(place.indices[..], [Expr::ThreadId(0)]) {
-                    return None;
-                }
-                if !found.contains(&place.array) {
-                    found.push(place.array);
-                }
+            Stmt::Load(local, place) => {
+                self.assigned(*local)?;
+                self.access(place)
             }
+            Stmt::Store(place, _) => self.access(place),
             Stmt::If(_, then, otherwise) => {
-                collect_arrays(then, found)?;
-                collect_arrays(otherwise, found)?;
+                self.body(then)?;
+                self.body(otherwise)
             }
-            Stmt::Assign(..) => {}
+            Stmt::Assign(_, Expr::ThreadId(0)) | Stmt::Return => Some(()),
+            Stmt::Assign(local, _) => self.assigned(*local),
             Stmt::Atomic { .. }
             | Stmt::Loop(..)
             | Stmt::For { .. }
             | Stmt::Block(..)
             | Stmt::Break(_)
             | Stmt::Continue(_)
-            | Stmt::Return
-            | Stmt::Fault(..) => return None,
+            | Stmt::Fault(..) => None,
         }
     }
-    Some(())
+
+    /// A position must not be assigned another value.
+    fn assigned(&self, local: LocalId) -> Option<()> {
+        (!self.positions.contains(&local)).then_some(())
+    }
+
+    fn access(&mut self, place: &Place) -> Option<()> {
+        let is_position = match &place.indices[..] {
+            [Expr::Local(local)] => self.positions.contains(local),
+            indices => matches!(indices, [Expr::ThreadId(0)]),
+        };
+        if is_position && !self.arrays.contains(&place.array) {
+            self.arrays.push(place.array);
+        }
+        is_position.then_some(())
+    }
 }
