@@ -24,7 +24,13 @@ const THREADS: u32 = 100_000;
 const RUNS: usize = 101;
 
 fn main() {
-    for (name, kernel) in [("saxpy", saxpy()), ("trig", trig()), ("branchy", branchy()), ("loop of 16", inner_loop())] {
+    for (name, kernel) in [
+        ("saxpy", saxpy()),
+        ("trig", trig()),
+        ("branchy", branchy()),
+        ("loop of 16", inner_loop()),
+        ("saxpy, one by one", one_by_one()),
+    ] {
         let arguments = arguments();
         let bytes = emit(&kernel).expect("the kernel is well formed").len();
         let emitted = median(|| drop(emit(&kernel)));
@@ -35,7 +41,7 @@ fn main() {
         let run = median(|| assert!(machine.run(&placed, 0, THREADS.into(), 1 << 32).is_none()));
         let interpreted = interpret(&kernel, &arguments);
         println!(
-            "{name:<12} {:>7.0} M elements/s   interpreter {:>5.2} M elements/s, {:>5.1} M steps/s   {bytes} bytes, emitted in {emitted:.1?}, compiled in {compiled:.1?}",
+            "{name:<18} {:>7.0} M elements/s   interpreter {:>5.2} M elements/s, {:>5.1} M steps/s   {bytes} bytes, emitted in {emitted:.1?}, compiled in {compiled:.1?}",
             rate(run),
             rate(interpreted.0),
             interpreted.1,
@@ -103,6 +109,17 @@ fn kernel(body: impl FnOnce(&mut Builder, [Expr; 3]) -> (Vec<Stmt>, Expr)) -> Ke
 
 fn saxpy() -> Kernel {
     kernel(|_, [x, y, a]| (vec![], add(mul(a, x), y)))
+}
+
+/// With an index that is not known to be the position, which takes the kernel from vectors.
+fn one_by_one() -> Kernel {
+    let mut kernel = saxpy();
+    for stmt in &mut kernel.body {
+        if let Stmt::Load(_, place) | Stmt::Store(place, _) = stmt {
+            place.indices = vec![add(tid(), int(0))];
+        }
+    }
+    kernel
 }
 
 fn trig() -> Kernel {

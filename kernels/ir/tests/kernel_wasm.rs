@@ -383,8 +383,8 @@ fn locals_start_as_zero_in_every_thread() {
 fn only_used_functions_are_part_of_a_module() {
     let build = |expr: fn(Expr) -> Expr| {
         let mut builder = Builder::new(1);
-        let out = builder.array(Dtype::F32, 1);
-        let x = builder.local(Dtype::F32);
+        let out = builder.array(Dtype::F64, 1);
+        let x = builder.local(Dtype::F64);
         builder.finish(vec![load(x, out, tid()), store(out, tid(), expr(local(x)))])
     };
     let plain = build(|x| x);
@@ -392,7 +392,7 @@ fn only_used_functions_are_part_of_a_module() {
     let names = |kernel: &Kernel| math_ops(kernel).into_iter().map(MathOp::name).collect::<Vec<_>>();
     let sine = build(|x| unary(UnaryOp::Sin, binary(BinaryOp::Pow, unary(UnaryOp::Sin, x.clone()), x)));
     assert_eq!(names(&sine), ["sin", "pow"]);
-    let remainder = build(|x| binary(BinaryOp::Rem, x, number(Dtype::F32, 3.0)));
+    let remainder = build(|x| binary(BinaryOp::Rem, x, number(Dtype::F64, 3.0)));
     let size = |kernel| emit(kernel).expect("well formed").len();
     assert!(size(&remainder) > size(&plain) + 100, "the helper is long");
     assert_eq!(emit(&sine), emit(&sine), "equal kernels have equal modules");
@@ -407,7 +407,7 @@ fn a_kernel_that_is_not_well_formed_is_not_emitted() {
 
 /// Stores expressions of components of two arrays at the position of the thread.
 fn elementwise(dtype: Dtype, build: impl Fn(Expr, Expr) -> Vec<(Dtype, Expr)>) -> (Kernel, Vec<Argument>, u32) {
-    let samples = samples(dtype);
+    let samples: Vec<_> = samples(dtype).into_iter().step_by(2).collect();
     let mut builder = Builder::new(1);
     let inputs = [(); 2].map(|()| builder.array(dtype, 1));
     let [a, b] = [(); 2].map(|()| builder.local(dtype));
@@ -519,7 +519,7 @@ fn assert_random_vector_kernels_agree(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn random_kernels_of_vectors_agree() {
-    assert_random_vector_kernels_agree(0..200);
+    assert_random_vector_kernels_agree(0..100);
 }
 
 fn assert_random_kernels_agree(seeds: std::ops::Range<u64>) {
@@ -535,7 +535,7 @@ fn assert_random_kernels_agree(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn random_kernels_agree() {
-    assert_random_kernels_agree(0..150);
+    assert_random_kernels_agree(0..100);
 }
 
 #[test]
