@@ -218,6 +218,9 @@ impl Generator {
         let site = SiteId(u32::try_from(self.random.below(8)).expect("small"));
         let index = if self.random.one_in(2) { Expr::ThreadId(0) } else { Expr::Local(LocalId(0)) };
         let place = Place { array, indices: vec![index], component: 0, site };
+        if depth > 1 && self.labels.len() + depth == 3 && self.random.one_in(4) {
+            return self.uniform_range(depth);
+        }
         match self.random.below(if depth == 0 { 6 } else { 9 }) {
             0 | 1 => Stmt::Load(self.local(dtype), place),
             2 | 3 => Stmt::Store(place, self.expr(dtype, 4)),
@@ -228,6 +231,18 @@ impl Generator {
             8 => Stmt::If(self.expr(Dtype::Bool, 2), vec![Stmt::Return], vec![]),
             _ => self.branch(depth),
         }
+    }
+
+    /// A loop in no branch, which all threads run alike.
+    fn uniform_range(&mut self, depth: usize) -> Stmt {
+        let dtype = if self.random.one_in(2) { Dtype::I32 } else { Dtype::U32 };
+        let counter = self.local(dtype);
+        let param = self.values.iter().find(|(_, one)| *one == dtype).expect("a value of each type").0;
+        let limit = binary(BinaryOp::And, Expr::Param(param, 0), integer(dtype, 3));
+        let [start, end] = [self.small(dtype), if self.random.one_in(2) { limit } else { self.small(dtype) }];
+        let step = integer(dtype, self.random.pick(&[1, 2, -1]));
+        let (label, body) = self.labeled(true, depth);
+        Stmt::For { label, counter, start, end, step, body }
     }
 
     fn branch(&mut self, depth: usize) -> Stmt {

@@ -2,7 +2,7 @@
 //!
 //! This is for kernels of a grid of one dimension whose types have 32 bits, that access arrays at the position of the thread only, and that
 //! take no operation which vectors do not have. Lanes take both branches of a condition under a mask, and one that returns is masked from
-//! then on. Threads that may fault are left
+//! then on. Loops must run alike in all threads. Accesses that may fault are left
 //! to the code that runs one after the other: the vectors stop where the shortest array ends, and do not start if an array has gaps.
 
 use std::collections::HashMap;
@@ -10,11 +10,12 @@ use std::collections::HashMap;
 use wasm_encoder::{MemArg, ValType};
 
 use super::{
-    code::{Code, memory},
-    scope::{Scope, THREAD, THREAD_COUNT},
+    code::{Code, Target, memory},
+    helper::Helper,
+    scope::{LOOP_BUDGET, Scope, THREAD, THREAD_COUNT},
 };
 use crate::Dtype;
-use crate::kernel::{Expr, LocalId, ParamId, Place, Stmt};
+use crate::kernel::{Expr, FaultKind, FaultRecord, LocalId, ParamId, Place, Stmt};
 use crate::scalar::{BinaryOp, Literal, UnaryOp};
 
 /// Lanes of a vector.
@@ -33,7 +34,16 @@ pub(super) fn emit(scope: &mut Scope<'_>) {
     };
     let [position, live] = [(); 2].map(|()| scope.code().local(ValType::V128));
     let offset = scope.code().local(ValType::I32);
-    let mut lanes = Lanes { scope, locals: HashMap::new(), arrays, position, offset, live };
+    let mut lanes = Lanes {
+        scope,
+        locals: HashMap::new(),
+        arrays,
+        position,
+        offset,
+        live,
+        end_of_vector: None,
+        is_divergent: false,
+    };
     if lanes.threads().is_none() {
         *scope.code() = before;
     }
@@ -50,6 +60,10 @@ struct Lanes<'s, 'a> {
     offset: u32,
     /// The lanes whose thread has not returned.
     live: u32,
+    /// Where the threads of a vector end.
+    end_of_vector: Option<Target>,
+    /// Whether lanes may have taken different branches.
+    is_divergent: bool,
 }
 
 impl Lanes<'_, '_> {
@@ -113,7 +127,12 @@ impl Lanes<'_, '_> {
                 self.code().sink().v128_const(0).local_set(at);
             }
         }
-        self.body(body, None)
+        let iterations_left = self.scope.iterations_left;
+        self.code().sink().local_get(LOOP_BUDGET).local_set(iterations_left);
+        self.end_of_vector = Some(self.code().block());
+        self.body(body, None)?;
+        self.code().end();
+        Some(())
     }
 
     /// The vector of a local variable, whose type has 32 bits or is bool.
@@ -181,14 +200,59 @@ impl Lanes<'_, '_> {
                 }
                 Some(())
             }
+            Stmt::For { counter, start, end, step, body, .. } => self.range(*counter, [start, end, step], body, mask),
             Stmt::Atomic { .. }
             | Stmt::Loop(..)
-            | Stmt::For { .. }
             | Stmt::Block(..)
             | Stmt::Break(_)
             | Stmt::Continue(_)
             | Stmt::Fault(..) => None,
         }
+    }
+
+    /// A loop that all threads run alike: its bounds are those of all, and it is in no branch, so that its mask is that of live lanes.
+    fn range(&mut self, counter: LocalId, bounds: [&Expr; 3], body: &[Stmt], mask: Option<u32>) -> Option<()> {
+        let dtype = bounds[0].dtype(self.scope.kernel);
+        if self.is_divergent || !bounds.into_iter().all(is_uniform) {
+            return None;
+        }
+        let mask = mask.or_else(|| body.iter().any(may_return).then_some(self.live));
+        let range = self.scope.start_range(bounds);
+        let left = self.code().block();
+        let next = self.code().start_loop();
+        self.scope.branch_at_end(&range, left);
+        self.iterate(mask);
+        self.scope.next_of_range(&range);
+        let number = self.code().scratch(ValType::I32);
+        self.code().sink().local_set(number);
+        self.splat(dtype, number)?;
+        self.set(counter, mask.map(|_| self.live))?;
+        self.code().release(ValType::I32, number);
+        self.body(body, mask.map(|_| self.live))?;
+        self.code().branch(next);
+        self.close(2);
+        self.scope.release_range(&range);
+        Some(())
+    }
+
+    /// Counts an iteration, if a thread is left; all that are have run the same number.
+    fn iterate(&mut self, mask: Option<u32>) {
+        let (live, left) = (self.live, self.scope.iterations_left);
+        let end = self.end_of_vector.expect("statements run in a vector");
+        if mask.is_some() {
+            self.code().sink().local_get(live).v128_any_true().i32_eqz();
+            self.code().branch_if(end);
+        }
+        self.code().sink().local_get(left).i64_eqz();
+        self.code().start_if();
+        let mut sink = self.code().sink();
+        sink.local_get(THREAD).local_get(live).i32x4_bitmask().i32_ctz().i64_extend_i32_u().i64_add().i64_const(0);
+        self.scope.record(FaultKind::BudgetExhausted, FaultRecord::NONE, FaultRecord::NONE, 0);
+        self.code().sink().i32_const(0);
+        self.scope.emitter.call(Helper::Fault);
+        self.code().branch(end);
+        self.code().end();
+        self.code().sink().local_get(left).i64_const(1).i64_sub().local_set(left);
     }
 
     fn branches(&mut self, condition: &Expr, bodies: [&[Stmt]; 2], mask: Option<u32>) -> Option<()> {
@@ -201,9 +265,11 @@ impl Lanes<'_, '_> {
         } else {
             self.code().sink().local_get(taken).v128_not().local_set(other);
         }
+        let was_divergent = std::mem::replace(&mut self.is_divergent, true);
         for (body, mask) in bodies.into_iter().zip([taken, other]) {
             self.body(body, Some(mask))?;
         }
+        self.is_divergent = was_divergent;
         for mask in [taken, other] {
             self.code().release(ValType::V128, mask);
         }
@@ -431,17 +497,28 @@ fn has_lanes(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Bool | Dtype::U32 | Dtype::I32 | Dtype::F32)
 }
 
+/// Whether all threads have the same value.
+fn is_uniform(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(_) | Expr::Param(..) | Expr::Extent(..) => true,
+        Expr::Local(_) | Expr::ThreadId(_) => false,
+        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => is_uniform(a),
+        Expr::Binary(_, a, b) => is_uniform(a) && is_uniform(b),
+        Expr::Select(condition, a, b) => is_uniform(condition) && is_uniform(a) && is_uniform(b),
+    }
+}
+
 /// Whether a thread may return in a statement.
 fn may_return(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Return => true,
         Stmt::If(_, then, otherwise) => then.iter().chain(otherwise).any(may_return),
+        Stmt::For { body, .. } => body.iter().any(may_return),
         Stmt::Assign(..)
         | Stmt::Load(..)
         | Stmt::Store(..)
         | Stmt::Atomic { .. }
         | Stmt::Loop(..)
-        | Stmt::For { .. }
         | Stmt::Block(..)
         | Stmt::Break(_)
         | Stmt::Continue(_)
@@ -492,9 +569,12 @@ impl Accesses {
             }
             Stmt::Assign(_, Expr::ThreadId(0)) | Stmt::Return => Some(()),
             Stmt::Assign(local, _) => self.assigned(*local),
+            Stmt::For { counter, body, .. } => {
+                self.assigned(*counter)?;
+                self.body(body)
+            }
             Stmt::Atomic { .. }
             | Stmt::Loop(..)
-            | Stmt::For { .. }
             | Stmt::Block(..)
             | Stmt::Break(_)
             | Stmt::Continue(_)

@@ -166,17 +166,10 @@ impl Run<'_> {
 
     fn fault(&mut self, kind: FaultKind, site: u32) {
         self.code().sink().local_get(THREAD).i64_const(0);
-        self.record(kind, site, FaultRecord::NONE, 0);
+        self.scope.record(kind, site, FaultRecord::NONE, 0);
         self.code().sink().i32_const(0);
         self.scope.emitter.call(Helper::Fault);
         self.end_thread();
-    }
-
-    /// The operands of [`Helper::Fault`] that are constants.
-    fn record(&mut self, kind: FaultKind, site: u32, array: u32, axis: u32) {
-        for word in [kind.code(), site, array, axis] {
-            self.code().sink().i32_const(word.cast_signed());
-        }
     }
 
     /// Counts an iteration of a loop.
@@ -189,92 +182,20 @@ impl Run<'_> {
         self.code().sink().local_get(left).i64_const(1).i64_sub().local_set(left);
     }
 
-    /// A loop counts the iterations that are left, so that the numbers may wrap.
     fn range(&mut self, label: LabelId, counter: LocalId, bounds: [&Expr; 3], body: &[Stmt]) {
-        let dtype = self.scope.kernel.locals[counter.0 as usize].dtype;
-        let (counts, ty) = (count_type(dtype), value_type(dtype));
-        let [start, end, step, count] = [(); 4].map(|()| self.code().scratch(ty));
-        for (bound, local) in bounds.into_iter().zip([start, end, step]) {
-            self.scope.expr(bound);
-            self.code().sink().local_set(local);
-        }
-        self.trip_count(dtype, [start, end, step], count);
+        let range = self.scope.start_range(bounds);
         let left = self.code().block();
         let next = self.code().start_loop();
         self.labels.insert(label, (left, Some(next)));
-        self.code().sink().local_get(count);
-        self.scope.emitter.cast(counts, Dtype::Bool);
-        self.code().sink().i32_eqz();
-        self.code().branch_if(left);
+        self.scope.branch_at_end(&range, left);
         self.iterate();
-        self.code().sink().local_get(count);
-        self.literal(counts, 1);
-        self.scope.emitter.binary(BinaryOp::Sub, counts);
-        self.code().sink().local_set(count).local_get(start);
+        self.scope.next_of_range(&range);
         self.set(counter);
-        self.code().sink().local_get(start).local_get(step);
-        self.scope.emitter.binary(BinaryOp::Add, dtype);
-        self.code().sink().local_set(start);
         self.body(body);
         self.code().branch(next);
         self.code().end();
         self.code().end();
-        for local in [start, end, step, count] {
-            self.code().release(ty, local);
-        }
-    }
-
-    /// Sets `count` to the number of whole or partial steps from `start` to `end`, computed in the unsigned type of the same size.
-    fn trip_count(&mut self, dtype: Dtype, bounds: [u32; 3], count: u32) {
-        let [start, end, step] = bounds;
-        let zero = |run: &mut Self| run.literal(dtype, 0);
-        self.literal(count_type(dtype), 0);
-        self.code().sink().local_set(count);
-        self.code().sink().local_get(start).local_get(end);
-        self.scope.emitter.binary(BinaryOp::Lt, dtype);
-        zero(self);
-        self.code().sink().local_get(step);
-        self.scope.emitter.binary(BinaryOp::Lt, dtype);
-        self.code().sink().i32_and();
-        self.code().start_if();
-        self.steps(dtype, [start, end], count, |run| {
-            run.code().sink().local_get(step);
-        });
-        self.code().end();
-        if !dtype.is_signed() {
-            return;
-        }
-        self.code().sink().local_get(end).local_get(start);
-        self.scope.emitter.binary(BinaryOp::Lt, dtype);
-        self.code().sink().local_get(step);
-        zero(self);
-        self.scope.emitter.binary(BinaryOp::Lt, dtype);
-        self.code().sink().i32_and();
-        self.code().start_if();
-        self.steps(dtype, [end, start], count, |run| {
-            zero(run);
-            run.code().sink().local_get(step);
-            run.scope.emitter.binary(BinaryOp::Sub, count_type(dtype));
-        });
-        self.code().end();
-    }
-
-    /// (high - low - 1) / step + 1, for low < high.
-    fn steps(&mut self, dtype: Dtype, range: [u32; 2], count: u32, step: impl FnOnce(&mut Self)) {
-        let (counts, [low, high]) = (count_type(dtype), range);
-        self.code().sink().local_get(high).local_get(low);
-        self.scope.emitter.binary(BinaryOp::Sub, counts);
-        self.literal(counts, 1);
-        self.scope.emitter.binary(BinaryOp::Sub, counts);
-        step(self);
-        self.scope.emitter.binary(BinaryOp::Div, counts);
-        self.literal(counts, 1);
-        self.scope.emitter.binary(BinaryOp::Add, counts);
-        self.code().sink().local_set(count);
-    }
-
-    fn literal(&mut self, dtype: Dtype, value: i64) {
-        self.scope.emitter.literal(Literal::from_i64(dtype, value));
+        self.scope.release_range(&range);
     }
 
     fn atomic(
@@ -356,7 +277,7 @@ impl Run<'_> {
         self.code().sink().local_get(THREAD).local_get(at);
         self.scope.emitter.cast(dtype, Dtype::I64);
         let axis = u32::try_from(axis).expect("at most four dimensions");
-        self.record(FaultKind::OutOfBounds, place.site.0, place.array.0, axis);
+        self.scope.record(FaultKind::OutOfBounds, place.site.0, place.array.0, axis);
         self.code().sink().local_get(extent);
         self.scope.emitter.call(Helper::Fault);
         self.end_thread();
@@ -364,15 +285,5 @@ impl Run<'_> {
         self.code().sink().local_get(at);
         self.scope.emitter.cast(dtype, Dtype::I32);
         self.code().release(ty, at);
-    }
-}
-
-/// The unsigned type of the size of an integer type.
-fn count_type(dtype: Dtype) -> Dtype {
-    match dtype.size() {
-        1 => Dtype::U8,
-        2 => Dtype::U16,
-        8 => Dtype::U64,
-        _ => Dtype::U32,
     }
 }

@@ -6,12 +6,13 @@ use wasm_encoder::ValType;
 
 use super::{
     abi::{ArgumentLayout, SHAPE, STRIDES},
-    code::{Code, memory},
+    code::{Code, Target, memory},
     helper::{Functions, Helper},
     operation::{Emitter, value_type},
 };
 use crate::Dtype;
-use crate::kernel::{Expr, Kernel, ParamId, ParamType};
+use crate::kernel::{Expr, FaultKind, Kernel, ParamId, ParamType};
+use crate::scalar::{BinaryOp, Literal};
 
 /// Parameters and results of the function.
 pub(super) fn signature() -> (Vec<ValType>, Vec<ValType>) {
@@ -30,6 +31,15 @@ pub(super) struct Array {
     pub(super) data: u32,
     pub(super) shape: Vec<u32>,
     pub(super) strides: Vec<u32>,
+}
+
+/// The variables of a range that a loop runs over.
+pub(super) struct Range {
+    dtype: Dtype,
+    next: u32,
+    step: u32,
+    /// How many numbers are left, in the unsigned type of the same size.
+    left: u32,
 }
 
 /// The function under construction, and its variables.
@@ -210,5 +220,114 @@ impl<'a> Scope<'a> {
                 *to
             }
         }
+    }
+
+    /// Evaluates the bounds of a range, and counts its numbers, so that they may wrap.
+    pub(super) fn start_range(&mut self, bounds: [&Expr; 3]) -> Range {
+        let dtype = bounds[0].dtype(self.kernel);
+        let ty = value_type(dtype);
+        let [next, end, step, left] = [(); 4].map(|()| self.code().scratch(ty));
+        for (bound, local) in bounds.into_iter().zip([next, end, step]) {
+            self.expr(bound);
+            self.code().sink().local_set(local);
+        }
+        self.trip_count(dtype, [next, end, step], left);
+        self.code().release(ty, end);
+        Range { dtype, next, step, left }
+    }
+
+    /// Branches if no number is left.
+    pub(super) fn branch_at_end(&mut self, range: &Range, to: Target) {
+        self.code().sink().local_get(range.left);
+        self.emitter.cast(count_type(range.dtype), Dtype::Bool);
+        self.code().sink().i32_eqz();
+        self.code().branch_if(to);
+    }
+
+    /// Pushes the next number, and moves on.
+    pub(super) fn next_of_range(&mut self, range: &Range) {
+        let counts = count_type(range.dtype);
+        self.code().sink().local_get(range.left);
+        self.literal(counts, 1);
+        self.emitter.binary(BinaryOp::Sub, counts);
+        self.code().sink().local_set(range.left).local_get(range.next).local_get(range.next).local_get(range.step);
+        self.emitter.binary(BinaryOp::Add, range.dtype);
+        self.code().sink().local_set(range.next);
+    }
+
+    pub(super) fn release_range(&mut self, range: &Range) {
+        for local in [range.next, range.step, range.left] {
+            self.code().release(value_type(range.dtype), local);
+        }
+    }
+
+    /// Sets `count` to the number of whole or partial steps from `start` to `end`, computed in the unsigned type of the same size.
+    fn trip_count(&mut self, dtype: Dtype, bounds: [u32; 3], count: u32) {
+        let [start, end, step] = bounds;
+        let zero = |scope: &mut Self| scope.literal(dtype, 0);
+        self.literal(count_type(dtype), 0);
+        self.code().sink().local_set(count);
+        self.code().sink().local_get(start).local_get(end);
+        self.emitter.binary(BinaryOp::Lt, dtype);
+        zero(self);
+        self.code().sink().local_get(step);
+        self.emitter.binary(BinaryOp::Lt, dtype);
+        self.code().sink().i32_and();
+        self.code().start_if();
+        self.steps(dtype, [start, end], count, |scope| {
+            scope.code().sink().local_get(step);
+        });
+        self.code().end();
+        if !dtype.is_signed() {
+            return;
+        }
+        self.code().sink().local_get(end).local_get(start);
+        self.emitter.binary(BinaryOp::Lt, dtype);
+        self.code().sink().local_get(step);
+        zero(self);
+        self.emitter.binary(BinaryOp::Lt, dtype);
+        self.code().sink().i32_and();
+        self.code().start_if();
+        self.steps(dtype, [end, start], count, |scope| {
+            zero(scope);
+            scope.code().sink().local_get(step);
+            scope.emitter.binary(BinaryOp::Sub, count_type(dtype));
+        });
+        self.code().end();
+    }
+
+    /// (high - low - 1) / step + 1, for low < high.
+    fn steps(&mut self, dtype: Dtype, range: [u32; 2], count: u32, step: impl FnOnce(&mut Self)) {
+        let (counts, [low, high]) = (count_type(dtype), range);
+        self.code().sink().local_get(high).local_get(low);
+        self.emitter.binary(BinaryOp::Sub, counts);
+        self.literal(counts, 1);
+        self.emitter.binary(BinaryOp::Sub, counts);
+        step(self);
+        self.emitter.binary(BinaryOp::Div, counts);
+        self.literal(counts, 1);
+        self.emitter.binary(BinaryOp::Add, counts);
+        self.code().sink().local_set(count);
+    }
+
+    fn literal(&mut self, dtype: Dtype, value: i64) {
+        self.emitter.literal(Literal::from_i64(dtype, value));
+    }
+
+    /// The operands of [`Helper::Fault`] that are constants.
+    pub(super) fn record(&mut self, kind: FaultKind, site: u32, array: u32, axis: u32) {
+        for word in [kind.code(), site, array, axis] {
+            self.code().sink().i32_const(word.cast_signed());
+        }
+    }
+}
+
+/// The unsigned type of the size of an integer type.
+fn count_type(dtype: Dtype) -> Dtype {
+    match dtype.size() {
+        1 => Dtype::U8,
+        2 => Dtype::U16,
+        8 => Dtype::U64,
+        _ => Dtype::U32,
     }
 }
