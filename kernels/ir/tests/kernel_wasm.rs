@@ -569,5 +569,10 @@ fn random_kernels_agree() {
 #[ignore = "takes minutes: for changes of interpreter or emitter"]
 fn many_random_kernels_agree() {
     assert_random_kernels_agree(1_000..11_000);
+}
+
+#[test]
+#[ignore = "takes minutes: for changes of interpreter or emitter"]
+fn many_random_kernels_of_vectors_agree() {
     assert_random_vector_kernels_agree(1_000..11_000);
 }

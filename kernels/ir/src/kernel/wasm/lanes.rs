@@ -5,7 +5,7 @@
 //! then on. Loops must run alike in all threads. Accesses that may fault are left
 //! to the code that runs one after the other: the vectors stop where the shortest array ends, and do not start if an array has gaps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wasm_encoder::{MemArg, ValType};
 
@@ -533,21 +533,49 @@ fn arrays(body: &[Stmt]) -> Option<Vec<ParamId>> {
     Some(accesses.arrays)
 }
 
-/// The variables that are assigned the position of the thread before the first statement that could use them as an index.
-fn positions(body: &[Stmt]) -> Vec<LocalId> {
-    let mut found = vec![];
+/// The variables that are assigned the position of the thread before the first statement that could use them as an index, and nothing else.
+fn positions(body: &[Stmt]) -> HashSet<LocalId> {
+    let mut found = HashSet::new();
     for stmt in body {
         let Stmt::Assign(local, value) = stmt else { break };
         if matches!(value, Expr::ThreadId(0)) {
-            found.push(*local);
+            found.insert(*local);
         }
     }
+    remove_assigned(body, &mut found);
     found
+}
+
+/// Removes the variables that are assigned what is not the position.
+fn remove_assigned(body: &[Stmt], from: &mut HashSet<LocalId>) {
+    for stmt in body {
+        match stmt {
+            Stmt::Assign(_, Expr::ThreadId(0)) => {}
+            Stmt::Assign(local, _) | Stmt::Load(local, _) | Stmt::Atomic { previous: Some(local), .. } => {
+                from.remove(local);
+            }
+            Stmt::If(_, then, otherwise) => {
+                remove_assigned(then, from);
+                remove_assigned(otherwise, from);
+            }
+            Stmt::For { counter, body, .. } => {
+                from.remove(counter);
+                remove_assigned(body, from);
+            }
+            Stmt::Loop(_, body) | Stmt::Block(_, body) => remove_assigned(body, from),
+            Stmt::Store(..)
+            | Stmt::Atomic { previous: None, .. }
+            | Stmt::Break(_)
+            | Stmt::Continue(_)
+            | Stmt::Return
+            | Stmt::Fault(..) => {}
+        }
+    }
 }
 
 struct Accesses {
     /// Variables that hold the position of the thread.
-    positions: Vec<LocalId>,
+    positions: HashSet<LocalId>,
     arrays: Vec<ParamId>,
 }
 
@@ -558,21 +586,13 @@ impl Accesses {
 
     fn stmt(&mut self, stmt: &Stmt) -> Option<()> {
         match stmt {
-            Stmt::Load(local, place) => {
-                self.assigned(*local)?;
-                self.access(place)
-            }
-            Stmt::Store(place, _) => self.access(place),
+            Stmt::Load(_, place) | Stmt::Store(place, _) => self.access(place),
             Stmt::If(_, then, otherwise) => {
                 self.body(then)?;
                 self.body(otherwise)
             }
-            Stmt::Assign(_, Expr::ThreadId(0)) | Stmt::Return => Some(()),
-            Stmt::Assign(local, _) => self.assigned(*local),
-            Stmt::For { counter, body, .. } => {
-                self.assigned(*counter)?;
-                self.body(body)
-            }
+            Stmt::Assign(..) | Stmt::Return => Some(()),
+            Stmt::For { body, .. } => self.body(body),
             Stmt::Atomic { .. }
             | Stmt::Loop(..)
             | Stmt::Block(..)
@@ -580,11 +600,6 @@ impl Accesses {
             | Stmt::Continue(_)
             | Stmt::Fault(..) => None,
         }
-    }
-
-    /// A position must not be assigned another value.
-    fn assigned(&self, local: LocalId) -> Option<()> {
-        (!self.positions.contains(&local)).then_some(())
     }
 
     fn access(&mut self, place: &Place) -> Option<()> {
