@@ -550,8 +550,12 @@ fn positions(body: &[Stmt]) -> HashSet<LocalId> {
 fn remove_assigned(body: &[Stmt], from: &mut HashSet<LocalId>) {
     for stmt in body {
         match stmt {
-            Stmt::Assign(_, Expr::ThreadId(0)) => {}
-            Stmt::Assign(local, _) | Stmt::Load(local, _) | Stmt::Atomic { previous: Some(local), .. } => {
+            Stmt::Assign(local, value) => {
+                if !matches!(value, Expr::ThreadId(0)) {
+                    from.remove(local);
+                }
+            }
+            Stmt::Load(local, _) | Stmt::Atomic { previous: Some(local), .. } => {
                 from.remove(local);
             }
             Stmt::If(_, then, otherwise) => {
