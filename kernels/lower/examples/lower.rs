@@ -1,6 +1,5 @@
 //! Lowers the kernels of Python files and prints what became of each: `lower [--python] [--ir] FILE...`.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use accelerd_lower::{Dialect, Options, lower_each};
@@ -25,7 +24,9 @@ fn report(out: &mut impl std::io::Write, path: &str, options: &Options<'_>, prin
     let source = std::fs::read_to_string(path)?;
     let outcomes = match lower_each(&source, options) {
         Ok(outcomes) => outcomes,
-        Err(error) => return writeln!(out, "{path} - {} {}:{} {}", error.kind.code(), error.line, error.column, error.message),
+        Err(error) => {
+            return writeln!(out, "{path} - {} {}:{} {}", error.kind.code(), error.line, error.column, error.message);
+        }
     };
     for outcome in outcomes {
         match outcome.kernel {

@@ -419,7 +419,10 @@ pub(crate) fn zero(ty: &Type) -> Data {
 
 /// Functions of Python that Warp's kernels call by their plain name.
 fn is_python_name(name: &str) -> bool {
-    matches!(name, "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple")
+    matches!(
+        name,
+        "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple"
+    )
 }
 
 /// Bool of a scalar that a function of the dialect takes.

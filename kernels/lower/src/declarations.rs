@@ -60,6 +60,8 @@ pub(crate) struct Declarations {
     assigned: HashMap<(Scope, String), Assigned>,
     /// What each imported name stands for: `warp`, `math.sin`.
     imports: HashMap<String, String>,
+    /// Whether `from warp import *` binds Warp's names.
+    has_all_of_warp: bool,
     params: HashSet<(Scope, String)>,
 }
 
@@ -105,11 +107,6 @@ impl Declarations {
         }
     }
 
-    /// The function of a definition.
-    pub(crate) fn function_of(&self, node: Node) -> Option<&FunctionDecl> {
-        self.by_node.get(&node).map(|&at| &self.functions[at])
-    }
-
     /// The functions of a name that are visible from a scope, the latest first.
     pub(crate) fn functions_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<&FunctionDecl> {
         self.visible(syntax, scope, |scope| {
@@ -136,8 +133,9 @@ impl Declarations {
     }
 
     /// The dotted path that an imported name stands for.
-    pub(crate) fn imported(&self, name: &str) -> Option<&str> {
-        self.imports.get(name).map(String::as_str)
+    pub(crate) fn imported(&self, name: &str) -> Option<String> {
+        let of_warp = || self.has_all_of_warp.then(|| format!("warp.{name}"));
+        self.imports.get(name).cloned().or_else(of_warp)
     }
 
     /// The dotted path of a `Name` or `Attribute` that starts at an imported name.
@@ -152,7 +150,7 @@ impl Declarations {
             return None;
         }
         let root = self.imported(&syntax.name(at)?)?;
-        parts.push(root.to_owned());
+        parts.push(root);
         parts.reverse();
         Some(parts.join("."))
     }
@@ -179,7 +177,10 @@ impl Declarations {
         for alias in syntax.children(node, Field::Names) {
             let name = dotted(alias, Field::Name);
             let asname = dotted(alias, Field::Asname);
-            let Some(first) = name.first() else { continue };
+            let Some(first) = name.first() else {
+                self.has_all_of_warp |= from == ["warp"];
+                continue;
+            };
             let (local, path) = match asname.first() {
                 Some(asname) => (asname, [from.as_slice(), name.as_slice()].concat()),
                 // `import a.b` binds `a`.

@@ -145,7 +145,13 @@ fn remove_unread(kernel: &mut Kernel) {
     let mut names = vec![false; kernel.locals.len()];
     renumber(&mut kernel.body, &mut |local| names[local.0 as usize] = true);
     let mut next = 0;
-    let places: Vec<_> = names.iter().map(|used| { next += u32::from(*used); next.wrapping_sub(1) }).collect();
+    let places: Vec<_> = names
+        .iter()
+        .map(|used| {
+            next += u32::from(*used);
+            next.wrapping_sub(1)
+        })
+        .collect();
     renumber(&mut kernel.body, &mut |local| *local = LocalId(places[local.0 as usize]));
     let mut at = 0;
     kernel.locals.retain(|_| {
@@ -230,7 +236,9 @@ fn own_expressions(stmt: &Stmt) -> Vec<&Expr> {
         Stmt::Store(of, value) => place(of).chain([value]).collect(),
         Stmt::Atomic { place: of, operand, expected, .. } => place(of).chain([operand]).chain(expected).collect(),
         Stmt::For { start, end, step, .. } => vec![start, end, step],
-        Stmt::Loop(..) | Stmt::Block(..) | Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return | Stmt::Fault(..) => vec![],
+        Stmt::Loop(..) | Stmt::Block(..) | Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return | Stmt::Fault(..) => {
+            vec![]
+        }
     }
 }
 
@@ -336,15 +344,98 @@ pub(crate) fn identifier(name: &str) -> String {
 
 /// Words of C++ that are no identifiers, and names that its headers define as macros.
 const RESERVED: [&str; 92] = [
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
-    "char16_t", "char32_t", "char8_t", "class", "compl", "concept", "const", "const_cast", "consteval", "constexpr",
-    "constinit", "continue", "co_await", "co_return", "co_yield", "decltype", "default", "delete", "do", "double",
-    "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
-    "inline", "int", "long", "main", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
-    "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return",
-    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
-    "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual",
-    "void", "volatile", "wchar_t", "while",
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "char16_t",
+    "char32_t",
+    "char8_t",
+    "class",
+    "compl",
+    "concept",
+    "const",
+    "const_cast",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "continue",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "main",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "nullptr",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
 ];
 
 fn to_u32(number: usize) -> u32 {

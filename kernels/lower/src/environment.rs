@@ -84,7 +84,7 @@ impl Environment<'_> {
         match self.declarations.assigned(self.syntax, scope, name) {
             Some((scope, Assigned::Once(value))) => self.number_at(value, scope, depth + 1),
             Some((_, Assigned::Ambiguous)) => None,
-            None => self.declarations.imported(name).and_then(named_constant),
+            None => self.declarations.imported(name).and_then(|path| named_constant(&path)),
         }
     }
 
@@ -140,7 +140,7 @@ impl Environment<'_> {
             }
             None => {}
         }
-        if let Some(found) = self.declarations.imported(&name).and_then(imported_annotation) {
+        if let Some(found) = self.declarations.imported(&name).and_then(|path| imported_annotation(&path)) {
             return Ok(found);
         }
         let is_python = self.options.dialect == Dialect::Python;
@@ -233,10 +233,11 @@ impl Environment<'_> {
             let keyword = keywords.find(|&keyword| syntax.name(keyword).as_deref() == Some(name));
             keyword.and_then(|keyword| syntax.child(keyword, Field::Value)).or_else(|| positional.get(at).copied())
         };
-        let dtype = |at| match argument(at, "dtype").map(|node| self.annotation_at(node, scope, depth + 1)).transpose()? {
-            Some(Annotation::Data(Type::Scalar(dtype))) => Ok(dtype),
-            _ => Err(fail("expected a scalar `dtype`")),
-        };
+        let dtype =
+            |at| match argument(at, "dtype").map(|node| self.annotation_at(node, scope, depth + 1)).transpose()? {
+                Some(Annotation::Data(Type::Scalar(dtype))) => Ok(dtype),
+                _ => Err(fail("expected a scalar `dtype`")),
+            };
         let size = |node: Option<Node>| match node.and_then(|node| self.number_at(node, scope, depth)) {
             Some(Number::Int(size @ 1..=256)) => Ok(u32::try_from(size).expect("at most 256")),
             _ => Err(fail("expected a constant size from 1 to 256")),

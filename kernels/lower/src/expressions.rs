@@ -109,7 +109,8 @@ impl Lowerer<'_> {
         match self.environment.declarations.assigned(self.syntax(), scope, &name) {
             Some((scope, Assigned::Once(value))) if !is_captured => self.outer_value(node, &name, value, scope),
             Some((_, Assigned::Ambiguous)) if !is_captured => {
-                let message = format!("`{name}` has no single constant value in the source; pass it as a captured name");
+                let message =
+                    format!("`{name}` has no single constant value in the source; pass it as a captured name");
                 Err(self.error(node, ErrorKind::AmbiguousName, message))
             }
             _ => Err(self.error(node, ErrorKind::UnknownName, format!("unknown name `{name}`"))),
@@ -117,7 +118,13 @@ impl Lowerer<'_> {
     }
 
     /// A constant vector, matrix or scalar of a type, which its assignment outside the function constructs.
-    fn outer_value(&mut self, node: Node, name: &str, value: Node, scope: crate::declarations::Scope) -> Lowered<Value> {
+    fn outer_value(
+        &mut self,
+        node: Node,
+        name: &str,
+        value: Node,
+        scope: crate::declarations::Scope,
+    ) -> Lowered<Value> {
         let syntax = self.syntax();
         let mut value = value;
         let not_constant = |this: &Self| {

@@ -47,9 +47,8 @@ pub(crate) fn kernels<'a>(environment: &'a Environment<'a>) -> Vec<&'a FunctionD
             let is_plain = function.role == Role::Plain
                 && !function.is_method
                 && enclosing_function(syntax, function.node).is_none();
-            let mut parameters = [Field::Posonlyargs, Field::Args]
-                .into_iter()
-                .flat_map(|field| syntax.children(function.node, field));
+            let mut parameters =
+                [Field::Posonlyargs, Field::Args].into_iter().flat_map(|field| syntax.children(function.node, field));
             let mut is_annotated = || parameters.all(|parameter| syntax.child(parameter, Field::Annotation).is_some());
             is_plain && (entry.is_some() || is_annotated())
         }

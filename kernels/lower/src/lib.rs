@@ -88,10 +88,7 @@ pub fn lower_each(source: &str, options: &Options<'_>) -> Result<Vec<Outcome>, L
     let environment = Environment { syntax: &syntax, declarations: &declarations, options };
     let outcomes: Vec<_> = kernels::kernels(&environment)
         .into_iter()
-        .map(|function| Outcome {
-            name: function.name.clone(),
-            kernel: kernels::lower_kernel(&environment, function),
-        })
+        .map(|function| Outcome { name: function.name.clone(), kernel: kernels::lower_kernel(&environment, function) })
         .collect();
     if outcomes.is_empty() {
         let message = match options.entry {

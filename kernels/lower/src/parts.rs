@@ -143,9 +143,7 @@ impl Lowerer<'_> {
             Part::Value(Value::Array(view)) => self.element(node, view, &indices),
             Part::Value(Value::Tuple(items)) => self.item(node, items, &indices).map(part_of),
             Part::Location(location) => self.component(node, location, &indices).map(Part::Location),
-            Part::Value(value) => {
-                Err(self.error(node, ErrorKind::TypeMismatch, format!("{value} cannot be indexed")))
-            }
+            Part::Value(value) => Err(self.error(node, ErrorKind::TypeMismatch, format!("{value} cannot be indexed"))),
         }
     }
 
@@ -345,7 +343,9 @@ impl Lowerer<'_> {
         let choices: Vec<Vec<Expr>> = location
             .choices
             .iter()
-            .map(|choice| choice.iter().zip(&types).map(|(&at, dtype)| self.read_one(&location.storage, at, *dtype)).collect())
+            .map(|choice| {
+                choice.iter().zip(&types).map(|(&at, dtype)| self.read_one(&location.storage, at, *dtype)).collect()
+            })
             .collect();
         let Some(index) = location.index else {
             return Data::new(location.ty, choices.into_iter().next().expect("a choice"));

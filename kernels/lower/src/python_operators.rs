@@ -93,12 +93,8 @@ impl Lowerer<'_> {
             Operator::FloorDiv | Operator::Mod => {
                 self.zero_division_if(node, scalars::eq(INT, b.clone(), zero()));
                 let rest = self.emitter.temp(INT, binary(BinaryOp::Rem));
-                let differs = scalars::binary(
-                    BinaryOp::Xor,
-                    Dtype::Bool,
-                    is_below_zero(rest.clone()),
-                    is_below_zero(b.clone()),
-                );
+                let differs =
+                    scalars::binary(BinaryOp::Xor, Dtype::Bool, is_below_zero(rest.clone()), is_below_zero(b.clone()));
                 let is_adjusted = scalars::and(scalars::ne(INT, rest.clone(), zero()), differs);
                 if op == Operator::Mod {
                     let adjusted = scalars::add(INT, rest.clone(), b);
@@ -216,8 +212,7 @@ impl Lowerer<'_> {
     /// A power of floats: faults where Python raises an exception or returns a complex number.
     pub(crate) fn float_power(&mut self, node: Node, a: Expr, b: Expr, is_operator: bool) -> Expr {
         let zero = || literal(FLOAT, 0.0);
-        let is_pole =
-            scalars::and(scalars::eq(FLOAT, a.clone(), zero()), scalars::lt(FLOAT, b.clone(), zero()));
+        let is_pole = scalars::and(scalars::eq(FLOAT, a.clone(), zero()), scalars::lt(FLOAT, b.clone(), zero()));
         let kind = if is_operator { FaultKind::DivisionByZero } else { FaultKind::InvalidValue };
         self.emitter.fault_if(is_pole, kind, self.syntax().site(node));
         let power = self.emitter.temp(FLOAT, scalars::binary(BinaryOp::Pow, FLOAT, a.clone(), b.clone()));
@@ -229,9 +224,9 @@ impl Lowerer<'_> {
     pub(crate) fn refuse_exceptional(&mut self, node: Node, result: Expr, operands: &[Expr]) {
         let test = |op, x: &Expr| scalars::test(op, FLOAT, x.clone());
         let no_operand_is_nan = scalars::all(operands.iter().map(|x| scalars::not(test(UnaryOp::IsNan, x))));
-        let all_are_finite = scalars::all(operands.iter().map(|x| {
-            scalars::not(scalars::or(test(UnaryOp::IsNan, x), test(UnaryOp::IsInf, x)))
-        }));
+        let all_are_finite = scalars::all(
+            operands.iter().map(|x| scalars::not(scalars::or(test(UnaryOp::IsNan, x), test(UnaryOp::IsInf, x)))),
+        );
         let is_invalid = scalars::and(test(UnaryOp::IsNan, &result), no_operand_is_nan);
         let overflows = scalars::and(test(UnaryOp::IsInf, &result), all_are_finite);
         self.invalid_if(node, scalars::or(is_invalid, overflows));
@@ -297,10 +292,8 @@ impl Lowerer<'_> {
         let float = self.emitter.bind(FLOAT, float);
         let least = literal(FLOAT, -9_223_372_036_854_775_808.0);
         let above = literal(FLOAT, 9_223_372_036_854_775_808.0);
-        let is_inside = scalars::and(
-            scalars::le(FLOAT, least, float.clone()),
-            scalars::lt(FLOAT, float.clone(), above),
-        );
+        let is_inside =
+            scalars::and(scalars::le(FLOAT, least, float.clone()), scalars::lt(FLOAT, float.clone(), above));
         self.invalid_if(node, scalars::not(is_inside));
         scalars::cast(FLOAT, INT, float)
     }

@@ -323,7 +323,11 @@ impl Lowerer<'_> {
 
     fn leave_loop(&mut self, node: Node) -> Lowered<Flow> {
         let Some(labels) = self.frame().loops.last().copied() else {
-            return Err(self.error(node, ErrorKind::UnsupportedStatement, "expected a loop around `break` or `continue`"));
+            return Err(self.error(
+                node,
+                ErrorKind::UnsupportedStatement,
+                "expected a loop around `break` or `continue`",
+            ));
         };
         let is_break = self.syntax().kind(node) == Kind::Break;
         self.emitter.emit(if is_break { Stmt::Break(labels.end) } else { Stmt::Continue(labels.end) });

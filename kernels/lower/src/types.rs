@@ -49,7 +49,6 @@ pub(crate) const MAX_COMPONENTS: usize = 256;
 impl Type {
     pub(crate) const BOOL: Self = Self::Scalar(Dtype::Bool);
     pub(crate) const I32: Self = Self::Scalar(Dtype::I32);
-    pub(crate) const I64: Self = Self::Scalar(Dtype::I64);
     pub(crate) const F64: Self = Self::Scalar(Dtype::F64);
 
     /// The type of its components, for other types than structs.
@@ -207,7 +206,8 @@ pub(crate) fn parse_warp(text: &str) -> Option<Type> {
     if let Some(rest) = composite("mat") {
         let mut chars = rest.chars();
         let (rows, columns) = (digit(chars.next())?, digit(chars.next())?);
-        return (rows == columns).then_some(())
+        return (rows == columns)
+            .then_some(())
             .and_then(|()| Some(Type::Matrix(float_suffix(chars.as_str())?, rows, columns)));
     }
     if let Some(rest) = composite("quat") {

@@ -32,6 +32,10 @@ impl Lowerer<'_> {
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
+            _ if !crate::warp_builtins::is_known(name) => {
+                let message = format!("unsupported function `{name}`");
+                Err(self.error(node, ErrorKind::UnsupportedBuiltin, message))
+            }
             _ => {
                 let values = self.values(node, arguments)?;
                 self.builtin_of(node, name, values)
@@ -53,10 +57,6 @@ impl Lowerer<'_> {
             let message = format!("`{name}` does not take ({})", got.join(", "));
             this.error(node, ErrorKind::ArgumentMismatch, message)
         };
-        if !crate::warp_builtins::is_known(name) {
-            let message = format!("unsupported function `{name}`");
-            return Err(self.error(node, ErrorKind::UnsupportedBuiltin, message));
-        }
         let data = data.ok_or_else(|| mismatch(self))?;
         self.warp_builtin(name, data).ok_or_else(|| mismatch(self))
     }
@@ -211,9 +211,8 @@ impl Lowerer<'_> {
     fn identity(&mut self, node: Node, arguments: &Arguments) -> Lowered<Data> {
         self.refuse_other_keywords(node, arguments, &["n", "dtype"])?;
         let argument = |at: usize, name| Self::keyword(arguments, name).or(arguments.positional.get(at).copied());
-        let size = argument(0, "n").ok_or_else(|| {
-            self.error(node, ErrorKind::ArgumentMismatch, "expected the size `n` of the identity")
-        })?;
+        let size = argument(0, "n")
+            .ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected the size `n` of the identity"))?;
         let (n, dtype) = (self.size_argument(size)?, self.dtype_argument(node, argument(1, "dtype"))?);
         let dtype = dtype.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected a `dtype`"))?;
         if n > 16 {
@@ -384,7 +383,8 @@ impl Lowerer<'_> {
             return fail(self);
         }
         let array = view.array;
-        let location = Self::whole(element.clone(), Storage::Element { array, indices, site: self.syntax().site(node) });
+        let location =
+            Self::whole(element.clone(), Storage::Element { array, indices, site: self.syntax().site(node) });
         let mut parts = parts.into_iter();
         let mut first = parts.next().expect("an operand");
         if name == "atomic_sub" {

@@ -33,7 +33,9 @@ impl Lowerer<'_> {
                 Some(Data::scalar(dtype, result))
             }
             (Type::Quat(_), Type::Quat(_)) if op == Operator::Mult => Some(self.quat_product(left, right)),
-            (Type::Transform(_), Type::Transform(_)) if op == Operator::Mult => Some(self.transform_product(left, right)),
+            (Type::Transform(_), Type::Transform(_)) if op == Operator::Mult => {
+                Some(self.transform_product(left, right))
+            }
             (Type::Matrix(..), Type::Matrix(..)) if matches!(op, Operator::Mult | Operator::MatMult) => {
                 self.matrix_product(left, right)
             }
@@ -227,10 +229,9 @@ pub(crate) fn is_atomic(dtype: Dtype) -> bool {
 /// Whether an operator applies to the components of two equal types.
 fn is_componentwise(op: Operator, ty: &Type) -> bool {
     match ty {
-        Type::Vector(..) => !matches!(
-            op,
-            Operator::Mult | Operator::Div | Operator::Pow | Operator::FloorDiv | Operator::MatMult
-        ),
+        Type::Vector(..) => {
+            !matches!(op, Operator::Mult | Operator::Div | Operator::Pow | Operator::FloorDiv | Operator::MatMult)
+        }
         Type::Matrix(..) => !matches!(
             op,
             Operator::Mult | Operator::Div | Operator::Pow | Operator::FloorDiv | Operator::MatMult | Operator::Mod

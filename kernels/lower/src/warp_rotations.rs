@@ -194,9 +194,10 @@ impl Lowerer<'_> {
         let unit = self.normalized(&v);
         let unit = self.bind(unit);
         let is_negative = scalars::lt(dtype, q.parts[3].clone(), f.number(0.0));
-        let axis = unit.parts.into_iter().map(|part| {
-            scalars::select(is_negative.clone(), scalars::neg(dtype, part.clone()), part)
-        });
+        let axis = unit
+            .parts
+            .into_iter()
+            .map(|part| scalars::select(is_negative.clone(), scalars::neg(dtype, part.clone()), part));
         let cosine = f.apply(UnaryOp::Abs, q.parts[3].clone());
         let angle = scalars::binary(BinaryOp::Atan2, dtype, length(dtype, &v.parts), cosine);
         (axis.collect(), f.mul(&f.number(2.0), &angle))
@@ -288,7 +289,10 @@ impl Lowerer<'_> {
 }
 
 fn conjugate(dtype: Dtype, q: &[Expr]) -> Vec<Expr> {
-    q.iter().enumerate().map(|(nth, part)| if nth < 3 { scalars::neg(dtype, part.clone()) } else { part.clone() }).collect()
+    q.iter()
+        .enumerate()
+        .map(|(nth, part)| if nth < 3 { scalars::neg(dtype, part.clone()) } else { part.clone() })
+        .collect()
 }
 
 fn four(parts: &[Expr]) -> [&Expr; 4] {

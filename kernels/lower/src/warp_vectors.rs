@@ -143,9 +143,8 @@ impl Lowerer<'_> {
         let (inner, width) = (inner as usize, columns as usize);
         let part = |nth: usize| {
             let (row, column) = (nth / width, nth % width);
-            let terms = (0..inner).map(|k| {
-                scalars::mul(dtype, a.parts[row * inner + k].clone(), b.parts[k * width + column].clone())
-            });
+            let terms = (0..inner)
+                .map(|k| scalars::mul(dtype, a.parts[row * inner + k].clone(), b.parts[k * width + column].clone()));
             scalars::sum(dtype, terms)
         };
         let parts = (0..rows as usize * width).map(part).collect();
@@ -173,7 +172,10 @@ impl Lowerer<'_> {
         let width = columns as usize;
         let part = |column: usize| {
             let rows = a.parts.iter().enumerate();
-            scalars::sum(dtype, rows.map(|(row, x)| scalars::mul(dtype, b.parts[row * width + column].clone(), x.clone())))
+            scalars::sum(
+                dtype,
+                rows.map(|(row, x)| scalars::mul(dtype, b.parts[row * width + column].clone(), x.clone())),
+            )
         };
         Some(Data::new(Type::Vector(dtype, columns), (0..width).map(part).collect()))
     }
@@ -184,8 +186,7 @@ impl Lowerer<'_> {
         let adjugate = vec![at(3), scalars::neg(dtype, at(1)), scalars::neg(dtype, at(2)), at(0)];
         // Also where the determinant is NaN.
         let zero = || literal(dtype, 0.0);
-        let is_regular =
-            scalars::or(scalars::lt(dtype, zero(), det.clone()), scalars::lt(dtype, det.clone(), zero()));
+        let is_regular = scalars::or(scalars::lt(dtype, zero(), det.clone()), scalars::lt(dtype, det.clone(), zero()));
         self.scaled(m, dtype, adjugate, det, is_regular)
     }
 
