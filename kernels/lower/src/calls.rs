@@ -283,9 +283,20 @@ impl Lowerer<'_> {
         let result = match (slots, last) {
             (Some(slots), _) => Self::load_slots(&slots),
             (None, Some(value)) => value,
+            (None, None) if flow == Flow::Leaves => self.unreached_result(function),
             (None, None) => Value::None,
         };
         self.returned(node, function, result)
+    }
+
+    /// The result of a function that always faults: a zero of its annotated type, which nothing uses.
+    pub(crate) fn unreached_result(&self, function: &FunctionDecl) -> Value {
+        let scope = crate::declarations::enclosing_function(self.syntax(), function.node);
+        let returns = self.syntax().child(function.node, Field::Returns);
+        match returns.and_then(|returns| self.environment.data_type(returns, scope)) {
+            Some(ty) => zero(&ty).into(),
+            None => Value::None,
+        }
     }
 
     /// The result of a function, of its annotated type.

@@ -151,6 +151,7 @@ impl Lowerer<'_> {
         let result = match (slots, last) {
             (Some(slots), _) => Self::load_slots(&slots),
             (None, Some(value)) => value,
+            (None, None) if flow == Flow::Leaves => self.unreached_result(function),
             (None, None) => Value::None,
         };
         self.store_results(function, result)?;
