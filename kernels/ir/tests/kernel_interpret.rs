@@ -1,6 +1,9 @@
 //! The interpreter runs statements as they document it.
 
-mod common;
+mod common {
+    mod builder;
+    pub(crate) use builder::*;
+}
 
 use accelerd_ir::{
     Dtype,

@@ -119,7 +119,9 @@ impl Scalar for bool {
 
 fn bytes_of<T: Scalar>(elements: &[T]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size_of_val(elements));
-    elements.iter().for_each(|element| element.write(&mut bytes));
+    for element in elements {
+        element.write(&mut bytes);
+    }
     bytes
 }
 

@@ -17,6 +17,8 @@ mod check;
 mod fault;
 pub mod interpret;
 mod program;
+mod visit;
+pub mod wasm;
 
 pub use argument::{Argument, ArgumentError, ArrayArgument, Scalar};
 pub use check::{

@@ -78,3 +78,33 @@ pub fn binary(op: BinaryOp, x: f64, y: f64) -> f64 {
         _ => unreachable!("{op:?} is no elementary function"),
     }
 }
+
+/// An elementary function by its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MathOp {
+    /// An operation of [`UNARY`].
+    Unary(UnaryOp),
+    /// An operation of [`BINARY`].
+    Binary(BinaryOp),
+}
+
+impl MathOp {
+    /// All elementary functions.
+    pub fn all() -> impl Iterator<Item = Self> {
+        UNARY.into_iter().map(Self::Unary).chain(BINARY.into_iter().map(Self::Binary))
+    }
+
+    /// Its name: that of the operation in lower case, such as `sin`.
+    pub fn name(self) -> String {
+        let name = match self {
+            Self::Unary(op) => format!("{op:?}"),
+            Self::Binary(op) => format!("{op:?}"),
+        };
+        name.to_lowercase()
+    }
+
+    /// The function of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::all().find(|one| one.name() == name)
+    }
+}
