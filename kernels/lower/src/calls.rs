@@ -6,10 +6,10 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, FaultKind, Stmt};
 use accelerd_parser::{Field, Kind};
 
+use crate::constants::adapted;
 use crate::declarations::{FunctionDecl, Role, Scope};
 use crate::environment::shorten;
 use crate::error::{ErrorKind, Lowered};
-use crate::expressions::adapted;
 use crate::lowerer::{Lowerer, Returns};
 use crate::scalars;
 use crate::statements::Flow;
@@ -358,11 +358,11 @@ impl Lowerer<'_> {
             };
             arguments.push(data);
         }
-        let made = self.made_of(ty, arguments);
+        let made = self.made_of(ty, &arguments);
         made.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, message))
     }
 
-    fn made_of(&mut self, ty: &Type, arguments: Vec<Data>) -> Option<Data> {
+    fn made_of(&mut self, ty: &Type, arguments: &[Data]) -> Option<Data> {
         let dtype = ty.scalar()?;
         if arguments.is_empty() {
             return Some(zero(ty));
@@ -370,7 +370,7 @@ impl Lowerer<'_> {
         let count = ty.count();
         // Constants convert as they are written; other scalars have the type of the components.
         let component = |data: &Data| match data.constant {
-            Some(constant) => Some(Expr::Literal(crate::expressions::convert(constant, dtype))),
+            Some(constant) => Some(Expr::Literal(crate::constants::convert(constant, dtype))),
             None => data.as_scalar().filter(|(of, _)| *of == dtype).map(|(_, part)| part.clone()),
         };
         let components = || arguments.iter().map(component).collect::<Option<Vec<_>>>();
@@ -379,7 +379,7 @@ impl Lowerer<'_> {
             (Type::Scalar(_), [Type::Scalar(from)]) => {
                 let from = *from;
                 match arguments[0].constant {
-                    Some(constant) => vec![Expr::Literal(crate::expressions::convert(constant, dtype))],
+                    Some(constant) => vec![Expr::Literal(crate::constants::convert(constant, dtype))],
                     None => vec![scalars::cast(from, dtype, arguments[0].parts[0].clone())],
                 }
             }

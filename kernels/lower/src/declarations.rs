@@ -109,7 +109,7 @@ impl Declarations {
 
     /// The functions of a name that are visible from a scope, the latest first.
     pub(crate) fn functions_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<&FunctionDecl> {
-        self.visible(syntax, scope, |scope| {
+        Self::visible(syntax, scope, |scope| {
             let found = self.by_name.get(&(scope, name.to_owned()))?;
             Some(found.iter().rev().map(|&at| &self.functions[at]).collect())
         })
@@ -118,12 +118,12 @@ impl Declarations {
 
     /// The class of a name that is visible from a scope.
     pub(crate) fn class_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Option<ClassDecl> {
-        self.visible(syntax, scope, |scope| self.classes.get(&(scope, name.to_owned())).copied())
+        Self::visible(syntax, scope, |scope| self.classes.get(&(scope, name.to_owned())).copied())
     }
 
     /// What the scopes around a function assign to a name, with the scope.
     pub(crate) fn assigned(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Option<(Scope, Assigned)> {
-        self.visible(syntax, scope, |scope| {
+        Self::visible(syntax, scope, |scope| {
             let key = (scope, name.to_owned());
             if scope.is_some() && self.params.contains(&key) {
                 return Some((scope, Assigned::Ambiguous));
@@ -156,7 +156,7 @@ impl Declarations {
     }
 
     /// The first answer of the scopes from the one around a function outwards.
-    fn visible<T>(&self, syntax: &Syntax<'_>, scope: Scope, answer: impl Fn(Scope) -> Option<T>) -> Option<T> {
+    fn visible<T>(syntax: &Syntax<'_>, scope: Scope, answer: impl Fn(Scope) -> Option<T>) -> Option<T> {
         let mut scope = scope;
         loop {
             if let Some(found) = answer(scope) {

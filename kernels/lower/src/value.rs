@@ -97,6 +97,11 @@ impl Data {
         }
     }
 
+    /// The value with each part replaced.
+    pub(crate) fn map(&self, f: impl Fn(Expr) -> Expr) -> Self {
+        Self::new(self.ty.clone(), self.parts.iter().cloned().map(f).collect())
+    }
+
     /// The value without its constant, as after passing it to a function.
     pub(crate) fn without_constant(self) -> Self {
         Self { constant: None, ..self }

@@ -13,7 +13,7 @@ use crate::scalars;
 use crate::syntax::Node;
 use crate::types::{MAX_COMPONENTS, Type};
 use crate::value::{Data, Storage, Value};
-use crate::warp_operators::{is_atomic, unified};
+use crate::warp_operators::{is_atomic, unified, warp_comparison};
 
 impl Lowerer<'_> {
     /// Calls a function of Warp by its name.
@@ -95,13 +95,11 @@ impl Lowerer<'_> {
     fn static_value(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
         self.expect_count(node, "static", arguments, 1..=1)?;
         let argument = arguments.positional[0];
-        match self.environment.number(argument, self.outer_scope()) {
-            Some(number) => Ok(self.number(number).into()),
-            None => {
-                let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
-                Err(self.error(node, ErrorKind::NotConstant, message))
-            }
+        if let Some(number) = self.environment.number(argument, self.outer_scope()) {
+            return Ok(self.number(number).into());
         }
+        let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
+        Err(self.error(node, ErrorKind::NotConstant, message))
     }
 
     pub(crate) fn expect_count(
@@ -298,8 +296,8 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         };
         let fails = match name {
-            "expect_eq" => self.warp_comparison(Operator::Eq, left, right).map(scalars::not),
-            "expect_neq" => self.warp_comparison(Operator::Eq, left, right),
+            "expect_eq" => warp_comparison(Operator::Eq, left, right).map(scalars::not),
+            "expect_neq" => warp_comparison(Operator::Eq, left, right),
             _ => {
                 let tolerance = match arguments.positional.get(2) {
                     Some(&tolerance) => self.expression(tolerance)?,
@@ -317,7 +315,7 @@ impl Lowerer<'_> {
     fn exceeds(&mut self, left: Data, right: Data, tolerance: &Value) -> Option<Expr> {
         let dtype = left.ty.scalar().filter(|dtype| dtype.is_float())?;
         let Value::Data(tolerance) = tolerance else { return None };
-        let tolerance = crate::expressions::adapted(tolerance, dtype)?;
+        let tolerance = crate::constants::adapted(tolerance, dtype)?;
         let limit = self.emitter.bind(dtype, tolerance.parts[0].clone());
         let pairs = left.parts.into_iter().zip(right.parts);
         Some(scalars::any(pairs.map(|(a, b)| {
@@ -371,7 +369,7 @@ impl Lowerer<'_> {
             // A scalar operand applies to each component.
             let data = match &data.ty {
                 ty if *ty == element => data.clone(),
-                Type::Scalar(_) => match crate::expressions::adapted(data, dtype) {
+                Type::Scalar(_) => match crate::constants::adapted(data, dtype) {
                     Some(data) if matches!(element, Type::Scalar(_)) => data,
                     _ => return fail(self),
                 },
@@ -394,7 +392,7 @@ impl Lowerer<'_> {
             Some(value) => (value, Some(first)),
             None => (first, None),
         };
-        let previous = self.atomic(op, &location, operand, expected, true);
+        let previous = self.atomic(op, &location, operand, expected.as_deref(), true);
         Ok(Data::new(element, previous).into())
     }
 }

@@ -367,9 +367,8 @@ fn determinant(m: &[f64; 16]) -> f64 {
         det *= rows[at][at];
         for row in at + 1..4 {
             let factor = rows[row][at] / rows[at][at];
-            for column in 0..4 {
-                rows[row][column] -= factor * rows[at][column];
-            }
+            let pivot = rows[at].clone();
+            rows[row].iter_mut().zip(pivot).for_each(|(cell, pivot)| *cell -= factor * pivot);
         }
     }
     det
@@ -431,7 +430,7 @@ def k(particles: wp.array(dtype=Particle), p: Particle, out: wp.array(dtype=wp.f
         out[i] = wp.float64(-1.0)
 ";
     let mut bytes = vec![1_u8, 0, 0, 0];
-    [1.5_f32, 2.0, 3.0].iter().for_each(|x| bytes.extend(x.to_le_bytes()));
+    bytes.extend([1.5_f32, 2.0, 3.0].iter().flat_map(|x| x.to_le_bytes()));
     bytes.extend(4.0_f64.to_le_bytes());
     let array = Argument::contiguous(vec![0; 24], &[1], 24);
     let mut arguments = [array, Argument::Value(bytes), Argument::array(&[0.0_f64])];
@@ -439,7 +438,7 @@ def k(particles: wp.array(dtype=Particle), p: Particle, out: wp.array(dtype=wp.f
     assert_eq!(read::<f64>(&arguments[2]), [9.5]);
     let Argument::Array(particles) = &arguments[0] else { panic!("an array") };
     let mut expected = vec![1_u8, 0, 0, 0];
-    [2.5_f32, -1.0, 3.0].iter().for_each(|x| expected.extend(x.to_le_bytes()));
+    expected.extend([2.5_f32, -1.0, 3.0].iter().flat_map(|x| x.to_le_bytes()));
     expected.extend(8.0_f64.to_le_bytes());
     assert_eq!(particles.data, expected);
 }
@@ -655,7 +654,7 @@ fn recursion_depth_and_size_are_bounded() {
     let mut source = "import warp as wp\n\n@wp.func\ndef f0(x: float):\n    return wp.sin(x) * x\n".to_owned();
     for at in 1..30 {
         let before = at - 1;
-        source += &format!("\n@wp.func\ndef f{at}(x: float):\n    return f{before}(x) + f{before}(x + 1.0)\n");
+        source = format!("{source}\n@wp.func\ndef f{at}(x: float):\n    return f{before}(x) + f{before}(x + 1.0)\n");
     }
     source += "\n@wp.kernel\ndef k(out: wp.array(dtype=float)):\n    out[0] = f29(1.0)\n";
     assert_eq!(refused(&source, &warp).kind, ErrorKind::TooLarge);

@@ -50,7 +50,7 @@ pub(crate) fn fault(source: &str, options: &Options<'_>, grid: &[u32], arguments
 
 /// Runs a body of statements of Warp, of which `out` is an array; returns it.
 pub(crate) fn body<T: Scalar>(dtype: &str, body: &str, length: usize, zero: T) -> Vec<T> {
-    let body = body.trim().lines().map(|line| format!("    {line}\n")).collect::<String>();
+    let body = indented(body);
     let source = format!("import warp as wp\n\n@wp.kernel\ndef k(out: wp.array(dtype={dtype})):\n{body}");
     let mut arguments = [Argument::array(&vec![zero; length])];
     try_run(&source, &options(Dialect::Warp), &[1], &mut arguments).unwrap_or_else(|error| panic!("{error}\n{source}"));
@@ -64,7 +64,12 @@ pub(crate) fn refused(source: &str, options: &Options<'_>) -> LowerError {
 
 /// The error of a body of statements of Warp, of which `out` is an array of float32 and `n` an int.
 pub(crate) fn refused_body(body: &str) -> ErrorKind {
-    let body = body.trim().lines().map(|line| format!("    {line}\n")).collect::<String>();
+    let body = indented(body);
     let source = format!("import warp as wp\n\n@wp.kernel\ndef k(out: wp.array(dtype=float), n: int):\n{body}");
     refused(&source, &options(Dialect::Warp)).kind
+}
+
+/// Statements as the body of a function.
+fn indented(body: &str) -> String {
+    body.trim().lines().flat_map(|line| ["    ", line, "\n"]).collect()
 }
