@@ -54,7 +54,7 @@ impl Lowerer<'_> {
         if let Some(ty) = self.constructed_type(callee, scope)? {
             return self.construct(node, &ty, &arguments).map(Value::Data);
         }
-        let path = self.environment.declarations.path(syntax, callee);
+        let path = self.path(callee);
         let name = match path.as_deref() {
             Some(path) => path.strip_prefix("warp.").unwrap_or(path).to_owned(),
             None => syntax.name_of(callee).unwrap_or_default(),
@@ -338,11 +338,23 @@ impl Lowerer<'_> {
 
     /// A struct: zero, or its fields in order.
     fn construct_struct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
-        if !arguments.positional.is_empty() || !arguments.keywords.is_empty() {
-            let message = "expected no arguments of a struct; assign its fields";
+        let Type::Struct(of) = ty else { unreachable!("a struct") };
+        if arguments.positional.is_empty() && arguments.keywords.is_empty() {
+            return Ok(zero(ty));
+        }
+        if arguments.positional.len() != of.fields.len() || !arguments.keywords.is_empty() {
+            let message = format!("expected {} fields of struct `{}`", of.fields.len(), of.name);
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         }
-        Ok(zero(ty))
+        let mut parts = vec![];
+        for (&argument, (_, field)) in arguments.positional.iter().zip(&of.fields) {
+            let value = self.expression(argument)?;
+            match self.checked_argument(argument, &Annotation::Data(field.clone()), value)? {
+                Value::Data(data) => parts.extend(data.parts),
+                _ => unreachable!("a field has components"),
+            }
+        }
+        Ok(Data::new(ty.clone(), parts))
     }
 
     /// A vector, matrix, quaternion, transform or scalar from values.

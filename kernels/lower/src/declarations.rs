@@ -63,6 +63,8 @@ pub(crate) struct Declarations {
     /// Whether `from warp import *` binds Warp's names.
     has_all_of_warp: bool,
     params: HashSet<(Scope, String)>,
+    /// Whether a function may advance the state of random numbers in a variable, within an expression.
+    pub(crate) has_random_numbers: bool,
 }
 
 impl Declarations {
@@ -80,6 +82,7 @@ impl Declarations {
                 Kind::FunctionDef => all.function(syntax, node),
                 Kind::ClassDef => all.class(syntax, node),
                 Kind::Name if syntax.is_store(node) => all.assignment(syntax, node),
+                Kind::Call => all.call(syntax, node),
                 Kind::Arg => {
                     let Some(function) = syntax.parent(node) else { continue };
                     let name = syntax.name(node).unwrap_or_default();
@@ -105,6 +108,11 @@ impl Declarations {
                 self.assigned.entry((scope, name.clone())).and_modify(|assigned| *assigned = Assigned::Ambiguous);
             }
         }
+    }
+
+    fn call(&mut self, syntax: &Syntax<'_>, node: Node) {
+        let path = self.path(syntax, syntax.required(node, Field::Func));
+        self.has_random_numbers |= matches!(path.as_deref(), Some("warp.randf" | "warp.randi" | "warp.randu"));
     }
 
     /// The functions of a name that are visible from a scope, the latest first.

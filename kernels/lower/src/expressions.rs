@@ -91,7 +91,12 @@ impl Lowerer<'_> {
     fn name(&mut self, node: Node) -> Lowered<Value> {
         let name = self.syntax().name(node).unwrap_or_default();
         if let Some(kind) = self.variable(node, &name) {
-            let value = Self::value_of(&kind);
+            let mut value = Self::value_of(&kind);
+            let is_state = matches!(&value, Value::Data(data) if data.ty == Type::Scalar(Dtype::U32));
+            if is_state && self.environment.declarations.has_random_numbers {
+                // A later operand may advance the state.
+                value = self.materialize(value);
+            }
             let constant = self.frame().variables.get(&name).and_then(|variable| variable.constant);
             return Ok(match value {
                 Value::Data(data) => Value::Data(Data { constant, ..data }),

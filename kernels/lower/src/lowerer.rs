@@ -135,6 +135,32 @@ impl<'a> Lowerer<'a> {
         self.frame().scope
     }
 
+    /// The dotted path of a `Name` or `Attribute` that starts at an imported name, which no variable hides.
+    pub(crate) fn path(&self, node: Node) -> Option<String> {
+        if self.names_local(node) { None } else { self.environment.declarations.path(self.syntax(), node) }
+    }
+
+    /// The number that an expression is when the module runs; none if it names a variable of the function.
+    pub(crate) fn outer_number(&self, node: Node) -> Option<Number> {
+        if self.names_local(node) { None } else { self.environment.number(node, self.outer_scope()) }
+    }
+
+    /// Whether an expression names a variable of the function.
+    fn names_local(&self, node: Node) -> bool {
+        let syntax = self.syntax();
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            let name = syntax.name_of(node);
+            if name
+                .is_some_and(|name| self.frame().locals.contains(&name) || self.frame().variables.contains_key(&name))
+            {
+                return true;
+            }
+            open.extend(syntax.all_children(node));
+        }
+        false
+    }
+
     /// Starts a function.
     pub(crate) fn enter(&mut self, function: &FunctionDecl, returns: Returns) {
         self.frames.push(Frame {

@@ -38,9 +38,8 @@ enum Index {
 impl Lowerer<'_> {
     /// The value of an attribute or subscript.
     pub(crate) fn part(&mut self, node: Node) -> Lowered<Value> {
-        let scope = self.outer_scope();
         if self.syntax().kind(node) == Kind::Attribute
-            && let Some(number) = self.environment.number(node, scope)
+            && let Some(number) = self.outer_number(node)
         {
             return Ok(self.number(number).into());
         }
@@ -89,7 +88,7 @@ impl Lowerer<'_> {
         let syntax = self.syntax();
         let base = syntax.required(node, Field::Value);
         let name = syntax.name(node).unwrap_or_default();
-        if self.environment.declarations.path(syntax, node).is_some() && !self.is_variable(base) {
+        if self.path(node).is_some() {
             let message = format!("unsupported value `{}`", shorten(&syntax.text(node)));
             return Err(self.error(node, ErrorKind::UnknownAttribute, message));
         }
@@ -107,11 +106,6 @@ impl Lowerer<'_> {
                 Err(self.error(node, ErrorKind::UnknownAttribute, message))
             }
         }
-    }
-
-    fn is_variable(&self, node: Node) -> bool {
-        let name = self.syntax().name_of(node);
-        name.is_some_and(|name| self.frame().variables.contains_key(&name) || self.frame().locals.contains(&name))
     }
 
     fn array_attribute(&self, node: Node, view: &View, name: &str) -> Lowered<Value> {

@@ -21,7 +21,7 @@ impl Lowerer<'_> {
     /// Calls a function of Python or of `math`.
     pub(crate) fn call_python(&mut self, node: Node, callee: Node, arguments: &Arguments) -> Lowered<Value> {
         let syntax = self.syntax();
-        let name = match self.environment.declarations.path(syntax, callee) {
+        let name = match self.path(callee) {
             Some(path) => path,
             None => syntax.name_of(callee).unwrap_or_default(),
         };

@@ -95,7 +95,7 @@ impl Lowerer<'_> {
     fn static_value(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
         self.expect_count(node, "static", arguments, 1..=1)?;
         let argument = arguments.positional[0];
-        if let Some(number) = self.environment.number(argument, self.outer_scope()) {
+        if let Some(number) = self.outer_number(argument) {
             return Ok(self.number(number).into());
         }
         let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
@@ -142,7 +142,7 @@ impl Lowerer<'_> {
     }
 
     fn size_argument(&self, argument: Node) -> Lowered<u32> {
-        match self.environment.number(argument, self.outer_scope()) {
+        match self.outer_number(argument) {
             Some(Number::Int(size)) if (1..=MAX_COMPONENTS as i128).contains(&size) => {
                 Ok(u32::try_from(size).expect("limited"))
             }

@@ -44,12 +44,12 @@ impl Lowerer<'_> {
             (Type::Vector(..), Type::Matrix(..)) if matches!(op, Operator::Mult | Operator::MatMult) => {
                 self.vector_matrix_product(left, right)
             }
-            (Type::Scalar(_), _) if matches!(op, Operator::Mult | Operator::Div) => {
+            (Type::Scalar(_), other) if is_scaling(op, other) => {
                 let (left, ty) = (self.bind(left), right.ty.clone());
                 let scale = left.parts[0].clone();
                 self.by_component(op, dtype, ty, right.parts.into_iter().map(|part| (scale.clone(), part)))
             }
-            (_, Type::Scalar(_)) if matches!(op, Operator::Mult | Operator::Div) => {
+            (other, Type::Scalar(_)) if is_scaling(op, other) => {
                 let (right, ty) = (self.bind(right), left.ty.clone());
                 let scale = right.parts[0].clone();
                 self.by_component(op, dtype, ty, left.parts.into_iter().map(|part| (part, scale.clone())))
@@ -193,6 +193,11 @@ impl Lowerer<'_> {
 /// Whether a type has atomic operations.
 pub(crate) fn is_atomic(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::I32 | Dtype::U32 | Dtype::I64 | Dtype::U64 | Dtype::F32 | Dtype::F64)
+}
+
+/// Whether an operator applies to each component of a value and a scalar.
+fn is_scaling(op: Operator, ty: &Type) -> bool {
+    op == Operator::Mult || op == Operator::Div && !matches!(ty, Type::Transform(_))
 }
 
 /// Whether an operator applies to the components of two equal types.

@@ -1,6 +1,6 @@
 //! Any source is lowered to kernels that are well formed, or refused: never a panic.
 
-use accelerd_lower::{Dialect, Options, lower_each};
+use accelerd_lower::{Dialect, ErrorKind, Options, lower_each};
 use proptest::prelude::*;
 
 /// Fragments of statements, chosen so that many sequences are valid.
@@ -42,8 +42,9 @@ def k(out: wp.array(dtype=float), grid: wp.array2d(dtype=float), counts: wp.arra
 fn check(source: &str, dialect: Dialect) {
     let options = Options { dialect, ..Options::default() };
     for outcome in lower_each(source, &options).unwrap_or_default() {
-        if let Ok(lowered) = outcome.kernel {
-            assert_eq!(lowered.kernel.check(), Ok(()), "{source}");
+        match outcome.kernel {
+            Ok(lowered) => assert_eq!(lowered.kernel.check(), Ok(()), "{source}"),
+            Err(error) => assert_ne!(error.kind, ErrorKind::InvalidKernel, "{error}\n{source}"),
         }
     }
 }
@@ -54,7 +55,7 @@ proptest! {
     #[test]
     fn any_statements_are_lowered_or_refused(lines in prop::collection::vec((prop::sample::select(LINES), 0..3_usize), 1..30)) {
         // A line is indented at most one level below the line before, if that has a body.
-        let (mut body, mut level, mut opens) = (String::new(), 0, false);
+        let (mut body, mut level, mut opens) = (String::new(), 0_usize, false);
         for (line, less) in lines {
             level = if opens { level + 1 } else { level.saturating_sub(less) };
             let indent = "    ".repeat(level + 1);

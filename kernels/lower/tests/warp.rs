@@ -550,6 +550,38 @@ out[3] = wp.uint32(wp.randi(state, -5, 5) + 5)
 }
 
 #[test]
+fn operands_before_a_random_number_are_those_before_it() {
+    let results = body(
+        "wp.uint32",
+        "
+state = wp.rand_init(1)
+old = state
+out[0] = state ^ wp.randu(state)
+out[1] = old
+out[2] = state
+",
+        3,
+        0_u32,
+    );
+    assert_eq!(results[0], results[1] ^ results[2]);
+}
+
+#[test]
+fn a_variable_hides_constants_of_the_module() {
+    let source = "
+import warp as wp
+
+n = 3
+
+@wp.kernel
+def k(out: wp.array(dtype=int)):
+    n = 4
+    out[0] = wp.static(n)
+";
+    assert_eq!(refused(source, &options(Dialect::Warp)).kind, ErrorKind::NotConstant);
+}
+
+#[test]
 fn bits_are_counted_and_cast() {
     let results = body(
         "int",
