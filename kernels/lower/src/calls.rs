@@ -59,12 +59,21 @@ impl Lowerer<'_> {
             Some(path) => path.strip_prefix("warp.").unwrap_or(path).to_owned(),
             None => syntax.name_of(callee).unwrap_or_default(),
         };
-        let is_builtin = path.is_some_and(|path| path.starts_with("warp.")) || is_python_name(&name);
+        let is_plain = path.is_none() && is_plain_builtin(&name) && self.is_undefined(&name);
+        let is_builtin = path.is_some_and(|path| path.starts_with("warp.")) || is_plain;
         if !is_builtin || name.is_empty() {
             let message = format!("unknown function `{}`", shorten(&syntax.text(callee)));
             return Err(self.error(node, ErrorKind::UnknownName, message));
         }
         self.call_warp(node, &name, &arguments)
+    }
+
+    /// Whether the source does not define a name around the function.
+    fn is_undefined(&self, name: &str) -> bool {
+        let scope = self.outer_scope();
+        let declarations = self.environment.declarations;
+        let is_assigned = declarations.assigned(self.syntax(), scope, name).is_some();
+        !is_assigned && declarations.class_named(self.syntax(), scope, name).is_none()
     }
 
     fn arguments(&self, node: Node) -> Lowered<Arguments> {
@@ -225,6 +234,7 @@ impl Lowerer<'_> {
             (Annotation::Array(element, dims), Value::Array(view)) => {
                 view.rank() == usize::from(*dims) && element.as_ref().is_none_or(|element| *element == view.element)
             }
+            (Annotation::Record(of), Value::Record(got, _)) => of == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
                 let items = items.iter().zip(values);
                 let items = items.map(|(item, value)| self.checked_argument(node, item, value.clone()));
@@ -440,12 +450,16 @@ pub(crate) fn zero(ty: &Type) -> Data {
     Data::new(ty.clone(), ty.components().into_iter().map(|dtype| scalars::literal(dtype, 0.0)).collect())
 }
 
-/// Functions of Python that Warp's kernels call by their plain name.
-fn is_python_name(name: &str) -> bool {
-    matches!(
-        name,
-        "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple"
-    )
+/// Functions that Warp's kernels call by their plain name: Python's, and those of Warp, which it finds where the name is not defined.
+fn is_plain_builtin(name: &str) -> bool {
+    let is_of_warp = crate::warp_builtins::is_known(name) || matches!(name, "tid" | "where" | "select");
+    is_of_warp
+        || name.starts_with("atomic_")
+        || name.starts_with("expect_")
+        || matches!(
+            name,
+            "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple"
+        )
 }
 
 /// Bool of a scalar that a function of the dialect takes.

@@ -1,6 +1,7 @@
 //! The state of lowering one kernel: functions being inlined, their variables, and the kernel under construction.
 
 use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 
 use accelerd_ir::kernel::{Expr, FaultKind, LabelId, LocalId, Stmt};
 use accelerd_parser::{Field, Kind};
@@ -11,7 +12,7 @@ use crate::environment::{Environment, Number};
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::options::Dialect;
 use crate::syntax::{Node, Syntax};
-use crate::types::Type;
+use crate::types::{RecordType, Type};
 use crate::value::{Data, Location, Storage, Value, View};
 
 /// The deepest nesting of expressions, statements and calls.
@@ -89,6 +90,8 @@ pub(crate) enum VariableKind {
     Alias(Data),
     Array(View),
     Tuple(Vec<Self>),
+    /// A struct with arrays, whose fields are never assigned.
+    Record(Rc<RecordType>, Vec<Value>),
 }
 
 impl<'a> Lowerer<'a> {
@@ -228,6 +231,7 @@ impl<'a> Lowerer<'a> {
             }
             Value::Array(view) => VariableKind::Array(self.own_view(name, view)),
             Value::Tuple(items) => VariableKind::Tuple(items.iter().map(|item| self.new_kind(name, item)).collect()),
+            Value::Record(of, fields) => VariableKind::Record(of.clone(), fields.clone()),
             Value::Str | Value::None => VariableKind::Tuple(vec![]),
         }
     }
@@ -357,6 +361,7 @@ impl<'a> Lowerer<'a> {
             VariableKind::Alias(data) => Value::Data(data.clone()),
             VariableKind::Array(view) => Value::Array(view.clone()),
             VariableKind::Tuple(kinds) => Value::Tuple(kinds.iter().map(Self::value_of).collect()),
+            VariableKind::Record(of, fields) => Value::Record(of.clone(), fields.clone()),
         }
     }
 
@@ -401,7 +406,7 @@ impl<'a> Lowerer<'a> {
                 Slots::Tuple(items.iter().map(|item| self.result_slots(item)).collect::<Option<_>>()?)
             }
             Value::None => Slots::None,
-            Value::Array(_) | Value::Str => return None,
+            Value::Array(_) | Value::Record(..) | Value::Str => return None,
         })
     }
 

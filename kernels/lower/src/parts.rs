@@ -101,6 +101,14 @@ impl Lowerer<'_> {
                 Err(self.error(node, ErrorKind::UnknownAttribute, message))
             }
             Part::Value(Value::Array(view)) => self.array_attribute(node, &view, &name).map(Part::Value),
+            Part::Value(Value::Record(of, fields)) => {
+                let at = of.fields.iter().position(|(field, _)| *field == name);
+                let field = at.and_then(|at| fields.into_iter().nth(at));
+                field.map(part_of).ok_or_else(|| {
+                    let message = format!("struct `{}` has no field `{name}`", of.name);
+                    self.error(node, ErrorKind::UnknownAttribute, message)
+                })
+            }
             Part::Value(value) => {
                 let message = format!("{value} has no attribute `{name}`");
                 Err(self.error(node, ErrorKind::UnknownAttribute, message))

@@ -437,7 +437,7 @@ impl Lowerer<'_> {
                     return Ok(scalars::truthy(dtype, part.clone()));
                 }
             }
-            Value::Array(_) | Value::Tuple(_) | Value::Str | Value::None => {}
+            Value::Array(_) | Value::Tuple(_) | Value::Record(..) | Value::Str | Value::None => {}
         }
         Err(self.error(node, ErrorKind::TypeMismatch, format!("expected a scalar as a condition, got {value}")))
     }

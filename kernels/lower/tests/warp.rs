@@ -444,6 +444,40 @@ def k(particles: wp.array(dtype=Particle), p: Particle, out: wp.array(dtype=wp.f
 }
 
 #[test]
+fn a_struct_with_arrays_is_a_parameter_for_each_field() {
+    let source = "
+import warp as wp
+
+@wp.struct
+class Mesh:
+    points: wp.array(dtype=wp.vec2)
+    scale: float
+
+@wp.func
+def area(mesh: Mesh, i: int):
+    p = mesh.points[i]
+    return p.x * p[1] * mesh.scale
+
+@wp.kernel
+def k(out: wp.array(dtype=float), mesh: Mesh):
+    i = wp.tid()
+    out[i] = area(mesh, i)
+    mesh.points[i] = -mesh.points[i]
+";
+    let points = elements(&[1.0_f32, 2.0, 3.0, 4.0], 2);
+    let mut arguments = [Argument::array(&[0.0_f32; 2]), points, Argument::value(0.5_f32)];
+    run(source, &[2], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [1.0, 6.0]);
+    assert_eq!(read::<f32>(&arguments[1]), [-1.0, -2.0, -3.0, -4.0]);
+    let kernel = &lower(source, &options(Dialect::Warp)).expect("lowers").kernels[0];
+    assert_eq!(kernel.parameters[1].params.len(), 2);
+    let names: Vec<_> = kernel.kernel.params.iter().map(|param| param.name.as_str()).collect();
+    assert_eq!(names, ["out", "mesh_points", "mesh_scale"]);
+    let assigned = source.replace("mesh.points[i] = -mesh.points[i]", "mesh.scale = 1.0");
+    assert_eq!(refused(&assigned, &options(Dialect::Warp)).kind, ErrorKind::TypeMismatch);
+}
+
+#[test]
 fn constants_keep_their_precision_and_are_checked() {
     let results = body(
         "wp.float64",
