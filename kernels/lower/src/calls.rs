@@ -141,15 +141,66 @@ impl Lowerer<'_> {
         for (keyword, argument) in &arguments.keywords {
             keywords.insert(keyword.clone(), self.expression(*argument)?);
         }
+        self.call_candidates(node, &name, candidates, &values, &keywords)
+    }
+
+    /// Calls the overload that takes the arguments: one of their types, else one of any type, else the only one whose types constants
+    /// can take.
+    fn call_candidates(
+        &mut self,
+        node: Node,
+        name: &str,
+        candidates: &[&&FunctionDecl],
+        values: &[Value],
+        keywords: &HashMap<String, Value>,
+    ) -> Lowered<Value> {
+        let mut matches = vec![];
         let mut mismatch = None;
         for function in candidates {
             let parameters = self.parameters(function)?;
-            match self.match_arguments(node, &name, &parameters, &values, &keywords) {
-                Ok(bound) => return self.inline(node, function, &parameters, bound),
+            match self.match_arguments(node, name, &parameters, values, keywords) {
+                Ok(bound) => matches.push((function, parameters, bound)),
                 Err(error) => mismatch = mismatch.or(Some(error)),
             }
         }
-        Err(mismatch.expect("there is a candidate"))
+        let given =
+            |parameter: &Parameter, at: usize| values.get(at).or_else(|| keywords.get(&parameter.name)).cloned();
+        let is_exact = |parameters: &[Parameter], admits_any: bool| {
+            parameters.iter().enumerate().all(|(at, parameter)| {
+                given(parameter, at).is_none_or(|value| is_of_type(&parameter.annotation, &value, admits_any))
+            })
+        };
+        let found = matches.iter().position(|(_, parameters, _)| is_exact(parameters, false));
+        let found = found.or_else(|| matches.iter().position(|(_, parameters, _)| is_exact(parameters, true)));
+        let chosen = match (found, matches.len()) {
+            (Some(at), _) => at,
+            (None, 0) => return Err(mismatch.expect("there is a candidate")),
+            (None, 1) => 0,
+            (None, _) => {
+                let message = format!("the constants go with more than one definition of `{name}`");
+                return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+            }
+        };
+        let (function, parameters, bound) = matches.swap_remove(chosen);
+        self.inline(node, function, &parameters, bound)
+    }
+
+    /// The result of an operator that the source defines for the types of its operands, as a function of Warp's name of it.
+    pub(crate) fn defined_operator(&mut self, node: Node, name: &str, operands: [&Data; 2]) -> Lowered<Option<Value>> {
+        let functions = self.environment.declarations.functions_named(self.syntax(), self.outer_scope(), name);
+        let values = operands.map(|data| Value::Data(data.clone()));
+        let mut candidates = vec![];
+        for function in functions.iter().filter(|function| function.role == Role::Function) {
+            let parameters = self.parameters(function)?;
+            let takes = |(parameter, value): (&Parameter, &Value)| is_of_type(&parameter.annotation, value, true);
+            if parameters.len() == 2 && parameters.iter().zip(&values).all(takes) {
+                candidates.push(function);
+            }
+        }
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        self.call_candidates(node, name, &candidates, &values, &HashMap::new()).map(Some)
     }
 
     /// The parameters of a function.
@@ -442,6 +493,21 @@ impl Lowerer<'_> {
             _ => return None,
         };
         Some(Data::new(ty.clone(), parts))
+    }
+}
+
+/// Whether a value has the annotated type as it is, without conversion of constants.
+fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool {
+    match (annotation, value) {
+        (Annotation::Any, _) => admits_any,
+        (Annotation::Data(ty), Value::Data(data)) => *ty == data.ty,
+        (Annotation::Array(element, _), Value::Array(_)) => admits_any || element.is_some(),
+        (Annotation::Tuple(items), Value::Tuple(values)) => {
+            items.len() == values.len()
+                && items.iter().zip(values).all(|(item, value)| is_of_type(item, value, admits_any))
+        }
+        (Annotation::Record(of), Value::Record(got, _)) => of == got,
+        _ => false,
     }
 }
 

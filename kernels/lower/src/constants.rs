@@ -1,4 +1,4 @@
-//! Constants of Python as values of other types.
+//! Constants of Python as values of other types, and names of operators.
 
 use accelerd_ir::Dtype;
 use accelerd_ir::scalar::Literal;
@@ -75,4 +75,23 @@ pub(crate) fn symbol(op: Operator) -> &'static str {
         Operator::In => "in",
         Operator::NotIn => "not in",
     }
+}
+
+/// Warp's name of an operator, by which a source can define it.
+pub(crate) fn function_of(op: Operator) -> Option<&'static str> {
+    Some(match op {
+        Operator::Add => "add",
+        Operator::Sub => "sub",
+        Operator::Mult | Operator::MatMult => "mul",
+        Operator::Div => "div",
+        Operator::FloorDiv => "floordiv",
+        Operator::Pow => "pow",
+        Operator::Mod => "mod",
+        Operator::LShift => "lshift",
+        Operator::RShift => "rshift",
+        Operator::BitAnd => "bit_and",
+        Operator::BitOr => "bit_or",
+        Operator::BitXor => "bit_xor",
+        _ => return None,
+    })
 }

@@ -48,6 +48,8 @@ pub(crate) enum Assigned {
 pub(crate) struct ClassDecl {
     pub(crate) node: Node,
     pub(crate) is_struct: bool,
+    /// Whether there are several of one name.
+    pub(crate) is_ambiguous: bool,
 }
 
 /// The declarations of a source.
@@ -194,7 +196,12 @@ impl Declarations {
                 // `import a.b` binds `a`.
                 None => (first, [from.as_slice(), &name[..1]].concat()),
             };
-            self.imports.insert(local.clone(), path.join("."));
+            let path = path.join(".");
+            let known = self.imports.entry(local.clone()).or_insert_with(|| path.clone());
+            if *known != path {
+                // Imports are not told apart by scope: a name of two of them is neither.
+                known.clear();
+            }
         }
     }
 
@@ -234,7 +241,9 @@ impl Declarations {
             let callee = syntax.child(decorator, Field::Func).unwrap_or(decorator);
             self.path(syntax, callee).as_deref() == Some("warp.struct")
         });
-        self.classes.insert((enclosing_function(syntax, node), name), ClassDecl { node, is_struct });
+        let class = ClassDecl { node, is_struct, is_ambiguous: false };
+        let entry = self.classes.entry((enclosing_function(syntax, node), name));
+        entry.and_modify(|class| class.is_ambiguous = true).or_insert(class);
     }
 
     fn assignment(&mut self, syntax: &Syntax<'_>, node: Node) {

@@ -130,6 +130,10 @@ impl Environment<'_> {
             return Ok(Annotation::Data(Type::Scalar(dtype)));
         }
         if let Some(class) = self.declarations.class_named(syntax, scope, &name) {
+            if class.is_ambiguous {
+                let message = format!("class `{name}` is defined more than once");
+                return Err(syntax.error(node, ErrorKind::AmbiguousName, message));
+            }
             return self.struct_annotation(class.node, class.is_struct, node, depth);
         }
         match self.declarations.assigned(syntax, scope, &name) {

@@ -4,7 +4,7 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, Stmt};
 use accelerd_parser::{Field, Kind, Operator};
 
-use crate::constants::{convert, symbol};
+use crate::constants::{convert, function_of, symbol};
 use crate::declarations::Assigned;
 use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
@@ -202,10 +202,14 @@ impl Lowerer<'_> {
             }
         };
         if self.is_python() {
-            self.python_binary(node, op, &left, &right)
-        } else {
-            self.warp_binary(node, op, left, right)
+            return self.python_binary(node, op, &left, &right);
         }
+        if let Some(name) = function_of(op)
+            && let Some(result) = self.defined_operator(node, name, [&left, &right])?
+        {
+            return Ok(result);
+        }
+        self.warp_binary(node, op, left, right)
     }
 
     fn comparison(&mut self, node: Node) -> Lowered<Value> {

@@ -284,8 +284,13 @@ impl Lowerer<'_> {
 
     /// A check of a test: what Warp prints is a fault.
     fn expectation(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
-        let counts = if name == "expect_near" { 2..=3 } else { 2..=2 };
-        self.expect_count(node, name, arguments, counts)?;
+        let is_near = name == "expect_near";
+        self.refuse_other_keywords(node, arguments, if is_near { &["tolerance"] } else { &[] })?;
+        let count = arguments.positional.len() + arguments.keywords.len();
+        if arguments.positional.len() < 2 || count > if is_near { 3 } else { 2 } {
+            let message = format!("`{name}` does not take {count} arguments");
+            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+        }
         let (left, right) = (self.expression(arguments.positional[0])?, self.expression(arguments.positional[1])?);
         let message = format!("`{name}` does not take {left} and {right}");
         let (Value::Data(left), Value::Data(right)) = (left, right) else {
@@ -299,8 +304,9 @@ impl Lowerer<'_> {
             "expect_eq" => warp_comparison(Operator::Eq, left, right).map(scalars::not),
             "expect_neq" => warp_comparison(Operator::Eq, left, right),
             _ => {
-                let tolerance = match arguments.positional.get(2) {
-                    Some(&tolerance) => self.expression(tolerance)?,
+                let tolerance = arguments.positional.get(2).copied();
+                let tolerance = match tolerance.or_else(|| Self::keyword(arguments, "tolerance")) {
+                    Some(tolerance) => self.expression(tolerance)?,
                     None => self.number(Number::Float(1.0e-6)).into(),
                 };
                 self.exceeds(left, right, &tolerance)

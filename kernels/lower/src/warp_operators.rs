@@ -5,7 +5,7 @@ use accelerd_ir::kernel::{AtomicOp, Expr, Place, Stmt};
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 use accelerd_parser::Operator;
 
-use crate::constants::{adapted, symbol};
+use crate::constants::{adapted, function_of, symbol};
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
 use crate::scalars;
@@ -143,6 +143,12 @@ impl Lowerer<'_> {
     ) -> Lowered<bool> {
         let Some(dtype) = location.ty.scalar().filter(|dtype| is_atomic(*dtype)) else { return Ok(false) };
         let is_bitwise = !matches!(op, Operator::Add | Operator::Sub);
+        // An operator that the source defines is no atomic operation.
+        let name = function_of(op).unwrap_or_default();
+        let scope = self.outer_scope();
+        if !self.environment.declarations.functions_named(self.syntax(), scope, name).is_empty() {
+            return Ok(false);
+        }
         if !is_atomic_operator(op) || is_bitwise && !dtype.is_integer() || location.index.is_some() {
             return Ok(false);
         }

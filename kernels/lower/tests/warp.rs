@@ -478,6 +478,50 @@ def k(out: wp.array(dtype=float), mesh: Mesh):
 }
 
 #[test]
+fn an_overload_is_chosen_by_the_types_of_the_arguments() {
+    let source = "
+import warp as wp
+
+@wp.func
+def half(x: int):
+    return x / 2
+
+@wp.func
+def half(x: float):
+    return x / 2.0
+
+@wp.func
+def half(x: wp.float64):
+    return x / wp.float64(2.0)
+
+@wp.struct
+class Complex:
+    re: float
+    im: float
+
+@wp.func
+def mul(a: Complex, b: Complex):
+    return Complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+
+@wp.kernel
+def k(out: wp.array(dtype=float)):
+    out[0] = float(half(3)) + 10.0 * half(3.0)
+    c = Complex(1.0, 2.0) * Complex(3.0, -1.0)
+    c *= c
+    out[1] = c.re
+    out[2] = c.im
+";
+    let mut arguments = [Argument::array(&[0.0_f32; 3])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [16.0, 0.0, 50.0]);
+    let ambiguous = source
+        .replace("def half(x: int)", "def half(x: wp.int64)")
+        .replace("half(3))", "half(3)))")
+        .replace("float(half", "float(float(half");
+    assert_eq!(refused(&ambiguous, &options(Dialect::Warp)).kind, ErrorKind::ArgumentMismatch);
+}
+
+#[test]
 fn constants_keep_their_precision_and_are_checked() {
     let results = body(
         "wp.float64",
