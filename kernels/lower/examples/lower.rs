@@ -1,6 +1,5 @@
 //! Lowers the kernels of Python files and prints what became of each: `lower [--python] [--ir] FILE...`.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use accelerd_lower::{Dialect, Options, lower_each};

@@ -6,10 +6,10 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, FaultKind, Stmt};
 use accelerd_parser::{Field, Kind};
 
+use crate::constants::adapted;
 use crate::declarations::{FunctionDecl, Role, Scope};
 use crate::environment::shorten;
 use crate::error::{ErrorKind, Lowered};
-use crate::expressions::adapted;
 use crate::lowerer::{Lowerer, Returns};
 use crate::scalars;
 use crate::statements::Flow;
@@ -54,17 +54,26 @@ impl Lowerer<'_> {
         if let Some(ty) = self.constructed_type(callee, scope)? {
             return self.construct(node, &ty, &arguments).map(Value::Data);
         }
-        let path = self.environment.declarations.path(syntax, callee);
+        let path = self.path(callee);
         let name = match path.as_deref() {
             Some(path) => path.strip_prefix("warp.").unwrap_or(path).to_owned(),
             None => syntax.name_of(callee).unwrap_or_default(),
         };
-        let is_builtin = path.is_some_and(|path| path.starts_with("warp.")) || is_python_name(&name);
+        let is_plain = path.is_none() && is_plain_builtin(&name) && self.is_undefined(&name);
+        let is_builtin = path.is_some_and(|path| path.starts_with("warp.")) || is_plain;
         if !is_builtin || name.is_empty() {
             let message = format!("unknown function `{}`", shorten(&syntax.text(callee)));
             return Err(self.error(node, ErrorKind::UnknownName, message));
         }
         self.call_warp(node, &name, &arguments)
+    }
+
+    /// Whether the source does not define a name around the function.
+    fn is_undefined(&self, name: &str) -> bool {
+        let scope = self.outer_scope();
+        let declarations = self.environment.declarations;
+        let is_assigned = declarations.assigned(self.syntax(), scope, name).is_some();
+        !is_assigned && declarations.class_named(self.syntax(), scope, name).is_none()
     }
 
     fn arguments(&self, node: Node) -> Lowered<Arguments> {
@@ -132,15 +141,66 @@ impl Lowerer<'_> {
         for (keyword, argument) in &arguments.keywords {
             keywords.insert(keyword.clone(), self.expression(*argument)?);
         }
+        self.call_candidates(node, &name, candidates, &values, &keywords)
+    }
+
+    /// Calls the overload that takes the arguments: one of their types, else one of any type, else the only one whose types constants
+    /// can take.
+    fn call_candidates(
+        &mut self,
+        node: Node,
+        name: &str,
+        candidates: &[&&FunctionDecl],
+        values: &[Value],
+        keywords: &HashMap<String, Value>,
+    ) -> Lowered<Value> {
+        let mut matches = vec![];
         let mut mismatch = None;
         for function in candidates {
             let parameters = self.parameters(function)?;
-            match self.match_arguments(node, &name, &parameters, &values, &keywords) {
-                Ok(bound) => return self.inline(node, function, &parameters, bound),
+            match self.match_arguments(node, name, &parameters, values, keywords) {
+                Ok(bound) => matches.push((function, parameters, bound)),
                 Err(error) => mismatch = mismatch.or(Some(error)),
             }
         }
-        Err(mismatch.expect("there is a candidate"))
+        let given =
+            |parameter: &Parameter, at: usize| values.get(at).or_else(|| keywords.get(&parameter.name)).cloned();
+        let is_exact = |parameters: &[Parameter], admits_any: bool| {
+            parameters.iter().enumerate().all(|(at, parameter)| {
+                given(parameter, at).is_none_or(|value| is_of_type(&parameter.annotation, &value, admits_any))
+            })
+        };
+        let found = matches.iter().position(|(_, parameters, _)| is_exact(parameters, false));
+        let found = found.or_else(|| matches.iter().position(|(_, parameters, _)| is_exact(parameters, true)));
+        let chosen = match (found, matches.len()) {
+            (Some(at), _) => at,
+            (None, 0) => return Err(mismatch.expect("there is a candidate")),
+            (None, 1) => 0,
+            (None, _) => {
+                let message = format!("the constants go with more than one definition of `{name}`");
+                return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+            }
+        };
+        let (function, parameters, bound) = matches.swap_remove(chosen);
+        self.inline(node, function, &parameters, bound)
+    }
+
+    /// The result of an operator that the source defines for the types of its operands, as a function of Warp's name of it.
+    pub(crate) fn defined_operator(&mut self, node: Node, name: &str, operands: [&Data; 2]) -> Lowered<Option<Value>> {
+        let functions = self.environment.declarations.functions_named(self.syntax(), self.outer_scope(), name);
+        let values = operands.map(|data| Value::Data(data.clone()));
+        let mut candidates = vec![];
+        for function in functions.iter().filter(|function| function.role == Role::Function) {
+            let parameters = self.parameters(function)?;
+            let takes = |(parameter, value): (&Parameter, &Value)| is_of_type(&parameter.annotation, value, true);
+            if parameters.len() == 2 && parameters.iter().zip(&values).all(takes) {
+                candidates.push(function);
+            }
+        }
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        self.call_candidates(node, name, &candidates, &values, &HashMap::new()).map(Some)
     }
 
     /// The parameters of a function.
@@ -225,6 +285,7 @@ impl Lowerer<'_> {
             (Annotation::Array(element, dims), Value::Array(view)) => {
                 view.rank() == usize::from(*dims) && element.as_ref().is_none_or(|element| *element == view.element)
             }
+            (Annotation::Record(of), Value::Record(got, _)) => of == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
                 let items = items.iter().zip(values);
                 let items = items.map(|(item, value)| self.checked_argument(node, item, value.clone()));
@@ -283,9 +344,20 @@ impl Lowerer<'_> {
         let result = match (slots, last) {
             (Some(slots), _) => Self::load_slots(&slots),
             (None, Some(value)) => value,
+            (None, None) if flow == Flow::Leaves => self.unreached_result(function),
             (None, None) => Value::None,
         };
         self.returned(node, function, result)
+    }
+
+    /// The result of a function that always faults: a zero of its annotated type, which nothing uses.
+    pub(crate) fn unreached_result(&self, function: &FunctionDecl) -> Value {
+        let scope = crate::declarations::enclosing_function(self.syntax(), function.node);
+        let returns = self.syntax().child(function.node, Field::Returns);
+        match returns.and_then(|returns| self.environment.data_type(returns, scope)) {
+            Some(ty) => zero(&ty).into(),
+            None => Value::None,
+        }
     }
 
     /// The result of a function, of its annotated type.
@@ -327,11 +399,23 @@ impl Lowerer<'_> {
 
     /// A struct: zero, or its fields in order.
     fn construct_struct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
-        if !arguments.positional.is_empty() || !arguments.keywords.is_empty() {
-            let message = "expected no arguments of a struct; assign its fields";
+        let Type::Struct(of) = ty else { unreachable!("a struct") };
+        if arguments.positional.is_empty() && arguments.keywords.is_empty() {
+            return Ok(zero(ty));
+        }
+        if arguments.positional.len() != of.fields.len() || !arguments.keywords.is_empty() {
+            let message = format!("expected {} fields of struct `{}`", of.fields.len(), of.name);
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         }
-        Ok(zero(ty))
+        let mut parts = vec![];
+        for (&argument, (_, field)) in arguments.positional.iter().zip(&of.fields) {
+            let value = self.expression(argument)?;
+            match self.checked_argument(argument, &Annotation::Data(field.clone()), value)? {
+                Value::Data(data) => parts.extend(data.parts),
+                _ => unreachable!("a field has components"),
+            }
+        }
+        Ok(Data::new(ty.clone(), parts))
     }
 
     /// A vector, matrix, quaternion, transform or scalar from values.
@@ -347,11 +431,11 @@ impl Lowerer<'_> {
             };
             arguments.push(data);
         }
-        let made = self.made_of(ty, arguments);
+        let made = self.made_of(ty, &arguments);
         made.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, message))
     }
 
-    fn made_of(&mut self, ty: &Type, arguments: Vec<Data>) -> Option<Data> {
+    fn made_of(&mut self, ty: &Type, arguments: &[Data]) -> Option<Data> {
         let dtype = ty.scalar()?;
         if arguments.is_empty() {
             return Some(zero(ty));
@@ -359,7 +443,7 @@ impl Lowerer<'_> {
         let count = ty.count();
         // Constants convert as they are written; other scalars have the type of the components.
         let component = |data: &Data| match data.constant {
-            Some(constant) => Some(Expr::Literal(crate::expressions::convert(constant, dtype))),
+            Some(constant) => Some(Expr::Literal(crate::constants::convert(constant, dtype))),
             None => data.as_scalar().filter(|(of, _)| *of == dtype).map(|(_, part)| part.clone()),
         };
         let components = || arguments.iter().map(component).collect::<Option<Vec<_>>>();
@@ -368,7 +452,7 @@ impl Lowerer<'_> {
             (Type::Scalar(_), [Type::Scalar(from)]) => {
                 let from = *from;
                 match arguments[0].constant {
-                    Some(constant) => vec![Expr::Literal(crate::expressions::convert(constant, dtype))],
+                    Some(constant) => vec![Expr::Literal(crate::constants::convert(constant, dtype))],
                     None => vec![scalars::cast(from, dtype, arguments[0].parts[0].clone())],
                 }
             }
@@ -412,17 +496,36 @@ impl Lowerer<'_> {
     }
 }
 
+/// Whether a value has the annotated type as it is, without conversion of constants.
+fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool {
+    match (annotation, value) {
+        (Annotation::Any, _) => admits_any,
+        (Annotation::Data(ty), Value::Data(data)) => *ty == data.ty,
+        (Annotation::Array(element, _), Value::Array(_)) => admits_any || element.is_some(),
+        (Annotation::Tuple(items), Value::Tuple(values)) => {
+            items.len() == values.len()
+                && items.iter().zip(values).all(|(item, value)| is_of_type(item, value, admits_any))
+        }
+        (Annotation::Record(of), Value::Record(got, _)) => of == got,
+        _ => false,
+    }
+}
+
 /// The zero of a type.
 pub(crate) fn zero(ty: &Type) -> Data {
     Data::new(ty.clone(), ty.components().into_iter().map(|dtype| scalars::literal(dtype, 0.0)).collect())
 }
 
-/// Functions of Python that Warp's kernels call by their plain name.
-fn is_python_name(name: &str) -> bool {
-    matches!(
-        name,
-        "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple"
-    )
+/// Functions that Warp's kernels call by their plain name: Python's, and those of Warp, which it finds where the name is not defined.
+fn is_plain_builtin(name: &str) -> bool {
+    let is_of_warp = crate::warp_builtins::is_known(name) || matches!(name, "tid" | "where" | "select");
+    is_of_warp
+        || name.starts_with("atomic_")
+        || name.starts_with("expect_")
+        || matches!(
+            name,
+            "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple"
+        )
 }
 
 /// Bool of a scalar that a function of the dialect takes.

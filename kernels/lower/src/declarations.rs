@@ -48,6 +48,8 @@ pub(crate) enum Assigned {
 pub(crate) struct ClassDecl {
     pub(crate) node: Node,
     pub(crate) is_struct: bool,
+    /// Whether there are several of one name.
+    pub(crate) is_ambiguous: bool,
 }
 
 /// The declarations of a source.
@@ -60,7 +62,11 @@ pub(crate) struct Declarations {
     assigned: HashMap<(Scope, String), Assigned>,
     /// What each imported name stands for: `warp`, `math.sin`.
     imports: HashMap<String, String>,
+    /// Whether `from warp import *` binds Warp's names.
+    has_all_of_warp: bool,
     params: HashSet<(Scope, String)>,
+    /// Whether a function may advance the state of random numbers in a variable, within an expression.
+    pub(crate) has_random_numbers: bool,
 }
 
 impl Declarations {
@@ -78,6 +84,7 @@ impl Declarations {
                 Kind::FunctionDef => all.function(syntax, node),
                 Kind::ClassDef => all.class(syntax, node),
                 Kind::Name if syntax.is_store(node) => all.assignment(syntax, node),
+                Kind::Call => all.call(syntax, node),
                 Kind::Arg => {
                     let Some(function) = syntax.parent(node) else { continue };
                     let name = syntax.name(node).unwrap_or_default();
@@ -105,14 +112,14 @@ impl Declarations {
         }
     }
 
-    /// The function of a definition.
-    pub(crate) fn function_of(&self, node: Node) -> Option<&FunctionDecl> {
-        self.by_node.get(&node).map(|&at| &self.functions[at])
+    fn call(&mut self, syntax: &Syntax<'_>, node: Node) {
+        let path = self.path(syntax, syntax.required(node, Field::Func));
+        self.has_random_numbers |= matches!(path.as_deref(), Some("warp.randf" | "warp.randi" | "warp.randu"));
     }
 
     /// The functions of a name that are visible from a scope, the latest first.
     pub(crate) fn functions_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<&FunctionDecl> {
-        self.visible(syntax, scope, |scope| {
+        Self::visible(syntax, scope, |scope| {
             let found = self.by_name.get(&(scope, name.to_owned()))?;
             Some(found.iter().rev().map(|&at| &self.functions[at]).collect())
         })
@@ -121,12 +128,12 @@ impl Declarations {
 
     /// The class of a name that is visible from a scope.
     pub(crate) fn class_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Option<ClassDecl> {
-        self.visible(syntax, scope, |scope| self.classes.get(&(scope, name.to_owned())).copied())
+        Self::visible(syntax, scope, |scope| self.classes.get(&(scope, name.to_owned())).copied())
     }
 
     /// What the scopes around a function assign to a name, with the scope.
     pub(crate) fn assigned(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Option<(Scope, Assigned)> {
-        self.visible(syntax, scope, |scope| {
+        Self::visible(syntax, scope, |scope| {
             let key = (scope, name.to_owned());
             if scope.is_some() && self.params.contains(&key) {
                 return Some((scope, Assigned::Ambiguous));
@@ -136,8 +143,9 @@ impl Declarations {
     }
 
     /// The dotted path that an imported name stands for.
-    pub(crate) fn imported(&self, name: &str) -> Option<&str> {
-        self.imports.get(name).map(String::as_str)
+    pub(crate) fn imported(&self, name: &str) -> Option<String> {
+        let of_warp = || self.has_all_of_warp.then(|| format!("warp.{name}"));
+        self.imports.get(name).cloned().or_else(of_warp)
     }
 
     /// The dotted path of a `Name` or `Attribute` that starts at an imported name.
@@ -152,13 +160,13 @@ impl Declarations {
             return None;
         }
         let root = self.imported(&syntax.name(at)?)?;
-        parts.push(root.to_owned());
+        parts.push(root);
         parts.reverse();
         Some(parts.join("."))
     }
 
     /// The first answer of the scopes from the one around a function outwards.
-    fn visible<T>(&self, syntax: &Syntax<'_>, scope: Scope, answer: impl Fn(Scope) -> Option<T>) -> Option<T> {
+    fn visible<T>(syntax: &Syntax<'_>, scope: Scope, answer: impl Fn(Scope) -> Option<T>) -> Option<T> {
         let mut scope = scope;
         loop {
             if let Some(found) = answer(scope) {
@@ -179,13 +187,21 @@ impl Declarations {
         for alias in syntax.children(node, Field::Names) {
             let name = dotted(alias, Field::Name);
             let asname = dotted(alias, Field::Asname);
-            let Some(first) = name.first() else { continue };
+            let Some(first) = name.first() else {
+                self.has_all_of_warp |= from == ["warp"];
+                continue;
+            };
             let (local, path) = match asname.first() {
                 Some(asname) => (asname, [from.as_slice(), name.as_slice()].concat()),
                 // `import a.b` binds `a`.
                 None => (first, [from.as_slice(), &name[..1]].concat()),
             };
-            self.imports.insert(local.clone(), path.join("."));
+            let path = path.join(".");
+            let known = self.imports.entry(local.clone()).or_insert_with(|| path.clone());
+            if *known != path {
+                // Imports are not told apart by scope: a name of two of them is neither.
+                known.clear();
+            }
         }
     }
 
@@ -225,7 +241,9 @@ impl Declarations {
             let callee = syntax.child(decorator, Field::Func).unwrap_or(decorator);
             self.path(syntax, callee).as_deref() == Some("warp.struct")
         });
-        self.classes.insert((enclosing_function(syntax, node), name), ClassDecl { node, is_struct });
+        let class = ClassDecl { node, is_struct, is_ambiguous: false };
+        let entry = self.classes.entry((enclosing_function(syntax, node), name));
+        entry.and_modify(|class| class.is_ambiguous = true).or_insert(class);
     }
 
     fn assignment(&mut self, syntax: &Syntax<'_>, node: Node) {

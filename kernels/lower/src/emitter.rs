@@ -1,6 +1,7 @@
 //! The kernel under construction: statements, local variables, labels and places, within a size budget.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{
@@ -189,7 +190,9 @@ fn remove_assignments(body: &mut Vec<Stmt>, read: &[bool]) -> bool {
 /// Calls a function for every expression, operands included.
 fn visit(body: &[Stmt], f: &mut impl FnMut(&Expr)) {
     for stmt in body {
-        own_expressions(stmt).into_iter().for_each(|expr| visit_expr(expr, f));
+        for expr in own_expressions(stmt) {
+            visit_expr(expr, f);
+        }
         match stmt {
             Stmt::If(_, then, otherwise) => {
                 visit(then, f);
@@ -262,7 +265,9 @@ fn renumber(body: &mut [Stmt], f: &mut impl FnMut(&mut LocalId)) {
             Stmt::Atomic { place: of, operand, expected, previous, .. } => {
                 place(of, f);
                 renumber_expr(operand, f);
-                expected.iter_mut().for_each(|expr| renumber_expr(expr, f));
+                if let Some(expected) = expected {
+                    renumber_expr(expected, f);
+                }
                 previous.iter_mut().for_each(&mut *f);
             }
             Stmt::If(condition, then, otherwise) => {
@@ -272,7 +277,9 @@ fn renumber(body: &mut [Stmt], f: &mut impl FnMut(&mut LocalId)) {
             }
             Stmt::For { counter, start, end, step, body, .. } => {
                 f(counter);
-                [start, end, step].into_iter().for_each(|expr| renumber_expr(expr, f));
+                for expr in [start, end, step] {
+                    renumber_expr(expr, f);
+                }
                 renumber(body, f);
             }
             Stmt::Loop(_, body) | Stmt::Block(_, body) => renumber(body, f),
@@ -329,7 +336,7 @@ pub(crate) fn identifier(name: &str) -> String {
         if c.is_ascii_alphanumeric() || c == '_' {
             text.push(c);
         } else {
-            text.push_str(&format!("u{:x}", u32::from(c)));
+            write!(text, "u{:x}", u32::from(c)).expect("a string grows");
         }
     }
     let starts_with_digit = text.chars().next().is_none_or(|c| c.is_ascii_digit());

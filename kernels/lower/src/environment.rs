@@ -11,7 +11,7 @@ use crate::declarations::{Assigned, Declarations, Scope};
 use crate::error::{ErrorKind, Lowered};
 use crate::options::{Captured, Dialect, Options};
 use crate::syntax::{Constant, Node, Syntax};
-use crate::types::{self, Annotation, MAX_COMPONENTS, StructType, Type};
+use crate::types::{self, Annotation, MAX_COMPONENTS, RecordType, StructType, Type};
 
 /// A constant of Python.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,7 +84,7 @@ impl Environment<'_> {
         match self.declarations.assigned(self.syntax, scope, name) {
             Some((scope, Assigned::Once(value))) => self.number_at(value, scope, depth + 1),
             Some((_, Assigned::Ambiguous)) => None,
-            None => self.declarations.imported(name).and_then(named_constant),
+            None => self.declarations.imported(name).and_then(|path| named_constant(&path)),
         }
     }
 
@@ -130,6 +130,10 @@ impl Environment<'_> {
             return Ok(Annotation::Data(Type::Scalar(dtype)));
         }
         if let Some(class) = self.declarations.class_named(syntax, scope, &name) {
+            if class.is_ambiguous {
+                let message = format!("class `{name}` is defined more than once");
+                return Err(syntax.error(node, ErrorKind::AmbiguousName, message));
+            }
             return self.struct_annotation(class.node, class.is_struct, node, depth);
         }
         match self.declarations.assigned(syntax, scope, &name) {
@@ -140,7 +144,7 @@ impl Environment<'_> {
             }
             None => {}
         }
-        if let Some(found) = self.declarations.imported(&name).and_then(imported_annotation) {
+        if let Some(found) = self.declarations.imported(&name).and_then(|path| imported_annotation(&path)) {
             return Ok(found);
         }
         let is_python = self.options.dialect == Dialect::Python;
@@ -173,14 +177,25 @@ impl Environment<'_> {
             }
             let target = syntax.required(statement, Field::Target);
             let field = syntax.name(target).unwrap_or_default();
-            match self.annotation_at(syntax.required(statement, Field::Annotation), scope, depth + 1)? {
-                Annotation::Data(ty) => fields.push((field, ty)),
-                other => {
-                    let message = format!("field `{field}` of struct `{name}` is an {other}; fields hold values only");
-                    return Err(unsupported(statement, message));
-                }
+            let annotation = self.annotation_at(syntax.required(statement, Field::Annotation), scope, depth + 1)?;
+            if !matches!(annotation, Annotation::Data(_) | Annotation::Array(Some(_), _)) {
+                let message =
+                    format!("field `{field}` of struct `{name}` is {annotation}; expected values or an array");
+                return Err(unsupported(statement, message));
             }
+            fields.push((field, annotation));
         }
+        if fields.iter().any(|(_, annotation)| matches!(annotation, Annotation::Array(..))) {
+            if fields.len() > MAX_COMPONENTS {
+                return Err(unsupported(node, format!("expected a struct of at most {MAX_COMPONENTS} fields")));
+            }
+            return Ok(Annotation::Record(Rc::new(RecordType { name, fields })));
+        }
+        let fields = fields.into_iter().filter_map(|(field, annotation)| match annotation {
+            Annotation::Data(ty) => Some((field, ty)),
+            _ => None,
+        });
+        let fields = fields.collect();
         let ty = Type::Struct(Rc::new(StructType { name, fields }));
         if ty.count() == 0 || ty.count() > MAX_COMPONENTS {
             let message = format!("expected a struct of 1 to {MAX_COMPONENTS} components, got {}", ty.count());

@@ -2,9 +2,9 @@
 
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, Stmt};
-use accelerd_ir::scalar::Literal;
 use accelerd_parser::{Field, Kind, Operator};
 
+use crate::constants::{convert, function_of, symbol};
 use crate::declarations::Assigned;
 use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
@@ -13,6 +13,7 @@ use crate::scalars;
 use crate::syntax::{Constant, Node};
 use crate::types::{self, Type};
 use crate::value::{Data, Value};
+use crate::warp_operators::warp_comparison;
 
 impl Lowerer<'_> {
     /// The value of an expression. A constant is within the range of its type.
@@ -90,7 +91,12 @@ impl Lowerer<'_> {
     fn name(&mut self, node: Node) -> Lowered<Value> {
         let name = self.syntax().name(node).unwrap_or_default();
         if let Some(kind) = self.variable(node, &name) {
-            let value = Self::value_of(&kind);
+            let mut value = Self::value_of(&kind);
+            let is_state = matches!(&value, Value::Data(data) if data.ty == Type::Scalar(Dtype::U32));
+            if is_state && self.environment.declarations.has_random_numbers {
+                // A later operand may advance the state.
+                value = self.materialize(value);
+            }
             let constant = self.frame().variables.get(&name).and_then(|variable| variable.constant);
             return Ok(match value {
                 Value::Data(data) => Value::Data(Data { constant, ..data }),
@@ -183,7 +189,7 @@ impl Lowerer<'_> {
             };
             return Ok(self.number(negated).into());
         }
-        if self.is_python() { self.python_unary(node, op, data) } else { self.warp_unary(node, op, data) }
+        if self.is_python() { self.python_unary(node, op, &data) } else { self.warp_unary(node, op, data) }
     }
 
     /// The result of an operator of two operands.
@@ -196,10 +202,14 @@ impl Lowerer<'_> {
             }
         };
         if self.is_python() {
-            self.python_binary(node, op, left, right)
-        } else {
-            self.warp_binary(node, op, left, right)
+            return self.python_binary(node, op, &left, &right);
         }
+        if let Some(name) = function_of(op)
+            && let Some(result) = self.defined_operator(node, name, [&left, &right])?
+        {
+            return Ok(result);
+        }
+        self.warp_binary(node, op, left, right)
     }
 
     fn comparison(&mut self, node: Node) -> Lowered<Value> {
@@ -264,11 +274,8 @@ impl Lowerer<'_> {
         if is_chained && !self.is_python() && left.ty != right.ty {
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
-        let result = if self.is_python() {
-            self.python_comparison(op, left, right)
-        } else {
-            self.warp_comparison(op, left, right)
-        };
+        let result =
+            if self.is_python() { self.python_comparison(op, &left, &right) } else { warp_comparison(op, left, right) };
         result.ok_or_else(|| self.error(node, ErrorKind::TypeMismatch, message))
     }
 
@@ -319,7 +326,7 @@ impl Lowerer<'_> {
             let message = format!("expected bool operands of `and` and `or`, got {value}");
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
-        self.truth(node, value)
+        self.truth(node, &value)
     }
 
     fn conditional_expression(&mut self, node: Node) -> Lowered<Value> {
@@ -364,74 +371,5 @@ impl Lowerer<'_> {
         });
         self.emitter.emit(Stmt::If(condition, then, otherwise));
         Data::new(ty, slots.into_iter().map(Expr::Local).collect())
-    }
-}
-
-/// A constant in a type: integers wrap, floating-point numbers are rounded, or truncated to integers.
-pub(crate) fn convert(number: Number, dtype: Dtype) -> Literal {
-    match number {
-        #[expect(clippy::cast_possible_truncation, reason = "integers wrap")]
-        Number::Int(value) if !dtype.is_float() && dtype != Dtype::Bool => Literal::from_i64(dtype, value as i64),
-        Number::Int(value) => match i64::try_from(value) {
-            Ok(value) => Literal::from_i64(Dtype::I64, value).cast(dtype),
-            Err(_) => Literal::from_f64(dtype, value as f64),
-        },
-        // As in C, where the constant of a 16-bit type is one of f32 first.
-        Number::Float(value) if dtype.compute() != dtype => Literal::from_f64(Dtype::F32, value).cast(dtype),
-        Number::Float(value) => Literal::from_f64(dtype, value),
-        Number::Bool(value) => Literal::from_i64(Dtype::I32, value.into()).cast(dtype),
-    }
-}
-
-/// A constant of Python as a scalar of another type: an integer of any type of numbers that has it, a floating-point number of any
-/// floating-point type.
-pub(crate) fn adapted(data: &Data, dtype: Dtype) -> Option<Data> {
-    if data.ty == Type::Scalar(dtype) {
-        return Some(data.clone());
-    }
-    let constant = data.constant?;
-    let fits = match constant {
-        Number::Int(_) if dtype.is_float() => true,
-        Number::Int(value) => {
-            let bits = 8 * dtype.size() - usize::from(dtype.is_signed());
-            let least = if dtype.is_signed() { -(1_i128 << bits) } else { 0 };
-            dtype.is_integer() && (least..1 << bits).contains(&value)
-        }
-        Number::Float(_) => dtype.is_float(),
-        Number::Bool(_) => false,
-    };
-    fits.then(|| Data { constant: Some(constant), ..Data::literal(convert(constant, dtype)) })
-}
-
-/// How an operator is written.
-pub(crate) fn symbol(op: Operator) -> &'static str {
-    match op {
-        Operator::And => "and",
-        Operator::Or => "or",
-        Operator::Add | Operator::UAdd => "+",
-        Operator::Sub | Operator::USub => "-",
-        Operator::Mult => "*",
-        Operator::MatMult => "@",
-        Operator::Div => "/",
-        Operator::Mod => "%",
-        Operator::Pow => "**",
-        Operator::LShift => "<<",
-        Operator::RShift => ">>",
-        Operator::BitOr => "|",
-        Operator::BitXor => "^",
-        Operator::BitAnd => "&",
-        Operator::FloorDiv => "//",
-        Operator::Invert => "~",
-        Operator::Not => "not",
-        Operator::Eq => "==",
-        Operator::NotEq => "!=",
-        Operator::Lt => "<",
-        Operator::LtE => "<=",
-        Operator::Gt => ">",
-        Operator::GtE => ">=",
-        Operator::Is => "is",
-        Operator::IsNot => "is not",
-        Operator::In => "in",
-        Operator::NotIn => "not in",
     }
 }

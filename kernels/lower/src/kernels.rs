@@ -32,8 +32,8 @@ pub struct LoweredKernel {
 pub struct SourceParameter {
     /// Its name in the source.
     pub name: String,
-    /// The parameter of the kernel.
-    pub param: ParamId,
+    /// The parameters of the kernel: one, or one for each field of a struct with arrays.
+    pub params: Vec<ParamId>,
 }
 
 /// The functions that are kernels.
@@ -81,25 +81,33 @@ impl Lowerer<'_> {
         self.enter(function, Returns::Kernel);
         let mut all = vec![];
         for parameter in &parameters {
-            let (param, value) = self.warp_parameter(parameter)?;
+            let first = self.emitter.params.len();
+            let value = self.warp_parameter(parameter, &parameter.name, &parameter.annotation)?;
             self.bind_parameter(&parameter.name, value);
-            all.push(SourceParameter { name: parameter.name.clone(), param });
+            let params =
+                (first..self.emitter.params.len()).map(|at| u32::try_from(at).expect("parameters are limited"));
+            all.push(SourceParameter { name: parameter.name.clone(), params: params.map(ParamId).collect() });
         }
         self.body(function.node, Field::Body)?;
         Ok(all)
     }
 
-    fn warp_parameter(&mut self, parameter: &Parameter) -> Lowered<(ParamId, Value)> {
-        match &parameter.annotation {
+    fn warp_parameter(&mut self, parameter: &Parameter, name: &str, annotation: &Annotation) -> Lowered<Value> {
+        match annotation {
             Annotation::Data(ty) => {
-                let param = self.emitter.param(&parameter.name, ParamType::Value(ty.element()));
+                let param = self.emitter.param(name, ParamType::Value(ty.element()));
                 let count = u32::try_from(ty.count()).expect("components are limited");
                 let parts = (0..count).map(|at| Expr::Param(param, at)).collect();
-                Ok((param, Data::new(ty.clone(), parts).into()))
+                Ok(Data::new(ty.clone(), parts).into())
             }
-            Annotation::Array(Some(element), dims) => {
-                let view = self.array_parameter(&parameter.name, element, *dims);
-                Ok((view.array, Value::Array(view)))
+            Annotation::Array(Some(element), dims) => Ok(Value::Array(self.array_parameter(name, element, *dims))),
+            Annotation::Record(of) => {
+                let fields = of
+                    .fields
+                    .iter()
+                    .map(|(field, annotation)| self.warp_parameter(parameter, &format!("{name}_{field}"), annotation));
+                let fields = fields.collect::<Lowered<_>>()?;
+                Ok(Value::Record(of.clone(), fields))
             }
             Annotation::Any | Annotation::Array(None, _) => Err(self.generic(parameter)),
             other => {
@@ -130,7 +138,7 @@ impl Lowerer<'_> {
         for parameter in &parameters {
             let (param, value) = self.row(parameter)?;
             self.bind_parameter(&parameter.name, value);
-            all.push(SourceParameter { name: parameter.name.clone(), param });
+            all.push(SourceParameter { name: parameter.name.clone(), params: vec![param] });
         }
         self.emitter.open();
         let flow = self.body(function.node, Field::Body)?;
@@ -151,6 +159,7 @@ impl Lowerer<'_> {
         let result = match (slots, last) {
             (Some(slots), _) => Self::load_slots(&slots),
             (None, Some(value)) => value,
+            (None, None) if flow == Flow::Leaves => self.unreached_result(function),
             (None, None) => Value::None,
         };
         self.store_results(function, result)?;

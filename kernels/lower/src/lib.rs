@@ -8,7 +8,13 @@
 //!
 //! What a dialect has and this crate does not is a [`LowerError`] with its place: nothing is translated to something else.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "matches on kinds, operators and values name the few that they handle; the others are errors"
+)]
+
 mod calls;
+mod constants;
 mod declarations;
 mod emitter;
 mod environment;
@@ -104,7 +110,7 @@ pub fn for_each_kernel(
         ..accelerd_parser::Options::default()
     };
     let parsed = accelerd_parser::parse(source.as_bytes(), &parser);
-    let columns = parsed.outcome.as_ref().map_err(syntax_error)?;
+    let columns = parsed.outcome.as_ref().map_err(|error| syntax_error(error))?;
     let syntax = Syntax::new(&parsed.text, columns);
     let declarations = Declarations::new(&syntax);
     let environment = Environment { syntax: &syntax, declarations: &declarations, options };

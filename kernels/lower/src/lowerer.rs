@@ -1,6 +1,7 @@
 //! The state of lowering one kernel: functions being inlined, their variables, and the kernel under construction.
 
 use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 
 use accelerd_ir::kernel::{Expr, FaultKind, LabelId, LocalId, Stmt};
 use accelerd_parser::{Field, Kind};
@@ -11,7 +12,7 @@ use crate::environment::{Environment, Number};
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::options::Dialect;
 use crate::syntax::{Node, Syntax};
-use crate::types::Type;
+use crate::types::{RecordType, Type};
 use crate::value::{Data, Location, Storage, Value, View};
 
 /// The deepest nesting of expressions, statements and calls.
@@ -89,6 +90,8 @@ pub(crate) enum VariableKind {
     Alias(Data),
     Array(View),
     Tuple(Vec<Self>),
+    /// A struct with arrays, whose fields are never assigned.
+    Record(Rc<RecordType>, Vec<Value>),
 }
 
 impl<'a> Lowerer<'a> {
@@ -133,6 +136,32 @@ impl<'a> Lowerer<'a> {
     /// The scope around the function that is being lowered.
     pub(crate) fn outer_scope(&self) -> Scope {
         self.frame().scope
+    }
+
+    /// The dotted path of a `Name` or `Attribute` that starts at an imported name, which no variable hides.
+    pub(crate) fn path(&self, node: Node) -> Option<String> {
+        if self.names_local(node) { None } else { self.environment.declarations.path(self.syntax(), node) }
+    }
+
+    /// The number that an expression is when the module runs; none if it names a variable of the function.
+    pub(crate) fn outer_number(&self, node: Node) -> Option<Number> {
+        if self.names_local(node) { None } else { self.environment.number(node, self.outer_scope()) }
+    }
+
+    /// Whether an expression names a variable of the function.
+    fn names_local(&self, node: Node) -> bool {
+        let syntax = self.syntax();
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            let name = syntax.name_of(node);
+            if name
+                .is_some_and(|name| self.frame().locals.contains(&name) || self.frame().variables.contains_key(&name))
+            {
+                return true;
+            }
+            open.extend(syntax.all_children(node));
+        }
+        false
     }
 
     /// Starts a function.
@@ -202,6 +231,7 @@ impl<'a> Lowerer<'a> {
             }
             Value::Array(view) => VariableKind::Array(self.own_view(name, view)),
             Value::Tuple(items) => VariableKind::Tuple(items.iter().map(|item| self.new_kind(name, item)).collect()),
+            Value::Record(of, fields) => VariableKind::Record(of.clone(), fields.clone()),
             Value::Str | Value::None => VariableKind::Tuple(vec![]),
         }
     }
@@ -331,6 +361,7 @@ impl<'a> Lowerer<'a> {
             VariableKind::Alias(data) => Value::Data(data.clone()),
             VariableKind::Array(view) => Value::Array(view.clone()),
             VariableKind::Tuple(kinds) => Value::Tuple(kinds.iter().map(Self::value_of).collect()),
+            VariableKind::Record(of, fields) => Value::Record(of.clone(), fields.clone()),
         }
     }
 
@@ -375,7 +406,7 @@ impl<'a> Lowerer<'a> {
                 Slots::Tuple(items.iter().map(|item| self.result_slots(item)).collect::<Option<_>>()?)
             }
             Value::None => Slots::None,
-            Value::Array(_) | Value::Str => return None,
+            Value::Array(_) | Value::Record(..) | Value::Str => return None,
         })
     }
 

@@ -4,9 +4,9 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, FaultKind, Place, Stmt};
 use accelerd_parser::{Field, Kind};
 
+use crate::constants::adapted;
 use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
-use crate::expressions::adapted;
 use crate::lowerer::{Lowerer, VariableKind};
 use crate::scalars;
 use crate::syntax::Node;
@@ -38,9 +38,8 @@ enum Index {
 impl Lowerer<'_> {
     /// The value of an attribute or subscript.
     pub(crate) fn part(&mut self, node: Node) -> Lowered<Value> {
-        let scope = self.outer_scope();
         if self.syntax().kind(node) == Kind::Attribute
-            && let Some(number) = self.environment.number(node, scope)
+            && let Some(number) = self.outer_number(node)
         {
             return Ok(self.number(number).into());
         }
@@ -89,29 +88,32 @@ impl Lowerer<'_> {
         let syntax = self.syntax();
         let base = syntax.required(node, Field::Value);
         let name = syntax.name(node).unwrap_or_default();
-        if self.environment.declarations.path(syntax, node).is_some() && !self.is_variable(base) {
+        if self.path(node).is_some() {
             let message = format!("unsupported value `{}`", shorten(&syntax.text(node)));
             return Err(self.error(node, ErrorKind::UnknownAttribute, message));
         }
         match self.resolve(base)? {
-            Part::Location(location) => match attribute(&location.ty, &name) {
-                Some(selection) => Ok(Part::Location(narrow(location, &selection))),
-                None => {
-                    let message = format!("{} has no attribute `{name}`", location.ty);
-                    Err(self.error(node, ErrorKind::UnknownAttribute, message))
+            Part::Location(location) => {
+                if let Some(selection) = attribute(&location.ty, &name) {
+                    return Ok(Part::Location(narrow(location, &selection)));
                 }
-            },
+                let message = format!("{} has no attribute `{name}`", location.ty);
+                Err(self.error(node, ErrorKind::UnknownAttribute, message))
+            }
             Part::Value(Value::Array(view)) => self.array_attribute(node, &view, &name).map(Part::Value),
+            Part::Value(Value::Record(of, fields)) => {
+                let at = of.fields.iter().position(|(field, _)| *field == name);
+                let field = at.and_then(|at| fields.into_iter().nth(at));
+                field.map(part_of).ok_or_else(|| {
+                    let message = format!("struct `{}` has no field `{name}`", of.name);
+                    self.error(node, ErrorKind::UnknownAttribute, message)
+                })
+            }
             Part::Value(value) => {
                 let message = format!("{value} has no attribute `{name}`");
                 Err(self.error(node, ErrorKind::UnknownAttribute, message))
             }
         }
-    }
-
-    fn is_variable(&self, node: Node) -> bool {
-        let name = self.syntax().name_of(node);
-        name.is_some_and(|name| self.frame().variables.contains_key(&name) || self.frame().locals.contains(&name))
     }
 
     fn array_attribute(&self, node: Node, view: &View, name: &str) -> Lowered<Value> {
@@ -175,7 +177,7 @@ impl Lowerer<'_> {
             let message = format!("expected an integer as an index, got {}", types::name(dtype));
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
-        let (index, dtype) = self.index_of(dtype, index);
+        let (index, dtype) = Self::index_of(dtype, index);
         let index = self.emitter.bind(dtype, index);
         if !self.is_python() {
             return Ok(index);
@@ -188,7 +190,7 @@ impl Lowerer<'_> {
     }
 
     /// An index as i32 or i64.
-    fn index_of(&self, dtype: Dtype, index: Expr) -> (Expr, Dtype) {
+    fn index_of(dtype: Dtype, index: Expr) -> (Expr, Dtype) {
         let to = if dtype.size() == 8 || dtype == Dtype::U32 { Dtype::I64 } else { Dtype::I32 };
         let index = scalars::cast(dtype, to, index);
         if dtype != Dtype::U64 {
@@ -218,28 +220,32 @@ impl Lowerer<'_> {
             (Type::Vector(dtype, count), [index]) => {
                 let (dtype, count) = (*dtype, *count);
                 let index = self.index(*index, count)?;
-                items(index, count, 1, |length| match length {
+                Some(items(index, count, 1, |length| match length {
                     None => Type::Scalar(dtype),
                     Some(length) => Type::Vector(dtype, length),
-                })
+                }))
             }
             (Type::Quat(dtype), [index]) => {
                 let dtype = *dtype;
                 let index = self.index(*index, 4)?;
-                items(index, 4, 1, |length| length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length)))
+                Some(items(index, 4, 1, |length| {
+                    length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length))
+                }))
             }
             (Type::Transform(dtype), [index]) => {
                 let dtype = *dtype;
                 let index = self.index(*index, 7)?;
-                items(index, 7, 1, |length| length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length)))
+                Some(items(index, 7, 1, |length| {
+                    length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length))
+                }))
             }
             (Type::Matrix(dtype, rows, columns), [index]) => {
                 let (dtype, rows, columns) = (*dtype, *rows, *columns);
                 let index = self.index(*index, rows)?;
-                items(index, rows, columns, |length| match length {
+                Some(items(index, rows, columns, |length| match length {
                     None => Type::Vector(dtype, columns),
                     Some(rows) => Type::Matrix(dtype, rows, columns),
-                })
+                }))
             }
             (Type::Matrix(dtype, rows, columns), [row, column]) => {
                 let (dtype, rows, columns) = (*dtype, *rows, *columns);
@@ -285,7 +291,7 @@ impl Lowerer<'_> {
                 }
             };
         }
-        let (index, dtype) = self.index_of(dtype, part.clone());
+        let (index, dtype) = Self::index_of(dtype, part.clone());
         let index = self.emitter.bind(dtype, index);
         let length = scalars::integer(dtype, count.into());
         let is_negative = scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0));
@@ -476,9 +482,9 @@ fn attribute(ty: &Type, name: &str) -> Option<Selection> {
 }
 
 /// Items of `size` components each at an index; `ty` is the type of one, or of several.
-fn items(index: Index, count: u32, size: u32, ty: impl Fn(Option<u32>) -> Type) -> Option<Selection> {
+fn items(index: Index, count: u32, size: u32, ty: impl Fn(Option<u32>) -> Type) -> Selection {
     let item = |at: u32| at * size..(at + 1) * size;
-    Some(match index {
+    match index {
         Index::Constant(at) => Selection { ty: ty(None), choices: vec![item(at).collect()], index: None },
         Index::Dynamic(index) => {
             Selection { ty: ty(None), choices: (0..count).map(|at| item(at).collect()).collect(), index: Some(index) }
@@ -488,7 +494,7 @@ fn items(index: Index, count: u32, size: u32, ty: impl Fn(Option<u32>) -> Type) 
             let choice = indices.into_iter().flat_map(item).collect();
             Selection { ty: ty(Some(length)), choices: vec![choice], index: None }
         }
-    })
+    }
 }
 
 /// The item of a matrix at a row and column, of which one or both may be slices.

@@ -21,7 +21,7 @@ impl Lowerer<'_> {
     /// Calls a function of Python or of `math`.
     pub(crate) fn call_python(&mut self, node: Node, callee: Node, arguments: &Arguments) -> Lowered<Value> {
         let syntax = self.syntax();
-        let name = match self.environment.declarations.path(syntax, callee) {
+        let name = match self.path(callee) {
             Some(path) => path,
             None => syntax.name_of(callee).unwrap_or_default(),
         };
@@ -123,7 +123,7 @@ impl Lowerer<'_> {
         }
         let x = self.emitter.bind(FLOAT, x.clone());
         let result = self.emitter.temp(FLOAT, scalars::unary(math_operation(name)?, FLOAT, x.clone()));
-        self.refuse_exceptional(node, result.clone(), &[x]);
+        self.refuse_exceptional(node, &result, &[x]);
         Some(Data::scalar(FLOAT, result))
     }
 
@@ -139,7 +139,7 @@ impl Lowerer<'_> {
         };
         let result = self.emitter.temp(FLOAT, scalars::binary(op, FLOAT, x.clone(), y.clone()));
         if matches!(name, "hypot" | "fmod") {
-            self.refuse_exceptional(node, result.clone(), &[x, y]);
+            self.refuse_exceptional(node, &result, &[x, y]);
         }
         Some(Data::scalar(FLOAT, result))
     }

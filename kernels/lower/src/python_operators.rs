@@ -5,9 +5,9 @@ use accelerd_ir::kernel::{Expr, FaultKind};
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 use accelerd_parser::Operator;
 
+use crate::constants::symbol;
 use crate::environment::Number;
 use crate::error::{ErrorKind, Lowered};
-use crate::expressions::symbol;
 use crate::lowerer::Lowerer;
 use crate::scalars::{self, integer, literal};
 use crate::syntax::Node;
@@ -20,7 +20,7 @@ const FLOAT: Dtype = Dtype::F64;
 
 impl Lowerer<'_> {
     /// The result of an operator of two numbers. Bools are integers, and an integer beside a float becomes one.
-    pub(crate) fn python_binary(&mut self, node: Node, op: Operator, left: Data, right: Data) -> Lowered<Value> {
+    pub(crate) fn python_binary(&mut self, node: Node, op: Operator, left: &Data, right: &Data) -> Lowered<Value> {
         let message = format!("`{}` does not take {} and {}", symbol(op), left.ty, right.ty);
         let fail = |this: &Self| Err(this.error(node, ErrorKind::TypeMismatch, message.clone()));
         let (Some((a_type, a)), Some((b_type, b))) = (left.as_scalar(), right.as_scalar()) else { return fail(self) };
@@ -216,24 +216,24 @@ impl Lowerer<'_> {
         let kind = if is_operator { FaultKind::DivisionByZero } else { FaultKind::InvalidValue };
         self.emitter.fault_if(is_pole, kind, self.syntax().site(node));
         let power = self.emitter.temp(FLOAT, scalars::binary(BinaryOp::Pow, FLOAT, a.clone(), b.clone()));
-        self.refuse_exceptional(node, power.clone(), &[a, b]);
+        self.refuse_exceptional(node, &power, &[a, b]);
         power
     }
 
     /// Faults where a result is NaN or infinite and no operand is.
-    pub(crate) fn refuse_exceptional(&mut self, node: Node, result: Expr, operands: &[Expr]) {
+    pub(crate) fn refuse_exceptional(&mut self, node: Node, result: &Expr, operands: &[Expr]) {
         let test = |op, x: &Expr| scalars::test(op, FLOAT, x.clone());
         let no_operand_is_nan = scalars::all(operands.iter().map(|x| scalars::not(test(UnaryOp::IsNan, x))));
         let all_are_finite = scalars::all(
             operands.iter().map(|x| scalars::not(scalars::or(test(UnaryOp::IsNan, x), test(UnaryOp::IsInf, x)))),
         );
-        let is_invalid = scalars::and(test(UnaryOp::IsNan, &result), no_operand_is_nan);
-        let overflows = scalars::and(test(UnaryOp::IsInf, &result), all_are_finite);
+        let is_invalid = scalars::and(test(UnaryOp::IsNan, result), no_operand_is_nan);
+        let overflows = scalars::and(test(UnaryOp::IsInf, result), all_are_finite);
         self.invalid_if(node, scalars::or(is_invalid, overflows));
     }
 
     /// The result of an operator of one number.
-    pub(crate) fn python_unary(&mut self, node: Node, op: Operator, data: Data) -> Lowered<Value> {
+    pub(crate) fn python_unary(&mut self, node: Node, op: Operator, data: &Data) -> Lowered<Value> {
         let message = format!("`{}` does not take {}", symbol(op), data.ty);
         let Some((dtype, part)) = data.as_scalar() else {
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
@@ -255,7 +255,7 @@ impl Lowerer<'_> {
     }
 
     /// Whether a comparison of numbers holds. An integer and a float are compared exactly.
-    pub(crate) fn python_comparison(&mut self, op: Operator, left: Data, right: Data) -> Option<Expr> {
+    pub(crate) fn python_comparison(&mut self, op: Operator, left: &Data, right: &Data) -> Option<Expr> {
         let ((a_type, a), (b_type, b)) = (left.as_scalar()?, right.as_scalar()?);
         let [a_int, b_int] = [a_type, b_type].map(|dtype| dtype != FLOAT);
         if a_int && b_int {

@@ -132,6 +132,11 @@ pub(crate) fn sum(dtype: Dtype, terms: impl IntoIterator<Item = Expr>) -> Expr {
     sum.unwrap_or_else(|| literal(dtype, 0.0))
 }
 
+/// The sum of the products of components.
+pub(crate) fn dot(dtype: Dtype, a: &[Expr], b: &[Expr]) -> Expr {
+    sum(dtype, a.iter().zip(b).map(|(x, y)| mul(dtype, x.clone(), y.clone())))
+}
+
 /// Whether all conditions are true.
 pub(crate) fn all(conditions: impl IntoIterator<Item = Expr>) -> Expr {
     conditions.into_iter().reduce(and).unwrap_or_else(|| truth(true))

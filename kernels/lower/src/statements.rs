@@ -2,7 +2,7 @@
 
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, FaultKind, Stmt};
-use accelerd_parser::{Field, Kind, Operator};
+use accelerd_parser::{Field, Kind};
 
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{LoopLabels, Lowerer, Returns, VariableKind};
@@ -423,12 +423,12 @@ impl Lowerer<'_> {
     /// A condition: whether a value is true.
     pub(crate) fn condition(&mut self, node: Node) -> Lowered<Expr> {
         let value = self.expression(node)?;
-        self.truth(node, value)
+        self.truth(node, &value)
     }
 
     /// Whether a value is true.
-    pub(crate) fn truth(&mut self, node: Node, value: Value) -> Lowered<Expr> {
-        match &value {
+    pub(crate) fn truth(&mut self, node: Node, value: &Value) -> Lowered<Expr> {
+        match value {
             Value::Data(data) => {
                 if let Some(constant) = data.constant {
                     return Ok(scalars::truth(constant.is_truthy()));
@@ -437,7 +437,7 @@ impl Lowerer<'_> {
                     return Ok(scalars::truthy(dtype, part.clone()));
                 }
             }
-            Value::Array(_) | Value::Tuple(_) | Value::Str | Value::None => {}
+            Value::Array(_) | Value::Tuple(_) | Value::Record(..) | Value::Str | Value::None => {}
         }
         Err(self.error(node, ErrorKind::TypeMismatch, format!("expected a scalar as a condition, got {value}")))
     }
@@ -469,11 +469,6 @@ fn widened(annotation: &Annotation, value: Value) -> Value {
         }
         (_, value) => value,
     }
-}
-
-/// The operation that an augmented assignment makes atomic.
-pub(crate) fn is_atomic_operator(op: Operator) -> bool {
-    matches!(op, Operator::Add | Operator::Sub | Operator::BitAnd | Operator::BitOr | Operator::BitXor)
 }
 
 /// Whether a statement leaves a label's loop or block.

@@ -34,7 +34,6 @@ pub(crate) struct Syntax<'a> {
     /// Where the children of each row start in `children`; the last entry is its length.
     starts: Vec<u32>,
     children: Vec<u32>,
-    roots: Vec<u32>,
     /// Offsets of the first bytes of lines.
     lines: Vec<u32>,
 }
@@ -44,18 +43,15 @@ impl<'a> Syntax<'a> {
     pub(crate) fn new(text: &'a str, columns: &'a Columns) -> Self {
         let rows = columns.kinds.len();
         let mut starts = vec![0_u32; rows + 2];
-        let mut roots = vec![];
-        for (row, &parent) in columns.parents.iter().enumerate() {
-            if parent == NONE {
-                roots.push(to_u32(row));
-            } else {
-                starts[parent as usize + 2] += 1;
-            }
+        let mut count = 0;
+        for &parent in columns.parents.iter().filter(|&&parent| parent != NONE) {
+            starts[parent as usize + 2] += 1;
+            count += 1;
         }
         for at in 2..starts.len() {
             starts[at] += starts[at - 1];
         }
-        let mut children = vec![0; rows - roots.len()];
+        let mut children = vec![0; count];
         for (row, &parent) in columns.parents.iter().enumerate() {
             if parent != NONE {
                 let place = &mut starts[parent as usize + 1];
@@ -64,17 +60,12 @@ impl<'a> Syntax<'a> {
             }
         }
         let tree = Tree::new(text.as_bytes(), columns);
-        Self { tree, columns, starts, children, roots, lines: line_starts(text) }
+        Self { tree, columns, starts, children, lines: line_starts(text) }
     }
 
     /// All nodes.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
         (0..to_u32(self.tree.len())).map(Node)
-    }
-
-    /// The statements of the module.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = Node> {
-        self.roots.iter().map(|&row| Node(row))
     }
 
     /// The kind of a node.

@@ -28,6 +28,13 @@ pub(crate) struct StructType {
     pub(crate) fields: Vec<(String, Type)>,
 }
 
+/// A struct with fields that are arrays; only parameters have it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RecordType {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<(String, Annotation)>,
+}
+
 /// What a name stands for in an annotation or a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Annotation {
@@ -37,6 +44,8 @@ pub(crate) enum Annotation {
     Array(Option<Type>, u8),
     /// Several values.
     Tuple(Vec<Self>),
+    /// A struct with fields that are arrays.
+    Record(Rc<RecordType>),
     /// A type that each call determines.
     Any,
     /// No value.
@@ -49,7 +58,6 @@ pub(crate) const MAX_COMPONENTS: usize = 256;
 impl Type {
     pub(crate) const BOOL: Self = Self::Scalar(Dtype::Bool);
     pub(crate) const I32: Self = Self::Scalar(Dtype::I32);
-    pub(crate) const I64: Self = Self::Scalar(Dtype::I64);
     pub(crate) const F64: Self = Self::Scalar(Dtype::F64);
 
     /// The type of its components, for other types than structs.
@@ -162,6 +170,7 @@ impl fmt::Display for Annotation {
             Self::Array(Some(element), dims) => write!(f, "array of {dims} dimensions of {element}"),
             Self::Array(None, dims) => write!(f, "array of {dims} dimensions"),
             Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
+            Self::Record(of) => f.write_str(&of.name),
             Self::Any => f.write_str("any type"),
             Self::None => f.write_str("None"),
         }

@@ -1,13 +1,14 @@
 //! Values of expressions while a kernel is lowered.
 
 use std::fmt;
+use std::rc::Rc;
 
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, LocalId, ParamId, Site};
 use accelerd_ir::scalar::Literal;
 
 use crate::environment::Number;
-use crate::types::Type;
+use crate::types::{RecordType, Type};
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub(crate) enum Value {
     Data(Data),
     Array(View),
     Tuple(Vec<Self>),
+    /// A struct with arrays, and its fields in order.
+    Record(Rc<RecordType>, Vec<Self>),
     Str,
     None,
 }
@@ -97,6 +100,11 @@ impl Data {
         }
     }
 
+    /// The value with each part replaced.
+    pub(crate) fn map(&self, f: impl Fn(Expr) -> Expr) -> Self {
+        Self::new(self.ty.clone(), self.parts.iter().cloned().map(f).collect())
+    }
+
     /// The value without its constant, as after passing it to a function.
     pub(crate) fn without_constant(self) -> Self {
         Self { constant: None, ..self }
@@ -109,6 +117,7 @@ impl fmt::Display for Value {
             Self::Data(data) => data.ty.fmt(f),
             Self::Array(view) => write!(f, "array of {} dimensions of {}", view.rank(), view.element),
             Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
+            Self::Record(of, _) => f.write_str(&of.name),
             Self::Str => f.write_str("string"),
             Self::None => f.write_str("None"),
         }

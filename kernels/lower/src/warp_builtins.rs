@@ -5,12 +5,13 @@ use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 use accelerd_parser::Operator;
 
-use crate::expressions::adapted;
+use crate::constants::adapted;
 use crate::lowerer::Lowerer;
 use crate::scalars::{self, literal};
 use crate::types::Type;
 use crate::value::{Data, Value};
 use crate::warp_operators::unified;
+use crate::warp_vectors::{from_vectors, of_two_vectors};
 
 /// The functions that [`Lowerer::warp_builtin`] has.
 const KNOWN: [&str; 94] = [
@@ -137,7 +138,7 @@ impl Lowerer<'_> {
             [a, b, c] => self.of_three(name, a, b, c),
             _ => None,
         };
-        result.or_else(|| self.from_vectors(name, &bound)).map(Value::Data)
+        result.or_else(|| from_vectors(name, &bound)).map(Value::Data)
     }
 
     fn of_one(&mut self, name: &str, a: &Data) -> Option<Data> {
@@ -146,13 +147,13 @@ impl Lowerer<'_> {
         let is_scalar = matches!(a.ty, Type::Scalar(_));
         match name {
             "copy" | "pos" => Some(a.clone().without_constant()),
-            "neg" if dtype != Dtype::Bool => Some(map(a, |x| scalars::neg(dtype, x))),
-            "invert" if dtype.is_integer() => Some(map(a, |x| scalars::unary(UnaryOp::Not, dtype, x))),
+            "neg" if dtype != Dtype::Bool => Some(a.map(|x| scalars::neg(dtype, x))),
+            "invert" if dtype.is_integer() => Some(a.map(|x| scalars::unary(UnaryOp::Not, dtype, x))),
             "unot" if is_scalar => {
                 Some(Data::scalar(Dtype::Bool, scalars::not(scalars::truthy(dtype, a.parts[0].clone()))))
             }
-            "abs" if componentwise => Some(map(a, |x| absolute(dtype, x))),
-            "sign" if componentwise => Some(map(a, |x| sign(dtype, x))),
+            "abs" if componentwise => Some(a.map(|x| absolute(dtype, x))),
+            "sign" if componentwise => Some(a.map(|x| sign(dtype, x))),
             "min" | "max" if matches!(a.ty, Type::Vector(..)) => {
                 let mut parts = a.parts.iter().cloned();
                 let first = parts.next()?;
@@ -183,8 +184,8 @@ impl Lowerer<'_> {
         let result = match name {
             "step" if is_number => scalars::select(scalars::lt(dtype, x, zero()), literal(dtype, 1.0), zero()),
             "nonzero" if is_number => scalars::select(scalars::eq(dtype, x, zero()), zero(), literal(dtype, 1.0)),
-            "degrees" if dtype.is_float() => in_f64(dtype, x, 57.295_779_513_082_320_876_79),
-            "radians" if dtype.is_float() => in_f64(dtype, x, 0.017_453_292_519_943_295_77),
+            "degrees" if dtype.is_float() => in_f64(dtype, x, 57.295_779_513_082_32),
+            "radians" if dtype.is_float() => in_f64(dtype, x, 0.017_453_292_519_943_295),
             "frac" if dtype.is_float() => scalars::sub(dtype, x.clone(), scalars::unary(UnaryOp::Trunc, dtype, x)),
             "round" if dtype.is_float() => self.round_half_away(dtype, x),
             "bit_count" if dtype.is_integer() => return Some(Data::scalar(Dtype::I32, self.bit_count(dtype, x))),
@@ -215,12 +216,12 @@ impl Lowerer<'_> {
                 Some(Data::new(a.ty.clone(), parts))
             }
             "dot" if is_same && matches!(a.ty, Type::Vector(..) | Type::Quat(_)) => {
-                Some(Data::scalar(dtype, dot(dtype, &a.parts, &b.parts)))
+                Some(Data::scalar(dtype, scalars::dot(dtype, &a.parts, &b.parts)))
             }
             "ddot" if is_same && matches!(a.ty, Type::Matrix(..)) => {
-                Some(Data::scalar(dtype, dot(dtype, &a.parts, &b.parts)))
+                Some(Data::scalar(dtype, scalars::dot(dtype, &a.parts, &b.parts)))
             }
-            _ => self.of_two_vectors(name, a, b).or_else(|| self.of_two_rotations(name, a, b)),
+            _ => of_two_vectors(name, a, b).or_else(|| self.of_two_rotations(name, a, b)),
         }
     }
 
@@ -308,24 +309,16 @@ impl Lowerer<'_> {
 
     /// The position of the least or greatest component that is not NaN; 0 if all are.
     fn position(&mut self, is_least: bool, dtype: Dtype, a: &Data) -> Data {
-        let is_nan = |x: &Expr| match dtype.is_float() {
-            true => scalars::test(UnaryOp::IsNan, dtype, x.clone()),
-            false => scalars::truth(false),
+        let is_nan = |x: &Expr| {
+            if dtype.is_float() { scalars::test(UnaryOp::IsNan, dtype, x.clone()) } else { scalars::truth(false) }
         };
         let index = |at: usize| scalars::integer(Dtype::U32, i64::try_from(at).expect("components are limited"));
         let (mut best, mut place) = (a.parts[0].clone(), index(0));
         for (at, part) in a.parts.iter().enumerate().skip(1) {
-            let is_better = match is_least {
-                true => scalars::lt(dtype, part.clone(), best.clone()),
-                false => scalars::lt(dtype, best.clone(), part.clone()),
-            };
-            let is_better = match dtype.is_float() {
-                true => {
-                    let is_first = scalars::and(is_nan(&best), scalars::not(is_nan(part)));
-                    self.emitter.bind(Dtype::Bool, scalars::or(is_better, is_first))
-                }
-                false => self.emitter.bind(Dtype::Bool, is_better),
-            };
+            let (lesser, greater) = if is_least { (part, &best) } else { (&best, part) };
+            let is_better = scalars::lt(dtype, lesser.clone(), greater.clone());
+            let is_first = scalars::and(is_nan(&best), scalars::not(is_nan(part)));
+            let is_better = self.emitter.bind(Dtype::Bool, scalars::or(is_better, is_first));
             let (next, next_place) =
                 (scalars::select(is_better.clone(), part.clone(), best), scalars::select(is_better, index(at), place));
             (best, place) = (self.emitter.bind(dtype, next), self.emitter.bind(Dtype::U32, next_place));
@@ -340,11 +333,7 @@ fn same_scalars(arguments: Vec<Data>) -> Vec<Data> {
     let Some(dtype) = arguments.iter().find(|data| !is_written(data)).and_then(|data| data.ty.scalar()) else {
         return arguments;
     };
-    let is_float = dtype.is_float();
-    let adapt = |data: Data| match is_written(&data) && (is_float || data.ty.scalar() == Some(dtype)) {
-        true => adapted(&data, dtype).unwrap_or(data),
-        false => data,
-    };
+    let adapt = |data: Data| adapted(&data, dtype).unwrap_or(data);
     if arguments.len() == 2 {
         let [left, right] = <[Data; 2]>::try_from(arguments).expect("two");
         return match unified(left.clone(), right.clone()) {
@@ -398,15 +387,6 @@ fn float_function(name: &str) -> Option<UnaryOp> {
     })
 }
 
-pub(crate) fn map(data: &Data, f: impl Fn(Expr) -> Expr) -> Data {
-    Data::new(data.ty.clone(), data.parts.iter().cloned().map(f).collect())
-}
-
-/// The sum of the products of components.
-pub(crate) fn dot(dtype: Dtype, a: &[Expr], b: &[Expr]) -> Expr {
-    scalars::sum(dtype, a.iter().zip(b).map(|(x, y)| scalars::mul(dtype, x.clone(), y.clone())))
-}
-
 fn absolute(dtype: Dtype, x: Expr) -> Expr {
     if dtype.is_signed() { scalars::unary(UnaryOp::Abs, dtype, x) } else { x }
 }
@@ -431,10 +411,8 @@ pub(crate) fn extremum(is_least: bool, dtype: Dtype, a: Expr, b: Expr) -> Expr {
     if !dtype.is_float() {
         return scalars::binary(op, dtype, a, b);
     }
-    let takes_a = match is_least {
-        true => scalars::le(dtype, a.clone(), b.clone()),
-        false => scalars::le(dtype, b.clone(), a.clone()),
-    };
+    let takes_a =
+        if is_least { scalars::le(dtype, a.clone(), b.clone()) } else { scalars::le(dtype, b.clone(), a.clone()) };
     let other = scalars::select(scalars::test(UnaryOp::IsNan, dtype, b.clone()), a.clone(), b);
     scalars::select(takes_a, a, other)
 }

@@ -13,7 +13,7 @@ use crate::scalars;
 use crate::syntax::Node;
 use crate::types::{MAX_COMPONENTS, Type};
 use crate::value::{Data, Storage, Value};
-use crate::warp_operators::{is_atomic, unified};
+use crate::warp_operators::{is_atomic, unified, warp_comparison};
 
 impl Lowerer<'_> {
     /// Calls a function of Warp by its name.
@@ -32,6 +32,10 @@ impl Lowerer<'_> {
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
+            _ if !crate::warp_builtins::is_known(name) => {
+                let message = format!("unsupported function `{name}`");
+                Err(self.error(node, ErrorKind::UnsupportedBuiltin, message))
+            }
             _ => {
                 let values = self.values(node, arguments)?;
                 self.builtin_of(node, name, values)
@@ -53,10 +57,6 @@ impl Lowerer<'_> {
             let message = format!("`{name}` does not take ({})", got.join(", "));
             this.error(node, ErrorKind::ArgumentMismatch, message)
         };
-        if !crate::warp_builtins::is_known(name) {
-            let message = format!("unsupported function `{name}`");
-            return Err(self.error(node, ErrorKind::UnsupportedBuiltin, message));
-        }
         let data = data.ok_or_else(|| mismatch(self))?;
         self.warp_builtin(name, data).ok_or_else(|| mismatch(self))
     }
@@ -95,13 +95,11 @@ impl Lowerer<'_> {
     fn static_value(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
         self.expect_count(node, "static", arguments, 1..=1)?;
         let argument = arguments.positional[0];
-        match self.environment.number(argument, self.outer_scope()) {
-            Some(number) => Ok(self.number(number).into()),
-            None => {
-                let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
-                Err(self.error(node, ErrorKind::NotConstant, message))
-            }
+        if let Some(number) = self.outer_number(argument) {
+            return Ok(self.number(number).into());
         }
+        let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
+        Err(self.error(node, ErrorKind::NotConstant, message))
     }
 
     pub(crate) fn expect_count(
@@ -144,7 +142,7 @@ impl Lowerer<'_> {
     }
 
     fn size_argument(&self, argument: Node) -> Lowered<u32> {
-        match self.environment.number(argument, self.outer_scope()) {
+        match self.outer_number(argument) {
             Some(Number::Int(size)) if (1..=MAX_COMPONENTS as i128).contains(&size) => {
                 Ok(u32::try_from(size).expect("limited"))
             }
@@ -286,8 +284,13 @@ impl Lowerer<'_> {
 
     /// A check of a test: what Warp prints is a fault.
     fn expectation(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
-        let counts = if name == "expect_near" { 2..=3 } else { 2..=2 };
-        self.expect_count(node, name, arguments, counts)?;
+        let is_near = name == "expect_near";
+        self.refuse_other_keywords(node, arguments, if is_near { &["tolerance"] } else { &[] })?;
+        let count = arguments.positional.len() + arguments.keywords.len();
+        if arguments.positional.len() < 2 || count > if is_near { 3 } else { 2 } {
+            let message = format!("`{name}` does not take {count} arguments");
+            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+        }
         let (left, right) = (self.expression(arguments.positional[0])?, self.expression(arguments.positional[1])?);
         let message = format!("`{name}` does not take {left} and {right}");
         let (Value::Data(left), Value::Data(right)) = (left, right) else {
@@ -298,11 +301,12 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         };
         let fails = match name {
-            "expect_eq" => self.warp_comparison(Operator::Eq, left, right).map(scalars::not),
-            "expect_neq" => self.warp_comparison(Operator::Eq, left, right),
+            "expect_eq" => warp_comparison(Operator::Eq, left, right).map(scalars::not),
+            "expect_neq" => warp_comparison(Operator::Eq, left, right),
             _ => {
-                let tolerance = match arguments.positional.get(2) {
-                    Some(&tolerance) => self.expression(tolerance)?,
+                let tolerance = arguments.positional.get(2).copied();
+                let tolerance = match tolerance.or_else(|| Self::keyword(arguments, "tolerance")) {
+                    Some(tolerance) => self.expression(tolerance)?,
                     None => self.number(Number::Float(1.0e-6)).into(),
                 };
                 self.exceeds(left, right, &tolerance)
@@ -317,7 +321,7 @@ impl Lowerer<'_> {
     fn exceeds(&mut self, left: Data, right: Data, tolerance: &Value) -> Option<Expr> {
         let dtype = left.ty.scalar().filter(|dtype| dtype.is_float())?;
         let Value::Data(tolerance) = tolerance else { return None };
-        let tolerance = crate::expressions::adapted(tolerance, dtype)?;
+        let tolerance = crate::constants::adapted(tolerance, dtype)?;
         let limit = self.emitter.bind(dtype, tolerance.parts[0].clone());
         let pairs = left.parts.into_iter().zip(right.parts);
         Some(scalars::any(pairs.map(|(a, b)| {
@@ -371,7 +375,7 @@ impl Lowerer<'_> {
             // A scalar operand applies to each component.
             let data = match &data.ty {
                 ty if *ty == element => data.clone(),
-                Type::Scalar(_) => match crate::expressions::adapted(data, dtype) {
+                Type::Scalar(_) => match crate::constants::adapted(data, dtype) {
                     Some(data) if matches!(element, Type::Scalar(_)) => data,
                     _ => return fail(self),
                 },
@@ -394,7 +398,7 @@ impl Lowerer<'_> {
             Some(value) => (value, Some(first)),
             None => (first, None),
         };
-        let previous = self.atomic(op, &location, operand, expected, true);
+        let previous = self.atomic(op, &location, operand, expected.as_deref(), true);
         Ok(Data::new(element, previous).into())
     }
 }

@@ -5,11 +5,10 @@ use accelerd_ir::kernel::{AtomicOp, Expr, Place, Stmt};
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 use accelerd_parser::Operator;
 
+use crate::constants::{adapted, function_of, symbol};
 use crate::error::{ErrorKind, Lowered};
-use crate::expressions::{adapted, symbol};
 use crate::lowerer::Lowerer;
 use crate::scalars;
-use crate::statements::is_atomic_operator;
 use crate::syntax::Node;
 use crate::types::Type;
 use crate::value::{Data, Location, Storage, Value};
@@ -45,12 +44,12 @@ impl Lowerer<'_> {
             (Type::Vector(..), Type::Matrix(..)) if matches!(op, Operator::Mult | Operator::MatMult) => {
                 self.vector_matrix_product(left, right)
             }
-            (Type::Scalar(_), _) if matches!(op, Operator::Mult | Operator::Div) => {
+            (Type::Scalar(_), other) if is_scaling(op, other) => {
                 let (left, ty) = (self.bind(left), right.ty.clone());
                 let scale = left.parts[0].clone();
                 self.by_component(op, dtype, ty, right.parts.into_iter().map(|part| (scale.clone(), part)))
             }
-            (_, Type::Scalar(_)) if matches!(op, Operator::Mult | Operator::Div) => {
+            (other, Type::Scalar(_)) if is_scaling(op, other) => {
                 let (right, ty) = (self.bind(right), left.ty.clone());
                 let scale = right.parts[0].clone();
                 self.by_component(op, dtype, ty, left.parts.into_iter().map(|part| (part, scale.clone())))
@@ -134,36 +133,6 @@ impl Lowerer<'_> {
         Ok(Data::new(data.ty, parts).into())
     }
 
-    /// Whether a comparison holds. Scalars of different types are converted as C converts them.
-    pub(crate) fn warp_comparison(&mut self, op: Operator, left: Data, right: Data) -> Option<Expr> {
-        let (left, right) = match unified(left.clone(), right.clone()) {
-            Some(both) => both,
-            None => {
-                let common = c_common(left.as_scalar()?.0, right.as_scalar()?.0)?;
-                let convert = |data: Data| {
-                    let (dtype, part) = data.as_scalar().expect("checked");
-                    Data::scalar(common, scalars::cast(dtype, common, part.clone()))
-                };
-                (convert(left), convert(right))
-            }
-        };
-        let dtype = left.ty.scalar()?;
-        if left.ty != right.ty {
-            return None;
-        }
-        let is_scalar = matches!(left.ty, Type::Scalar(_));
-        let pairs = left.parts.into_iter().zip(right.parts);
-        match op {
-            Operator::Eq => Some(scalars::all(pairs.map(|(a, b)| scalars::eq(dtype, a, b)))),
-            Operator::NotEq => Some(scalars::any(pairs.map(|(a, b)| scalars::ne(dtype, a, b)))),
-            _ if !is_scalar => None,
-            _ => {
-                let (a, b) = pairs.into_iter().next()?;
-                scalar_comparison(op, dtype, a, b)
-            }
-        }
-    }
-
     /// Lowers an augmented assignment to an element of an array as an atomic operation; `false` if its type has none.
     pub(crate) fn augment_atomically(
         &mut self,
@@ -174,6 +143,12 @@ impl Lowerer<'_> {
     ) -> Lowered<bool> {
         let Some(dtype) = location.ty.scalar().filter(|dtype| is_atomic(*dtype)) else { return Ok(false) };
         let is_bitwise = !matches!(op, Operator::Add | Operator::Sub);
+        // An operator that the source defines is no atomic operation.
+        let name = function_of(op).unwrap_or_default();
+        let scope = self.outer_scope();
+        if !self.environment.declarations.functions_named(self.syntax(), scope, name).is_empty() {
+            return Ok(false);
+        }
         if !is_atomic_operator(op) || is_bitwise && !dtype.is_integer() || location.index.is_some() {
             return Ok(false);
         }
@@ -201,7 +176,7 @@ impl Lowerer<'_> {
         op: AtomicOp,
         location: &Location,
         operands: Vec<Expr>,
-        expected: Option<Vec<Expr>>,
+        expected: Option<&[Expr]>,
         is_result_used: bool,
     ) -> Vec<Expr> {
         let Storage::Element { array, indices, site } = &location.storage else {
@@ -214,7 +189,7 @@ impl Lowerer<'_> {
             let previous = is_result_used.then(|| self.emitter.local("previous", types[nth]));
             previous_values.extend(previous.map(Expr::Local));
             let place = Place { array: *array, indices: indices.clone(), component: *component, site };
-            let expected = expected.as_ref().map(|expected| expected[nth].clone());
+            let expected = expected.map(|expected| expected[nth].clone());
             self.emitter.emit(Stmt::Atomic { op, place, operand, expected, previous });
         }
         previous_values
@@ -224,6 +199,11 @@ impl Lowerer<'_> {
 /// Whether a type has atomic operations.
 pub(crate) fn is_atomic(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::I32 | Dtype::U32 | Dtype::I64 | Dtype::U64 | Dtype::F32 | Dtype::F64)
+}
+
+/// Whether an operator applies to each component of a value and a scalar.
+fn is_scaling(op: Operator, ty: &Type) -> bool {
+    op == Operator::Mult || op == Operator::Div && !matches!(ty, Type::Transform(_))
 }
 
 /// Whether an operator applies to the components of two equal types.
@@ -290,4 +270,38 @@ pub(crate) fn scalar_comparison(op: Operator, dtype: Dtype, a: Expr, b: Expr) ->
         Operator::GtE => scalars::le(dtype, b, a),
         _ => return None,
     })
+}
+
+/// Whether a comparison holds. Scalars of different types are converted as C converts them.
+pub(crate) fn warp_comparison(op: Operator, left: Data, right: Data) -> Option<Expr> {
+    let (left, right) = if let Some(both) = unified(left.clone(), right.clone()) {
+        both
+    } else {
+        let common = c_common(left.as_scalar()?.0, right.as_scalar()?.0)?;
+        let convert = |data: Data| {
+            let (dtype, part) = data.as_scalar().expect("checked");
+            Data::scalar(common, scalars::cast(dtype, common, part.clone()))
+        };
+        (convert(left), convert(right))
+    };
+    let dtype = left.ty.scalar()?;
+    if left.ty != right.ty {
+        return None;
+    }
+    let is_scalar = matches!(left.ty, Type::Scalar(_));
+    let pairs = left.parts.into_iter().zip(right.parts);
+    match op {
+        Operator::Eq => Some(scalars::all(pairs.map(|(a, b)| scalars::eq(dtype, a, b)))),
+        Operator::NotEq => Some(scalars::any(pairs.map(|(a, b)| scalars::ne(dtype, a, b)))),
+        _ if !is_scalar => None,
+        _ => {
+            let (a, b) = pairs.into_iter().next()?;
+            scalar_comparison(op, dtype, a, b)
+        }
+    }
+}
+
+/// Whether an augmented assignment with an operator is atomic.
+fn is_atomic_operator(op: Operator) -> bool {
+    matches!(op, Operator::Add | Operator::Sub | Operator::BitAnd | Operator::BitOr | Operator::BitXor)
 }

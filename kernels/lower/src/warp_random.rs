@@ -25,7 +25,7 @@ impl Lowerer<'_> {
         let mut numbers = vec![];
         for &argument in &arguments.positional[usize::from(!is_init)..] {
             let value = self.expression(argument)?;
-            numbers.push(self.number_of(argument, of_numbers, value)?);
+            numbers.push(self.number_of(argument, of_numbers, &value)?);
         }
         if is_init {
             let mut numbers = numbers.into_iter().map(|number| scalars::cast(Dtype::I32, Dtype::U32, number));
@@ -49,17 +49,14 @@ impl Lowerer<'_> {
         })
     }
 
-    fn number_of(&self, node: Node, dtype: Dtype, value: Value) -> Lowered<Expr> {
-        match &value {
-            Value::Data(data) => match crate::expressions::adapted(data, dtype) {
-                Some(data) => Ok(data.parts.into_iter().next().expect("a scalar has a part")),
-                None => {
-                    let message = format!("expected {}, got {value}", Type::Scalar(dtype));
-                    Err(self.error(node, ErrorKind::ArgumentMismatch, message))
-                }
-            },
-            _ => Err(self.error(node, ErrorKind::ArgumentMismatch, format!("expected a number, got {value}"))),
+    fn number_of(&self, node: Node, dtype: Dtype, value: &Value) -> Lowered<Expr> {
+        if let Value::Data(data) = value
+            && let Some(data) = crate::constants::adapted(data, dtype)
+        {
+            return Ok(data.parts.into_iter().next().expect("a scalar has a part"));
         }
+        let message = format!("expected {}, got {value}", Type::Scalar(dtype));
+        Err(self.error(node, ErrorKind::ArgumentMismatch, message))
     }
 
     /// Replaces the state in a variable by the next one, which it returns.

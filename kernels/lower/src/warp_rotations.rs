@@ -1,14 +1,15 @@
 //! Functions of Warp on quaternions and transforms.
 
+#![allow(clippy::many_single_char_names, reason = "the formulas' own names")]
+
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 
 use crate::lowerer::Lowerer;
-use crate::scalars::{self, literal};
+use crate::scalars::{self, dot, literal};
 use crate::types::Type;
 use crate::value::{Data, Value};
-use crate::warp_builtins::dot;
 use crate::warp_vectors::length;
 
 /// Shorthands for the formulas of one scalar type.
@@ -72,7 +73,7 @@ impl Lowerer<'_> {
         let dtype = a.ty.scalar().filter(|dtype| dtype.is_float())?;
         match (name, &a.ty, &b.ty) {
             ("quat_from_axis_angle", Type::Vector(_, 3), Type::Scalar(_)) => {
-                let parts = self.from_axis_angle(dtype, &a.parts, &b.parts[0]);
+                let parts = self.axis_rotation(dtype, &a.parts, &b.parts[0]);
                 Some(Data::new(Type::Quat(dtype), parts))
             }
             ("quat_rotate" | "quat_rotate_inv", Type::Quat(_), Type::Vector(_, 3)) => {
@@ -105,7 +106,7 @@ impl Lowerer<'_> {
         let dtype = a.ty.scalar().filter(|dtype| dtype.is_float())?;
         match (name, &a.ty, &b.ty, &c.ty) {
             ("quat_rpy", Type::Scalar(_), Type::Scalar(_), Type::Scalar(_)) => {
-                Some(self.from_euler(dtype, [a, b, c].map(|data| data.parts[0].clone())))
+                Some(self.euler_rotation(dtype, [a, b, c].map(|data| data.parts[0].clone())))
             }
             ("quat_slerp", Type::Quat(_), Type::Quat(_), Type::Scalar(_)) => {
                 let inverse = Data::new(a.ty.clone(), conjugate(dtype, &a.parts));
@@ -114,7 +115,7 @@ impl Lowerer<'_> {
                 let (axis, angle) = self.axis_angle(dtype, &difference);
                 let axis = self.temps(dtype, axis);
                 let angle = scalars::mul(dtype, c.parts[0].clone(), angle);
-                let turn = self.from_axis_angle(dtype, &axis, &angle);
+                let turn = self.axis_rotation(dtype, &axis, &angle);
                 Some(self.quat_product(a.clone(), Data::new(a.ty.clone(), turn)))
             }
             _ => None,
@@ -169,7 +170,7 @@ impl Lowerer<'_> {
         vec![part(0, 1, 2), part(1, 2, 0), part(2, 0, 1)]
     }
 
-    fn from_axis_angle(&mut self, dtype: Dtype, axis: &[Expr], angle: &Expr) -> Vec<Expr> {
+    fn axis_rotation(&mut self, dtype: Dtype, axis: &[Expr], angle: &Expr) -> Vec<Expr> {
         let f = Formula(dtype);
         let half = f.mul(angle, &f.number(0.5));
         let half = self.emitter.bind(dtype, half);
@@ -203,7 +204,7 @@ impl Lowerer<'_> {
         (axis.collect(), f.mul(&f.number(2.0), &angle))
     }
 
-    fn from_euler(&mut self, dtype: Dtype, [roll, pitch, yaw]: [Expr; 3]) -> Data {
+    fn euler_rotation(&mut self, dtype: Dtype, [roll, pitch, yaw]: [Expr; 3]) -> Data {
         let f = Formula(dtype);
         let mut half = |angle: &Expr, op| {
             let value = f.apply(op, f.mul(angle, &f.number(0.5)));

@@ -5,10 +5,9 @@ use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::UnaryOp;
 
 use crate::lowerer::Lowerer;
-use crate::scalars::{self, literal};
+use crate::scalars::{self, dot, literal};
 use crate::types::{MAX_COMPONENTS, Type};
 use crate::value::Data;
-use crate::warp_builtins::{dot, map};
 
 impl Lowerer<'_> {
     /// A function of one vector or matrix, whose parts are cheap.
@@ -72,62 +71,13 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A function of two vectors or matrices of one scalar type, whose parts are cheap.
-    pub(crate) fn of_two_vectors(&mut self, name: &str, a: &Data, b: &Data) -> Option<Data> {
-        let dtype = a.ty.scalar().filter(|dtype| *dtype != Dtype::Bool)?;
-        match (name, &a.ty, &b.ty) {
-            ("cross", Type::Vector(_, 3), Type::Vector(_, 3)) => {
-                Some(Data::new(a.ty.clone(), cross(dtype, &a.parts, &b.parts)))
-            }
-            ("outer", Type::Vector(_, n), Type::Vector(_, m)) if (n * m) as usize <= MAX_COMPONENTS => {
-                let product = |x: &Expr, y: &Expr| scalars::mul(dtype, x.clone(), y.clone());
-                let parts = a.parts.iter().flat_map(|x| b.parts.iter().map(move |y| product(x, y))).collect();
-                Some(Data::new(Type::Matrix(dtype, *n, *m), parts))
-            }
-            ("spatial_dot", Type::Vector(_, 6), Type::Vector(_, 6)) => {
-                Some(Data::scalar(dtype, dot(dtype, &a.parts, &b.parts)))
-            }
-            ("spatial_cross", Type::Vector(_, 6), Type::Vector(_, 6)) => {
-                let (w, v) = (cross(dtype, &a.parts[..3], &b.parts[..3]), cross(dtype, &a.parts[3..], &b.parts[..3]));
-                let other = cross(dtype, &a.parts[..3], &b.parts[3..]);
-                let sums = v.into_iter().zip(other).map(|(x, y)| scalars::add(dtype, x, y));
-                Some(Data::new(a.ty.clone(), w.into_iter().chain(sums).collect()))
-            }
-            _ => None,
-        }
-    }
-
-    /// `matrix_from_rows` and `matrix_from_cols`.
-    pub(crate) fn from_vectors(&mut self, name: &str, vectors: &[Data]) -> Option<Data> {
-        let (dtype, length) = match &vectors.first()?.ty {
-            Type::Vector(dtype, length) => (*dtype, *length),
-            _ => return None,
-        };
-        let count = u32::try_from(vectors.len()).ok()?;
-        if vectors.iter().any(|vector| vector.ty != vectors[0].ty) || (length * count) as usize > MAX_COMPONENTS {
-            return None;
-        }
-        let rows: Vec<_> = vectors.iter().flat_map(|vector| vector.parts.iter().cloned()).collect();
-        let from_rows = Data::new(Type::Matrix(dtype, count, length), rows);
-        match name {
-            "matrix_from_rows" => Some(from_rows),
-            "matrix_from_cols" => {
-                let (length_, count_) = (length as usize, count as usize);
-                let part = |nth: usize| from_rows.parts[nth % count_ * length_ + nth / count_].clone();
-                let parts = (0..length_ * count_).map(part).collect();
-                Some(Data::new(Type::Matrix(dtype, length, count), parts))
-            }
-            _ => None,
-        }
-    }
-
     /// The vector divided by its length; zero if that is 0.
     pub(crate) fn normalized(&mut self, a: &Data) -> Data {
         let dtype = a.ty.scalar().expect("a vector of scalars");
         let length = self.emitter.temp(dtype, length(dtype, &a.parts));
         let is_positive = scalars::lt(dtype, literal(dtype, 0.0), length.clone());
         let is_positive = self.emitter.temp(Dtype::Bool, is_positive);
-        map(a, |x| {
+        a.map(|x| {
             let quotient = scalars::div(dtype, x, length.clone());
             scalars::select(is_positive.clone(), quotient, literal(dtype, 0.0))
         })
@@ -277,10 +227,8 @@ impl Lowerer<'_> {
                 cofactors.push(self.emitter.bind(wide, sum));
             }
         }
-        let terms = [3, 2, 1, 0].map(|row| {
-            let product = scalars::mul(dtype, cell(row, 0), scalars::cast(wide, dtype, cofactors[row * 4].clone()));
-            product
-        });
+        let terms = [3, 2, 1, 0]
+            .map(|row| scalars::mul(dtype, cell(row, 0), scalars::cast(wide, dtype, cofactors[row * 4].clone())));
         let det = scalars::cast(dtype, wide, scalars::sum(dtype, terms));
         (cofactors, det)
     }
@@ -309,4 +257,53 @@ fn determinant2(dtype: Dtype, m: &Data) -> Expr {
 
 fn determinant3(dtype: Dtype, m: &Data) -> Expr {
     dot(dtype, &m.parts[..3], &cross(dtype, &m.parts[3..6], &m.parts[6..]))
+}
+
+/// A function of two vectors or matrices of one scalar type, whose parts are cheap.
+pub(crate) fn of_two_vectors(name: &str, a: &Data, b: &Data) -> Option<Data> {
+    let dtype = a.ty.scalar().filter(|dtype| *dtype != Dtype::Bool)?;
+    match (name, &a.ty, &b.ty) {
+        ("cross", Type::Vector(_, 3), Type::Vector(_, 3)) => {
+            Some(Data::new(a.ty.clone(), cross(dtype, &a.parts, &b.parts)))
+        }
+        ("outer", Type::Vector(_, n), Type::Vector(_, m)) if (n * m) as usize <= MAX_COMPONENTS => {
+            let product = |x: &Expr, y: &Expr| scalars::mul(dtype, x.clone(), y.clone());
+            let parts = a.parts.iter().flat_map(|x| b.parts.iter().map(move |y| product(x, y))).collect();
+            Some(Data::new(Type::Matrix(dtype, *n, *m), parts))
+        }
+        ("spatial_dot", Type::Vector(_, 6), Type::Vector(_, 6)) => {
+            Some(Data::scalar(dtype, dot(dtype, &a.parts, &b.parts)))
+        }
+        ("spatial_cross", Type::Vector(_, 6), Type::Vector(_, 6)) => {
+            let (w, v) = (cross(dtype, &a.parts[..3], &b.parts[..3]), cross(dtype, &a.parts[3..], &b.parts[..3]));
+            let other = cross(dtype, &a.parts[..3], &b.parts[3..]);
+            let sums = v.into_iter().zip(other).map(|(x, y)| scalars::add(dtype, x, y));
+            Some(Data::new(a.ty.clone(), w.into_iter().chain(sums).collect()))
+        }
+        _ => None,
+    }
+}
+
+/// `matrix_from_rows` and `matrix_from_cols`.
+pub(crate) fn from_vectors(name: &str, vectors: &[Data]) -> Option<Data> {
+    let (dtype, length) = match &vectors.first()?.ty {
+        Type::Vector(dtype, length) => (*dtype, *length),
+        _ => return None,
+    };
+    let count = u32::try_from(vectors.len()).ok()?;
+    if vectors.iter().any(|vector| vector.ty != vectors[0].ty) || (length * count) as usize > MAX_COMPONENTS {
+        return None;
+    }
+    let rows: Vec<_> = vectors.iter().flat_map(|vector| vector.parts.iter().cloned()).collect();
+    let from_rows = Data::new(Type::Matrix(dtype, count, length), rows);
+    match name {
+        "matrix_from_rows" => Some(from_rows),
+        "matrix_from_cols" => {
+            let (length_, count_) = (length as usize, count as usize);
+            let part = |nth: usize| from_rows.parts[nth % count_ * length_ + nth / count_].clone();
+            let parts = (0..length_ * count_).map(part).collect();
+            Some(Data::new(Type::Matrix(dtype, length, count), parts))
+        }
+        _ => None,
+    }
 }
