@@ -30,6 +30,14 @@ from ._errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from ._kernel import (
+    KernelComponent,
+    KernelDiagnostic,
+    KernelParam,
+    TranslatedKernel,
+    Translation,
+    TranslationError,
+)
 from ._parse import (
     NO_ROW,
     NODE_FIELDS,
@@ -102,6 +110,9 @@ __all__ = [
     "Hit",
     "Hits",
     "InvalidArgumentError",
+    "KernelComponent",
+    "KernelDiagnostic",
+    "KernelParam",
     "KernelStats",
     "LaneStats",
     "Largest",
@@ -135,6 +146,9 @@ __all__ = [
     "Token",
     "TokenColumns",
     "Tokens",
+    "TranslatedKernel",
+    "Translation",
+    "TranslationError",
     "Tree",
     "UnauthenticatedError",
     "UnavailableError",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _parse, _points, _resident, _similar, _verify
+from . import _device, _embed, _kernel, _parse, _points, _resident, _similar, _verify
 from ._blocking_tensor import Graph, Tensor
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
 from ._collection import Collection
@@ -19,6 +19,8 @@ from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import MessageTooLargeError
 from ._graph import Keep
+from ._kernel import KernelDialect, KernelTarget, Translation
+from ._kernel_source import KernelSource
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Stats
@@ -686,6 +688,38 @@ class Client(TensorFactory[Tensor]):
         """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
         report = self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
         report.check()
+
+    def translate(
+        self,
+        source: KernelSource,
+        *,
+        dialect: KernelDialect | None = None,
+        constants: Mapping[str, int | float | bool] | None = None,
+        names: Sequence[str] = (),
+        targets: Sequence[KernelTarget] = ("cuda", "wasm"),
+        timeout: float | None = None,
+    ) -> Translation:
+        """Translate kernels in Python to CUDA C++ and WebAssembly.
+
+        A kernel outside the language has a diagnostic in place of its files; the call succeeds.
+
+        Args:
+            source: The text of a module, a function, or several functions, whose source is taken. A function may have
+                the decorators of NVIDIA Warp; functions that it calls must be given as well. Globals and variables of
+                enclosing functions that it uses are passed with their current values if they are int, float or bool,
+                and imported if they are modules or names of modules.
+            dialect: What operators and functions mean: "warp" or "python". None means "warp" if a function has a
+                decorator of Warp, else "python".
+            constants: Values of names that the source uses and does not define, in place of captured ones.
+            names: The kernels to translate; empty means all.
+            targets: What to translate them to; empty means all.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The translated kernels with their files, and the diagnostics of the others.
+        """
+        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
+        return self._caller.run(call, timeout)
 
     def free(self, *tensors: Tensor, timeout: float | None = None) -> None:
         """Free resident tensors: all of them, or none if one does not exist any more."""

@@ -21,7 +21,7 @@ import grpc.aio
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _parse, _points, _resident, _similar, _timing, _verify
+from . import _device, _embed, _kernel, _parse, _points, _resident, _similar, _timing, _verify
 from ._aio_tensor import AsyncGraph as AsyncGraph
 from ._aio_tensor import AsyncTensor as AsyncTensor
 from ._call import (
@@ -38,6 +38,8 @@ from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._graph import Keep
+from ._kernel import KernelDialect, KernelTarget, Translation
+from ._kernel_source import KernelSource
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
@@ -818,6 +820,38 @@ class AsyncClient(TensorFactory[AsyncTensor]):
         """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
         report = await self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
         report.check()
+
+    async def translate(
+        self,
+        source: KernelSource,
+        *,
+        dialect: KernelDialect | None = None,
+        constants: Mapping[str, int | float | bool] | None = None,
+        names: Sequence[str] = (),
+        targets: Sequence[KernelTarget] = ("cuda", "wasm"),
+        timeout: float | None = None,
+    ) -> Translation:
+        """Translate kernels in Python to CUDA C++ and WebAssembly.
+
+        A kernel outside the language has a diagnostic in place of its files; the call succeeds.
+
+        Args:
+            source: The text of a module, a function, or several functions, whose source is taken. A function may have
+                the decorators of NVIDIA Warp; functions that it calls must be given as well. Globals and variables of
+                enclosing functions that it uses are passed with their current values if they are int, float or bool,
+                and imported if they are modules or names of modules.
+            dialect: What operators and functions mean: "warp" or "python". None means "warp" if a function has a
+                decorator of Warp, else "python".
+            constants: Values of names that the source uses and does not define, in place of captured ones.
+            names: The kernels to translate; empty means all.
+            targets: What to translate them to; empty means all.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The translated kernels with their files, and the diagnostics of the others.
+        """
+        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
+        return await self._caller.run(call, timeout)
 
     async def free(self, *tensors: AsyncTensor, timeout: float | None = None) -> None:
         """Free resident tensors: all of them, or none if one does not exist any more."""

@@ -1,0 +1,221 @@
+"""The source of kernels: text, or Python functions with what they capture."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import keyword
+import symtable
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import Any, Protocol, TypeAlias
+
+
+class DecoratedFunction(Protocol):
+    """What a decorator made of a function, such as a kernel of Warp."""
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function."""
+
+
+#: A module of Python, a function, or several functions.
+KernelSource: TypeAlias = (
+    "str | Callable[..., Any] | DecoratedFunction | Sequence[Callable[..., Any] | DecoratedFunction]"
+)
+Constant: TypeAlias = "int | float | bool"
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The lines of a function in a module that consists of functions."""
+
+    name: str
+    #: Where they are from: the file and its line of the first.
+    filename: str
+    file_line: int
+    #: Line of the first in the module.
+    line: int
+    #: How far each was indented.
+    indents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """A module and the constants that it uses."""
+
+    text: str
+    constants: Mapping[str, Constant]
+    #: Its functions, if it is not of text.
+    excerpts: tuple[Excerpt, ...] = ()
+
+    def place(self, kernel: str, line: int, column: int) -> tuple[str | None, int, int]:
+        """Return the file, line and column of a place in the module; the module's own if it is of text."""
+        for one in self.excerpts:
+            if 0 <= (nth := line - one.line) < len(one.indents):
+                return one.filename, one.file_line + nth, column + one.indents[nth]
+        # A reason that concerns a kernel as a whole.
+        whole = next((one for one in self.excerpts if one.name == kernel), None)
+        return (None, line, column) if whole is None else (whole.filename, whole.file_line, 0)
+
+
+def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> KernelModule:
+    """Return the module of a source. Given constants take precedence over captured ones."""
+    if isinstance(source, str):
+        return KernelModule(source, constants)
+    functions = _functions(source)
+    captures = _Captures(functions, constants)
+    # The first line belongs to no function: the daemon reports there what concerns a kernel as a whole.
+    texts, excerpts = [], []
+    for function in functions:
+        lines, file_line, indents = _lines(function)
+        text = "".join(lines)
+        captures.add(function, text)
+        texts.append(text)
+        filename = function.__code__.co_filename
+        excerpts.append(Excerpt(function.__name__, filename, file_line, 0, tuple(indents)))
+    imports = "".join(f"{line}\n" for line in captures.imports.values()) or "\n"
+    line, placed = imports.count("\n") + 1, []
+    for one in excerpts:
+        placed.append(Excerpt(one.name, one.filename, one.file_line, line, one.indents))
+        line += len(one.indents)
+    return KernelModule(imports + "".join(texts), captures.constants, tuple(placed))
+
+
+def _functions(source: Any) -> list[FunctionType]:
+    expected = "expected a str, a function or a sequence of functions"
+    if isinstance(source, Sequence) and not isinstance(source, (bytes, bytearray, memoryview)):
+        if not source:
+            raise ValueError(f"source: {expected}, got an empty {type(source).__name__}")
+        return [_function(f"source[{nth}]", one, "expected a function") for nth, one in enumerate(source)]
+    return [_function("source", source, expected)]
+
+
+def _function(argument: str, given: Any, expected: str) -> FunctionType:
+    function = _unwrapped(given)
+    if function is None:
+        raise TypeError(f"{argument}: {expected}, got {type(given).__name__}")
+    if not function.__name__.isidentifier():
+        raise TypeError(f"{argument}: {expected} made by def, got {function.__name__}")
+    return function
+
+
+def _unwrapped(given: Any) -> FunctionType | None:
+    """Return the function that decorators were applied to."""
+    # The arguments of a partial function are not in its source.
+    if isinstance(given, (partial, type)) or inspect.ismethod(given):
+        return None
+    if not isinstance(given, FunctionType):
+        given = inspect.getattr_static(given, "__dict__", {}).get("func")
+    function = inspect.unwrap(given) if isinstance(given, FunctionType) else None
+    return function if isinstance(function, FunctionType) else None
+
+
+def _lines(function: FunctionType) -> tuple[list[str], int, list[int]]:
+    """Return the lines of a function without the indentation of its first, the number of that, and their indentations."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as missing:
+        message = f"source: there is no source of {function.__qualname__}, pass it as text: {missing}"
+        raise ValueError(message) from None
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    if not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    # Lines within a string or parentheses may be indented less, so this is not `textwrap.dedent`.
+    return (
+        [line.removeprefix(indent) for line in lines],
+        first,
+        [len(indent) * line.startswith(indent) for line in lines],
+    )
+
+
+class _Captures:
+    """What functions use and do not define: constants, and imported modules and names."""
+
+    def __init__(self, functions: Sequence[FunctionType], given: Mapping[str, Constant]) -> None:
+        self._given = given
+        self._defined: dict[str, list[FunctionType]] = {}
+        for function in functions:
+            self._defined.setdefault(function.__name__, []).append(function)
+        self._users: dict[str, str] = {}
+        self.constants = dict(given)
+        #: Import statements by the name that they bind.
+        self.imports: dict[str, str] = {}
+
+    def add(self, function: FunctionType, text: str) -> None:
+        """Add what a function uses."""
+        try:
+            names = sorted(set(_free_names(symtable.symtable(text, function.__code__.co_filename, "exec"))))
+        except SyntaxError as wrong:
+            raise ValueError(f"source: the source of {function.__qualname__} is not a statement: {wrong}") from None
+        scope = {**function.__globals__, **_closure(function)}
+        for name in names:
+            if name in scope and name not in self._given:
+                self._add(function, name, scope[name])
+
+    def _add(self, function: FunctionType, name: str, value: Any) -> None:
+        if name in self._defined and _unwrapped(value) in self._defined[name]:
+            return
+        if isinstance(value, (bool, int, float)):
+            binding: Any = value
+        else:
+            binding = _import(function, name, value)
+        user = function.__qualname__
+        if name in self._defined:
+            raise ValueError(f"source: the function {name!r} is not what {user} calls {name!r}")
+        if binding is None:
+            # The daemon would take the name for Python's function or type.
+            if getattr(builtins, name, value) is not value:
+                raise ValueError(f"source: {name!r} of {user} is not that of Python; rename it, or pass it as text")
+            return
+        known = self.imports.get(name, self.constants.get(name))
+        # repr() tells 1 from True, and has NaN equal to itself.
+        if known is not None and repr(known) != repr(binding):
+            both = f"{known!r} in {self._users[name]} and {binding!r} in {user}"
+            raise ValueError(f"source: {name!r} is {both}; pass it in `constants`, or rename it")
+        self._users[name] = user
+        if isinstance(binding, str):
+            self.imports[name] = binding
+        else:
+            self.constants[name] = binding
+
+
+def _free_names(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and symbol.is_global():
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _free_names(child)
+
+
+def _closure(function: FunctionType) -> dict[str, Any]:
+    held = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held[name] = cell.cell_contents
+        except ValueError:  # It is not assigned yet.
+            continue
+    return held
+
+
+def _import(function: FunctionType, name: str, value: Any) -> str | None:
+    """Return the statement that binds a name to a module or to a name of one, if there is one."""
+    if isinstance(value, ModuleType):
+        return f"import {value.__name__} as {name}" if _is_dotted(value.__name__) else None
+    path, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    if not isinstance(path, str) or path in ("builtins", function.__module__):
+        return None
+    # `warp.float32` is defined in a module within `warp`; its public path is known to the daemon.
+    for module in (path.partition(".")[0], path):
+        for exported in (own, name):
+            found = vars(sys.modules[module]).get(exported) if module in sys.modules else None
+            if found is value and _is_dotted(module) and isinstance(exported, str) and _is_dotted(exported):
+                return f"from {module} import {exported} as {name}"
+    return None
+
+
+def _is_dotted(path: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in path.split("."))
