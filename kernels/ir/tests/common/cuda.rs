@@ -1,4 +1,5 @@
 //! Compiles emitted CUDA C++ for the host, and compares what it computes with the interpreter.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::{
     fs,

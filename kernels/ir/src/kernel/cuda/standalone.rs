@@ -135,7 +135,7 @@ impl<'k> Program<'k> {
         let body = self.kernel_body();
         let definition = format!("__global__ void {}_kernel({}) {{\n{body}}}\n", self.name, self.kernel_params());
         let exactness = self.kernel.exactness();
-        let mut text = self.header(exactness);
+        let mut text = self.header(exactness, definition.contains("mul_rn("));
         text.push_str("#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n\n");
         text.push_str("#include <cuda_runtime.h>\n\n");
         text.push_str(include_str!("host.cuh"));
@@ -154,12 +154,14 @@ impl<'k> Program<'k> {
         text
     }
 
-    fn header(&self, exactness: Exactness) -> String {
+    fn header(&self, exactness: Exactness, has_products: bool) -> String {
         let name = &self.name;
-        let exact = if self.kernel.is_bit_exact() {
+        let exact = if self.kernel.is_bit_exact() && has_products {
             "// The result has the bits of the reference, also without -fmad=false: products that are added are written with\n\
              // __fmul_rn or __dmul_rn, which the compiler does not contract to fused multiply-adds."
                 .to_owned()
+        } else if self.kernel.is_bit_exact() {
+            "// The result has the bits of the reference.".to_owned()
         } else {
             format!(
                 "// The result is close to the reference: {} operations are approximated, each with an error of at most {} units in the\n\
