@@ -119,7 +119,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn store(&mut self, place: &Place, expr: &Expr) {
-        let value = self.expr(expr).text;
+        let value = self.stored_expr(expr, place.array).text;
         if self.form == Form::Checked {
             let statement = format!("*{} = {value}", self.element);
             return self.checked(place, &statement);

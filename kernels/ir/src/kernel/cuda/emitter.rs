@@ -1,8 +1,8 @@
 //! What the emission of a kernel knows and writes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::contraction::added_locals;
+use super::contraction::Added;
 use super::names::Names;
 use super::text::{Range, Text};
 use super::usage::Usage;
@@ -53,8 +53,8 @@ pub(super) struct Emitter<'k> {
     /// The pointer that a checked access declares.
     pub(super) element: String,
     pub(super) usage: Usage,
-    /// Variables whose value may be added; products that go there are kept from contraction.
-    pub(super) added: HashSet<LocalId>,
+    /// Where products are kept from contraction.
+    pub(super) added: Added,
     /// Of variables that are assigned once, and counters.
     pub(super) ranges: HashMap<LocalId, Range>,
     /// Loads that take the place of their variable.
@@ -75,7 +75,7 @@ impl<'k> Emitter<'k> {
             element,
             leaves: Leaves::default(),
             usage: Usage::new(kernel),
-            added: if form == Form::Plain { added_locals(kernel) } else { HashSet::new() },
+            added: if form == Form::Plain { Added::new(kernel) } else { Added::default() },
             ranges: HashMap::new(),
             inlined: HashMap::new(),
             enclosing: vec![],

@@ -8,7 +8,7 @@ use super::contraction::adds;
 use super::emitter::{Emitter, Form};
 use super::text::{Range, Text, integer, literal, prec, value_type};
 use crate::Dtype;
-use crate::kernel::{Expr, LocalId};
+use crate::kernel::{Expr, LocalId, ParamId};
 use crate::scalar::cuda::{self, ctype};
 use crate::scalar::{BinaryOp, Literal, UnaryOp};
 
@@ -23,7 +23,12 @@ impl Emitter<'_> {
 
     /// The text of a value that is assigned to a variable.
     pub(super) fn assigned_expr(&self, expr: &Expr, to: LocalId) -> Text {
-        self.added_expr(expr, self.added.contains(&to))
+        self.added_expr(expr, self.added.locals.contains(&to))
+    }
+
+    /// The text of a value that is stored to an array.
+    pub(super) fn stored_expr(&self, expr: &Expr, to: ParamId) -> Text {
+        self.added_expr(expr, self.added.arrays.contains(&to))
     }
 
     /// `is_added` if the value may be an operand of a sum or difference.
@@ -51,7 +56,10 @@ impl Emitter<'_> {
                 Expr::Literal(value) => literal(value.cast(*to)),
                 _ => cast(*to, self.expr(a)),
             },
-            Expr::Bitcast(to, a) => bitcast(*to, self.expr(a)),
+            Expr::Bitcast(to, a) => match &**a {
+                Expr::Literal(value) => literal(Literal::from_bits(*to, value.bits())),
+                _ => bitcast(*to, self.expr(a)),
+            },
         }
     }
 
