@@ -19,17 +19,35 @@ use accelerd_ir::{
 };
 
 /// A kernel, what it is launched with, and in how many blocks of how many threads.
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) kernel: Kernel,
     pub(crate) grid: Vec<u32>,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) shape: [u32; 2],
+    /// Whether the host ends the launch before it begins.
+    pub(crate) is_stopped: bool,
+    pub(crate) loop_budget: u64,
+}
+
+impl Case {
+    /// Threads run in order: kernels may show it.
+    pub(crate) fn new(kernel: Kernel, grid: &[u32], arguments: &[Argument]) -> Self {
+        let (grid, arguments) = (grid.to_vec(), arguments.to_vec());
+        Self { kernel, grid, arguments, shape: [1, 1], is_stopped: false, loop_budget: super::LOOP_BUDGET }
+    }
+
+    /// Threads run in reverse, in three blocks of eight.
+    pub(crate) fn reversed(kernel: Kernel, grid: &[u32], arguments: &[Argument]) -> Self {
+        Self { shape: [3, 8], ..Self::new(kernel, grid, arguments) }
+    }
 }
 
 /// What a launch left.
 pub(crate) struct Outcome {
     pub(crate) arguments: Vec<Argument>,
     pub(crate) fault: Option<Fault>,
+    pub(crate) is_stopped: bool,
 }
 
 /// A folder for a test, empty.
@@ -110,7 +128,6 @@ fn word(value: usize) -> [u8; 4] {
 
 /// Launches of a third of the threads, and of the others.
 fn request(at: usize, case: &Case, code: &DeviceCode) -> Vec<u8> {
-    const LOOP_BUDGET: u64 = super::LOOP_BUDGET;
     let mut bytes = word(at).to_vec();
     bytes.extend(case.shape.iter().flat_map(|extent| extent.to_le_bytes()));
     let arrays = case.arguments.iter().filter(|argument| matches!(argument, Argument::Array(_)));
@@ -125,7 +142,7 @@ fn request(at: usize, case: &Case, code: &DeviceCode) -> Vec<u8> {
     let threads: u64 = case.grid.iter().map(|extent| u64::from(*extent)).product();
     let mut grid = [1; 4];
     grid[..case.grid.len()].copy_from_slice(&case.grid);
-    let first = Launch { stop: 0, fault: 0, first: 0, count: threads / 3, loop_budget: LOOP_BUDGET, grid };
+    let first = Launch { stop: case.is_stopped.into(), fault: 0, first: 0, count: threads / 3, loop_budget: case.loop_budget, grid };
     let second = Launch { first: threads / 3, count: threads - threads / 3, ..first };
     bytes.extend(word(2));
     bytes.extend([first.to_bytes(), second.to_bytes()].concat());
@@ -164,6 +181,7 @@ fn parameters(case: &Case, code: &DeviceCode) -> (Vec<u8>, Vec<[usize; 3]>) {
 
 fn outcome(case: &Case, answer: &mut &[u8]) -> Outcome {
     let record = answer.split_off(..Launch::FAULT_SIZE).expect("a record").try_into().expect("as many bytes");
+    let is_stopped = Launch::is_stopped(record);
     let fault = Launch::fault(record).map(|record| record.resolve(&case.kernel, &case.grid).expect("a record of it"));
     let mut arguments = case.arguments.clone();
     for argument in &mut arguments {
@@ -172,25 +190,26 @@ fn outcome(case: &Case, answer: &mut &[u8]) -> Outcome {
             array.data.copy_from_slice(answer.split_off(..len).expect("the bytes of each array"));
         }
     }
-    Outcome { arguments, fault }
+    Outcome { arguments, fault, is_stopped }
 }
 
 /// What the interpreter leaves.
 pub(crate) fn expected(case: &Case) -> Outcome {
     let mut arguments = case.arguments.clone();
-    let limits = Limits { loop_budget: super::LOOP_BUDGET, steps: 1 << 28 };
+    let limits = Limits { loop_budget: case.loop_budget, steps: 1 << 28 };
     let fault = match launch(&case.kernel, &case.grid, &mut arguments, limits) {
         Ok(()) => None,
         Err(LaunchError::Fault(fault)) => Some(*fault),
         Err(error) => panic!("{error}"),
     };
-    Outcome { arguments, fault }
+    Outcome { arguments, fault, is_stopped: false }
 }
 
 /// Asserts that outcomes are the same, but for the bits of NaNs.
 pub(crate) fn assert_same(case: &Case, got: &Outcome, expected: &Outcome) {
     let text = || cuda::device(&case.kernel, Options::default()).source;
     assert_eq!(got.fault, expected.fault, "{}", text());
+    assert_eq!(got.is_stopped, expected.is_stopped);
     for ((param, got), expected) in case.kernel.params.iter().zip(&got.arguments).zip(&expected.arguments) {
         let ParamType::Array(array) = &param.ty else { continue };
         let dtype = match array.element.components.as_slice() {
@@ -214,13 +233,13 @@ pub(crate) fn literals(dtype: Dtype, argument: &Argument) -> impl Iterator<Item 
 }
 
 /// Runs all cases with checks, and those without a fault also without, and compares them with the interpreter.
-pub(crate) fn assert_agree(name: &str, cases: Vec<Case>) {
+pub(crate) fn assert_agree(name: &str, cases: &[Case]) {
     let mut sound = vec![];
-    for (case, got) in cases.iter().zip(run(name, &cases, Options::default())) {
+    for (case, got) in cases.iter().zip(run(name, cases, Options::default())) {
         let expected = expected(case);
         assert_same(case, &got, &expected);
         if expected.fault.is_none() {
-            sound.push(Case { kernel: case.kernel.clone(), grid: case.grid.clone(), arguments: case.arguments.clone(), ..*case });
+            sound.push(case.clone());
         }
     }
     let unchecked = run(&format!("{name}_unchecked"), &sound, Options { checks: false });

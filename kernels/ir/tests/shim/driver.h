@@ -2,7 +2,7 @@
 //
 // A launch is, in little-endian words: number of the kernel, number of blocks, threads of a block, number of arrays; for each its
 // size in bytes, u64, and its bytes; number of pointers; for each its offset in the parameter block, the number of its array, and its
-// offset in the array, u32 each; number of descriptors; the descriptors; size of the parameter block; the block. The answer is the
+// offset in the array, u32 each; number of descriptors; the descriptors, which are stopped if they have an address to look at; size of the parameter block; the block. The answer is the
 // memory for a fault, and the arrays.
 #pragma once
 
@@ -48,8 +48,10 @@ static int run_launches(const Entry* entries) {
         }
         ir::Fault fault = {};
         fault.thread = fault.lowest = ~0ull;
+        static unsigned stop = 1;
         for (auto& launch : launches) {
             launch.fault = &fault;
+            if (launch.stop != nullptr) launch.stop = &stop;
             for (blockIdx.x = gridDim.x; blockIdx.x-- > 0;) {
                 for (threadIdx.x = blockDim.x; threadIdx.x-- > 0;) entries[kernel](launch, block.data());
             }
