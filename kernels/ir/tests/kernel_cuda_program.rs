@@ -13,20 +13,23 @@ mod common {
     pub(crate) const LOOP_BUDGET: u64 = 300;
 }
 
-use std::process::{Command, Output};
+use std::{
+    fmt::Write as _,
+    process::{Command, Output},
+};
 
 use accelerd_ir::{
     Dtype,
     kernel::{
-        Argument, ArrayArgument, AtomicOp, Kernel, Stmt,
+        Argument, ArrayArgument, AtomicOp, Expr, Kernel, ParamId, Stmt,
         cuda::{Example, Files, standalone},
         interpret::Limits,
     },
     scalar::{BinaryOp, UnaryOp},
 };
 use common::{
-    Builder, add, assign, at, binary, component, cuda, element, int, less, load, local, mul, number, random, range,
-    exact, store, tid, unary, when,
+    Builder, add, assign, at, binary, component, cuda, element, exact, int, less, load, local, mul, number, random,
+    range, store, tid, unary, when,
 };
 
 fn files(kernel: &Kernel, grid: &[u32], arguments: &[Argument]) -> Files {
@@ -48,21 +51,24 @@ fn saxpy() -> (Kernel, Vec<Argument>) {
     let mut builder = Builder::new(1);
     let alpha = builder.value(Dtype::F32);
     let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1));
-    let [i, a, b] = [Dtype::I32, Dtype::F32, Dtype::F32].map(|dtype| builder.local(dtype));
-    let scaled = mul(accelerd_ir::kernel::Expr::Param(alpha, 0), local(a));
+    let [i, loaded, sum] = [Dtype::I32, Dtype::F32, Dtype::F32].map(|dtype| builder.local(dtype));
+    let scaled = mul(Expr::Param(alpha, 0), local(loaded));
     let mut kernel = builder.finish(vec![
         assign(i, tid()),
-        load(a, x, local(i)),
-        load(b, y, local(i)),
-        store(y, local(i), add(scaled, local(b))),
+        load(loaded, x, local(i)),
+        load(sum, y, local(i)),
+        store(y, local(i), add(scaled, local(sum))),
     ]);
     "saxpy".clone_into(&mut kernel.name);
     for (param, name) in kernel.params.iter_mut().zip(["alpha", "x", "y"]) {
         name.clone_into(&mut param.name);
     }
     "i".clone_into(&mut kernel.locals[0].name);
-    let arguments =
-        vec![Argument::value(0.1_f32), Argument::array(&[1.0_f32, 2.5, f32::MAX]), Argument::array(&[3.0_f32, -0.25, 1e38])];
+    let arguments = vec![
+        Argument::value(0.1_f32),
+        Argument::array(&[1.0_f32, 2.5, f32::MAX]),
+        Argument::array(&[3.0_f32, -0.25, 1e38]),
+    ];
     (kernel, arguments)
 }
 
@@ -84,11 +90,11 @@ fn run_all(name: &str, all: &[Files]) -> Output {
         let body = lines.collect::<Vec<_>>().join("\n");
         // What the shim defines is in the namespace of all.
         let body = body.replace("namespace ir {\n", "namespace ir {\nusing namespace ::ir;\n");
-        text.push_str(&format!("namespace program_{at} {{\n{body}\n}}\n"));
+        writeln!(text, "namespace program_{at} {{\n{body}\n}}").expect("a string grows");
     }
     text.push_str("int main() {\n    int failures = 0;\n");
     for at in 0..all.len() {
-        text.push_str(&format!("    failures += program_{at}::main();\n"));
+        writeln!(text, "    failures += program_{at}::main();").expect("a string grows");
     }
     text.push_str("    return failures;\n}\n");
     run(name, &text)
@@ -153,9 +159,9 @@ fn points() -> Files {
     let layout = element(&[("x", Dtype::F64, 0), ("pose.y", Dtype::F64, 8), ("is_set", Dtype::Bool, 16)], 24);
     let points = builder.array_of(layout, 2);
     let [x, y] = [Dtype::F64; 2].map(|dtype| builder.local(dtype));
-    let place = |which| component(points, &[tid(), accelerd_ir::kernel::Expr::ThreadId(1)], which);
+    let place = |which| component(points, &[tid(), Expr::ThreadId(1)], which);
     let moved = |to, which| {
-        let by = accelerd_ir::kernel::Expr::Param(by, which);
+        let by = Expr::Param(by, which);
         Stmt::Store(place(which), add(mul(local(to), number(Dtype::F64, 3.0)), common::cast(Dtype::F64, by)))
     };
     let kernel = builder.finish(vec![
@@ -214,7 +220,7 @@ fn names() -> Files {
     let (x, y) = (builder.array(Dtype::F32, 1), builder.value(Dtype::F32));
     let [a, i] = [Dtype::F32, Dtype::I32].map(|dtype| builder.local(dtype));
     let label = builder.label();
-    let sine = unary(UnaryOp::Sin, accelerd_ir::kernel::Expr::Param(y, 0));
+    let sine = unary(UnaryOp::Sin, Expr::Param(y, 0));
     let body = vec![assign(a, add(local(a), sine)), when(less(int(3), local(i)), vec![Stmt::Break(label)])];
     let mut kernel = builder.finish(vec![
         range(label, i, [int(0), binary(BinaryOp::Add, int(9), tid()), int(1)], body),
@@ -253,7 +259,7 @@ fn random_programs_pass() {
 }
 
 /// The statements of a kernel of f32 arrays x and y, as a program has them.
-fn statements(build: impl Fn(&mut Builder, [accelerd_ir::kernel::ParamId; 2]) -> Vec<Stmt>) -> String {
+fn statements(build: impl Fn(&mut Builder, [ParamId; 2]) -> Vec<Stmt>) -> String {
     let mut builder = Builder::new(1);
     let arrays = [builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1)];
     let body = build(&mut builder, arrays);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::{
+    fmt::Write as _,
     fs,
     io::Write as _,
     path::{Path, PathBuf},
@@ -66,7 +67,13 @@ pub(crate) fn compile(folder: &Path, text: &str) -> PathBuf {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let output = Command::new(&compiler)
         .args(["-std=c++17", "-O0", "-w", "-ffp-contract=off", "-fsanitize=undefined"])
-        .args(["-fno-sanitize=alignment,float-divide-by-zero,null,vptr", "-fsanitize-undefined-trap-on-error", "-I", shim, "-o"])
+        .args([
+            "-fno-sanitize=alignment,float-divide-by-zero,null,vptr",
+            "-fsanitize-undefined-trap-on-error",
+            "-I",
+            shim,
+            "-o",
+        ])
         .args([&program, &source])
         .output()
         .unwrap_or_else(|error| panic!("{compiler}: {error}"));
@@ -87,8 +94,15 @@ fn renamed(kernel: &Kernel, at: usize) -> Kernel {
 
 /// Runs all cases in one program.
 pub(crate) fn run(name: &str, cases: &[Case], options: Options) -> Vec<Outcome> {
-    let codes: Vec<DeviceCode> =
-        cases.iter().enumerate().map(|(at, case)| cuda::device(&renamed(&case.kernel, at), options)).collect();
+    run_each(name, &cases.iter().map(|case| (case, options)).collect::<Vec<_>>())
+}
+
+fn run_each(name: &str, cases: &[(&Case, Options)]) -> Vec<Outcome> {
+    let codes: Vec<DeviceCode> = cases
+        .iter()
+        .enumerate()
+        .map(|(at, (case, options))| cuda::device(&renamed(&case.kernel, at), *options))
+        .collect();
     let mut text = format!("#include \"cuda_device.h\"\n{}\n#include \"driver.h\"\n", without_ptx(&cuda::prelude()));
     for code in &codes {
         text.push_str(&code.source.replace("extern \"C\" __global__", "__global__"));
@@ -96,24 +110,21 @@ pub(crate) fn run(name: &str, cases: &[Case], options: Options) -> Vec<Outcome> 
     text.push_str("static const Entry entries[] = {\n");
     for (at, code) in codes.iter().enumerate() {
         let call = format!("{}(launch, *(const kernel_{at}_params*)params)", code.entry);
-        text.push_str(&format!("    [](const ir::Launch& launch, const void* params) {{ {call}; }},\n"));
+        writeln!(text, "    [](const ir::Launch& launch, const void* params) {{ {call}; }},").expect("a string grows");
     }
     text.push_str("};\nint main() { return run_launches(entries); }\n");
     let program = compile(&folder(name), &text);
-    let input: Vec<u8> =
-        cases.iter().zip(&codes).enumerate().flat_map(|(at, (case, code))| request(at, case, code)).collect();
+    let requests = cases.iter().zip(&codes).enumerate();
+    let input: Vec<u8> = requests.flat_map(|(at, ((case, _), code))| request(at, case, code)).collect();
     let output = feed(&program, &input);
     assert!(output.status.success(), "{name}: {output:?}");
     let mut answer = output.stdout.as_slice();
-    cases.iter().map(|case| outcome(case, &mut answer)).collect()
+    cases.iter().map(|(case, _)| outcome(case, &mut answer)).collect()
 }
 
 fn feed(program: &Path, input: &[u8]) -> Output {
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program was compiled");
+    let mut child =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was compiled");
     let mut stdin = child.stdin.take().expect("a pipe");
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
@@ -142,7 +153,14 @@ fn request(at: usize, case: &Case, code: &DeviceCode) -> Vec<u8> {
     let threads: u64 = case.grid.iter().map(|extent| u64::from(*extent)).product();
     let mut grid = [1; 4];
     grid[..case.grid.len()].copy_from_slice(&case.grid);
-    let first = Launch { stop: case.is_stopped.into(), fault: 0, first: 0, count: threads / 3, loop_budget: case.loop_budget, grid };
+    let first = Launch {
+        stop: case.is_stopped.into(),
+        fault: 0,
+        first: 0,
+        count: threads / 3,
+        loop_budget: case.loop_budget,
+        grid,
+    };
     let second = Launch { first: threads / 3, count: threads - threads / 3, ..first };
     bytes.extend(word(2));
     bytes.extend([first.to_bytes(), second.to_bytes()].concat());
@@ -234,16 +252,15 @@ pub(crate) fn literals(dtype: Dtype, argument: &Argument) -> impl Iterator<Item 
 
 /// Runs all cases with checks, and those without a fault also without, and compares them with the interpreter.
 pub(crate) fn assert_agree(name: &str, cases: &[Case]) {
-    let mut sound = vec![];
-    for (case, got) in cases.iter().zip(run(name, cases, Options::default())) {
-        let expected = expected(case);
-        assert_same(case, &got, &expected);
-        if expected.fault.is_none() {
-            sound.push(case.clone());
-        }
-    }
-    let unchecked = run(&format!("{name}_unchecked"), &sound, Options { checks: false });
-    for (case, got) in sound.iter().zip(unchecked) {
-        assert_same(case, &got, &expected(case));
+    let expected: Vec<_> = cases.iter().map(expected).collect();
+    let all = cases.iter().zip(&expected);
+    let sound = all.clone().filter(|(_, expected)| expected.fault.is_none());
+    let jobs: Vec<_> = all
+        .map(|(case, expected)| (case, expected, Options::default()))
+        .chain(sound.map(|(case, expected)| (case, expected, Options { checks: false })))
+        .collect();
+    let got = run_each(name, &jobs.iter().map(|(case, _, options)| (*case, *options)).collect::<Vec<_>>());
+    for ((case, expected, _), got) in jobs.iter().zip(got) {
+        assert_same(case, &got, expected);
     }
 }

@@ -112,7 +112,9 @@ enum Use {
 
 impl Finder {
     fn list(&mut self, stmts: &[Stmt]) {
-        stmts.iter().for_each(|stmt| self.stmt(stmt));
+        for stmt in stmts {
+            self.stmt(stmt);
+        }
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
@@ -150,10 +152,7 @@ impl Finder {
                 self.expr(b, goes);
             }
             (Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a), _) => self.expr(a, Use::Other),
-            (
-                Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_),
-                _,
-            ) => {}
+            (Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_), _) => {}
         }
     }
 }

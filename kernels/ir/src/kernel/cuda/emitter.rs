@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::contraction::Added;
+use super::cpp_expr::{CppExpr, Range};
 use super::names::Names;
-use super::text::{Range, Text};
 use super::usage::Usage;
 use crate::kernel::{Kernel, LabelId, LocalId};
 
@@ -23,7 +23,7 @@ pub(super) enum Form {
 #[derive(Default)]
 pub(super) struct Leaves {
     /// Of the components of each parameter that is passed by value.
-    pub(super) values: Vec<Vec<Text>>,
+    pub(super) values: Vec<Vec<CppExpr>>,
     /// Of each array.
     pub(super) arrays: Vec<String>,
     /// Of the extents of each array.
@@ -58,7 +58,7 @@ pub(super) struct Emitter<'k> {
     /// Of variables that are assigned once, and counters.
     pub(super) ranges: HashMap<LocalId, Range>,
     /// Loads that take the place of their variable.
-    pub(super) inlined: HashMap<LocalId, Text>,
+    pub(super) inlined: HashMap<LocalId, CppExpr>,
     pub(super) enclosing: Vec<Enclosing>,
     out: String,
     indent: usize,

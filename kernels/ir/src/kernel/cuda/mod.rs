@@ -3,6 +3,7 @@
 mod access;
 mod assigned;
 mod contraction;
+mod cpp_expr;
 mod declare;
 mod device;
 mod emitter;
@@ -13,7 +14,6 @@ mod names;
 mod snippets;
 mod standalone;
 mod stmt;
-mod text;
 mod usage;
 
 pub use device::{DeviceCode, Options, device, prelude};

@@ -5,26 +5,22 @@ use std::collections::HashMap;
 use crate::kernel::Kernel;
 
 /// Words that would be a keyword, a type, a variable or a macro in emitted code, and functions that emitted code calls.
-const RESERVED: &[&str] = &[
+const RESERVED: [&str; 4] = [
     // Keywords of C++20.
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
-    "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const", "consteval", "constexpr", "constinit",
-    "const_cast", "continue", "co_await", "co_return", "co_yield", "decltype", "default", "delete", "do", "double",
-    "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
-    "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "return", "short", "signed",
-    "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
-    "true", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual", "void",
-    "volatile", "wchar_t", "while", "xor", "xor_eq",
-    // Of CUDA and of the compilers.
-    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "dim3", "size_t", "linux", "unix", "i386",
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const \
+     consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else \
+     enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr \
+     operator or or_eq private protected public register reinterpret_cast requires return short signed sizeof static static_assert \
+     static_cast struct switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual \
+     void volatile wchar_t while xor xor_eq",
+    // Of CUDA and of compilers.
+    "threadIdx blockIdx blockDim gridDim warpSize dim3 size_t linux unix i386",
     // Of emitted code.
-    "ir", "launch", "params", "thread", "rest", "main", "std",
+    "ir launch params thread rest main std",
     // Functions that are called; those of f32 end in f.
-    "abs", "ceil", "copysign", "exp", "fabs", "floor", "fmod", "hypot", "isinf", "isnan", "max", "min", "pow", "rint",
-    "sqrt", "trunc", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp2", "expm1",
-    "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh", "atomicAdd", "atomicAnd", "atomicCAS", "atomicExch",
-    "atomicMax", "atomicMin", "atomicOr", "atomicXor",
+    "abs ceil copysign exp fabs floor fmod hypot isinf isnan max min pow rint sqrt trunc acos acosh asin asinh atan atan2 atanh cos cosh \
+     erf exp2 expm1 log log10 log1p log2 sin sinh tan tanh atomicAdd atomicAnd atomicCAS atomicExch atomicMax atomicMin atomicOr \
+     atomicXor",
 ];
 
 /// The identifiers that are taken in a scope.
@@ -64,14 +60,16 @@ fn identifier(wanted: &str) -> String {
         }
     }
     let name = name.trim_start_matches('_');
-    let is_macro = name.bytes().filter(u8::is_ascii_uppercase).count() > 1 && !name.bytes().any(|c| c.is_ascii_lowercase());
+    let is_macro =
+        name.bytes().filter(u8::is_ascii_uppercase).count() > 1 && !name.bytes().any(|c| c.is_ascii_lowercase());
     let name = if is_macro { name.to_ascii_lowercase() } else { name.to_owned() };
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("v{name}") }
 }
 
 /// Functions of f32 end in f.
 fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name) || RESERVED.contains(&name.strip_suffix('f').unwrap_or(name))
+    let of_f64 = name.strip_suffix('f').unwrap_or(name);
+    RESERVED.iter().flat_map(|words| words.split_ascii_whitespace()).any(|word| word == name || word == of_f64)
 }
 
 /// The identifiers of a kernel.

@@ -64,7 +64,14 @@ mod tests {
     fn a_definition_comes_with_what_it_uses() {
         assert_eq!(used_by("y[i] = x[i];"), "");
         let text = used_by("ir::atomic_min(at, x)");
-        for name in ["T atomic_min(", "u32 compare_exchange(", "u64* words(", "float minimum(", "double minimum(", "typedef int"] {
+        for name in [
+            "T atomic_min(",
+            "u32 compare_exchange(",
+            "u64* words(",
+            "float minimum(",
+            "double minimum(",
+            "typedef int",
+        ] {
             assert!(text.contains(name) == (name != "typedef int"), "{name}: {text}");
         }
         assert!(!text.contains("atomic_max") && !text.contains("f16_to_f32"), "{text}");

@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 
+use super::cpp_expr::{CppExpr, prec, value_type};
 use super::device::{comment, describe};
 use super::emitter::{Emitter, Form, Leaves};
 use super::exact::Exactness;
 use super::names::Scope;
 use super::snippets::used_by;
-use super::text::{Text, prec, value_type};
 use crate::Dtype;
 use crate::kernel::interpret::{LaunchError, Limits, check_launch, launch};
 use crate::kernel::{Argument, ArgumentError, ArrayArgument, Element, Kernel, Param, ParamId, ParamType};
@@ -136,7 +136,9 @@ impl<'k> Program<'k> {
         let definition = format!("__global__ void {}_kernel({}) {{\n{body}}}\n", self.name, self.kernel_params());
         let exactness = self.kernel.exactness();
         let mut text = self.header(exactness, definition.contains("mul_rn("));
-        text.push_str("#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n\n");
+        text.push_str(
+            "#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n\n",
+        );
         text.push_str("#include <cuda_runtime.h>\n\n");
         text.push_str(include_str!("host.cuh"));
         text.push('\n');
@@ -169,7 +171,10 @@ impl<'k> Program<'k> {
                 exactness.approximations, exactness.max_ulp, exactness.float_sums
             )
         };
-        format!("{}\n//\n// Build and test: nvcc {name}.cu -o {name} && ./{name}\n//\n{exact}\n\n", comment(self.kernel))
+        format!(
+            "{}\n//\n// Build and test: nvcc {name}.cu -o {name} && ./{name}\n//\n{exact}\n\n",
+            comment(self.kernel)
+        )
     }
 
     /// Emits the kernel's statements, and names its arguments.
@@ -209,7 +214,8 @@ impl<'k> Program<'k> {
                 self.passed.push(vec![]);
             }
             ParamType::Array(array) => {
-                let wanted = |axis| if array.dims == 1 { format!("{name}_size") } else { format!("{name}_shape{axis}") };
+                let wanted =
+                    |axis| if array.dims == 1 { format!("{name}_size") } else { format!("{name}_shape{axis}") };
                 extents = (0..array.dims).map(|axis| emitter.names.scope.take(&wanted(axis))).collect();
                 let is_read = |axis| emitter.usage.extents.contains(&(id, axis));
                 self.passed.push((0..array.dims).map(|axis| axis > 0 || is_read(axis)).collect());
@@ -221,7 +227,11 @@ impl<'k> Program<'k> {
         all_extents.push(extents.clone());
         all_fields.push(fields);
         let is_array = matches!(param.ty, ParamType::Array(_));
-        self.types.names.push(if is_scalar && !is_array { value_type(element.components[0].dtype).to_owned() } else { type_name });
+        self.types.names.push(if is_scalar && !is_array {
+            value_type(element.components[0].dtype).to_owned()
+        } else {
+            type_name
+        });
         self.params.push(name);
         self.extents.push(extents);
         self.written.push(written);
@@ -282,7 +292,8 @@ impl<'k> Program<'k> {
         for name in self.params.iter().chain(self.extents.iter().flatten()).chain(&self.grid) {
             scope.take(name);
         }
-        let [least, block, blocks, config] = ["least_blocks", "block_size", "blocks", "config"].map(|name| scope.take(name));
+        let [least, block, blocks, config] =
+            ["least_blocks", "block_size", "blocks", "config"].map(|name| scope.take(name));
         let device: Vec<_> = self.params.iter().map(|name| scope.take(&format!("device_{name}"))).collect();
         let bytes: Vec<_> = self.params.iter().map(|name| scope.take(&format!("{name}_bytes"))).collect();
         let mut text = format!(
@@ -340,7 +351,8 @@ impl<'k> Program<'k> {
 
     /// The example's arguments and results, by their bits.
     fn data(&self) -> String {
-        let mut text = "// The example: values by their bits, in words of the size of the smallest component.\n".to_owned();
+        let mut text =
+            "// The example: values by their bits, in words of the size of the smallest component.\n".to_owned();
         for (at, argument) in self.example.arguments.iter().enumerate() {
             let element = self.kernel.params[at].ty.element();
             write_words(&mut text, &format!("input_{at}"), element, &compact(argument, element));
@@ -416,8 +428,12 @@ impl Types {
             let start = self.text[..end].rfind("struct ").expect("a struct has a name") + "struct ".len();
             return self.text[start..end].to_owned();
         }
-        write!(self.text, "struct {name}{marker}static_assert(sizeof({name}) == {}, \"as in the arrays\");\n\n", element.size)
-            .expect("a string grows");
+        write!(
+            self.text,
+            "struct {name}{marker}static_assert(sizeof({name}) == {}, \"as in the arrays\");\n\n",
+            element.size
+        )
+        .expect("a string grows");
         name
     }
 }
@@ -446,11 +462,11 @@ fn is_scalar(element: &Element) -> bool {
 }
 
 /// A component of a parameter that is passed by value. A bool in a struct is a byte.
-fn value(text: String, dtype: Dtype, is_scalar: bool) -> Text {
+fn value(text: String, dtype: Dtype, is_scalar: bool) -> CppExpr {
     if dtype == Dtype::Bool && !is_scalar {
-        Text::new(format!("{text} != 0"), prec::EQUAL, dtype)
+        CppExpr::new(format!("{text} != 0"), prec::EQUAL, dtype)
     } else {
-        Text::primary(text, dtype)
+        CppExpr::primary(text, dtype)
     }
 }
 
@@ -508,9 +524,15 @@ fn infinity(dtype: Dtype) -> &'static str {
 
 fn write_words(text: &mut String, name: &str, element: &Element, bytes: &[u8]) {
     let sizes = element.components.iter().map(|component| component.dtype.size());
-    let size = sizes.min().filter(|size| element.size as usize % size == 0).unwrap_or(1);
+    let size = sizes.min().filter(|size| (element.size as usize).is_multiple_of(*size)).unwrap_or(1);
     write!(text, "alignas(8) static const {} {name}[] = {{", word(size)).expect("a string grows");
-    let suffix = if size == 8 { "ull" } else if size == 4 { "u" } else { "" };
+    let suffix = if size == 8 {
+        "ull"
+    } else if size == 4 {
+        "u"
+    } else {
+        ""
+    };
     // An array of C++ is not empty.
     let chunks = if bytes.is_empty() { &[0; 8][..size] } else { bytes };
     for (at, chunk) in chunks.chunks_exact(size).enumerate() {

@@ -2,8 +2,8 @@
 
 use super::access::{atomic, place_reads};
 use super::assigned::for_each_leaf;
+use super::cpp_expr::{CppExpr, Range, integer, prec, value_type};
 use super::emitter::{Emitter, Enclosing, Form};
-use super::text::{Range, Text, integer, prec, value_type};
 use super::usage::Declaration;
 use crate::Dtype;
 use crate::kernel::{Expr, FaultKind, LabelId, LocalId, SiteId, Stmt};
@@ -92,7 +92,7 @@ impl Emitter<'_> {
     fn declare_loads(&mut self, loads: Vec<Pending>) {
         for Pending { local, .. } in loads {
             let text = self.inlined.remove(&local).expect("a pending load is inlined");
-            self.define(local, text, true);
+            self.define(local, &text, true);
         }
     }
 
@@ -103,7 +103,8 @@ impl Emitter<'_> {
             Stmt::Store(place, value) => self.store(place, value),
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let previous = previous.filter(|local| self.usage.reads(*local) > 0);
-                let (operand, expected) = (self.expr(operand).text, expected.as_ref().map(|expected| self.expr(expected).text));
+                let (operand, expected) =
+                    (self.expr(operand).text, expected.as_ref().map(|expected| self.expr(expected).text));
                 let call = |pointer: &str, dtype| atomic(*op, dtype, pointer, &operand, expected.as_deref());
                 self.atomic(stmt, place, previous, call);
             }
@@ -135,7 +136,7 @@ impl Emitter<'_> {
         let name = &self.names.locals[local.0 as usize];
         match self.compound(name, value, &text.text) {
             Some(compound) => self.line(&compound),
-            None => self.assign(stmt, local, text),
+            None => self.assign(stmt, local, &text),
         }
     }
 
@@ -145,13 +146,13 @@ impl Emitter<'_> {
         }
         if then.is_empty() {
             let condition = self.negation(condition).text;
-            return self.branches(condition, otherwise, &[]);
+            return self.branches(&condition, otherwise, &[]);
         }
         let condition = self.expr(condition).text;
-        self.branches(condition, then, otherwise);
+        self.branches(&condition, then, otherwise);
     }
 
-    fn branches(&mut self, condition: String, then: &[Stmt], otherwise: &[Stmt]) {
+    fn branches(&mut self, condition: &str, then: &[Stmt], otherwise: &[Stmt]) {
         if let ([only], []) = (then, otherwise)
             && let Some(jump) = self.jump(only)
         {
@@ -190,7 +191,14 @@ impl Emitter<'_> {
             Stmt::Continue(label) => Some(goto(&find(label).next)),
             Stmt::Return => Some("return;".to_owned()),
             Stmt::Fault(kind, site) => Some(self.fault(*kind, *site)),
-            _ => None,
+            Stmt::Assign(..)
+            | Stmt::Load(..)
+            | Stmt::Store(..)
+            | Stmt::Atomic { .. }
+            | Stmt::If(..)
+            | Stmt::Loop(..)
+            | Stmt::For { .. }
+            | Stmt::Block(..) => None,
         }
     }
 
@@ -223,7 +231,9 @@ impl Emitter<'_> {
         if self.form == Form::Checked {
             self.line("if (!ir::iterate(thread)) return;");
         }
-        first.iter().for_each(|first| self.line(first));
+        if let Some(first) = first {
+            self.line(&first);
+        }
         match self.enclosing.last().expect("just entered").next.clone() {
             // No declaration may stand between a jump and its label.
             Some(next) => {
@@ -241,7 +251,9 @@ impl Emitter<'_> {
         let condition = match body {
             // An iteration that ends at once counts.
             _ if self.form == Form::Checked => None,
-            [first @ Stmt::If(condition, then, otherwise), rest @ ..] if self.usage.declared_before(first).is_empty() => {
+            [first @ Stmt::If(condition, then, otherwise), rest @ ..]
+                if self.usage.declared_before(first).is_empty() =>
+            {
                 let exit = [Stmt::Break(label)];
                 match (then.as_slice(), otherwise.as_slice()) {
                     (then, []) if then == exit => Some((self.negation(condition).text, rest)),
@@ -272,7 +284,7 @@ impl Emitter<'_> {
         if !self.usage.is_invariant(one.end, one.label) {
             let constant = self.names.scope.take(&format!("{name}_end"));
             self.line(&format!("const {ty} {constant} = {};", end.text));
-            end = Text::primary(constant, dtype).within(end.range);
+            end = CppExpr::primary(constant, dtype).within(end.range);
         }
         let variable = if is_owned { name.clone() } else { self.names.scope.take(&name) };
         let values = counter_range(&start, &end, step_by, dtype);
@@ -343,7 +355,7 @@ fn direct_reads(stmt: &Stmt) -> Vec<LocalId> {
 }
 
 /// The values of a counter within its loop.
-fn counter_range(start: &Text, end: &Text, step: i128, dtype: Dtype) -> Range {
+fn counter_range(start: &CppExpr, end: &CppExpr, step: i128, dtype: Dtype) -> Range {
     let all = Range::of(dtype);
     if step > 0 {
         Range { min: start.range.min, max: (end.range.max - 1).max(start.range.min) }
@@ -353,7 +365,7 @@ fn counter_range(start: &Text, end: &Text, step: i128, dtype: Dtype) -> Range {
 }
 
 /// The next value of a counter; one that would leave its type becomes the end.
-fn update(variable: &str, end: &Text, step: i128, dtype: Dtype) -> String {
+fn update(variable: &str, end: &CppExpr, step: i128, dtype: Dtype) -> String {
     let last = if step > 0 { end.range.max - 1 } else { end.range.min + 1 };
     let is_small = step.abs() <= i128::from(i32::MAX);
     match step {
