@@ -10,6 +10,8 @@ use crate::kernel::{Expr, FaultKind, LabelId, LocalId, SiteId, Stmt};
 
 /// Longest text of a load that takes the place of its variable.
 const MAX_INLINED: usize = 60;
+/// Most loads that wait for the statement that reads them.
+const MAX_PENDING: usize = 8;
 
 /// A load that stands where its variable is read, if nothing in between changes what it reads.
 struct Pending {
@@ -51,7 +53,7 @@ impl Emitter<'_> {
     fn postpone(&mut self, stmt: &Stmt, pending: &mut Vec<Pending>) -> bool {
         let Stmt::Load(local, place) = stmt else { return false };
         let is_single = self.usage.declaration(*local) == Declaration::At(stmt, true) && self.usage.reads(*local) == 1;
-        if self.form == Form::Checked || !is_single {
+        if self.form == Form::Checked || !is_single || pending.len() >= MAX_PENDING {
             return false;
         }
         let text = self.load(place);
