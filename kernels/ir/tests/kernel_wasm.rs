@@ -11,7 +11,7 @@ mod common {
 use accelerd_ir::{
     Dtype,
     kernel::{
-        Argument, ArrayArgument, AtomicOp, Expr, FaultKind, Kernel, KernelError, LabelId, SiteId, Stmt,
+        Argument, ArrayArgument, AtomicOp, Expr, FaultKind, Kernel, KernelError, LabelId, LocalId, SiteId, Stmt,
         wasm::{ArgumentLayout, emit, math_ops},
     },
     scalar::{BinaryOp, Literal, UnaryOp, math::MathOp},
@@ -383,8 +383,8 @@ fn locals_start_as_zero_in_every_thread() {
 fn only_used_functions_are_part_of_a_module() {
     let build = |expr: fn(Expr) -> Expr| {
         let mut builder = Builder::new(1);
-        let out = builder.array(Dtype::F32, 1);
-        let x = builder.local(Dtype::F32);
+        let out = builder.array(Dtype::F64, 1);
+        let x = builder.local(Dtype::F64);
         builder.finish(vec![load(x, out, tid()), store(out, tid(), expr(local(x)))])
     };
     let plain = build(|x| x);
@@ -392,7 +392,7 @@ fn only_used_functions_are_part_of_a_module() {
     let names = |kernel: &Kernel| math_ops(kernel).into_iter().map(MathOp::name).collect::<Vec<_>>();
     let sine = build(|x| unary(UnaryOp::Sin, binary(BinaryOp::Pow, unary(UnaryOp::Sin, x.clone()), x)));
     assert_eq!(names(&sine), ["sin", "pow"]);
-    let remainder = build(|x| binary(BinaryOp::Rem, x, number(Dtype::F32, 3.0)));
+    let remainder = build(|x| binary(BinaryOp::Rem, x, number(Dtype::F64, 3.0)));
     let size = |kernel| emit(kernel).expect("well formed").len();
     assert!(size(&remainder) > size(&plain) + 100, "the helper is long");
     assert_eq!(emit(&sine), emit(&sine), "equal kernels have equal modules");
@@ -403,6 +403,150 @@ fn a_kernel_that_is_not_well_formed_is_not_emitted() {
     let mut kernel = Builder::new(1).finish(vec![]);
     kernel.body.push(Stmt::Break(LabelId(1)));
     assert!(matches!(emit(&kernel), Err(KernelError::Label { .. })));
+}
+
+/// Stores expressions of components of two arrays at the position of the thread.
+fn elementwise(dtype: Dtype, build: impl Fn(Expr, Expr) -> Vec<(Dtype, Expr)>) -> (Kernel, Vec<Argument>, u32) {
+    let samples: Vec<_> = samples(dtype).into_iter().step_by(2).collect();
+    let mut builder = Builder::new(1);
+    let inputs = [(); 2].map(|()| builder.array(dtype, 1));
+    let [a, b] = [(); 2].map(|()| builder.local(dtype));
+    let mut body = vec![load(a, inputs[0], tid()), load(b, inputs[1], tid())];
+    let (left, right): (Vec<_>, Vec<_>) = samples.iter().flat_map(|a| samples.iter().map(|b| (*a, *b))).unzip();
+    let mut arguments = vec![array_of(&left, dtype), array_of(&right, dtype)];
+    for (result, expr) in build(local(a), local(b)) {
+        let output = builder.array(result, 1);
+        body.push(store(output, tid(), expr));
+        arguments.push(zeros(result, left.len()));
+    }
+    (builder.finish(body), arguments, len(left.len()))
+}
+
+/// Makes an expression of two, and tells its type.
+type Build = Box<dyn Fn(Expr, Expr) -> (Dtype, Expr)>;
+
+#[test]
+fn every_operation_of_vectors_agrees() {
+    let mut with_vectors = 0;
+    for dtype in [Dtype::I32, Dtype::U32, Dtype::F32] {
+        let as_word =
+            |(result, expr)| if result == Dtype::Bool { (Dtype::I32, cast(Dtype::I32, expr)) } else { (result, expr) };
+        let unaries = UnaryOp::ALL.into_iter().filter(|op| op.result(dtype).is_some());
+        let binaries = BinaryOp::ALL.into_iter().filter(|op| op.result(dtype).is_some());
+        let result = |result: Option<Dtype>| result.expect("the operation takes the type");
+        let unaries = unaries.map(|op| -> Build { Box::new(move |a, _| (result(op.result(dtype)), unary(op, a))) });
+        let binaries =
+            binaries.map(|op| -> Build { Box::new(move |a, b| (result(op.result(dtype)), binary(op, a, b))) });
+        let casts = [Dtype::Bool, Dtype::I32, Dtype::U32, Dtype::F32]
+            .map(|to| -> Build { Box::new(move |a, _| (to, cast(to, a))) });
+        let builds = unaries.chain(binaries).chain(casts);
+        // One kernel an operation: one that vectors do not have would take them from all.
+        for build in builds {
+            let (kernel, arguments, threads) = elementwise(dtype, |a, b| {
+                let (result, expr) = build(a.clone(), b.clone());
+                vec![as_word((result, without_sign_of_nan(dtype, &a, &b, expr)))]
+            });
+            with_vectors += u32::from(common::wasm::has_vectors(&kernel));
+            assert_agree(&kernel, &[threads], &arguments, BUDGET);
+        }
+    }
+    assert!(with_vectors > 50, "{with_vectors} kernels have vectors");
+}
+
+#[test]
+fn shifts_of_vectors_by_a_constant_agree() {
+    for dtype in [Dtype::I32, Dtype::U32] {
+        let (kernel, arguments, threads) = elementwise(dtype, |a, _| {
+            let shifts = [BinaryOp::Shl, BinaryOp::Shr].into_iter().flat_map(|op| [0, 1, 31].map(|by| (op, by)));
+            shifts.map(|(op, by)| (dtype, binary(op, a.clone(), integer(dtype, by)))).collect()
+        });
+        assert!(common::wasm::has_vectors(&kernel));
+        assert_agree(&kernel, &[threads], &arguments, BUDGET);
+    }
+}
+
+#[test]
+fn a_variable_that_holds_the_position_is_an_index_of_vectors() {
+    // y[i] = x[i] after statements, with an index that is the position only in the first case.
+    let has_vectors = |build: fn(LocalId) -> Vec<Stmt>| {
+        let mut builder = Builder::new(1);
+        let (i, value) = (builder.local(Dtype::I32), builder.local(Dtype::F32));
+        let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1));
+        let mut body = build(i);
+        body.extend([load(value, x, local(i)), store(y, tid(), local(value))]);
+        let kernel = builder.finish(body);
+        let numbers: Vec<f32> = (0_u8..50).map(f32::from).collect();
+        assert_agree(&kernel, &[50], &[Argument::array(&numbers), Argument::array(&[0.0_f32; 50])], BUDGET);
+        common::wasm::has_vectors(&kernel)
+    };
+    assert!(has_vectors(|i| vec![assign(i, tid())]));
+    assert!(has_vectors(|i| vec![assign(i, tid()), when(less(int(40), local(i)), vec![Stmt::Return])]));
+    assert!(!has_vectors(|_| vec![]), "it is 0");
+    assert!(!has_vectors(|i| vec![assign(i, tid()), assign(i, int(1))]), "it is 1");
+    assert!(!has_vectors(|i| vec![when(less(int(40), tid()), vec![assign(i, tid())])]), "it is 0 in some threads");
+}
+
+#[test]
+fn threads_of_vectors_return_on_their_own() {
+    let mut builder = Builder::new(1);
+    let out = builder.array(Dtype::I32, 1);
+    let is = |op, value| binary(op, tid(), int(value));
+    let nested = vec![
+        when(is(BinaryOp::Eq, 1), vec![Stmt::Return]),
+        store(out, tid(), int(1)),
+        when(is(BinaryOp::Eq, 2), vec![Stmt::Return]),
+        store(out, tid(), int(2)),
+    ];
+    let otherwise =
+        vec![when(is(BinaryOp::Eq, 5), vec![store(out, tid(), int(3)), Stmt::Return, store(out, tid(), int(9))])];
+    let kernel = builder.finish(vec![
+        Stmt::If(is(BinaryOp::Lt, 4), nested, otherwise),
+        when(is(BinaryOp::Eq, 6), vec![store(out, tid(), int(4)), Stmt::Return]),
+        store(out, tid(), int(5)),
+    ]);
+    assert!(common::wasm::has_vectors(&kernel));
+    let (arguments, _) = assert_agree(&kernel, &[8], &[zeros(Dtype::I32, 8)], BUDGET);
+    assert_eq!(arguments[0].to_vec::<i32>(), [5, 0, 1, 5, 5, 3, 4, 5]);
+}
+
+#[test]
+fn loops_that_all_threads_run_alike_run_in_vectors() {
+    let mut builder = Builder::new(1);
+    let (out, n) = (builder.array(Dtype::I32, 1), builder.value(Dtype::I32));
+    let (i, sum, label) = (builder.local(Dtype::I32), builder.local(Dtype::I32), builder.label());
+    let body = vec![
+        when(equal(add(tid(), local(i)), int(9)), vec![Stmt::Return]),
+        assign(sum, add(local(sum), mul(local(i), tid()))),
+        store(out, tid(), local(sum)),
+    ];
+    let kernel = builder.finish(vec![
+        when(less(tid(), int(2)), vec![Stmt::Return]),
+        range(label, i, [int(0), Expr::Param(n, 0), int(1)], body),
+        store(out, tid(), add(local(sum), int(100))),
+    ]);
+    assert!(common::wasm::has_vectors(&kernel));
+    for count in [-1, 0, 1, 5, 7, 20] {
+        for budget in [0, 1, 4, 5, 6, 7, 8, 100] {
+            let arguments = [zeros(Dtype::I32, 11), Argument::value(count)];
+            let (_, fault) = assert_agree(&kernel, &[11], &arguments, budget);
+            if count == 5 && budget == 4 {
+                assert_eq!(fault.map(|fault| fault.thread), Some(vec![2]), "the first two return before");
+            }
+        }
+    }
+}
+
+fn assert_random_vector_kernels_agree(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let subject = random::vector_kernel(seed);
+        assert!(common::wasm::has_vectors(&subject.kernel), "seed {seed}");
+        assert_agree(&subject.kernel, &subject.grid, &subject.arguments, 12);
+    }
+}
+
+#[test]
+fn random_kernels_of_vectors_agree() {
+    assert_random_vector_kernels_agree(0..100);
 }
 
 fn assert_random_kernels_agree(seeds: std::ops::Range<u64>) {
@@ -418,11 +562,17 @@ fn assert_random_kernels_agree(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn random_kernels_agree() {
-    assert_random_kernels_agree(0..150);
+    assert_random_kernels_agree(0..100);
 }
 
 #[test]
 #[ignore = "takes minutes: for changes of interpreter or emitter"]
 fn many_random_kernels_agree() {
     assert_random_kernels_agree(1_000..11_000);
+}
+
+#[test]
+#[ignore = "takes minutes: for changes of interpreter or emitter"]
+fn many_random_kernels_of_vectors_agree() {
+    assert_random_vector_kernels_agree(1_000..11_000);
 }

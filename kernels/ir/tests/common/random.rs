@@ -2,7 +2,9 @@
 
 use accelerd_ir::{
     Dtype,
-    kernel::{Argument, AtomicOp, Expr, FaultKind, Kernel, LabelId, LocalId, ParamId, Place, SiteId, Stmt},
+    kernel::{
+        Argument, ArrayArgument, AtomicOp, Expr, FaultKind, Kernel, LabelId, LocalId, ParamId, Place, SiteId, Stmt,
+    },
     scalar::{BinaryOp, Literal, UnaryOp},
 };
 
@@ -57,6 +59,9 @@ pub(crate) struct Subject {
 
 struct Generator {
     random: Random,
+    /// Statements and operations are those that vectors have.
+    is_vector: bool,
+    dtypes: Vec<Dtype>,
     grid_dims: u8,
     arrays: Vec<(ParamId, Dtype, u8)>,
     values: Vec<(ParamId, Dtype)>,
@@ -80,9 +85,63 @@ pub(crate) fn kernel(seed: u64) -> Subject {
         arguments.push(Argument::Value(bytes(random.literal(dtype))));
         locals.extend([(); 2].map(|()| (builder.local(dtype), dtype)));
     }
-    let mut generator = Generator { random, grid_dims, arrays, values, locals, labels: vec![], next_label: 0 };
+    let (dtypes, labels) = (Dtype::ALL.to_vec(), vec![]);
+    let mut generator =
+        Generator { random, is_vector: false, dtypes, grid_dims, arrays, values, locals, labels, next_label: 0 };
     let body = generator.body(3, 6);
     Subject { kernel: builder.finish(body), grid, arguments }
+}
+
+/// A kernel that vectors can run, most of whose arrays are contiguous and large enough.
+pub(crate) fn vector_kernel(seed: u64) -> Subject {
+    let mut random = Random::new(seed);
+    let threads = random.below(30);
+    let mut builder = Builder::new(1);
+    let dtypes = vec![Dtype::Bool, Dtype::U32, Dtype::I32, Dtype::F32];
+    let (mut arrays, mut values, mut locals, mut arguments) = (vec![], vec![], vec![], vec![]);
+    // The first variable is the position, and is not assigned again.
+    let position = builder.local(Dtype::I32);
+    for dtype in dtypes.clone() {
+        values.push((builder.value(dtype), dtype));
+        arguments.push(Argument::Value(bytes(random.literal(dtype))));
+        locals.extend([(); 2].map(|()| (builder.local(dtype), dtype)));
+        if dtype != Dtype::Bool {
+            arrays.push((builder.array(dtype, 1), dtype, 1));
+            arguments.push(array_of_threads(&mut random, dtype, threads));
+        }
+    }
+    let labels = vec![];
+    let mut generator =
+        Generator { random, is_vector: true, dtypes, grid_dims: 1, arrays, values, locals, labels, next_label: 0 };
+    let mut body = generator.body(3, 6);
+    body.insert(0, Stmt::Assign(position, Expr::ThreadId(0)));
+    Subject { kernel: builder.finish(body), grid: vec![u32::try_from(threads).expect("few")], arguments }
+}
+
+fn array_of_threads(random: &mut Random, dtype: Dtype, threads: usize) -> Argument {
+    let extent = match random.below(12) {
+        0 => threads / 2,
+        1 => threads + 3,
+        _ => threads,
+    };
+    let gap = if random.one_in(10) { 2 } else { 1 };
+    let data = (0..extent * gap).flat_map(|_| bytes(random.literal(dtype))).collect();
+    let shape = vec![i32::try_from(extent).expect("small")];
+    let strides = vec![i64::try_from(gap * dtype.size()).expect("small")];
+    Argument::Array(ArrayArgument { data, shape, strides, offset: 0 })
+}
+
+/// Whether vectors have the operation.
+fn is_vector_unary(op: UnaryOp, dtype: Dtype) -> bool {
+    use UnaryOp::{Abs, Ceil, Floor, Neg, Not, Round, SignBit, Sqrt, Trunc};
+    let has_op = [Abs, Ceil, Floor, Neg, Not, Round, SignBit, Sqrt, Trunc].contains(&op);
+    has_op && dtype.compute() == dtype
+}
+
+/// Whether vectors have the operation.
+fn is_vector_binary(op: BinaryOp, dtype: Dtype) -> bool {
+    use BinaryOp::{Add, And, Div, Eq, Le, Lt, Max, Min, Mul, Ne, Or, Sub, Xor};
+    [Add, And, Eq, Le, Lt, Max, Min, Mul, Ne, Or, Sub, Xor].contains(&op) || (op == Div && dtype == Dtype::F32)
 }
 
 fn array(random: &mut Random, dtype: Dtype, dims: u8) -> Argument {
@@ -115,6 +174,9 @@ impl Generator {
     }
 
     fn stmt(&mut self, depth: usize) -> Stmt {
+        if self.is_vector {
+            return self.vector_stmt(depth);
+        }
         match self.random.below(if depth == 0 { 12 } else { 19 }) {
             0..=2 => {
                 let (local, dtype) = self.random.pick(&self.locals);
@@ -131,11 +193,7 @@ impl Generator {
             9 => self.atomic(),
             10 => self.leave(),
             11 if self.random.one_in(4) => self.end(),
-            12 | 13 => {
-                let (condition, then) = (self.expr(Dtype::Bool, 3), self.body(depth - 1, 4));
-                let otherwise = if self.random.one_in(2) { vec![] } else { self.body(depth - 1, 4) };
-                Stmt::If(condition, then, otherwise)
-            }
+            12 | 13 => self.branch(depth),
             14 | 15 => self.range(depth),
             16 => {
                 let (label, body) = self.labeled(false, depth);
@@ -153,6 +211,44 @@ impl Generator {
                 Stmt::Assign(local, self.expr(dtype, 6))
             }
         }
+    }
+
+    fn vector_stmt(&mut self, depth: usize) -> Stmt {
+        let (array, dtype, _) = self.random.pick(&self.arrays);
+        let site = SiteId(u32::try_from(self.random.below(8)).expect("small"));
+        let index = if self.random.one_in(2) { Expr::ThreadId(0) } else { Expr::Local(LocalId(0)) };
+        let place = Place { array, indices: vec![index], component: 0, site };
+        if depth > 1 && self.labels.len() + depth == 3 && self.random.one_in(4) {
+            return self.uniform_range(depth);
+        }
+        match self.random.below(if depth == 0 { 6 } else { 9 }) {
+            0 | 1 => Stmt::Load(self.local(dtype), place),
+            2 | 3 => Stmt::Store(place, self.expr(dtype, 4)),
+            4 | 5 => {
+                let (local, dtype) = self.random.pick(&self.locals);
+                Stmt::Assign(local, self.expr(dtype, 4))
+            }
+            8 => Stmt::If(self.expr(Dtype::Bool, 2), vec![Stmt::Return], vec![]),
+            _ => self.branch(depth),
+        }
+    }
+
+    /// A loop in no branch, which all threads run alike.
+    fn uniform_range(&mut self, depth: usize) -> Stmt {
+        let dtype = if self.random.one_in(2) { Dtype::I32 } else { Dtype::U32 };
+        let counter = self.local(dtype);
+        let param = self.values.iter().find(|(_, one)| *one == dtype).expect("a value of each type").0;
+        let limit = binary(BinaryOp::And, Expr::Param(param, 0), integer(dtype, 3));
+        let [start, end] = [self.small(dtype), if self.random.one_in(2) { limit } else { self.small(dtype) }];
+        let step = integer(dtype, self.random.pick(&[1, 2, -1]));
+        let (label, body) = self.labeled(true, depth);
+        Stmt::For { label, counter, start, end, step, body }
+    }
+
+    fn branch(&mut self, depth: usize) -> Stmt {
+        let (condition, then) = (self.expr(Dtype::Bool, 3), self.body(depth - 1, 4));
+        let otherwise = if self.random.one_in(2) { vec![] } else { self.body(depth - 1, 4) };
+        Stmt::If(condition, then, otherwise)
     }
 
     fn atomic(&mut self) -> Stmt {
@@ -264,7 +360,7 @@ impl Generator {
             }
             8 => self.bitcast(dtype, depth - 1),
             _ => {
-                let from = self.random.pick(&Dtype::ALL);
+                let from = self.random.pick(&self.dtypes);
                 cast(dtype, self.expr(from, depth - 1))
             }
         }
@@ -274,7 +370,8 @@ impl Generator {
         let ops: Vec<_> = UnaryOp::ALL
             .into_iter()
             .flat_map(|op| Dtype::ALL.map(|of| (op, of)))
-            .filter(|(op, of)| op.result(*of) == Some(dtype))
+            .filter(|(op, of)| op.result(*of) == Some(dtype) && self.dtypes.contains(of))
+            .filter(|(op, of)| !self.is_vector || is_vector_unary(*op, *of))
             .collect();
         if ops.is_empty() {
             return self.leaf(dtype);
@@ -290,7 +387,8 @@ impl Generator {
         let ops: Vec<_> = BinaryOp::ALL
             .into_iter()
             .flat_map(|op| Dtype::ALL.map(|of| (op, of)))
-            .filter(|(op, of)| op.result(*of) == Some(dtype))
+            .filter(|(op, of)| op.result(*of) == Some(dtype) && self.dtypes.contains(of))
+            .filter(|(op, of)| !self.is_vector || is_vector_binary(*op, *of))
             .collect();
         if ops.is_empty() {
             return self.leaf(dtype);
@@ -306,7 +404,7 @@ impl Generator {
             return self.leaf(dtype);
         }
         let fits = |from: &Dtype| from.size() == dtype.size() && *from != Dtype::Bool;
-        let all: Vec<_> = Dtype::ALL.into_iter().filter(fits).collect();
+        let all: Vec<_> = self.dtypes.iter().copied().filter(fits).collect();
         let from = self.random.pick(&all);
         let operand = self.expr(from, depth);
         let operand = if from.is_float() { number_or(from, operand) } else { operand };
@@ -316,6 +414,7 @@ impl Generator {
 
 /// The operand, or 1 if it is NaN, whose bits are undefined.
 fn number_or(dtype: Dtype, operand: Expr) -> Expr {
-    let is_nan = unary(UnaryOp::IsNan, cast(dtype.compute(), operand.clone()));
+    let wide = cast(dtype.compute(), operand.clone());
+    let is_nan = binary(BinaryOp::Ne, wide.clone(), wide);
     select(is_nan, Expr::Literal(Literal::from_f64(dtype, 1.0)), operand)
 }

@@ -1,4 +1,5 @@
 //! Runs emitted modules under wasmtime, and compares them with the interpreter.
+#![allow(dead_code, reason = "the benchmark uses a part")]
 
 use std::sync::OnceLock;
 
@@ -14,11 +15,20 @@ use accelerd_ir::{
         math::{self, MathOp},
     },
 };
-use wasmtime::{Engine, Instance, Linker, Memory, Module, Store, TypedFunc};
+use wasmtime::{Config, Engine, Instance, Linker, Memory, Module, Store, TypedFunc};
 
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(Engine::default)
+}
+
+/// Whether the module has vector instructions.
+pub(crate) fn has_vectors(kernel: &Kernel) -> bool {
+    let mut config = Config::new();
+    config.wasm_relaxed_simd(false).wasm_simd(false);
+    let engine = Engine::new(&config).expect("the configuration is valid");
+    let bytes = wasm::emit(kernel).expect("the kernel is well formed");
+    Module::validate(&engine, &bytes).is_err()
 }
 
 /// An instance of a kernel's module.

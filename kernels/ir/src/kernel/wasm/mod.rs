@@ -1,7 +1,8 @@
 //! Emits kernels as WebAssembly modules that run threads of a grid.
 //!
 //! The bits of all results are those of [`interpret`](super::interpret), but for sign and payload of a NaN, which WebAssembly leaves open.
-//! A module never traps if its arguments lie in its memory as described here. It uses no feature beyond WebAssembly 2.0.
+//! A module never traps if its arguments lie in its memory as described here. It uses no feature beyond WebAssembly 2.0,
+//! of which vectors of 128 bits run four threads at once where all access arrays at their own position only.
 //!
 //! **Exports.**
 //! - `memory`: one page to begin with; the host grows it. The first 64 bytes belong to the module.
@@ -20,15 +21,17 @@
 //!   aligned to their components.
 //!
 //! **Imports.** A kernel that uses elementary functions imports them from the module `math`, by the names of
-//! [`MathOp`](crate::scalar::math::MathOp): of one operand `(f64) -> f64`, of two `(f64, f64) -> f64`. The interpreter computes them by
+//! [`MathOp`]: of one operand `(f64) -> f64`, of two `(f64, f64) -> f64`. The interpreter computes them by
 //! [`math::unary`](crate::scalar::math::unary) and [`math::binary`](crate::scalar::math::binary); with other functions, results differ as
 //! these do.
 
 mod abi;
 mod code;
 mod helper;
+mod lanes;
 mod operation;
 mod run;
+mod scope;
 
 use wasm_encoder::{
     CodeSection, ConstExpr, EntityType, ExportKind, ExportSection, FunctionSection, GlobalSection, GlobalType,
@@ -92,7 +95,7 @@ fn assemble(functions: &Functions, run: code::Code) -> Vec<u8> {
     }
     let run_index = functions.run_index();
     let helpers = functions.helpers().map(|(signature, code)| (signature, code.clone()));
-    for ((params, results), code) in std::iter::once((run::signature(), run)).chain(helpers) {
+    for ((params, results), code) in std::iter::once((scope::signature(), run)).chain(helpers) {
         indices.function(types.len());
         types.ty().function(params, results);
         bodies.function(&code.finish());

@@ -1,0 +1,619 @@
+//! Runs four threads at once, one in each lane of a vector.
+//!
+//! This is for kernels of a grid of one dimension whose types have 32 bits, that access arrays at the position of the thread only, and that
+//! take no operation which vectors do not have. Lanes take both branches of a condition under a mask, and one that returns is masked from
+//! then on. Loops must run alike in all threads. Accesses that may fault are left
+//! to the code that runs one after the other: the vectors stop where the shortest array ends, and do not start if an array has gaps.
+
+use std::collections::{HashMap, HashSet};
+
+use wasm_encoder::{MemArg, ValType};
+
+use super::{
+    code::{Code, Target, memory},
+    helper::Helper,
+    scope::{LOOP_BUDGET, Scope, THREAD, THREAD_COUNT},
+};
+use crate::Dtype;
+use crate::kernel::{Expr, FaultKind, FaultRecord, LocalId, ParamId, Place, Stmt};
+use crate::scalar::{BinaryOp, Literal, UnaryOp};
+
+/// Lanes of a vector.
+const LANES: i64 = 4;
+/// Bytes of a component.
+const SIZE: u32 = 4;
+
+/// Emits the loop over vectors of threads, if the kernel can be run so. It advances the variable of the current thread.
+pub(super) fn emit(scope: &mut Scope<'_>) {
+    if scope.grid.len() != 1 {
+        return;
+    }
+    let before = scope.code().clone();
+    let Some(arrays) = arrays(&scope.kernel.body) else {
+        return;
+    };
+    let [position, live] = [(); 2].map(|()| scope.code().local(ValType::V128));
+    let offset = scope.code().local(ValType::I32);
+    let mut lanes = Lanes {
+        scope,
+        locals: HashMap::new(),
+        arrays,
+        position,
+        offset,
+        live,
+        end_of_vector: None,
+        is_divergent: false,
+    };
+    if lanes.threads().is_none() {
+        *scope.code() = before;
+    }
+}
+
+/// Where a kernel is found to have what vectors cannot do, `None` ends the emission.
+struct Lanes<'s, 'a> {
+    scope: &'s mut Scope<'a>,
+    locals: HashMap<LocalId, u32>,
+    /// The arrays that are accessed.
+    arrays: Vec<ParamId>,
+    /// The positions of the threads, and the offset of the first one's component in an array.
+    position: u32,
+    offset: u32,
+    /// The lanes whose thread has not returned.
+    live: u32,
+    /// Where the threads of a vector end.
+    end_of_vector: Option<Target>,
+    /// Whether lanes may have taken different branches.
+    is_divergent: bool,
+}
+
+impl Lanes<'_, '_> {
+    fn code(&mut self) -> &mut Code {
+        self.scope.code()
+    }
+
+    fn threads(&mut self) -> Option<()> {
+        let kernel = self.scope.kernel;
+        let end = self.end();
+        let done = self.code().block();
+        self.code().sink().local_get(THREAD).i64_const(0).i64_lt_s();
+        self.code().branch_if(done);
+        let next = self.code().start_loop();
+        self.code().sink().local_get(THREAD).i64_const(LANES).i64_add().local_get(end).i64_gt_s();
+        self.code().branch_if(done);
+        self.vector(&kernel.body)?;
+        self.code().sink().local_get(THREAD).i64_const(LANES).i64_add().local_set(THREAD);
+        self.code().branch(next);
+        self.close(2);
+        Some(())
+    }
+
+    fn close(&mut self, blocks: usize) {
+        for _ in 0..blocks {
+            self.code().end();
+        }
+    }
+
+    /// A variable with the end of the threads that access contiguous arrays within their extents.
+    fn end(&mut self) -> u32 {
+        let end = self.code().local(ValType::I64);
+        let extent = self.scope.grid[0];
+        self.code().sink().local_get(THREAD_COUNT).local_set(end);
+        self.lower(end, extent);
+        for array in self.arrays.clone() {
+            let (extent, stride) = (self.scope.arrays[&array].shape[0], self.scope.arrays[&array].strides[0]);
+            self.lower(end, extent);
+            self.code().sink().local_get(end).i64_const(0);
+            self.code().sink().local_get(stride).i32_const(SIZE.cast_signed()).i32_eq().select().local_set(end);
+        }
+        end
+    }
+
+    /// Lowers a variable to an extent.
+    fn lower(&mut self, end: u32, extent: u32) {
+        self.code().sink().local_get(end).local_get(extent).i64_extend_i32_s();
+        self.code().sink().local_get(end).local_get(extent).i64_extend_i32_s().i64_lt_s().select().local_set(end);
+    }
+
+    fn vector(&mut self, body: &[Stmt]) -> Option<()> {
+        let (position, offset, live) = (self.position, self.offset, self.live);
+        let numbers = (0..4_i128).map(|lane| lane << (32 * lane)).sum();
+        let mut sink = self.code().sink();
+        sink.local_get(THREAD).i32_wrap_i64().i32x4_splat().v128_const(numbers).i32x4_add().local_set(position);
+        sink.local_get(THREAD).i32_wrap_i64().i32_const(2).i32_shl().local_set(offset);
+        sink.v128_const(-1).local_set(live);
+        for local in 0..self.scope.kernel.locals.len() {
+            let id = LocalId(u32::try_from(local).expect("few locals"));
+            if let Some(at) = self.local(id) {
+                self.code().sink().v128_const(0).local_set(at);
+            }
+        }
+        let iterations_left = self.scope.iterations_left;
+        self.code().sink().local_get(LOOP_BUDGET).local_set(iterations_left);
+        self.end_of_vector = Some(self.code().block());
+        self.body(body, None)?;
+        self.code().end();
+        Some(())
+    }
+
+    /// The vector of a local variable, whose type has 32 bits or is bool.
+    fn local(&mut self, local: LocalId) -> Option<u32> {
+        if !has_lanes(self.scope.kernel.locals[local.0 as usize].dtype) {
+            return None;
+        }
+        if let Some(at) = self.locals.get(&local) {
+            return Some(*at);
+        }
+        let at = self.code().local(ValType::V128);
+        self.locals.insert(local, at);
+        Some(at)
+    }
+
+    /// Runs statements in the lanes that a mask has set, or in all.
+    fn body(&mut self, body: &[Stmt], mask: Option<u32>) -> Option<()> {
+        let mut remaining = None;
+        for stmt in body {
+            self.stmt(stmt, remaining.or(mask))?;
+            if may_return(stmt) {
+                let (remaining, live) =
+                    (*remaining.get_or_insert_with(|| self.scope.code().scratch(ValType::V128)), self.live);
+                self.code().sink().local_get(live);
+                if let Some(mask) = mask {
+                    self.code().sink().local_get(mask).v128_and();
+                }
+                self.code().sink().local_set(remaining);
+            }
+        }
+        if let Some(remaining) = remaining {
+            self.code().release(ValType::V128, remaining);
+        }
+        Some(())
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, mask: Option<u32>) -> Option<()> {
+        match stmt {
+            Stmt::Assign(local, value) => {
+                self.expr(value)?;
+                self.set(*local, mask)
+            }
+            Stmt::Load(local, place) => {
+                let from = self.address(place)?;
+                self.code().sink().v128_load(from);
+                self.set(*local, mask)
+            }
+            Stmt::Store(place, value) => {
+                let to = self.address(place)?;
+                self.expr(value)?;
+                if let Some(mask) = mask {
+                    self.address(place)?;
+                    self.code().sink().v128_load(to).local_get(mask).v128_bitselect();
+                }
+                self.code().sink().v128_store(to);
+                Some(())
+            }
+            Stmt::If(condition, then, otherwise) => self.branches(condition, [then, otherwise], mask),
+            Stmt::Return => {
+                let live = self.live;
+                if let Some(mask) = mask {
+                    self.code().sink().local_get(live).local_get(mask).v128_andnot().local_set(live);
+                } else {
+                    self.code().sink().v128_const(0).local_set(live);
+                }
+                Some(())
+            }
+            Stmt::For { counter, start, end, step, body, .. } => self.range(*counter, [start, end, step], body, mask),
+            Stmt::Atomic { .. }
+            | Stmt::Loop(..)
+            | Stmt::Block(..)
+            | Stmt::Break(_)
+            | Stmt::Continue(_)
+            | Stmt::Fault(..) => None,
+        }
+    }
+
+    /// A loop that all threads run alike: its bounds are those of all, and it is in no branch, so that its mask is that of live lanes.
+    fn range(&mut self, counter: LocalId, bounds: [&Expr; 3], body: &[Stmt], mask: Option<u32>) -> Option<()> {
+        let dtype = bounds[0].dtype(self.scope.kernel);
+        if self.is_divergent || !bounds.into_iter().all(is_uniform) {
+            return None;
+        }
+        let mask = mask.or_else(|| body.iter().any(may_return).then_some(self.live));
+        let range = self.scope.start_range(bounds);
+        let left = self.code().block();
+        let next = self.code().start_loop();
+        self.scope.branch_at_end(&range, left);
+        self.iterate(mask);
+        self.scope.next_of_range(&range);
+        let number = self.code().scratch(ValType::I32);
+        self.code().sink().local_set(number);
+        self.splat(dtype, number)?;
+        self.set(counter, mask.map(|_| self.live))?;
+        self.code().release(ValType::I32, number);
+        self.body(body, mask.map(|_| self.live))?;
+        self.code().branch(next);
+        self.close(2);
+        self.scope.release_range(&range);
+        Some(())
+    }
+
+    /// Counts an iteration, if a thread is left; all that are have run the same number.
+    fn iterate(&mut self, mask: Option<u32>) {
+        let (live, left) = (self.live, self.scope.iterations_left);
+        let end = self.end_of_vector.expect("statements run in a vector");
+        if mask.is_some() {
+            self.code().sink().local_get(live).v128_any_true().i32_eqz();
+            self.code().branch_if(end);
+        }
+        self.code().sink().local_get(left).i64_eqz();
+        self.code().start_if();
+        let mut sink = self.code().sink();
+        sink.local_get(THREAD).local_get(live).i32x4_bitmask().i32_ctz().i64_extend_i32_u().i64_add().i64_const(0);
+        self.scope.record(FaultKind::BudgetExhausted, FaultRecord::NONE, FaultRecord::NONE, 0);
+        self.code().sink().i32_const(0);
+        self.scope.emitter.call(Helper::Fault);
+        self.code().branch(end);
+        self.code().end();
+        self.code().sink().local_get(left).i64_const(1).i64_sub().local_set(left);
+    }
+
+    fn branches(&mut self, condition: &Expr, bodies: [&[Stmt]; 2], mask: Option<u32>) -> Option<()> {
+        let [taken, other] = [(); 2].map(|()| self.code().scratch(ValType::V128));
+        self.expr(condition)?;
+        self.code().sink().local_set(taken);
+        if let Some(mask) = mask {
+            self.code().sink().local_get(mask).local_get(taken).v128_andnot().local_set(other);
+            self.code().sink().local_get(mask).local_get(taken).v128_and().local_set(taken);
+        } else {
+            self.code().sink().local_get(taken).v128_not().local_set(other);
+        }
+        let was_divergent = std::mem::replace(&mut self.is_divergent, true);
+        for (body, mask) in bodies.into_iter().zip([taken, other]) {
+            self.body(body, Some(mask))?;
+        }
+        self.is_divergent = was_divergent;
+        for mask in [taken, other] {
+            self.code().release(ValType::V128, mask);
+        }
+        Some(())
+    }
+
+    /// Assigns the vector on the stack.
+    fn set(&mut self, local: LocalId, mask: Option<u32>) -> Option<()> {
+        let at = self.local(local)?;
+        if let Some(mask) = mask {
+            self.code().sink().local_get(at).local_get(mask).v128_bitselect();
+        }
+        self.code().sink().local_set(at);
+        Some(())
+    }
+
+    /// Pushes the address of the first thread's component.
+    fn address(&mut self, place: &Place) -> Option<MemArg> {
+        let element = self.scope.kernel.params[place.array.0 as usize].ty.element();
+        let component = &element.components[place.component as usize];
+        let is_supported = element.size == SIZE && component.dtype.size() == 4;
+        if !is_supported {
+            return None;
+        }
+        let (data, offset) = (self.scope.arrays[&place.array].data, self.offset);
+        self.code().sink().local_get(data).local_get(offset).i32_add();
+        Some(memory(component.offset, SIZE as usize))
+    }
+
+    fn splat(&mut self, dtype: Dtype, local: u32) -> Option<Dtype> {
+        self.code().sink().local_get(local);
+        match dtype {
+            Dtype::F32 => self.code().sink().f32x4_splat(),
+            // All bits of a bool are set.
+            Dtype::Bool => self.code().sink().i32x4_splat().i32x4_neg(),
+            Dtype::I32 | Dtype::U32 => self.code().sink().i32x4_splat(),
+            Dtype::U8
+            | Dtype::I8
+            | Dtype::U16
+            | Dtype::I16
+            | Dtype::U64
+            | Dtype::I64
+            | Dtype::F16
+            | Dtype::Bf16
+            | Dtype::F64 => return None,
+        };
+        Some(dtype)
+    }
+
+    /// Pushes the same number in all lanes.
+    fn literal(&mut self, literal: Literal) -> Option<Dtype> {
+        let dtype = literal.dtype();
+        if !has_lanes(dtype) {
+            return None;
+        }
+        let is_set = dtype == Dtype::Bool && literal.is_truthy();
+        let bits = if is_set { u32::MAX.into() } else { i128::from(literal.bits()) };
+        let all = (0..4).fold(0, |all, lane| all | bits << (32 * lane));
+        self.code().sink().v128_const(all);
+        Some(dtype)
+    }
+
+    /// Pushes the values of an expression; their type.
+    fn expr(&mut self, expr: &Expr) -> Option<Dtype> {
+        match expr {
+            Expr::Literal(literal) => self.literal(*literal),
+            Expr::Local(local) => {
+                let at = self.local(*local)?;
+                self.code().sink().local_get(at);
+                Some(self.scope.kernel.locals[local.0 as usize].dtype)
+            }
+            Expr::Param(param, component) => {
+                let element = self.scope.kernel.params[param.0 as usize].ty.element();
+                let dtype = element.components[*component as usize].dtype;
+                let at = self.scope.values[&(*param, *component)];
+                self.splat(dtype, at)
+            }
+            Expr::Extent(param, axis) => {
+                let at = self.scope.arrays[param].shape[usize::from(*axis)];
+                self.splat(Dtype::I32, at)
+            }
+            Expr::ThreadId(_) => {
+                let at = self.position;
+                self.code().sink().local_get(at);
+                Some(Dtype::I32)
+            }
+            Expr::Unary(op, a) => {
+                let dtype = self.expr(a)?;
+                self.unary(*op, dtype)?;
+                op.result(dtype)
+            }
+            Expr::Binary(op, a, b) => {
+                let dtype = self.expr(a)?;
+                self.binary(*op, dtype, b)?;
+                op.result(dtype)
+            }
+            Expr::Select(condition, a, b) => {
+                let dtype = self.expr(a)?;
+                self.expr(b)?;
+                self.expr(condition)?;
+                self.code().sink().v128_bitselect();
+                Some(dtype)
+            }
+            Expr::Cast(to, a) => {
+                let from = self.expr(a)?;
+                self.cast(from, *to)?;
+                Some(*to)
+            }
+            Expr::Bitcast(to, a) => {
+                self.expr(a)?;
+                has_lanes(*to).then_some(*to)
+            }
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "vectors have no other operation")]
+    fn unary(&mut self, op: UnaryOp, dtype: Dtype) -> Option<()> {
+        let is_float = dtype == Dtype::F32;
+        let mut sink = self.scope.code().sink();
+        match op {
+            UnaryOp::Neg if is_float => sink.f32x4_neg(),
+            UnaryOp::Neg => sink.i32x4_neg(),
+            UnaryOp::Abs if is_float => sink.f32x4_abs(),
+            UnaryOp::Abs => sink.i32x4_abs(),
+            UnaryOp::Floor => sink.f32x4_floor(),
+            UnaryOp::Ceil => sink.f32x4_ceil(),
+            UnaryOp::Trunc => sink.f32x4_trunc(),
+            UnaryOp::Round => sink.f32x4_nearest(),
+            UnaryOp::Sqrt => sink.f32x4_sqrt(),
+            UnaryOp::Not => sink.v128_not(),
+            UnaryOp::SignBit => sink.i32_const(31).i32x4_shr_s(),
+            _ => return None,
+        };
+        Some(())
+    }
+
+    /// An operation on the vector on the stack and `b`.
+    fn binary(&mut self, op: BinaryOp, dtype: Dtype, b: &Expr) -> Option<()> {
+        if let (BinaryOp::Shl | BinaryOp::Shr, Expr::Literal(b)) = (op, b) {
+            return self.shift(op, *b);
+        }
+        self.expr(b)?;
+        let mut sink = self.scope.code().sink();
+        match (op, dtype) {
+            (BinaryOp::Add, Dtype::F32) => sink.f32x4_add(),
+            (BinaryOp::Sub, Dtype::F32) => sink.f32x4_sub(),
+            (BinaryOp::Mul, Dtype::F32) => sink.f32x4_mul(),
+            (BinaryOp::Div, Dtype::F32) => sink.f32x4_div(),
+            (BinaryOp::Min, Dtype::F32) => sink.f32x4_min(),
+            (BinaryOp::Max, Dtype::F32) => sink.f32x4_max(),
+            (BinaryOp::Eq, Dtype::F32) => sink.f32x4_eq(),
+            (BinaryOp::Ne, Dtype::F32) => sink.f32x4_ne(),
+            (BinaryOp::Lt, Dtype::F32) => sink.f32x4_lt(),
+            (BinaryOp::Le, Dtype::F32) => sink.f32x4_le(),
+            (BinaryOp::And, _) | (BinaryOp::Min, Dtype::Bool) => sink.v128_and(),
+            (BinaryOp::Or, _) | (BinaryOp::Max, Dtype::Bool) => sink.v128_or(),
+            (BinaryOp::Xor, _) => sink.v128_xor(),
+            (BinaryOp::Eq, _) => sink.i32x4_eq(),
+            (BinaryOp::Ne, _) => sink.i32x4_ne(),
+            (BinaryOp::Add, Dtype::I32 | Dtype::U32) => sink.i32x4_add(),
+            (BinaryOp::Sub, Dtype::I32 | Dtype::U32) => sink.i32x4_sub(),
+            (BinaryOp::Mul, Dtype::I32 | Dtype::U32) => sink.i32x4_mul(),
+            (BinaryOp::Min, Dtype::I32) => sink.i32x4_min_s(),
+            (BinaryOp::Min, Dtype::U32) => sink.i32x4_min_u(),
+            (BinaryOp::Max, Dtype::I32) => sink.i32x4_max_s(),
+            (BinaryOp::Max, Dtype::U32) => sink.i32x4_max_u(),
+            (BinaryOp::Lt, Dtype::I32) => sink.i32x4_lt_s(),
+            // The lanes of a bool are 0 and the greatest number.
+            (BinaryOp::Lt, Dtype::U32 | Dtype::Bool) => sink.i32x4_lt_u(),
+            (BinaryOp::Le, Dtype::I32) => sink.i32x4_le_s(),
+            (BinaryOp::Le, Dtype::U32 | Dtype::Bool) => sink.i32x4_le_u(),
+            _ => return None,
+        };
+        Some(())
+    }
+
+    /// Shifts by a constant that is below the number of bits.
+    fn shift(&mut self, op: BinaryOp, by: Literal) -> Option<()> {
+        let bits = i32::try_from(by.as_i64()).ok().filter(|bits| (0..32).contains(bits))?;
+        let mut sink = self.scope.code().sink();
+        sink.i32_const(bits);
+        match (op, by.dtype()) {
+            (BinaryOp::Shl, Dtype::I32 | Dtype::U32) => sink.i32x4_shl(),
+            (_, Dtype::I32) => sink.i32x4_shr_s(),
+            (_, Dtype::U32) => sink.i32x4_shr_u(),
+            _ => return None,
+        };
+        Some(())
+    }
+
+    fn cast(&mut self, from: Dtype, to: Dtype) -> Option<()> {
+        if from == to || (from.is_integer() && to.is_integer() && has_lanes(to)) {
+            return Some(());
+        }
+        match (from, to) {
+            (Dtype::Bool, _) if has_lanes(to) => {
+                self.literal(Literal::from_i64(to, 1))?;
+                self.code().sink().v128_and();
+            }
+            (_, Dtype::Bool) => {
+                self.literal(Literal::from_i64(from, 0))?;
+                let mut sink = self.code().sink();
+                if from == Dtype::F32 {
+                    sink.f32x4_ne()
+                } else {
+                    sink.i32x4_ne()
+                };
+            }
+            _ => {
+                let mut sink = self.code().sink();
+                match (from, to) {
+                    (Dtype::F32, Dtype::I32) => sink.i32x4_trunc_sat_f32x4_s(),
+                    (Dtype::F32, Dtype::U32) => sink.i32x4_trunc_sat_f32x4_u(),
+                    (Dtype::I32, Dtype::F32) => sink.f32x4_convert_i32x4_s(),
+                    (Dtype::U32, Dtype::F32) => sink.f32x4_convert_i32x4_u(),
+                    _ => return None,
+                };
+            }
+        }
+        Some(())
+    }
+}
+
+fn has_lanes(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Bool | Dtype::U32 | Dtype::I32 | Dtype::F32)
+}
+
+/// Whether all threads have the same value.
+fn is_uniform(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(_) | Expr::Param(..) | Expr::Extent(..) => true,
+        Expr::Local(_) | Expr::ThreadId(_) => false,
+        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => is_uniform(a),
+        Expr::Binary(_, a, b) => is_uniform(a) && is_uniform(b),
+        Expr::Select(condition, a, b) => is_uniform(condition) && is_uniform(a) && is_uniform(b),
+    }
+}
+
+/// Whether a thread may return in a statement.
+fn may_return(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Return => true,
+        Stmt::If(_, then, otherwise) => then.iter().chain(otherwise).any(may_return),
+        Stmt::For { body, .. } => body.iter().any(may_return),
+        Stmt::Assign(..)
+        | Stmt::Load(..)
+        | Stmt::Store(..)
+        | Stmt::Atomic { .. }
+        | Stmt::Loop(..)
+        | Stmt::Block(..)
+        | Stmt::Break(_)
+        | Stmt::Continue(_)
+        | Stmt::Fault(..) => false,
+    }
+}
+
+/// The arrays that a kernel accesses, if all at the position of the thread.
+fn arrays(body: &[Stmt]) -> Option<Vec<ParamId>> {
+    let mut accesses = Accesses { positions: positions(body), arrays: vec![] };
+    accesses.body(body)?;
+    Some(accesses.arrays)
+}
+
+/// The variables that are assigned the position of the thread before the first statement that could use them as an index, and nothing else.
+fn positions(body: &[Stmt]) -> HashSet<LocalId> {
+    let mut found = HashSet::new();
+    for stmt in body {
+        let Stmt::Assign(local, value) = stmt else { break };
+        if matches!(value, Expr::ThreadId(0)) {
+            found.insert(*local);
+        }
+    }
+    remove_assigned(body, &mut found);
+    found
+}
+
+/// Removes the variables that are assigned what is not the position.
+fn remove_assigned(body: &[Stmt], from: &mut HashSet<LocalId>) {
+    for stmt in body {
+        match stmt {
+            Stmt::Assign(local, value) => {
+                if !matches!(value, Expr::ThreadId(0)) {
+                    from.remove(local);
+                }
+            }
+            Stmt::Load(local, _) | Stmt::Atomic { previous: Some(local), .. } => {
+                from.remove(local);
+            }
+            Stmt::If(_, then, otherwise) => {
+                remove_assigned(then, from);
+                remove_assigned(otherwise, from);
+            }
+            Stmt::For { counter, body, .. } => {
+                from.remove(counter);
+                remove_assigned(body, from);
+            }
+            Stmt::Loop(_, body) | Stmt::Block(_, body) => remove_assigned(body, from),
+            Stmt::Store(..)
+            | Stmt::Atomic { previous: None, .. }
+            | Stmt::Break(_)
+            | Stmt::Continue(_)
+            | Stmt::Return
+            | Stmt::Fault(..) => {}
+        }
+    }
+}
+
+struct Accesses {
+    /// Variables that hold the position of the thread.
+    positions: HashSet<LocalId>,
+    arrays: Vec<ParamId>,
+}
+
+impl Accesses {
+    fn body(&mut self, body: &[Stmt]) -> Option<()> {
+        body.iter().try_for_each(|stmt| self.stmt(stmt))
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Option<()> {
+        match stmt {
+            Stmt::Load(_, place) | Stmt::Store(place, _) => self.access(place),
+            Stmt::If(_, then, otherwise) => {
+                self.body(then)?;
+                self.body(otherwise)
+            }
+            Stmt::Assign(..) | Stmt::Return => Some(()),
+            Stmt::For { body, .. } => self.body(body),
+            Stmt::Atomic { .. }
+            | Stmt::Loop(..)
+            | Stmt::Block(..)
+            | Stmt::Break(_)
+            | Stmt::Continue(_)
+            | Stmt::Fault(..) => None,
+        }
+    }
+
+    fn access(&mut self, place: &Place) -> Option<()> {
+        let is_position = match &place.indices[..] {
+            [Expr::Local(local)] => self.positions.contains(local),
+            indices => matches!(indices, [Expr::ThreadId(0)]),
+        };
+        if is_position && !self.arrays.contains(&place.array) {
+            self.arrays.push(place.array);
+        }
+        is_position.then_some(())
+    }
+}
