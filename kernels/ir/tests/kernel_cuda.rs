@@ -29,11 +29,9 @@ use common::{
 
 #[test]
 fn random_kernels_compute_what_the_interpreter_does() {
-    let case = |seed| {
-        let random::Subject { kernel, grid, arguments } = random::kernel(seed);
-        Case::new(exact(kernel), &grid, &arguments)
-    };
-    assert_agree("random", &(0..150).map(case).collect::<Vec<_>>());
+    let subjects = (0..150).map(random::kernel).chain((0..50).map(random::vector_kernel));
+    let cases: Vec<_> = subjects.map(|one| Case::new(exact(one.kernel), &one.grid, &one.arguments)).collect();
+    assert_agree("random", &cases);
 }
 
 fn bytes(values: &[Literal]) -> Vec<u8> {

@@ -243,7 +243,7 @@ fn programs_pass_with_structs_strides_atomics_and_unusual_names() {
 
 #[test]
 fn random_programs_pass() {
-    let subjects = (0..100).map(random::kernel);
+    let subjects = (0..100).map(random::kernel).chain((0..20).map(random::vector_kernel));
     let programs: Vec<_> = subjects
         .filter_map(|subject| {
             let kernel = exact(subject.kernel);
