@@ -1,8 +1,8 @@
 //! Accesses to memory.
 
 use super::assigned::for_each_leaf;
+use super::cpp_expr::{CppExpr, prec};
 use super::emitter::{Emitter, Form};
-use super::text::{Text, prec};
 use crate::Dtype;
 use crate::kernel::{AtomicOp, Expr, LocalId, Place, Stmt};
 use crate::scalar::cuda::ctype;
@@ -96,7 +96,7 @@ impl Emitter<'_> {
     }
 
     /// The value of a component, without checks.
-    pub(super) fn load(&self, place: &Place) -> Text {
+    pub(super) fn load(&self, place: &Place) -> CppExpr {
         loaded(&self.lvalue(place), self.dtype_of(place))
     }
 
@@ -104,7 +104,7 @@ impl Emitter<'_> {
         let is_read = self.usage.reads(local) > 0;
         if self.form != Form::Checked {
             if is_read {
-                self.assign(stmt, local, self.load(place));
+                self.assign(stmt, local, &self.load(place));
             }
             return;
         }
@@ -119,7 +119,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn store(&mut self, place: &Place, expr: &Expr) {
-        let value = self.expr(expr).text;
+        let value = self.stored_expr(expr, place.array).text;
         if self.form == Form::Checked {
             let statement = format!("*{} = {value}", self.element);
             return self.checked(place, &statement);
@@ -149,17 +149,17 @@ impl Emitter<'_> {
         }
         let call = call(&format!("&{}", self.lvalue(place)), dtype);
         match previous {
-            Some(local) => self.assign(stmt, local, Text::primary(call, dtype)),
+            Some(local) => self.assign(stmt, local, &CppExpr::primary(call, dtype)),
             None => self.line(&format!("{call};")),
         }
     }
 }
 
 /// A bool is a byte in memory.
-fn loaded(lvalue: &str, dtype: Dtype) -> Text {
+fn loaded(lvalue: &str, dtype: Dtype) -> CppExpr {
     if dtype == Dtype::Bool {
-        return Text::new(format!("{lvalue} != 0"), prec::EQUAL, dtype);
+        return CppExpr::new(format!("{lvalue} != 0"), prec::EQUAL, dtype);
     }
     let prec = if lvalue.starts_with('*') { prec::UNARY } else { prec::PRIMARY };
-    Text::new(lvalue.to_owned(), prec, dtype)
+    CppExpr::new(lvalue.to_owned(), prec, dtype)
 }

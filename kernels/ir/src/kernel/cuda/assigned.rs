@@ -63,7 +63,9 @@ struct Flow {
 
 impl Flow {
     fn list(&mut self, stmts: &[Stmt]) {
-        stmts.iter().for_each(|stmt| self.stmt(stmt));
+        for stmt in stmts {
+            self.stmt(stmt);
+        }
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
@@ -83,8 +85,12 @@ impl Flow {
             Stmt::Atomic { place, operand, expected, previous, .. } => {
                 self.read_place(place);
                 self.read(operand);
-                expected.iter().for_each(|expected| self.read(expected));
-                previous.iter().for_each(|previous| self.assign(*previous));
+                if let Some(expected) = expected {
+                    self.read(expected);
+                }
+                if let Some(previous) = previous {
+                    self.assign(*previous);
+                }
             }
             Stmt::If(condition, then, otherwise) => {
                 self.read(condition);
@@ -99,7 +105,9 @@ impl Flow {
                 self.state = self.exits.remove(label);
             }
             Stmt::For { label, counter, start, end, step, body } => {
-                [start, end, step].into_iter().for_each(|bound| self.read(bound));
+                for bound in [start, end, step] {
+                    self.read(bound);
+                }
                 let before = self.state.clone();
                 self.assign(*counter);
                 self.list(body);
@@ -123,7 +131,9 @@ impl Flow {
     }
 
     fn read_place(&mut self, place: &Place) {
-        place.indices.iter().for_each(|index| self.read(index));
+        for index in &place.indices {
+            self.read(index);
+        }
     }
 
     fn read(&mut self, expr: &Expr) {

@@ -1,10 +1,10 @@
 //! Declarations of and assignments to local variables.
 
+use super::cpp_expr::{CppExpr, literal, value_type};
 use super::emitter::Emitter;
-use super::text::{Text, value_type};
 use super::usage::Declaration;
-use crate::Dtype;
 use crate::kernel::{Expr, LocalId, Stmt};
+use crate::scalar::Literal;
 
 impl Emitter<'_> {
     /// Declares what is first used within a statement.
@@ -13,19 +13,18 @@ impl Emitter<'_> {
             let dtype = self.kernel.locals[local.0 as usize].dtype;
             let name = &self.names.locals[local.0 as usize];
             let is_zero = matches!(self.usage.declaration(local), Declaration::Before(_, true));
-            let zero = match dtype {
-                _ if !is_zero => "",
-                Dtype::Bool => " = false",
-                Dtype::F32 => " = 0.0f",
-                Dtype::F64 => " = 0.0",
-                _ => " = 0",
-            };
-            self.line(&format!("{} {name}{zero};", value_type(dtype)));
+            let ty = value_type(dtype);
+            if is_zero {
+                let zero = literal(Literal::from_bits(dtype, 0)).text;
+                self.line(&format!("{ty} {name} = {zero};"));
+            } else {
+                self.line(&format!("{ty} {name};"));
+            }
         }
     }
 
     /// Declares a variable with its value.
-    pub(super) fn define(&mut self, local: LocalId, value: Text, is_single: bool) {
+    pub(super) fn define(&mut self, local: LocalId, value: &CppExpr, is_single: bool) {
         let at = local.0 as usize;
         let constant = if is_single { "const " } else { "" };
         let ty = value_type(self.kernel.locals[at].dtype);
@@ -36,10 +35,12 @@ impl Emitter<'_> {
     }
 
     /// Assigns to a variable, which the assignment may declare.
-    pub(super) fn assign(&mut self, stmt: &Stmt, local: LocalId, value: Text) {
+    pub(super) fn assign(&mut self, stmt: &Stmt, local: LocalId, value: &CppExpr) {
         match self.usage.declaration(local) {
             Declaration::At(at, is_single) if at == std::ptr::from_ref(stmt) => self.define(local, value, is_single),
-            _ => self.line(&format!("{} = {};", self.names.locals[local.0 as usize], value.text)),
+            Declaration::Nowhere | Declaration::Before(..) | Declaration::At(..) => {
+                self.line(&format!("{} = {};", self.names.locals[local.0 as usize], value.text));
+            }
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::cpp_expr::{CppExpr, prec};
 use super::emitter::{Emitter, Form, Leaves};
 use super::layout::Layout;
 use super::names::Scope;
-use super::text::{Text, prec};
 use crate::Dtype;
 use crate::kernel::{Kernel, ParamType};
 use crate::scalar::cuda::{self as scalar, ctype};
@@ -147,11 +147,11 @@ impl Fields {
     }
 }
 
-fn value(member: String, dtype: Dtype) -> Text {
+fn value(member: String, dtype: Dtype) -> CppExpr {
     if dtype == Dtype::Bool {
-        Text::new(format!("{member} != 0"), prec::EQUAL, dtype)
+        CppExpr::new(format!("{member} != 0"), prec::EQUAL, dtype)
     } else {
-        Text::primary(member, dtype)
+        CppExpr::primary(member, dtype)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the emission of a kernel knows and writes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::contraction::added_locals;
+use super::contraction::Added;
+use super::cpp_expr::{CppExpr, Range};
 use super::names::Names;
-use super::text::{Range, Text};
 use super::usage::Usage;
 use crate::kernel::{Kernel, LabelId, LocalId};
 
@@ -23,7 +23,7 @@ pub(super) enum Form {
 #[derive(Default)]
 pub(super) struct Leaves {
     /// Of the components of each parameter that is passed by value.
-    pub(super) values: Vec<Vec<Text>>,
+    pub(super) values: Vec<Vec<CppExpr>>,
     /// Of each array.
     pub(super) arrays: Vec<String>,
     /// Of the extents of each array.
@@ -53,12 +53,12 @@ pub(super) struct Emitter<'k> {
     /// The pointer that a checked access declares.
     pub(super) element: String,
     pub(super) usage: Usage,
-    /// Variables whose value may be added; products that go there are kept from contraction.
-    pub(super) added: HashSet<LocalId>,
+    /// Where products are kept from contraction.
+    pub(super) added: Added,
     /// Of variables that are assigned once, and counters.
     pub(super) ranges: HashMap<LocalId, Range>,
     /// Loads that take the place of their variable.
-    pub(super) inlined: HashMap<LocalId, Text>,
+    pub(super) inlined: HashMap<LocalId, CppExpr>,
     pub(super) enclosing: Vec<Enclosing>,
     out: String,
     indent: usize,
@@ -75,7 +75,7 @@ impl<'k> Emitter<'k> {
             element,
             leaves: Leaves::default(),
             usage: Usage::new(kernel),
-            added: if form == Form::Plain { added_locals(kernel) } else { HashSet::new() },
+            added: if form == Form::Plain { Added::new(kernel) } else { Added::default() },
             ranges: HashMap::new(),
             inlined: HashMap::new(),
             enclosing: vec![],

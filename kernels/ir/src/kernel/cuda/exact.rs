@@ -97,7 +97,9 @@ struct Counter<'k> {
 
 impl Counter<'_> {
     fn list(&mut self, stmts: &[Stmt]) {
-        stmts.iter().for_each(|stmt| self.stmt(stmt));
+        for stmt in stmts {
+            self.stmt(stmt);
+        }
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
@@ -111,7 +113,9 @@ impl Counter<'_> {
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 self.place(place);
                 self.expr(operand);
-                expected.iter().for_each(|expected| self.expr(expected));
+                if let Some(expected) = expected {
+                    self.expr(expected);
+                }
                 let is_float = operand.dtype(self.kernel).is_float();
                 self.found.float_sums += u32::from(*op == AtomicOp::Add && is_float);
                 let replaces = matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
@@ -123,7 +127,9 @@ impl Counter<'_> {
                 self.list(otherwise);
             }
             Stmt::For { start, end, step, body, .. } => {
-                [start, end, step].into_iter().for_each(|bound| self.expr(bound));
+                for bound in [start, end, step] {
+                    self.expr(bound);
+                }
                 self.list(body);
             }
             Stmt::Loop(_, body) | Stmt::Block(_, body) => self.list(body),
@@ -132,7 +138,9 @@ impl Counter<'_> {
     }
 
     fn place(&mut self, place: &Place) {
-        place.indices.iter().for_each(|index| self.expr(index));
+        for index in &place.indices {
+            self.expr(index);
+        }
     }
 
     fn approximated(&mut self, ulp: u32) {

@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 
+use super::cpp_expr::{CppExpr, prec, value_type};
 use super::device::{comment, describe};
 use super::emitter::{Emitter, Form, Leaves};
 use super::exact::Exactness;
 use super::names::Scope;
 use super::snippets::used_by;
-use super::text::{Text, prec, value_type};
 use crate::Dtype;
 use crate::kernel::interpret::{LaunchError, Limits, check_launch, launch};
 use crate::kernel::{Argument, ArgumentError, ArrayArgument, Element, Kernel, Param, ParamId, ParamType};
@@ -135,7 +135,7 @@ impl<'k> Program<'k> {
         let body = self.kernel_body();
         let definition = format!("__global__ void {}_kernel({}) {{\n{body}}}\n", self.name, self.kernel_params());
         let exactness = self.kernel.exactness();
-        let mut text = self.header(exactness);
+        let mut text = self.header(exactness, definition.contains("mul_rn("));
         text.push_str(
             "#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n\n",
         );
@@ -156,12 +156,14 @@ impl<'k> Program<'k> {
         text
     }
 
-    fn header(&self, exactness: Exactness) -> String {
+    fn header(&self, exactness: Exactness, has_products: bool) -> String {
         let name = &self.name;
-        let exact = if self.kernel.is_bit_exact() {
+        let exact = if self.kernel.is_bit_exact() && has_products {
             "// The result has the bits of the reference, also without -fmad=false: products that are added are written with\n\
              // __fmul_rn or __dmul_rn, which the compiler does not contract to fused multiply-adds."
                 .to_owned()
+        } else if self.kernel.is_bit_exact() {
+            "// The result has the bits of the reference.".to_owned()
         } else {
             format!(
                 "// The result is close to the reference: {} operations are approximated, each with an error of at most {} units in the\n\
@@ -460,11 +462,11 @@ fn is_scalar(element: &Element) -> bool {
 }
 
 /// A component of a parameter that is passed by value. A bool in a struct is a byte.
-fn value(text: String, dtype: Dtype, is_scalar: bool) -> Text {
+fn value(text: String, dtype: Dtype, is_scalar: bool) -> CppExpr {
     if dtype == Dtype::Bool && !is_scalar {
-        Text::new(format!("{text} != 0"), prec::EQUAL, dtype)
+        CppExpr::new(format!("{text} != 0"), prec::EQUAL, dtype)
     } else {
-        Text::primary(text, dtype)
+        CppExpr::primary(text, dtype)
     }
 }
 
@@ -522,7 +524,7 @@ fn infinity(dtype: Dtype) -> &'static str {
 
 fn write_words(text: &mut String, name: &str, element: &Element, bytes: &[u8]) {
     let sizes = element.components.iter().map(|component| component.dtype.size());
-    let size = sizes.min().filter(|size| element.size as usize % size == 0).unwrap_or(1);
+    let size = sizes.min().filter(|size| (element.size as usize).is_multiple_of(*size)).unwrap_or(1);
     write!(text, "alignas(8) static const {} {name}[] = {{", word(size)).expect("a string grows");
     let suffix = if size == 8 {
         "ull"

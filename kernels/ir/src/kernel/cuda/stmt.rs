@@ -2,14 +2,16 @@
 
 use super::access::{atomic, place_reads};
 use super::assigned::for_each_leaf;
+use super::cpp_expr::{CppExpr, Range, integer, prec, value_type};
 use super::emitter::{Emitter, Enclosing, Form};
-use super::text::{Range, Text, integer, prec, value_type};
 use super::usage::Declaration;
 use crate::Dtype;
 use crate::kernel::{Expr, FaultKind, LabelId, LocalId, SiteId, Stmt};
 
 /// Longest text of a load that takes the place of its variable.
 const MAX_INLINED: usize = 60;
+/// Most loads that wait for the statement that reads them.
+const MAX_PENDING: usize = 8;
 
 /// A load that stands where its variable is read, if nothing in between changes what it reads.
 struct Pending {
@@ -51,7 +53,7 @@ impl Emitter<'_> {
     fn postpone(&mut self, stmt: &Stmt, pending: &mut Vec<Pending>) -> bool {
         let Stmt::Load(local, place) = stmt else { return false };
         let is_single = self.usage.declaration(*local) == Declaration::At(stmt, true) && self.usage.reads(*local) == 1;
-        if self.form == Form::Checked || !is_single {
+        if self.form == Form::Checked || !is_single || pending.len() >= MAX_PENDING {
             return false;
         }
         let text = self.load(place);
@@ -92,7 +94,7 @@ impl Emitter<'_> {
     fn declare_loads(&mut self, loads: Vec<Pending>) {
         for Pending { local, .. } in loads {
             let text = self.inlined.remove(&local).expect("a pending load is inlined");
-            self.define(local, text, true);
+            self.define(local, &text, true);
         }
     }
 
@@ -136,7 +138,7 @@ impl Emitter<'_> {
         let name = &self.names.locals[local.0 as usize];
         match self.compound(name, value, &text.text) {
             Some(compound) => self.line(&compound),
-            None => self.assign(stmt, local, text),
+            None => self.assign(stmt, local, &text),
         }
     }
 
@@ -146,13 +148,13 @@ impl Emitter<'_> {
         }
         if then.is_empty() {
             let condition = self.negation(condition).text;
-            return self.branches(condition, otherwise, &[]);
+            return self.branches(&condition, otherwise, &[]);
         }
         let condition = self.expr(condition).text;
-        self.branches(condition, then, otherwise);
+        self.branches(&condition, then, otherwise);
     }
 
-    fn branches(&mut self, condition: String, then: &[Stmt], otherwise: &[Stmt]) {
+    fn branches(&mut self, condition: &str, then: &[Stmt], otherwise: &[Stmt]) {
         if let ([only], []) = (then, otherwise)
             && let Some(jump) = self.jump(only)
         {
@@ -191,7 +193,14 @@ impl Emitter<'_> {
             Stmt::Continue(label) => Some(goto(&find(label).next)),
             Stmt::Return => Some("return;".to_owned()),
             Stmt::Fault(kind, site) => Some(self.fault(*kind, *site)),
-            _ => None,
+            Stmt::Assign(..)
+            | Stmt::Load(..)
+            | Stmt::Store(..)
+            | Stmt::Atomic { .. }
+            | Stmt::If(..)
+            | Stmt::Loop(..)
+            | Stmt::For { .. }
+            | Stmt::Block(..) => None,
         }
     }
 
@@ -224,7 +233,9 @@ impl Emitter<'_> {
         if self.form == Form::Checked {
             self.line("if (!ir::iterate(thread)) return;");
         }
-        first.iter().for_each(|first| self.line(first));
+        if let Some(first) = first {
+            self.line(&first);
+        }
         match self.enclosing.last().expect("just entered").next.clone() {
             // No declaration may stand between a jump and its label.
             Some(next) => {
@@ -275,7 +286,7 @@ impl Emitter<'_> {
         if !self.usage.is_invariant(one.end, one.label) {
             let constant = self.names.scope.take(&format!("{name}_end"));
             self.line(&format!("const {ty} {constant} = {};", end.text));
-            end = Text::primary(constant, dtype).within(end.range);
+            end = CppExpr::primary(constant, dtype).within(end.range);
         }
         let variable = if is_owned { name.clone() } else { self.names.scope.take(&name) };
         let values = counter_range(&start, &end, step_by, dtype);
@@ -346,7 +357,7 @@ fn direct_reads(stmt: &Stmt) -> Vec<LocalId> {
 }
 
 /// The values of a counter within its loop.
-fn counter_range(start: &Text, end: &Text, step: i128, dtype: Dtype) -> Range {
+fn counter_range(start: &CppExpr, end: &CppExpr, step: i128, dtype: Dtype) -> Range {
     let all = Range::of(dtype);
     if step > 0 {
         Range { min: start.range.min, max: (end.range.max - 1).max(start.range.min) }
@@ -356,7 +367,7 @@ fn counter_range(start: &Text, end: &Text, step: i128, dtype: Dtype) -> Range {
 }
 
 /// The next value of a counter; one that would leave its type becomes the end.
-fn update(variable: &str, end: &Text, step: i128, dtype: Dtype) -> String {
+fn update(variable: &str, end: &CppExpr, step: i128, dtype: Dtype) -> String {
     let last = if step > 0 { end.range.max - 1 } else { end.range.min + 1 };
     let is_small = step.abs() <= i128::from(i32::MAX);
     match step {

@@ -108,11 +108,10 @@ impl Usage {
 
     /// A variable that is assigned nothing but the position along a dimension of the grid, before all else.
     pub(super) fn position(&self, kernel: &Kernel, axis: u8) -> Option<LocalId> {
-        kernel.body.iter().find_map(|stmt| match stmt {
-            Stmt::Assign(local, Expr::ThreadId(of)) if *of == axis => {
-                (self.declaration(*local) == Declaration::At(stmt, true)).then_some(*local)
-            }
-            _ => None,
+        kernel.body.iter().find_map(|stmt| {
+            let Stmt::Assign(local, Expr::ThreadId(of)) = stmt else { return None };
+            let is_first = *of == axis && self.declaration(*local) == Declaration::At(stmt, true);
+            is_first.then_some(*local)
         })
     }
 
@@ -125,7 +124,7 @@ impl Usage {
         let assigned = &self.assigned[&in_loop];
         let mut is_invariant = true;
         for_each_leaf(expr, &mut |leaf| {
-            is_invariant &= !matches!(leaf, Expr::Local(local) if assigned.contains(local))
+            is_invariant &= !matches!(leaf, Expr::Local(local) if assigned.contains(local));
         });
         is_invariant
     }
@@ -195,8 +194,12 @@ impl Visitor {
                 self.usage.written.insert(place.array);
                 self.place(place);
                 self.expr(operand);
-                expected.iter().for_each(|expected| self.expr(expected));
-                previous.iter().for_each(|previous| self.write(*previous, stmt));
+                if let Some(expected) = expected {
+                    self.expr(expected);
+                }
+                if let Some(previous) = previous {
+                    self.write(*previous, stmt);
+                }
             }
             Stmt::If(condition, then, otherwise) => {
                 self.expr(condition);
@@ -205,7 +208,9 @@ impl Visitor {
             }
             Stmt::Loop(label, body) => self.body(*label, body),
             Stmt::For { label, counter, start, end, step, body } => {
-                [start, end, step].into_iter().for_each(|bound| self.expr(bound));
+                for bound in [start, end, step] {
+                    self.expr(bound);
+                }
                 self.write(*counter, stmt);
                 self.local(*counter).counts += 1;
                 self.local(*counter).is_shared |= self.counters.contains(counter);
@@ -233,7 +238,9 @@ impl Visitor {
     }
 
     fn place(&mut self, place: &Place) {
-        place.indices.iter().for_each(|index| self.expr(index));
+        for index in &place.indices {
+            self.expr(index);
+        }
     }
 
     fn expr(&mut self, expr: &Expr) {

@@ -62,18 +62,18 @@ impl Range {
 /// An expression of C++. Its value is that of the IR; its type is that of `dtype`, but `int` for integers of less than 32 bits that
 /// were promoted.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub(super) struct CppExpr {
     pub(super) text: String,
     pub(super) prec: u8,
     pub(super) dtype: Dtype,
     pub(super) range: Range,
     /// The operand of the cast that the text is, if it is a signed number computed in an unsigned type.
-    pub(super) modular: Option<Box<Text>>,
+    pub(super) modular: Option<Box<CppExpr>>,
     /// Whether it is an integer that is a literal.
     pub(super) is_constant: bool,
 }
 
-impl Text {
+impl CppExpr {
     pub(super) fn new(text: String, prec: u8, dtype: Dtype) -> Self {
         Self { text, prec, dtype, range: Range::of(dtype), modular: None, is_constant: false }
     }
@@ -104,20 +104,20 @@ pub(super) fn value_type(dtype: Dtype) -> &'static str {
 }
 
 /// The shortest text that has the value.
-pub(super) fn literal(value: Literal) -> Text {
+pub(super) fn literal(value: Literal) -> CppExpr {
     let dtype = value.dtype();
     if dtype.is_float() {
         return float_literal(value);
     }
     if dtype == Dtype::Bool {
-        return Text::primary(if value.is_truthy() { "true" } else { "false" }, dtype);
+        return CppExpr::primary(if value.is_truthy() { "true" } else { "false" }, dtype);
     }
     let number = if dtype == Dtype::U64 { i128::from(value.bits()) } else { i128::from(value.as_i64()) };
     integer(number, dtype)
 }
 
 /// A number within the range of an integer type.
-pub(super) fn integer(number: i128, dtype: Dtype) -> Text {
+pub(super) fn integer(number: i128, dtype: Dtype) -> CppExpr {
     let suffix = match dtype {
         Dtype::I64 => "ll",
         Dtype::U64 => "ull",
@@ -136,30 +136,30 @@ pub(super) fn integer(number: i128, dtype: Dtype) -> Text {
     let is_lowest = dtype.size() >= 4 && dtype.is_signed() && number == Range::of(dtype).min;
     let text = if is_lowest {
         // The magnitude is no number of the type.
-        Text::new(format!("{}{suffix} - 1", number + 1), prec::SUM, dtype)
+        CppExpr::new(format!("{}{suffix} - 1", number + 1), prec::SUM, dtype)
     } else {
         let prec = if number < 0 { prec::UNARY } else { prec::PRIMARY };
-        Text::new(format!("{number}{suffix}"), prec, dtype)
+        CppExpr::new(format!("{number}{suffix}"), prec, dtype)
     };
-    Text { range: Range { min: number, max: number }, is_constant: true, ..text }
+    CppExpr { range: Range { min: number, max: number }, is_constant: true, ..text }
 }
 
-fn float_literal(value: Literal) -> Text {
+fn float_literal(value: Literal) -> CppExpr {
     let (dtype, bits, number) = (value.dtype(), value.bits(), value.as_f64());
     if dtype.compute() != dtype {
         // 16-bit types are their bits.
-        return Text::primary(format!("{bits:#x}"), dtype);
+        return CppExpr::primary(format!("{bits:#x}"), dtype);
     }
     let is_f32 = dtype == Dtype::F32;
     if !number.is_finite() {
         let f64 = format!("__longlong_as_double((long long){bits:#x}ull)");
-        return Text::primary(if is_f32 { format!("__uint_as_float({bits:#x}u)") } else { f64 }, dtype);
+        return CppExpr::primary(if is_f32 { format!("__uint_as_float({bits:#x}u)") } else { f64 }, dtype);
     }
     // The shortest decimal that rounds to the number.
     #[expect(clippy::cast_possible_truncation, reason = "the value of an f32")]
     let digits = if is_f32 { format!("{:?}f", number as f32) } else { format!("{number:?}") };
     let prec = if number.is_sign_negative() { prec::UNARY } else { prec::PRIMARY };
-    Text::new(digits, prec, dtype)
+    CppExpr::new(digits, prec, dtype)
 }
 
 #[cfg(test)]
