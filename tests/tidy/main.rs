@@ -15,7 +15,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 const MAX_LINES: usize = 1000;
 
 /// What each crate must never depend on.
-const FORBIDDEN: [(&str, &[&str]); 13] = [
+const FORBIDDEN: [(&str, &[&str]); 14] = [
     (
         "accelerd-kernels",
         &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],
@@ -28,6 +28,7 @@ const FORBIDDEN: [(&str, &[&str]); 13] = [
     ("accelerd-models", &["tokio", "tonic", "prost", "tracing", "cudarc", "accelerd-engine", "accelerd-proto"]),
     ("accelerd-engine", &["tonic", "prost", "config", "cudarc", "accelerd-proto", "accelerd-store", "accelerd"]),
     ("accelerd-store", &["tonic", "prost", "cudarc", "accelerd-kernels", "accelerd-engine", "accelerd-proto"]),
+    ("accelerd-sandbox", &["tokio", "tonic", "prost", "cudarc", "accelerd-engine", "accelerd-kernels", "accelerd"]),
     ("accelerd-collections", &["tonic", "hyper", "tower", "config", "cudarc", "opentelemetry", "accelerd"]),
     ("accelerd", &["cudarc", "accelerd-client"]),
     ("accelerd-client", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd-parser", "accelerd"]),
