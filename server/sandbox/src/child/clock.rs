@@ -34,9 +34,8 @@ pub(super) struct Busy<'a>(&'a Clock);
 
 impl Clock {
     /// Starts the thread. The process exits if its resident memory exceeds `memory_bytes`.
-    pub(super) fn start(engines: Vec<Engine>, memory_bytes: u64) -> io::Result<Arc<Self>> {
+    pub(super) fn start(engines: Vec<Engine>, memory: ResidentMemory, memory_bytes: u64) -> io::Result<Arc<Self>> {
         let clock = Arc::new(Self { ticks: AtomicU64::new(0), is_busy: Mutex::new(false), changed: Condvar::new() });
-        let memory = ResidentMemory::open()?;
         let ticking = Arc::clone(&clock);
         let run = move || ticking.run(&engines, &memory, memory_bytes);
         thread::Builder::new().name("clock".into()).spawn(run)?;
@@ -85,13 +84,13 @@ pub(super) fn ticks_of(duration: Duration) -> u64 {
 }
 
 /// Private resident memory of the process.
-struct ResidentMemory {
+pub(super) struct ResidentMemory {
     statm: File,
     page_bytes: u64,
 }
 
 impl ResidentMemory {
-    fn open() -> io::Result<Self> {
+    pub(super) fn open() -> io::Result<Self> {
         Ok(Self { statm: File::open("/proc/self/statm")?, page_bytes: rustix::param::page_size() as u64 })
     }
 

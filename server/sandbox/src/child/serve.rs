@@ -8,7 +8,7 @@ use wasmtime::Module;
 use super::{
     active_call::ActiveCall,
     cache::{LoadedModule, ModuleCache},
-    clock::{Clock, ticks_of},
+    clock::{Clock, ResidentMemory, ticks_of},
     confine::confine,
     driver::Layout,
     driver_runner::Driver,
@@ -56,7 +56,8 @@ fn run() -> Result<(), Error> {
         None => return Ok(()),
     };
     let stack = usize::try_from(settings.stack_bytes)?.saturating_add(HOST_STACK_BYTES);
-    let serve = move || Server::start(settings)?.serve(stdin, stdout);
+    let server = Server::start(settings)?;
+    let serve = move || server.serve(stdin, stdout);
     let thread = thread::Builder::new().name("sandbox".into()).stack_size(stack).spawn(serve)?;
     thread.join().map_err(|_| "the thread that serves requests panicked")?
 }
@@ -74,9 +75,11 @@ struct Server {
 impl Server {
     fn start(settings: ChildSettings) -> Result<Self, Error> {
         let engines = [EngineLinker::new(&settings, false)?, EngineLinker::new(&settings, true)?];
-        let clock = Clock::start(engines.iter().map(|with| with.engine.clone()).collect(), settings.memory_bytes)?;
-        // What the engines need of `/proc` is open by now.
+        let memory = ResidentMemory::open()?;
+        // What is needed of `/proc` is open by now, and threads inherit what is set for the one that starts them.
         confine(settings.memory_bytes, settings.nice)?;
+        let clocked = engines.iter().map(|with| with.engine.clone()).collect();
+        let clock = Clock::start(clocked, memory, settings.memory_bytes)?;
         let cache = ModuleCache::new(settings.cached_modules, settings.memory_bytes / 4);
         Ok(Self { settings, engines, clock, cache, drivers: HashMap::new(), call: None })
     }

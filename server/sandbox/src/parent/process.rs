@@ -5,7 +5,7 @@
 
 use std::{
     io::{self, Read},
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
@@ -149,6 +149,7 @@ impl Channel {
                 }
                 Err(error) => error,
             };
+            drop(self);
             let is_io = matches!(failure, FrameError::Io(_));
             let (status, stderr) = end(child, if is_io { EXIT_TIMEOUT } else { Duration::ZERO });
             let error =
@@ -181,9 +182,14 @@ fn end(child: &Mutex<Child>, grace: Duration) -> (Option<ExitStatus>, String) {
     };
     // After the kill this does not block for long, and the lock is never held by who may have to kill.
     let status = lock(child).wait().ok();
+    (status, stderr.map(read_available).unwrap_or_default())
+}
+
+/// What a process that has ended left in its pipe. If another process has the pipe, this does not wait for it.
+fn read_available(stderr: ChildStderr) -> String {
     let mut text = vec![];
-    if let Some(stderr) = stderr {
+    if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {
         let _ = stderr.take(STDERR_BYTES).read_to_end(&mut text);
     }
-    (status, String::from_utf8_lossy(&text).into_owned())
+    String::from_utf8_lossy(&text).into_owned()
 }
