@@ -34,7 +34,7 @@ mod refusal;
 
 pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
 pub use limits::{CaseLimits, Isolation, ModuleLimits, Slice, TICK};
-pub use math::{BINARY as MATH_BINARY, UNARY as MATH_UNARY};
+pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY, Unary as UnaryMath};
 pub use outcome::Outcome;
 pub use parent::{
     Call, CallResult, Module, Outcomes, Pool, Program, Sandbox, SandboxError, Settings, SliceResult, Stats,

@@ -3,8 +3,14 @@
 //! They compute what the interpreter of `accelerd-ir` does: in f64, with the standard library and `libm`. `<name>_f32` converts its operands
 //! to f64, computes, and rounds the result.
 
+/// A function of one operand.
+pub type Unary = fn(f64) -> f64;
+
+/// A function of two operands.
+pub type Binary = fn(f64, f64) -> f64;
+
 /// Functions of one operand, without the suffix of their type.
-pub const UNARY: [(&str, fn(f64) -> f64); 20] = [
+pub const UNARY: [(&str, Unary); 20] = [
     ("acos", f64::acos),
     ("acosh", acosh),
     ("asin", f64::asin),
@@ -28,7 +34,7 @@ pub const UNARY: [(&str, fn(f64) -> f64); 20] = [
 ];
 
 /// Functions of two operands, without the suffix of their type. `rem` is C's `fmod`.
-pub const BINARY: [(&str, fn(f64, f64) -> f64); 4] =
+pub const BINARY: [(&str, Binary); 4] =
     [("atan2", f64::atan2), ("hypot", f64::hypot), ("pow", f64::powf), ("rem", |x, y| x % y)];
 
 /// That of libm has numbers for large negative operands.

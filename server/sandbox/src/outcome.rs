@@ -74,7 +74,16 @@ impl Outcome {
 
     /// The outcome of a byte.
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.code() == code)
+        const BY_CODE: [Option<Outcome>; 256] = {
+            let mut by_code = [None; 256];
+            let mut nth = 0;
+            while nth < Outcome::ALL.len() {
+                by_code[Outcome::ALL[nth] as usize] = Some(Outcome::ALL[nth]);
+                nth += 1;
+            }
+            by_code
+        };
+        BY_CODE[usize::from(code)]
     }
 
     /// Whether the function trapped by an instruction of its own.

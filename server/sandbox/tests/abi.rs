@@ -22,12 +22,14 @@ fn identity(ty: ScalarType, state: &str) -> String {
 
 /// Values of every type whose bits an implementation might change.
 fn odd_values(ty: ScalarType) -> Vec<Vec<u8>> {
-    let words: Vec<u64> = match ty {
-        ScalarType::F32 => [0x7fa0_0001, 0xffc1_2345, 0x8000_0000, 0x0000_0001, 0xff80_0000, 0x7f7f_ffff].to_vec(),
-        ScalarType::F64 => {
+    let words: Vec<u64> = match ty.wasm_type() {
+        WasmType::F32 => [0x7fa0_0001, 0xffc1_2345, 0x8000_0000, 0x0000_0001, 0xff80_0000, 0x7f7f_ffff].to_vec(),
+        WasmType::F64 => {
             [0x7ff4_0000_0000_0001, 0xfff8_1234_5678_9abc, 1 << 63, 1, 0xfff0_0000_0000_0000, u64::MAX].to_vec()
         }
-        _ => [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x8000_0000, 0x7fff_ffff, 1 << 63, u64::MAX].to_vec(),
+        WasmType::I32 | WasmType::I64 | WasmType::Other => {
+            [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x8000_0000, 0x7fff_ffff, 1 << 63, u64::MAX].to_vec()
+        }
     };
     words.into_iter().map(|word| word.to_le_bytes()[..ty.size()].to_vec()).collect()
 }
@@ -45,10 +47,9 @@ fn values_of_every_type_arrive_and_return_with_their_bits() {
                     let mut call = call(&identity(ty, state), &[ty], &[ty], std::slice::from_ref(&column), cases);
                     (call.isolation, call.limits.fuel) = (isolation, fuel);
                     let result = run(&mut sandbox, &call).expect("the call runs");
-                    let expected: Vec<u8> = match ty {
-                        ScalarType::Bool => column.iter().map(|byte| u8::from(*byte != 0)).collect(),
-                        _ => column.to_vec(),
-                    };
+                    let is_bool = ty == ScalarType::Bool;
+                    let returned = |byte: &u8| if is_bool { u8::from(*byte != 0) } else { *byte };
+                    let expected: Vec<u8> = column.iter().map(returned).collect();
                     assert_eq!(result.columns, [expected], "{ty:?} {state} {isolation:?} {fuel:?}");
                     assert_eq!(result.outcomes.count(Outcome::Ok), values.len());
                 }
@@ -85,7 +86,7 @@ fn all_types_travel_together_in_their_columns() {
     let columns: Vec<Bytes> = (0u8..)
         .zip(ScalarType::ALL)
         .map(|(nth, ty)| {
-            (0..cases * ty.size()).map(|at| ((at * 7 + usize::from(nth)) % 2) as u8).collect::<Vec<_>>().into()
+            (0..cases * ty.size()).map(|at| u8::from((at * 7 + usize::from(nth)) % 2 == 1)).collect::<Vec<_>>().into()
         })
         .collect();
     let call = call(&text, &ScalarType::ALL, &ScalarType::ALL, &columns, cases as u64);
@@ -113,7 +114,7 @@ fn a_fresh_case_sees_nothing_of_earlier_ones() {
 #[test]
 fn a_reused_instance_keeps_its_state_across_slices_but_not_across_calls() {
     let slice = Slice { cases: 7, ..Slice::default() };
-    let mut sandbox = sandbox_with(Settings { slice, ..Settings::default() });
+    let mut sandbox = sandbox_with(&Settings { slice, ..Settings::default() });
     for fuel in [None, Some(1000)] {
         let mut call = call(COUNTER, &[], &[ScalarType::I32; 2], &[], 100);
         (call.isolation, call.limits.fuel) = (Isolation::Reused, fuel);
@@ -266,6 +267,11 @@ fn buffers_need_an_exported_memory() {
     assert!(matches!(error, SandboxError::Refused(Refusal::NoMemory)), "{error}");
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "results of f32 are those of f64, rounded")]
+fn single(x: f64) -> f32 {
+    x as f32
+}
+
 #[test]
 fn math_functions_are_those_of_the_host() {
     let mut sandbox = sandbox();
@@ -280,9 +286,9 @@ fn math_functions_are_those_of_the_host() {
                 r#"(module (import "math" "{name}_{ty}" (func $m (param {params}) (result {ty})))
                     (func (export "f") (param {params}) (result {ty}) (call $m (local.get 0) {second})))"#
             );
-            let column = |x: f64| match scalar {
-                ScalarType::F32 => Bytes::copy_from_slice(&(x as f32).to_le_bytes()),
-                _ => Bytes::copy_from_slice(&x.to_le_bytes()),
+            let column = |x: f64| {
+                let (single, double) = (single(x).to_le_bytes(), x.to_le_bytes());
+                Bytes::copy_from_slice(if scalar == ScalarType::F32 { &single } else { &double })
             };
             let columns: Vec<_> = [0.75, 0.5].into_iter().take(operands).map(column).collect();
             let mut call = call(&text, &vec![scalar; operands], &[scalar], &columns, 1);
@@ -345,7 +351,7 @@ fn a_loaded_module_is_described() {
 #[test]
 fn slices_arrive_in_order_and_can_be_cancelled() {
     let slice = Slice { cases: 10, ..Slice::default() };
-    let mut sandbox = sandbox_with(Settings { slice, ..Settings::default() });
+    let mut sandbox = sandbox_with(&Settings { slice, ..Settings::default() });
     let values: Vec<i32> = (0..95).collect();
     let call = call(INCREMENT, &[ScalarType::I32], &[ScalarType::I32], &[i32s(&values)], 95);
     let mut seen = vec![];

@@ -12,6 +12,11 @@ use accelerd_sandbox::{
 };
 use common::*;
 
+/// The text of `count` parts.
+fn each(count: u32, part: impl Fn(u32) -> String) -> String {
+    (0..count).map(part).collect()
+}
+
 /// `f(x)` loops forever for 1, and returns for 0.
 const LOOP: &str = r#"(module (global $g (mut i32) (i32.const 0))
     (func (export "f") (param i32)
@@ -116,7 +121,7 @@ fn writing_all_memory_that_is_allowed_works_case_after_case() {
     let text = r#"(module (memory 1) (func (export "f")
         (drop (memory.grow (i32.const 1023)))
         (memory.fill (i32.const 0) (i32.const 1) (i32.const 67108864))))"#;
-    let mut sandbox = sandbox_with(Settings { memory_bytes: 256 << 20, ..Settings::default() });
+    let mut sandbox = sandbox_with(&Settings { memory_bytes: 256 << 20, ..Settings::default() });
     assert_eq!(outcomes(&mut sandbox, &call_plain(text, 40)), [Outcome::Ok; 40]);
     assert_eq!(sandbox.stats().starts, 1);
 }
@@ -201,17 +206,14 @@ fn unknown_imports_are_listed() {
 fn modules_that_are_too_large_are_refused_before_they_are_compiled() {
     let module_limits =
         ModuleLimits { bytes: 10_000, functions: 10, function_bytes: 1000, items: 5, tables: 1, table_elements: 100 };
-    let mut sandbox = sandbox_with(Settings { module_limits, ..Settings::default() });
+    let mut sandbox = sandbox_with(&Settings { module_limits, ..Settings::default() });
     for (what, text) in [
         ("bytes", format!(r#"(module (memory 1) (data (i32.const 0) "{}"))"#, "x".repeat(10_000))),
         ("functions", format!("(module {})", "(func)".repeat(11))),
         ("bytes in one function", format!("(module (func {}))", "(drop (i64.const 1))".repeat(1000))),
         ("types", format!("(module {})", "(type (func (param i32)))".repeat(6))),
         ("globals", format!("(module {})", "(global i32 (i32.const 1))".repeat(6))),
-        (
-            "exports",
-            format!("(module (func) {})", (0..6).map(|n| format!(r#"(export "{n}" (func 0))"#)).collect::<String>()),
-        ),
+        ("exports", format!("(module (func) {})", each(6, |n| format!(r#"(export "{n}" (func 0))"#)))),
         ("data segments", format!("(module {})", r#"(data "x")"#.repeat(6))),
         ("tables", "(module (table 1 funcref) (table 1 funcref))".into()),
         ("elements of tables", "(module (table 101 funcref))".into()),
@@ -227,7 +229,7 @@ fn modules_that_are_too_large_are_refused_before_they_are_compiled() {
 fn garbage_is_an_invalid_module() {
     let mut sandbox = sandbox();
     let magic = b"\0asm\x01\0\0\0".to_vec();
-    let garbage: Vec<u8> = (0..10_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let garbage: Vec<u8> = (0..10_000_000u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     for binary in [vec![], vec![0; 100], magic[..6].to_vec(), garbage.clone(), [magic, garbage].concat()] {
         let error = sandbox.load(&Module::new(binary), false, soon()).expect_err("garbage");
         assert!(matches!(error, SandboxError::Refused(Refusal::InvalidModule(_))), "{error}");
@@ -257,6 +259,10 @@ fn proposals_that_are_not_enabled_are_refused() {
 struct Random(u64);
 
 impl Random {
+    fn byte(&mut self) -> u8 {
+        u8::try_from(self.below(256)).expect("a byte")
+    }
+
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits") % end
@@ -287,10 +293,10 @@ fn mutated_modules_never_take_the_child_down() {
         for _ in 0..=random.below(3) {
             let at = random.below(binary.len());
             match random.below(4) {
-                0 => binary[at] = random.below(256) as u8,
+                0 => binary[at] = random.byte(),
                 1 => binary[at] ^= 1 << random.below(8),
                 2 => drop(binary.remove(at)),
-                _ => binary.insert(at, random.below(256) as u8),
+                _ => binary.insert(at, random.byte()),
             }
         }
         let mut call = call("(module)", &[ScalarType::I32], &[ScalarType::I32], &[i32s(&[5, -1, 0])], 3);
@@ -308,13 +314,11 @@ fn mutated_modules_never_take_the_child_down() {
 /// A function whose compilation takes long: straight code with many values that live to its end.
 fn compile_bomb() -> Module {
     let local = |n: u32| format!("(local.get {})", n % 1000);
-    let lines: String = (0..40_000)
-        .map(|n| {
-            let (a, b, c) = (local(n * 7), local(n * 13), local(n * 31 + 1));
-            format!("(local.set {} (i64.mul {a} (i64.add {b} {c})))", n % 1000)
-        })
-        .collect();
-    let sum: String = (0..1000).map(|n| format!("(i64.xor {})", local(n))).collect();
+    let lines = each(40_000, |n| {
+        let (a, b, c) = (local(n * 7), local(n * 13), local(n * 31 + 1));
+        format!("(local.set {} (i64.mul {a} (i64.add {b} {c})))", n % 1000)
+    });
+    let sum = each(1000, |n| format!("(i64.xor {})", local(n)));
     let locals = "i64 ".repeat(999);
     module(&format!(
         r#"(module (func (export "f") (param i64) (result i64) (local {locals}) {lines} (i64.const 1) {sum}))"#
@@ -338,8 +342,8 @@ fn a_compilation_that_takes_too_long_is_killed() {
 #[test]
 fn a_compilation_that_takes_too_much_memory_ends_the_child_and_nothing_else() {
     let settings = Settings { memory_bytes: 24 << 20, ..Settings::default() };
-    let mut sandbox = sandbox_with(settings);
-    let functions: String = (0..200).map(|n| format!("(func (result i64) (i64.const {n}))")).collect();
+    let mut sandbox = sandbox_with(&settings);
+    let functions = each(200, |n| format!("(func (result i64) (i64.const {n}))"));
     sandbox.load(&module(&format!("(module {functions})")), false, soon()).expect("a small module fits");
     let error = sandbox.load(&compile_bomb(), false, soon()).expect_err("it takes more");
     let is_expected = matches!(&error, SandboxError::OutOfMemory(_) | SandboxError::Refused(Refusal::NotCompiled(_)));
@@ -478,8 +482,11 @@ fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
+/// Whether the process has ended with all its threads.
 fn has_ended(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads <= 1 && stat.map_or(true, |stat| stat.contains(") Z "))
 }
 
 /// Waits until a thread of the child computes: nothing but a case takes this long.

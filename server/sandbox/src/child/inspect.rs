@@ -21,15 +21,15 @@ pub(super) fn inspect(binary: &[u8], limits: &ModuleLimits) -> Result<ModuleInfo
     within("bytes", binary.len() as u64, limits.bytes)?;
     let mut parts = Parts::new(binary);
     for payload in Parser::new(0).parse_all(binary) {
-        parts.add(payload.map_err(invalid)?, limits).map_err(|error| match error {
-            Error::Malformed(error) => invalid(error),
+        parts.add(payload.map_err(|error| invalid(&error))?, limits).map_err(|error| match error {
+            Error::Malformed(error) => invalid(&error),
             Error::Refused(refusal) => refusal,
         })?;
     }
     parts.finish()
 }
 
-fn invalid(error: wasmparser::BinaryReaderError) -> Refusal {
+fn invalid(error: &wasmparser::BinaryReaderError) -> Refusal {
     Refusal::InvalidModule(bounded(error.to_string()))
 }
 

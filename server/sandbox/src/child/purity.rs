@@ -69,11 +69,11 @@ fn is_pure(code: &[u8]) -> bool {
     let Some((opcode, rest)) = code.split_first() else { return false };
     match opcode {
         // Control without calls and exceptions; drop and select; local variables.
-        0x00..=0x05 | 0x0b..=0x0f | 0x1a..=0x1c | 0x20..=0x22 => true,
+        0x00..=0x05 | 0x0b..=0x0f | 0x1a..=0x1c | 0x20..=0x22
         // global.get, table.get, loads, memory.size.
-        0x23 | 0x25 | 0x28..=0x35 | 0x3f => true,
+        | 0x23 | 0x25 | 0x28..=0x35 | 0x3f
         // Constants, comparisons, arithmetic, conversions; null references and references to functions.
-        0x41..=0xc4 | 0xd0..=0xd2 => true,
+        | 0x41..=0xc4 | 0xd0..=0xd2 => true,
         // Saturating conversions; table.size. The others of this prefix write memory or tables.
         0xfc => matches!(subopcode(rest), Some(0..=7 | 16)),
         // SIMD, but for v128.store and the stores of lanes.

@@ -108,13 +108,13 @@ impl Server {
         let response = match request {
             Request::Continue(slice) => return self.run_slice(slice),
             Request::Start(_) => Err(Refusal::InvalidModule("the sandbox has started already".into())),
-            Request::Load(request) => self.load(request, &body),
+            Request::Load(request) => self.load(&request, &body),
             Request::Call(request) => self.call(&request, body),
         };
         response.unwrap_or_else(Response::Refused)
     }
 
-    fn load(&mut self, request: LoadRequest, binary: &[u8]) -> Result<Response, Refusal> {
+    fn load(&mut self, request: &LoadRequest, binary: &[u8]) -> Result<Response, Refusal> {
         self.call = None;
         let key = (request.hash, request.fuel);
         if let Some(module) = self.cache.get(&key) {

@@ -115,7 +115,9 @@ impl Outcomes {
     /// Takes the bytes of a response; `None` if one of them is not an outcome.
     fn new(codes: Vec<u8>) -> Option<Self> {
         let mut is_known = [false; 256];
-        Outcome::ALL.iter().for_each(|outcome| is_known[usize::from(outcome.code())] = true);
+        for outcome in Outcome::ALL {
+            is_known[usize::from(outcome.code())] = true;
+        }
         codes.iter().all(|code| is_known[usize::from(*code)]).then_some(Self(codes))
     }
 
@@ -141,7 +143,7 @@ impl Outcomes {
 
     /// How many cases ended so.
     pub fn count(&self, outcome: Outcome) -> usize {
-        self.0.iter().filter(|code| **code == outcome.code()).count()
+        self.iter().filter(|found| *found == outcome).count()
     }
 
     /// The codes of the outcomes, one byte each.

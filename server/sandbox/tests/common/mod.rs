@@ -24,12 +24,13 @@ pub(crate) fn shell(script: &str) -> Program {
 }
 
 pub(crate) fn sandbox() -> Sandbox {
-    sandbox_with(Settings::default())
+    sandbox_with(&Settings::default())
 }
 
 /// Compilers that are not optimised are slow; only tests of the time limit lower it.
-pub(crate) fn sandbox_with(settings: Settings) -> Sandbox {
-    let settings = Settings { load_timeout: settings.load_timeout.max(Duration::from_secs(60)), ..settings };
+pub(crate) fn sandbox_with(settings: &Settings) -> Sandbox {
+    let load_timeout = settings.load_timeout.max(Duration::from_secs(60));
+    let settings = Settings { load_timeout, ..settings.clone() };
     Sandbox::start(program(), settings).expect("the child process starts")
 }
 
