@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Instances that can exist at once in the pool of an engine.
-pub(super) const POOL_INSTANCES: u32 = 64;
+pub(super) const POOL_INSTANCES: u32 = 128;
 
 /// Memory of a freed slot that is cleared instead of returned to the operating system: clearing pages that were written is faster than
 /// faulting them in again.

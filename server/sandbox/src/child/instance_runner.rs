@@ -12,8 +12,8 @@ use crate::{
     outcome::Outcome,
 };
 
-/// Instances of a store: creating and dropping a store costs about as much as an instance.
-const STORE_INSTANCES: u32 = 32;
+/// Instances of a store, within those of the pool: a store that is created and dropped for a few costs more than they do.
+const STORE_INSTANCES: u32 = 120;
 
 /// Memory of the instances of a store after which it is dropped.
 const STORE_BYTES: usize = 32 << 20;
