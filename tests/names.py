@@ -119,6 +119,7 @@ KEPT = [
     ("kmeans_assign_exact", "kernels/cu/kmeans/*", "exact in f64, not a SIMT variant"),
     ("rows_are_exact", "kernels/cu/search/*", "whether the stored copy of a row is exact"),
     ("kill", "server/tests/*", "kills a process"),
+    ("kill", "server/sandbox/*", "kills a process"),
     ("Place", "kernels/*", "the host or a GPU, whose memory the ledger counts"),
     ("words", "server/collections/*", "64-bit words of a bitmap, or words of a text"),
 ]

@@ -29,6 +29,7 @@ const FORBIDDEN: [(&str, &[&str]); 14] = [
     ("accelerd-models", &["tokio", "tonic", "prost", "tracing", "cudarc", "accelerd-engine", "accelerd-proto"]),
     ("accelerd-engine", &["tonic", "prost", "config", "cudarc", "accelerd-proto", "accelerd-store", "accelerd"]),
     ("accelerd-store", &["tonic", "prost", "cudarc", "accelerd-kernels", "accelerd-engine", "accelerd-proto"]),
+    ("accelerd-sandbox", &["tokio", "tonic", "prost", "cudarc", "accelerd-engine", "accelerd-kernels", "accelerd"]),
     ("accelerd-collections", &["tonic", "hyper", "tower", "config", "cudarc", "opentelemetry", "accelerd"]),
     ("accelerd", &["cudarc", "accelerd-client"]),
     ("accelerd-client", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd-parser", "accelerd"]),

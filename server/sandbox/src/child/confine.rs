@@ -1,0 +1,43 @@
+//! The limits that the child process sets for itself before it sees anything of a client.
+//!
+//! Address space is not limited: each slot of the pooling allocator reserves 4 GiB of it without access. `RLIMIT_DATA` counts what may be
+//! written, so it limits the heap, the memories of instances and compiled code.
+
+use std::{fs, io};
+
+use rustix::process::{
+    Resource, Rlimit, Signal, getppid, nice, set_dumpable_behavior, set_parent_process_death_signal,
+};
+
+/// A module with data segments keeps one file in memory open.
+const MAX_OPEN_FILES: u64 = 512;
+
+/// Lowers what the process may use; `memory_bytes` are what it may allocate from now on.
+pub(super) fn confine(memory_bytes: u64, niceness: i32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid().is_none() {
+        return Err(io::Error::other("the parent process has ended"));
+    }
+    rustix::thread::set_no_new_privs(true)?;
+    // Other processes of this user cannot read the memory of the child, and it leaves no dump.
+    set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    limit(Resource::Core, 0)?;
+    limit(Resource::Nofile, MAX_OPEN_FILES)?;
+    limit(Resource::Data, data_bytes()?.saturating_add(memory_bytes))?;
+    nice(niceness)?;
+    Ok(())
+}
+
+/// Sets a limit that cannot be raised again; a lower one stays.
+fn limit(resource: Resource, value: u64) -> io::Result<()> {
+    let maximum = rustix::process::getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value));
+    Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(maximum), maximum: Some(maximum) })?)
+}
+
+/// Bytes that `RLIMIT_DATA` counts already.
+fn data_bytes() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    Ok(kilobytes.ok_or_else(|| io::Error::other("/proc/self/status has no VmData"))? * 1024)
+}

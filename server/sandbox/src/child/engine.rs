@@ -1,0 +1,89 @@
+//! The engines: one whose code checks time, one whose code counts fuel as well.
+
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, Result, Strategy,
+    WasmFeatures,
+};
+
+use super::data::StoreData;
+use crate::{
+    math::{self, rounded},
+    protocol::ChildSettings,
+};
+
+/// Instances that can exist at once in the pool of an engine.
+pub(super) const POOL_INSTANCES: u32 = 128;
+
+/// Memory of a freed slot that is cleared instead of returned to the operating system: clearing pages that were written is faster than
+/// faulting them in again.
+const KEEP_RESIDENT_BYTES: usize = 1 << 20;
+
+/// The same where the operating system cannot say which pages were written, so that all are cleared.
+const KEEP_RESIDENT_BYTES_WITHOUT_SCAN: usize = 32 << 10;
+
+/// An engine with the functions that its modules may import.
+pub(super) struct EngineLinker {
+    pub(super) engine: Engine,
+    pub(super) linker: Linker<StoreData>,
+}
+
+impl EngineLinker {
+    pub(super) fn new(settings: &ChildSettings, fuel: bool) -> Result<Self> {
+        let engine = Engine::new(&config(settings, fuel))?;
+        let mut linker = Linker::new(&engine);
+        define_math(&mut linker)?;
+        Ok(Self { engine, linker })
+    }
+}
+
+fn config(settings: &ChildSettings, fuel: bool) -> Config {
+    let mut config = Config::new();
+    config.strategy(Strategy::Cranelift);
+    config.epoch_interruption(true).consume_fuel(fuel);
+    config.max_wasm_stack(usize::try_from(settings.stack_bytes).unwrap_or(usize::MAX));
+    config.wasm_backtrace(false).generate_address_map(false).native_unwind_info(false);
+    // Relaxed SIMD is nondeterministic. The others have no use here, and a module that cannot use them has less to attack.
+    let disabled = WasmFeatures::RELAXED_SIMD
+        | WasmFeatures::MEMORY64
+        | WasmFeatures::MULTI_MEMORY
+        | WasmFeatures::EXCEPTIONS
+        | WasmFeatures::FUNCTION_REFERENCES
+        | WasmFeatures::GC
+        | WasmFeatures::STACK_SWITCHING
+        | WasmFeatures::CUSTOM_PAGE_SIZES
+        | WasmFeatures::WIDE_ARITHMETIC;
+    config.wasm_features(disabled, false);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(settings)));
+    config
+}
+
+fn pool(settings: &ChildSettings) -> PoolingAllocationConfig {
+    let limits = &settings.module_limits;
+    let has_scan = PoolingAllocationConfig::is_pagemap_scan_available();
+    let resident = if has_scan { KEEP_RESIDENT_BYTES } else { KEEP_RESIDENT_BYTES_WITHOUT_SCAN };
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_core_instances(POOL_INSTANCES)
+        .total_memories(POOL_INSTANCES)
+        .total_tables(POOL_INSTANCES * limits.tables.max(1))
+        .max_tables_per_module(limits.tables)
+        .table_elements(limits.table_elements as usize)
+        .max_memory_size(usize::try_from(settings.case_memory_bytes).unwrap_or(usize::MAX))
+        .max_unused_warm_slots(0)
+        .linear_memory_keep_resident(resident)
+        .table_keep_resident(KEEP_RESIDENT_BYTES_WITHOUT_SCAN)
+        .pagemap_scan(if has_scan { Enabled::Yes } else { Enabled::No });
+    pool
+}
+
+fn define_math(linker: &mut Linker<StoreData>) -> Result<()> {
+    for (name, function) in math::UNARY {
+        linker.func_wrap("math", &format!("{name}_f64"), move |x: f64| function(x))?;
+        linker.func_wrap("math", &format!("{name}_f32"), move |x: f32| rounded(function(x.into())))?;
+    }
+    for (name, function) in math::BINARY {
+        linker.func_wrap("math", &format!("{name}_f64"), move |x: f64, y: f64| function(x, y))?;
+        linker
+            .func_wrap("math", &format!("{name}_f32"), move |x: f32, y: f32| rounded(function(x.into(), y.into())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! The child process: receives modules and calls, runs them, answers.
+
+mod active_call;
+mod cache;
+mod clock;
+mod confine;
+mod data;
+mod driver;
+mod driver_runner;
+mod engine;
+mod inspect;
+mod instance_runner;
+mod progress;
+mod purity;
+mod serve;
+mod slice_columns;
+mod subject;
+
+pub(crate) use clock::OUT_OF_MEMORY_EXIT;
+pub use serve::main;

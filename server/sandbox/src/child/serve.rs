@@ -1,0 +1,181 @@
+//! The child's main loop.
+
+use std::{collections::HashMap, fs::File, io, os::fd::AsFd, process::ExitCode, sync::Arc, thread};
+
+use sha2::{Digest, Sha256};
+use wasmtime::Module;
+
+use super::{
+    active_call::ActiveCall,
+    cache::{LoadedModule, ModuleCache},
+    clock::{Clock, ResidentMemory, ticks_of},
+    confine::confine,
+    driver::Layout,
+    driver_runner::Driver,
+    engine::EngineLinker,
+    inspect::inspect,
+    subject::Subject,
+};
+use crate::{
+    abi::Signature,
+    limits::Slice,
+    protocol::{
+        CallRequest, ChildSettings, FrameError, LoadRequest, ModuleHash, Request, Response, read_frame, write_frame,
+    },
+    refusal::{Refusal, bounded},
+};
+
+/// Native stack of the thread that compiles and runs, besides the stack of WebAssembly.
+const HOST_STACK_BYTES: usize = 8 << 20;
+
+/// Drivers that are kept, by signature.
+const MAX_DRIVERS: usize = 64;
+
+/// The largest image of initial memory that a module keeps.
+const MAX_IMAGE_BYTES: u64 = 16 << 20;
+
+/// Runs the child process: serves requests of the parent until it closes standard input.
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+fn run() -> Result<(), Error> {
+    let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let settings = match read_frame(&mut stdin, 0)? {
+        Some((Request::Start(settings), _)) => settings,
+        Some(_) => return Err("the first request is not a start".into()),
+        None => return Ok(()),
+    };
+    let stack = usize::try_from(settings.stack_bytes)?.saturating_add(HOST_STACK_BYTES);
+    let server = Server::start(settings)?;
+    let serve = move || server.serve(stdin, stdout);
+    let thread = thread::Builder::new().name("sandbox".into()).stack_size(stack).spawn(serve)?;
+    thread.join().map_err(|_| "the thread that serves requests panicked")?
+}
+
+struct Server {
+    settings: ChildSettings,
+    /// Without and with fuel.
+    engines: [EngineLinker; 2],
+    clock: Arc<Clock>,
+    cache: ModuleCache,
+    drivers: HashMap<Signature, Driver>,
+    call: Option<ActiveCall>,
+}
+
+impl Server {
+    fn start(settings: ChildSettings) -> Result<Self, Error> {
+        let engines = [EngineLinker::new(&settings, false)?, EngineLinker::new(&settings, true)?];
+        let memory = ResidentMemory::open()?;
+        // What is needed of `/proc` is open by now, and threads inherit what is set for the one that starts them.
+        confine(settings.memory_bytes, settings.nice)?;
+        let clocked = engines.iter().map(|with| with.engine.clone()).collect();
+        let clock = Clock::start(clocked, memory, settings.memory_bytes)?;
+        let cache = ModuleCache::new(settings.cached_modules, settings.memory_bytes / 4);
+        Ok(Self { settings, engines, clock, cache, drivers: HashMap::new(), call: None })
+    }
+
+    fn serve(mut self, mut stdin: File, mut stdout: File) -> Result<(), Error> {
+        write_frame(&mut stdout, &Response::Ready, &[])?;
+        let clock = Arc::clone(&self.clock);
+        while let Some((request, body)) = read_frame(&mut stdin, self.settings.message_bytes)? {
+            let busy = clock.busy();
+            let response = self.handle(request, body);
+            drop(busy);
+            self.respond(&mut stdout, &response)?;
+        }
+        Ok(())
+    }
+
+    fn respond(&self, stdout: &mut File, response: &Response) -> Result<(), FrameError> {
+        let body = match (response, &self.call) {
+            (Response::Slice(slice), Some(call)) => call.body(*slice),
+            _ => vec![],
+        };
+        write_frame(stdout, response, &body)
+    }
+
+    fn handle(&mut self, request: Request, body: Vec<u8>) -> Response {
+        let response = match request {
+            Request::Continue(slice) => return self.run_slice(slice),
+            Request::Start(_) => Err(Refusal::InvalidModule("the sandbox has started already".into())),
+            Request::Load(request) => self.load(&request, &body),
+            Request::Call(request) => self.call(&request, body),
+        };
+        response.unwrap_or_else(Response::Refused)
+    }
+
+    fn load(&mut self, request: &LoadRequest, binary: &[u8]) -> Result<Response, Refusal> {
+        self.call = None;
+        let key = (request.hash, request.fuel);
+        if let Some(module) = self.cache.get(&key) {
+            return Ok(Response::Loaded((*module.info).clone()));
+        }
+        if ModuleHash(Sha256::digest(binary).into()) != request.hash {
+            return Err(Refusal::InvalidModule("the binary does not have the stated hash".into()));
+        }
+        let mut info = inspect(binary, &self.settings.module_limits)?;
+        let EngineLinker { engine, linker } = &self.engines[usize::from(request.fuel)];
+        let module = Module::from_binary(engine, binary).map_err(|error| compile_error(engine, binary, &error))?;
+        let instance_pre = linker.instantiate_pre(&module).map_err(|error| not_compiled(&error))?;
+        let code = module.image_range();
+        info.code_bytes = (code.end as usize - code.start as usize) as u64;
+        let bytes = info.code_bytes * 2 + binary.len() as u64 * 2 + info.memory_bytes.min(MAX_IMAGE_BYTES);
+        let info = Arc::new(info);
+        self.cache.insert(key, LoadedModule { instance_pre, info: Arc::clone(&info), bytes });
+        Ok(Response::Loaded((*info).clone()))
+    }
+
+    fn call(&mut self, request: &CallRequest, body: Vec<u8>) -> Result<Response, Refusal> {
+        self.call = None;
+        let key = (request.hash, request.limits.fuel.is_some());
+        let Some(module) = self.cache.get(&key) else { return Ok(Response::NotLoaded) };
+        let subject = Subject::new(request, module, &self.settings, &self.clock)?;
+        self.call = Some(ActiveCall::new(request, subject, body, || self.driver(&request.signature))?);
+        Ok(self.run_slice(request.slice))
+    }
+
+    fn run_slice(&mut self, slice: Slice) -> Response {
+        let slice_end = self.clock.ticks().saturating_add(ticks_of(slice.time));
+        match &mut self.call {
+            Some(call) => Response::Slice(call.run(slice, slice_end)),
+            None => Response::NotLoaded,
+        }
+    }
+
+    fn driver(&mut self, signature: &Signature) -> Result<Driver, Refusal> {
+        if let Some(driver) = self.drivers.get(signature) {
+            return Ok(driver.clone());
+        }
+        let layout = Layout::new(signature);
+        let module = Module::from_binary(&self.engines[0].engine, &layout.driver());
+        let module = module.map_err(|error| not_compiled(&error))?;
+        let driver = Driver { module, layout: Arc::new(layout) };
+        if self.drivers.len() >= MAX_DRIVERS {
+            self.drivers.clear();
+        }
+        self.drivers.insert(signature.clone(), driver.clone());
+        Ok(driver)
+    }
+}
+
+/// Says whether the module is invalid, or valid and not compiled.
+fn compile_error(engine: &wasmtime::Engine, binary: &[u8], error: &wasmtime::Error) -> Refusal {
+    match Module::validate(engine, binary) {
+        Err(invalid) => Refusal::InvalidModule(bounded(format!("{invalid:#}"))),
+        Ok(()) => not_compiled(error),
+    }
+}
+
+fn not_compiled(error: &wasmtime::Error) -> Refusal {
+    Refusal::NotCompiled(bounded(format!("{error:#}")))
+}

@@ -1,0 +1,43 @@
+//! Runs WebAssembly modules of clients in child processes.
+//!
+//! A module of a client never runs in the process that serves clients: a compiler that crashes, does not end or takes all memory would take
+//! the daemon along. A [`Sandbox`] is a child process that compiles and runs modules, with limits on memory and time of its own, and the
+//! parent's side of it, which kills and replaces the child where it has to. [`child::main`] is the child.
+//!
+//! A [`Call`] runs a function for many cases, with arguments in columns; [`Signature`] says how. Each case has an [`Outcome`]: a trap, a
+//! time limit or a memory limit ends one case and not the call.
+//!
+//! # Limits
+//!
+//! | limit | by | ends |
+//! |---|---|---|
+//! | time of a case | epochs: code checks a counter that a thread increments every millisecond | the case |
+//! | fuel of a case | code counts its instructions | the case |
+//! | memory and tables of an instance | the child's resource limiter | the case |
+//! | stack | the engine | the case |
+//! | size and parts of a module | a scan before it is compiled | the load |
+//! | time of a compilation | the parent kills the child | the child |
+//! | memory of the process | `RLIMIT_DATA`, and a check of resident memory | the child |
+//! | time of a call | the parent requests no further slice; it kills a child that does not answer | the call |
+//!
+//! # Columns
+#![doc = include_str!("abi.md")]
+
+mod abi;
+pub mod child;
+mod limits;
+mod math;
+mod outcome;
+mod parent;
+mod protocol;
+mod refusal;
+
+pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
+pub use limits::{CaseLimits, Isolation, ModuleLimits, Slice, TICK};
+pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY, Unary as UnaryMath};
+pub use outcome::Outcome;
+pub use parent::{
+    Call, CallResult, Module, Outcomes, Pool, Program, Sandbox, SandboxError, Settings, SliceResult, Stats,
+};
+pub use protocol::{ExportedFunction, ModuleHash, ModuleInfo};
+pub use refusal::Refusal;

@@ -1,0 +1,82 @@
+//! What modules and cases may use.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What a module may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleLimits {
+    /// Bytes of the binary.
+    pub bytes: u64,
+    /// Defined and imported functions.
+    pub functions: u32,
+    /// Bytes of the body of one function: compile time grows faster than linearly with it.
+    pub function_bytes: u32,
+    /// Types, globals, exports, data and element segments: each.
+    pub items: u32,
+    /// Tables.
+    pub tables: u32,
+    /// Initial elements of all tables.
+    pub table_elements: u32,
+}
+
+impl Default for ModuleLimits {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 20,
+            functions: 20_000,
+            function_bytes: 1 << 20,
+            items: 20_000,
+            tables: 4,
+            table_elements: 20_000,
+        }
+    }
+}
+
+/// What one case may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseLimits {
+    /// How long a case may run. The clock has a resolution of [`TICK`], and the limit is never cut short.
+    pub timeout: Duration,
+    /// How many units of fuel a case may use, about one for each instruction. Whether a case runs out of fuel does not depend on the
+    /// machine, but counting makes it slower. Without it, only time is limited.
+    pub fuel: Option<u64>,
+    /// Bytes of linear memory of an instance.
+    pub memory_bytes: u64,
+}
+
+impl Default for CaseLimits {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(1), fuel: None, memory_bytes: 64 << 20 }
+    }
+}
+
+/// Resolution of time limits in the child process.
+pub const TICK: Duration = Duration::from_millis(1);
+
+/// How much of a call the child process runs before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The most cases.
+    pub cases: u64,
+    /// The time after which no other case starts.
+    pub time: Duration,
+}
+
+impl Default for Slice {
+    fn default() -> Self {
+        Self { cases: 1 << 20, time: Duration::from_millis(50) }
+    }
+}
+
+/// What cases of a call share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Isolation {
+    /// Nothing: each case observes a new instance. Where the module's code proves that an instance cannot change, cases share one.
+    #[default]
+    Fresh,
+    /// One instance, whose memory and globals keep what earlier cases wrote. A case whose outcome is not [`Ok`](crate::Outcome::Ok) ends
+    /// its instance, and the next case gets a new one.
+    Reused,
+}

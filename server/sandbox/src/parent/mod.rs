@@ -1,0 +1,16 @@
+//! The parent's side: starts child processes, sends modules and calls, and replaces children that fail.
+
+mod call;
+mod error;
+mod pool;
+mod process;
+mod sandbox;
+mod settings;
+mod stats;
+
+pub use call::{Call, CallResult, Module, Outcomes, SliceResult};
+pub use error::SandboxError;
+pub use pool::Pool;
+pub use sandbox::Sandbox;
+pub use settings::{Program, Settings};
+pub use stats::Stats;

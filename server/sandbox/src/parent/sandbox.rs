@@ -1,0 +1,285 @@
+//! A child process that is replaced when it ends.
+
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use super::{
+    call::{Call, CallResult, Module, SliceResult},
+    error::SandboxError,
+    process::{ChildProcess, Message},
+    settings::{Program, Settings},
+    stats::{Counters, Stats, add},
+};
+use crate::{
+    limits::Slice,
+    protocol::{LoadRequest, ModuleHash, ModuleInfo, Request, Response},
+    refusal::Refusal,
+};
+
+/// The wait before the first replacement; it doubles with each further failure.
+const FIRST_BACKOFF: Duration = Duration::from_millis(10);
+
+/// A child process that is replaced when it ends.
+///
+/// Calls block. A call whose deadline passes ends at the next slice of its cases; if the child does not answer for
+/// [`Settings::stall_timeout`] after that, it is killed.
+pub struct Sandbox {
+    program: Program,
+    settings: Settings,
+    counters: Arc<Counters>,
+    child: Option<ChildProcess>,
+    has_started: bool,
+    /// Failures since the last response.
+    failures: u32,
+    not_before: Option<Instant>,
+    last_module: Option<ModuleHash>,
+}
+
+impl Sandbox {
+    /// Starts a child process.
+    pub fn start(program: Program, settings: Settings) -> Result<Self, SandboxError> {
+        let mut sandbox = Self::with_counters(program, settings, Arc::default());
+        sandbox.ensure_started(Instant::now() + sandbox.settings.start_timeout)?;
+        Ok(sandbox)
+    }
+
+    pub(super) fn with_counters(program: Program, settings: Settings, counters: Arc<Counters>) -> Self {
+        Self {
+            program,
+            settings,
+            counters,
+            child: None,
+            has_started: false,
+            failures: 0,
+            not_before: None,
+            last_module: None,
+        }
+    }
+
+    /// Compiles a module, and says what it exports. `fuel` says whether calls will limit fuel; modules for that are compiled differently.
+    ///
+    /// Calls load modules themselves; this is for checking one ahead.
+    pub fn load(&mut self, module: &Module, fuel: bool, deadline: Instant) -> Result<ModuleInfo, SandboxError> {
+        let bytes = module.binary().len() as u64;
+        let limit = self.settings.module_limits.bytes.min(self.settings.request_bytes);
+        if bytes > limit {
+            return Err(Refusal::ModuleTooLarge { what: "bytes".into(), got: bytes, limit }.into());
+        }
+        add(&self.counters.loads, 1);
+        let request = Request::Load(LoadRequest { hash: module.hash(), fuel });
+        self.ensure_started(deadline)?;
+        let until = deadline.min(Instant::now() + self.settings.load_timeout);
+        match self.exchange(request, vec![module.binary().clone()], until)? {
+            (Response::Loaded(info), _) => {
+                self.last_module = Some(module.hash());
+                Ok(info)
+            }
+            (Response::Refused(refusal), _) => Err(refusal.into()),
+            (response, _) => Err(self.unexpected(&response)),
+        }
+    }
+
+    /// Runs all cases of a call.
+    pub fn call(&mut self, call: &Call, deadline: Instant) -> Result<CallResult, SandboxError> {
+        let (got, limit) = (call.response_bytes().saturating_mul(call.case_count), self.settings.response_bytes);
+        if got > limit {
+            return Err(Refusal::LimitTooHigh { what: "results of a call".into(), got, limit }.into());
+        }
+        let mut result = CallResult::default();
+        self.call_in_slices(call, deadline, |slice| {
+            result.append(slice);
+            ControlFlow::Continue(())
+        })?;
+        Ok(result)
+    }
+
+    /// Runs the cases of a call, and hands over those of each slice. The call is cancelled if `on_slice` breaks.
+    pub fn call_in_slices(
+        &mut self,
+        call: &Call,
+        deadline: Instant,
+        mut on_slice: impl FnMut(SliceResult) -> ControlFlow<()>,
+    ) -> Result<(), SandboxError> {
+        call.check_columns()?;
+        let bytes: u64 = call.columns.iter().map(|column| column.len() as u64).sum();
+        if bytes > self.settings.request_bytes {
+            let limit = self.settings.request_bytes;
+            return Err(Refusal::LimitTooHigh { what: "columns of a call".into(), got: bytes, limit }.into());
+        }
+        add(&self.counters.calls, 1);
+        let mut slice = self.first_slice(call, deadline)?;
+        loop {
+            let next = slice.first + slice.outcomes.len() as u64;
+            add(&self.counters.cases, slice.outcomes.len() as u64);
+            if on_slice(slice).is_break() {
+                return Err(SandboxError::Canceled);
+            }
+            if next == call.case_count {
+                return Ok(());
+            }
+            let request = Request::Continue(self.next_slice(deadline)?);
+            slice = self
+                .slice(call, next, request, vec![], deadline)?
+                .ok_or_else(|| self.unexpected(&Response::NotLoaded))?;
+        }
+    }
+
+    /// Process id of the child, if one runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(ChildProcess::pid)
+    }
+
+    /// What happened to its child processes.
+    pub fn stats(&self) -> Stats {
+        self.counters.stats()
+    }
+
+    /// The module that it used last.
+    pub(super) fn last_module(&self) -> Option<ModuleHash> {
+        self.last_module
+    }
+
+    /// Starts the call, after loading its module if the child does not have it.
+    fn first_slice(&mut self, call: &Call, deadline: Instant) -> Result<SliceResult, SandboxError> {
+        for _ in 0..2 {
+            self.ensure_started(deadline)?;
+            let slice = self.next_slice(deadline)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let request = Request::Call(call.request(slice, left));
+            if let Some(slice) = self.slice(call, 0, request, call.columns.clone(), deadline)? {
+                self.last_module = Some(call.module.hash());
+                return Ok(slice);
+            }
+            self.load(&call.module, call.limits.fuel.is_some(), deadline)?;
+        }
+        Err(self.unexpected(&Response::NotLoaded))
+    }
+
+    /// The next slice, unless the deadline has passed.
+    fn next_slice(&self, deadline: Instant) -> Result<Slice, SandboxError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(SandboxError::Timeout { killed: false });
+        }
+        Ok(Slice { time: self.settings.slice.time.min(left), ..self.settings.slice })
+    }
+
+    /// Requests a slice that starts at `next`; `None` if the module has to be loaded first.
+    fn slice(
+        &mut self,
+        call: &Call,
+        next: u64,
+        request: Request,
+        body: Vec<Bytes>,
+        deadline: Instant,
+    ) -> Result<Option<SliceResult>, SandboxError> {
+        match self.exchange(request, body, deadline + self.settings.stall_timeout)? {
+            (Response::Slice(header), body) => {
+                let slice = SliceResult::new(call, next, header, &body);
+                slice.map(Some).map_err(|error| self.protocol_error(error))
+            }
+            (Response::NotLoaded, _) => Ok(None),
+            (Response::Refused(refusal), _) => Err(refusal.into()),
+            (response, _) => Err(self.unexpected(&response)),
+        }
+    }
+
+    /// Sends a request to the child. A child that fails or does not answer until `until` is killed.
+    fn exchange(
+        &mut self,
+        request: Request,
+        body: Vec<Bytes>,
+        until: Instant,
+    ) -> Result<(Response, Vec<u8>), SandboxError> {
+        let Some(child) = &self.child else { return Err(SandboxError::Busy) };
+        match child.exchange(Message { request, body }, until) {
+            Some(Ok(reply)) => {
+                self.failures = 0;
+                Ok(reply)
+            }
+            Some(Err(error)) => Err(self.failed(error)),
+            None => {
+                self.child = None;
+                add(&self.counters.timeouts, 1);
+                Err(SandboxError::Timeout { killed: true })
+            }
+        }
+    }
+
+    /// Starts a child if none runs; after failures, not before the backoff has passed.
+    pub(super) fn ensure_started(&mut self, deadline: Instant) -> Result<(), SandboxError> {
+        if self.child.as_ref().is_some_and(|child| !child.is_alive()) {
+            self.child = None;
+            add(&self.counters.crashes, 1);
+        }
+        if self.child.is_some() {
+            return Ok(());
+        }
+        if let Some(not_before) = self.not_before.take() {
+            if not_before >= deadline {
+                self.not_before = Some(not_before);
+                return Err(SandboxError::Busy);
+            }
+            thread::sleep(not_before.saturating_duration_since(Instant::now()));
+        }
+        self.start_child()
+    }
+
+    fn start_child(&mut self) -> Result<(), SandboxError> {
+        self.child = Some(ChildProcess::spawn(&self.program).map_err(|error| self.failed(error))?);
+        self.last_module = None;
+        add(&self.counters.starts, 1);
+        if std::mem::replace(&mut self.has_started, true) {
+            add(&self.counters.restarts, 1);
+        }
+        let failures = self.failures;
+        let until = Instant::now() + self.settings.start_timeout;
+        match self.exchange(Request::Start(self.settings.of_child()), vec![], until)? {
+            // A child that starts and then always fails is not replaced ever faster.
+            (Response::Ready, _) => self.failures = failures,
+            (response, _) => return Err(self.unexpected(&response)),
+        }
+        Ok(())
+    }
+
+    fn unexpected(&mut self, response: &Response) -> SandboxError {
+        let what = match response {
+            Response::Ready => "ready",
+            Response::Loaded(_) => "loaded",
+            Response::NotLoaded => "not loaded",
+            Response::Slice(_) => "a slice",
+            Response::Refused(refusal) => return self.protocol_error(format!("refused: {refusal}")),
+        };
+        self.protocol_error(format!("`{what}` does not answer the request"))
+    }
+
+    fn protocol_error(&mut self, text: String) -> SandboxError {
+        self.failed(SandboxError::Protocol(text))
+    }
+
+    /// Ends the child, and sets the time before which it is not replaced.
+    fn failed(&mut self, error: SandboxError) -> SandboxError {
+        self.child = None;
+        let counter = match &error {
+            SandboxError::OutOfMemory(_) => &self.counters.out_of_memory,
+            SandboxError::Protocol(_) => &self.counters.protocol_errors,
+            SandboxError::Timeout { .. } => &self.counters.timeouts,
+            SandboxError::Crashed { .. }
+            | SandboxError::Start(_)
+            | SandboxError::Canceled
+            | SandboxError::Refused(_)
+            | SandboxError::Busy => &self.counters.crashes,
+        };
+        add(counter, 1);
+        let backoff = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(self.settings.max_backoff);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(Instant::now() + backoff);
+        error
+    }
+}

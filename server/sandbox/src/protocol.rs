@@ -1,0 +1,274 @@
+//! Messages between parent and child: frames over the child's standard input and output.
+//!
+//! A frame is a prefix of 16 bytes, a header and a body. The prefix is `ACS` and the version of the protocol as a byte, the length of the
+//! header as u32 and the length of the body as u64, little-endian. The header is a [`Request`] or a [`Response`] in postcard's format. The
+//! body is bulk data: a module, columns, or outcomes and columns. Both sides check lengths before they allocate. The parent sends a request
+//! and then receives its response; the child sends nothing else.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    abi::{Signature, WasmSignature},
+    limits::{CaseLimits, Isolation, ModuleLimits, Slice},
+    refusal::Refusal,
+};
+
+const MAGIC: [u8; 4] = *b"ACS\x01";
+
+/// Bytes of a header. The largest is the description of a module with long names of exports.
+pub(crate) const MAX_HEADER_BYTES: usize = 4 << 20;
+
+/// Bytes of outcomes and columns in a response; a slice that would have more is cut.
+pub(crate) const MAX_SLICE_BYTES: u64 = 16 << 20;
+
+/// SHA-256 of a module's binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ModuleHash(pub [u8; 32]);
+
+/// What the parent asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// The first request. Answered by [`Response::Ready`].
+    Start(ChildSettings),
+    /// Compiles the module in the body. Answered by [`Response::Loaded`].
+    Load(LoadRequest),
+    /// Starts a call with the columns in the body and runs its first slice. Answered by [`Response::Slice`] or [`Response::NotLoaded`].
+    Call(CallRequest),
+    /// Runs the next slice of the call. Any other request ends the call.
+    Continue(Slice),
+}
+
+/// What the child process may use, and its limits for all modules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ChildSettings {
+    pub memory_bytes: u64,
+    pub stack_bytes: u64,
+    pub case_memory_bytes: u64,
+    pub message_bytes: u64,
+    pub cached_modules: u32,
+    pub nice: i32,
+    pub module_limits: ModuleLimits,
+}
+
+/// Which module is compiled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LoadRequest {
+    pub hash: ModuleHash,
+    /// Whether calls will limit fuel: the code differs.
+    pub fuel: bool,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CallRequest {
+    pub hash: ModuleHash,
+    pub function: String,
+    pub signature: Signature,
+    pub case_count: u64,
+    pub limits: CaseLimits,
+    pub isolation: Isolation,
+    pub math: bool,
+    pub slice: Slice,
+}
+
+/// What the child answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Response {
+    /// The child has lowered its limits and waits for requests.
+    Ready,
+    /// The module is compiled and in the cache.
+    Loaded(ModuleInfo),
+    /// The module is not in the cache: it has to be loaded first.
+    NotLoaded,
+    /// Outcomes, one byte a case, and the columns of the cases of a slice.
+    Slice(SliceHeader),
+    /// The request cannot be served; the child can serve others.
+    Refused(Refusal),
+}
+
+/// Which cases a slice has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SliceHeader {
+    /// The first case.
+    pub first: u64,
+    /// The number of cases.
+    pub cases: u64,
+    /// Fuel that these cases used, if it was counted.
+    pub fuel: u64,
+}
+
+/// What a module exports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleInfo {
+    /// Exported functions, in the order of the module.
+    pub functions: Vec<ExportedFunction>,
+    /// Whether it exports a memory named `memory`.
+    pub exports_memory: bool,
+    /// Initial bytes of its memory; 0 without one.
+    pub memory_bytes: u64,
+    /// Functions of module `math` that it imports, by name.
+    pub math_imports: Vec<String>,
+    /// Bytes of the compiled code.
+    pub code_bytes: u64,
+}
+
+/// An exported function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportedFunction {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub signature: WasmSignature,
+    /// Whether its code proves that it leaves its instance as it was. Cases of such a function share an instance.
+    pub is_pure: bool,
+}
+
+/// A message that is not one of this protocol.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("expected the prefix of a frame, got {0:02x?}")]
+    Magic([u8; 4]),
+    #[error("the {part} has {got} bytes, at most {limit} are allowed")]
+    TooLarge { part: &'static str, got: u64, limit: u64 },
+    #[error("the header is malformed: {0}")]
+    Header(#[from] postcard::Error),
+    #[error("{0} bytes follow the header's message")]
+    TrailingBytes(usize),
+    #[error("no memory for a body of {0} bytes")]
+    OutOfMemory(usize),
+}
+
+/// Writes a frame whose body is the concatenation of `body`.
+pub(crate) fn write_frame(to: &mut impl Write, message: &impl Serialize, body: &[&[u8]]) -> Result<(), FrameError> {
+    let header = postcard::to_stdvec(message)?;
+    let body_bytes: u64 = body.iter().map(|part| part.len() as u64).sum();
+    let header_bytes = u32::try_from(header.len()).unwrap_or(u32::MAX);
+    check("header", u64::from(header_bytes), MAX_HEADER_BYTES as u64)?;
+    let mut prefix = Vec::with_capacity(16 + header.len());
+    prefix.extend_from_slice(&MAGIC);
+    prefix.extend_from_slice(&header_bytes.to_le_bytes());
+    prefix.extend_from_slice(&body_bytes.to_le_bytes());
+    prefix.extend_from_slice(&header);
+    to.write_all(&prefix)?;
+    for part in body {
+        to.write_all(part)?;
+    }
+    Ok(to.flush()?)
+}
+
+/// Reads a frame whose body has at most `body_limit` bytes; `None` at the end of the stream.
+pub(crate) fn read_frame<T: DeserializeOwned>(
+    from: &mut impl Read,
+    body_limit: u64,
+) -> Result<Option<(T, Vec<u8>)>, FrameError> {
+    let mut prefix = [0; 16];
+    if !read_prefix(from, &mut prefix)? {
+        return Ok(None);
+    }
+    let [m0, m1, m2, m3, h0, h1, h2, h3, body @ ..] = prefix;
+    if [m0, m1, m2, m3] != MAGIC {
+        return Err(FrameError::Magic([m0, m1, m2, m3]));
+    }
+    let header = read_part(from, "header", u64::from(u32::from_le_bytes([h0, h1, h2, h3])), MAX_HEADER_BYTES as u64)?;
+    let body = read_part(from, "body", u64::from_le_bytes(body), body_limit)?;
+    let (message, rest) = postcard::take_from_bytes(&header)?;
+    if rest.is_empty() { Ok(Some((message, body))) } else { Err(FrameError::TrailingBytes(rest.len())) }
+}
+
+/// Fills the prefix; false if the stream ends before it.
+fn read_prefix(from: &mut impl Read, prefix: &mut [u8; 16]) -> Result<bool, FrameError> {
+    let mut filled = 0;
+    while filled < prefix.len() {
+        match from.read(&mut prefix[filled..]) {
+            Ok(0) if filled == 0 => return Ok(false),
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+fn read_part(from: &mut impl Read, part: &'static str, bytes: u64, limit: u64) -> Result<Vec<u8>, FrameError> {
+    check(part, bytes, limit)?;
+    let length = usize::try_from(bytes).map_err(|_| FrameError::TooLarge { part, got: bytes, limit })?;
+    let mut data = vec![];
+    data.try_reserve_exact(length).map_err(|_| FrameError::OutOfMemory(length))?;
+    if from.take(bytes).read_to_end(&mut data)? < length {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    Ok(data)
+}
+
+fn check(part: &'static str, got: u64, limit: u64) -> Result<(), FrameError> {
+    if got <= limit { Ok(()) } else { Err(FrameError::TooLarge { part, got, limit }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(message: &Response, body: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = vec![];
+        write_frame(&mut bytes, message, body).expect("a vector takes everything");
+        bytes
+    }
+
+    fn read(mut bytes: &[u8], limit: u64) -> Result<Option<(Response, Vec<u8>)>, FrameError> {
+        read_frame(&mut bytes, limit)
+    }
+
+    #[test]
+    fn a_frame_is_read_as_it_was_written() {
+        let message = Response::Slice(SliceHeader { first: 3, cases: u64::MAX, fuel: 7 });
+        let bytes = frame(&message, &[b"ab", b"", b"cde"]);
+        assert_eq!(read(&bytes, 5).expect("a frame").expect("a message"), (message, b"abcde".to_vec()));
+        assert!(read(&[], 0).expect("the end").is_none());
+    }
+
+    #[test]
+    fn a_truncated_frame_is_an_error() {
+        let bytes = frame(&Response::Ready, &[b"abc"]);
+        for length in 1..bytes.len() {
+            assert!(matches!(read(&bytes[..length], 9), Err(FrameError::Io(_))), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_body_above_the_limit_is_refused_before_it_is_read() {
+        let mut bytes = frame(&Response::Ready, &[]);
+        bytes[8..16].fill(0xff);
+        assert!(matches!(read(&bytes, 1 << 20), Err(FrameError::TooLarge { part: "body", .. })));
+        bytes[4..8].fill(0xff);
+        assert!(matches!(read(&bytes, 1 << 20), Err(FrameError::TooLarge { part: "header", .. })));
+    }
+
+    #[test]
+    fn bytes_after_the_message_are_an_error() {
+        let mut bytes = frame(&Response::Ready, &[]);
+        bytes[4] += 1;
+        bytes.push(0);
+        assert!(matches!(read(&bytes, 0), Err(FrameError::TrailingBytes(1))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), framed: bool) {
+            if framed && bytes.len() >= 16 {
+                let header = u32::try_from(bytes.len() - 16).expect("a short vector");
+                bytes[..4].copy_from_slice(&MAGIC);
+                bytes[4..8].copy_from_slice(&header.to_le_bytes());
+                bytes[8..16].fill(0);
+            }
+            let _ = read(&bytes, 1 << 10);
+            let _ = read_frame::<Request>(&mut bytes.as_slice(), 1 << 10);
+        }
+    }
+}
