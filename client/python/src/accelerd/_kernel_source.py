@@ -219,9 +219,8 @@ def _import(function: FunctionType, name: str, value: Any) -> _Import | None:
     # `warp.float32` is defined in a module within `warp`; its public path is known to the daemon.
     for module in (path.partition(".")[0], path):
         exports = vars(sys.modules[module]) if module in sys.modules else {}
-        for exported in (own, name):
-            is_path = isinstance(exported, str) and _is_dotted(f"{module}.{exported}")
-            if is_path and exports.get(exported) is value:
+        for exported in (own, name) if isinstance(own, str) else (name,):
+            if _is_dotted(f"{module}.{exported}") and exports.get(exported) is value:
                 return _Import(f"from {module} import {exported} as {name}")
     return None
 
